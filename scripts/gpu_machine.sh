@@ -144,7 +144,6 @@ gpu_lines() {
     sed "$edit"
 }
 
-# gpu_is_here NAME: succeeds if kiln-driver lists a device with this name.
 gpu_is_here() {
     "$bin/kiln-driver" devices --json 2>/dev/null |
         python3 -c 'import json, sys

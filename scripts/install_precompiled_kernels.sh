@@ -242,7 +242,6 @@ if [[ $manager == apt-get ]]; then # apt's lists may be older than the package
         complain "apt-get update complained; going on with the lists that are here"
 fi
 
-# Prints what to do for a kind of GPU that has no package.
 explain() {
     local names
     names=$(package_names "$1" "$2" | paste -sd ' ')

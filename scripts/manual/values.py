@@ -47,7 +47,6 @@ def _kind(value):
         is_choice = len(names) > 1 or value.islower()
         return "word " + " ".join(names) if is_choice else None
     kinds = [_VALUES.get(name, "none") for name in names]
-    # Completion of a file also completes directories.
     return next((k for k in ("file", "directory", "key") if k in kinds), kinds[0])
 
 

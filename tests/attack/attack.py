@@ -162,8 +162,6 @@ class Measurement:
                 self.victim.stop()
             self.stage.host.stop()
 
-    # ---- a round ----
-
     def _window(self, seconds: float) -> tuple[float, float]:
         begin = time.monotonic()
         time.sleep(seconds)
@@ -249,8 +247,6 @@ class Measurement:
 
     def _note(self, text: str) -> None:
         add_new(self.notes, [text])
-
-    # ---- the outcome ----
 
     def _waits(self, which: str) -> dict[str, figures.Wait]:
         waits = {}

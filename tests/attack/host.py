@@ -224,8 +224,6 @@ class Host:
         (self.directory / "run").chmod(0o711)
         (self.directory / "files").chmod(0o755)
 
-    # ---- life ----
-
     def environment(self) -> dict[str, str]:
         own = {"HOME": "home", "XDG_RUNTIME_DIR": "run", "XDG_CACHE_HOME": "home/cache",
                "XDG_STATE_HOME": "home/state", "XDG_CONFIG_HOME": "home/config",
@@ -279,8 +277,6 @@ class Host:
                 self.process.wait(STOP_MAX_S)
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    # ---- requests of root ----
-
     def connect(self, timeout_s: float = 120) -> wire.Connection:
         return wire.Connection(str(self.socket), timeout_s)
 
@@ -302,8 +298,6 @@ class Host:
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               stdin=subprocess.DEVNULL, timeout=timeout_s, check=False)
         return done.returncode, done.stdout
-
-    # ---- kilnd as the system sees it ----
 
     @property
     def pid(self) -> int:

@@ -21,8 +21,6 @@ CREATE = """CREATE TABLE `kern_db` (`id` INTEGER PRIMARY KEY ASC,`kernel_name` T
 CREATE UNIQUE INDEX `idx_kern_db` ON kern_db(kernel_name, kernel_args);"""
 
 
-# ---- caches of kernels ----
-
 class Row(NamedTuple):
     name: str
     args: str
@@ -125,8 +123,6 @@ def write_perf_db(path: pathlib.Path, problems: int) -> pathlib.Path:
     path.chmod(0o644)
     return path
 
-
-# ---- sources ----
 
 class Sources:
     """Sources for the compilers of |host|: for fault_compiler if |made|, otherwise for real ones.

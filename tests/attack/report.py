@@ -58,8 +58,6 @@ def text_of(outcome: figures.Outcome) -> str:
     return "\n".join(lines) + "\n"
 
 
-# ---- Markdown ----
-
 def ms_of(ms: float) -> str:
     """Returns the time with three digits."""
     if math.isnan(ms):
@@ -128,8 +126,6 @@ def conditions(given: argparse.Namespace, timed: list[figures.Outcome]) -> list[
             "Times are p50 / p99 in ms: quiet → under attack. Memory is resident: quiet → its peak "
             "under attack, then afterwards.", ""]
 
-
-# ---- files ----
 
 def machine() -> dict[str, Any]:
     with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:

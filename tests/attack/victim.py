@@ -106,8 +106,6 @@ class Victim:
         self.keys: list[bytes] = []
         self.import_path = pathlib.Path()
 
-    # ---- set-up ----
-
     def prepare(self) -> None:
         """Imports the kernels that the victim fetches later."""
         files = self.host.directory / "files"
@@ -123,8 +121,6 @@ class Victim:
         keys = [connection.fetch_name(material.DEVICE, f"victim{i}.o", "").key
                 for i in range(DISK_KERNELS)]
         return keys
-
-    # ---- operations ----
 
     def _work(self, name: str, connection: wire.Connection) -> Work:
         state = {"turn": 0}
@@ -206,8 +202,6 @@ class Victim:
         for pid in self.pids:
             hosts.end_process(pid)
         self.pids.clear()
-
-    # ---- for the parent ----
 
     def are_answered(self, since: float) -> bool:
         """Returns whether every operation that began before |since| has ended."""

@@ -31,8 +31,6 @@ RUN_MAX_S = 300
 PR_SET_PDEATHSIG = 1
 
 
-# ---- the measured processes ----
-
 class Compiler:
     def __init__(self, path):
         self.library = ctypes.CDLL(path)
@@ -119,8 +117,6 @@ def child_floor(path, count, key):
 
 CHILDREN = {"hit": child_hit, "store": child_store, "miss": child_miss, "floor": child_floor}
 
-
-# ---- the benchmark ----
 
 class Bench:
     def __init__(self, options):

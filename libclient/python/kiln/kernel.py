@@ -104,9 +104,6 @@ class Kernel:
         raise TypeError("a kernel cannot be pickled or copied: pass its key, or bytes(kernel)")
 
 
-# ---- for the other modules ----
-
-
 def held(pointer: int) -> Kernel:
     """Returns a new kernel with its own reference, from a borrowed one."""
     return Kernel(Handle("kiln_kernel_unref", library().kiln_kernel_ref(pointer)))

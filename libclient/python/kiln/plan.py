@@ -68,9 +68,6 @@ class Solution:
     valid_is_an_estimate: bool
 
 
-# ---- for the other modules ----
-
-
 def to_options(target: str, *, database_id: Optional[str], solver: Optional[str] = None,
                config: Optional[str] = None, toolchain: Optional[str], driver: Optional[str],
                heuristic: bool = False, objects: bool = True,

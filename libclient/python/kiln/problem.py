@@ -143,8 +143,6 @@ class DriverLine:
                    transposed=bool(parsed.transposed), solver=to_text(parsed.solver))
 
 
-# ---- for the other modules ----
-
 _EXTENTS = (("in", "input", 1), ("filter", "filter", 1), ("pad", "pad", 0), ("stride", "stride", 1),
             ("dilation", "dilation", 1))
 

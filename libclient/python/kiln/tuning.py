@@ -76,9 +76,6 @@ class Recording:
     clock_mhz: int = 0  #: 0: not known
 
 
-# ---- for the other modules ----
-
-
 def to_options(database_id: str, *, backend: Optional[str], driver: Optional[str],
                toolchain: Optional[str], nearest: bool, measurements: bool,
                timeout: Optional[float]) -> _abi.TuningOptions:
