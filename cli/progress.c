@@ -188,8 +188,6 @@ void progress_clear(struct progress *progress)
     progress->drawn_ns = 0;
 }
 
-/* ---- the ticker ---- */
-
 static void *tick(void *context)
 {
     struct ticker *t = context;

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- ping ---- */
-
 #define PING_PAYLOAD 8
 
 static enum kiln_code accept_pong(struct request *request, const struct reply *reply,
@@ -54,8 +52,6 @@ int kiln_client_ping(struct kiln_client *client, int timeout_ms, uint64_t *ret_n
         rc = send_ping(client, deadline_ns, ret_ns, &f);
     return failure_return(&f, rc, err);
 }
-
-/* ---- status ---- */
 
 static void fill_status(struct kiln_client *client, struct kiln_status *s)
 {

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* ---- options ---- */
-
 struct keyword {
     const char *name;
     int value;
@@ -95,8 +93,6 @@ int find_options_read(const struct driver_options *options, struct kiln_conv_opt
     return KILN_E_OK;
 }
 
-/* ---- running ---- */
-
 int find_run(const struct find_call *call, struct kiln_conv_result **ret_result,
              struct kiln_error *err)
 {
@@ -117,8 +113,6 @@ int find_run(const struct find_call *call, struct kiln_conv_result **ret_result,
         find_progress_done(&progress);
     return rc ? cli_while(err, call->tunes ? "tune" : "find") : KILN_E_OK;
 }
-
-/* ---- printing ---- */
 
 static void add_row(struct table *table, const struct kiln_conv_entry *e)
 {

@@ -38,8 +38,6 @@ static void comparison_done(struct comparison *c)
     fd_auto(&c->fds[1]);
 }
 
-/* ---- the request ---- */
-
 static void complete_from_name(const char *path, struct db_file_name *records)
 {
     struct db_file_name name;
@@ -102,8 +100,6 @@ static int fill_request(const struct invocation *invocation, struct json *ask, s
         json_set_u64(ask, "uid", o->uid.value);
     return KILN_E_OK;
 }
-
-/* ---- the reply ---- */
 
 static const char *side_text(const struct json *item, const char *name, char text[64])
 {

@@ -14,8 +14,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- names ---- */
-
 static bool parse_name(const char *path, struct tuning_file_name *ret_name)
 {
     struct kiln_err unused = KILN_ERR_INIT;
@@ -56,8 +54,6 @@ bool db_file_device(const char *id, char ret_device[64])
     snprintf(ret_device, 64, "%s", parsed.device);
     return true;
 }
-
-/* ---- directories ---- */
 
 void db_files_done(struct db_files *files)
 {
@@ -153,8 +149,6 @@ int db_files_of(const char *word, struct db_files *ret_files, struct kiln_error 
         *ret_files = files;
     return rc;
 }
-
-/* ---- open ---- */
 
 int db_file_open(const struct invocation *invocation, const char *path, int *ret_fd,
                  char ret_note[DB_NOTE_MAX], struct kiln_error *err)

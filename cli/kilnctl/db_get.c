@@ -29,8 +29,6 @@ static const struct option options[] = {
 };
 #undef AT
 
-/* ---- the request ---- */
-
 static int ask_daemon(const struct invocation *invocation, const char *problem,
                       struct json **ret_reply, struct kiln_error *err)
 {
@@ -53,8 +51,6 @@ static bool has_records(const struct json *problems)
             return true;
     return false;
 }
-
-/* ---- the reply ---- */
 
 static void cell_number(struct table *table, const struct json *entry, const char *name)
 {

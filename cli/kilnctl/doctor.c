@@ -57,8 +57,6 @@ static struct json *query_kilnd(struct doctor *d, const char *request, const str
     return answer;
 }
 
-/* ---- without kilnd ---- */
-
 static void check_socket(struct doctor *d)
 {
     struct kiln_status status = { .size = sizeof(status) };
@@ -119,8 +117,6 @@ static void check_from_outside(struct doctor *d)
         &d->findings, "the rest", VERDICT_UNSEEN,
         "only kilnd can check compilers, packages, databases and limits, and it does not answer");
 }
-
-/* ---- with kilnd ---- */
 
 static void check_health(struct doctor *d)
 {

@@ -18,8 +18,6 @@
 #define FREE_INODES_FAIL 100u
 #define FREE_INODES_WARN 10000u
 
-/* ---- finding the directories ---- */
-
 static const char *const known_settings[] = {
 #define SETTING(key, ...) #key,
 #include "daemon/config/config.def"
@@ -168,8 +166,6 @@ void directory_facts_read(const struct json *directory, struct directory_facts *
     facts.free_inodes = json_get_u64(directory, "free_inodes", 0);
     *ret_facts = facts;
 }
-
-/* ---- verdicts ---- */
 
 static const char *setting_of(const struct directory_facts *d, char text[640])
 {

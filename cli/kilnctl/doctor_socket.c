@@ -14,8 +14,6 @@
 #define GROUPS_MAX 1024
 #define USERS_GROUP "kiln" /* the default of the setting socket_group */
 
-/* ---- facts ---- */
-
 static void name_user(uid_t uid, char name[64])
 {
     const struct passwd *user = getpwuid(uid);
@@ -128,8 +126,6 @@ void socket_facts_gather(const char *path, struct socket_facts *ret_facts)
     }
     *ret_facts = facts;
 }
-
-/* ---- verdicts ---- */
 
 static void advise_start(const struct socket_facts *s, struct finding *finding)
 {

@@ -29,8 +29,6 @@ static const struct purpose purposes[] = {
     { "kiln-transfer.socket", "kilnd cannot fetch packages" },
 };
 
-/* ---- the output of systemctl ---- */
-
 static void take_line(const char *line, size_t size, struct unit *unit)
 {
     const struct {
@@ -193,8 +191,6 @@ void units_judge_journal(const char *line, struct findings *f)
         findings_add(f, "kilnd's log", VERDICT_FAIL, "the last failed start: %.*s",
                      (int)(size > 400 ? 400 : size), line);
 }
-
-/* ---- running systemctl and journalctl ---- */
 
 static int start_program(char *const *argv, int output, pid_t *ret_pid)
 {

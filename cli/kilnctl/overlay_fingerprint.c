@@ -69,8 +69,6 @@ int overlay_fingerprint_stat(const char *path, struct overlay_fingerprint *ret_f
     return KILN_E_OK;
 }
 
-/* ---- content ---- */
-
 /* Returns KILN_E_TIMED_OUT if the end was not reached in time. */
 static int put_content(struct sha256 *sum, const char *path, int fd, uint64_t deadline_ns,
                        struct kiln_error *err)
@@ -126,8 +124,6 @@ int overlay_fingerprint_read(const char *path, uint64_t deadline_ns,
     return KILN_E_OK;
 }
 
-/* ---- comparing ---- */
-
 bool overlay_fingerprint_same(const struct overlay_fingerprint *noted,
                               const struct overlay_fingerprint *now)
 {
@@ -144,8 +140,6 @@ bool overlay_fingerprint_same_content(const struct overlay_fingerprint *noted,
 {
     return *now->digest && strcmp(noted->digest, now->digest) == 0;
 }
-
-/* ---- JSON ---- */
 
 /* A JSON number may not represent |number| exactly. */
 static void set_number(struct json *object, const char *name, uint64_t number)

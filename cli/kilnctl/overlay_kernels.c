@@ -11,8 +11,6 @@
 
 #define FILES_MAX 64
 
-/* ---- imported kernels ---- */
-
 struct caches {
     struct json *answer;
     int fds[FILES_MAX];
@@ -120,8 +118,6 @@ static int fill_cache(struct overlay *o, const char *id, struct kiln_error *err)
         rc = write_cache(o, id, &caches, entry, err);
     return rc ? rc : link_version(o, id, entry, err);
 }
-
-/* ---- packages ---- */
 
 /* MIOpen cannot read a database in WAL mode without write access.  Bytes 18 and 19 of SQLite's
  * header are 1 if the database is not in WAL mode. */

@@ -44,8 +44,6 @@ int overlay_lock(const char *directory, int *ret_fd, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-/* ---- files ---- */
-
 void overlay_manifest_done(struct overlay_manifest *manifest)
 {
     for (size_t i = 0; i < manifest->count; i++)
@@ -87,8 +85,6 @@ int overlay_manifest_get(struct overlay_manifest *manifest, const char *name,
 }
 
 mode_t overlay_file_mode(bool is_shared) { return is_shared ? 0 : 0600; }
-
-/* ---- the manifest's file ---- */
 
 /* The digests of lines are one long text, because a JSON array of them would take ten times the
  * memory. */

@@ -75,8 +75,6 @@ static const char style_by_medium[] =
     "td.share,th:empty{display:none}}\n"
     "@media print{main{max-width:none}.wide{overflow:visible;background:none}}\n";
 
-/* ---- the tiles ---- */
-
 static void write_tile(FILE *out, const char *value, const char *what)
 {
     fputs("<li>", out);
@@ -136,8 +134,6 @@ static void write_tiles(const struct report *r, FILE *out)
     write_tile(out, units_size(json_get_u64(store, "taken_bytes", 0), text), what);
     fputs("</ul>\n", out);
 }
-
-/* ---- the page ---- */
 
 static void write_head(const struct report *r, FILE *out)
 {

@@ -28,8 +28,6 @@ struct report {
 
 void report_write(const struct report *report, FILE *out);
 
-/* ---- parts of the page ---- */
-
 void report_over_time(const struct report *report, FILE *out);
 void report_misses(const struct report *report, FILE *out);
 void report_accounting(const struct report *report, FILE *out);

@@ -35,8 +35,6 @@ static int execute(const struct invocation *invocation, struct kiln_error *err)
     return cli_fail_errno(err, errno, "cannot run '%.500s'", invocation->words[0]);
 }
 
-/* ---- --explain ---- */
-
 static int status_of(int status)
 {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

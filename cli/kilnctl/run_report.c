@@ -24,8 +24,6 @@ struct run_report {
     char libraries[LIBRARIES_MAX][TEXT_SIZE];
 };
 
-/* ---- reading ---- */
-
 static void add_reason(struct run_report *report, const char *text, uint64_t count)
 {
     report->forwarded += count;
@@ -78,8 +76,6 @@ static void read_report(int fd, struct run_report *report)
         add_line(report, line);
     fclose(file);
 }
-
-/* ---- printing ---- */
 
 static uint64_t compiles_of(const struct run_report *r)
 {

@@ -22,8 +22,6 @@
 #define SOCKET_FD 3
 #define ANSWER_MAX (32u << 10)
 
-/* ---- files ---- */
-
 static bool has_companion(const char *path, const char *suffix)
 {
     char companion[PATH_MAX];
@@ -63,8 +61,6 @@ int snapshot_open_plain(const char *path, int *ret_fd, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-/* ---- the program ---- */
-
 /* Both ends of the socket are close-on-exec.  Only the child's copy, descriptor 3, remains open. */
 static int start_program(const char *program, char *const argv[], int socket, pid_t *ret_pid,
                          struct kiln_error *err)
@@ -79,8 +75,6 @@ static int start_program(const char *program, char *const argv[], int socket, pi
     posix_spawn_file_actions_destroy(&actions);
     return errnum ? cli_fail_errno(err, errnum, "cannot start '%s'", program) : KILN_E_OK;
 }
-
-/* ---- the answer ---- */
 
 /* Appends a NUL.  Returns 0 if the program ended without an answer. */
 static ssize_t receive_answer(int socket, char text[ANSWER_MAX + 1], int *ret_fd)

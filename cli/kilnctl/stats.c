@@ -19,8 +19,6 @@ static const struct option options[] = {
       "show compile time saved and space used by uid, target or program", 0, 0 },
 };
 
-/* ---- by user, target or program ---- */
-
 static void add_counts(struct table *table, const struct json *row)
 {
     char text[UNITS_TEXT_MAX];
@@ -107,8 +105,6 @@ static int print_usage(const struct invocation *invocation, const char *by, stru
         print_since(reply);
     return rc;
 }
-
-/* ---- counters ---- */
 
 static int run_stats(const struct invocation *invocation, struct kiln_error *err)
 {

@@ -35,8 +35,6 @@ struct top {
     uint64_t due_ns;
 };
 
-/* ---- --once ---- */
-
 static int print_one_page(const struct invocation *invocation, struct kiln_error *err)
 {
     TOP_SAMPLE_AUTO struct top_sample before = { 0 };
@@ -61,8 +59,6 @@ static int print_one_page(const struct invocation *invocation, struct kiln_error
         puts(page.lines[i]);
     return KILN_E_OK;
 }
-
-/* ---- the screen ---- */
 
 static volatile sig_atomic_t should_end;
 

@@ -45,8 +45,6 @@ static void put_line(struct writer *w, enum top_style style, const char *fmt, ..
     page->styles[page->count++] = style;
 }
 
-/* ---- the head ---- */
-
 static void put_rates(struct writer *w, const struct top_view *v)
 {
     const struct top_rates *r = v->rates;
@@ -113,8 +111,6 @@ static void put_head(struct writer *w, const struct top_view *v)
     put_client_compiles(w, stats);
 }
 
-/* ---- compiles ---- */
-
 static const char *program_of(const struct json *compile)
 {
     const char *kind = json_get_text(compile, "kind", "");
@@ -176,8 +172,6 @@ static void put_compiles(struct writer *w, const struct top_view *v)
     for (size_t i = 0; i < count; i++)
         put_compile(w, rows[i]);
 }
-
-/* ---- waiting users ---- */
 
 static void put_user(struct writer *w, const char *user, const struct json *j)
 {

@@ -33,8 +33,6 @@ int top_sample_take(const struct invocation *invocation, int timeout_ms,
     return KILN_E_OK;
 }
 
-/* ---- rates ---- */
-
 static uint64_t growth_of(const struct json *before, const struct json *now, const char *name)
 {
     uint64_t old = json_get_u64(before, name, 0), new = json_get_u64(now, name, 0);
@@ -75,8 +73,6 @@ struct top_rates top_rates_since_start(const struct top_sample *now)
     double uptime = json_get_number(now->status, "uptime_s", 0);
     return rates_over(NULL, now->stats, uptime > 1 ? uptime : 1);
 }
-
-/* ---- for scripts ---- */
 
 static struct json *copy_member(const struct json *from, const char *name)
 {

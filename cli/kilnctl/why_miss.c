@@ -27,8 +27,6 @@ static const struct option options[] = {
 };
 #undef AT
 
-/* ---- the request ---- */
-
 static bool is_key(const struct invocation *invocation)
 {
     const char *word = invocation->words[0];
@@ -94,8 +92,6 @@ static int ask_problems(const struct invocation *invocation, struct json *answer
     }
     return rc;
 }
-
-/* ---- the reply ---- */
 
 /* Each text has its own row, and is the last cell there, because texts may be long. */
 static void add_part(struct table *table, const struct json *difference)

@@ -43,8 +43,6 @@ struct fallback {
     struct substitute_use use; /* |use.failures| is used only by the thread that connects */
 };
 
-/* ---- the notice, printed once per process ---- */
-
 /* If nobody reads standard error, the write raises SIGPIPE, which must not end the job.  So the
  * signal is blocked during the write and then consumed, unless one was already pending before. */
 static void write_line(const char *line, size_t size)
@@ -74,8 +72,6 @@ static void print_notice(const char *why, const char *place)
     if (size > 0)
         write_line(line, (size_t)size);
 }
-
-/* ---- life ---- */
 
 static enum kiln_code read_mode(const char *mode, bool *ret_off, struct kiln_err *err)
 {
@@ -139,8 +135,6 @@ const char *fallback_mode(const struct fallback *f) { return f->off ? "off" : su
 
 uint64_t fallback_grace_ns(const struct fallback *f) { return f->grace_ms * MS; }
 
-/* ---- connections ---- */
-
 /* Returns true if the fallback failed with KILN_IO, which means a lasting fault of the host, while
  * kilnd is only unavailable or busy.  The caller then returns KILN_IO, so that nobody retries in
  * vain. */
@@ -187,8 +181,6 @@ static enum kiln_code connect_own_engine(struct fallback *f, uint64_t deadline_n
     atomic_store(&f->serves, true);
     return KILN_OK;
 }
-
-/* ---- kilnd, and when to stop waiting for it ---- */
 
 /* Returns whether to keep waiting for a kilnd whose last result was |rc|.  The caller holds the
  * mutex. */

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the connection ---- */
-
 /* Only the leader may call this function.  Unanswered requests are sent again on the next
  * connection. */
 static void drop_connection(struct multiplexer *x, const char *why)
@@ -90,8 +88,6 @@ static enum kiln_code lead_once(struct multiplexer *x, struct waiter *me, uint64
         return KILN_OK;
     }
 }
-
-/* ---- waiting ---- */
 
 static void init_cond(struct waiter *w)
 {
@@ -229,8 +225,6 @@ void multiplexer_status(struct multiplexer *multiplexer, struct multiplexer_stat
     *ret_status = multiplexer->status;
     pthread_mutex_unlock(&multiplexer->mutex);
 }
-
-/* ---- life ---- */
 
 void waiter_init(struct waiter *waiter)
 {

@@ -35,8 +35,6 @@ static inline uint64_t multiplexer_connection(unsigned long generation)
     return generation + 1ull;
 }
 
-/* ---- multiplexer_requests.c: the list of requests, and how they end ---- */
-
 void multiplexer_link(struct multiplexer *x, struct request *rq);
 void multiplexer_unlink(struct multiplexer *x, struct request *rq);
 struct request *multiplexer_find(const struct multiplexer *x, uint64_t id);
@@ -50,14 +48,10 @@ void multiplexer_fail_everyone(struct multiplexer *x, const struct kiln_err *why
  * |rq| if its |once| is set or |rq| was sent too often already. */
 void multiplexer_keep_for_next(struct multiplexer *x, struct request *rq, const char *why);
 
-/* ---- multiplexer_send.c ---- */
-
 /* The leader's read then fails, and the leader reconnects. */
 void multiplexer_stop_transport(struct multiplexer *x);
 void multiplexer_send_waiting(struct multiplexer *x);
 void multiplexer_send_cancel(struct multiplexer *x, uint64_t id);
-
-/* ---- multiplexer_receive.c: passes frames to their owners ---- */
 
 /* Accepts a frame that |me| read if it is for |me|, otherwise stores the frame for its owner.  This
  * function and multiplexer_accept_stored release the mutex while they accept a frame. */

@@ -37,8 +37,6 @@
 #define FAILURES_MAX 2
 #define LOG_TAIL 2048
 
-/* ---- the program ---- */
-
 static bool is_program(char path[PATH_TEXT_MAX], const char *directory, size_t size,
                        const char *name)
 {
@@ -115,8 +113,6 @@ static char **copy_environment(void)
     return copy;
 }
 
-/* ---- lock, socket, log ---- */
-
 static enum kiln_code take_lock(const struct private_directories *f, int *ret_fd,
                                 struct kiln_err *err)
 {
@@ -146,8 +142,6 @@ static void read_last_log_line(const struct private_directories *f, char *text, 
     const char *line = strrchr(tail, '\n');
     snprintf(text, size, "%.*s", (int)size - 1, line ? line + 1 : tail);
 }
-
-/* ---- starting kilnd ---- */
 
 static enum kiln_code run_kilnd(const struct private_directories *f, int socket_fd, int lock_fd,
                                 struct kiln_err *err)
@@ -197,8 +191,6 @@ static enum kiln_code start_kilnd(const struct private_directories *f, struct ki
     load_unlock();
     return rc;
 }
-
-/* ---- connecting ---- */
 
 static enum kiln_code refuse_to_start_again(struct substitute_use *use,
                                             const struct private_directories *f,

@@ -28,8 +28,6 @@
 #define READ_SLICE_MS 50
 #define MS 1000000ull
 
-/* ---- receiving ---- */
-
 /* Takes all descriptors before checking anything, so that none leaks. */
 static enum kiln_code take_descriptors(struct transport_socket *s, const struct msghdr *message,
                                        struct kiln_err *err)
@@ -206,8 +204,6 @@ static enum kiln_code socket_receive(struct transport *base, uint64_t deadline_n
             return rc;
     }
 }
-
-/* ---- life ---- */
 
 static ino_t inode_of(int fd)
 {

@@ -42,8 +42,6 @@ static inline struct transport_socket *socket_of(struct transport *base)
     return (struct transport_socket *)base;
 }
 
-/* ---- transport_socket_send.c ---- */
-
 enum kiln_code socket_send(struct transport *base, struct bytes frame, struct kiln_err *err);
 enum kiln_code socket_send_files(struct transport *base, struct bytes frame, const int *files,
                                  size_t count, struct kiln_err *err);

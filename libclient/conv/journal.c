@@ -21,8 +21,6 @@ struct journal {
     char path[PATH_BYTES + 32];
 };
 
-/* ---- opening ---- */
-
 /* Returns false in a setuid program, because its caller controls the environment. */
 static bool user_directory(char directory[PATH_BYTES])
 {
@@ -108,8 +106,6 @@ void journal_close(struct journal *journal)
     free(journal);
 }
 
-/* ---- reading ---- */
-
 struct fields {
     char *list[7];
     unsigned count;
@@ -192,8 +188,6 @@ enum kiln_code journal_read(struct journal *journal, struct search *search, stru
         rc = read_line(line, search, err);
     return rc;
 }
-
-/* ---- writing ---- */
 
 void journal_begin(struct journal *journal, const char *config)
 {

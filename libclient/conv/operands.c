@@ -16,8 +16,6 @@
  * deviations from the mean. */
 #define DEVIATIONS 8.0
 
-/* ---- elements of tensors ---- */
-
 static size_t size_of(enum data_type type) { return type == TYPE_FLOAT32 ? 4 : 2; }
 
 static uint32_t bits_of(float value)
@@ -77,8 +75,6 @@ static void store_element(enum data_type type, void *data, uint64_t index, float
     else
         memcpy((char *)data + 2 * index, &half, sizeof(half));
 }
-
-/* ---- filling ---- */
 
 /* Newton's method, starting above the root.  |x| must be at least 1. */
 static double square_root(double x)
@@ -178,8 +174,6 @@ double operands_largest(enum data_type type, const void *data, uint64_t count)
     }
     return largest;
 }
-
-/* ---- comparing ---- */
 
 /*
  * Returns how far two correct results may differ.

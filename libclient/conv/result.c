@@ -82,8 +82,6 @@ void conv_list_sort(struct conv_list *list)
     }
 }
 
-/* ---- public ---- */
-
 static int copy_entry(const struct conv_list *list, unsigned index,
                       struct kiln_conv_entry *ret_entry, struct kiln_error *err)
 {

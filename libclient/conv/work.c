@@ -15,8 +15,6 @@
 
 #define MS 1000000ull
 
-/* ---- options ---- */
-
 static enum kiln_code check_range(const char *name, int value, int min, int max,
                                   struct kiln_err *err)
 {
@@ -51,8 +49,6 @@ static enum kiln_code read_options(const struct kiln_conv_options *given,
     *ret_options = o;
     return rc;
 }
-
-/* ---- requests ---- */
 
 uint64_t work_deadline(const struct work *work)
 {
@@ -166,8 +162,6 @@ void work_done(struct work *work)
     bench_destroy(work->bench);
     kiln_conv_result_free(work->result);
 }
-
-/* ---- progress and results ---- */
 
 bool work_is_winograd(const struct kiln_solution *solution)
 {

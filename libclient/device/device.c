@@ -18,8 +18,6 @@ static const struct device_runtime *const runtimes[] = {
 };
 #define RUNTIME_COUNT (sizeof(runtimes) / sizeof(runtimes[0]))
 
-/* ---- for the implementations ---- */
-
 struct kiln_device *device_create(size_t size, const struct device_ops *ops)
 {
     struct kiln_device *device = calloc(1, size);
@@ -102,8 +100,6 @@ void device_report(const struct kiln_device *device, const struct kiln_err *why_
         error_return(why_not, why_not->code, &error);
     found(context, &info, why_not ? &error : NULL);
 }
-
-/* ---- opening ---- */
 
 static const struct device_runtime *runtime_of(enum device_kind kind)
 {
@@ -248,8 +244,6 @@ int kiln_device_list(kiln_device_found *found, void *context, struct kiln_error 
             report_absent(runtimes[i]->kind, &kinds[i].error, found, context);
     return KILN_E_OK;
 }
-
-/* ---- properties ---- */
 
 void kiln_device_close(struct kiln_device *device) { device_unref(device); }
 const char *kiln_device_name(const struct kiln_device *device) { return device->name; }

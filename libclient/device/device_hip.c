@@ -35,8 +35,6 @@ struct hip_device {
 
 static struct hip_device *hip_of(struct driver_device *d) { return (struct hip_device *)d; }
 
-/* ---- the current device ---- */
-
 static enum kiln_code hip_enter(struct driver_device *d, struct driver_scope *scope,
                                 struct kiln_err *err)
 {
@@ -94,8 +92,6 @@ static const struct driver_kind hip_kind = {
     .close = hip_close,
 };
 
-/* ---- finding devices ---- */
-
 static enum kiln_code start_hip(const struct hip_library **ret_hip, int *ret_count,
                                 struct kiln_err *err)
 {
@@ -133,8 +129,6 @@ static bool uuid_at(const void *context, int index, char text[DEVICE_UUID_SIZE])
     device_uuid_text_of_digits(bytes, text);
     return text[0];
 }
-
-/* ---- properties ---- */
 
 /* Only hipDeviceProp_t contains the arch with its features, "gfx90a:sramecc+:xnack-". */
 static enum kiln_code set_target(struct hip_device *h, int index, struct kiln_err *err)
@@ -208,8 +202,6 @@ static enum kiln_code describe_device(struct hip_device *h, int index, struct ki
     device_set_database_id(base);
     return KILN_OK;
 }
-
-/* ---- opening and listing ---- */
 
 static enum kiln_code open_hip(struct hip_device *h, const struct device_request *request,
                                struct kiln_err *err)

@@ -12,8 +12,6 @@
 /* The value of CL_DEVICE_UUID_KHR, which OpenCL 1.2 does not define. */
 #define DEVICE_UUID 0x106A
 
-/* ---- finding devices ---- */
-
 static enum kiln_code find_all(const struct opencl_library *cl, cl_device_id *ret_ids,
                                size_t *ret_count, struct kiln_err *err)
 {
@@ -119,8 +117,6 @@ static enum kiln_code opencl_list(kiln_device_found *found, void *context, struc
     }
     return rc;
 }
-
-/* ---- opening ---- */
 
 static bool has_device(const cl_device_id *ids, size_t count, cl_device_id id)
 {

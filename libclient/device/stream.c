@@ -3,8 +3,6 @@
 #include "libclient/device/device.h"
 #include "libclient/failure.h"
 
-/* ---- streams ---- */
-
 static enum kiln_code make_stream(struct kiln_device *device, bool is_ours, void *native,
                                   struct kiln_stream **ret_stream, struct kiln_err *err)
 {
@@ -68,8 +66,6 @@ int kiln_stream_finish(struct kiln_stream *stream, struct kiln_error *err)
         rc = device->ops->finish(device, stream->native, &e);
     return error_return(&e, rc, err);
 }
-
-/* ---- events ---- */
 
 static enum kiln_code make_event(struct kiln_device *device, struct kiln_event **ret_event,
                                  struct kiln_err *err)

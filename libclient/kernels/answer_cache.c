@@ -27,8 +27,6 @@ struct answer_cache {
     uint64_t epoch; /* how often answer_cache_forget was called */
 };
 
-/* ---- identities ---- */
-
 static uint64_t load_64_bits(const uint8_t *at)
 {
     uint64_t bits;
@@ -110,8 +108,6 @@ static bool is_same_identity(const uint8_t *have, const struct answer_identity *
     }
     return true;
 }
-
-/* ---- entries ---- */
 
 static struct entry *find_entry(const struct answer_cache *c, const struct answer_identity *id,
                                 uint64_t hash, size_t size)

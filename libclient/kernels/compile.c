@@ -3,8 +3,6 @@
 
 #include "libclient/kernels/fetch.h"
 
-/* ---- begin ---- */
-
 struct begin {
     struct kiln_kernel *result;
     enum kiln_code code;
@@ -89,8 +87,6 @@ enum kiln_code compile_program(struct kiln_client *client, const struct program_
     return ask(client, &(struct request){ .type = MESSAGE_compile_program, .frame = &frame },
                deadline_ns, ret_result, failure);
 }
-
-/* ---- end ---- */
 
 static enum kiln_code accept_recorded(struct request *request, const struct reply *reply,
                                       struct failure *failure)

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-/* ---- the in-process cache ---- */
-
 static struct kiln_kernel *get_cached(struct kiln_client *client, struct answer_identity identity)
 {
     return answer_cache_get(client->cache, &identity);
@@ -45,8 +43,6 @@ void fetch_remember(struct kiln_client *client, const struct kiln_kernel_source 
     answer_cache_put(client->cache, &by_source, &answer);
 }
 
-/* ---- results ---- */
-
 enum kiln_code fetch_key(const char *hex, struct digest *ret_key, struct kiln_err *err)
 {
     if (!hex || !digest_from_hex(hex, ret_key))
@@ -66,8 +62,6 @@ enum kiln_code fetch_result(const struct message_result *result, const struct re
     *ret_damaged = rc == KILN_CORRUPT;
     return rc;
 }
-
-/* ---- one kernel ---- */
 
 struct fetch {
     uint16_t type; /* enum message_type of the request */
@@ -169,8 +163,6 @@ static enum kiln_code fetch_by_source(struct kiln_client *client,
     return KILN_OK;
 }
 
-/* ---- by MIOpen's name ---- */
-
 static struct answer_identity name_identity(const struct message_fetch_name *m,
                                             struct bytes parts[3])
 {
@@ -234,8 +226,6 @@ int kiln_kernel_fetch_named(struct kiln_client *client, const struct kiln_kernel
         *ret_kernel = kernel;
     return failure_return(&f, rc, err);
 }
-
-/* ---- public ---- */
 
 int kiln_kernel_fetch(struct kiln_client *client, const char *key, int timeout_ms,
                       struct kiln_kernel **ret_kernel, struct kiln_error *err)

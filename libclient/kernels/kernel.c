@@ -187,8 +187,6 @@ static void ref_value(void *value) { kiln_kernel_ref(value); }
 static void unref_value(void *value) { kernel_destroy(value); }
 const struct answer_ops kernel_value_ops = { .ref = ref_value, .unref = unref_value };
 
-/* ---- public ---- */
-
 struct kiln_kernel *kiln_kernel_ref(struct kiln_kernel *kernel)
 {
     atomic_fetch_add_explicit(&kernel->content->references, 1, memory_order_relaxed);

@@ -16,8 +16,6 @@ void config_list_done(struct config_list *list)
     *list = (struct config_list){ .count = 0 };
 }
 
-/* ---- reading ---- */
-
 struct part { /* the range of candidates that one message requests */
     struct config_list *list;
     uint32_t first, end, next;
@@ -75,8 +73,6 @@ static enum kiln_code accept_candidates(struct request *request, const struct re
         return fail_damaged(failure);
     return read_configs(part, &m, failure);
 }
-
-/* ---- requests ---- */
 
 static enum kiln_code ask_part(struct kiln_client *client, const struct configs_question *question,
                                struct part *part, uint64_t deadline_ns, struct failure *failure)

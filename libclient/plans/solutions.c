@@ -10,8 +10,6 @@
 
 #define SOLUTIONS_MAX 64u
 
-/* ---- reading ---- */
-
 static enum kiln_code fail_damaged(struct failure *f)
 {
     return kiln_fail(
@@ -93,8 +91,6 @@ static enum kiln_code accept_solved(struct request *request, const struct reply 
     return read_solutions(&m, request->context, failure);
 }
 
-/* ---- requests ---- */
-
 struct solutions_question {
     const struct problem *problem;
     struct bytes target, database_id, driver, toolchain; /* all except |target| may be empty */
@@ -129,8 +125,6 @@ static enum kiln_code ask_solutions(struct kiln_client *client,
         *ret_solutions = solutions;
     return rc;
 }
-
-/* ---- public ---- */
 
 static enum kiln_code read_options(const struct kiln_plan_options *options,
                                    struct solutions_question *question, int *ret_timeout_ms,

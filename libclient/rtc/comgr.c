@@ -14,8 +14,6 @@
 
 #define DESCRIPTION_MAX (1u << 20)
 
-/* ---- settings of actions ---- */
-
 struct info { /* an amd_comgr_action_info_t */
     struct hash_link link;
     const struct rtc_library *library;
@@ -114,8 +112,6 @@ int comgr_set_directory(struct rtc_library *library, struct comgr_handle handle,
     return rc;
 }
 
-/* ---- describing an action ---- */
-
 struct action {
     struct rtc_program program; /* must be the first member */
     const struct comgr_call *call;
@@ -201,8 +197,6 @@ static const char *describe(struct action *a)
         reason = comgr_take_inputs(functions_of(a), a->call->inputs, &a->program);
     return !reason && a->program.action.failed ? "too many inputs" : reason;
 }
-
-/* ---- acting ---- */
 
 static int act_real(const struct rtc_library *library, const struct comgr_call *call)
 {

@@ -30,8 +30,6 @@ struct object {
     struct bytes content;
 };
 
-/* ---- reading ---- */
-
 typedef int copy_fn(struct comgr_handle data, size_t *size, char *ret_bytes);
 /* Returns false to end the visit. */
 typedef bool object_fn(void *context, const struct object *object);
@@ -100,8 +98,6 @@ bool comgr_set_is_empty(const struct comgr_functions *f, struct comgr_handle set
     return true;
 }
 
-/* ---- inputs ---- */
-
 struct inputs {
     struct rtc_program *program;
     struct buffer source;
@@ -168,8 +164,6 @@ const char *comgr_take_inputs(const struct comgr_functions *f, struct comgr_hand
         return "an input cannot be read";
     return in.source.failed ? "the sources are too large" : NULL;
 }
-
-/* ---- results ---- */
 
 static bool put_result(void *context, const struct object *o)
 {

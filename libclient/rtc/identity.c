@@ -34,8 +34,6 @@ static struct bytes build_id_of_notes(struct bytes notes)
     return bytes_of(NULL, 0);
 }
 
-/* ---- mapped libraries ---- */
-
 struct mapped_search {
     const void *base; /* address of the library to find; NULL if |parts| names the libraries */
     const char *const *parts; /* beginnings of the libraries' file names; NULL ends the list */
@@ -108,8 +106,6 @@ static unsigned search_mapped(struct mapped_search search)
     return search.found;
 }
 
-/* ---- files ---- */
-
 static struct bytes read_at(int fd, uint64_t at, size_t size, uint8_t *to)
 {
     ssize_t got = pread(fd, to, size, (off_t)at);
@@ -143,8 +139,6 @@ static bool digest_file(const char *path, struct sha256 *digest)
     }
     return false;
 }
-
-/* ---- NVRTC ---- */
 
 /* Writes the path of NVRTC's builtins library, such as "libnvrtc-builtins.so.13.0", in NVRTC's
  * directory, where NVRTC looks first.  Returns false if the path cannot be determined. */
@@ -204,8 +198,6 @@ bool identity_holds(const struct rtc_library *library)
     return digest_equal(&now, &library->identity);
 }
 
-/* ---- hiprtc ---- */
-
 /* hiprtc compiles with comgr, which contains LLVM or links it. */
 static bool find_hiprtc(struct rtc_library *library, struct sha256 *digest)
 {
@@ -220,8 +212,6 @@ static bool find_hiprtc(struct rtc_library *library, struct sha256 *digest)
                                        : NULL;
     return has_compiler;
 }
-
-/* ---- comgr ---- */
 
 /* Settings and numbers of these versions of comgr are known.  Version 3 has other numbers. */
 #define COMGR_MAJOR 2

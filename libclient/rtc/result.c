@@ -13,8 +13,6 @@ _Static_assert((int)RTC_OUTPUTS_MAX == (int)PROGRAM_OUTPUTS, "the stored form ha
 /* this bit of |present| says that the log has marks */
 #define HAS_MARKS (1u << 31)
 
-/* ---- the log ---- */
-
 static const uint8_t *find(struct bytes where, struct bytes what)
 {
     return where.size ? memmem(where.data, where.size, what.data, what.size) : NULL;
@@ -49,8 +47,6 @@ static bool put_log(struct buffer *to, struct bytes log, const char *name)
     return has_name;
 }
 
-/* ---- collecting ---- */
-
 static uint32_t put_log_without_name(const void *name, struct bytes log, struct buffer *to)
 {
     return put_log(to, log, name) ? HAS_MARKS : 0;
@@ -68,8 +64,6 @@ bool rtc_result_collect(const struct rtc_library *library, void *program, struct
             (struct program_output){ real->outputs[k].size, real->outputs[k].get };
     return program_result_collect(&functions, program, expressions, &log, to);
 }
-
-/* ---- reading ---- */
 
 static bool is_terminated(struct bytes b) { return b.size && b.data[b.size - 1] == '\0'; }
 

@@ -52,8 +52,6 @@ uint32_t settings_patience_ms(void)
                                                                           : PATIENCE_MS;
 }
 
-/* ---- the report of kilnctl run --explain ---- */
-
 /* Appends this process's counts to the file that KILN_RTC_REPORT names, one line for each count.
  * Writes all lines in one call, because several processes may append. */
 static void write_report(void)
@@ -92,8 +90,6 @@ static void begin_counting(void)
     if (!is_registered && getenv("KILN_RTC_REPORT"))
         atexit(write_report);
 }
-
-/* ---- counting ---- */
 
 static void debug(const char *what, const char *program)
 {

@@ -83,8 +83,6 @@ static bool may_share(const struct rtc_program *p)
            clock_monotonic_ns() >= p->library->lacking_until_ns;
 }
 
-/* ---- asking kilnd ---- */
-
 static enum kiln_code look(struct kiln_client *client, const struct digest *key,
                            struct kiln_kernel **ret_kernel)
 {

@@ -103,8 +103,6 @@ enum kiln_code recording_measurement(const struct kiln_recording *recording, enu
     return KILN_OK;
 }
 
-/* ---- recording ---- */
-
 static enum kiln_code accept_recorded(struct request *request, const struct reply *reply,
                                       struct failure *failure)
 {

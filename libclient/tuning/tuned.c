@@ -26,8 +26,6 @@ struct kiln_tuned {
     struct entry entries[]; /* the texts follow after the entries */
 };
 
-/* ---- texts ---- */
-
 /* |text| is printable: common/miopen/tuning_text.h accepts no other texts. */
 static char *copy_text(struct kiln_tuned *t, struct bytes text)
 {
@@ -49,8 +47,6 @@ static const char *copy_printable(struct kiln_tuned *t, struct bytes text)
     }
     return copy;
 }
-
-/* ---- entries ---- */
 
 static unsigned count_entries(struct bytes value)
 {
@@ -109,8 +105,6 @@ static enum kiln_code read_entries(enum tuning_kind kind, struct bytes value, st
     return kiln_while(err, "kilnd's record is damaged");
 }
 
-/* ---- measurements ---- */
-
 static struct entry *find_entry(struct kiln_tuned *t, struct bytes id, unsigned guess)
 {
     for (unsigned i = 0; i < t->count; i++) {
@@ -160,8 +154,6 @@ static enum kiln_code read_measurements(enum tuning_kind kind,
         return kiln_fail(err, KILN_CORRUPT, "kilnd's measurements do not match their count");
     return KILN_OK;
 }
-
-/* ---- records ---- */
 
 static enum kiln_code check_answer(const struct message_tuning_answer *a, struct kiln_err *err)
 {
@@ -224,8 +216,6 @@ enum kiln_code tuned_create(enum tuning_kind kind, const struct message_tuning_a
 }
 
 void kiln_tuned_free(struct kiln_tuned *tuned) { free(tuned); }
-
-/* ---- public ---- */
 
 int kiln_tuned_tier(const struct kiln_tuned *tuned) { return tuned->tier; }
 

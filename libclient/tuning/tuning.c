@@ -11,8 +11,6 @@ _Static_assert(MESSAGE_PROBLEMS <= LIMIT_BATCH_ITEMS, "kilnd accepts more proble
 /* The multiplexer holds back messages that kilnd does not accept yet. */
 #define WINDOW_MAX 8u
 
-/* ---- one problem ---- */
-
 static enum kiln_code get_one(struct kiln_client *client, const struct question *question,
                               const struct kiln_problem *problem, struct kiln_tuned **ret_tuned,
                               struct failure *failure)
@@ -77,8 +75,6 @@ int kiln_perf_get(struct kiln_client *client, const struct kiln_problem *problem
         rc = get_one(client, &question, problem, ret_tuned, &f);
     return failure_return(&f, rc, err);
 }
-
-/* ---- many ---- */
 
 struct batch {
     struct kiln_client *client;

@@ -4,8 +4,6 @@
 #include "common/miopen/device_database_id.h"
 #include "libclient/sized.h"
 
-/* ---- options ---- */
-
 static enum kiln_code check_text(const char *name, struct bytes text, struct kiln_err *err)
 {
     if (text.size <= QUESTION_TEXT_MAX)
@@ -54,8 +52,6 @@ enum kiln_code question_read(enum tuning_kind kind, const struct kiln_tuning_opt
     };
     return check_texts(&ret_question->message, err);
 }
-
-/* ---- one message ---- */
 
 struct kiln_tuned *ask_unanswered(void)
 {

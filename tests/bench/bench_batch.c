@@ -27,8 +27,6 @@ struct timing {
     uint64_t one, all;
 };
 
-/* ---- bare descriptors ---- */
-
 struct mappings {
     const struct content *content;
     void *at[ITEMS];
@@ -84,8 +82,6 @@ static enum kiln_code time_floor(const struct batch *b, struct timing *timing, s
         rc = floor_get(fd, &b->content, 1, &timing->one, err);
     return rc ? rc : floor_get(fd, &b->content, ITEMS, &timing->all, err);
 }
-
-/* ---- kiln ---- */
 
 struct answers {
     const struct content *content; /* the expected content */
@@ -154,8 +150,6 @@ static enum kiln_code time_kiln(const struct batch *b, struct timing *timing, st
                          ITEMS, a.count - 1, a.wrong);
     return KILN_OK;
 }
-
-/* ---- rounds and results ---- */
 
 static const struct way {
     const char *name;

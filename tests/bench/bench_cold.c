@@ -114,8 +114,6 @@ static enum kiln_code run_stampede(const struct bench_options *o, const struct s
     return rc ? rc : report_stampede(&s, rounds, wall, compiles, err);
 }
 
-/* ---- all compilers against one ---- */
-
 static enum kiln_code time_batch(const char *socket, const struct cold *cold, uint64_t *id,
                                  double *ret_wall, struct kiln_err *err)
 {

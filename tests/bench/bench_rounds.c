@@ -39,8 +39,6 @@ static int tear_down(void **state)
 
 FIXTURE(bench, set_up, tear_down);
 
-/* ---- percentiles ---- */
-
 TEST(bench, the_median_of_an_odd_number_is_the_middle_one)
 {
     uint64_t samples[] = { 9, 1, 5 };
@@ -63,8 +61,6 @@ TEST(bench, one_sample_is_every_percentile)
     assert_int_equal(bench_percentile(&sample, 1, 0.5), 7);
     assert_int_equal(bench_percentile(&sample, 1, 0.99), 7);
 }
-
-/* ---- processes ---- */
 
 static enum kiln_code meet_and_mark(void *context, unsigned index, struct kiln_err *err)
 {
@@ -117,8 +113,6 @@ TEST_F(bench, too_many_clients_are_refused)
     assert_int_equal(bench_fan_out(100000, die_before_the_gate, NULL, &f->err), KILN_INVALID);
 }
 
-/* ---- contents ---- */
-
 TEST(bench, an_object_is_the_same_each_time_and_unlike_the_next)
 {
     struct content content = { CONTENT_CODE, 1001, 2, 0 };
@@ -141,8 +135,6 @@ TEST(bench, keys_differ_by_kind_size_and_index)
             assert_false(digest_equal(&keys[i], &keys[j]));
     }
 }
-
-/* ---- the bare server ---- */
 
 TEST_F(bench, the_bare_server_sends_as_many_descriptors_as_asked_for)
 {
@@ -172,8 +164,6 @@ TEST_F(bench, the_bare_server_sends_as_many_descriptors_as_asked_for)
     unlink(path);
     unlink(epoll_path);
 }
-
-/* ---- compilers without kiln ---- */
 
 TEST_F(bench, a_compiler_that_is_no_library_makes_no_team)
 {

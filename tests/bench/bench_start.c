@@ -71,8 +71,6 @@ static enum kiln_code start_and_stop(const struct bench_options *o, struct popul
     return KILN_OK;
 }
 
-/* ---- look-ups ---- */
-
 static enum kiln_code look_up(struct kiln_client *client, const struct population *p, size_t index,
                               int tier, struct kiln_err *err)
 {
@@ -116,8 +114,6 @@ static enum kiln_code lookup_round(struct population *p, unsigned round, struct 
     enum kiln_code rc = time_lookups(p, round, KILN_TIER_DISK, &p->disk_us[round], err);
     return rc ? rc : time_lookups(p, round, KILN_TIER_HOT, &p->hot_us[round], err);
 }
-
-/* ---- all populations ---- */
 
 static struct json *numbers(const double *values, unsigned first, unsigned count)
 {

@@ -64,8 +64,6 @@ static enum kiln_code add_one(struct subject *s, uint8_t *bytes, struct kiln_err
     return rc;
 }
 
-/* ---- a concurrent writer ---- */
-
 struct writer {
     struct subject *subject;
     atomic_bool stop;
@@ -102,8 +100,6 @@ static enum kiln_code writer_stop(struct writer *w, struct kiln_err *err)
         *err = w->err;
     return w->rc;
 }
-
-/* ---- look-ups ---- */
 
 static enum kiln_code look_up(struct subject *s, size_t index, struct kiln_err *err)
 {
@@ -143,8 +139,6 @@ static enum kiln_code time_round(struct subject *s, unsigned round, struct kiln_
         *err = why;
     return rc ? rc : written;
 }
-
-/* ---- all subjects ---- */
 
 /* The store must evict in every round, also in the first. */
 static enum kiln_code fill_to_the_limit(struct subject *s, struct kiln_err *err)

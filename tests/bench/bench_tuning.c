@@ -24,8 +24,6 @@ struct json *phase_result(const char *bench, const struct tuning_data *data)
     return result;
 }
 
-/* ---- plans ---- */
-
 struct plan {
     struct phase_first first_one[PHASE_WAYS_MAX], first_many[PHASE_WAYS_MAX];
     size_t first_one_count, first_many_count;
@@ -56,8 +54,6 @@ static const struct plan plans[] = {
                   &way_kiln },
     },
 };
-
-/* ---- data and servers ---- */
 
 struct servers {
     struct server floor, kiln;
@@ -109,8 +105,6 @@ static enum kiln_code prepare_data(void *context, unsigned index, struct kiln_er
     const struct warmup *p = context;
     return data_prepare(p->kind, p->work, p->data, err);
 }
-
-/* ---- all phases ---- */
 
 static enum kiln_code run_firsts(const struct way_place *place, const struct plan *plan,
                                  unsigned rounds, struct kiln_err *err)

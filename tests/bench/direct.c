@@ -24,8 +24,6 @@ static enum kiln_code load_library(const char *const *names, struct direct *d, s
     return kiln_fail(err, KILN_UNAVAILABLE, "%s", dlerror());
 }
 
-/* ---- hiprtc ---- */
-
 struct rtc {
     int (*create)(void **, const char *, const char *, int, const char *const *,
                   const char *const *);
@@ -80,8 +78,6 @@ static enum kiln_code rtc_compile(struct direct *d, const struct cold *cold, con
     rtc.destroy(&program);
     return done ? KILN_OK : kiln_fail(err, KILN_COMPILE_FAILED, "hiprtc cannot compile");
 }
-
-/* ---- OpenCL ---- */
 
 struct opencl {
     int (*platforms)(uint32_t, void **, uint32_t *);
@@ -156,8 +152,6 @@ static enum kiln_code opencl_compile(struct direct *d, const struct cold *cold, 
     return done ? KILN_OK
                 : kiln_fail(err, KILN_COMPILE_FAILED, "OpenCL cannot compile: %d", status);
 }
-
-/* ---- both compilers ---- */
 
 /* The same settings as for the daemon's compilers: no caches outside |work|, and PoCL puts the
  * kernel for the work-group size of the source into the binary. */

@@ -112,8 +112,6 @@ enum kiln_code kilnd_state_directory(const struct bench_options *bench, const ch
     return rc ? rc : fs_make_directories(path, err);
 }
 
-/* ---- kilnd ---- */
-
 struct kilnd_paths {
     char program[BENCH_PATH_MAX], cache[BENCH_PATH_MAX], state[BENCH_PATH_MAX];
     char config[BENCH_PATH_MAX], log[BENCH_PATH_MAX];
@@ -193,8 +191,6 @@ enum kiln_code kilnd_start(const struct bench_options *bench, const struct kilnd
     return KILN_OK;
 }
 
-/* ---- redis ---- */
-
 enum kiln_code redis_start(const struct bench_options *bench, struct server *ret_server,
                            struct kiln_err *err)
 {
@@ -222,8 +218,6 @@ enum kiln_code redis_start(const struct bench_options *bench, struct server *ret
     return KILN_OK;
 }
 
-/* ---- placement ---- */
-
 enum kiln_code server_pin(const struct server *s, unsigned cpu, struct kiln_err *err)
 {
     char path[64];
@@ -239,8 +233,6 @@ enum kiln_code server_pin(const struct server *s, unsigned cpu, struct kiln_err 
     closedir(threads);
     return rc;
 }
-
-/* ---- memory ---- */
 
 static uint64_t kib_after(const char *text, const char *label)
 {

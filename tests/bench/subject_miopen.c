@@ -61,8 +61,6 @@ static enum kiln_code open_file(const char *path, int flags, sqlite3 **ret_db, s
     return rc;
 }
 
-/* ---- a hit ---- */
-
 static void statement_auto(sqlite3_stmt **s) { sqlite3_finalize(*s); }
 
 static bool unpack_object(struct miopen_subject *s, sqlite3_stmt *row)
@@ -116,8 +114,6 @@ static enum kiln_code fetch_fresh(struct subject *base, size_t index, struct kil
     return rc;
 }
 
-/* ---- open and close ---- */
-
 static void miopen_close(struct subject *base)
 {
     struct miopen_subject *s = (struct miopen_subject *)base;
@@ -166,8 +162,6 @@ static enum kiln_code open_kept(const struct subject_place *place, struct subjec
     *ret_subject = &s->base;
     return KILN_OK;
 }
-
-/* ---- writing the database ---- */
 
 static const char schema[] =
     "PRAGMA page_size=4096; DROP TABLE IF EXISTS kern_db;"

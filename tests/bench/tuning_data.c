@@ -18,8 +18,6 @@ static const char *const names[] = {
     [TUNING_FIND] = "gfx90a68.HIP.fdb.txt", [TUNING_PERF] = "gfx906_60.db"
 };
 
-/* ---- the file ---- */
-
 static enum kiln_code copy_file(int from, int to, bool packed, struct kiln_err *err)
 {
     if (packed)
@@ -65,8 +63,6 @@ static enum kiln_code make_file(struct tuning_data *data, struct kiln_err *err)
     return data->kind == TUNING_FIND ? data_make_find(data->path, err)
                                      : data_make_perf(data->path, err);
 }
-
-/* ---- questions ---- */
 
 struct sample { /* a uniform sample of the records */
     struct tuning_data *data;

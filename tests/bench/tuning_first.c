@@ -24,8 +24,6 @@ struct comparison {
     size_t slot;          /* the first index of the current fan-out in |firsts| */
 };
 
-/* ---- in a new process ---- */
-
 /* The pages of the questions do not count for an answer. */
 static void touch_questions(const struct tuning_data *data)
 {
@@ -109,8 +107,6 @@ static enum kiln_code run_new_client(void *context, unsigned process, struct kil
     way->close(state);
     return rc;
 }
-
-/* ---- results ---- */
 
 static double middle_of(const struct first *firsts, unsigned count,
                         double (*of)(const struct first *))

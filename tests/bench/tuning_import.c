@@ -23,8 +23,6 @@ struct job {
     unsigned round;
 };
 
-/* ---- wc and sort ---- */
-
 _Noreturn static void exec_program(const char *program, const char *path, const char *locale)
 {
     int null = open("/dev/null", O_WRONLY);
@@ -60,8 +58,6 @@ static enum kiln_code time_programs(const struct job *job, struct kiln_err *err)
         rc = time_program("sort", path, "C", &f->sort_c_s[job->round], err);
     return rc ? rc : time_program("sort", path, NULL, &f->sort_s[job->round], err);
 }
-
-/* ---- kiln ---- */
 
 static enum kiln_code import_file(struct tuning *tuning, const struct job *job,
                                   struct kiln_err *err)
@@ -118,8 +114,6 @@ static enum kiln_code in_child(void *context, unsigned index, struct kiln_err *e
         rc = time_programs(job, err);
     return rc ? rc : import_anew(job, err);
 }
-
-/* ---- rounds and results ---- */
 
 static struct json *numbers(const double *values, unsigned count)
 {

@@ -71,8 +71,6 @@ static enum kiln_code kiln_connect(void *state, struct kiln_err *err)
                                                                  : KILN_OK;
 }
 
-/* ---- look-ups ---- */
-
 static void put_extent(struct extent from, uint32_t to[3])
 {
     to[0] = from.d;

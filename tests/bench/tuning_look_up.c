@@ -32,8 +32,6 @@ static size_t slot_index(const struct comparison *c, const struct slot *s)
     return (s->round * c->way_count + s->way) * c->setting->processes + s->process;
 }
 
-/* ---- in a process ---- */
-
 static enum kiln_code time_way(const struct comparison *c, const struct slot *slot, void *state,
                                struct kiln_err *err)
 {
@@ -84,8 +82,6 @@ static enum kiln_code run_client(void *context, unsigned process, struct kiln_er
         c->setting->ways[i]->close(states[i]);
     return rc;
 }
-
-/* ---- results ---- */
 
 struct rates {
     double mean_us, p50_us, p99_us, per_s;

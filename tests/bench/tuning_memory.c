@@ -9,8 +9,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* ---- the heap; not mallinfo2(3), which counts memory that malloc keeps for reuse ---- */
-
 static atomic_uint_fast64_t kept; /* usable bytes of all allocations that were not freed */
 
 /* glibc's allocator.  This program and its libraries call it through the functions below, which
@@ -50,8 +48,6 @@ void free(void *__ptr)
     uncount_piece(__ptr);
     __libc_free(__ptr);
 }
-
-/* ---- pages ---- */
 
 static uint64_t kib_after(const char *text, const char *label)
 {

@@ -142,8 +142,6 @@ static enum kiln_code map_open(const struct way_place *place, void **ret_state,
     return KILN_OK;
 }
 
-/* ---- a look-up ---- */
-
 struct found { /* one entry, with its strings on the heap, like MIOpen's */
     struct text id, values;
     double time_ms;

@@ -88,8 +88,6 @@ static enum kiln_code kept_open(const struct way_place *place, void **ret_state,
     return rc;
 }
 
-/* ---- a look-up ---- */
-
 static void statement_auto(sqlite3_stmt **s) { sqlite3_finalize(*s); }
 
 /* A PerfDb key has the columns of its config, joined by 'x'. */

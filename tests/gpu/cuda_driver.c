@@ -176,8 +176,6 @@ enum kiln_code cuda_read_resources(struct cuda *cuda, void *function,
                   : KILN_OK;
 }
 
-/* ---- times ---- */
-
 static enum kiln_code time_batch(struct cuda *cuda, const struct cuda_work *work, unsigned launches,
                                  double *ret_us, struct kiln_err *err)
 {

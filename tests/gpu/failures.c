@@ -64,8 +64,6 @@ static struct kiln_plan *plan_for(struct kiln_client *client, const char *target
     return plan;
 }
 
-/* ---- names ---- */
-
 static void open_by(const char *name, int wanted)
 {
     struct kiln_device *device = NULL;
@@ -88,8 +86,6 @@ static void open_by_bad_names(void)
     expect("cuda:0,cuda", kiln_device_open_list("cuda:0,cuda", devices, 2, &count, &err),
            KILN_E_INVALID, &err);
 }
-
-/* ---- a device ---- */
 
 static struct kiln_memory *memory_of(struct kiln_device *device, uint64_t bytes)
 {

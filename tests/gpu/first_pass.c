@@ -58,8 +58,6 @@ static void must(int rc, const char *what, const struct kiln_error *err)
         die(what, err);
 }
 
-/* ---- options and layers ---- */
-
 static int which(const char *text, const char *const *names, int count)
 {
     for (int i = 0; i < count; i++)
@@ -146,8 +144,6 @@ static void read_layers(struct pass *pass)
     }
     fclose(file);
 }
-
-/* ---- the pass ---- */
 
 static struct kiln_plan_options plan_options(const struct pass *pass)
 {

@@ -18,8 +18,6 @@ static const struct {
 #undef RTC_SYMBOL
 };
 
-/* ---- the library ---- */
-
 static void *try_pattern(const char *pattern, struct nvrtc *nvrtc)
 {
     glob_t found;
@@ -72,8 +70,6 @@ enum kiln_code nvrtc_open(struct nvrtc *ret_nvrtc, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* ---- programs ---- */
-
 static bool is_same(const struct nvrtc_program *p, const struct solution_program *source,
                     const char *target, uint64_t hash)
 {
@@ -116,8 +112,6 @@ void nvrtc_pool_done(struct nvrtc_pool *pool)
     free(pool->programs);
     *pool = (struct nvrtc_pool){ .count = 0 };
 }
-
-/* ---- compiling ---- */
 
 static size_t split(char *options, const char *ret_options[OPTIONS_MAX], size_t count)
 {

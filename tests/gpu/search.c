@@ -103,8 +103,6 @@ static enum kiln_code try_config(struct search *s, struct trials *next, const st
     return trials_add_config(next, solver, text, err);
 }
 
-/* ---- random configs ---- */
-
 static uint64_t random_number(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -155,8 +153,6 @@ static enum kiln_code add_random_of_all(struct search *s, struct trials *next, u
     return rc;
 }
 
-/* ---- neighbours ---- */
-
 /* Changes the value to the next one of the axis, or to the previous one.  Returns false if there is
  * none. */
 static bool step_along(const struct perf_axis *axis, bool forward, uint16_t *value)
@@ -198,8 +194,6 @@ static enum kiln_code add_neighbours_of_best(struct search *s, struct trials *ne
     }
     return rc;
 }
-
-/* ---- rounds ---- */
 
 static enum kiln_code make_round(struct search *s, uint32_t round, struct trials *ret_next,
                                  struct kiln_err *err)

@@ -20,8 +20,6 @@ struct trials_shared {
     size_t objects_at, results_at, slots_at;
 };
 
-/* ---- the list ---- */
-
 enum kiln_code trials_add_config(struct trials *t, const struct solver *solver, const char *config,
                                  struct kiln_err *err)
 {
@@ -154,8 +152,6 @@ enum kiln_code trials_add(struct trials *t, const struct problem *problem,
     return rc;
 }
 
-/* ---- what the processes share ---- */
-
 static size_t rounded(size_t size) { return (size + 63) & ~(size_t)63; }
 
 enum kiln_code trials_share(struct trials *t, struct kiln_err *err)
@@ -202,8 +198,6 @@ const void *trial_object_data(const struct trials *t, const struct shared_object
 {
     return (const char *)t->shared + t->shared->objects_at + object->offset;
 }
-
-/* ---- compiling ---- */
 
 static void publish(struct trials *t, size_t index)
 {

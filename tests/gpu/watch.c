@@ -95,8 +95,6 @@ static bool look_after_compilers(struct watch *w)
     return any;
 }
 
-/* ---- results ---- */
-
 static int state_of(const struct watch *w)
 {
     return atomic_load(&trial_result(w->trials, w->next)->state);
@@ -193,8 +191,6 @@ int watch_trials(struct trials *trials, const struct watch_options *options)
     return w.is_hopeless ? NOTHING_POSSIBLE : !right;
 }
 
-/* ---- without a GPU ---- */
-
 static void settle(struct trials *t, size_t index)
 {
     struct trial_result *r = trial_result(t, index);
@@ -222,8 +218,6 @@ int watch_compilers(struct trials *trials, const struct watch_options *options)
     report_finished(&w);
     return !report_summary(trials);
 }
-
-/* ---- the target ---- */
 
 struct answer {
     char text[256]; /* the target, or the error */
