@@ -22,7 +22,6 @@ struct line_file {
     size_t count;
 };
 
-/* Reads a file; |path| "-" means standard input. */
 CLI_MUST_CHECK int line_file_read(const char *path, struct line_file *ret_file,
                                   struct kiln_error *err);
 void line_file_done(struct line_file *file);

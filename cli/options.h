@@ -80,5 +80,4 @@ CLI_MUST_CHECK int options_parse(const struct option_parser *parser, int argc,
 void options_done(const struct option_table *tables, size_t table_count);
 void option_list_done(struct option_list *list);
 
-/* Prints each option as "  -c, --count N   pings to send". */
 void options_print_help(const struct option_table *table, FILE *out);

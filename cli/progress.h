@@ -31,7 +31,7 @@ struct progress {
 };
 
 struct ticker {
-    struct progress *progress; /* borrowed and protected by |lock|, which is borrowed too */
+    struct progress *progress;
     pthread_mutex_t *lock;
     pthread_t thread;
     pthread_cond_t stop;
@@ -45,7 +45,6 @@ void progress_init(struct progress *progress, FILE *out, const char *label, uint
 void progress_update(struct progress *progress, uint64_t done, uint64_t failed, uint64_t now_ns);
 void progress_tick(struct progress *progress, uint64_t now_ns);
 void progress_finish(struct progress *progress, uint64_t now_ns);
-/* Erases the bar so that other lines can be printed.  The next update redraws it. */
 void progress_clear(struct progress *progress);
 
 /* The caller must not hold |lock|.  If no thread can be started, only progress_update changes the

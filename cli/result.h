@@ -14,7 +14,6 @@
 
 struct json;
 
-/* Returns whether --json is among the arguments, even if the command line cannot be parsed. */
 bool result_wants_json(int argc, const char *const *argv);
 /* Returns {"code": "NOT_FOUND", "text": "..."}, with "log" for a compile error.  The caller owns
  * the tree. */
@@ -31,5 +30,4 @@ struct result {
     bool daemon_answers;
 };
 
-/* Reports the failure |rc| and returns the exit status.  Prints nothing on success. */
 enum exit_status result_end(const struct result *result, int rc, struct kiln_error *err);

@@ -22,7 +22,6 @@ struct session_options {
 #define SESSION_OPTION_COUNT 5
 extern const struct option session_option_table[SESSION_OPTION_COUNT];
 
-/* Returns 0, libkiln's default, unless --timeout was given. */
 int session_timeout_ms(const struct session_options *options);
 /* Returns the time, on the monotonic clock, at which work that begins now must end.  Returns
  * UINT64_MAX if --timeout was not given. */

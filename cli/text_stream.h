@@ -17,7 +17,6 @@ struct text_stream {
     struct buffer text;
 };
 
-/* Returns false if out of memory.  Otherwise, the caller must call text_stream_end. */
 bool text_stream_open(struct text_stream *stream);
 /* Returns the written text, which the caller frees, or NULL if memory ran out. */
 char *text_stream_end(struct text_stream *stream);

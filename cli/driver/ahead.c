@@ -11,7 +11,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* The default time-out for one problem, and the longest time-out of a batch. */
 #define ANSWER_MS 120000
 #define TIMEOUT_MAX_MS (30 * 60 * 1000)
 
@@ -178,8 +177,7 @@ struct ahead *ahead_start(const struct bench *bench, const struct session_option
 {
     KILN_AUTO(ahead) struct ahead *ahead = calloc(1, sizeof(*ahead));
     struct kiln_error unused = { 0 };
-    if (!ahead ||
-        session_open(session, "kiln-driver", /* fallback= */ NULL, &ahead->client, &unused))
+    if (!ahead || session_open(session, "kiln-driver", NULL, &ahead->client, &unused))
         return NULL;
     int given_ms = session_timeout_ms(session);
     ahead->bench = bench;

@@ -11,5 +11,5 @@
 #include <stdbool.h>
 
 /* Returns KILN_E_UNSUPPORTED if no device can be used.  With |json|, the document is printed even
- * then.  It has this failure as its member "error", and |ret_reported| is set. */
+ * then, with this failure as its member "error", and |ret_reported| is set. */
 CLI_MUST_CHECK int devices_print(bool json, bool *ret_reported, struct kiln_error *err);

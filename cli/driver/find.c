@@ -22,7 +22,7 @@ static const struct keyword modes[] = {
     { "hybrid", KILN_FIND_HYBRID },
     { "3", KILN_FIND_HYBRID },
     { "dynamic_hybrid", KILN_FIND_HYBRID },
-    { "5", KILN_FIND_HYBRID }, /* MIOpen's default, which compiles less if there is no record */
+    { "5", KILN_FIND_HYBRID },
 };
 static const struct keyword enforcements[] = {
     { "none", KILN_ENFORCE_NONE },

@@ -26,10 +26,10 @@ struct find_call {
     const struct kiln_problem *problem;
     const struct kiln_conv_options
         *options; /* from the flags; find_run sets |device|, |solver| and the progress callback */
-    const char *solver; /* "" for all solvers */
+    const char *solver;
     int find_ms;
     bool tunes;
-    FILE *progress; /* NULL if progress is not shown */
+    FILE *progress;
 };
 CLI_MUST_CHECK int find_run(const struct find_call *call, struct kiln_conv_result **ret_result,
                             struct kiln_error *err);

@@ -15,7 +15,7 @@
 struct find_progress {
     FILE *out;
     const char *label;
-    unsigned width; /* width of the terminal; 0 if the output is not a terminal */
+    unsigned width;
     uint64_t drawn_ns;
     unsigned tenths;
     char solver[64];

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns UINT64_MAX if the file is absent or says "max". */
 static uint64_t read_number(const char *path)
 {
     unsigned long long number = 0;

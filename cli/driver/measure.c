@@ -178,7 +178,7 @@ static int compare_seconds(const void *left, const void *right)
 }
 
 struct clock {
-    struct kiln_event *begin, *end; /* owned */
+    struct kiln_event *begin, *end;
 };
 
 static void clock_done(struct clock *clock)

@@ -32,7 +32,7 @@ struct phases {
     double plan;
     double fetch;   /* without planning */
     double compile; /* the part of |fetch| that kernels took to compile */
-    double load;    /* loading the objects into the device's runtime */
+    double load;
     double first;
     double timed;  /* all launches for -t and -w */
     double steady; /* median time of the -i launches, by the device's clock */

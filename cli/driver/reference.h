@@ -39,7 +39,7 @@ struct reference_verdict {
      * largest error. */
     uint64_t index;
     double got, want, bound;
-    double error; /* largest |got - want| */
+    double error;
 };
 
 /* |got| is a kernel's result, in the problem's type and layout. */

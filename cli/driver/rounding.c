@@ -73,7 +73,7 @@ static struct rounding bound_tf32(const struct kiln_problem *p, double quantum)
     struct rounding r = bound_sums(p, quantum);
     double product = 2 * TF32_UNIT + TF32_UNIT * TF32_UNIT;
     double root = sqrt(count_terms(p)) / 2;
-    if (root <= DEVIATIONS) { /* the second bound is larger, even for the mean */
+    if (root <= DEVIATIONS) {
         r.relative += product;
     } else {
         r.relative += DEVIATIONS * product / (2 * root);

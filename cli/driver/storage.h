@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-size_t storage_size(uint32_t type); /* bytes of an element */
+size_t storage_size(uint32_t type);
 double storage_load(uint32_t type, const void *data, uint64_t index);
 void storage_store(uint32_t type, void *data, uint64_t index, double value);
 double storage_round(uint32_t type, double value);

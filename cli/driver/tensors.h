@@ -33,10 +33,9 @@ struct tensors_options {
  * fit.  Called before compiling, so that nothing is compiled in vain. */
 CLI_MUST_CHECK int tensors_check(const struct kiln_problem *problem,
                                  const struct tensors_options *options, struct kiln_error *err);
-/* Does the checks of tensors_check, then creates the tensors. */
 CLI_MUST_CHECK int tensors_create(struct kiln_device *device, const struct kiln_problem *problem,
                                   const struct tensors_options *options,
                                   struct tensors **ret_tensors, struct kiln_error *err);
-void tensors_destroy(struct tensors *tensors); /* accepts NULL */
+void tensors_destroy(struct tensors *tensors);
 static inline void tensors_auto(struct tensors **tensors) { tensors_destroy(*tensors); }
 int tensors_output(const struct kiln_problem *problem);

@@ -25,7 +25,7 @@ CLI_MUST_CHECK int admin_ask_within(const struct invocation *invocation, const c
 struct db_progress;
 struct admin_call {
     const char *request;
-    const struct json *arguments; /* admin_no_arguments if the request has none */
+    const struct json *arguments;
     int file;
     int second_file;
     struct call_progress *progress;

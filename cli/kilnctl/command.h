@@ -15,7 +15,7 @@ struct invocation {
     const void *options;
     const char *const *words;
     size_t word_count;
-    struct kiln_client *client; /* not connected yet */
+    struct kiln_client *client;
     bool *reported; /* set if the printed JSON of a failed command has a member "error" */
     bool *refused;  /* set when kilnd itself answered KILN_E_DENIED */
 };
@@ -45,8 +45,8 @@ extern const struct command command_status, command_stats, command_metrics, comm
     command_db_vacuum, command_db_verify, command_db_backup, command_miopen_overlay,
     command_miopen_harvest;
 
-/* Joins the words of the argument PROBLEM with blanks.  A quoted PROBLEM is one word; after "--",
- * it is several words.  Returns KILN_E_INVALID if they do not fit. */
+/* Joins the words of the argument PROBLEM with blanks.  PROBLEM may be one quoted word, or several
+ * words after "--".  Returns KILN_E_INVALID if the words do not fit. */
 CLI_MUST_CHECK int command_join_words(const struct invocation *invocation, char *line, size_t size,
                                       struct kiln_error *err);
 

@@ -12,7 +12,6 @@
 
 #include <limits.h>
 
-/* Maximum number of descriptors in one reply; see docs/limits.md. */
 #define DB_EXPORTED_MAX 64
 
 struct db_exported {

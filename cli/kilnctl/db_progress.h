@@ -40,7 +40,6 @@ void db_progress_init(struct db_progress *progress, const char *what, const stru
                       void *context, bool json);
 void db_progress_done(struct db_progress *progress);
 #define DB_PROGRESS_AUTO __attribute__((cleanup(db_progress_done)))
-/* A callback for kiln_admin_call.progress.  |context| is a struct db_progress.  Returns 0. */
 int db_progress_on(void *context, const char *json);
 /* Moves the kept items of list |index| into |object| as |name|.  The number of items that did not
  * fit becomes |name|_left_out. */

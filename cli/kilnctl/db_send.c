@@ -93,8 +93,8 @@ static void print_nonzero_count(const struct json *answer, const char *member, c
         db_say("  %s %s", db_count(number, "record", count), what);
 }
 
-/* Warns if the file has far fewer records than the one that was imported before.  It may be the
- * file of another device or release under this device's name. */
+/* Warns if the file has far fewer records than the last imported file of this name.  The file may
+ * be that of another device or release. */
 static void warn_shrunk(const struct db_sending *sending, const struct json *answer)
 {
     char before[DB_NAME_MAX], now[DB_NAME_MAX], line[1024];

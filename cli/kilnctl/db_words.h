@@ -27,13 +27,11 @@ struct json;
 const char *db_dialect_of(const char *version);
 const char *db_format_of(const char *version);
 bool db_word_is(const char *word, const char *choices);
-/* Returns KILN_E_INVALID unless |given| is NULL or one of |choices|. */
 CLI_MUST_CHECK int db_check_word(const char *option, const char *given, const char *choices,
                                  struct kiln_error *err);
 #define DB_NAME_MAX 64
 const char *db_user_name(const struct json *json, char text[DB_NAME_MAX]);
 /* Writes a number with its noun, such as "193 590 records".  Returns |text|. */
 const char *db_count(uint64_t count, const char *noun, char text[DB_NAME_MAX]);
-/* Prints a line on standard output, with control characters replaced. */
 void db_say(const char *fmt, ...) CLI_PRINTF(1, 2);
 void db_print_conflict(void *context, const struct json *item);

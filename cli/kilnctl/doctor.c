@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define PING_MS 5000
-#define ASK_MS 120000 /* long enough to read whole databases */
+#define ASK_MS 120000
 
 struct doctor_options {
     const char *config;

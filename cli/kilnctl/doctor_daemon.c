@@ -10,12 +10,11 @@
 /* Recommended limit of open files.  The usual default of 1024 is not enough for many ranks. */
 #define FILES_WANTED 4096u
 #define REFUSED_SHOWN 8
-/* Allowed difference of two times that should be equal. */
 #define AHEAD_MAX_S 300u
 
 void daemon_judge_version(const char *ours, const char *daemons, struct findings *f)
 {
-    const char *blank = strrchr(daemons, ' '); /* |daemons| is a text such as "kilnd 0.1.0" */
+    const char *blank = strrchr(daemons, ' ');
     daemons = blank ? blank + 1 : daemons;
     if (strcmp(ours, daemons) == 0) {
         findings_add(f, "version", VERDICT_OK, "kilnd and kilnctl are both %s", ours);

@@ -18,7 +18,6 @@ void daemon_judge_status(const struct json *status, struct findings *findings);
 bool daemon_runs_no_compiler(const struct json *status);
 /* Judges the reply to `health`. |now| is the client's clock. */
 void daemon_judge_health(const struct json *health, uint64_t now, struct findings *findings);
-/* Judges the replies to `package_list` and `package_coverage`. */
 void daemon_judge_packages(const struct json *list, const struct json *coverage,
                            struct findings *findings);
 /* If the host has AMD GPUs, which |coverage| lists, checks whether MIOpen is installed. */

@@ -181,7 +181,7 @@ static void advise_space(const struct directory_facts *d, enum verdict verdict,
                          struct finding *finding)
 {
     char setting[640], smaller[160] = "";
-    unsigned long long half = d->database_bytes >> 21; /* half of the size in MiB */
+    unsigned long long half = d->database_bytes >> 21;
     bool is_full = verdict == VERDICT_FAIL && d->database_bytes > 0;
     if (half > 0)
         snprintf(smaller, sizeof(smaller), "; or shrink the cache: kilnctl gc --to %lluM --yes%s",

@@ -44,5 +44,4 @@ void findings_causes_first(struct findings *findings, size_t from);
 size_t findings_count(const struct findings *findings, enum verdict verdict);
 const char *verdict_name(enum verdict verdict);
 void findings_print(const struct findings *findings, FILE *out);
-/* Returns an array, which the caller owns. */
 struct json *findings_to_json(const struct findings *findings);

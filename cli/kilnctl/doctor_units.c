@@ -92,7 +92,6 @@ static void judge_masked(const struct unit *unit, const struct manager *m, struc
                     unit->name);
 }
 
-/* Returns whether the unit waits for a restart after a failed start, or is being restarted. */
 static bool is_tried_again(const struct unit *unit)
 {
     bool restarted = unit->restarts[0] && strcmp(unit->restarts, "0") != 0;

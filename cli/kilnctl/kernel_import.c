@@ -29,7 +29,6 @@ static const struct option options[] = {
 };
 #undef AT
 
-/* Kernels of different MIOpen versions are stored separately. */
 static void set_version(struct json *ask, const struct import_options *o, const char *full)
 {
     char found[MIOPEN_VERSION_MAX];

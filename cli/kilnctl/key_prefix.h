@@ -12,7 +12,6 @@
 #define KEY_DIGITS 64
 
 CLI_MUST_CHECK int key_prefix_check(const char *prefix, struct kiln_error *err);
-/* Checks the prefix and sends |request|.  Every error message names the prefix. */
 CLI_MUST_CHECK int key_prefix_ask(const struct invocation *invocation, const char *request,
                                   const char *prefix, struct json **ret_reply,
                                   struct kiln_error *err);

@@ -31,7 +31,7 @@
 
 struct call {
     struct session_options common;
-    struct option_list before; /* the arguments from the command's name on */
+    struct option_list before;
     struct option_list words;
     const struct command *command;
     const char *group;

@@ -23,12 +23,9 @@ static const char down[] = "# HELP kiln_up 1 while kilnd answers\n"
 
 static int write_textfile(const char *path, const char *text, struct kiln_error *err)
 {
-    const struct new_file file = { .path = path,
-                                   .replace = true,
-                                   .mode = 0644, /* because another user reads the file */
-                                   .from = -1,
-                                   .data = text,
-                                   .size = strlen(text) };
+    const struct new_file file = {
+        .path = path, .replace = true, .mode = 0644, .from = -1, .data = text, .size = strlen(text)
+    };
     return new_file_write(&file, err);
 }
 

@@ -236,7 +236,6 @@ static int record_fingerprint(struct harvest *h, const char *name,
     return rc;
 }
 
-/* |ret_answer| remains NULL if nothing was sent. */
 static int send_changed(struct harvest *h, const struct job_file *file, struct json **ret_answer,
                         struct kiln_error *err)
 {

@@ -130,8 +130,8 @@ static int ask_devices(const struct invocation *invocation, struct devices *devi
 
 /* ---- the directory ---- */
 
-/* Creates a part of the overlay.  It will contain the user's records and the job's results.  So an
- * existing directory becomes private, unless the overlay is to be shared. */
+/* This part of the overlay will contain the user's records and the job's results.  So an existing
+ * directory becomes private, unless the overlay is to be shared. */
 static int make_part(const struct overlay *o, const char *path, struct kiln_error *err)
 {
     bool is_private = !o->manifest.is_shared;

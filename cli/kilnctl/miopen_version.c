@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns 0 unless there is a number of at most four digits at |at|. */
 static size_t number_at(const char *at)
 {
     size_t size = strspn(at, "0123456789");

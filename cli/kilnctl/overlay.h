@@ -47,5 +47,4 @@ CLI_MUST_CHECK int overlay_link_installed(struct overlay *overlay, struct kiln_e
 /* Records in the manifest that file |name| was written, and reports it with |count| and |noun|. */
 CLI_MUST_CHECK int overlay_wrote(struct overlay *overlay, const char *name, uint64_t count,
                                  const char *noun, struct kiln_error *err);
-/* Prints on standard error, and in --json. */
 void overlay_remark(struct overlay *overlay, const char *fmt, ...) CLI_PRINTF(2, 3);

@@ -126,7 +126,6 @@ struct selection {
     bool to_user;
 };
 
-/* Sets |ret_any|, unless it is NULL, if a file was written. */
 static int fill_tier(struct overlay *o, const struct selection *s, bool *ret_any,
                      struct kiln_error *err)
 {

@@ -21,7 +21,7 @@ enum { OVERLAY_PARTS = 3 };
 
 struct overlay_fingerprint {
     struct {
-        uint64_t size, s, ns, inode; /* all 0 if the file is absent or empty */
+        uint64_t size, s, ns, inode;
     } parts[OVERLAY_PARTS];
     /* The fingerprint was taken just after a change, so a later change may have the same time. */
     bool is_fresh;

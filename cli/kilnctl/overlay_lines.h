@@ -14,7 +14,7 @@
 #define OVERLAY_TEXT_MAX (512u << 20)
 
 struct overlay_lines {
-    uint64_t *digests; /* sorted after overlay_lines_add_all */
+    uint64_t *digests;
     size_t count, capacity;
 };
 
@@ -30,6 +30,5 @@ CLI_MUST_CHECK int overlay_lines_add_all(struct overlay_lines *lines, struct byt
  * become blank, so that line numbers do not change. */
 size_t overlay_lines_new(const struct overlay_lines *lines, struct bytes text,
                          struct buffer *ret_new);
-/* Returns KILN_E_FULL if the file has more than |most| bytes. */
 CLI_MUST_CHECK int overlay_text_read(const char *path, size_t most, struct buffer *ret_text,
                                      struct kiln_error *err);

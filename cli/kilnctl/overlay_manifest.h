@@ -44,7 +44,6 @@ void overlay_manifest_done(struct overlay_manifest *manifest);
 /* If the file has no entry, adds one that counts as changed. */
 CLI_MUST_CHECK int overlay_manifest_get(struct overlay_manifest *manifest, const char *name,
                                         struct overlay_file **ret_file, struct kiln_error *err);
-/* Returns NULL if the file has no entry. */
 struct overlay_file *overlay_manifest_find(struct overlay_manifest *manifest, const char *name);
 
 /* Returns the mode of files in the overlay. 0 means 0666 without the bits of the umask. */

@@ -167,7 +167,6 @@ static bool fits_gpu(const struct json *gpu, const char *name)
 static void note_fit(const struct invocation *invocation, const struct json *package)
 {
     KILN_AUTO(json) struct json *coverage = NULL;
-    /* This failure is ignored; no note is printed then. */
     struct kiln_error unknown = { .code = KILN_E_OK };
     const char *name = json_get_text(package, "name", "?");
     if (admin_ask(invocation, "package_coverage", admin_no_arguments, &coverage, &unknown))

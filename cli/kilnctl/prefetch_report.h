@@ -15,7 +15,7 @@
 struct prefetch_failure {
     unsigned line;
     int code;
-    char *what; /* the problem's command line, or the line that could not be parsed */
+    char *what;
     char *text;
     char *log;
 };
@@ -33,9 +33,8 @@ struct prefetch_report {
     double seconds;
     uint64_t not_stored;
     struct prefetch_failure *failures;
-    /* Length of |failures|.  It is smaller than the number of failures if memory ran out. */
+    /* length of |failures|; smaller than the number of failures if memory ran out */
     size_t recorded;
-    /* The kernels that were counted, as struct prefetch_kernel. */
     struct hash_table kernels;
     bool incomplete; /* memory ran out, so some failures or kernels were not recorded */
 };
@@ -48,5 +47,4 @@ void prefetch_report_failure(struct prefetch_report *report, unsigned line, cons
 /* Refers to an earlier failure if that had the same reason. */
 void prefetch_report_print_failure(const struct prefetch_report *report, size_t index, FILE *out);
 void prefetch_report_print(const struct prefetch_report *report, FILE *out);
-/* The caller owns the tree. */
 struct json *prefetch_report_json(const struct prefetch_report *report);

@@ -21,7 +21,7 @@
 
 struct prefetch_question {
     const struct invocation *invocation;
-    const char *path; /* file with MIOpenDriver command lines; "-" is standard input */
+    const char *path;
     const char *target;
     const char *database_id, *toolchain, *solver; /* NULL if none is given, or if kilnd chooses */
     size_t jobs;

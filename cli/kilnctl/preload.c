@@ -15,7 +15,6 @@
 #endif
 #define LIBRARY "libkiln-rtc.so.0"
 
-/* Relative to kilnctl's directory: in a build directory, then in an installed tree. */
 static const char *const places[] = { "../lib", KILN_LIBDIR_FROM_KILNCTL };
 
 static void find_own_library(char path[PATH_MAX])

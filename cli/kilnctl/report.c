@@ -55,8 +55,6 @@ static int ask_accounting(const struct invocation *invocation, const char *by,
     return admin_ask(invocation, "accounting", question, ret_reply, err);
 }
 
-/* Returns the largest step that divides |span_s| into a hundred columns or more, or the smallest
- * step if none does. */
 static uint64_t round_step(uint64_t span_s)
 {
     static const uint64_t steps[] = {
@@ -109,7 +107,7 @@ static int check_place(const char *path, struct kiln_error *err)
     char begin[sizeof(REPORT_MARK)] = "";
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return KILN_E_OK; /* there is no such file, or new_file_write will report the error */
+        return KILN_E_OK;
     ssize_t got = read(fd, begin, strlen(REPORT_MARK));
     close(fd);
     if (got == 0 || strcmp(begin, REPORT_MARK) == 0)

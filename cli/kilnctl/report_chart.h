@@ -14,7 +14,6 @@
 #define CHART_LAYERS 4
 
 struct chart_column {
-    /* Start of the column's period, in seconds since the epoch, and length of the period. */
     uint64_t time, span_s;
     double layers[CHART_LAYERS]; /* from the bottom; unused layers are 0 */
     char label[160];
@@ -27,7 +26,7 @@ struct chart {
     const struct chart_column *columns;
     size_t count;
     uint64_t begin, end;
-    double top; /* top of the value axis, more than 0 */
+    double top;
     const char *top_label, *middle_label;
 };
 

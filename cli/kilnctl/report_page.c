@@ -100,12 +100,12 @@ static void add_requests(struct job_requests *sum, const struct json *sample)
 
 static void tile_hits(const struct report *r, FILE *out)
 {
-    char text[UNITS_TEXT_MAX] = "\xe2\x80\x93"; /* an en dash, if there were no requests yet */
+    char text[UNITS_TEXT_MAX] = "\xe2\x80\x93";
     char span[UNITS_TEXT_MAX], what[128];
     const struct json *first = json_first(json_get(r->history, "samples"));
     const struct json *current = json_get(r->history, "current");
     struct job_requests sum = { .begin = json_get_u64(first, "time", 0) };
-    if (!first) /* the time of the current sample is its end */
+    if (!first)
         sum.begin = json_get_u64(current, "time", r->now) - json_get_u64(current, "span_s", 0);
     for (const struct json *j = first; j; j = json_next(j))
         add_requests(&sum, j);

@@ -10,5 +10,4 @@
  */
 #include <stdbool.h>
 
-/* Reads the file |fd| from its beginning, and closes it. */
 void run_report_print(int fd, bool json);

@@ -24,7 +24,6 @@ CLI_MUST_CHECK int sign_manifest(const char *key_file, const struct sign_file *f
                                  char **ret_text, struct kiln_error *err);
 /* Finds a bad key before hours of compilation. */
 CLI_MUST_CHECK int sign_check_key(const char *key_file, struct kiln_error *err);
-/* Writes "<path>.manifest"; replaces an existing file. */
 CLI_MUST_CHECK int sign_write_manifest(const char *path, const char *manifest,
                                        struct kiln_error *err);
 /* Writes NAME.key and NAME.pub into |directory|. */

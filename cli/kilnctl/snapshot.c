@@ -170,7 +170,7 @@ static int run_program(struct snapshot_run *run, const char *program, enum snaps
         return cli_fail_errno(err, errno, "cannot talk to '%s'", program);
     KILN_AUTO(fd) int ours = pair[0];
     int rc = start_program(program, argv, pair[1], &run->pid, err);
-    close(pair[1]); /* otherwise the exit of the program would not be noticed */
+    close(pair[1]);
     run->socket = ours;
     return rc ? rc : query_program(run, snapshot, err);
 }

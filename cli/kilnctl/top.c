@@ -47,7 +47,7 @@ static int print_one_page(const struct invocation *invocation, struct kiln_error
     if (rc)
         return rc;
     struct top_rates rates = top_rates_of(&before, &now);
-    if (!rates.known) /* kilnd was restarted since the last sample */
+    if (!rates.known)
         rates = top_rates_since_start(&now);
     if (invocation->common->json) {
         KILN_AUTO(json) struct json *all = top_to_json(&now, &rates);

@@ -17,7 +17,7 @@ enum top_sort { TOP_BY_AGE, TOP_BY_PROGRAM, TOP_BY_USER, TOP_SORTS };
 extern const char *const top_sort_names[TOP_SORTS];
 
 struct top_page {
-    char lines[TOP_LINES_MAX][TOP_WIDTH_MAX + 1]; /* printable ASCII only */
+    char lines[TOP_LINES_MAX][TOP_WIDTH_MAX + 1];
     enum top_style styles[TOP_LINES_MAX];
     size_t count;
 };
@@ -27,7 +27,7 @@ struct top_view {
     const struct top_rates *rates;
     const char *trouble; /* why the sample is old or missing; NULL if it is current */
     enum top_sort sort;
-    size_t width, height; /* a height of 0 means no limit */
+    size_t width, height;
 };
 
 void top_page_fill(const struct top_view *view, struct top_page *ret_page);

@@ -14,7 +14,7 @@ extern const char *const top_tier_names[TOP_TIERS];
 
 struct top_sample {
     struct json *stats, *activity, *status;
-    double at_s; /* by a monotonic clock */
+    double at_s;
 };
 #define TOP_SAMPLE_AUTO __attribute__((cleanup(top_sample_done)))
 
@@ -33,5 +33,4 @@ void top_sample_done(struct top_sample *sample);
 /* The rates are not known if |before| is zeroed or comes from an earlier kilnd. */
 struct top_rates top_rates_of(const struct top_sample *before, const struct top_sample *now);
 struct top_rates top_rates_since_start(const struct top_sample *now);
-/* Returns {"rates", "compiles", "users", ...}, which the caller owns. */
 struct json *top_to_json(const struct top_sample *now, const struct top_rates *rates);

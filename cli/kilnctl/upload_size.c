@@ -38,7 +38,6 @@ int upload_size_check(const struct invocation *invocation, const char *path, enu
     int rc = admin_ask(invocation, "status", admin_no_arguments, &status, err);
     if (rc)
         return rc;
-    /* An older kilnd reports no limits. */
     uint64_t limit = json_get_u64(
         json_get(status, "uploads"),
         what == SNAPSHOT_CACHE ? "cache_limit_bytes" : "tuning_limit_bytes", UINT64_MAX);
