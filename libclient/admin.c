@@ -299,7 +299,7 @@ struct subscription {
     struct waiter waiter;
     struct request request;
     struct buffer frame;
-    char *event; /* received, but not reported to the caller yet */
+    char *event;
 };
 
 static void subscription_done(struct subscription *s)

@@ -128,7 +128,6 @@ static enum kiln_code read_options(const struct kiln_client_options *options,
     return KILN_OK;
 }
 
-/* Accepts the same values as MIOpen's switches. */
 static bool is_on(const char *variable)
 {
     static const char *const on[] = { "1", "yes", "true", "enable", "enabled" };

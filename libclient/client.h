@@ -27,7 +27,7 @@ struct kiln_client {
     char socket_path[256];
     /* neither the caller nor a variable named the socket */
     bool socket_is_found;
-    char software[128]; /* name of the client program, for hello */
+    char software[128];
 };
 
 /* Every public call calls this function first.  Rejects a NULL client, a client that was opened by
@@ -36,7 +36,6 @@ struct kiln_client {
 KILN_MUST_CHECK enum kiln_code client_enter(const struct kiln_client *client, int timeout_ms,
                                             uint64_t *ret_deadline_ns, struct kiln_err *err);
 
-/* Returns KILN_NOT_FOUND, with the reason, if stored kernels must not be used. */
 KILN_MUST_CHECK enum kiln_code client_check_cache(const struct kiln_client *client,
                                                   struct kiln_err *err);
 

@@ -41,9 +41,7 @@ enum kiln_code failure_said(struct failure *f, unsigned code, struct bytes text,
 /* Fills |ret_error| unless |code| is KILN_OK.  |ret_error| may be NULL.  Returns the public number
  * of |code| (KILN_E_*). */
 int failure_return(const struct failure *f, enum kiln_code code, struct kiln_error *ret_error);
-/* Like failure_return, for an error without a log. */
 int error_return(const struct kiln_err *err, enum kiln_code code, struct kiln_error *ret_error);
-/* Converts a public error to the internal one. */
 enum kiln_code error_take(int code, const struct kiln_error *error, struct kiln_err *err);
 /* Rejects an argument of the caller with KILN_E_INVALID. */
 int error_argument(struct kiln_error *ret_error, const char *fmt, ...) KILN_PRINTF(2, 3);

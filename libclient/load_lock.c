@@ -16,7 +16,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 /* The thread that holds the mutex, or 0.  In a forked child, the thread has the same id. */
 static _Atomic(pthread_t) holder;
 static bool is_for_fork;
-static bool is_lost; /* this is a child that was forked during a load */
+static bool is_lost;
 
 static bool is_held_here(void) { return atomic_load(&holder) == pthread_self(); }
 

@@ -31,15 +31,15 @@ struct fallback {
     struct fallback_options options;
     bool off;
     unsigned grace_ms;
-    atomic_bool serves;    /* the last connection is to the substitute */
-    pthread_mutex_t mutex; /* protects the members below */
-    bool reached;          /* a kilnd has accepted a connection before */
+    atomic_bool serves;
+    pthread_mutex_t mutex;
+    bool reached; /* a kilnd has accepted a connection before */
     /* When attempts to reach kilnd began to fail. 0 if the last attempt succeeded. */
     uint64_t failing_ns;
     /* The code with which kilnd rejected this client; KILN_OK if it did not reject it. */
     enum kiln_code refusal;
     struct daemon_check check;
-    char why[512];             /* why the last connection is not to kilnd */
+    char why[512];
     struct substitute_use use; /* |use.failures| is used only by the thread that connects */
 };
 
@@ -135,9 +135,8 @@ const char *fallback_mode(const struct fallback *f) { return f->off ? "off" : su
 
 uint64_t fallback_grace_ns(const struct fallback *f) { return f->grace_ms * MS; }
 
-/* Returns true if the fallback failed with KILN_IO, which means a lasting fault of the host, while
- * kilnd is only unavailable or busy.  The caller then returns KILN_IO, so that nobody retries in
- * vain. */
+/* Returns true if the fallback failed with KILN_IO while kilnd is only unavailable or busy.
+ * KILN_IO means a lasting fault of the host, so the caller returns it instead of kilnd's code. */
 static bool lasts_longer(enum kiln_code other, enum kiln_code kilnd)
 {
     return other == KILN_IO && (kilnd == KILN_UNAVAILABLE || kilnd == KILN_BUSY);

@@ -17,8 +17,7 @@ struct fallback_options {
     const char *mode; /* kiln_client_options.fallback; NULL: use KILN_FALLBACK */
     /* borrowed until fallback_destroy, like |software| */
     const char *socket_path;
-    const char *software; /* name of the client program, for hello */
-    /* neither the caller nor a variable named the socket */
+    const char *software;
     bool is_found;
 };
 

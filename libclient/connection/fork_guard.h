@@ -19,5 +19,4 @@ struct fork_guard {
 
 void fork_guard_init(struct fork_guard *guard);
 void fork_guard_done(struct fork_guard *guard);
-/* Returns false in a child of the process that called fork_guard_init. */
 bool fork_guard_holds(const struct fork_guard *guard);

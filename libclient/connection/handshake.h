@@ -15,7 +15,7 @@ struct handshake {
     uint32_t pid;
     unsigned role; /* enum role, according to the server */
     uint32_t max_body;
-    uint32_t max_in_flight; /* at least 1 */
+    uint32_t max_in_flight;
     char software[64];
 };
 

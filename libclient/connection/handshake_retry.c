@@ -8,7 +8,6 @@
 #define BACK_OFF_MIN_MS 10u
 #define BACK_OFF_MAX_MS 500u
 
-/* Returns true if the next attempt goes to another server. */
 static bool leads_elsewhere(const struct handshake_options *options, enum kiln_code rc,
                             const struct kiln_err *err)
 {
@@ -57,7 +56,6 @@ static enum kiln_code open_once(const struct handshake_options *options, uint64_
     return rc;
 }
 
-/* Returns false if the deadline has passed. */
 static bool pause_before(uint64_t deadline_ns, unsigned ms)
 {
     uint64_t now = clock_monotonic_ns();

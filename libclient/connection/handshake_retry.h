@@ -10,12 +10,11 @@
 #include "libclient/connection/handshake.h"
 
 struct handshake_options {
-    /* Returns the codes of transport_socket_connect(). */
     enum kiln_code (*connect)(void *context, uint64_t deadline_ns, struct transport **ret_transport,
                               struct kiln_err *err);
     void *context;
-    const char *software; /* name of the client program, for hello */
-    bool reached_before;  /* a daemon was reachable before, so wait for it to return */
+    const char *software;
+    bool reached_before; /* a daemon was reachable before, so wait for it to return */
     /* Called after each handshake with its result.  KILN_TIMED_OUT means that no answer came for
      * |grace_ns|.  Returns true if |connect| now leads to another server; |connect| is then called
      * at once.  NULL means always false. */
@@ -24,7 +23,7 @@ struct handshake_options {
 };
 
 struct handshake_result {
-    struct transport *transport; /* owned by the caller; NULL on failure */
+    struct transport *transport;
     struct handshake handshake;
     bool reached; /* set if an attempt has connected, even when the call fails */
 };

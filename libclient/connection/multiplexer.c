@@ -99,7 +99,6 @@ static void init_cond(struct waiter *w)
     w->has_cond = true;
 }
 
-/* Returns false if the deadline has passed. */
 static bool sleep_until(struct multiplexer *x, struct waiter *w, uint64_t deadline_ns)
 {
     struct timespec at = { .tv_sec = (time_t)(deadline_ns / 1000000000u),
@@ -143,7 +142,6 @@ enum kiln_code multiplexer_wait(struct multiplexer *multiplexer, struct waiter *
     return rc;
 }
 
-/* No request is lost: the leader of the next wait reconnects. */
 static void leave_for_better_server(struct multiplexer *x)
 {
     bool is_idle = x->transport && !x->broken && list_is_empty(&x->requests) && !x->leading;

@@ -33,8 +33,8 @@ struct reply { /* one received frame, passed to the owner of its request */
      * afterwards. */
     int *descriptors;
     size_t descriptor_count;
-    uint64_t capabilities; /* of the connection that carried the frame */
-    uint64_t connection;   /* number of the connection that carried the frame, never 0 */
+    uint64_t capabilities;
+    uint64_t connection; /* number of the connection that carried the frame, never 0 */
     /* Borrowed memory for the kernels of this reply.  NULL if each kernel is allocated
      * separately. */
     struct kernel_block *block;
@@ -52,11 +52,11 @@ struct waiter {
     pthread_cond_t cond;
     /* |cond| is initialised when the thread first sleeps */
     bool has_cond;
-    struct list_link sleeping; /* in the multiplexer's list, while the thread sleeps */
+    struct list_link sleeping;
     /* Struct stored_frame, owned: frames for this waiter that other threads read. */
     struct list frames;
     unsigned long event_count; /* frames accepted and requests ended so far */
-    unsigned long events_seen; /* value of event_count when the last multiplexer_wait returned */
+    unsigned long events_seen;
 };
 
 struct request {
@@ -65,8 +65,8 @@ struct request {
     /* the body, after FRAME_HEADER_SIZE bytes of free space for the header */
     struct buffer *frame;
     struct waiter *waiter;
-    const int *files;  /* descriptors that are sent with the request */
-    size_t file_count; /* at most LIMIT_REQUEST_FILES */
+    const int *files;
+    size_t file_count;
     /* If the connection is lost, the request fails instead of being sent again. */
     bool once;
     /* The only connection that may carry the request; 0 if any may.  If this connection is gone,
@@ -74,8 +74,8 @@ struct request {
     uint64_t connection;
     /* Reads one frame, which is never an error frame.  If accept returns a failure, the request
      * ends.  KILN_CORRUPT also closes the connection, because a peer that sends invalid data may
-     * send more.  There is one exception: if the frame is the last one and reply_puts_off() is
-     * true, the request does not end, and the multiplexer sends it to the next daemon. */
+     * send more.  If the frame is the last one and reply_puts_off() is true, the request does not
+     * end: the multiplexer sends the request to the next daemon. */
     enum kiln_code (*accept)(struct request *request, const struct reply *reply,
                              struct failure *failure);
     void *context;
@@ -86,8 +86,8 @@ struct request {
 
     /* Private to the multiplexer; the caller sets these members to zero: */
     uint64_t id;
-    atomic_uint sends;     /* how often the request was sent; accept may read it */
-    struct list_link link; /* in the multiplexer's list, until the request is answered */
+    atomic_uint sends; /* how often the request was sent; accept may read it */
+    struct list_link link;
     bool sent;
 
     /* Valid once |ended| is true.  The caller calls failure_done: */
@@ -103,17 +103,15 @@ static inline void request_init(struct request *request)
 }
 
 struct multiplexer_options {
-    /* Returns the codes of transport_socket_connect(). */
     enum kiln_code (*connect)(void *context, uint64_t deadline_ns, struct transport **ret_transport,
                               struct kiln_err *err);
     /* Returns whether |connect| would lead to a better server than the current one.  Called when a
      * request begins and no other request is in flight.  NULL means always false. */
     bool (*may_leave)(void *context);
-    /* As in struct handshake_options. */
     bool (*on_handshake)(void *context, enum kiln_code rc, const struct kiln_err *err);
     uint64_t grace_ns;
     void *context;
-    const char *software; /* for hello; copied */
+    const char *software;
 };
 
 struct multiplexer_status {
@@ -135,17 +133,15 @@ KILN_DEFINE_AUTO(multiplexer)
  * only if the body is too large or |request->connection| is gone. */
 KILN_MUST_CHECK enum kiln_code multiplexer_submit(struct multiplexer *multiplexer,
                                                   struct request *request, struct kiln_err *err);
-/* Waits until |waiter| has at least one accepted frame or ended request.  If the wait fails (no
- * daemon, or the deadline has passed), no more replies come, and the caller must abandon the
- * requests that have not ended. */
+/* Waits until |waiter| has at least one accepted frame or ended request.  The wait fails if there
+ * is no daemon or the deadline has passed.  No more replies come then, and the caller must abandon
+ * the requests that have not ended. */
 KILN_MUST_CHECK enum kiln_code multiplexer_wait(struct multiplexer *multiplexer,
                                                 struct waiter *waiter, uint64_t deadline_ns,
                                                 struct kiln_err *err);
-/* Takes |request| back, so that the caller may reuse it.  Later replies to it are dropped, and the
- * daemon cancels the request.  May be called at any time, even after the request has ended. */
+/* Takes |request| back, so that the caller may reuse it.  Later replies to |request| are dropped,
+ * and the daemon cancels it.  May be called at any time, even after the request has ended. */
 void multiplexer_abandon(struct multiplexer *multiplexer, struct request *request);
-/* Submits |request|, waits for its end and abandons it.  On failure, the reason is in
- * request->failure. */
 KILN_MUST_CHECK enum kiln_code multiplexer_call(struct multiplexer *multiplexer,
                                                 struct request *request, uint64_t deadline_ns);
 
@@ -155,7 +151,7 @@ void waiter_done(struct waiter *waiter);
 #define WAITER_AUTO __attribute__((cleanup(waiter_done)))
 
 /* Ends the connection, and with it what kilnd keeps for the connection.  Unanswered requests of
- * other threads are sent again on the next one. */
+ * other threads are sent again on the next connection. */
 void multiplexer_disconnect(struct multiplexer *multiplexer);
 
 void multiplexer_status(struct multiplexer *multiplexer, struct multiplexer_status *ret_status);

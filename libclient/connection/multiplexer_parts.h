@@ -10,17 +10,17 @@
 #include "libclient/connection/multiplexer.h"
 
 struct multiplexer {
-    pthread_mutex_t mutex; /* protects the members below */
+    pthread_mutex_t mutex;
     struct multiplexer_options options;
     char software[128];
 
     struct transport *transport; /* only the leader replaces it */
-    unsigned long generation;    /* number of the connection behind |transport| */
-    bool broken;                 /* the transport must be replaced */
-    bool stopping;               /* the daemon is exiting and reads no more requests */
-    bool leading;                /* a thread is reading or connecting */
-    bool reached;                /* a daemon has accepted a connection before */
-    struct list sleepers;        /* struct waiter; any of them may lead next */
+    unsigned long generation;
+    bool broken;   /* the transport must be replaced */
+    bool stopping; /* the daemon is exiting and reads no more requests */
+    bool leading;  /* a thread is reading or connecting */
+    bool reached;
+    struct list sleepers; /* struct waiter; any of them may lead next */
 
     /* unanswered struct request, in the order in which they were submitted */
     struct list requests;
@@ -53,8 +53,8 @@ void multiplexer_stop_transport(struct multiplexer *x);
 void multiplexer_send_waiting(struct multiplexer *x);
 void multiplexer_send_cancel(struct multiplexer *x, uint64_t id);
 
-/* Accepts a frame that |me| read if it is for |me|, otherwise stores the frame for its owner.  This
- * function and multiplexer_accept_stored release the mutex while they accept a frame. */
+/* If the frame that |me| read is for |me|, accepts the frame; otherwise stores it for its owner.
+ * This function and multiplexer_accept_stored release the mutex while they accept a frame. */
 void multiplexer_deliver(struct multiplexer *x, struct waiter *me, struct transport_frame *frame);
 /* Accepts a frame for |w| that another thread has read.  Returns false if there is none. */
 bool multiplexer_accept_stored(struct multiplexer *x, struct waiter *w);

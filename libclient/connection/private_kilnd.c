@@ -45,8 +45,8 @@ static bool is_program(char path[PATH_TEXT_MAX], const char *directory, size_t s
            access(path, X_OK) == 0;
 }
 
-/* Looks first in libkiln's directory, then in the places where a build tree and an installed tree
- * have programs. */
+/* Looks in libkiln's directory, then in the places where a build tree and an installed tree have
+ * programs. */
 static bool find_near_library(char path[PATH_TEXT_MAX])
 {
     static const char *const names[] = { "kilnd", "../bin/kilnd", KILN_KILND_FROM_LIBRARY };
@@ -91,8 +91,8 @@ static enum kiln_code find_program(char path[PATH_TEXT_MAX], struct kiln_err *er
                      "kiln, or set " PROGRAM_VARIABLE " to the program");
 }
 
-/* Leaves out variables that are only for the job's process: those that load libraries into it, and
- * those for messages to a service manager. */
+/* Leaves out variables that are only for the job's process: variables that load libraries into it,
+ * and variables for messages to a service manager. */
 static char **copy_environment(void)
 {
     static const char *const left_out[] = {
@@ -198,7 +198,7 @@ static enum kiln_code refuse_to_start_again(struct substitute_use *use,
 {
     char why[256];
     read_last_log_line(f, why, sizeof(why));
-    use->failures = 0; /* lets a later call try again */
+    use->failures = 0;
     return kiln_fail(err, KILN_IO,
                      "the private kilnd exits right after its start: %s ('%s/kilnd.log')", why,
                      f->cache);

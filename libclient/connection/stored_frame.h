@@ -11,9 +11,9 @@
 #include "libclient/connection/multiplexer.h"
 
 struct stored_frame {
-    struct list_link link; /* in its waiter's list */
+    struct list_link link;
     struct request *request;
-    unsigned long generation; /* number of the connection that carried the frame */
+    unsigned long generation;
     uint64_t capabilities;
     struct frame_header header;
     size_t descriptor_count;

@@ -20,8 +20,8 @@ struct substitute_use {
 };
 
 struct substitute {
-    const char *mode; /* the value of KILN_FALLBACK that selects this substitute */
-    int level;        /* KILN_LEVEL_* */
+    const char *mode;
+    int level; /* KILN_LEVEL_* */
     /* Clients use the substitute without looking for a kilnd first, unless KILN_FALLBACK is off. */
     bool is_first;
     /* Sets |use->place|.  Returns KILN_TIMED_OUT if the substitute was not ready by

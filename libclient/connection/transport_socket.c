@@ -78,7 +78,6 @@ static int poll_ms(uint64_t deadline_ns)
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-/* Returns KILN_OK if there may be something to read. */
 static enum kiln_code wait_readable(struct transport_socket *s, uint64_t deadline_ns,
                                     struct kiln_err *err)
 {

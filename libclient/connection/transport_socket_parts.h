@@ -26,13 +26,13 @@ struct transport_socket {
     uint8_t *input;
     size_t capacity, begin, end;
     size_t consumed; /* size of the frame that the last receive returned */
-    int descriptors[2 * LIMIT_FRAME_DESCRIPTORS]; /* in the order in which they arrived */
+    int descriptors[2 * LIMIT_FRAME_DESCRIPTORS];
     size_t descriptor_count,
         /* how many belong to the frame that the last receive returned */
         descriptors_out;
 
-    pthread_mutex_t mutex; /* protects the members below */
-    struct buffer output;  /* bytes that the socket has not accepted yet */
+    pthread_mutex_t mutex;
+    struct buffer output; /* bytes that the socket has not accepted yet */
     size_t output_sent;
     atomic_bool is_sending;
 };

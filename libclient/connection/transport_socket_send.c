@@ -65,7 +65,6 @@ static enum kiln_code check_files_sent(ssize_t n, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* The descriptors are attached to the first byte of the frame. */
 enum kiln_code socket_send_files(struct transport *base, struct bytes frame, const int *files,
                                  size_t count, struct kiln_err *err)
 {

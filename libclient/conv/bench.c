@@ -9,7 +9,6 @@
 
 #define SEED_CHECKED 0x6b696c6eu
 #define SEED_TIMED 0x74756e65u
-/* Reading back this many bytes takes 10 to 40 ms. */
 #define COMPARED_MAX ((uint64_t)256 << 20)
 /* An element with these bytes is not a number, in any floating-point type. */
 #define POISON 0xff
@@ -20,7 +19,6 @@ struct bench {
     struct problem problem;
     int output;
     uint64_t bytes[3], elements[3];
-    /* The two may be the same. */
     struct kiln_memory *checked[3], *timed[3];
     bool is_given; /* the caller passed the tensors in |checked| */
     struct kiln_memory *workspace;

@@ -30,7 +30,7 @@ struct bench_options {
     const struct problem *problem;
     /* borrowed; indexed by KILN_TENSOR_X, ...; either all are set or none */
     struct kiln_memory *given[3];
-    struct kiln_stream *stream; /* borrowed; may be NULL */
+    struct kiln_stream *stream;
 };
 /* Returns KILN_UNSUPPORTED for 8-bit integers. */
 KILN_MUST_CHECK enum kiln_code bench_create(const struct bench_options *options,

@@ -31,7 +31,7 @@ static void set_state(struct work_solver *s, int state, const char *reason)
 struct batch {
     struct work *work;
     struct plan_window *window;
-    struct kiln_plan *reference; /* NULL if the reference solver has no kernels here */
+    struct kiln_plan *reference;
 };
 
 static void batch_done(struct batch *b)
@@ -248,7 +248,6 @@ static enum kiln_code find_fastest(struct work *work, struct kiln_err *err)
 
 /* ---- existing records ---- */
 
-/* Returns false if the solvers must be timed. */
 static bool use_records(struct work *work)
 {
     bool has_any = false, is_clean = work->options.enforce == KILN_ENFORCE_DB_CLEAN;

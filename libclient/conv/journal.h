@@ -19,7 +19,7 @@ struct journal;
 struct journal_subject {
     const char *version; /* libkiln's version, because kernels differ between versions */
     const char *database_id, *driver, *toolchain, *solver;
-    const char *problem; /* a MIOpenDriver command line */
+    const char *problem;
 };
 
 /* |directory| is created if needed.  NULL means the user's default directory.  If the default

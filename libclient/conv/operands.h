@@ -37,8 +37,8 @@ struct agreement { /* how far two results may differ, before they are rounded fo
 struct agreement agreement_of(const struct problem *problem, bool is_winograd, double largest);
 
 struct disagreement {
-    uint64_t count; /* number of elements that differ too much */
-    uint64_t first; /* index of the first of them */
+    uint64_t count;
+    uint64_t first;
     double got, want;
 };
 struct disagreement operands_compare(const struct agreement *agreement, const void *got,

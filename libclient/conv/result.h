@@ -20,7 +20,7 @@ struct conv_list {
 
 struct kiln_conv_result {
     struct conv_list solvers, trials;
-    struct kiln_plan *plan; /* NULL if there is none */
+    struct kiln_plan *plan;
     /* Why recording failed.  KILN_OK if everything was recorded, or there was nothing to record. */
     struct kiln_err not_recorded;
 };

@@ -18,10 +18,10 @@ struct run_map { /* the last encoding of a tensor map */
 struct kiln_run {
     struct kiln_device *device;
     struct kiln_plan *plan;
-    struct device_module *modules[LIMIT_PLAN_KERNELS]; /* one per code object */
-    void *functions[LIMIT_PLAN_KERNELS];               /* one per launch */
-    pthread_mutex_t mutex;                             /* protects |maps| */
-    struct run_map maps[LIMIT_PLAN_MAPS];              /* one per tensor map of the plan */
+    struct device_module *modules[LIMIT_PLAN_KERNELS];
+    void *functions[LIMIT_PLAN_KERNELS];
+    pthread_mutex_t mutex;
+    struct run_map maps[LIMIT_PLAN_MAPS];
 };
 
 static void kiln_run_free(struct kiln_run *run)
@@ -259,7 +259,6 @@ static void cache_map(struct kiln_run *run, uint32_t index, void *address,
     pthread_mutex_unlock(&run->mutex);
 }
 
-/* Encodes the plan's tensor map |index| for the memory of this launch. */
 static enum kiln_code fill_map(struct kiln_run *run, uint32_t index, const struct kiln_tensors *t,
                                struct device_map *ret_map, struct kiln_err *err)
 {

@@ -232,7 +232,6 @@ static enum kiln_code request_trials(struct search *s, const struct search_sourc
     return KILN_OK;
 }
 
-/* Returns KILN_TIMED_OUT if no trial was ready in time. */
 static enum kiln_code try_next(struct search *s, uint64_t until_ns, struct kiln_err *err)
 {
     struct search_arrival next = { .why = KILN_ERR_INIT };
@@ -253,8 +252,8 @@ static enum kiln_code try_next(struct search *s, uint64_t until_ns, struct kiln_
     return rc;
 }
 
-/* Requests trials while the window of compilations has space.  When all trials were requested, asks
- * the source for more. */
+/* Requests trials while fewer than the maximum number of compilations are in flight.  When all
+ * trials were requested, asks the source for more. */
 static enum kiln_code request_all(struct search *s, struct search_source *source, size_t *next,
                                   struct kiln_err *err)
 {
@@ -293,7 +292,7 @@ enum kiln_code search_try_source(struct search *search, struct search_source *so
     struct search *s = search;
     size_t next = 0;
     enum kiln_code rc = KILN_OK;
-    bool is_first = s->tried == s->failed; /* no trial has a time yet */
+    bool is_first = s->tried == s->failed;
     while (!rc && !s->has_enough && (is_first || search_goes_on(s, until_ns))) {
         rc = request_all(s, source, &next, err);
         if (!rc && !is_pending(s, source, next))
@@ -303,7 +302,7 @@ enum kiln_code search_try_source(struct search *search, struct search_source *so
         is_first = s->tried == s->failed;
     }
     if (rc == KILN_TIMED_OUT && s->tried > s->failed)
-        return KILN_OK; /* the time budget is spent */
+        return KILN_OK;
     return rc;
 }
 
@@ -349,7 +348,7 @@ static enum kiln_code time_again(struct search *s, size_t index, unsigned sample
     return KILN_OK;
 }
 
-/* Except in the last round, stops when the time is up.  Removes trials that fail from |f|. */
+/* Except in the last round, stops when the time is up.  Removes failed trials from |f|. */
 static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned samples,
                                uint64_t until_ns, struct kiln_err *err)
 {

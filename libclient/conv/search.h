@@ -31,7 +31,7 @@ struct search_trial {
     int state;              /* KILN_CONV_TIMED, ...; KILN_CONV_UNTIMED before that */
     enum trial_place place; /* HELD: loaded; DONE: has a result, and holds nothing */
     struct timing timing;
-    uint64_t checked; /* number of elements that were checked */
+    uint64_t checked;
     char *reason;
     void *held;           /* opaque; belongs to the implementation of the ops */
     unsigned value_count; /* 0 if |config| does not have the form "1,2,3" */
@@ -40,7 +40,7 @@ struct search_trial {
 
 struct search;
 
-/* a requested trial whose compilation and loading has ended, maybe with a failure */
+/* a requested trial that was compiled and loaded, or whose compilation or loading failed */
 struct search_arrival {
     size_t trial;
     enum kiln_code code; /* KILN_COMPILE_FAILED if the compiler failed */
@@ -49,9 +49,8 @@ struct search_arrival {
 
 struct search_ops {
     uint64_t (*now_ns)(void *context);
-    /* another trial may be requested now */
+    /* whether another trial may be requested now */
     bool (*is_ready)(void *context);
-    /* requests the compilation of a trial */
     KILN_MUST_CHECK enum kiln_code (*ask)(void *context, size_t trial, struct kiln_err *err);
     /* Returns KILN_TIMED_OUT if no requested trial came by the deadline. */
     KILN_MUST_CHECK enum kiln_code (*next)(void *context, uint64_t deadline_ns,
@@ -64,21 +63,21 @@ struct search_ops {
     /* Returns KILN_CORRUPT if the trial's result is wrong. */
     KILN_MUST_CHECK enum kiln_code (*check)(void *context, size_t trial, uint64_t *ret_checked,
                                             struct kiln_err *err);
-    bool (*is_alive)(void *context); /* the device still works after a failure */
+    bool (*is_alive)(void *context); /* whether the device still works after a failure */
     void (*drop)(void *context, size_t trial);
     /* Called when a trial gets a result or its result changes.  Returns true to stop the search. */
     bool (*reported)(void *context, const struct search_trial *trial);
 };
 
 struct search {
-    const struct search_ops *ops; /* borrowed, like |context| */
+    const struct search_ops *ops;
     void *context;
     /* Until this time, the search waits for the first trial, even if the time budget is used up. */
     uint64_t give_up_ns;
 
     struct search_trial *trials;
     size_t count, capacity;
-    struct hash_table configs; /* of struct search_config */
+    struct hash_table configs;
     /* Index of the fastest trial with a correct result, or SIZE_MAX. */
     size_t best;
     size_t open;
@@ -95,8 +94,8 @@ KILN_MUST_CHECK enum kiln_code search_add(struct search *search, const char *con
 /* Returns SIZE_MAX if the config has no trial. */
 size_t search_find(const struct search *search, const char *config);
 
-struct search_source {     /* trials to try in this order */
-    const size_t *indexes; /* borrowed */
+struct search_source { /* trials to try in this order */
+    const size_t *indexes;
     size_t count;
     /* Called when every trial of the source was requested and is_ready() allows another.  May
      * append trials, and reallocate |indexes|.  |context| is the search's context.  NULL if the
@@ -109,7 +108,6 @@ struct search_source {     /* trials to try in this order */
 KILN_MUST_CHECK enum kiln_code search_try_source(struct search *search,
                                                  struct search_source *source, uint64_t until_ns,
                                                  struct kiln_err *err);
-/* Like search_try_source, for |count| trials that are known in advance. */
 KILN_MUST_CHECK enum kiln_code search_try(struct search *search, const size_t *indexes,
                                           size_t count, uint64_t until_ns, struct kiln_err *err);
 /* Times the fastest trials again, search->best for the longest time.  Afterwards, only search->best
@@ -118,5 +116,4 @@ KILN_MUST_CHECK enum kiln_code search_halve(struct search *search, uint64_t unti
                                             struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code search_refine(struct search *search, uint64_t until_ns,
                                              struct kiln_err *err);
-/* Returns whether time is left and reported() did not ask to stop. */
 bool search_goes_on(const struct search *search, uint64_t until_ns);

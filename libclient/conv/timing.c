@@ -25,7 +25,6 @@ static int compare_doubles(const void *left, const void *right)
     return (x > y) - (x < y);
 }
 
-/* Interpolates linearly between two samples. */
 static double quantile_of(const double *sorted, unsigned count, double part)
 {
     double at = part * (count - 1);

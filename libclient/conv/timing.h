@@ -28,9 +28,9 @@ struct timing_limits {
 };
 
 struct timing {
-    double median_ms; /* time of one launch */
+    double median_ms;
     double spread_ms; /* half the interquartile range */
-    unsigned samples; /* used for the values above */
+    unsigned samples;
     bool is_cut_short;
 };
 

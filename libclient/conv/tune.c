@@ -18,7 +18,7 @@
 #define WINDOW_MAX 128u
 /* In a larger space, the candidates are a sample of it. */
 #define CANDIDATES_MAX (1u << 17)
-/* So many of the fastest configs of an earlier search are measured again. */
+/* number of configs of an earlier search, the fastest, that are measured again */
 #define REMEMBERED_MAX 8u
 /* A solver whose best known config takes this many times as long as the best solver is not tuned.
  */
@@ -217,7 +217,6 @@ enum kiln_code tuner_queue_space(struct tuner *t, struct kiln_err *err)
     return tuner_queue_range(t, 0, sample_size(t), err);
 }
 
-/* Adds the configs among which search_refine finds neighbours of the best. */
 static enum kiln_code know_neighbours(struct tuner *t, struct kiln_err *err)
 {
     bool is_known = t->has_known_neighbours;
@@ -319,8 +318,8 @@ static enum kiln_code find_work(struct tuner *t, bool *ret_found, struct kiln_er
 }
 
 /* Alternates between two steps: uses a part of the remaining time for samples of the whole space,
- * then tries the neighbours of the best.  If other processes take part, the neighbours may be in
- * their shares; this process then tries the neighbours only once, at the end. */
+ * then tries the neighbours of the best config.  If other processes take part, the neighbours may
+ * be in their shares.  This process then tries the neighbours only once, at the end. */
 static enum kiln_code sample_and_refine(struct tuner *t, struct kiln_err *err)
 {
     bool found = true;

@@ -31,7 +31,7 @@ struct sharing {
     struct kiln_client *client;
     struct held held[HELD_MAX];
     unsigned count;
-    uint64_t lease; /* 0 if there is none yet */
+    uint64_t lease;
     /* First candidate of the next share, unless another process takes that share. */
     uint32_t next_first;
     unsigned losses;
@@ -151,7 +151,7 @@ static bool is_tried(const struct tuner *t, const struct held *share)
     return true;
 }
 
-/* Returns s->count if there is no share whose trials were all tried. */
+/* Returns s->count if no share was tried completely. */
 static unsigned find_tried(const struct sharing *s)
 {
     unsigned i = 0;
@@ -174,7 +174,6 @@ static enum kiln_code take_new_lease(struct sharing *s, struct kiln_lease *ret_l
     return take_share(s, 0, ret_lease, why);
 }
 
-/* kilnd's answer may contain the next share. */
 static enum kiln_code exchange_share(struct sharing *s, unsigned index, struct kiln_err *why,
                                      struct kiln_err *err)
 {
@@ -233,7 +232,6 @@ enum kiln_code sharing_next_or_wait(struct sharing *sharing, struct kiln_err *er
     return take_further(s, left_ms < WAIT_MAX_MS ? (int)left_ms : WAIT_MAX_MS, err);
 }
 
-/* Queues the best config that any process has recorded. */
 static enum kiln_code queue_best(struct tuner *t, struct kiln_err *err)
 {
     struct kiln_error e;

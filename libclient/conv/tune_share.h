@@ -35,5 +35,4 @@ KILN_MUST_CHECK enum kiln_code sharing_next_or_wait(struct sharing *sharing, str
 bool sharing_has_company(const struct sharing *sharing);
 /* Returns whether every candidate was measured, by any process. */
 bool sharing_is_complete(const struct sharing *sharing);
-/* Queues the best config that any process has recorded. */
 KILN_MUST_CHECK enum kiln_code sharing_queue_best(struct sharing *sharing, struct kiln_err *err);

@@ -19,10 +19,10 @@ struct tuner {
     struct search search;
     struct plan_window *window;
     struct journal *journal;
-    unsigned known;      /* number of configs that were known before the search */
-    unsigned remembered; /* number of trials read from the journal, which are not repeated */
+    unsigned known;
+    unsigned remembered; /* number of trials that the journal has, which are not repeated */
     bool is_temporary;   /* a retry of the trial that failed last may succeed */
-    size_t *queue;       /* indexes of trials, in the order in which to try them */
+    size_t *queue;
     size_t queued, capacity;
     struct sharing *sharing;
     /* the candidates, or a sample of them, were added to the search */

@@ -27,9 +27,9 @@ struct work_solver {
     unsigned tried;
     char config[WORK_CONFIG_MAX];
     char reason[512];
-    struct kiln_plan *plan; /* NULL if there is none */
-    bool is_measured;       /* this call measured the solver, so its time must be recorded */
-    bool is_tuned;          /* a search found |config| */
+    struct kiln_plan *plan;
+    bool is_measured; /* this call measured the solver, so its time must be recorded */
+    bool is_tuned;
 };
 
 struct work {
@@ -44,9 +44,9 @@ struct work {
     struct work_solver solvers[WORK_SOLVERS_MAX];
     unsigned count;
     struct bench *bench;       /* NULL until something is measured */
-    struct kiln_err unchecked; /* why results are not checked; KILN_OK if they are */
+    struct kiln_err unchecked; /* why results are not checked; KILN_OK if results are checked */
     char toolchain[512];       /* from the reference's plan */
-    bool has_enough;           /* the caller asked to stop */
+    bool has_enough;
     struct kiln_conv_result *result;
 };
 
@@ -54,7 +54,6 @@ struct work {
 KILN_MUST_CHECK enum kiln_code work_init(struct work *work, const struct kiln_conv_options *options,
                                          struct kiln_err *err);
 void work_done(struct work *work);
-/* Tunes each solver that may become the fastest. */
 KILN_MUST_CHECK enum kiln_code work_tune(struct work *work, struct kiln_err *err);
 
 struct kiln_plan_options work_plan_options(const struct work *work, const char *solver,
@@ -65,7 +64,6 @@ bool work_is_winograd(const struct kiln_solution *solution);
 /* Returns the fastest solver that has a time and a correct result, or NULL. */
 struct work_solver *work_fastest(struct work *work);
 void work_report(struct work *work, struct kiln_conv_progress *progress);
-/* Takes a reference to |plan|. */
 void work_take_plan(struct work_solver *solver, struct kiln_plan *plan);
 /* |measurement| was made on this device with |plan|'s toolchain. */
 struct kiln_recording work_recording(const struct work *work, const struct kiln_plan *plan,

@@ -10,7 +10,6 @@
 /* bytes of one runtime's reason; a message has up to three reasons */
 #define REASON_MAX 130
 
-/* in the order in which "auto" tries them */
 static const struct device_runtime *const runtimes[] = {
     &device_runtime_hip,
     &device_runtime_cuda,
@@ -43,7 +42,7 @@ void device_unref(struct kiln_device *device)
     bool is_child = !fork_guard_holds(&device->guard);
     module_table_done(&device->modules, device, is_child);
     if (!is_child && device->stream)
-        device->ops->drop_stream(device, device->stream, /* is_ours= */ true);
+        device->ops->drop_stream(device, device->stream, true);
     if (!is_child)
         device->ops->close(device);
     fork_guard_done(&device->guard);

@@ -31,13 +31,13 @@ struct kiln_memory {
     struct kiln_device *device;
     uint64_t bytes;
     void *native;
-    bool is_ours; /* libkiln created it; false if it wraps an object of the job */
+    bool is_ours;
 };
 
 struct kiln_stream {
     struct kiln_device *device;
     void *native;
-    bool is_ours; /* libkiln created it; false if it wraps an object of the job */
+    bool is_ours; /* true if libkiln created it, false if it wraps an object of the job */
 };
 
 struct kiln_event {
@@ -46,7 +46,7 @@ struct kiln_event {
     bool is_recorded;
 };
 
-struct device_map { /* an encoded tensor map, ready to be passed as a kernel argument */
+struct device_map { /* encoded, ready to be passed as a kernel argument */
     _Alignas(64) uint64_t words[16];
 };
 
@@ -78,7 +78,6 @@ struct device_ops {
     bool memory_is_address;
     enum kiln_code (*create_memory)(struct kiln_device *device, uint64_t bytes, void **ret_memory,
                                     struct kiln_err *err);
-    /* Takes a reference if the runtime counts references. */
     enum kiln_code (*adopt_memory)(struct kiln_device *device, void *memory, uint64_t bytes,
                                    struct kiln_err *err);
     void (*drop_memory)(struct kiln_device *device, void *memory, bool is_ours);
@@ -148,7 +147,7 @@ static inline void device_auto(struct kiln_device **device) { device_unref(*devi
 
 /* Returns KILN_INVALID in a child that was forked by the process that opened |device|. */
 KILN_MUST_CHECK enum kiln_code device_enter(const struct kiln_device *device, struct kiln_err *err);
-/* |stream| NULL means the device's own stream.  Returns KILN_INVALID if |stream| belongs to another
+/* NULL means the device's own stream.  Returns KILN_INVALID if |stream| belongs to another
  * device. */
 KILN_MUST_CHECK enum kiln_code device_stream(const struct kiln_device *device,
                                              const struct kiln_stream *stream, void **ret_stream,

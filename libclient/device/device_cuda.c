@@ -23,7 +23,7 @@
 #define FUNCTION_SHARED_STATIC 1
 #define FUNCTION_SHARED_DYNAMIC_MAX 8
 
-#define STATUS_NOT_SUPPORTED 801 /* a value of CUresult */
+#define STATUS_NOT_SUPPORTED 801
 
 #define KERNEL_MODULE_VERSION "/proc/driver/nvidia/version"
 
@@ -31,7 +31,7 @@ struct cuda_device {
     struct driver_device driver;
     const struct cuda_library *cuda;
     int handle;
-    void *context;          /* the job's context, or the primary context */
+    void *context;
     bool is_retained;       /* this device holds a reference to the primary context */
     pthread_mutex_t shared; /* protects the shared-memory limits of functions */
 };
@@ -262,7 +262,6 @@ static enum kiln_code retain_primary(struct cuda_device *c, struct kiln_err *err
     return KILN_OK;
 }
 
-/* Returns the calling thread's context if it belongs to this device, else NULL. */
 static void *find_current(struct cuda_device *c)
 {
     void *current = NULL;

@@ -27,7 +27,7 @@ static enum kiln_code find_all(const struct opencl_library *cl, cl_device_id *re
         cl_uint left = (cl_uint)(DEVICES_MAX - *ret_count), count = 0;
         if (left == 0 || cl->clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, left,
                                             ret_ids + *ret_count, &count) != CL_SUCCESS)
-            continue; /* the platform has no devices */
+            continue;
         *ret_count += count < left ? count : left;
     }
     if (*ret_count == 0)

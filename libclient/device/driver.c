@@ -187,7 +187,6 @@ static enum kiln_code driver_create_stream(struct kiln_device *device, void **re
                   : KILN_OK;
 }
 
-/* Accepts any handle as a stream, even 0.  The runtime checks the handle when it is first used. */
 static enum kiln_code driver_adopt_stream(struct kiln_device *device, void *stream,
                                           struct kiln_err *err)
 {

@@ -47,17 +47,17 @@ struct driver_device {
 /* The device's context (CUDA) or the device (HIP) is current from driver_enter to the end of the
  * block. */
 struct driver_scope {
-    struct driver_device *device; /* NULL if there is nothing to undo */
-    int previous;                 /* HIP only: the device that was current before the scope */
+    struct driver_device *device;
+    int previous; /* HIP only: the device that was current before the scope */
 };
 
 struct driver_kind {
-    const char *runtime; /* for messages, such as "the CUDA driver" */
+    const char *runtime;
     unsigned elf_machine;
     enum kiln_code (*enter)(struct driver_device *d, struct driver_scope *scope,
                             struct kiln_err *err);
     void (*leave)(struct driver_scope *scope);
-    const char *(*status_name)(int status); /* may return NULL */
+    const char *(*status_name)(int status);
     /* called after a runtime call that failed; may be NULL */
     void (*forget_failure)(void);
     /* Allows launches of |function| to use |bytes| of dynamic shared memory.  NULL if the runtime

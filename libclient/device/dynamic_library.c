@@ -12,7 +12,7 @@
 
 struct attempts { /* the attempts to open a library, which the message of a failure lists */
     char tried[200];
-    char reason[200]; /* why an existing file cannot be used */
+    char reason[200];
 };
 
 static void append_text(char *text, size_t size, const char *separator, const char *tail)

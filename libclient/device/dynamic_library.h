@@ -29,7 +29,7 @@ struct dynamic_symbol {
 
 struct dynamic_library {
     const char *kind;
-    const char *what; /* for messages, such as "the HIP runtime" */
+    const char *what;
     /* environment variable that names a file to use instead of |names| */
     const char *file_variable;
     const char *path_variable; /* environment variable with directories, separated by colons */
@@ -37,8 +37,8 @@ struct dynamic_library {
     const struct dynamic_symbol *symbols;
     size_t symbol_count;
     void *table;
-    char *path; /* directories, separated by colons; NULL if there are none */
-    char *file; /* the file that was opened; NULL until then */
+    char *path;
+    char *file;
 };
 
 /* Opens and binds |library|, unless it is open already.  Returns KILN_UNAVAILABLE if that fails.

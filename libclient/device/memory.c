@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Device memory: allocated by libkiln, or wrapped memory of the job. */
 #include "libclient/device/device.h"
 #include "libclient/failure.h"
 

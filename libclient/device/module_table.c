@@ -112,7 +112,6 @@ enum kiln_code module_get(struct kiln_device *device, struct kiln_kernel *kernel
     return rc;
 }
 
-/* The oldest module has been unused for the longest time. */
 static struct device_module *take_oldest_idle(struct module_table *t)
 {
     LIST_EACH_BACK (&t->by_use, struct device_module, by_use, m) {

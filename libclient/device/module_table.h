@@ -25,9 +25,9 @@ struct device_module {
     struct hash_link by_key;
     struct list_link by_use;
     struct kiln_kernel *kernel;
-    void *native; /* the runtime's handle */
+    void *native;
     unsigned users;
-    bool is_loaded; /* false while a thread is loading the module */
+    bool is_loaded;
 };
 
 struct module_table {
@@ -35,7 +35,7 @@ struct module_table {
     pthread_cond_t loaded; /* signalled when a load ends, even if it failed */
     struct hash_table modules;
     struct list by_use; /* all of |modules|, most recently used first */
-    size_t idle;        /* number of modules without users */
+    size_t idle;
 };
 
 void module_table_init(struct module_table *table);

@@ -16,7 +16,7 @@
 struct opencl_device {
     struct kiln_device base;
     const struct opencl_library *cl;
-    cl_device_id id; /* owned by the platform */
+    cl_device_id id;
     cl_context context;
 };
 

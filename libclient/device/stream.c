@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams and events: created by libkiln, or wrapped streams of the job. */
 #include "libclient/device/device.h"
 #include "libclient/failure.h"
 

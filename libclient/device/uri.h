@@ -10,8 +10,8 @@
 #include "common/base/bytes.h"
 #include "common/base/err.h"
 
-#define DEVICE_UUID_SIZE 64 /* of a uuid's text, with the terminating NUL */
-#define DEVICE_NAME_MAX 128 /* bytes, with the terminating NUL */
+#define DEVICE_UUID_SIZE 64
+#define DEVICE_NAME_MAX 128
 
 enum device_kind { DEVICE_AUTO, DEVICE_HIP, DEVICE_CUDA, DEVICE_OPENCL };
 

@@ -20,10 +20,9 @@ void device_uuid_text(const char *prefix, const unsigned char bytes[DEVICE_UUID_
 void device_uuid_text_of_digits(const unsigned char bytes[DEVICE_UUID_BYTES],
                                 char text[DEVICE_UUID_SIZE]);
 
-/* The devices of one runtime, which device_find searches. */
 struct device_census {
-    const char *kind; /* "cuda" */
-    const char *what; /* "CUDA" */
+    const char *kind;
+    const char *what;
     int count;
     /* Returns false if the runtime does not report the uuid. */
     bool (*uuid)(const void *context, int index, char text[DEVICE_UUID_SIZE]);

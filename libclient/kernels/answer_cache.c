@@ -18,10 +18,10 @@ struct entry {
 };
 
 struct answer_cache {
-    pthread_mutex_t mutex; /* protects the members below */
+    pthread_mutex_t mutex;
     struct answer_cache_options limits;
     struct hash_table entries;
-    struct list by_use; /* the same entries, most recently used first */
+    struct list by_use;
     size_t bytes;
     uint64_t hits;
     uint64_t epoch; /* how often answer_cache_forget was called */

@@ -34,14 +34,14 @@ struct answer_ops {
 struct answer {
     void *value;
     const struct answer_ops *ops;
-    size_t bytes; /* size of the value, without its identity */
+    size_t bytes;
 };
 
 struct answer_cache;
 
 struct answer_cache_options {
     size_t limit_entries; /* 0: the cache is disabled */
-    size_t limit_bytes;   /* of all identities and values together */
+    size_t limit_bytes;
 };
 
 KILN_MUST_CHECK enum kiln_code answer_cache_create(const struct answer_cache_options *options,
@@ -57,8 +57,8 @@ void *answer_cache_get(struct answer_cache *cache, const struct answer_identity 
 void answer_cache_put(struct answer_cache *cache, const struct answer_identity *identity,
                       const struct answer *answer);
 
-/* An answer may be outdated when it arrives.  So the caller reads the epoch before it sends the
- * request. answer_cache_put_of_epoch adds the answer only if answer_cache_forget was not called in
+/* The caller reads the epoch before it sends a request whose answer may be outdated on arrival.
+ * answer_cache_put_of_epoch then adds the answer only if answer_cache_forget was not called in
  * between. */
 uint64_t answer_cache_epoch(struct answer_cache *cache);
 void answer_cache_put_of_epoch(struct answer_cache *cache, uint64_t epoch,

@@ -44,13 +44,13 @@ struct batch {
     size_t count;
     kiln_kernel_ready *ready;
     void *context;
-    bool is_stopped; /* |ready| stopped the batch */
+    bool is_stopped;
     struct waiter waiter;
     struct chunk **chunks;
     size_t chunk_count;
     struct ready *queue; /* has space for the largest frame so far */
     size_t queued, capacity;
-    struct kernel_block *block; /* NULL if few more bytes are expected */
+    struct kernel_block *block;
 };
 
 static const struct kiln_kernel_source *source_at(const struct batch *b, size_t index)
@@ -273,7 +273,6 @@ static void write_item(struct batch *b, size_t index, const struct digest *key, 
         body, &(struct message_fetch){ .key = *key, .inline_limit = LIMIT_INLINE_OBJECT });
 }
 
-/* Adds item |index| to the last message, or to a new one if the last is full. */
 static enum kiln_code add_request(struct batch *b, size_t index, const struct digest *key,
                                   struct buffer *scratch, struct kiln_err *err)
 {

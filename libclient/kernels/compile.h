@@ -39,11 +39,11 @@ KILN_MUST_CHECK enum kiln_code compile_program(struct kiln_client *client,
                                                struct failure *failure);
 
 struct compile_result {
-    const struct digest *key; /* borrowed, like the other pointers */
+    const struct digest *key;
     enum compile_part part;
-    int file;            /* a memory file with the bytes; -1 if the compile failed */
-    uint64_t compile_ns; /* wall-clock time of the compilation */
-    const char *target;  /* shown to users, like the next three texts; must be printable */
+    int file; /* a memory file with the bytes; -1 if the compile failed */
+    uint64_t compile_ns;
+    const char *target; /* shown to users, like the next three texts; must be printable */
     const char *toolchain;
     const char *program;
     const char *options;

@@ -16,7 +16,6 @@
 KILN_MUST_CHECK enum kiln_code fetch_key(const char *hex, struct digest *ret_key,
                                          struct kiln_err *err);
 
-/* Returns a new reference, or NULL. */
 struct kiln_kernel *fetch_known_key(struct kiln_client *client, const struct digest *key);
 struct kiln_kernel *fetch_known_source(struct kiln_client *client,
                                        const struct kiln_kernel_source *source);

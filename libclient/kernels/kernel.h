@@ -21,7 +21,7 @@ struct kiln_kernel { /* a handle of a kernel, which is stored inside the kernel'
 };
 
 struct kernel_content {
-    atomic_uint references;    /* counts references to both handles */
+    atomic_uint references;
     struct kiln_kernel answer; /* the handle for the original answer */
     /* the handle for answers from the cache, with KILN_TIER_PROCESS */
     struct kiln_kernel again;
@@ -42,7 +42,7 @@ struct kernel_content {
 #define KERNEL_BLOCK_SIZE ((size_t)2 << 20)
 /* Returns NULL if out of memory; each kernel then gets its own memory. */
 struct kernel_block *kernel_block_create(void);
-bool kernel_block_has_space(const struct kernel_block *block, size_t size); /* accepts NULL */
+bool kernel_block_has_space(const struct kernel_block *block, size_t size);
 void kernel_block_unref(struct kernel_block *block);
 
 /* Creates the kernel of a result whose code is KILN_OK.  Takes the descriptor that the result names
@@ -51,7 +51,6 @@ void kernel_block_unref(struct kernel_block *block);
 KILN_MUST_CHECK enum kiln_code kernel_create(const struct message_result *result,
                                              const struct reply *reply,
                                              struct kiln_kernel **ret_kernel, struct kiln_err *err);
-/* kiln_kernel_unref calls this function for the last reference. */
 void kernel_destroy(struct kiln_kernel *kernel);
 static inline void kernel_auto(struct kiln_kernel **kernel) { kernel_destroy(*kernel); }
 

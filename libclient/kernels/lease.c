@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Tuning leases: takes a lease, and reports the result of a share. */
 #include "common/base/clock.h"
 #include "libclient/client.h"
 #include "libclient/plans/plan.h"
@@ -136,7 +135,7 @@ struct taking {
     const struct problem *problem;
     const struct kiln_lease_request *request;
     uint64_t deadline_ns;
-    struct kiln_lease lease; /* the last reply */
+    struct kiln_lease lease;
 };
 
 static enum kiln_code request_lease(struct kiln_client *client, struct taking *t, uint32_t wait_ms,
@@ -247,7 +246,7 @@ struct reporting {
     uint64_t connection;
     struct message_tuning_report message;
     uint64_t deadline_ns;
-    struct kiln_lease next; /* the reply */
+    struct kiln_lease next;
 };
 
 static enum kiln_code send_report(struct kiln_client *client, struct reporting *reporting,

@@ -18,10 +18,9 @@ struct source_identity { /* everything that determines the answer; the priority 
     size_t count;
 };
 
-/* Rejects an incomplete source.  The message names the member. */
 KILN_MUST_CHECK enum kiln_code source_check(const struct kiln_kernel_source *source,
                                             struct kiln_err *err);
-/* |source| was checked. */
+/* |source| must have passed source_check. */
 void source_identify(const struct kiln_kernel_source *source, struct source_identity *ret_identity);
 struct answer_identity source_answer_identity(const struct source_identity *identity);
 /* Appends the body of a fetch_source message with the FETCH_... |flags|.  If the body is too large,

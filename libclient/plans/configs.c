@@ -16,7 +16,7 @@ void config_list_done(struct config_list *list)
     *list = (struct config_list){ .count = 0 };
 }
 
-struct part { /* the range of candidates that one message requests */
+struct part {
     struct config_list *list;
     uint32_t first, end, next;
 };

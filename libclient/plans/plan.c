@@ -115,10 +115,10 @@ static enum kiln_code read_launch(struct plan_content *c, struct reader *kernels
     return rc;
 }
 
-struct plan_reply { /* what is known while a reply is read */
+struct plan_reply {
     const struct reply *reply;
     const struct message_planned *message;
-    bool without_objects; /* the request asked for no objects */
+    bool without_objects;
     /* kilnd reported that an object failed; the reply itself is then valid */
     bool has_failed;
 };

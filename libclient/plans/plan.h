@@ -18,7 +18,7 @@ struct plan_launch {
     const char *name; /* points into the plan's text */
     uint32_t object;
     uint32_t grid[3], group[3];
-    uint32_t shared_bytes; /* dynamic shared memory */
+    uint32_t shared_bytes;
     uint32_t argument_count;
     struct message_plan_argument arguments[LIMIT_KERNEL_ARGUMENTS];
     /* This launch's arguments of the kind tensor map, in order, are indexes into the plan's
@@ -42,12 +42,12 @@ struct kiln_plan { /* a handle of a plan, which is stored inside the plan's cont
 };
 
 struct plan_content {
-    atomic_uint references;         /* counts references to both handles */
+    atomic_uint references;
     struct kiln_plan answer, again; /* two handles, as in struct kernel_content */
     struct problem problem;
     char target[LIMIT_TARGET_TEXT];
     const char *solver, *config, *toolchain, *toolchain_identity; /* point into |text| */
-    int source;                                                   /* KILN_PLAN_... */
+    int source;
     double expected_ms;
     uint64_t workspace_size, plan_ns;
     uint32_t object_count, launch_count;
@@ -70,7 +70,6 @@ KILN_MUST_CHECK enum kiln_code plan_create(const struct reply *reply,
                                            const struct plan_question *question,
                                            struct kiln_plan **ret_plan, bool *ret_damaged,
                                            struct failure *failure);
-/* kiln_plan_unref calls this function for the last reference. */
 void plan_destroy(struct kiln_plan *plan);
 static inline void plan_auto(struct kiln_plan **plan) { plan_destroy(*plan); }
 struct kiln_plan *plan_again(struct kiln_plan *plan);

@@ -15,7 +15,6 @@
 
 /* ---- options ---- */
 
-/* the caller's options in the protocol's form */
 struct plan_request {
     struct bytes target, database_id, driver, toolchain, solver, config;
     uint8_t priority;
@@ -155,8 +154,8 @@ struct slot {
     struct request request;
     struct buffer frame;
     struct plan_question question;
-    size_t index;   /* of the problem in the caller's array */
-    uint64_t epoch; /* epoch of the cache when the request began */
+    size_t index;
+    uint64_t epoch;
     bool used;
 
     struct kiln_plan *plan;
@@ -263,7 +262,7 @@ struct plan_batch {
     struct plan_request asked;
     kiln_plan_ready *ready;
     void *context;
-    bool stopped; /* |ready| stopped the batch */
+    bool stopped;
     struct waiter waiter;
     struct slot *slots;
     size_t slot_count, open;
@@ -279,8 +278,6 @@ static void report_plan(struct plan_batch *b, size_t index, struct kiln_plan *pl
         b->stopped = true;
 }
 
-/* Begins problem |b->next| in |s|.  Reports at once if the plan is cached or the problem is
- * invalid. */
 static enum kiln_code begin_next(struct plan_batch *b, struct slot *s, struct kiln_err *err)
 {
     size_t index = b->next++;

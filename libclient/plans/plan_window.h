@@ -15,7 +15,6 @@
 
 struct plan_window;
 
-/* At most |limit| plans are in flight. */
 KILN_MUST_CHECK enum kiln_code plan_window_create(struct kiln_client *client,
                                                   const struct problem *problem, unsigned limit,
                                                   struct plan_window **ret_window,

@@ -98,7 +98,6 @@ static void line_to_public(const struct driver_line *from, struct kiln_driver_li
     memcpy(ret_line, &line, line.size < sizeof(line) ? line.size : sizeof(line));
 }
 
-/* |code| is the result of driver_line_parse() or driver_words_parse(). */
 static int return_line(enum kiln_code code, const struct driver_line *parsed, struct kiln_err *e,
                        struct kiln_driver_line *ret_line, struct kiln_error *err)
 {

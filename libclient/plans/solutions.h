@@ -13,7 +13,7 @@
 #include <kiln/solutions.h>
 
 struct kiln_solutions {
-    unsigned count; /* at least 1 */
+    unsigned count;
     /* Stored after this struct in the same allocation, as are the texts. */
     struct kiln_solution *list;
 };
@@ -31,8 +31,8 @@ struct configs_question {
 };
 
 struct config {
-    uint32_t candidate; /* the candidate's number */
-    size_t at;          /* offset of the config's text */
+    uint32_t candidate;
+    size_t at;
 };
 struct config_list {
     struct config *configs; /* sorted by candidate number */

@@ -10,7 +10,6 @@
 
 #define RESULT_MAX (64u << 20)
 
-/* a compile that kilnd lets this process do */
 struct first {
     const struct answer_calls *calls;
     struct lookup *lookup;

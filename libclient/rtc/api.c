@@ -22,9 +22,9 @@ static pthread_mutex_t libraries_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- names ---- */
 
-/* |names| lists so many functions, in the order of struct rtc_functions. */
+/* number of functions in |names|, which has the order of struct rtc_functions */
 #define FUNCTIONS (8 + 2 * RTC_OUTPUTS_MAX)
-#define FIRST 0 /* index of a function that each library has */
+#define FIRST 0
 
 static const char *const names[RTC_KINDS][FUNCTIONS] = {
     [RTC_NVRTC] = { "nvrtcCreateProgram", "nvrtcDestroyProgram", "nvrtcAddNameExpression",
@@ -36,7 +36,6 @@ static const char *const names[RTC_KINDS][FUNCTIONS] = {
                      "hiprtcCompileProgram", "hiprtcGetLoweredName", "hiprtcGetProgramLogSize",
                      "hiprtcGetProgramLog", "hiprtcGetCodeSize", "hiprtcGetCode",
                      "hiprtcGetBitcodeSize", "hiprtcGetBitcode" },
-    /* in the order of struct comgr_wrapped */
     [RTC_COMGR] = { "amd_comgr_do_action", "amd_comgr_create_action_info",
                     "amd_comgr_destroy_action_info", "amd_comgr_action_info_set_isa_name",
                     "amd_comgr_action_info_set_working_directory_path" },
@@ -46,7 +45,6 @@ static const char *const kind_names[RTC_KINDS] = {
     [RTC_NVRTC] = "nvrtc", [RTC_HIPRTC] = "hiprtc", [RTC_COMGR] = "comgr"
 };
 
-/* the functions of struct comgr_functions after the wrapped ones, in its order */
 static const char *const comgr_names[] = {
     "amd_comgr_get_version",
     "amd_comgr_action_info_get_language",
@@ -264,7 +262,6 @@ static int take_unloads(struct dl_phdr_info *info, size_t size, void *context)
     return 1;
 }
 
-/* Returns how many libraries this process has unloaded. */
 static unsigned long long count_unloads(void)
 {
     unsigned long long unloads = 0;

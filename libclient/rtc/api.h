@@ -24,7 +24,6 @@ typedef int rtc_get_fn(void *program, char *ret_bytes);
 /* NVRTC calls such a function while it compiles.  If the function returns 1, the compile ends. */
 typedef int rtc_callback_fn(void *payload, void *reserved);
 
-/* the two functions of one kind of output, such as PTX */
 struct rtc_output {
     rtc_size_fn *size;
     rtc_get_fn *get;
@@ -61,7 +60,6 @@ struct comgr_wrapped {
     int (*set_directory)(struct comgr_handle info, const char *path);
 };
 
-/* comgr's functions that libkiln-rtc calls */
 struct comgr_functions {
     struct comgr_wrapped wrapped;
     void (*version)(size_t *ret_major, size_t *ret_minor);
@@ -86,7 +84,7 @@ struct comgr_functions {
 
 enum rtc_kind { RTC_NVRTC, RTC_HIPRTC, RTC_COMGR, RTC_KINDS };
 
-struct rtc_range { /* addresses of a mapped file */
+struct rtc_range {
     const char *begin, *end;
 };
 
@@ -103,18 +101,17 @@ struct rtc_library {
     /* The library itself and the libraries with which it compiles. */
     struct rtc_range code[RTC_FILES_MAX];
     _Atomic size_t code_count; /* increased after the range was written; readers do not lock */
-    char name[32];             /* such as "nvrtc 13.0" */
+    char name[32];
     /* SHA-256 over the build ids of the library and of the files that it compiles with. */
     struct digest identity;
     _Atomic uint64_t lacking_until_ns; /* until then, kilnd is assumed not to have this library */
-    const char *trouble; /* why kilnd does not answer compiles of this library; NULL if it does */
+    const char *trouble; /* why kilnd does not answer compiles of this library, or NULL */
 };
 
 /* Returns a function that every library of the same kind has. */
 void *rtc_first_function(const struct rtc_library *library);
 /* The members of |library| do not change afterwards. */
 void rtc_identify(struct rtc_library *library);
-/* Returns whether |address| is in the code of a run-time compiler that was identified. */
 bool rtc_is_compiler_code(const void *address);
 /* Returns -1 if no wrapped function has this name. */
 int rtc_function_number(const char *name);

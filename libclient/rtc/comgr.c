@@ -18,8 +18,8 @@ struct info { /* an amd_comgr_action_info_t */
     struct hash_link link;
     const struct rtc_library *library;
     uint64_t handle;
-    char *isa, *directory; /* NULL if not set */
-    bool is_incomplete;    /* memory ran out */
+    char *isa, *directory;
+    bool is_incomplete;
 };
 
 static struct {
@@ -143,7 +143,7 @@ static const char *take_settings(struct action *a, const struct info *info)
     buffer_put_u8(to, logging);
     put_setting(to, info->isa);
     put_setting(to, info->directory);
-    if (processor) /* only to show it to users */
+    if (processor)
         snprintf(a->program.architecture, sizeof(a->program.architecture), "%s", processor + 2);
     return NULL;
 }
@@ -158,7 +158,6 @@ static char *copy_option(const struct comgr_functions *f, struct comgr_handle in
     return NULL;
 }
 
-/* Returns NULL, or why the action cannot be looked up. */
 static const char *take_options(struct action *a)
 {
     const struct comgr_functions *f = functions_of(a);
@@ -178,7 +177,6 @@ static const char *take_options(struct action *a)
     return NULL;
 }
 
-/* Returns NULL, or why the action cannot be looked up. */
 static const char *describe(struct action *a)
 {
     const struct rtc_library *library = a->program.library;

@@ -14,7 +14,7 @@
  */
 #include "libclient/rtc/api.h"
 
-struct comgr_call { /* the arguments of amd_comgr_do_action */
+struct comgr_call {
     int kind;
     struct comgr_handle info, inputs, results;
 };

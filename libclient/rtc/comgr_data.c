@@ -31,7 +31,6 @@ struct object {
 };
 
 typedef int copy_fn(struct comgr_handle data, size_t *size, char *ret_bytes);
-/* Returns false to end the visit. */
 typedef bool object_fn(void *context, const struct object *object);
 
 struct visit {
@@ -180,7 +179,6 @@ bool comgr_put_results(const struct comgr_functions *f, struct comgr_handle set,
     return visit_set(&(struct visit){ f, put_result, to }, set);
 }
 
-/* Returns false if the next result is damaged. */
 static bool read_result(struct reader *r, struct object *ret_object)
 {
     uint32_t kind = reader_u32(r);
@@ -226,7 +224,7 @@ static bool add_result(const struct comgr_functions *f, struct comgr_handle set,
                          ? f->set_bytes(data, o->content.size, (const char *)o->content.data) == 0
                          : set_no_bytes(f, data);
     bool is_added = has_bytes && f->set_name(data, o->name) == 0 && f->add_data(set, data) == 0;
-    (void)f->release_data(data); /* the set holds the object */
+    (void)f->release_data(data);
     return is_added;
 }
 

@@ -56,7 +56,6 @@ static bool find_known(const struct state *state, struct contents *ret_contents)
     return found != NULL;
 }
 
-/* Does nothing if memory runs out or too many files are known. */
 static void add_known(const struct state *state, const struct contents *contents)
 {
     struct known *one = malloc(sizeof(*one));

@@ -37,21 +37,20 @@ enum entry_kind {
 /* the first byte of each noted path */
 enum use { USE_STAT = 's', USE_OPEN = 'o', USE_LIST = 'l' };
 
-struct seen { /* where a text is in |paths| */
+struct seen {
     struct hash_link link;
     size_t at, size;
 };
 
-/* what was noted about the compile that runs on this thread */
 struct recording {
     const struct rtc_library *library; /* NULL if nothing is noted now */
     struct buffer paths;               /* sized texts: the use, then the path including its NUL */
-    struct hash_table seen;            /* a struct seen for each text in |paths| */
-    struct buffer created;             /* directories that the compile made: sized texts */
-    /* start of the compile, by the clock that the kernel uses for files' times */
+    struct hash_table seen;
+    struct buffer created; /* directories that the compile made: sized texts */
+    /* by the clock that the kernel uses for files' times */
     uint64_t began_ns;
-    unsigned others;     /* |opened_by_others| at the start of the compile */
-    const char *trouble; /* why the compile cannot be stored; NULL if it can */
+    unsigned others;
+    const char *trouble; /* why the compile cannot be stored, or NULL */
     const char *source;
     bool expands_name;
 };
@@ -66,7 +65,7 @@ static _Atomic unsigned opened_by_others;
 
 static uint64_t hash_of(struct bytes text)
 {
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    uint64_t hash = 14695981039346656037u;
     for (size_t i = 0; i < text.size; i++)
         hash = (hash ^ text.data[i]) * 1099511628211u;
     return hash;
@@ -249,7 +248,6 @@ static const char *examine_content(const char *path, const struct stat *seen,
     return NULL;
 }
 
-/* Returns NULL, or why the compile cannot be stored. */
 static const char *put_file(struct buffer *to, struct bytes path, const struct stat *seen)
 {
     struct digest digest;
@@ -265,7 +263,6 @@ static const char *put_file(struct buffer *to, struct bytes path, const struct s
     return NULL;
 }
 
-/* Returns NULL, or why the compile cannot be stored. */
 static const char *put_existing(struct buffer *to, enum use use, struct bytes path,
                                 const struct stat *seen)
 {
@@ -339,7 +336,6 @@ struct entry {
     struct digest digest;
 };
 
-/* Returns false if the entry is damaged. */
 static bool read_entry(struct reader *r, struct entry *ret_entry)
 {
     struct entry e = { .kind = (enum entry_kind)reader_u8(r), .path = reader_sized(r) };
@@ -379,7 +375,6 @@ static bool is_absent(const char *path)
     return stat(path, &seen) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
-/* Returns the size of the directory in |name|, with its slash. */
 static size_t directory_size(const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -485,7 +480,7 @@ static bool is_prefix(const char *path, const char *whole)
     return begins_with(whole, path, size) && (whole[size] == '/' || whole[size] == '\0');
 }
 
-struct place { /* where a program seems to be */
+struct place {
     const char *name, *environment;
     char directory[PATH_MAX], path[2 * PATH_MAX];
 };
@@ -541,7 +536,6 @@ bool files_for_any_name(struct bytes manifest, const char *name, struct buffer *
 
 #define EXPORTED __attribute__((visibility("default")))
 
-/* Declares |next|, which is libc's function |name|. */
 #define NEXT(type, name) \
     static type *next;   \
     preload_find_next((name), &next);

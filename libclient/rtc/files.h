@@ -24,7 +24,6 @@ struct files_outcome {
 /* |source| is what |library| compiles on this thread. */
 void files_begin(const struct rtc_library *library, const char *source);
 bool files_are_noted(void);
-/* Ends the recording and appends a manifest to |to|. */
 struct files_outcome files_end(struct buffer *to);
 
 /* Returns whether the compile found a file in the directory of the program |name|, such as one for

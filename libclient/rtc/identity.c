@@ -17,7 +17,6 @@
 
 #define NOTES_MAX (64u << 10)
 
-/* Returns an empty build id if |notes| has none. */
 static struct bytes build_id_of_notes(struct bytes notes)
 {
     struct reader r = reader_of(notes);
@@ -38,7 +37,7 @@ struct mapped_search {
     const void *base; /* address of the library to find; NULL if |parts| names the libraries */
     const char *const *parts; /* beginnings of the libraries' file names; NULL ends the list */
     struct sha256 *digest;
-    unsigned found; /* number of libraries with a build id */
+    unsigned found;
     /* its |code| receives the addresses of these libraries; may be NULL */
     struct rtc_library *library;
 };
@@ -69,7 +68,6 @@ static bool is_wanted(const struct mapped_search *search, const struct dl_phdr_i
     return false;
 }
 
-/* Adds the addresses of a mapped file, unless |code| is full. */
 static void add_code(struct rtc_library *library, const struct dl_phdr_info *info)
 {
     size_t count = library->code_count;

@@ -204,7 +204,6 @@ static bool has_option(const struct rtc_program *p, const char *const *wanted)
     return false;
 }
 
-/* Returns whether |value|, the argument after |option|, is known to have no side effects. */
 static bool is_value_known(const char *option, const char *value)
 {
     const char *name;
@@ -222,7 +221,6 @@ static bool is_option_known(const struct rtc_program *p, const char *option)
                        : is_listed(clang_options, name, size) || is_harmless(name);
 }
 
-/* Returns whether the next argument is the value of |option|. */
 static bool takes_value(const struct rtc_program *p, const char *option)
 {
     const char *name;
@@ -474,7 +472,6 @@ const char *key_name_in_log(const struct rtc_program *p)
     return is_nvrtc(p) && strchr(name, '/') && !source_has(p, name) ? name : NULL;
 }
 
-/* Returns whether the source or a macro may write the program's name into the result. */
 static bool expands_name(const struct rtc_program *p)
 {
     return p->expands_name || source_has(p, "__FILE__") || source_has(p, "__BASE_FILE__") ||

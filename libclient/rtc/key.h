@@ -18,7 +18,6 @@ bool key_environment_has_changed(void);
 /* Returns why a compile cannot be looked up, or NULL.  A reason is, for example, an option that is
  * unknown or has side effects. */
 const char *key_obstacle(const struct rtc_program *program);
-/* The part of the program's name that a result depends on. */
 enum key_name_part {
     KEY_NO_NAME,
     KEY_LAST_PART, /* what follows the last slash: NVRTC makes names of static variables from it */

@@ -37,7 +37,7 @@
 
 static struct {
     pthread_mutex_t lock;
-    struct kiln_client *client; /* owned by process |pid| */
+    struct kiln_client *client;
     pid_t pid;
     _Atomic uint64_t paused_until_ns, no_wait_until_ns;
 } connection = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -102,7 +102,6 @@ static enum kiln_code ask_once(struct kiln_client *client, const struct digest *
     return compile_begin(client, &question, ret_kernel, &failure);
 }
 
-/* Waits while another process is compiling |key|. */
 static enum kiln_code wait_for(struct kiln_client *client, const struct digest *key,
                                struct kiln_kernel **ret_kernel)
 {
@@ -113,7 +112,6 @@ static enum kiln_code wait_for(struct kiln_client *client, const struct digest *
     return rc;
 }
 
-/* If another process is compiling |key|, waits for the result. */
 static enum kiln_code ask(const struct digest *key, struct kiln_kernel **ret_kernel)
 {
     struct kiln_client *client = lookup_client();
@@ -130,8 +128,8 @@ static struct bytes content_of(const struct kiln_kernel *kernel)
     return bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
 }
 
-/* |ret_further| is an enum key_name_part: if no manifest of the list fits, a key with this part of
- * the name may have one that does.  Returns false if |kernel| is not a list. */
+/* |ret_further| is an enum key_name_part.  If no manifest of the list fits, a list under a key with
+ * this part of the name may have a fitting one.  Returns false if |kernel| is not a list. */
 static bool begin_list(const struct kiln_kernel *kernel, struct reader *ret_reader,
                        uint32_t *ret_further)
 {
@@ -160,7 +158,7 @@ static const char *place_of(const struct rtc_program *p)
 }
 
 /* Finds the manifest that describes the current state of the files, and makes the key of its
- * result.  Returns false if no manifest does. */
+ * result.  Returns false if no manifest describes this state. */
 static bool find_manifest(struct reader *list, const struct digest *key, const char *name,
                           struct digest *ret_key)
 {
@@ -226,7 +224,6 @@ static bool compete(struct lookup *l, enum lookup_outcome *ret_outcome)
     return false;
 }
 
-/* Returns true if another round is needed. */
 static bool look_once(struct lookup *l, const struct rtc_program *p, enum lookup_outcome *ret)
 {
     struct reader list;
@@ -277,7 +274,7 @@ static int make_file(struct bytes content)
     return -1;
 }
 
-struct publication { /* what all messages that publish one compile share */
+struct publication {
     const struct rtc_program *program;
     char name[200], options[1000];
     uint64_t compile_ns;
@@ -366,7 +363,6 @@ static void end_lease(const struct publication *x, struct lookup *l, const struc
         lookup_give_back(l);
 }
 
-/* Returns the part of the program's name that the result depends on. */
 static enum key_name_part part_of(const struct rtc_program *p, struct bytes files,
                                   struct bytes result)
 {
@@ -376,7 +372,6 @@ static enum key_name_part part_of(const struct rtc_program *p, struct bytes file
     return key_name_part_of(p, result);
 }
 
-/* Stores the result, and adds |files| to the list of |l|'s key. */
 static bool put_result(const struct publication *x, const struct lookup *l, struct bytes files,
                        struct bytes result, struct digest *ret_key)
 {
@@ -391,8 +386,8 @@ static bool put_result(const struct publication *x, const struct lookup *l, stru
            put_list(x, l, KEY_NO_NAME, &files);
 }
 
-/* Stores a result under a key with a larger part of the name than that of |l|, and notes this in
- * the list of |l|. */
+/* Stores a result under a key with a larger part of the name than |l| has, and notes this in the
+ * list of |l|. */
 static bool put_result_elsewhere(const struct publication *x, const struct lookup *l,
                                  enum key_name_part part, struct bytes files, struct bytes result)
 {

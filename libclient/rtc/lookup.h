@@ -37,8 +37,8 @@ struct lookup {
     /* Set with LOOKUP_FOUND; the caller takes it.  Any program may have sent these bytes to kilnd,
      * so the caller checks them. */
     struct kiln_kernel *stored;
-    uint64_t saved_ns;  /* duration of the compile that made the result */
-    const char *reason; /* set with LOOKUP_NONE; a literal */
+    uint64_t saved_ns;
+    const char *reason;
 };
 
 enum lookup_outcome lookup_begin(struct lookup *lookup, const struct rtc_program *program);
@@ -46,15 +46,14 @@ enum lookup_outcome lookup_begin(struct lookup *lookup, const struct rtc_program
  * caller then gives the right to compile back. */
 bool lookup_publish(struct lookup *lookup, const struct rtc_program *program, struct bytes files,
                     struct bytes result, uint64_t compile_ns);
-/* Another process may then compile. */
 void lookup_give_back(struct lookup *lookup);
 void lookup_done(struct lookup *lookup);
 
 /* Returns NULL if there is no connection, or if kilnd did not answer lately.  A forked child opens
  * its own connection, and does not touch that of its parent. */
 struct kiln_client *lookup_client(void);
-/* Returns whether this process may wait for a compile of kilnd or of another process.  It may not
- * for a while after such a wait has ended without a result. */
+/* Returns whether this process may wait for a compile of kilnd or of another process.  After a wait
+ * that ended without a result, this process may not wait for a while. */
 bool lookup_may_wait(void);
 void lookup_waited_in_vain(void);
 /* Returns why kilnd did not take part, as a literal, after a request that failed with |rc|.  If

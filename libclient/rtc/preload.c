@@ -10,7 +10,6 @@
 
 typedef void *dlsym_fn(void *handle, const char *name);
 
-/* Used by the assembly below. */
 void preload_find_dlsym(void);
 void *preload_dlsym(void *handle, const char *name);
 

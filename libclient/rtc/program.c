@@ -71,7 +71,6 @@ static void free_program(struct rtc_program *p)
     free(p);
 }
 
-/* Removes the program with this handle from the table, and returns it or NULL. */
 static struct rtc_program *take_program(const struct rtc_library *library, const void *handle)
 {
     pthread_mutex_lock(&programs.lock);
@@ -109,7 +108,6 @@ static struct rtc_program *find_stored(const struct rtc_library *library, const 
     return p && p->is_stored ? p : NULL;
 }
 
-/* The caller asks for something that the stored result lacks. */
 static void compile_after_all(struct rtc_program *p)
 {
     settings_count_forwarded("the stored result does not have what the program asks for", p->name);
@@ -231,7 +229,6 @@ static bool use_result(struct rtc_program *p, struct kiln_kernel *stored)
     return p->is_stored;
 }
 
-/* Returns false if kilnd's own compiler has no result. */
 static bool use_shared(struct rtc_program *p)
 {
     uint64_t saved_ns;
@@ -288,7 +285,6 @@ static const struct rtc_output *real_output(const struct rtc_library *library, i
     return output == RTC_OUTPUTS_MAX ? &library->real.log : &library->real.outputs[output];
 }
 
-/* Returns false if the stored result does not have the output. */
 static bool find_output(const struct rtc_program *p, int output, struct bytes *ret_bytes)
 {
     bool is_log = output == RTC_OUTPUTS_MAX;

@@ -27,13 +27,13 @@ struct rtc_program {
     struct rtc_library *library;
     void *handle; /* the real library's handle of the program */
     char *source;
-    char *name; /* NULL if the caller gave none */
+    char *name;
     struct rtc_header *headers;
     size_t header_count;
     struct buffer expressions; /* name expressions, as sized texts in the order of the calls */
     /* for comgr: what its action depends on, except the members of this struct */
     struct buffer action;
-    char **options; /* options of the last compile */
+    char **options;
     size_t option_count;
     /* The architecture of the current device, for which hiprtc compiles if no option names an
      * architecture.  "" if an option names one, or if the device's architecture is not known. */
@@ -49,7 +49,7 @@ struct rtc_program {
 /* Does not free the struct itself. */
 void rtc_program_done(struct rtc_program *program);
 
-struct rtc_inputs { /* the arguments of nvrtcCreateProgram */
+struct rtc_inputs {
     const char *source, *name;
     int header_count;
     const char *const *headers, *const *header_names;

@@ -18,7 +18,6 @@ static const uint8_t *find(struct bytes where, struct bytes what)
     return where.size ? memmem(where.data, where.size, what.data, what.size) : NULL;
 }
 
-/* Appends |log| with |from| replaced by |by|. */
 static void put_replaced(struct buffer *to, struct bytes log, struct bytes from, struct bytes by)
 {
     const uint8_t *at;
@@ -78,7 +77,6 @@ static bool are_names(struct bytes names)
     return !r.failed;
 }
 
-/* Returns false if memory runs out. */
 static bool fill_in_log(struct rtc_result *result, const char *name)
 {
     const uint8_t mark = NAME_MARK;

@@ -19,8 +19,8 @@ struct rtc_result {
     struct kiln_kernel *kernel;            /* holds the bytes; NULL if nothing is stored */
     struct bytes outputs[RTC_OUTPUTS_MAX]; /* borrowed from |kernel|, like |log| and |names| */
     uint32_t present;                      /* bit i is set if the library returned output i */
-    struct bytes log;                      /* as the library would return it for this program */
-    struct buffer own_log;                 /* |log|, if it has the program's name */
+    struct bytes log;
+    struct buffer own_log; /* |log|, if it has the program's name */
     /* pairs of sized texts including their NUL: an expression and its lowered name */
     struct bytes names;
 };

@@ -13,9 +13,7 @@
 
 #define PATIENCE_MS 200
 #define PATIENCE_MAX_MS 3600000
-/* one process counts so many different reasons */
 #define REASONS_MAX 24
-/* the report names so many compilers */
 #define COMPILERS_MAX 8
 
 static struct {

@@ -12,9 +12,9 @@
 #include <stdint.h>
 
 enum rtc_mode {
-    RTC_OFF,    /* forward every call to the real library */
-    RTC_ON,     /* look results up, and store new ones */
-    RTC_RECORD, /* only store new results */
+    RTC_OFF,
+    RTC_ON, /* look results up, and store new ones */
+    RTC_RECORD,
 };
 
 enum rtc_mode settings_mode(void);

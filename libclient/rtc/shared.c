@@ -17,7 +17,7 @@
 /* How long kilnd is assumed not to have a library after it said so. */
 #define LACKING_NS 600000000000u
 
-struct packed_inputs { /* the inputs in the form of the request */
+struct packed_inputs {
     struct program_inputs inputs;
     struct buffer options, headers;
 };
@@ -49,7 +49,6 @@ static void pack_headers(const struct rtc_program *p, struct buffer *to)
     }
 }
 
-/* Returns false if the inputs cannot be sent. */
 static bool pack(const struct rtc_program *p, struct packed_inputs *ret)
 {
     buffer_init(&ret->options, LIMIT_OPTIONS_TEXT);
@@ -66,7 +65,6 @@ static bool pack(const struct rtc_program *p, struct packed_inputs *ret)
     return !ret->options.failed && !ret->headers.failed;
 }
 
-/* Returns whether a variable is set that may change what NVRTC does. */
 static bool has_environment(void)
 {
     for (char *const *variable = environ; variable && *variable; variable++)
@@ -75,7 +73,6 @@ static bool has_environment(void)
     return false;
 }
 
-/* Returns whether kilnd could compile the program as the program's own library does. */
 static bool may_share(const struct rtc_program *p)
 {
     return p->library->kind == RTC_NVRTC && settings_mode() == RTC_ON && !has_environment() &&
@@ -94,7 +91,8 @@ static enum kiln_code look(struct kiln_client *client, const struct digest *key,
     };
     enum kiln_code rc = compile_begin(client, &question, ret_kernel, &failure);
     if (rc && rc != KILN_NOT_FOUND)
-        (void)lookup_reason(rc); /* if kilnd does not answer, it is not asked for a while */
+        /* if kilnd does not answer, this process asks it nothing for a while */
+        (void)lookup_reason(rc);
     return rc;
 }
 

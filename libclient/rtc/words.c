@@ -30,7 +30,6 @@ static struct bytes skip(struct bytes text, size_t size)
     return bytes_of(text.data + size, text.size - size);
 }
 
-/* Returns whether the text before |at| ends with the character # and blanks. */
 static bool is_directive(struct bytes text, const uint8_t *at)
 {
     while (at > text.data && (at[-1] == ' ' || at[-1] == '\t'))

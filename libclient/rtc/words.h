@@ -10,7 +10,6 @@
 
 #include <stdbool.h>
 
-/* Looks for __DATE__, __TIME__ and __TIMESTAMP__. */
 bool words_have_time(struct bytes header);
 /* Looks for __FILE__ and other words that stand for a file's name. */
 bool words_have_name(struct bytes header);

@@ -73,7 +73,6 @@ static const char *split_off(const struct split *split, struct bytes part)
     return text;
 }
 
-/* |entry| must be zeroed. */
 static void read_entry(enum tuning_kind kind, const struct split *split,
                        const struct tuning_entry *from, struct entry *entry)
 {

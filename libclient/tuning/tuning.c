@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Looks up records: for one problem, or for many problems with several messages in flight. */
 #include "libclient/client.h"
 #include "libclient/plans/problem.h"
 #include "libclient/sized.h"
@@ -84,7 +83,7 @@ struct batch {
     struct waiter waiter;
     struct kiln_tuned **tuned;
     struct ask asks[WINDOW_MAX];
-    uint8_t wire[MESSAGE_PROBLEMS * PROBLEM_WIRE_SIZE]; /* the problems of the current message */
+    uint8_t wire[MESSAGE_PROBLEMS * PROBLEM_WIRE_SIZE];
 };
 
 static void batch_destroy(struct batch *b)
@@ -139,7 +138,6 @@ static enum kiln_code ask_next(struct batch *b, struct ask *ask, struct kiln_err
     return multiplexer_submit(b->client->multiplexer, &ask->request, err);
 }
 
-/* Handles the messages that were answered, and sends new ones instead. */
 static enum kiln_code continue_batch(struct batch *b, bool *ret_waits, struct failure *failure)
 {
     enum kiln_code rc = KILN_OK;

@@ -20,7 +20,7 @@
 
 struct question {
     enum tuning_kind kind;
-    struct message_tuning_get message; /* without the problems */
+    struct message_tuning_get message;
     int timeout_ms;
 };
 KILN_MUST_CHECK enum kiln_code question_read(enum tuning_kind kind,
@@ -45,8 +45,7 @@ void ask_init(struct ask *ask, const struct question *question, struct kiln_tune
               struct waiter *waiter);
 /* |problems| contains |count| encoded problems.  Marks all of them as not answered. */
 void ask_write(struct ask *ask, struct bytes problems, uint32_t count);
-/* Returns the result of an ask whose request ended with |code|.  Moves the failure, if any, to
- * |failure|. */
+/* |code| is the code with which the request ended.  Moves the failure, if any, to |failure|. */
 KILN_MUST_CHECK enum kiln_code ask_end(struct ask *ask, enum kiln_code code,
                                        struct failure *failure);
 void ask_done(struct ask *ask);
