@@ -15,9 +15,7 @@
 #define CANDIDATES 64u
 #define LARGE_KERNEL 700000u
 
-static struct raw_frame frame; /* the last received frame */
-
-/* ---- set-up ---- */
+static struct raw_frame frame;
 
 static struct fixture *write_cache(const char *name, const char *args, size_t size)
 {
@@ -88,8 +86,6 @@ unsigned attack_descriptors(const struct attack_setting *a)
     return count;
 }
 
-/* ---- requests in JSON ---- */
-
 static enum kiln_code receive_answer(int fd, char ret_text[512])
 {
     char text[512];
@@ -142,8 +138,6 @@ char *attack_answer(int fd, enum message_type type, const char *json, size_t *re
     return all;
 }
 
-/* ---- fetches ---- */
-
 static struct attack_result receive_result(int fd)
 {
     raw_receive_last(fd, &frame);
@@ -195,8 +189,6 @@ struct attack_result attack_fetch_source(int fd, unsigned number)
     raw_send_source(fd, 8, TARGET, options, bytes_of_text(SOURCE));
     return receive_result(fd);
 }
-
-/* ---- tuning ---- */
 
 static struct problem problem_of(uint32_t n)
 {

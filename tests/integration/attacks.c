@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One user attacks another: forges answers, deletes, reads or detects private data, and exhausts
- * shared resources. docs/security.md has the list.
- */
+/* One user attacks another user. docs/security.md lists the attacks. */
 #include "tests/integration/attack_steps.h"
 
 #include <kiln/kiln.h>
@@ -124,7 +121,7 @@ TEST(attack, a_user_cannot_import_for_everyone)
     assert_string_equal(text, "");
 }
 
-/* Sends an object as the result of a compile whose key, says the client, is |hex|. */
+/* The client claims that |hex| is the key of the compiled object. */
 static void send_result(int fd, const char *hex)
 {
     static struct raw_frame frame;
@@ -143,8 +140,8 @@ static void send_result(int fd, const char *hex)
     close(file);
 }
 
-/* Objects that answer others come from kilnd's compilers. compile_end is the only request with a
- * key and an object; kilnd stores the object under a key that contains the uid, too. */
+/* A client sends a key and an object only in compile_end. kilnd stores that object under a key
+ * that contains the user's uid. */
 TEST(attack, no_request_stores_an_object_under_a_key)
 {
     struct attack_setting *a = *state;
@@ -337,7 +334,7 @@ TEST(attack, a_guessed_key_is_answered_like_an_absent_one)
     char wrong[DIGEST_HEX_SIZE], question[128], texts[2][512];
     need_root();
     victim_imports(a);
-    /* Empties the hot set: an administrator's clear does, even if it matches no kernel. */
+    /* An administrator's clear empties the hot set, even if the request matches no kernel. */
     assert_int_equal(attack_ask(a->admin, MESSAGE_clear, "{\"target\":\"gfx1030\"}", NULL),
                      KILN_OK);
     assert_int_equal(stat_of(a, "hot_objects"), 0);
@@ -380,10 +377,10 @@ TEST(attack, a_lease_is_neither_reported_nor_taken_by_another)
     struct attack_lease other = attack_lease_take(a->attacker, 5);
     assert_int_equal(other.state, LEASE_RESULT_GRANTED);
     assert_int_equal(other.first,
-                     0); /* the share begins at candidate 0, so this is a different lease */
+                     0); /* shares begin at candidate 0, so this lease is a different one */
     assert_true(other.id != held.id);
     assert_int_equal(attack_lease_report(a->attacker, &other).code, KILN_OK);
-    close(a->attacker); /* ends the attacker's leases only */
+    close(a->attacker);
     a->attacker = raw_greeted_as(&a->daemon, ATTACKER);
 
     struct attack_lease next = attack_lease_report(a->victim, &held);
@@ -437,7 +434,7 @@ TEST(attack, the_queue_of_one_user_leaves_capacity_for_others)
     need_root();
     assert_int_equal(attack_ask(a->admin, MESSAGE_toolchains, "{\"probe\":[\"gfx90a\"]}", NULL),
                      KILN_OK);
-    assert_int_equal(attack_fetch_source(a->admin, 73).code, KILN_OK); /* the target is probed */
+    assert_int_equal(attack_fetch_source(a->admin, 73).code, KILN_OK);
     daemon_process_signal_workers(&a->daemon, SIGSTOP);
     for (unsigned i = 0; i < QUEUED; i++) {
         snprintf(options, sizeof(options), "-DN=%u", 500 + i);

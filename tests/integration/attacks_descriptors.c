@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Sends hostile descriptors with every request. kilnd must answer each request, survive, serve
- * other clients, and close every descriptor.
- */
 #include "tests/integration/attack_steps.h"
 #include "tests/support/hostile_descriptors.h"
 
@@ -16,12 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const struct file_request { /* a request that takes a file */
+static const struct file_request {
     enum message_type type;
     const char *json;
-    size_t zeros;    /* not 0: the body is so many zero bytes instead of |json| */
-    bool is_text;    /* any file may succeed: kilnd skips invalid lines, or takes any bytes */
-    bool by_admin;   /* only administrators may send it */
+    size_t zeros; /* if not 0, the body is this number of zero bytes instead of |json| */
+    bool is_text; /* kilnd accepts any file, because it skips invalid lines or takes any bytes */
+    bool by_admin;
     bool wants_seal; /* only a sealed memfd is accepted */
 } file_requests[] = {
     { MESSAGE_kernel_import, "{\"name\":\"" CACHE_NAME "\"}", .by_admin = false },
@@ -58,8 +54,6 @@ static int tear_down(void **state)
 
 FIXTURE(attack, set_up, tear_down);
 
-/* ---- descriptors of kilnd ---- */
-
 struct count {
     const struct attack_setting *arena;
     unsigned count_max;
@@ -71,7 +65,7 @@ static bool has_at_most(void *context)
     return attack_descriptors(count->arena) <= count->count_max;
 }
 
-/* Separate threads of kilnd close descriptors, so this may take a moment. */
+/* kilnd closes descriptors in other threads, so the test has to wait. */
 static void expect_descriptors_at_most(const struct attack_setting *a, unsigned count_max)
 {
     struct count count = { .arena = a, .count_max = count_max };
@@ -79,8 +73,6 @@ static void expect_descriptors_at_most(const struct attack_setting *a, unsigned 
         fail_msg("kilnd has %u descriptors open, %u before", attack_descriptors(a), count_max);
     raw_expect_pong(a->victim);
 }
-
-/* ---- hostile descriptors ---- */
 
 static enum kiln_code send_hostile(struct attack_setting *a, const struct file_request *request,
                                    int file, char text[512])
@@ -96,11 +88,10 @@ static enum kiln_code send_hostile(struct attack_setting *a, const struct file_r
     return raw_refusal(&frame, text);
 }
 
-/* The first request of each kind opens files that kilnd keeps open. */
 static void send_first(struct attack_setting *a)
 {
     attack_connect(a);
-    attack_fetch_source(a->admin, 1); /* kilnd then knows a toolchain for gfx90a */
+    attack_fetch_source(a->admin, 1); /* makes kilnd find its toolchain for gfx90a */
     for (size_t i = 0; i < FILE_REQUEST_COUNT; i++) {
         char text[512];
         int file = hostile_descriptors[0].open();
@@ -144,14 +135,13 @@ TEST(attack, a_hostile_descriptor_in_place_of_a_file_is_refused_and_closed)
     expect_descriptors_at_most(a, before);
 }
 
-/* With O_PATH, any user can open a file that they may not read. kilnd must not reopen such a file
- * with more rights. */
+/* With O_PATH, a user can open a file that they may not read. */
 TEST(attack, an_o_path_descriptor_is_not_reopened_for_reading)
 {
     struct attack_setting *a = *state;
     char text[512];
     need_root();
-    int file = open(a->own->path, O_PATH | O_CLOEXEC); /* a valid cache, which root may read */
+    int file = open(a->own->path, O_PATH | O_CLOEXEC);
     assert_true(file >= 0);
     assert_int_equal(send_hostile(a, &file_requests[0], file, text), KILN_IO);
     assert_says(text, "cannot read");
@@ -159,8 +149,6 @@ TEST(attack, an_o_path_descriptor_is_not_reopened_for_reading)
     assert_int_equal(attack_fetch_name(a->attacker, SECRET_PROGRAM, SECRET_ARGS).code,
                      KILN_NOT_FOUND);
 }
-
-/* ---- files that change meanwhile ---- */
 
 #define CHANGING_SIZE (6u << 20)
 
@@ -175,7 +163,7 @@ static void *change_file(void *context)
     while (!atomic_load(&c->stop)) {
         if (ftruncate(c->file, 0) == 0 && ftruncate(c->file, CHANGING_SIZE) == 0)
             continue;
-        if (errno != EPERM) /* otherwise kilnd has sealed it */
+        if (errno != EPERM) /* EPERM: kilnd has sealed the file */
             abort();
         return NULL;
     }
@@ -203,8 +191,6 @@ TEST(attack, a_file_that_shrinks_and_grows_while_it_is_read_harms_nobody)
     close(c.file);
     expect_descriptors_at_most(a, before);
 }
-
-/* ---- unexpected descriptors, wrong counts ---- */
 
 static bool takes_files(unsigned type)
 {
@@ -246,7 +232,7 @@ TEST(attack, a_wrong_number_of_descriptors_is_refused_and_closed)
 {
     static const struct {
         unsigned announced, sent;
-        bool lives; /* the connection survives, because kilnd closes unannounced descriptors */
+        bool lives; /* kilnd closes the unannounced descriptors and keeps the connection */
     } cases[] = {
         { 2, 1, false }, { 1, 0, false },  { 1, 2, false },     { 2, 3, false },
         { 0, 1, true },  { 0, 253, true }, { 253, 253, false }, { 0xffff, 1, false },

@@ -13,7 +13,7 @@
 
 #define OBJECT_MAX (1u << 20)
 
-static struct fixture *large; /* shared by all tests, because packing the rows takes seconds */
+static struct fixture *large; /* shared by all tests, because compressing the rows takes seconds */
 
 int write_large_cache(void **state)
 {
@@ -27,10 +27,10 @@ int write_large_cache(void **state)
     else
         add_rows(large, 978);
     for (size_t i = 0; i < large->count;
-         i++) /* MIOpen stores an object raw only if bzip2 makes it larger */
+         i++) /* MIOpen stores an object raw if bzip2 makes it larger */
         large->rows[i].packed = true;
     assert_int_equal(large->count, 978);
-    add_row(large, "small.cl.o", "", 3, false); /* bzip2 makes it larger, so it is stored raw */
+    add_row(large, "small.cl.o", "", 3, false);
     write_rows(large, NULL, NULL);
     return 0;
 }
@@ -84,8 +84,6 @@ void use_small_cache(struct caches *f)
     use_rows(f, f->small);
 }
 
-/* ---- fetches ---- */
-
 struct kiln_client *open_client(const struct caches *f)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
@@ -97,7 +95,7 @@ struct kiln_client *open_client(const struct caches *f)
     return client;
 }
 
-/* The object must have the bytes that make_kern_db.sh packed. */
+/* Compares with the bytes that make_kern_db.sh packed. */
 static bool is_object(const struct caches *f, size_t at, struct kiln_kernel *kernel)
 {
     char path[PATH_LENGTH_MAX];
@@ -150,8 +148,6 @@ void import_cache(struct caches *f, const char *path)
 {
     kilnctl(f, "kernel", "import", path, "--json");
 }
-
-/* ---- a concurrent writer ---- */
 
 static void exec_sqlite(const char *path, int in, int out)
 {

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Import and export of MIOpen's per-user caches with the real programs.
- */
 #include "tests/integration/cache_steps.h"
 
 #include <stdio.h>
@@ -51,9 +48,7 @@ TEST_F(caches, several_caches_are_imported_at_once)
     expect_rows(f, KILN_TIER_DISK);
 }
 
-/* ---- while MIOpen has it open ---- */
-
-/* All rows but ten are only in the write-ahead log, and an open transaction deletes them. */
+/* All rows but ten are only in the write-ahead log. An open transaction deletes all rows. */
 static void open_live_cache(struct caches *f, struct writer *w)
 {
     use_large_cache(f);
@@ -98,8 +93,6 @@ TEST_F(caches, a_cache_that_a_writer_holds_open_is_installed_whole)
     writer_kill(&w);
 }
 
-/* ---- export ---- */
-
 static void export_to(struct caches *f, const char *directory)
 {
     char path[128];
@@ -126,12 +119,11 @@ TEST_F(caches, an_export_equals_the_file_miopen_would_write)
     shell(directory, "for f in original warm/" CACHE "; do sqlite3 $f \"select type, name, "
                      "tbl_name, replace(sql, ' ,', ',') from sqlite_master order by name\" "
                      ">schema-$(basename $f); done; cmp schema-*");
-    /* Compares all columns: ids, names, arguments, packed bytes, digests, sizes. */
     shell_says("0 0", directory,
                "sqlite3 -separator ' ' warm/" CACHE " \"attach 'original' as o; select "
                "(select count(*) from (select * from kern_db except select * from o.kern_db)), "
                "(select count(*) from (select * from o.kern_db except select * from kern_db))\"");
-    /* The first statements of MIOpen when it opens a cache, and its insert. */
+    /* MIOpen's first statements when it opens a cache, and MIOpen's insert. */
     shell_says("wal", directory, "sqlite3 warm/" CACHE " 'pragma journal_mode = wal'");
     shell(directory, "sqlite3 warm/" CACHE
                      " \"insert or replace into kern_db(kernel_name, kernel_args, kernel_blob, "
@@ -157,6 +149,5 @@ TEST_F(caches, import_export_import_export_is_the_identity)
 
     shell(f->daemon.directory, "cmp first/" CACHE " second/" CACHE);
     expect_rows(f, KILN_TIER_DISK);
-    kilnctl_fails(f, 1, "exists already", "kernel", "export",
-                  f->directory); /* an export replaces no file */
+    kilnctl_fails(f, 1, "exists already", "kernel", "export", f->directory);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Imports damaged caches with the real programs. If a row is damaged, all others must come. If the
- * file is damaged, nothing must come.
- */
+/* If a row is damaged, kilnctl imports all other rows. If the file is damaged, kilnctl imports
+ * nothing. */
 #include "tests/integration/cache_steps.h"
 
 #include "common/base/fs.h"
@@ -18,7 +16,6 @@ struct damage {
     unsigned long long imported, damaged;
 };
 
-/* Imports the file. The imported rows must be served, and no others. */
 static struct damage import_damaged(struct caches *f, int status)
 {
     daemon_process_start(&f->daemon);
@@ -48,7 +45,6 @@ static void expect_refused(struct caches *f)
     assert_says(f->result.output, "kilnctl kernel import --help");
 }
 
-/* The offset in the file where the packed object of row |at| begins. */
 static long offset_of_row(const struct caches *f, size_t at)
 {
     char path[PATH_LENGTH_MAX];
@@ -82,7 +78,7 @@ TEST_F(caches, a_damaged_row_of_a_cache_is_skipped)
     assert_says(f->result.output, "39 imported, 1 damaged");
 }
 
-/* The number of the table's leaf page with row |at|. */
+/* Returns the number of the table's leaf page that has row |at|. */
 static long page_of_row(const struct caches *f, size_t at)
 {
     KILN_AUTO(mem)
@@ -113,7 +109,6 @@ TEST_F(caches, a_truncated_cache_is_refused)
     expect_refused(f);
 }
 
-/* A killed writer leaves thirty rows that are only in the log. */
 static void leave_log(struct caches *f)
 {
     struct writer w;
@@ -127,7 +122,7 @@ static void leave_log(struct caches *f)
     writer_kill(&w);
 }
 
-/* Recovery ends there, as it does when MIOpen opens the cache. */
+/* SQLite's recovery stops at the damaged page, as it does when MIOpen opens the cache. */
 TEST_F(caches, transactions_after_a_damaged_page_of_a_caches_log_are_not_imported)
 {
     leave_log(f);
@@ -139,7 +134,6 @@ TEST_F(caches, transactions_after_a_damaged_page_of_a_caches_log_are_not_importe
     assert_int_equal(d.imported, 10);
 }
 
-/* SQLite's recovery writes the first page from the log. */
 TEST(caches, a_cache_whose_beginning_is_lost_is_recovered_from_its_log)
 {
     static const uint8_t nothing[512];
@@ -152,7 +146,6 @@ TEST(caches, a_cache_whose_beginning_is_lost_is_recovered_from_its_log)
     assert_int_equal(d.imported, SMALL_CACHE_ROWS);
 }
 
-/* Pages that cannot be rolled back stay as the killed writer left them. */
 TEST_F(caches, a_cache_with_a_truncated_journal_imports_no_wrong_rows)
 {
     struct writer w;
@@ -174,7 +167,7 @@ TEST_F(caches, a_file_that_is_no_cache_is_refused)
     expect_refused(f);
 }
 
-/* As the help of 'kernel import' says. */
+/* The help of 'kilnctl kernel import' describes these steps. */
 TEST(caches, the_rows_that_sqlite3_saves_of_a_damaged_cache_are_imported)
 {
     static const uint8_t nothing[4096];

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Imported caches are private. Other users get nothing of them until an administrator publishes
- * them.
- */
+/* Imported caches are private until an administrator publishes them. */
 #include "tests/integration/cache_steps.h"
 #include "tests/integration/host.h"
 
@@ -16,9 +13,9 @@ static void become_another(void)
         _exit(200);
 }
 
-/* The code that another user gets from kiln_kernel_fetch_named, or with |key| from
- * kiln_kernel_fetch. 201: the bytes are not those of row |at|, of which |object| is a
- * descriptor. */
+/* Returns the code that another user gets from kiln_kernel_fetch, or from
+ * kiln_kernel_fetch_named if |key| is NULL. Returns 201 if the bytes are not those of row |at|.
+ * |object| is a descriptor of that row's object. */
 static int fetch_as_another(const struct caches *f, size_t at, const char *key)
 {
     pid_t pid = fork();
@@ -48,7 +45,7 @@ static int fetch_as_another(const struct caches *f, size_t at, const char *key)
     _exit(right ? KILN_E_OK : 201);
 }
 
-/* Finds the key of the kernel with row |at|'s arguments. */
+/* Finds the key of the kernel that has row |at|'s arguments. */
 static void find_key(struct caches *f, size_t at, bool is_private, char key[65])
 {
     kilnctl_ok(f, "kernel", "ls", "--json");
@@ -97,7 +94,7 @@ TEST_F(caches, each_user_exports_and_shares_their_own_kernels)
     shell(f->daemon.directory, "mkdir -m 0777 open && cp '%s' open && chmod 644 open/*", f->path);
     snprintf(file, sizeof(file), "%s/open/" CACHE, f->daemon.directory);
     snprintf(warm, sizeof(warm), "%s/open/warm", f->daemon.directory);
-    import_cache(f, file); /* root's */
+    import_cache(f, file); /* imports as root */
     expect_status(&f->result, 0, "");
     run_programs_as(&f->daemon, OTHER_USER);
 

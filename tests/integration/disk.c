@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Disks that fill up, are read-only, or belong to another machine. kilnd continues to serve and
- * reports it, or refuses to start and names the setting.
- */
 #include "tests/integration/numbered.h"
 #include "tests/integration/steps.h"
 
@@ -31,7 +27,7 @@ TEAR_DOWN(teardown)
     unsetenv("LD_PRELOAD");
     unsetenv("ASAN_OPTIONS");
     if (f->daemon.pid)
-        daemon_process_stop(&f->daemon); /* before the unmount */
+        daemon_process_stop(&f->daemon); /* the unmount needs it */
     if (f->mounted)
         umount2(f->cache, MNT_DETACH);
     daemon_process_remove(&f->daemon);
@@ -39,7 +35,7 @@ TEAR_DOWN(teardown)
 
 FIXTURE(disk, setup, teardown);
 
-/* Mounts a small disk on the cache directory. Only this process and its children see it. */
+/* Only this process and its children see the mounted disk. */
 static void mount_disk(struct fixture *f, const char *options)
 {
     shell(f->daemon.directory, "mkdir -p -m 0700 '%s'", f->cache);
@@ -108,7 +104,7 @@ static bool is_kept(void *context)
     return numbered_tier(&kept->f->daemon, kept->number) == KILN_TIER_DISK;
 }
 
-/* A kernel compiled from now on is stored, after its reply. */
+/* kilnd stores a kernel after the reply. */
 static void expect_stored(struct fixture *f, unsigned number)
 {
     struct kernel_kept kept = { f, number };
@@ -116,7 +112,6 @@ static void expect_stored(struct fixture *f, unsigned number)
     wait_until("the kernel to be stored", is_kept, &kept);
 }
 
-/* Also counts kernels that were compiled while the disk was full. */
 static void expect_counted_after_restart(struct fixture *f)
 {
     char words[64];
@@ -126,7 +121,7 @@ static void expect_counted_after_restart(struct fixture *f)
     assert_says(f->result.output, words);
 }
 
-/* The database's log may have space for such a small kernel. Then the prefetch succeeds. */
+/* The prefetch succeeds if the database's log has space for such a small kernel. */
 static void expect_prefetch_result(struct fixture *f, const char *problems, const char *target)
 {
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch", problems, "--target", target,
@@ -140,7 +135,6 @@ static void expect_prefetch_result(struct fixture *f, const char *problems, cons
     assert_says(f->result.output, "1 kernel");
 }
 
-/* A user must learn that a prefetched kernel will be lost at the next start. */
 static void expect_prefetch_not_stored(struct fixture *f)
 {
     char problems[160];
@@ -175,7 +169,7 @@ TEST_F(disk, a_full_disk_is_reported_and_kilnd_serves_until_space_is_free)
 
     shell(f->cache, "rm filler");
 
-    expect_health(f, "\"ok\""); /* without any request */
+    expect_health(f, "\"ok\""); /* kilnd reports it without a request */
     expect_stored(f, 7);
     expect_counted_after_restart(f);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
@@ -196,12 +190,13 @@ TEST_F(disk, a_disk_that_is_full_at_the_start_does_not_prevent_service)
     expect_stored(f, 1);
 }
 
-/* SQLite needs free space to remove a row.  Removing the file needs none. */
+/* SQLite needs free space to remove a row, but not to remove the file. */
 TEST_F(disk, on_a_full_disk_gc_advises_and_clearing_all_frees_space)
 {
     mount_disk(f, "size=16m,mode=0700");
     start_kilnd(f);
-    for (unsigned n = 0; n < 30; n++) /* frees more than 1 MiB; a disk with less counts as full */
+    for (unsigned n = 0; n < 30;
+         n++) /* frees more than 1 MiB, because a disk with less free space counts as full */
         assert_int_equal(numbered_tier(&f->daemon, n), KILN_TIER_COMPILED);
     numbered_stored(&f->daemon, 30);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
@@ -247,9 +242,7 @@ TEST_F(disk, a_read_only_disk_serves_and_stores_again_when_writable)
     expect_stored(f, 2);
 }
 
-/* ---- filesystems of other machines ---- */
-
-/* Makes kilnd see everything below |directory| on a filesystem of type |type|. */
+/* Makes kilnd see a filesystem of type |type| below |directory|. */
 static void fake_filesystem_type(const char *type, const char *directory)
 {
     const char *options = getenv("ASAN_OPTIONS");
@@ -286,12 +279,12 @@ TEST(disk, a_network_filesystem_is_refused_for_cache_and_state)
     fake_filesystem_type("0x6969", directory);
     expect_refused(f, directory, "(nfs)", "--state-dir");
 
-    fake_filesystem_type("0x6969", f->daemon.directory); /* neither directory exists yet */
+    fake_filesystem_type("0x6969", f->daemon.directory);
     run_program(&f->daemon, &f->result, "kilnd", "--check-config", "--cache-dir", f->cache,
                 "--state-dir", directory, NULL);
     expect_status(&f->result, 2, "(nfs)");
     assert_says(f->result.output, "cache_dir");
 
-    fake_filesystem_type("0x6969", "/absent"); /* shows that nothing else caused the refusal */
+    fake_filesystem_type("0x6969", "/absent"); /* shows that nothing else causes the refusal */
     daemon_process_start(&f->daemon);
 }

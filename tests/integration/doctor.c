@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * kilnctl doctor with real faults: the test follows its advice, and the check then passes. Also
- * kilnctl top and report with a real kilnd.
- */
+/* The tests follow doctor's advice, after which the check must pass. Also kilnctl top and
+ * kilnctl report. */
 #include "tests/integration/steps.h"
 
 #include <fcntl.h>
@@ -38,7 +36,7 @@ static void unmount_all(struct fixture *f)
         umount2(f->mounted[--f->mount_count], MNT_DETACH);
 }
 
-/* Hides all compilers except clang, because each run of doctor compiles with every one. */
+/* Leaves only clang, because each run of doctor compiles with every compiler. */
 static void hide_libraries(void)
 {
     setenv("KILN_ROCM_PATH", "/absent", 1);
@@ -62,7 +60,7 @@ static int teardown(void **state)
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
         unsetenv(variables[i]);
     if (f->daemon.pid)
-        daemon_process_stop(&f->daemon); /* before the unmount */
+        daemon_process_stop(&f->daemon);
     unmount_all(f);
     daemon_process_remove(&f->daemon);
     return 0;
@@ -72,14 +70,14 @@ FIXTURE(doctor, setup, teardown);
 
 static void need_other_users(void)
 {
-    bool logs = getenv("KILN_TEST_VALGRIND"); /* scripts/test-valgrind: its log belongs to root */
+    bool logs = getenv("KILN_TEST_VALGRIND"); /* scripts/test-valgrind: the log belongs to root */
     if (geteuid() == 0 && !logs)
         return;
     SKIP("%s",
          logs ? "valgrind cannot log what another user runs" : "only root can ask as another user");
 }
 
-/* From now on, only this process and its children see new mounts. */
+/* New mounts are visible only to this process and its children. */
 static void need_mounts(void)
 {
     SKIP_IF(unshare(CLONE_NEWNS) != 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0,
@@ -118,7 +116,6 @@ static void doctor_ok(struct fixture *f)
         fail_msg("doctor is not content: %s", f->result.output);
 }
 
-/* Runs doctor, which must fail and print both texts. */
 static void doctor_fails(struct fixture *f, const char *what, const char *advice)
 {
     kilnctl(f, "doctor");
@@ -139,7 +136,7 @@ TEST_F(doctor, a_missing_socket_is_fixed_by_the_advice_of_the_doctor)
     assert_says(f->result.output, advice);
     assert_says(f->result.output, "unseen");
     assert_says(f->result.output,
-                "cache directory"); /* the part that doctor can check without kilnd */
+                "cache directory"); /* the part that doctor checks without kilnd */
 
     daemon_process_start(&f->daemon);
     doctor_ok(f);
@@ -171,7 +168,7 @@ static void run_as(const struct fixture *f, bool with_groups, const char *settin
     _exit(127);
 }
 
-/* Runs doctor as user nobody. A new login has the groups of the account. |settings| may be NULL. */
+/* A new login has all groups of the account. |settings| may be NULL. */
 static void doctor_as_nobody(struct fixture *f, bool is_new_login, const char *settings)
 {
     int ends[2];
@@ -206,7 +203,7 @@ TEST_F(doctor, a_user_outside_the_group_is_advised_to_join_it_and_log_in_again)
     expect_status(&f->result, 1, "group " GROUP);
     assert_says(f->result.output, "usermod -aG " GROUP " nobody");
 
-    /* Writes what usermod would write into a copy that only this test sees. */
+    /* Writes what usermod would write, into a copy that only this test sees. */
     shell(f->daemon.directory,
           "sed '/^" GROUP ":/s/$/nobody/' /etc/group >group && chmod 644 group");
     assert_int_equal(mount(in_directory(f, "group"), "/etc/group", "none", MS_BIND, NULL), 0);
@@ -262,7 +259,6 @@ TEST(doctor, moving_a_cache_from_nfs_as_advised_fixes_it)
     expect_status(&f->result, 1, "nfs");
     snprintf(advice, sizeof(advice), "set cache_dir in %s to a directory on a local disk", file);
     assert_says(f->result.output, advice);
-    /* doctor must print the cause before its effects. */
     const char *effect = strstr(f->result.output, "fail    socket");
     assert_non_null(effect);
     assert_true(strstr(f->result.output, "fail    cache directory") < effect);
@@ -297,7 +293,6 @@ static void hide_compilers(struct fixture *f)
     globfree(&directories);
 }
 
-/* This run of doctor compiles with every compiler of the host. */
 static void show_compilers(struct fixture *f)
 {
     unsetenv("KILN_ROCM_PATH");
@@ -314,7 +309,7 @@ TEST_F(doctor, installing_a_compiler_fixes_a_host_without_one)
     doctor_fails(f, "fail    toolchain", "apt install libamdhip64-5");
 
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    show_compilers(f); /* as if they had been installed */
+    show_compilers(f); /* as if the compilers had been installed */
     daemon_process_start(&f->daemon);
     doctor_ok(f);
 }
@@ -382,7 +377,6 @@ TEST_F(doctor, a_full_disk_is_reported_ok_once_it_has_free_space)
         fail_msg("doctor is not content: %s", f->result.output);
 }
 
-/* Writes the sysfs files of a gfx90a with 104 compute units. */
 static void pretend_gpu(struct fixture *f)
 {
     mount_at(f, "/sys/class", "size=1m,mode=0755");
@@ -451,7 +445,7 @@ TEST_F(doctor, the_doctor_asks_systemd)
 struct terminal {
     int fd;
     pid_t pid;
-    char text[1 << 18]; /* the latest output, NUL-terminated */
+    char text[1 << 18];
     size_t used;
     const char *wanted;
 };
@@ -470,7 +464,7 @@ static void terminal_start(struct terminal *t, const struct fixture *f)
     _exit(127);
 }
 
-/* Drops old output; a screen has a few KB. */
+/* Reads all pending output, and drops the oldest. A screen has a few KB. */
 static void terminal_read(struct terminal *t)
 {
     struct pollfd ready = { .fd = t->fd, .events = POLLIN };
@@ -487,7 +481,7 @@ static void terminal_read(struct terminal *t)
     t->text[t->used] = '\0';
 }
 
-/* ncurses sends only changes. A new window size makes it send the whole screen. */
+/* ncurses sends only changes. It sends the whole screen after a new window size. */
 static bool screen_shows(void *context)
 {
     struct terminal *t = context;
@@ -509,7 +503,7 @@ static void expect_shown(struct terminal *t, const char *words)
 static bool has_ended(void *context)
 {
     struct terminal *t = context;
-    terminal_read(t); /* the program can only end when its output is read */
+    terminal_read(t); /* the program ends only if its output is read */
     return kill(t->pid, 0) != 0 || strstr(t->text, "\x1b[?1049l") != NULL;
 }
 
@@ -553,7 +547,7 @@ TEST_F(doctor, a_report_of_a_fresh_kilnd_is_one_file)
     const char *page = in_directory(f, "kiln.html");
     daemon_process_start(&f->daemon);
     kilnctl_ok(f, "report", "-o", page);
-    kilnctl_ok(f, "report", "-o", page); /* replaces its own page */
+    kilnctl_ok(f, "report", "-o", page); /* doctor may replace a page of its own */
     shell(f->daemon.directory,
           "head -1 kiln.html | grep -q 'kilnctl report' && grep -q '</html>' kiln.html");
     shell_says("kiln.html", f->daemon.directory, "ls -A | grep html");

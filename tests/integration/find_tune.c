@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Find and tune with a real kilnd, real compilers and PoCL. One process measures, and the next one
- * plans with the records. */
+/* One process measures, and the next process plans with the records. The GPU is PoCL. */
 #include "tests/integration/steps.h"
 
 #include <signal.h>
@@ -8,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A small problem, because it runs on the CPU. It is a 1x1 convolution, to which two solvers apply;
- * one of them can be tuned. */
+/* The problem is small because PoCL runs on the CPU. Two solvers apply to this 1x1 convolution,
+ * and one of them can be tuned. */
 #define PROBLEM \
     "conv", "-n", "1", "-c", "8", "-H", "8", "-W", "8", "-k", "8", "-y", "1", "-x", "1", "-F", "1"
 #define TUNED "ConvImplicitGemm"
@@ -17,7 +16,7 @@
 struct fixture {
     struct daemon_process daemon;
     struct program_result result;
-    struct json *json; /* output of the last run; owned */
+    struct json *json;
 };
 
 SET_UP(setup)
@@ -47,7 +46,6 @@ static void start_kilnd(struct fixture *f)
     run_program(&(f)->daemon, &(f)->result, "kiln-driver", "--device", "opencl:0", "--json", \
                 PROBLEM, __VA_ARGS__, NULL)
 
-/* The only result of the run, which must have succeeded. */
 static const struct json *result_of(struct fixture *f)
 {
     if (f->result.status != 0)
@@ -56,11 +54,11 @@ static const struct json *result_of(struct fixture *f)
     f->json = printed_json(&f->result);
     const struct json *first = json_first(json_get(f->json, "results"));
     assert_non_null(first);
-    assert_true(json_get_bool(first, "checked", false)); /* checked against the CPU's reference */
+    assert_true(json_get_bool(first, "checked", false)); /* against the reference on the CPU */
     return first;
 }
 
-/* NULL: neither find nor tune ran, or the solver does not apply. */
+/* Returns NULL if neither find nor tune ran, or if the solver does not apply. */
 static const struct json *solver_of(const struct json *result, const char *name)
 {
     const struct json *list = json_get(json_get(result, "find"), "solvers");
@@ -105,9 +103,7 @@ static void expect_same(const struct choice *a, const struct choice *b)
     assert_string_equal(a->config, b->config);
 }
 
-/* ---- find ---- */
-
-/* kilnd has no tuning database, because other users may write to its directory. */
+/* kilnd opens no tuning database in a directory that other users may write to. */
 TEST(find, a_measurement_that_kilnd_cannot_record_is_warned_of)
 {
     struct fixture *f = *state;
@@ -139,7 +135,7 @@ TEST_F(find, a_process_plans_with_the_find_results_of_an_earlier_one)
     assert_true(json_get_u64(solver_of(r, found.solver), "samples", 0) > 1);
     unsigned long long compiles = daemon_stat(&f->daemon, "compiles");
 
-    driver(f, "-t", "0"); /* hybrid mode: the database has the answer */
+    driver(f, "-t", "0"); /* hybrid mode: kilnd has a record */
     r = result_of(f);
     expect_state(r, "ConvDirectNaive", "RECORDED");
     expect_state(r, TUNED, "RECORDED");
@@ -153,9 +149,9 @@ TEST_F(find, find_mode_fast_measures_and_records_nothing)
     start_kilnd(f);
     driver(f, "--find-mode", "fast");
     assert_null(json_get(result_of(f), "find"));
-    driver(f, "--no-record"); /* hybrid mode: the database has no answer */
+    driver(f, "--no-record");
     expect_measured(result_of(f), TUNED);
-    driver(f, "-t", "0"); /* still has none */
+    driver(f, "-t", "0");
     expect_measured(result_of(f), TUNED);
 }
 
@@ -178,10 +174,8 @@ TEST_F(find, find_and_tune_warn_without_a_daemon)
     assert_int_equal(f->result.status, 3);
 }
 
-/* ---- tune ---- */
-
-/* Tunes until no config is left to try.  A slow machine ends a search when its budget is spent, and
- * the next search continues it. */
+/* Tunes until no config is left to try. On a slow machine a search can end when its budget is
+ * spent; the next search continues it. */
 static struct choice tune_to_the_end(struct fixture *f)
 {
     const struct json *r = NULL;
@@ -199,7 +193,7 @@ TEST_F(find, a_process_plans_with_the_tuning_results_of_an_earlier_one)
 {
     start_kilnd(f);
     driver(f, "--find-mode", "normal",
-           "--no-record"); /* compiles now, so that compile time takes no part of the budget */
+           "--no-record"); /* compiles now, so that compiling uses none of the budget */
     driver(f, "-s", "1", "-S", TUNED, "--budget", "8s");
     const struct json *r = result_of(f);
     expect_state(r, TUNED, "TIMED");
@@ -212,14 +206,14 @@ TEST_F(find, a_process_plans_with_the_tuning_results_of_an_earlier_one)
     struct choice planned = choice_of(result_of(f));
     expect_same(&tuned, &planned);
 
-    driver(f, "-s", "1", "-S", TUNED); /* recorded, so there is no search */
+    driver(f, "-s", "1", "-S", TUNED); /* recorded, so nothing is measured */
     r = result_of(f);
     assert_int_equal(json_get_u64(solver_of(r, TUNED), "tried", 9), 0);
     planned = choice_of(r);
     expect_same(&tuned, &planned);
     assert_int_equal(json_get_u64(json_get(f->json, "summary"), "compiles", 9), 0);
 
-    daemon_process_stop(&f->daemon); /* another daemon has the record, too */
+    daemon_process_stop(&f->daemon);
     daemon_process_start(&f->daemon);
     driver(f, "-t", "0", "-S", TUNED);
     planned = choice_of(result_of(f));
@@ -233,11 +227,9 @@ TEST_F(find, clean_removes_the_users_config)
     assert_true(json_get_u64(solver_of(result_of(f), TUNED), "tried", 0) > 0);
     driver(f, "-S", TUNED, "-s", "1", "--enforce", "db_clean");
     assert_int_equal(json_get_u64(solver_of(result_of(f), TUNED), "tried", 9), 0);
-    driver(f, "-s", "1", "-S", TUNED, "--budget", "1s"); /* now there is something to search */
+    driver(f, "-s", "1", "-S", TUNED, "--budget", "1s");
     assert_true(json_get_u64(solver_of(result_of(f), TUNED), "tried", 0) > 0);
 }
-
-/* ---- interrupted and shared searches ---- */
 
 static char *tune_journals(const struct fixture *f)
 {
@@ -259,7 +251,7 @@ TEST_F(find, a_killed_tune_resumes_where_it_stopped)
     int out;
     pid_t pid = start_program(&f->daemon, &out, "kiln-driver", "--device", "opencl:0", PROBLEM,
                               "-s", "1", "-S", TUNED, "--budget", "10m", NULL);
-    if (!holds_in_time(has_results, f)) /* two compiles: twice the time */
+    if (!holds_in_time(has_results, f)) /* two compiles, so it waits twice */
         wait_until("two results in the journals", has_results, f);
     kill(pid, SIGKILL);
     wait_program(pid);
@@ -267,11 +259,11 @@ TEST_F(find, a_killed_tune_resumes_where_it_stopped)
     driver(f, "-s", "1", "-S", TUNED, "--budget", "1s");
     const struct json *r = result_of(f);
     unsigned trials = (unsigned)json_count(json_get(json_get(r, "find"), "trials"));
-    assert_true(trials >= 2); /* of the first process only */
+    assert_true(trials >= 2);
     assert_true(json_get_u64(solver_of(r, TUNED), "tried", 0) >= 2);
 }
 
-/* The pipe can hold the whole output. */
+/* The pipe has space for the whole output. */
 static void expect_success(pid_t pid, int out)
 {
     char text[8192];
@@ -295,11 +287,10 @@ TEST_F(find, two_processes_share_a_search)
     for (int i = 0; i < 2; i++)
         expect_success(pids[i], outs[i]);
     assert_true(daemon_stat(&f->daemon, "tuning_leases") >= 2);
-    driver(f, "-t", "0", "-S", TUNED); /* the result is recorded */
+    driver(f, "-t", "0", "-S", TUNED);
     assert_string_not_equal(choice_of(result_of(f)).config, "");
 }
 
-/* The lease ended with the first daemon. */
 TEST_F(find, a_search_outlives_the_daemon_that_it_began_with)
 {
     start_kilnd(f);
@@ -312,6 +303,6 @@ TEST_F(find, a_search_outlives_the_daemon_that_it_began_with)
     daemon_process_stop(&f->daemon);
     daemon_process_start(&f->daemon);
     expect_success(pid, out);
-    driver(f, "-s", "1", "-S", TUNED); /* it is recorded */
+    driver(f, "-s", "1", "-S", TUNED);
     assert_int_equal(json_get_u64(solver_of(result_of(f), TUNED), "tried", 9), 0);
 }

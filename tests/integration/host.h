@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Code that integration tests share: a fixture with a kilnd's directory, and clients of other
- * users.
- */
+/* A fixture with a kilnd's directory, and clients of other users. */
 #include "tests/support/daemon_process.h"
 
 struct host {
@@ -12,19 +9,17 @@ struct host {
     struct program_result result;
 };
 
-/* Make and remove the directory.  A test starts kilnd itself. */
+/* A test starts kilnd itself. */
 int host_set_up(void **state);
 int host_tear_down(void **state);
 
 /* any uid except the overflow uid, for which kilnd keeps no private data */
 #define OTHER_USER 45001
 
-/* Skips the test unless root runs it: only root can act as another user. */
+/* Skips the test unless it runs as root, which can act as another user. */
 void need_root(void);
-/* Lets all users connect to a running kilnd. */
 void admit_all_users(struct daemon_process *daemon);
-/* Like admit_all_users, and runs programs as user |uid| from now on.  Skips the test if this user
- * cannot run them, for example because the checkout is in a private home directory. */
+/* Like admit_all_users, and later programs run as user |uid|. Skips the test if that user cannot
+ * run them, for example because the checkout is in a private home directory. */
 void run_programs_as(struct daemon_process *daemon, uid_t uid);
-/* Makes this process a process of OTHER_USER. */
 bool become_other_user(void);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Bad input to a real daemon. The daemon must refuse it clearly, count it, not grow, and serve
- * other clients. */
+/* The daemon must refuse bad input, count it, not grow, and serve other clients. */
 #include "common/base/fs.h"
 #include "tests/support/raw_client.h"
 
@@ -14,7 +13,7 @@
 
 struct fixture {
     struct daemon_process daemon;
-    int bystander; /* a client that must be served whatever the others do */
+    int bystander; /* must be served whatever the other clients do */
 };
 
 SET_UP(setup)
@@ -136,7 +135,7 @@ TEST_F(hostile, a_hundred_megabytes_of_source_are_refused_without_growth)
     frame_header_write(raw, &h);
     raw_send(fd, raw, sizeof(raw));
     while (send(fd, source, 1u << 20, MSG_NOSIGNAL) > 0)
-        ; /* until the daemon closes the connection */
+        ;
     raw_expect_closed(fd);
     close(fd);
     free(source);
@@ -161,15 +160,14 @@ TEST_F(hostile, a_client_that_never_reads_is_bounded_and_delays_nobody)
     buffer_init(&frame, 10000);
     buffer_put(&frame, raw, sizeof(raw));
     buffer_put(&frame, b.data, b.size);
-    /* 400 MB of pings whose answers are never read. The daemon stops reading long before. */
+    /* 400 MB of pings whose answers nobody reads. The daemon must stop reading long before. */
     size_t sent = 0;
     for (int quiet = 0; quiet < 20 && sent < (400u << 20);) {
         ssize_t put = send(fd, frame.data, frame.size, MSG_NOSIGNAL);
         if (put > 0) {
             sent += (size_t)put;
             if ((size_t)put != frame.size)
-                break; /* the socket is full; a partial frame was sent, so the connection is
-                          unusable */
+                break; /* the socket is full, and a partial frame was sent */
             continue;
         }
         struct pollfd p = { .fd = fd, .events = POLLOUT };
@@ -227,7 +225,6 @@ TEST_F(hostile, unexpected_descriptors_are_closed)
     memcpy(CMSG_DATA(c), &ends[1], sizeof(int));
     assert_true(sendmsg(fd, &message, MSG_NOSIGNAL) > 0);
     close(ends[1]);
-    /* The pipe hangs up as soon as the daemon has closed the write end. */
     struct pollfd p = { .fd = ends[0], .events = POLLIN };
     assert_int_equal(poll(&p, 1, 60000), 1);
     assert_true(p.revents & POLLHUP);
@@ -236,8 +233,7 @@ TEST_F(hostile, unexpected_descriptors_are_closed)
     raw_expect_pong(f->bystander);
 }
 
-/* Makes a file that only root may read, in a directory where compilers find programs, and restarts
- * the daemon with that directory. */
+/* The file is in a directory where compilers find programs, and only root may read it. */
 static void make_roots_own(struct fixture *f, char directory[64], char file[128])
 {
     char path[512];
@@ -257,8 +253,8 @@ static void make_roots_own(struct fixture *f, char directory[64], char file[128]
     f->bystander = raw_greeted(&f->daemon);
 }
 
-/* True if the answer to a source that includes |file| has its text in the compiler's log. The
- * compile must fail. */
+/* Compiles a source that includes |file|, which must fail. Returns whether the compiler's log
+ * quotes |file|. */
 static bool answer_quotes(struct fixture *f, const char *file, const char *options)
 {
     static struct raw_frame frame;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnd as an administrator uses it: start, stop, sockets, signals, settings. */
 #include "common/base/fs.h"
 #include "tests/integration/host.h"
 #include "tests/support/raw_client.h"
@@ -17,7 +16,7 @@
 static int set_up(void **state)
 {
     host_set_up(state);
-    /* Temporary files are here, too, whichever user compilers run as. */
+    /* Compilers make temporary files below this directory, as whatever user. */
     return chmod(((struct host *)*state)->daemon.directory, 0711);
 }
 
@@ -45,7 +44,6 @@ static unsigned directories_of_workers(const char *where)
     return count;
 }
 
-/* Counts files that a stopped daemon must not leave behind. */
 static unsigned count_leftovers(const struct host *f)
 {
     char run[256];
@@ -81,7 +79,7 @@ TEST_F(lifecycle, sigint_ends_kilnd_like_sigterm)
     assert_int_equal(count_leftovers(f), 0);
 }
 
-/* kilnd's log so far. The caller owns it. */
+/* The caller owns the log. */
 static char *read_log(const struct host *f)
 {
     char path[256];
@@ -126,10 +124,10 @@ TEST(lifecycle, a_state_directory_on_a_network_filesystem_is_refused)
     assert_int_equal(count_leftovers(f), 0);
 }
 
-/* A pending blocked signal arrives as soon as kilnd unblocks it. */
+/* A pending signal arrives when kilnd unblocks it. */
 TEST_F(lifecycle, a_pending_stop_signal_stops_a_starting_kilnd_in_order)
 {
-    if (getenv("KILN_TEST_VALGRIND")) { /* scripts/test-valgrind */
+    if (getenv("KILN_TEST_VALGRIND")) {
         SKIP("valgrind loses a signal that waits when a program starts");
     }
     f->daemon.pid = fork();
@@ -145,7 +143,7 @@ TEST_F(lifecycle, a_pending_stop_signal_stops_a_starting_kilnd_in_order)
     assert_int_equal(count_leftovers(f), 0);
 }
 
-/* Dnotify sends the signal as soon as kilnd has created a file that it must remove again. */
+/* Dnotify sends the signal as soon as kilnd has created a file. */
 TEST_F(lifecycle, a_stop_during_the_creation_of_the_socket_leaves_nothing_behind)
 {
     int go[2];
@@ -191,7 +189,7 @@ TEST_F(lifecycle, a_dead_daemons_socket_is_taken_over)
     daemon_process_start(&f->daemon);
     expect_ping(f);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    assert_int_equal(count_leftovers(f), 0); /* also the killed daemon's directories */
+    assert_int_equal(count_leftovers(f), 0); /* also counts the killed daemon's directories */
 }
 
 TEST_F(lifecycle, a_live_daemons_socket_is_refused_with_its_pid)
@@ -202,15 +200,14 @@ TEST_F(lifecycle, a_live_daemons_socket_is_refused_with_its_pid)
     assert_int_equal(f->result.status, 1);
     snprintf(pid, sizeof(pid), "pid %d", (int)f->daemon.pid);
     assert_says(f->result.output, pid);
-    expect_ping(f); /* the first daemon still serves */
+    expect_ping(f);
 }
 
 TEST_F(lifecycle, a_socket_handed_over_by_systemd_is_used)
 {
     int fd = bound_socket(SOCK_STREAM, f->daemon.socket);
     assert_int_equal(listen(fd, 16), 0);
-    /* Passes the socket as systemd does: descriptor 3, LISTEN_FDS, and LISTEN_PID of the new
-     * process. */
+    /* Passes the socket as systemd does: descriptor 3, LISTEN_FDS, and LISTEN_PID. */
     f->daemon.pid = fork();
     if (f->daemon.pid == 0) {
         char pid[32];
@@ -226,7 +223,7 @@ TEST_F(lifecycle, a_socket_handed_over_by_systemd_is_used)
     close(fd);
     expect_ping(f);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    assert_int_equal(access(f->daemon.socket, F_OK), 0); /* systemd removes its socket */
+    assert_int_equal(access(f->daemon.socket, F_OK), 0); /* systemd removes its socket itself */
 }
 
 /* ---- settings ---- */
@@ -320,7 +317,6 @@ TEST_F(lifecycle, an_unknown_compiler_user_is_refused_at_the_start)
     assert_int_equal(count_leftovers(f), 0);
 }
 
-/* Makes a compiler that only root may run. */
 static void copy_compiler(const struct host *f, char path[256])
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -356,7 +352,6 @@ TEST_F(lifecycle, a_compiler_that_cannot_change_its_user_refuses_to_start)
 
 static bool is_compiling(void *context) { return daemon_stat(context, "compiling") > 0; }
 
-/* A client whose kernel a stopped compiler is compiling. */
 static int connect_waiting_client(struct host *f)
 {
     static const char source[] = "extern \"C\" __attribute__((global)) void k() {}";

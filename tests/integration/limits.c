@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Well-formed requests that exceed the daemon's limits. */
 #include "tests/support/raw_client.h"
 
 #include <signal.h>
@@ -11,7 +10,7 @@
 #define TARGET "gfx90a"
 #define PROGRAM "extern \"C\" __attribute__((global)) void k(float *y) { *y = 1.0f; }\n"
 
-/* Sanitizers need shadow memory, keep freed memory for a while, and are slow. */
+/* Sanitizers need shadow memory, and keep freed memory for a while. */
 #ifndef RESIDENT_MAX_KB
 #define RESIDENT_MAX_KB 150000
 #define SOURCES 300
@@ -25,8 +24,8 @@ struct fixture {
 
 #define WORKERS 2
 
-/* A compile that a stopped compiler does not run must not time out, however slow the machine is: it
- * would make room for other sources. */
+/* Stopped compilers run no compile. No compile may time out, because that would free space in
+ * the queue. */
 static const char *const settings[] = { "--queue-bytes-per-uid", "32MiB", "--workers", "2",
                                         "--compile-timeout",     "1d" };
 
@@ -56,8 +55,8 @@ static bool all_are_idle(void *context)
     return json_get_u64(workers, "idle", 0) == WORKERS;
 }
 
-/* Stops all compilers after a probe, so that later compiles wait. The process that ran the probe
- * ends; the one that replaces it must be there, or it would not be stopped. */
+/* Stops all compilers after a probe, so that later compiles wait. The compiler that ran the
+ * probe exits, so its replacement must have started. */
 static void stop_compilers(struct fixture *f)
 {
     run_program(&f->daemon, &f->result, "kilnctl", "toolchain", "ls", "--probe", TARGET, NULL);
@@ -71,11 +70,9 @@ static void release_compilers(struct fixture *f)
     daemon_process_signal_workers(&f->daemon, SIGCONT);
 }
 
-/* ---- queued bytes ---- */
-
 #define SOURCE_SIZE (7u << 20)
 
-/* Reads replies up to the pong that the caller requested, and counts refusals. */
+/* Reads replies up to a pong, which the caller has requested. */
 static unsigned count_refusals(int fd)
 {
     static struct raw_frame frame;
@@ -110,7 +107,7 @@ static void send_large_sources(int fd)
 
 TEST_F(limits, queued_sources_are_limited_in_bytes)
 {
-    if (getenv("KILN_TEST_VALGRIND")) { /* scripts/test-valgrind */
+    if (getenv("KILN_TEST_VALGRIND")) {
         SKIP("valgrind keeps what was freed, and copies too slowly to be read");
     }
     stop_compilers(f);
@@ -122,15 +119,13 @@ TEST_F(limits, queued_sources_are_limited_in_bytes)
 
     unsigned refused = count_refusals(f->client);
 
-    /* The limit allows four queued sources; each compiler may have one more. */
+    /* The limit allows four queued sources, and each compiler may have one more. */
     assert_in_range(refused, (unsigned)SOURCES - 8, (unsigned)SOURCES - 1);
     long most = daemon_process_memory(&f->daemon, "VmHWM");
     if (most > RESIDENT_MAX_KB)
         fail_msg("kilnd had %ld kB in memory", most);
     release_compilers(f);
 }
-
-/* ---- requests in flight ---- */
 
 static void fill_with_requests(struct fixture *f)
 {
@@ -162,11 +157,9 @@ TEST_F(limits, a_request_can_be_cancelled_at_the_limit)
 
     assert_int_equal(frame.header.request_id, 7);
     assert_int_equal(raw_refusal(&frame, text), KILN_CANCELLED);
-    raw_expect_pong(f->client); /* one more request fits */
+    raw_expect_pong(f->client);
     release_compilers(f);
 }
-
-/* ---- untried targets ---- */
 
 #define TRIES_MAX 64
 
@@ -206,8 +199,6 @@ TEST_F(limits, probes_of_unknown_targets_are_limited_and_end_with_their_client)
         fail_msg("%u compiles wait for nobody", compiles_that_wait(f));
     release_compilers(f);
 }
-
-/* ---- members of administrative requests ---- */
 
 TEST_F(limits, invalid_members_are_refused_by_name)
 {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The log of a real kilnd. */
 #include "common/base/fs.h"
 #include "tests/integration/host.h"
 
@@ -20,7 +19,6 @@ static int set_up(void **state)
 
 FIXTURE_OF(logs, struct host, set_up, host_tear_down);
 
-/* Returns kilnd's log so far. The caller owns it. */
 static char *read_log(const struct host *f)
 {
     char path[256];
@@ -32,7 +30,6 @@ static char *read_log(const struct host *f)
     return bytes_to_text(buffer_view(&log));
 }
 
-/* Starts and stops kilnd, and returns its log. The caller owns it. */
 static char *log_of_one_run(struct host *f)
 {
     daemon_process_start(&f->daemon);
@@ -66,7 +63,7 @@ TEST_F(logs, each_line_of_a_json_log_is_an_object_with_an_id)
     assert_in_range(lines, 3, 100);
 }
 
-/* Sets the variable that describes standard error, as systemd does. */
+/* systemd sets this variable to the device and inode of standard error. */
 static void set_journal_stream(void *context)
 {
     struct stat seen;
@@ -89,7 +86,7 @@ TEST_F(logs, a_stream_of_an_unreachable_journal_gets_lines_with_priorities)
     assert_says(log, "<6>stopped\n");
 }
 
-/* The journal's record of it has fields, by which kilnctl doctor finds it. */
+/* kilnctl doctor finds the record in the journal by its fields. */
 TEST_F(logs, a_refused_configuration_is_reported_to_the_journal)
 {
     SKIP_IF(access(JOURNAL, F_OK) == 0, "this host has journald");
@@ -106,7 +103,8 @@ TEST_F(logs, a_refused_configuration_is_reported_to_the_journal)
 static void name_another_stream(void *context)
 {
     (void)context;
-    setenv("JOURNAL_STREAM", "1:1", 1); /* inherited from a parent with another standard error */
+    setenv("JOURNAL_STREAM", "1:1",
+           1); /* inherited from a parent that has another standard error */
 }
 
 TEST_F(logs, a_stream_that_is_not_a_journal_gets_plain_lines)

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Clients count their requests and answers. The metrics must agree exactly.
+/* Clients count their requests and answers, and kilnd's metrics must agree exactly.
  *
  * Usage: test_integration_metrics [RATE [SECONDS [CLIENTS]]]   (default: 1000 a second, 2 s, 4)
  *
- * All clients together keep the rate. The test reads the metrics twice a second. In the middle of
- * each second, no metric may decrease, and each must be between the counts of sent and of answered
- * requests. At its end, while the clients pause, each must be exact.
- */
+ * RATE is for all clients together. The test reads the metrics twice a second. In the middle of
+ * each second, no metric may decrease, and each must be between the counts of sent and of
+ * answered requests. At the end of each second the clients pause, and each metric must be exact. */
 #include "tests/support/metrics_page.h"
 #include "tests/support/raw_client.h"
 #include "tests/support/wait.h"
@@ -22,9 +20,9 @@
 #include <unistd.h>
 
 #define CLIENTS_MAX 64
-#define TICKS 100 /* ticks in a second; each client sends its share of a tick without pauses */
+#define TICKS 100 /* ticks in a second; within a tick, a client sends without pauses */
 #define TICK_NS (1000000000 / TICKS)
-#define BATCH 3 /* kernels in a batch */
+#define BATCH 3
 #define TARGET "gfx90a"
 #define SOURCE "extern \"C\" __attribute__((global)) void k(float *y) { *y = 1.0f; }\n"
 
@@ -36,10 +34,10 @@ enum request_kind { FETCH_HOT, FETCH_UNKNOWN, PING, BATCH_HOT, SHOW_INVALID, REQ
 
 struct expected_increment {
     const char *series;
-    unsigned kernels; /* how many kernels each request counts for */
+    unsigned kernels;
 };
 
-/* What each answered request must add to which series. */
+/* How much each answered request adds to each series. */
 static const struct expected_increment expected_increments[REQUEST_KINDS][3] = {
     [FETCH_HOT] = { { "kiln_requests_total{op=\"fetch\",result=\"ok\"}", 1 },
                     { "kiln_fetch_results_total{result=\"hot\"}", 1 },
@@ -59,7 +57,7 @@ struct client {
     int fd;
     uint64_t next_id;
     atomic_ullong sent[REQUEST_KINDS], answered[REQUEST_KINDS];
-    const char *failure; /* NULL: none */
+    const char *failure;
     uint8_t reply[1u << 16];
 };
 
@@ -67,7 +65,7 @@ struct load {
     struct daemon_process daemon;
     struct client clients[CLIENTS_MAX];
     int scraper;
-    pthread_barrier_t pause; /* all clients and the scraper */
+    pthread_barrier_t pause; /* for all clients and the scraper */
     struct digest key;
     uint64_t saved_us; /* compile time that a hit saves */
     struct timespec start;
@@ -116,8 +114,7 @@ static bool send_frame(struct client *c, enum message_type type, struct bytes bo
     return write_all(c->fd, raw, FRAME_HEADER_SIZE + body.size);
 }
 
-/* Receives an answer. Returns the type of its last frame, whose body is in |reply|; 0: there is
- * none. */
+/* Returns the type of the answer's last frame, whose body is in |reply|, or 0 if no answer came. */
 static unsigned receive_reply(struct client *c, size_t *ret_size)
 {
     struct frame_header h;
@@ -156,7 +153,6 @@ static void write_request(const struct load *load, enum request_kind what, struc
                         &(struct message_batch){ .count = BATCH, .items = buffer_view(&items) });
 }
 
-/* True if the answer is the one that |tallies| expects. */
 static bool is_expected(enum request_kind what, unsigned type, const uint8_t *body, size_t size)
 {
     struct reader r = reader_of(bytes_of(body, size));
@@ -210,7 +206,6 @@ static enum request_kind what_next(uint64_t number)
     return mix[number % (sizeof(mix) / sizeof(mix[0]))];
 }
 
-/* Sleeps until tick |tick| begins. */
 static void sleep_until(const struct load *load, uint64_t tick)
 {
     struct timespec at = load->start;
@@ -227,8 +222,7 @@ struct worker {
     unsigned index;
 };
 
-/* How many requests client |index| must have sent after |tick| ticks, so that all clients together
- * keep the rate. */
+/* Returns how many requests client |index| must have sent after |tick| ticks. */
 static uint64_t share_of(unsigned index, uint64_t tick)
 {
     uint64_t all = tick * plan.rate / TICKS;
@@ -289,7 +283,6 @@ static struct sums add_up(struct load *load)
     return sums;
 }
 
-/* What |counts| requests must add to |series|. */
 static uint64_t expected_of(const char *series, const uint64_t counts[REQUEST_KINDS])
 {
     uint64_t sum = 0;
@@ -312,7 +305,7 @@ static void each_series(void (*use)(const char *series, void *context), void *co
 
 struct comparison {
     const struct metrics_page *first, *now; /* before all requests, and now */
-    const uint64_t *least, *most; /* the allowed range; the same if the value must be exact */
+    const uint64_t *least, *most;           /* the allowed range of each count */
 };
 
 static void compare_metrics(const char *series, void *context)
@@ -335,8 +328,8 @@ static uint64_t micros_of(const char *seconds)
     return micros;
 }
 
-/* Each hit saves the compile time of its kernel, to the microsecond. A batch that names one kernel
- * several times has one hit. */
+/* Each hit saves the compile time of its kernel. A batch that names one kernel several times has
+ * one hit. */
 static void compare_saved(const struct load *load, const struct comparison *c)
 {
     static const char saved[] = "kiln_saved_compile_seconds_total";

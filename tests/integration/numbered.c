@@ -19,7 +19,6 @@ struct kiln_client *numbered_client(const struct daemon_process *d)
     return client;
 }
 
-/* The caller owns the source. */
 static char *make_source(unsigned number)
 {
     static const char kernel[] = "};\nextern \"C\" __attribute__((global)) void pick(unsigned *x)\n"

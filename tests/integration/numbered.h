@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Numbered kernels that clang compiles, each with 40 KB of incompressible data, and the tier from
- * which they are fetched.
- */
+/* Numbered kernels that clang compiles, each with 40 KB of incompressible data. */
 #include "tests/support/daemon_process.h"
 
 #include <kiln/kiln.h>
@@ -12,13 +9,11 @@
 #define NUMBERED_TARGET "gfx942"
 #define NUMBERED_BYTES 40000u
 
-/* Opens a client without an in-process cache, so that each fetch reaches the daemon. The caller
- * owns it. */
+/* Opens a client without an in-process cache, so that each fetch reaches the daemon. */
 struct kiln_client *numbered_client(const struct daemon_process *d);
-/* Fetches a kernel, which must succeed. Returns its tier (KILN_TIER_*). |ret_key| (65 bytes) may be
- * NULL. */
+/* Fetches a kernel, which must succeed. Returns its tier (KILN_TIER_*). |ret_key| (65 bytes) may
+ * be NULL. */
 int numbered_fetch(struct kiln_client *client, unsigned number, char *ret_key);
-/* Like numbered_fetch, with a new client. */
 int numbered_tier(const struct daemon_process *d, unsigned number);
-/* Waits until the store has |count| kernels. kilnd writes them after it has replied. */
+/* Waits until the store has |count| kernels, which kilnd writes after it has replied. */
 void numbered_stored(struct daemon_process *d, unsigned count);

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The life of a package with the real programs: built without a GPU, signed, fetched over a
- * connection that breaks, refused if anything is wrong, and served by a kilnd without compilers.
+/* Packages are built without a GPU, signed, fetched over a connection that breaks, refused if
+ * anything is wrong, and served by a kilnd without compilers.
  *
- * KILN_TEST_NETWORK names another file of problems instead of the smoke network; ResNet-50's takes
- * a minute.
- */
+ * KILN_TEST_NETWORK names another file of problems. ResNet-50's takes a minute. */
 #include "tests/integration/cut_line.h"
 #include "tests/integration/steps.h"
 #include "tests/support/nginx.h"
@@ -36,9 +33,9 @@ struct fixture {
     struct program_result result;
     struct nginx nginx;
     struct cut_line line;
-    char keys[PATH_LENGTH_MAX];   /* keys that the daemon trusts */
-    char files[PATH_LENGTH_MAX];  /* the packages, their manifests, and the secret key */
-    char state[PATH_LENGTH_MAX];  /* the daemon's state directory */
+    char keys[PATH_LENGTH_MAX];  /* keys that the daemon trusts */
+    char files[PATH_LENGTH_MAX]; /* packages, manifests, and the secret key */
+    char state[PATH_LENGTH_MAX];
     char vendor[PATH_LENGTH_MAX]; /* where others install packages; not created */
 };
 
@@ -90,7 +87,7 @@ static void close_fixture(struct fixture *f)
     daemon_process_remove(&f->daemon);
 }
 
-/* Builds a package, and returns how many kernels it has. */
+/* Returns the number of kernels in the package. */
 static unsigned long long build_package(struct fixture *f, const struct product *p)
 {
     kilnctl_ok(f, "pkg", "build", "--target", p->target, "--db-id", p->database_id, "--problems",
@@ -126,7 +123,7 @@ static int remove_all(void **state)
 
 TEST_PROGRAM(build_all, remove_all)
 
-/* Makes the directories of a daemon, with copies of the built packages. The daemon trusts "ops". */
+/* Copies the built packages. The daemon trusts the key "ops". */
 SET_UP(setup)
 {
     open_fixture(f);
@@ -159,7 +156,7 @@ TEST_F(packages, the_same_inputs_make_the_same_bytes)
 {
     unsigned long long kernels = 0;
     shell(f->files, "mkdir first && mv gfx* first");
-    start_with(f, "--workers", "1"); /* another order of compiles, and an empty cache */
+    start_with(f, "--workers", "1"); /* compiles in another order, into an empty cache */
 
     for (size_t i = 0; i < sizeof(packages_built) / sizeof(packages_built[0]); i++) {
         kernels += build_package(f, &packages_built[i]);
@@ -173,7 +170,6 @@ TEST_F(packages, the_same_inputs_make_the_same_bytes)
                 kernels); /* both gfx90a packages share kernels */
 }
 
-/* Checks what MIOpen's tools would read. */
 TEST_F(packages, a_built_kdb_is_a_database_of_miopens)
 {
     shell_says("ok", f->files, "sqlite3 " KDB " 'pragma integrity_check'");
@@ -185,7 +181,7 @@ TEST_F(packages, a_built_kdb_is_a_database_of_miopens)
                "group_concat(name) from pragma_index_info('idx_kern_db')) from "
                "pragma_index_list('kern_db')\"");
     shell_says(" 01 01", f->files,
-               "od -An -tx1 -j18 -N2 " KDB); /* not in WAL mode, so it may be on a read-only disk */
+               "od -An -tx1 -j18 -N2 " KDB); /* not in WAL mode, so a read-only disk can have it */
     shell_says("0", f->files,
                "sqlite3 " KDB " \"select count(*) from kern_db where kernel_args not like "
                "'%%-mcpu=gfx906' or kernel_name not like '%%.o'\"");
@@ -199,7 +195,6 @@ TEST_F(packages, a_built_kdb_is_a_database_of_miopens)
 
 /* ---- without compilers ---- */
 
-/* Restarts kilnd with the same packages, an empty cache and no compilers. */
 static void restart_without_compilers(struct fixture *f)
 {
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
@@ -224,7 +219,7 @@ static void expect_served_by_packages(struct fixture *f, const struct product *p
     assert_int_equal(json_get_u64(done, "compiles", 99), 0);
     assert_int_equal(json_get_u64(json_get(done, "hits_by_tier"), "package", 0), kernels);
     assert_true(daemon_stat(&f->daemon, "hits.package") - before >= kernels);
-    /* |kernels| counts a kernel that two problems share once. */
+    /* |kernels| counts a kernel once if two problems share it. */
     assert_true(daemon_stat(&f->daemon, "fetches") - fetches >= kernels);
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
     assert_int_equal(daemon_stat(&f->daemon, "misses"), 0);
@@ -262,7 +257,7 @@ TEST(packages, packages_from_urls_serve_a_host_without_compilers)
     assert_says(f->result.output, "'ops'");
     cut_line_stop(&f->line);
     assert_int_equal(f->line.cuts, 0);
-    assert_int_equal(nginx_answers(&f->nginx, 206, 2), 2); /* resumed where it was cut */
+    assert_int_equal(nginx_answers(&f->nginx, 206, 2), 2);
     kilnctl_ok(f, "pkg", "install", url_of(f, f->nginx.port, OTHER_KDB));
     shell(f->state,
           "cmp packages/" KDB " '%s'/" KDB " && cmp packages/" OTHER_KDB " '%s'/" OTHER_KDB
@@ -276,7 +271,7 @@ TEST(packages, packages_from_urls_serve_a_host_without_compilers)
     expect_served_by_packages(f, &packages_built[1]);
 
     kilnctl_ok(f, "pkg", "rm", KDB);
-    expect_nothing_served(f, &packages_built[0]); /* also not from the hot set */
+    expect_nothing_served(f, &packages_built[0]); /* not from the hot set either */
     kilnctl_ok(f, "pkg", "ls");
     assert_null(strstr(f->result.output, KDB));
     prefetch_all(f, "gfx90a", "gfx90a68");
@@ -301,7 +296,7 @@ TEST_F(packages, a_package_for_other_compute_units_does_not_apply)
     kilnctl_ok(f, "pkg", "install", path_of_file(f, OTHER_KDB));
     expect_nothing_served(f, &other);
 
-    /* A package named after the arch alone applies to all its targets. */
+    /* A package for an arch applies to all targets of that arch. */
     shell(f->files, "cp " OTHER_KDB " gfx90a.kdb");
     kilnctl_ok(f, "pkg", "sign", "--key", path_of_file(f, "ops.key"),
                path_of_file(f, "gfx90a.kdb"));
@@ -337,8 +332,8 @@ static void flip_byte(const struct fixture *f, const char *name, size_t at)
     assert_int_equal(fclose(target), 0);
 }
 
-/* The place of the first digit from |at| on, which flip_byte makes another digit: the manifest
- * remains well-formed. */
+/* Finds the first digit from |at| on. flip_byte changes a digit into another digit, so the
+ * manifest remains well-formed. */
 static size_t digit_from(const struct fixture *f, const char *name, size_t at)
 {
     FILE *file = fopen(path_of_file(f, name), "r");
@@ -357,14 +352,13 @@ static size_t size_of(const struct fixture *f, const char *name)
     return (size_t)seen.st_size;
 }
 
-/* The offset of |text| in a file. */
 static size_t place_of(const struct fixture *f, const char *name, const char *text)
 {
     KILN_AUTO(mem) char *found = shell_text(f->files, "grep -abo '%s' %s", text, name);
     return (size_t)strtoul(found, NULL, 10);
 }
 
-/* The exit status is 1 for damage and 4 for a missing or wrong signature. */
+/* The exit status is 1 for damage, and 4 for a missing or wrong signature. */
 static void expect_refused(struct fixture *f, const char *from, const char *words)
 {
     char *before = describe_files(f->state);
@@ -414,7 +408,6 @@ TEST_F(packages, a_bad_download_is_refused_and_leaves_nothing)
     expect_downloads(f, "not_found", 1);
 }
 
-/* Flips some bytes of the package, and every significant byte of the manifest. */
 TEST_F(packages, each_flipped_byte_is_noticed_and_the_old_package_stays)
 {
     start_with(f, "--workers", "0");
@@ -438,7 +431,7 @@ TEST_F(packages, each_flipped_byte_is_noticed_and_the_old_package_stays)
     expect_served_by_packages(f, &packages_built[0]);
 }
 
-/* Reads to the first line that contains |word|, or, if |word| is NULL, to the end. */
+/* Reads to the first line that contains |word|, or to the end if |word| is NULL. */
 static void read_until(FILE *stream, const char *word)
 {
     char line[4096];
@@ -511,7 +504,7 @@ TEST_F(packages, required_signatures_exclude_unsigned_packages)
     kilnctl_ok(f, "pkg", "install", path_of_file(f, OTHER_KDB));
     expect_served_by_packages(f, &packages_built[1]);
     expect_nothing_served(f, &packages_built[0]);
-    shell(f->keys, "rm ops.pub"); /* withdraws the trust */
+    shell(f->keys, "rm ops.pub");
     expect_listed(f, OTHER_KDB, false);
     expect_nothing_served(f, &packages_built[1]);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * From a list of solvers to a plan by records. The test does what find and tune do, with made-up
- * times, and a second process plans from the records.
- */
+/* The test does what find and tune do, with made-up times. A second process plans from the
+ * records. */
 #include "common/base/clock.h"
 #include "libclient/plans/problem.h"
 #include "libclient/plans/solutions.h"
@@ -70,8 +68,6 @@ static void reopen_client(struct fixture *f)
     assert_non_null(f->client);
 }
 
-/* ---- plans ---- */
-
 struct seen {
     char solver[64], config[128], toolchain[256];
     int source;
@@ -99,10 +95,8 @@ static void assert_plan(const struct seen *seen, const char *solver, int source,
     assert_true(seen->expected_ms == expected_ms);
 }
 
-/* ---- solvers ---- */
-
-/* The first solver that can be tuned. Its texts are valid as long as |ret_list|, which the caller
- * owns. */
+/* Returns the first solver that can be tuned. Its texts are valid as long as |ret_list|, which
+ * the caller owns. */
 static struct kiln_solution find_tunable(struct fixture *f, struct kiln_solutions **ret_list)
 {
     struct kiln_solution s = { .size = sizeof(s) };
@@ -134,7 +128,6 @@ static void put_record(struct fixture *f, bool is_find, const char *solver, cons
     must((is_find ? kiln_find_put : kiln_perf_put)(f->client, &f->problem, &r, &f->err), f->err);
 }
 
-/* Counts the valid candidates of a range. */
 static void count_candidates(struct fixture *f, const char *solver, uint32_t first, uint32_t count,
                              struct config_list *ret_list)
 {
@@ -149,8 +142,6 @@ static void count_candidates(struct fixture *f, const char *solver, uint32_t fir
     must(configs_ask(f->client, &question, clock_monotonic_ns() + A_MINUTE, ret_list, &failure),
          failure.err);
 }
-
-/* ---- plans from records ---- */
 
 TEST_F(plan_records, plans_use_the_fastest_recorded_solver)
 {
@@ -175,7 +166,7 @@ TEST_F(plan_records, plans_use_the_fastest_recorded_solver)
     kiln_solutions_free(list);
 }
 
-/* Takes shares and reports made-up times, with the best for |best|, until the search is over. */
+/* Takes shares and reports made-up times until the search is over. |best| has the shortest time. */
 static void tune_all(struct fixture *f, const struct kiln_solution *s, const char *best)
 {
     const struct kiln_lease_request request = { .size = sizeof(request),

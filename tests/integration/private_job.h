@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Jobs on a host without a kilnd, which start a private one.
- *
- * Role       a job is a separate process with its own home directory.  It runs a list of checks,
- *            and its exit status is the number of the failed check
- * Ownership  private_set_up / private_tear_down
- */
+/* Jobs on a host without a kilnd, which start a private kilnd. A job is a separate process with
+ * its own home directory. A job's exit status is the number of the failed check. */
 #include "tests/support/child.h"
 #include "tests/support/daemon_process.h"
 
@@ -18,13 +13,13 @@
 #define PRIVATE "cache-home/kiln/private"
 #define PRIVATE_LOCK "state-home/kiln/private/private.lock"
 
-struct private_shared { /* memory shared by all jobs of a test */
+struct private_shared { /* memory that all jobs of a test share */
     atomic_int ready, go, servers[PRIVATE_RACERS];
     char error[1024];
 };
 
 struct fixture {
-    /* usually not started; provides a directory and the path of a socket */
+    /* provides a directory and the path of a socket; rarely started */
     struct daemon_process daemon;
     struct program_result result;
     struct private_shared *shared;
@@ -41,10 +36,9 @@ int private_tear_down(void **state);
 FIXTURE(private_kilnd, private_set_up, private_tear_down);
 
 void private_path_of(const struct fixture *f, const char *below, char path[256]);
-/* Returns the process id that a private kilnd has written to its lock file; 0 if no process holds
- * the lock. */
+/* Returns the process id in the lock file of a private kilnd, or 0 if no process holds the lock. */
 int private_holder_of_lock(const struct fixture *f);
-/* Returns whether the private kilnd has ended, for wait_until.  |context| is the fixture. */
+/* For wait_until: |context| is the fixture. */
 bool private_has_ended(void *context);
 /* Reads a file of /proc/|pid|, with spaces instead of NULs. */
 void private_read_proc(int pid, const char *name, char *text, size_t size);
@@ -53,13 +47,12 @@ void private_read_proc(int pid, const char *name, char *text, size_t size);
 void private_be_a_job(const struct fixture *f);
 void private_set_variable(const struct fixture *f, const char *name, const char *below);
 pid_t private_start_job(struct fixture *f, int (*body)(struct fixture *f));
-/* Fails the test if the job fails. */
 void private_run_job(struct fixture *f, int (*body)(struct fixture *f));
 
-/* Steps of a job.  |shared->error| receives the message of a failure. */
+/* Steps of a job. On failure, |shared->error| has the message. */
 int private_open_client(struct fixture *f, struct kiln_client **ret_client);
 int private_ping(struct fixture *f, struct kiln_client *client, int timeout_ms);
 struct kiln_status private_status(struct kiln_client *client);
-/* Pings the private kilnd with a new client.  |shared->servers[0]| receives kilnd's process id, and
- * |shared->error| the reason why the private kilnd serves. */
+/* Pings the private kilnd with a new client. |shared->servers[0]| receives kilnd's process id,
+ * and |shared->error| the reason why the private kilnd serves. */
 int private_use_once(struct fixture *f);

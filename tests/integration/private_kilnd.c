@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* How a private kilnd starts, ends and gives way. */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "tests/integration/private_job.h"
@@ -14,8 +13,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* ---- start ---- */
 
 static int start_and_compare(struct fixture *f)
 {
@@ -146,8 +143,6 @@ TEST(private_kilnd, a_forked_child_is_served_by_its_parents)
     private_run_job(*state, use_in_children);
 }
 
-/* ---- exit ---- */
-
 static int stay_for_a_while(struct fixture *f)
 {
     struct kiln_client *client;
@@ -155,8 +150,8 @@ static int stay_for_a_while(struct fixture *f)
     NEED(1, private_open_client(f, &client) == 0);
     NEED(2, private_ping(f, client, 0) == 0);
     int pid = private_status(client).daemon_pid;
-    sleep(2);                   /* no event reports that kilnd did not exit */
-    NEED(3, kill(pid, 0) == 0); /* a kilnd with a client stays */
+    sleep(2); /* no event reports that kilnd did not exit */
+    NEED(3, kill(pid, 0) == 0);
     NEED(4, private_ping(f, client, 0) == 0 && private_status(client).reconnects == 0);
     kiln_client_close(client);
     return 0;
@@ -166,7 +161,7 @@ TEST_F(private_kilnd, a_private_kilnd_ends_some_time_after_its_last_client)
 {
     private_run_job(f, stay_for_a_while);
     wait_until("the private kilnd to end", private_has_ended, f);
-    private_run_job(f, private_use_once); /* the next job starts a new one */
+    private_run_job(f, private_use_once);
 }
 
 static int outlive_it(struct fixture *f)
@@ -243,7 +238,7 @@ static int wait_to_be_killed(struct fixture *f)
     return 1;
 }
 
-/* Ends the cgroup as a batch system does. */
+/* A batch system ends a job's cgroup in this way. */
 TEST_F(private_kilnd, a_private_kilnd_ends_with_the_cgroup_of_its_job)
 {
     char group[64], path[128], pid_text[16];
@@ -272,8 +267,6 @@ TEST_F(private_kilnd, a_private_kilnd_ends_with_the_cgroup_of_its_job)
     assert_true(is_moved && is_killed && has_gone);
     assert_int_equal(atomic_load(&f->shared->ready), 1);
 }
-
-/* ---- without kilnd ---- */
 
 static int use_without_fallback(struct fixture *f)
 {
@@ -393,5 +386,5 @@ TEST_F(private_kilnd, a_directory_of_another_user_is_not_used)
     must(fs_make_directories(path, &err), err);
     assert_int_equal(chown(path, 12345, 12345), 0);
     private_run_job(f, use_without_home);
-    assert_int_equal(rmdir(path), 0); /* the job created no files */
+    assert_int_equal(rmdir(path), 0);
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* What a job and its private kilnd notice of each other. */
 #include "tests/integration/private_job.h"
 #include "tests/support/wait.h"
 
@@ -30,7 +29,7 @@ static void on_child(int number)
 
 static void on_fork(void) { atomic_fetch_add(&forks_seen, 1); }
 
-struct process_state { /* the state of a job's process */
+struct process_state {
     char files[2048], environment[65536], directory[256];
     sigset_t mask;
     struct sigaction handlers[32];
@@ -126,7 +125,8 @@ TEST(private_kilnd, a_job_that_is_a_subreaper_notices_nothing_of_a_private_kilnd
     private_run_job(*state, notice_nothing_as_subreaper);
 }
 
-/* Returns the field |number| (from 4 on, proc_pid_stat(5)) of a process; 0: it has ended. */
+/* Returns field |number| (from 4 on, see proc_pid_stat(5)) of a process, or 0 if the process has
+ * ended. */
 static int stat_field(int pid, int number)
 {
     char text[1024];
@@ -238,7 +238,7 @@ static int use_with_a_large_environment(struct fixture *f)
         setenv(name, "", 1);
     }
     unsetenv("KILND_WORKERS");
-    setenv("KILND_WORKERS", "3", 1); /* becomes the last variable */
+    setenv("KILND_WORKERS", "3", 1); /* the last variable of the environment */
     struct kiln_client *client;
     const struct kiln_admin_call call = { .size = sizeof(call), .request = "config" };
     char *json = NULL;

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* SIGHUP: which settings apply at once, which need a restart, and how kilnd handles a broken
- * configuration. */
 #include "common/base/fs.h"
 #include "tests/support/daemon_process.h"
 
@@ -54,7 +52,6 @@ static bool log_has(void *context)
     return strstr(text, f->awaited) != NULL;
 }
 
-/* Writes the configuration, sends SIGHUP, and waits until the log has |words|. */
 static void reload_and_wait(struct fixture *f, const char *configuration, const char *words)
 {
     write_file(f->file, configuration);
@@ -64,7 +61,7 @@ static void reload_and_wait(struct fixture *f, const char *configuration, const 
         fail_msg("the log never said '%s'", words);
 }
 
-/* Reads |member| of a setting: "value" or "origin". */
+/* |member| is "value" or "origin". */
 static void read_setting(struct fixture *f, const char *key, const char *member, char text[256])
 {
     run_program(&f->daemon, &f->result, "kilnctl", "config", "--json", NULL);
@@ -124,8 +121,7 @@ TEST_F(reload_and_wait, a_changed_setting_that_needs_a_restart_is_shown)
     run_program(&f->daemon, &f->result, "kilnctl", "config", NULL);
     assert_says(f->result.output, "RESTART");
 
-    reload_and_wait(f, "{\"workers\": 1}",
-                    "all settings are in effect"); /* changed back, so no restart is needed */
+    reload_and_wait(f, "{\"workers\": 1}", "all settings are in effect");
     run_program(&f->daemon, &f->result, "kilnctl", "config", "--json", NULL);
     assert_null(strstr(f->result.output, "after_restart"));
 }
@@ -148,11 +144,10 @@ TEST_F(reload_and_wait, a_broken_file_changes_nothing_and_is_named_with_its_key)
     expect_setting(f, "queue_per_uid", "20000");
     assert_int_equal(hot_limit_in_force(f), 64u << 20);
 
-    reload_and_wait(f, "{", "all settings are unchanged: "); /* not JSON */
+    reload_and_wait(f, "{", "all settings are unchanged: ");
     expect_setting(f, "hot_limit", "64MiB");
 }
 
-/* What the metric says of the last reload. */
 static uint64_t last_reload_successful(struct fixture *f)
 {
     run_program(&f->daemon, &f->result, "kilnctl", "stats", "--json", NULL);

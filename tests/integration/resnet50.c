@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * All steps for a network. Its packages are built and signed on a host without a GPU. Another host
- * fetches them over a connection that breaks, and serves every plan from them without a compiler.
+/* One host builds and signs packages without a GPU. Another host fetches them over a connection
+ * that breaks, and serves every plan from them without a compiler.
  *
- * KILN_TEST_WHOLE=1 takes all 69 problems of ResNet-50, some ten seconds of compiling; without it,
- * every twelfth.
- */
+ * With KILN_TEST_WHOLE=1, the test takes all 69 problems of ResNet-50, which compile for some
+ * ten seconds. Otherwise it takes every twelfth problem. */
 #include "tests/integration/cut_line.h"
 #include "tests/integration/steps.h"
 #include "tests/support/nginx.h"
@@ -36,8 +34,8 @@ static const struct product products[] = {
 struct site { /* a host with its own kilnd */
     struct daemon_process daemon;
     struct program_result result;
-    char keys[160];  /* keys that it trusts */
-    char state[160]; /* directory of its packages */
+    char keys[160];
+    char state[160];
 };
 
 static struct site builder; /* has all served files: packages, manifests, keys, problems */
@@ -50,8 +48,6 @@ struct journey {
     struct nginx nginx;
     struct cut_line line;
 };
-
-/* ---- builds ---- */
 
 static double seconds_now(void)
 {
@@ -153,8 +149,6 @@ static int remove_all(void **state)
 
 TEST_PROGRAM(build_all, remove_all)
 
-/* ---- the other host ---- */
-
 static int setup(void **state)
 {
     static struct journey j;
@@ -187,7 +181,7 @@ static const char *url_of(uint16_t port, const char *name, char text[URL_MAX])
     return text;
 }
 
-/* Starts kilnd without compilers and without a hot set, so each fetch must look the object up. */
+/* Without a hot set, kilnd looks each object up. */
 static void start_without_compilers(struct site *s)
 {
     static const char *const arguments[] = { "--workers", "0", "--hot-limit", "0" };
@@ -208,14 +202,12 @@ static void install_over_a_broken_line(struct journey *j, const struct product *
     assert_says(j->host.result.output, "'ops'");
     assert_int_equal(j->line.cuts, 0);
     resumed = nginx_answers(&j->nginx, 206, resumed + CUTS) - resumed;
-    assert_int_equal(resumed, CUTS); /* resumed where it was cut */
+    assert_int_equal(resumed, CUTS);
     shell(j->host.state, "cmp packages/%s '%s' && test -z \"$(ls packages/incoming)\"", p->file,
           path_of_file(p->file));
     print_message("%s: %u cuts, %u resumed, installed in %.1f s\n", p->file, CUTS, resumed,
                   seconds_now() - began);
 }
-
-/* ---- plans ---- */
 
 static struct kiln_client *open_client(const struct site *s)
 {
@@ -301,8 +293,6 @@ TEST(resnet50, a_network_is_served_by_packages_that_came_over_a_broken_line)
     for (size_t i = 0; i < PRODUCTS; i++)
         expect_all_plans(&j->host, &products[i]);
 }
-
-/* ---- refusals ---- */
 
 static void flip_byte(const char *name, size_t at)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A service manager restarts kilnd. The tests check the messages to the manager, that it keeps the
- * listening socket, and that 16 busy clients do not notice.  Arguments: the number of restarts in
- * the last test, and the tests to run.
- */
+/* A service manager restarts kilnd, and 16 busy clients must not notice.
+ *
+ * Arguments: the number of restarts in the last test, and the tests to run. */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "tests/support/raw_client.h"
@@ -24,17 +22,16 @@
 
 #define CLIENTS 16
 #define KERNELS 3
-#define TARGET "gfx942" /* clang's output is the same for the same source */
-/* Between two restarts. */
+#define TARGET "gfx942" /* clang compiles the same source to the same bytes */
 #define REQUESTS_BETWEEN 2000
 
 static unsigned restarts = 4;
 
-struct load { /* shared with the clients */
+struct load {
     atomic_bool over;
     atomic_ullong requests, slowest_ns;
     atomic_uint failures, ready;
-    atomic_ullong sizes[KERNELS], hashes[KERNELS]; /* 0: no client has received it */
+    atomic_ullong sizes[KERNELS], hashes[KERNELS]; /* 0 until a client has received the kernel */
 };
 
 struct fixture {
@@ -82,7 +79,7 @@ static void start_kilnd(struct fixture *f, bool with_socket)
     service_manager_start(&f->manager);
 }
 
-/* kilnd's log so far. The caller owns it. */
+/* The caller owns the log. */
 static char *read_log(const struct fixture *f)
 {
     char path[256];
@@ -109,7 +106,6 @@ static struct kiln_client *client_of(const struct fixture *f)
     return client;
 }
 
-/* All clients must receive the same bytes, before and after restarts. */
 static bool has_expected_bytes(struct load *load, unsigned n, struct kiln_kernel *kernel)
 {
     unsigned long long none = 0, other = 0, size = kiln_kernel_size(kernel);
@@ -235,7 +231,7 @@ static void write_settings(const char *path, const char *text)
     fclose(file);
 }
 
-/* The status is itself shown above the log. */
+/* `systemctl status` shows this status above the log. */
 TEST_F(restart, after_a_refused_reload_the_status_names_the_command_that_explains_it)
 {
     char path[256];
@@ -257,7 +253,7 @@ TEST_F(restart, the_watchdog_is_notified_while_the_loop_runs)
     service_manager_start(&f->manager);
     wait_until("three WATCHDOG=1", is_fed, &f->manager);
 
-    assert_int_equal(kill(f->daemon.pid, SIGSTOP), 0); /* like a kilnd with a stuck loop */
+    assert_int_equal(kill(f->daemon.pid, SIGSTOP), 0);
     service_manager_settle(&f->manager);
     unsigned fed = service_manager_counts(&f->manager).watchdog;
     service_manager_settle(&f->manager);
@@ -352,7 +348,7 @@ TEST_F(restart, a_socket_that_kilnd_made_takes_connections_while_there_is_no_kil
     service_manager_settle(&f->manager);
 
     KILN_AUTO(fd)
-    int early = raw_connect(&f->daemon); /* no kilnd runs, but the connection is accepted */
+    int early = raw_connect(&f->daemon); /* the connection is accepted although no kilnd runs */
     service_manager_start(&f->manager);
 
     assert_int_equal(inode_of(f->daemon.socket), before);
@@ -404,7 +400,8 @@ TEST_F(restart, descriptors_that_kilnd_does_not_use_are_closed)
 {
     start_with_flag(f, "--descriptor-store", "on");
     service_manager_open(&f->manager, &f->daemon, true);
-    service_manager_put(&f->manager, pipe_end(), "kiln-hot-a"); /* as an earlier version stored */
+    service_manager_put(&f->manager, pipe_end(),
+                        "kiln-hot-a"); /* as an earlier version stored it */
     service_manager_put(&f->manager, pipe_end(), "kiln-listen-1-1");
 
     service_manager_start(&f->manager);
@@ -458,7 +455,7 @@ TEST_F(restart, sixteen_clients_at_work_do_not_notice_restarts)
     struct load *load = f->load;
     pid_t pids[CLIENTS];
     start_kilnd(f, true);
-    fetch_all(f); /* compiles all kernels in advance */
+    fetch_all(f);
     for (int i = 0; i < CLIENTS; i++) {
         pids[i] = fork();
         assert_true(pids[i] >= 0);

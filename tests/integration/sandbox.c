@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The compilers' sandbox from outside: hostile sources through a real kilnd, and hosts without
- * every layer, simulated by a system call filter around kilnd.
- */
+/* Hostile sources through a real kilnd. A system call filter around kilnd simulates hosts that
+ * lack a sandbox layer. */
 #include "common/base/fs.h"
 #include "tests/integration/host.h"
 #include "tests/support/raw_client.h"
@@ -29,7 +27,7 @@
 #endif
 #define LANDLOCK_FIRST_CALL 444 /* landlock_create_ruleset, on every architecture */
 #define NO_CALL 0x7fffffff
-/* Offset of the low 32 bits of the first argument, on either byte order. */
+/* Offset of the low 32 bits of the first argument. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define ARGUMENT_LOW offsetof(struct seccomp_data, args)
 #else
@@ -39,7 +37,7 @@
 struct fixture {
     struct daemon_process daemon;
     struct program_result result;
-    int fd; /* a client after the handshake */
+    int fd;
 };
 
 SET_UP(setup)
@@ -74,7 +72,6 @@ static enum kiln_code receive_answer(struct fixture *f, char text[512])
     return code;
 }
 
-/* Requests a kernel for gfx90a. KILN_OK: kilnd sent a kernel. */
 static enum kiln_code compile_source(struct fixture *f, const char *options, const char *source,
                                      char text[512])
 {
@@ -192,7 +189,7 @@ TEST_F(sandbox, options_that_load_code_or_name_files_are_refused)
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
 }
 
-/* Each level contains the next one a dozen times, so a few kilobytes expand to a hundred
+/* Each level contains the next level a dozen times, so a few kilobytes expand to a hundred
  * gigabytes. */
 static char *bomb_source(void)
 {
@@ -231,7 +228,7 @@ static bool all_are_idle(void *context)
     return json_get_u64(workers, "idle", 0) == json_get_u64(workers, "total", 1);
 }
 
-/* Types that double with each level, so that compiling takes forever without much memory. */
+/* The number of types doubles with each level, so compiling never ends but needs little memory. */
 static const char endless_source[] =
     "template <unsigned long N, int D> struct Walk {\n"
     "  static constexpr unsigned long value =\n"
@@ -257,7 +254,7 @@ TEST_F(sandbox, a_compile_without_end_is_ended)
 
 #define ALICE 45001
 
-/* The only child of kilnd; 0: there is none or more than one. */
+/* Returns 0 if kilnd has no child or several. */
 static int only_compiler(const struct fixture *f)
 {
     int found = 0;
@@ -295,8 +292,7 @@ static bool has_come(void *context)
     return s->after != 0 && s->after != s->before;
 }
 
-/* Sends a new source over |fd|. The only compiler process compiles it, and a new one replaces
- * it. */
+/* Compiles a new source, and waits until another process replaces the only compiler. */
 static void use_up_compiler(struct fixture *f, int fd)
 {
     static int number = 1000;
@@ -367,8 +363,7 @@ static bool each_job_had_a_process(void *context)
            1 + daemon_stat(&f->daemon, "probes") + daemon_stat(&f->daemon, "compiles");
 }
 
-/* The client names a target that no compiler knows. A probe finds that out, and nothing else is
- * compiled. */
+/* Probes find that no compiler knows the target, so nothing is compiled. */
 TEST_F(sandbox, probes_of_an_unknown_target_need_a_process_each)
 {
     start_one_compiler(f);
@@ -408,7 +403,7 @@ TEST_F(sandbox, a_queue_of_sources_gets_a_process_for_each)
 
 /* ---- hosts without every layer ---- */
 
-/* Applies to kilnd and to all its children. */
+/* The filter applies to kilnd and to all its children. */
 static void install_filter(const struct sock_filter *steps, size_t count)
 {
     const struct sock_fprog program = { .len = (unsigned short)count,
@@ -419,7 +414,6 @@ static void install_filter(const struct sock_filter *steps, size_t count)
         _exit(125);
 }
 
-/* Makes system call |number| fail with |error|. */
 static void forbid_call(long number, int error)
 {
     const struct sock_filter steps[] = {
@@ -431,7 +425,6 @@ static void forbid_call(long number, int error)
     install_filter(steps, sizeof(steps) / sizeof(steps[0]));
 }
 
-/* Makes prctl(|option|, ...) and system call |number| fail. */
 static void forbid_prctl(unsigned option, long number)
 {
     const struct sock_filter steps[] = {
@@ -452,7 +445,7 @@ static void forbid_seccomp(void *context)
     forbid_prctl(PR_SET_SECCOMP, SYS_seccomp);
 }
 
-/* A program that root executes regains the capabilities that are left in the bounding set. */
+/* A program that root executes regains the capabilities of the bounding set. */
 static void forbid_giving_up_capabilities(void *context)
 {
     (void)context;
@@ -465,7 +458,6 @@ static void forbid_no_new_privileges(void *context)
     forbid_prctl(PR_SET_NO_NEW_PRIVS, NO_CALL);
 }
 
-/* Makes setresuid return success without any effect. */
 static void pretend_to_change_user(void *context)
 {
     (void)context;
@@ -514,7 +506,6 @@ static unsigned lines_about(const struct fixture *f, const char *what)
     return count;
 }
 
-/* Counts lines in kilnd's log. */
 static void expect_lines(const struct fixture *f, const char *what, unsigned count)
 {
     assert_int_equal(lines_about(f, what), count);
@@ -531,7 +522,6 @@ static bool is_in_log(void *context)
     return lines_about(s->f, s->what) > 0;
 }
 
-/* The warning appears once for each attempt. */
 static void expect_warned(const struct fixture *f, const char *what)
 {
     struct saying saying = { f, what };
@@ -556,7 +546,7 @@ static void expect_doctor_fails(struct fixture *f, const char *says)
     assert_int_not_equal(f->result.status, 0);
 }
 
-/* Under a sanitizer, these steps also find leaks. */
+/* With a sanitizer, these steps also find leaks. */
 TEST_F(sandbox, no_sandbox_is_claimed_before_a_compiler_has_reported_it)
 {
     enum { QUESTIONS = 16 };
@@ -596,10 +586,9 @@ TEST_F(sandbox, without_namespaces_compilers_run_and_one_line_says_so)
     expect_missing(f, "network");
     expect_missing(f, "processes");
     expect_lines(f, "without these layers of their sandbox", 1);
-    expect_lines(f, "CAP_SYS_ADMIN", 1); /* with advice */
+    expect_lines(f, "CAP_SYS_ADMIN", 1);
 }
 
-/* Starts a kilnd that requires every layer, behind |prepare|.  No compiler may start. */
 static void expect_no_compiler(struct fixture *f, void (*prepare)(void *context), char text[512])
 {
     f->daemon.prepare = prepare;
@@ -640,7 +629,7 @@ TEST_F(sandbox, without_a_filter_of_calls_no_compiler_starts_where_it_is_require
     expect_doctor_fails(f, "not start");
 }
 
-/* Compilers run behind |prepare|, which needs root, and kilnd must report the missing layer. */
+/* Compilers run behind |prepare|, which needs root. */
 static void expect_layer_missing(struct fixture *f, void (*prepare)(void *context),
                                  const char *layer)
 {
@@ -676,7 +665,6 @@ TEST_F(sandbox, a_compiler_that_stays_root_is_rejected)
     expect_warned(f, "compiler_user");
 }
 
-/* Compiles with each toolchain of this host. */
 static void every_toolchain_compiles(struct fixture *f)
 {
     static const struct {
@@ -709,7 +697,6 @@ static void every_toolchain_compiles(struct fixture *f)
     assert_true(seen > 0);
 }
 
-/* Needs a host with all layers, as a packaged kilnd does. */
 TEST_F(sandbox, compilers_work_where_every_layer_is_required_and_present)
 {
     KILN_AUTO(json) struct json *status = NULL;

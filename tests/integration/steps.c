@@ -14,7 +14,6 @@ void expect_status(const struct program_result *result, int status, const char *
     assert_says(result->output, words);
 }
 
-/* Progress messages are on other lines. */
 struct json *printed_json(const struct program_result *result)
 {
     const char *last = NULL;
@@ -29,8 +28,6 @@ struct json *printed_json(const struct program_result *result)
     must(json_parse(bytes_of(last, strcspn(last, "\n")), "output", &json, &err), err);
     return json;
 }
-
-/* ---- plain tools ---- */
 
 KILN_PRINTF(3, 0)
 static void command_in(const char *directory, char command[COMMAND_MAX], const char *format,
@@ -87,9 +84,7 @@ void shell_says(const char *expected, const char *directory, const char *format,
     assert_string_equal(text, expected);
 }
 
-/* ---- directories ---- */
-
-/* Leaves out the tuning database, whose lock names the process and whose log is temporary. */
+/* Omits the tuning database, because its lock and its log change. */
 char *describe_files(const char *directory)
 {
     return shell_text(directory,

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Steps that tests share: run kilnctl, get expected results from standard tools, compare
- * directories before and after.
- */
+/* Steps that tests share: run kilnctl, get expected results from standard tools, compare
+ * directories. */
 #include "tests/support/daemon_process.h"
 
 #include "common/base/cleanup.h"
 #include "common/base/err.h"
 
-/* |f| is a fixture with the members daemon and result. kilnctl_ok must succeed. kilnctl_fails must
- * fail with |exit_status| and a message that contains |words|. */
+/* |f| has the members daemon and result. kilnctl_fails expects |exit_status| and a message that
+ * contains |words|. */
 #define kilnctl(f, ...) run_program(&(f)->daemon, &(f)->result, "kilnctl", __VA_ARGS__, NULL)
 #define kilnctl_ok(f, ...)                  \
     do {                                    \
@@ -25,26 +23,26 @@
     } while (0)
 
 void expect_status(const struct program_result *result, int status, const char *words);
-/* Returns the last JSON object in the output. The caller owns it. */
+/* Returns the last JSON object of the output. The caller owns it. */
 struct json *printed_json(const struct program_result *result);
 
-/* Runs a shell command in |directory|, which must succeed. */
+/* The command runs in |directory|, and must succeed. */
 void shell(const char *directory, const char *format, ...) KILN_PRINTF(2, 3);
-/* Returns the command's output. The caller owns it. */
+/* The caller owns the output. */
 char *shell_text(const char *directory, const char *format, ...) KILN_PRINTF(2, 3);
-/* Runs a command whose output must be |expected|, except for trailing line ends. */
+/* The output must be |expected|, except for trailing line ends. */
 void shell_says(const char *expected, const char *directory, const char *format, ...)
     KILN_PRINTF(3, 4);
 
 /* Returns names, sizes, modes and SHA-256 of all files below |directory|. The caller owns the
  * text. */
 char *describe_files(const char *directory);
-/* Checks that the files are the same as in |before|, which it frees. */
+/* Frees |before|. */
 void expect_files(const char *directory, char *before);
 
-/* Returns the disk usage of |directory| in bytes, as du counts it. */
+/* Returns bytes, as du counts them. */
 unsigned long long disk_used(const char *directory);
 
-/* Gets one member of `kilnctl status --json`, such as "store.health". A number is returned as
- * text. */
+/* Gets one member of `kilnctl status --json`, such as "store.health". |text| receives a number
+ * as text. */
 void daemon_status(struct daemon_process *d, const char *part, const char *member, char text[512]);

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The kernel store in a real kilnd: its limit, eviction, its settings, and why a kernel is missing.
- */
 #include "tests/integration/numbered.h"
 #include "tests/integration/steps.h"
 
@@ -12,7 +9,7 @@
 #define LIMIT (1024u * 1024u)
 /* Files that the limit does not count: the log's index, the tag, the lock, the directory itself. */
 #define UNCOUNTED_BYTES (32768u + 3 * 4096u)
-/* What kilnd writes to the log every ten seconds: last uses of kernels, and saved time. */
+/* kilnd writes last uses of kernels and saved time to the log every ten seconds. */
 #define LOG_GROWTH (8 * 4096u)
 #define SOLVER "ConvDirectNaive" /* has one kernel for each problem */
 #define SMOKE KILN_SOURCE "/scripts/networks/smoke.txt"
@@ -36,7 +33,7 @@ TEAR_DOWN(teardown) { daemon_process_remove(&f->daemon); }
 
 FIXTURE(store, setup, teardown);
 
-/* Starts kilnd without a hot set, so that it serves from disk. */
+/* Without a hot set, kilnd serves from disk. */
 static void start_kilnd(struct fixture *f, const char *flag, const char *value)
 {
     f->daemon.arguments[0] = "--hot-limit";
@@ -52,7 +49,7 @@ static void restart_kilnd(struct fixture *f, const char *flag, const char *value
     start_kilnd(f, flag, value);
 }
 
-/* Fetches kernels. The directory must never take more than |most|. */
+/* The directory must never take more than |most| bytes. */
 static void fill_store(struct fixture *f, unsigned from, unsigned to, unsigned long long most)
 {
     struct kiln_client *client = numbered_client(&f->daemon);
@@ -72,9 +69,7 @@ static void pin_kernel(struct fixture *f, unsigned number)
     kilnctl_ok(f, "kernel", "pin", key);
 }
 
-/* ---- the limit ---- */
-
-/* How many of the first |all| kernels come from disk. Evicted ones are compiled again. */
+/* Counts the kernels from disk. Evicted kernels are compiled again. */
 static unsigned long long stored_among(struct fixture *f, unsigned all)
 {
     unsigned long long count = 0;
@@ -90,7 +85,7 @@ struct settling {
     unsigned all;
 };
 
-/* kilnd stores a kernel, or evicts it again, after it has replied. */
+/* kilnd stores or evicts a kernel after it has replied. */
 static bool has_settled(void *context)
 {
     struct settling *s = context;
@@ -119,11 +114,9 @@ TEST_F(store, a_full_store_stays_within_its_limit_and_keeps_pinned_kernels)
     assert_in_range(disk_used(f->cache), LIMIT / 2, LIMIT + UNCOUNTED_BYTES);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
     assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_DISK);
-    restart_kilnd(f, "--cache", "read-only"); /* requests must not change the store */
+    restart_kilnd(f, "--cache", "read-only");
     assert_int_equal(stored_among(f, all), all - evictions);
 }
-
-/* ---- gc ---- */
 
 static unsigned long long reported_bytes(struct fixture *f, const char *member)
 {
@@ -186,8 +179,6 @@ TEST_F(store, gc_drops_kernels_of_removed_compilers)
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_COMPILED);
 }
 
-/* ---- settings ---- */
-
 TEST_F(store, a_cache_that_is_off_keeps_nothing_and_memory_serves)
 {
     f->daemon.arguments[0] = "--cache";
@@ -223,7 +214,7 @@ TEST_F(store, a_read_only_cache_serves_its_kernels_and_changes_nothing)
     expect_files(f->cache, before);
 }
 
-/* The tier for a client that is opened with environment variable |name| set. */
+/* Opens a client with environment variable |name| set to |value|. */
 static int tier_with(struct fixture *f, const char *name, const char *value, unsigned number)
 {
     setenv(name, value, 1);
@@ -248,19 +239,17 @@ TEST_F(store, a_client_with_the_cache_off_neither_uses_nor_fills_it)
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 1 + 2 * 3);
     assert_int_equal(daemon_stat(&f->daemon, "store_objects"), 1);
 
-    setenv("MIOPEN_DISABLE_CACHE", "true", 1); /* a separate program honours it, too */
+    setenv("MIOPEN_DISABLE_CACHE", "true", 1); /* kilnctl honours this variable of MIOpen */
     kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a");
     kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a", "--json");
     unsetenv("MIOPEN_DISABLE_CACHE");
     assert_int_equal(reported_bytes(f, "compiles"), reported_bytes(f, "kernels"));
     assert_int_equal(daemon_stat(&f->daemon, "store_objects"), 1);
-    assert_int_equal(numbered_tier(&f->daemon, 9), KILN_TIER_COMPILED); /* it was not stored */
+    assert_int_equal(numbered_tier(&f->daemon, 9), KILN_TIER_COMPILED);
 }
 
-/* ---- why a kernel is missing ---- */
-
-/* |expected|: the parts in which the nearest kernel differs, such as "options, source"; "found":
- * the kernel exists. */
+/* |expected|: the parts in which the nearest kernel differs, such as "options, source", or
+ * "found" if the kernel exists. */
 static void expect_parts(struct fixture *f, const char *expected, const char *problem,
                          const char *target, const char *toolchain)
 {
@@ -281,7 +270,7 @@ static void expect_parts(struct fixture *f, const char *expected, const char *pr
 TEST_F(store, why_miss_names_each_part_that_differs)
 {
     start_kilnd(f, NULL, NULL);
-    expect_parts(f, "", PROBLEM("16"), "gfx90a", "hiprtc"); /* no kernel is near */
+    expect_parts(f, "", PROBLEM("16"), "gfx90a", "hiprtc");
     kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a", "--toolchain", "hiprtc", "--solver",
                SOLVER);
     numbered_stored(&f->daemon, 4);
@@ -295,7 +284,6 @@ TEST_F(store, why_miss_names_each_part_that_differs)
     expect_parts(f, "toolchain version", PROBLEM("16"), "gfx90a", "hiprtc");
 }
 
-/* The stored options of PROBLEM("16")'s kernel. The caller owns them. */
 static char *find_options(struct fixture *f)
 {
     kilnctl_ok(f, "kernel", "ls", "--json");

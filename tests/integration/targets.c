@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Builds ResNet-50's problems for every target that this host can compile. Each code object must be
- * for the requested target and contain the kernels that the plan launches.
- */
+/* Builds ResNet-50's problems for every target that this host can compile. */
 #include "common/target/target.h"
 #include "engine/compile/code_object.h"
 #include "tests/support/code_object_names.h"
@@ -15,8 +12,8 @@
 
 #define PROBLEMS_MAX 128
 
-/* Takes every n-th of the 69 problems, which alternate between directions. Sanitizers check kiln's
- * code only, so they need fewer. */
+/* Takes every n-th of the 69 problems, which alternate between directions. Sanitizers check only
+ * kiln's code, so they need fewer problems. */
 #ifndef EVERY
 #define EVERY 4
 #endif
@@ -139,7 +136,6 @@ static int take_plan(void *context, size_t index, struct kiln_plan *plan,
     return 0;
 }
 
-/* What |toolchain| reports for |target|; NULL: nothing. */
 static const struct json *row_of(const struct json *toolchain, const char *target)
 {
     const struct json *row = json_first(json_get(toolchain, "targets"));
@@ -148,8 +144,6 @@ static const struct json *row_of(const struct json *toolchain, const char *targe
     return row;
 }
 
-/* True if a toolchain builds for |target|. Otherwise |why| has the answers of the toolchains of its
- * family; "": there are none. */
 static bool is_built_here(const struct json *toolchains, const char *target, char why[1024])
 {
     bool works = false;
@@ -164,7 +158,7 @@ static bool is_built_here(const struct json *toolchains, const char *target, cha
     return works;
 }
 
-/* Only NVRTC may be absent; the others are Debian packages. */
+/* Only NVRTC may be absent, because the other toolchains are Debian packages. */
 static void need_toolchain(struct fixture *f, const char *target)
 {
     char why[1024];

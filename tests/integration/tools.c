@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnctl as scripts and administrators use it with a real daemon: exit statuses and events. */
 #include "tests/integration/host.h"
 #include "tests/support/raw_client.h"
 
@@ -33,7 +32,7 @@ TEST_F(tools, a_command_that_needs_an_administrator_exits_with_four)
     daemon_process_start(&f->daemon);
     run_programs_as(&f->daemon, NOBODY);
     run_program(&f->daemon, &f->result, "kilnctl", "ping", NULL);
-    assert_int_equal(f->result.status, 0); /* every user may use it */
+    assert_int_equal(f->result.status, 0);
 
     run_program(&f->daemon, &f->result, "kilnctl", "clear", "--all", "--yes", NULL);
 
@@ -56,8 +55,6 @@ TEST_F(tools, the_configuration_is_shown_where_one_is_read)
     assert_int_equal(f->result.status, 0);
     assert_says(f->result.output, "hot_limit");
 }
-
-/* ---- events ---- */
 
 static struct json *next_event(FILE *events)
 {
@@ -97,7 +94,7 @@ TEST_F(tools, events_report_each_compile_as_it_happens)
     }
     KILN_AUTO(json) struct json *last = next_event(events);
     assert_string_equal(json_get_text(last, "event", ""), "cleared");
-    assert_int_equal(daemon_process_stop(&f->daemon), 0); /* a listener must not delay the stop */
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
     assert_int_equal(wait_program(listener), 3);
     fclose(events);
 }

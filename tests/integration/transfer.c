@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Real kiln-transfer processes, a real nginx, and a proxy between them that cuts connections.
- */
+/* Real kiln-transfer processes and a real nginx. A proxy between them cuts connections. */
 #include "daemon/workers/transfer.h"
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"
@@ -66,7 +64,7 @@ SET_UP(set_up)
     loop_timer_init(f->loop, &f->tick, &f->owner, on_tick);
     loop_timer_start(&f->tick, 5, 5);
     const bool root =
-        geteuid() == 0; /* root: run as another user, who may not enter these directories */
+        geteuid() == 0; /* root runs it as another user, who may not enter these directories */
     const struct transfers_options options = {
         .loop = f->loop,
         .work_queues = f->work_queues,
@@ -109,7 +107,7 @@ static void on_progress(struct transfer_task *task, const struct transfer_progre
 static void on_done(struct transfer_task *task)
 {
     ((struct transfer *)(void *)task)->ended++;
-    free(task->result.manifest); /* the caller's now */
+    free(task->result.manifest); /* the caller owns it now */
     task->result.manifest = NULL;
 }
 
@@ -284,7 +282,7 @@ static void answer_a_little(struct http_script *s, unsigned number, int fd)
     http_wait_for_hang_up(fd);
 }
 
-/* Finds the only transfer process among the descendants of |parent|; 0: there is none. */
+/* Returns the only transfer process among the descendants of |parent|, or 0 if there is none. */
 static pid_t find_transfer_below(pid_t parent)
 {
     pid_t children[16], found = 0;
@@ -341,7 +339,7 @@ TEST_F(transfer, a_transfer_process_runs_as_a_user_without_privileges)
     assert_true(has_line(status, "\nNoNewPrivs:\t1\n"));
 }
 
-/* The limit of the only transfer process, in seconds. */
+/* In seconds. */
 static unsigned cpu_limit(void)
 {
     char path[64], line[256];
@@ -389,7 +387,7 @@ TEST_F(transfer, a_transfer_gives_way_to_kilnd_on_a_busy_processor)
     assert_int_equal(niceness, 10);
 }
 
-/* The nice value of the scheduling group of the only transfer process (CONFIG_SCHED_AUTOGROUP). */
+/* Reads the nice value of the transfer's scheduling group (CONFIG_SCHED_AUTOGROUP). */
 static int niceness_of_group(void)
 {
     char path[64];
@@ -463,7 +461,7 @@ static int start_alone(pid_t *ret_pid, const char *const *arguments)
     *ret_pid = fork();
     assert_true(*ret_pid >= 0);
     if (*ret_pid == 0) {
-        int socket = fcntl(pair[1], F_DUPFD, 10); /* pair[1] may already be 3 */
+        int socket = fcntl(pair[1], F_DUPFD, 10); /* pair[1] may be 3 */
         if (dup2(socket, 3) != 3)
             _exit(126);
         execv(KILN_BIN "/kiln-transfer", (char *const *)(uintptr_t)arguments);
@@ -535,7 +533,7 @@ TEST_F(transfer, a_transfer_process_whose_kilnd_dies_leaves_nothing)
 
 /* ---- a full disk ---- */
 
-/* Runs in a new mount namespace. Returns 0 on success; 77: the namespace cannot be made. */
+/* Runs in a new mount namespace. Returns 77 if the namespace cannot be made. */
 static int copy_to_a_full_disk(const struct fixture *f, const char *name)
 {
     struct transfer_result result;
@@ -625,7 +623,6 @@ static bool make_certificate(struct fixture *f, char certificate[256], char key[
     return false;
 }
 
-/* A package at |path| of nginx, with TLS. */
 static void serve_by_tls(struct fixture *f, struct transfer *t, const char *path,
                          char certificate[256])
 {
@@ -664,7 +661,7 @@ TEST_F(transfer, a_server_with_an_unknown_certificate_authority_is_refused)
     assert_int_equal(o->err.code, KILN_DENIED);
     assert_says(o->err.text, "certificate");
     assert_says(o->err.text, "SSL_CERT_FILE");
-    assert_int_equal(t.attempts, 0); /* failed at the manifest, before the package */
+    assert_int_equal(t.attempts, 0); /* the manifest failed, so nothing fetched the package */
 }
 
 TEST_F(transfer, a_private_certificate_authority_can_be_named)

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Tuning records through libkiln: look-ups, records, shares of a search for several processes,
- * separation of users.
- */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "common/protocol/messages.h"
@@ -21,7 +17,7 @@
 #include <sys/un.h>
 
 #define DEVICE "gfx90a68"
-#define RECORDS 700u /* records of the system database, with batch sizes 1, 2, ... */
+#define RECORDS 700u /* with batch sizes 1, 2, ... */
 #define ASKED (RECORDS + 50)
 #define TUNERS 3u
 #define CANDIDATES 100u
@@ -32,7 +28,7 @@ struct fixture {
     struct kiln_client *client;
     struct kiln_error err;
     struct kiln_tuning_options options;
-    struct kiln_tuned *tuned; /* the last answer */
+    struct kiln_tuned *tuned;
 };
 
 static struct kiln_client *open_client(const struct fixture *f)
@@ -327,7 +323,8 @@ struct relay { /* between a client and kilnd; drops the first |recorded| reply a
 
 static int relay_socket(void) { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
 
-/* True: the bytes may be forwarded. kilnd's frames are short, so each read has whole frames. */
+/* Returns whether the bytes may be forwarded. kilnd's frames are short, so each read has whole
+ * frames. */
 static bool may_pass(struct relay *r, const uint8_t *bytes, ssize_t size)
 {
     for (ssize_t at = 0; at + FRAME_HEADER_SIZE <= size;) {
@@ -344,7 +341,7 @@ static bool may_pass(struct relay *r, const uint8_t *bytes, ssize_t size)
     return true;
 }
 
-/* Forwards what |from| has to |to|. False: the connection has ended. */
+/* Returns false if the connection has ended. */
 static bool forward(struct relay *r, int from, int to, bool is_kilnds)
 {
     uint8_t bytes[65536];
@@ -371,7 +368,7 @@ static void relay_one(struct relay *r, int client)
     close(client);
 }
 
-/* Records have times in seconds; equal measurements within one second would be equal records. */
+/* A record's time is in seconds, so equal measurements within one second are equal records. */
 static void wait_for_another_second(void)
 {
     uint64_t then = clock_wall_s();
@@ -437,7 +434,7 @@ TEST_F(tuning_api, a_measurement_whose_confirmation_was_lost_counts_once)
 
 /* ---- two users ---- */
 
-/* The result of |act| as another user; 200: that user could not connect. */
+/* Returns the result of |act|, or 200 if the other user could not connect. */
 static int as_another(struct fixture *f, int (*act)(struct fixture *f))
 {
     pid_t pid = fork();
@@ -453,7 +450,7 @@ static int as_another(struct fixture *f, int (*act)(struct fixture *f))
     _exit(f->client ? act(f) : 200);
 }
 
-/* 100 + the tier of the answer, or the error's code. */
+/* Returns 100 + the tier of the answer, or the error's code. */
 static int find_seven(struct fixture *f)
 {
     int rc = find_record(f, 7);
@@ -506,7 +503,7 @@ TEST_F(tuning_api, a_user_neither_sees_nor_changes_records_of_others)
 
 struct tuner { /* a process that measures its share */
     struct fixture *f;
-    struct kiln_client *client; /* owned */
+    struct kiln_client *client;
     struct kiln_problem problem;
     int holds; /* pipe: the process writes a byte when it has its first share */
     int go_on; /* pipe: the process reads a byte before it measures the share */
@@ -535,7 +532,6 @@ static void begin_tuning(struct tuner *t)
     t->began = true;
 }
 
-/* Measures the share, and reports it. */
 static void measure_share(struct tuner *t, struct kiln_lease *lease)
 {
     struct kiln_measurement best = measurement_of(1e9);
@@ -596,8 +592,8 @@ static pid_t start_tuner(struct fixture *f, int holds, int go_on, int log)
     _exit(0);
 }
 
-/* Returns after the daemon has noticed all connections that were closed before. The daemon reads
- * the second request only after everything that was pending at the first. */
+/* Returns after the daemon has noticed all closed connections. The daemon reads the second
+ * request only after everything that was pending at the first request. */
 static void let_kilnd_notice(struct fixture *f)
 {
     for (int i = 0; i < 2; i++)

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Tuning databases with kilnctl and a real kilnd: import, export, tiers, users, and MIOpen's jobs.
- * Standard tools (cmp, bunzip2, sqlite3) are the oracle.
- */
+/* Standard tools (cmp, bunzip2, sqlite3) check the results of kilnctl. */
 #include "tests/integration/cache_steps.h"
 #include "tests/integration/host.h"
 #include "tests/support/test_data.h"
@@ -11,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* MIOpen's keys and values; kiln has no problem for the type of the third record. */
+/* MIOpen's keys and values. kiln has no problem for the type of the third record. */
 #define KEY "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NCHW-FP32-F"
 #define OTHER_KEY "64-56-56-3x3-64-56-56-16-1x1-1x1-1x1-0-NCHW-FP32-F"
 #define ALGORITHM "miopenConvolutionFwdAlgoGEMM"
@@ -58,8 +55,6 @@ static int tear_down(void **state)
 }
 
 FIXTURE_OF(tuning_cli, struct node, set_up, tear_down);
-
-/* ---- import and export ---- */
 
 TEST_F(tuning_cli, an_imported_find_db_is_exported_byte_for_byte)
 {
@@ -133,8 +128,6 @@ TEST_F(tuning_cli, imported_records_are_there_after_a_restart)
     assert_says(f->result.output, "ConvAsm3x3U");
 }
 
-/* ---- look-ups ---- */
-
 TEST_F(tuning_cli, a_problem_is_shown_by_key_and_by_command_line)
 {
     kilnctl_ok(f, "db", "import", f->system, f->own);
@@ -175,8 +168,6 @@ TEST_F(tuning_cli, a_text_that_names_no_problem_is_refused_with_its_position)
     kilnctl(f, "db", "get", "64-56-", "--db-id", "gfx90a68");
     assert_int_equal(f->result.status, 2);
 }
-
-/* ---- tiers and users ---- */
 
 static void run_as_another_user(struct node *f)
 {
@@ -242,8 +233,6 @@ TEST_F(tuning_cli, a_system_database_is_dropped_as_a_whole)
     assert_says(f->result.output, "no system");
 }
 
-/* ---- MIOpen's jobs ---- */
-
 TEST_F(tuning_cli, a_job_starts_with_all_records_and_returns_its_findings)
 {
     char expected[400];
@@ -270,7 +259,7 @@ TEST_F(tuning_cli, a_job_starts_with_all_records_and_returns_its_findings)
     assert_says(f->result.output, "nothing new");
 }
 
-/* kilnd itself makes the tables that MIOpen's classes would make. */
+/* kilnd makes the tables that MIOpen's classes would make. */
 TEST_F(tuning_cli, a_jobs_perf_db_is_collected_with_its_log)
 {
     const char *perf = "2x64x56x56x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF";
@@ -316,8 +305,6 @@ TEST(caches, kernels_of_a_job_are_collected)
     kilnctl_ok(c, "miopen", "harvest", out);
     assert_says(c->result.output, "nothing new");
 }
-
-/* ---- maintenance ---- */
 
 TEST_F(tuning_cli, a_backup_is_a_database_that_holds_the_records)
 {

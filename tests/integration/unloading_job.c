@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* unloading_job LIBKILN: opens libkiln with dlopen and closes it, twice in the right order, then
- * with a client still open.
- * unloading_job LIBKILN reaper: does so three times in the right order, as a reaper of orphans,
- * then waits until the private kilnd has ended. */
+/* unloading_job LIBKILN [reaper]: opens and closes libkiln with dlopen.
+ *
+ * By default: opens and closes the library twice in the right order, and then with a client
+ * still open. With 'reaper', opens and closes it three times in the right order, as a reaper of
+ * orphans, and then waits until the private kilnd has ended. */
 #include <kiln/client.h>
 
 #include <dlfcn.h>
@@ -38,7 +39,7 @@ static void close_client(void *library)
     close_it(client);
 }
 
-/* Waits for children that other waits skip. */
+/* Waits also for children that other waits skip. */
 static int wait_for_all_children(void)
 {
     int status, count = 0;

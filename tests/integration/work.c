@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Real compilers behind a real daemon: stampedes, crashes, kill -9, the driver cold and warm. */
+/* Stampedes, crashes, kill -9, and the driver cold and warm. */
 #include "common/target/target.h"
 #include "engine/compile/code_object.h"
 #include "tests/support/raw_client.h"
@@ -18,12 +18,12 @@
 #define CLIENTS 8
 #define KERNELS_MAX 48
 
-/* What the ranks of a job share. */
+/* Memory that the ranks of a job share. */
 struct job {
     unsigned kernels;
     atomic_uint joined;
     atomic_uint served;                   /* correct objects received */
-    atomic_uint_least64_t h[KERNELS_MAX]; /* hash of each kernel's bytes; 0: not received yet */
+    atomic_uint_least64_t h[KERNELS_MAX]; /* of bytes; 0 means not received yet */
 };
 
 struct fixture {
@@ -48,7 +48,7 @@ TEAR_DOWN(teardown)
 
 FIXTURE(work, setup, teardown);
 
-/* Runs in a child, because the test's sanitizer would report leaks of PoCL. */
+/* Runs in a child process, because the sanitizer of the test would report leaks of PoCL. */
 static void need_opencl(struct fixture *f)
 {
     run_program(&f->daemon, &f->result, "kiln-driver", "devices", "--json", NULL);
@@ -93,9 +93,6 @@ static struct kiln_kernel_source numbered_source(const struct fixture *f, unsign
     };
 }
 
-/* ---- ranks ---- */
-
-/* The object must be for the target and have the same bytes for every rank. */
 static bool has_expected_bytes(struct fixture *f, unsigned n, struct kiln_kernel *kernel)
 {
     static const char pocl[] = "poclbin";
@@ -126,7 +123,7 @@ static bool all_joined(void *context)
     return atomic_load(&job->joined) == CLIENTS;
 }
 
-/* Like real ranks: all start together, and fetch kernels in the same order. */
+/* As in real jobs, all ranks start together and fetch kernels in the same order. */
 static bool run_rank(struct fixture *f, struct kiln_client *client, struct kiln_error *err)
 {
     if (kiln_client_ping(client, 0, NULL, err))
@@ -198,14 +195,12 @@ TEST_F(work, eight_cold_ranks_cost_each_kernel_one_compile)
                      fetches);
 }
 
-/* ---- kill -9 ---- */
-
-/* When to kill: after |compiles| compiles, while others run. */
+/* Kills after |compiles| compiles, while others run. */
 struct moment {
     int fd;
     struct job *job;
     unsigned long long compiles;
-    unsigned long long quarantined; /* the last value */
+    unsigned long long quarantined;
 };
 
 static bool job_is_served(const struct job *job)
@@ -234,7 +229,7 @@ static bool is_socket_closed(void *context)
     return connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0;
 }
 
-/* False: the job ended before. */
+/* Returns false if the job ended before. */
 static bool kill_at(struct fixture *f, unsigned long long compiles)
 {
     struct moment m = { .fd = raw_greeted(&f->daemon), .job = f->job, .compiles = compiles };
@@ -249,8 +244,8 @@ static bool kill_at(struct fixture *f, unsigned long long compiles)
     return true;
 }
 
-/* clang's output is the same for the same source, unlike PoCL's. So a kernel must not change even
- * if a kill lost its first object. */
+/* clang compiles the same source to the same bytes, unlike PoCL. So a kernel must not change,
+ * even if a kill lost its first object. */
 TEST_F(work, ranks_that_wait_are_served_after_kills_and_restarts)
 {
     static const unsigned long long moments[] = { 0, 1, 4, 0, 2, 6 };
@@ -286,19 +281,19 @@ TEST_F(work, a_compiler_that_aborts_costs_one_request_and_is_remembered)
                 "--toolchain", "hiprtc", "--solver", "ConvDirectNaive", NULL);
     assert_int_equal(f->result.status, 1);
     unsigned long long crashes = daemon_stat(&f->daemon, "probe_crashes");
-    assert_true(crashes >= 1); /* of the probe, so nothing else is compiled */
+    assert_true(crashes >= 1); /* crashes of the probe; nothing else is compiled */
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
 
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch", file, "--target", "gfx942",
                 "--toolchain", "hiprtc", "--solver", "ConvDirectNaive", NULL);
     assert_int_equal(f->result.status, 1);
-    if (!strstr(f->result.output, "SIG")) /* a sanitizer may exit instead */
+    if (!strstr(f->result.output, "SIG")) /* a sanitizer may exit without a signal */
         assert_says(f->result.output, "exited with");
     assert_int_equal(daemon_stat(&f->daemon, "probe_crashes"), crashes); /* the crash is cached */
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
 
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch", file, "--target", "gfx90a", NULL);
-    assert_int_equal(f->result.status, 0); /* hiprtc still compiles for other targets */
+    assert_int_equal(f->result.status, 0);
 }
 
 static bool compiles_nothing(void *daemon)

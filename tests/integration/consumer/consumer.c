@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that links an installed libkiln, and fetches one kernel for the given target. */
+/* Fetches one kernel for a given target through an installed libkiln. */
 #include <kiln/kiln.h>
 
 #include <stdio.h>
