@@ -18,9 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A case takes less than a second, but much longer with sanitizers under load. */
+/* A case takes less than a second, but much longer with sanitizers on a loaded machine. */
 #define CASE_SECONDS 120
-/* A place where no fault is injected. */
 #define NO_PLACE 0u
 
 const struct fault_kind fault_kinds[FAULT_KINDS] = {
@@ -96,20 +95,17 @@ bool fault_case_next(const struct fault_case *c, const struct fault_plan *plan, 
     return injected && r->tried < c->count;
 }
 
-/* ---- the program ---- */
-
 struct case_options {
-    unsigned every;   /* try every n-th place; 1: each */
-    unsigned memory;  /* the same for allocations, of which there are thousands; 0: like |every| */
-    unsigned most;    /* most cases of one operation and fault; 0: no limit */
-    unsigned seconds; /* no case of one operation and fault begins later; 0: no limit */
-    unsigned from;    /* the first place; 0: chosen by |seed| */
-    unsigned seed;    /* chooses the first place of each operation and fault, up to |every| */
-    const char *only; /* "operation", "operation:fault", ":fault", or several, separated by commas;
-                         NULL: all */
+    unsigned every;   /* try every n-th place */
+    unsigned memory;  /* |every| for allocations, of which there are thousands; 0 means |every| */
+    unsigned most;    /* maximum number of cases of one operation and fault; 0 means no limit */
+    unsigned seconds; /* for one operation and fault; no case begins later; 0 means no limit */
+    unsigned from;    /* the first place; 0 means that |seed| selects it */
+    unsigned seed;    /* selects a first place up to |every| for each operation and fault */
+    const char *only; /* "operation", "operation:fault" or ":fault", separated by commas; or NULL */
     bool keep_going;
-    bool keep;        /* keep directories of lost cases */
-    bool must_inject; /* fail if no fault was injected into an operation */
+    bool keep; /* keep directories of lost cases */
+    bool must_inject;
 };
 
 struct case_counts {
@@ -150,7 +146,6 @@ static void run_child(const struct fault_case *c, int output)
     exit(cmocka_run_group_tests_name(c->operation->name, tests, NULL, NULL));
 }
 
-/* True if the operation survived all places of the case. */
 static bool run_case(const struct fault_case *c, bool keep)
 {
     int output = memfd_create("output", MFD_CLOEXEC);
@@ -184,7 +179,6 @@ static void print_counts(const struct fault_case *c, const struct case_options *
     fflush(stdout);
 }
 
-/* Tries places until no fault is injected. |c| has the first place. */
 static void try_places(struct fault_case *c, const struct case_options *w,
                        struct case_counts *case_counts)
 {
@@ -207,8 +201,8 @@ static void try_places(struct fault_case *c, const struct case_options *w,
     }
 }
 
-/* Finds the names of all steps, and kills at the first call of each. The names may differ a little
- * from run to run; a step that does not occur is not a case. */
+/* Finds the names of all steps, and kills at the first call of each step. The names may differ a
+ * little from run to run. A step that does not occur is not a case. */
 static void try_steps(struct fault_case *c, const struct case_options *w,
                       struct case_counts *case_counts)
 {
@@ -235,7 +229,7 @@ static void try_steps(struct fault_case *c, const struct case_options *w,
     report->passed = true;
 }
 
-/* With a stride, the same places would otherwise be left out in every run. */
+/* Without |seed|, a stride would omit the same places in every run. */
 static unsigned first_place(const struct case_options *w, const char *operation, const char *kind,
                             unsigned every)
 {
@@ -245,7 +239,6 @@ static unsigned first_place(const struct case_options *w, const char *operation,
     return 1 + (unsigned)(bytes_hash(bytes_of_text(kind), hash) % every);
 }
 
-/* Returns how many cases were lost. */
 static unsigned run_kind(const struct operation *operation, const struct fault_kind *kind,
                          const struct case_options *w, struct case_report *report)
 {
@@ -270,7 +263,7 @@ static unsigned run_kind(const struct operation *operation, const struct fault_k
     return 1;
 }
 
-/* |wanted| has |size| bytes: "operation", "operation:fault" or ":fault". */
+/* |wanted| has |size| bytes, and is "operation", "operation:fault" or ":fault". */
 static bool is_selected(const char *wanted, size_t size, const char *operation, const char *kind)
 {
     const char *colon = memchr(wanted, ':', size);
@@ -293,7 +286,6 @@ static bool is_wanted(const struct case_options *w, const char *operation, const
     return !w->only;
 }
 
-/* A wrong name would select no case and pass. */
 static bool all_are_known(const char *only, const struct operation *operations)
 {
     for (const char *at = only; at; at = *at ? at + 1 : NULL) {

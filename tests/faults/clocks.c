@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The clock jumps by a day or by years, forward and back, while kilnd runs and between two runs. */
+/* The clock jumps by a day or by years, while kilnd runs and between two runs. */
 #include "tests/faults/scene.h"
 
 #include <string.h>
@@ -27,7 +27,6 @@ static int tear_down(void **state)
 
 FIXTURE(clocks, set_up, tear_down);
 
-/* Requests everything that depends on times. */
 static void use_all_times(struct scene *s)
 {
     static const char *const questions[][5] = {
@@ -45,7 +44,7 @@ static void use_all_times(struct scene *s)
             fail_msg("kilnctl %s: '%s'", questions[i][0], s->result.output);
 }
 
-/* A measurement after the jump replaces an earlier one, whatever the clock says. */
+/* The measurement must replace an earlier one, whatever the clock says. */
 static void records_newer_measurement(struct scene *s)
 {
     struct kiln_client *client = scene_client(s);
@@ -88,7 +87,7 @@ TEST(clocks, starts_again_in_another_year)
     scene_stop(s);
 }
 
-/* This happens when a machine was suspended or migrated. */
+/* A suspended or migrated machine sees such a jump. */
 TEST(clocks, serves_on_when_all_clocks_are_a_day_ahead)
 {
     struct scene *s = *state;

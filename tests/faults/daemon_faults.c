@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Faults in the real programs: kilnd, its compiler and transfer processes, and a client of
- * libkiln. */
+/* Faults in the real programs. */
 #include "tests/faults/scene.h"
 #include "tests/support/service_manager.h"
 
@@ -14,13 +13,11 @@
 #define BATCH 12u
 #define LISTED 60u
 struct daemon_operation {
-    const char *program;              /* where the fault is injected */
-    bool (*act)(struct scene *s);     /* true if it succeeded */
-    bool ends;                        /* kilnd has exited afterwards */
+    const char *program; /* where the fault is injected */
+    bool (*act)(struct scene *s);
+    bool ends;                        /* whether kilnd has exited afterwards */
     bool (*prepare)(struct scene *s); /* called before each place; may be NULL */
 };
-
-/* ---- operations ---- */
 
 static bool fetch_new(struct scene *s)
 {
@@ -120,7 +117,7 @@ static bool ask_for_status(struct scene *s)
     return scene_asks(s, words);
 }
 
-/* The list is longer than the first buffer that kilnctl allocates for it. */
+/* The list is longer than kilnctl's first buffer for it. */
 static bool list_kernels(struct scene *s)
 {
     static const char *const words[] = { "kernel", "ls", "--json", NULL };
@@ -153,9 +150,7 @@ static bool stop_kilnd(struct scene *s)
     return true;
 }
 
-/* ---- one place ---- */
-
-/* The tuning database must serve too, unless the fault may have prevented its opening. */
+/* The tuning database must serve too, unless the fault may have prevented kilnd from opening it. */
 static void serves_after_start(const struct fault_case *c, struct scene *s, bool injected)
 {
     if (injected && !fault_is_harmless(c->kind))
@@ -169,7 +164,7 @@ static void serves_after_start(const struct fault_case *c, struct scene *s, bool
 static void strike_start(const struct fault_case *c, unsigned at, struct scene *s)
 {
     fault_case_plan(c, at, s->plan);
-    s->knows_rest = false; /* the previous kilnd's */
+    s->knows_rest = false;
     fault_plan_arm(s->plan);
     bool serves = scene_try_start(s);
     bool injected = fault_plan_disarm(s->plan);
@@ -182,8 +177,8 @@ static void strike_start(const struct fault_case *c, unsigned at, struct scene *
     fault_case_next(c, s->plan, injected);
 }
 
-/* A separate process sends the requests if kilnd may not answer, or if the fault is injected into
- * the client. */
+/* A separate process sends the requests if kilnd may not answer, or if the fault is injected
+ * into the client. */
 static bool run_operation(const struct fault_case *c, const struct daemon_operation *o,
                           struct scene *s)
 {
@@ -204,14 +199,14 @@ struct attempt {
     const struct daemon_operation *operation;
 };
 
-/* After a lasting fault, kilnd waits a while before it retries. */
+/* After a lasting fault, kilnd retries only after a while. */
 static bool operation_succeeds(void *context)
 {
     const struct attempt *a = context;
     return a->operation->act(a->scene);
 }
 
-/* True: the same kilnd may serve the next place. */
+/* Returns true if the same kilnd may serve the next place. */
 static bool inject_fault(const struct fault_case *c, const struct daemon_operation *o, unsigned at,
                          struct scene *s)
 {
@@ -229,7 +224,7 @@ static bool inject_fault(const struct fault_case *c, const struct daemon_operati
     bool may_fail = injected && !fault_is_harmless(c->kind);
     if (!done && !may_fail && (injected || !holds_in_time(operation_succeeds, &attempt)))
         fail_msg("the operation fails without a reason: '%s', '%s'", s->why, s->result.output);
-    /* A child that kilnd has forked but that has not executed its program yet does not count. */
+    /* A forked child of kilnd that has not run its program yet does not count. */
     if (injected && fault_is_deadly(c->kind) && s->plan->pid == s->daemon.pid)
         scene_reap(s);
     if (s->daemon.pid)
@@ -237,7 +232,7 @@ static bool inject_fault(const struct fault_case *c, const struct daemon_operati
     return fault_case_next(c, s->plan, injected) && s->daemon.pid;
 }
 
-/* The scene is in shared memory, because a separate process records what was acknowledged. */
+/* The scene is in shared memory, because a separate process records what kilnd acknowledged. */
 static struct scene *open_scene(const struct fault_case *c, const char *program)
 {
     struct scene *s =
@@ -252,8 +247,8 @@ static void run_operation_case(const struct fault_case *c)
     const struct daemon_operation *o = c->operation->context;
     struct scene *s = open_scene(c, o->program);
     scene_start(s);
-    if (!o->ends) { /* descriptors that kilnd opens at the first operation and keeps are not a leak
-                     */
+    if (!o->ends) { /* kilnd opens descriptors at the first operation and keeps them, which is not a
+                       leak */
         assert_true(o->act(s));
         scene_settle(s);
         scene_rest(s);
@@ -287,10 +282,8 @@ static void run_full_start(const struct fault_case *c)
     scene_close(s);
 }
 
-/* ---- restarts under a service manager ---- */
-
-/* The old kilnd leaves its socket with the service manager, and the new one takes it. Faults are
- * injected into both. */
+/* The old kilnd leaves its socket with the service manager, and the new kilnd takes it. Faults
+ * are injected into both. */
 static void inject_into_restart(const struct fault_case *c, unsigned at, struct scene *s,
                                 struct service_manager *manager)
 {

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Lists the open descriptors of a process: files by path; sockets, pipes and anonymous inodes by
- * kind.
- *
- * Role       finds every leak: two listings of an idle process must be equal
- * Ownership  plain values
- * Threading  one thread
- */
+/* Lists the open descriptors of a process: files by path; sockets, pipes and anonymous inodes by
+ * kind. If two listings of an idle process differ, the process leaks descriptors. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -25,16 +19,11 @@ struct descriptors {
     unsigned kind_count;
 };
 
-/* Lists the descriptors. Fails an assertion if the process has ended or has too many kinds of
- * descriptors. */
+/* Fails an assertion if the process has ended or has too many kinds of descriptors. */
 void descriptors_list(pid_t pid, struct descriptors *ret_seen);
-/* Returns how many descriptors have |part| in their name. */
 unsigned descriptors_count(const struct descriptors *d, const char *part);
-/* Keeps the descriptors that are in both lists. */
 void descriptors_keep_common(struct descriptors *d, const struct descriptors *other);
-/* Removes descriptors with |part| in their name. */
 void descriptors_remove(struct descriptors *d, const char *part);
-/* Returns true if both lists are equal. Otherwise, |ret_text| receives the difference: "socket: 3,
- * before 2". */
+/* If the lists differ, |ret_text| receives the difference: "socket: 3, before 2". */
 bool descriptors_equal(const struct descriptors *now, const struct descriptors *before,
                        char ret_text[512]);

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Declares the operations of the engine into which faults are injected, for each part of the
- * engine.
- */
 #include "tests/faults/trial.h"
 
-/* The kinds of faults that are injected into every operation's |act|. |more| adds further kinds. */
+/* |more| adds kinds of faults to ENGINE_KINDS. */
 #define ENGINE_KINDS (KINDS_OF_MEMORY | KINDS_OF_FILES | KINDS_OF_DEATH | BIT(KIND_INTERRUPTED))
 #define ENGINE_OPERATION(label, more, prepare, act, check)                                \
     {                                                                                     \

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Faults in the engine's work with its stores. Each call that can fail fails once. */
 #include "tests/faults/engine_cases.h"
 
 #include <string.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * The back ends of fault_compiler. It is kiln-compiler with its main, worker and sandbox, but
- * without compilers: this file replaces engine/compile/compilers.c.
- */
+/* The compilers of fault_compiler, which has the main, worker and sandbox of kiln-compiler. This
+ * file replaces engine/compile/compilers.c. */
 #include "common/base/fs.h"
 #include "engine/compile/compiler.h"
 #include "engine/digest/sha256.h"
@@ -13,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Sources without a number compile to one of this many kernels. */
 #define OTHERS 1000u
 
 static const struct compiler_ops made, refusing, absent;
@@ -38,7 +35,6 @@ static enum kiln_code describe_made(struct compiler *compiler, struct toolchain 
     return KILN_OK;
 }
 
-/* Blocks until kilnd ends the process. */
 static void block_forever(void)
 {
     for (;;)
@@ -52,7 +48,7 @@ static enum compile_end compile_made(struct compiler *compiler, const struct com
     unsigned number = 0;
     (void)compiler;
     (void)target;
-    if (!made_number(job->source, &number)) /* for example a solver's source */
+    if (!made_number(job->source, &number))
         number = (unsigned)(bytes_hash(job->source, 1) % OTHERS);
     if (made_is_endless(job->source))
         block_forever();
@@ -66,7 +62,7 @@ static enum compile_end compile_made(struct compiler *compiler, const struct com
 
 static void close_made(struct compiler *compiler) { (void)compiler; }
 
-/* A compiler that must be probed for each target, and refuses every target. */
+/* Opens a compiler that kilnd must probe for each target, and that refuses every target. */
 static enum kiln_code open_refusing(struct compiler **ret_compiler, struct kiln_err *err)
 {
     static struct compiler compiler = { .ops = &refusing };

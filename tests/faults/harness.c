@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Tests of the harness: operations that are wrong on purpose must be lost, and the correct one must
- * not.
- */
+/* Operations that are wrong on purpose must be lost, and the correct operation must not. */
 #include "tests/faults/invariants.h"
 #include "tests/faults/trial.h"
 
@@ -18,8 +15,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- wrong operations ---- */
-
 static const char content[] = "all of it";
 
 static void prepare_nothing(const char *directory) { (void)directory; }
@@ -29,7 +24,6 @@ static void path_in(const struct trial *t, char path[128])
     snprintf(path, 128, "%s/file", t->directory);
 }
 
-/* Continues after a short or interrupted write. */
 static bool write_all(int fd)
 {
     size_t done = 0;
@@ -71,7 +65,6 @@ static void act_hastily(struct trial *t) { write_file(t, (struct flaws){ .takes_
 static void act_silently(struct trial *t) { write_file(t, (struct flaws){ .is_silent = true }); }
 static void act_lying(struct trial *t) { write_file(t, (struct flaws){ .says_done = true }); }
 
-/* The file must have everything that was acknowledged. */
 static void check_file(const struct trial *t)
 {
     char path[128], found[64] = "";
@@ -85,8 +78,6 @@ static void check_file(const struct trial *t)
         assert_memory_equal(found, content, sizeof(content));
     }
 }
-
-/* ---- unsound stores ---- */
 
 struct broken {
     const char *name, *sql;
@@ -181,9 +172,6 @@ static void look_at_store(const struct fault_case *c)
     fs_remove_tree(AT_FDCWD, directory);
 }
 
-/* ---- tests ---- */
-
-/* True if cases of |operation| with this kind of fault are lost. */
 static bool is_lost(struct operation operation, unsigned kind)
 {
     const struct operation operations[] = { operation, { .name = NULL } };
@@ -217,7 +205,7 @@ TEST(plain, a_sound_operation_loses_nothing)
 TEST(plain, a_descriptor_that_is_left_open_is_noticed)
 {
     assert_true(is_lost_in(act_leaking, KIND_FULL));
-    assert_false(is_lost_in(act_leaking, KIND_NAME)); /* the failed call opened nothing */
+    assert_false(is_lost_in(act_leaking, KIND_NAME));
 }
 
 TEST(plain, a_program_that_mishandles_short_or_interrupted_writes_is_noticed)

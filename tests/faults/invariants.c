@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* NULL: there is no such database. */
+/* Returns NULL if there is no such database. */
 static sqlite3 *open_database(const char *directory, const char *name)
 {
     char path[256];
@@ -23,7 +23,6 @@ static sqlite3 *open_database(const char *directory, const char *name)
     return db;
 }
 
-/* |sql| must return one row whose first column is |expected|. */
 static void expect_answer(sqlite3 *db, const char *sql, const char *expected)
 {
     sqlite3_stmt *statement = NULL;
@@ -54,8 +53,7 @@ static void expect_none(sqlite3 *db, const char *const *counts, size_t count)
 }
 #define EXPECT_NONE(db, counts) expect_none(db, counts, sizeof(counts) / sizeof((counts)[0]))
 
-/* SQLite's integrity check must pass, and the database must have its whole schema or be empty.
- * False: it is empty. */
+/* The database must have its whole schema or be empty. Returns false if it is empty. */
 static bool expect_whole(sqlite3 *db, unsigned version)
 {
     char text[16];
@@ -73,7 +71,6 @@ static bool expect_whole(sqlite3 *db, unsigned version)
 }
 
 static const char *const kernels_none[] = {
-    /* counters agree with rows */
     "select count(*) from usage where kernels <> (select count(*) from kernel)",
     "select count(*) from usage where objects <> (select count(*) from object)",
     "select count(*) from usage where stored_bytes <> "
@@ -82,7 +79,6 @@ static const char *const kernels_none[] = {
     "(select coalesce(sum(raw_size), 0) from object)",
     "select count(*) from usage where row_bytes <> "
     "(select coalesce(sum(row_bytes), 0) from kernel)",
-    /* counters of each user agree with their rows */
     "select count(*) from usage_uid u where kernels <> "
     "(select count(*) from kernel where uid = u.uid)",
     "select count(*) from usage_uid u where bytes <> "
@@ -91,19 +87,17 @@ static const char *const kernels_none[] = {
     "select count(*) from kernel where uid not in (select uid from usage_uid)",
     "select count(*) from usage where kernels <> "
     "(select coalesce(sum(kernels), 0) from usage_uid)",
-    /* each kernel has an object, and the reverse */
+    /* each kernel has an object, and each object has a kernel */
     "select count(*) from kernel where object not in (select id from object)",
     "select count(*) from object where id not in (select object from kernel)",
     "select count(*) from object where piece_set = 0 and stored_size <> length(bytes)",
-    /* large objects are stored in pieces */
     "select count(*) from object o where piece_set > 0 and stored_size <> "
     "(select coalesce(sum(length(bytes)), 0) from piece p where p.piece_set = o.piece_set)",
-    /* each kernel has a place in the order of eviction, and the reverse */
+    /* each kernel has a place in the order of eviction, and each place has a kernel */
     "select count(*) from recency where kernel not in (select id from kernel)",
     "select count(*) from kernel where id not in (select kernel from recency)",
     "select count(*) from recency r join kernel k on k.id = r.kernel "
     "where r.uid <> k.uid or r.scope <> k.scope",
-    /* nothing is quarantined */
     "select count(*) from quarantine",
 };
 
@@ -117,9 +111,7 @@ void expect_sound_kernels(const char *directory)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-/* ---- indices of imported databases ---- */
-
-/* How many rows have the file name in their packed content. */
+/* Counts the rows whose packed content has the file's name. */
 static unsigned rows_that_name(sqlite3 *db, const char *file)
 {
     sqlite3_stmt *statement = NULL;
@@ -141,8 +133,8 @@ static bool is_index(const char *name)
     return size > 4 && strcmp(name + size - 4, ".kti") == 0;
 }
 
-/* Each row names one file, and each file is named by one row. A killed import leaves a file without
- * a row until the next start. */
+/* Each row names one file, and one row names each file. A killed import leaves a file without a
+ * row until the next start. */
 static void expect_index_files(sqlite3 *db, const char *directory, bool is_tidy)
 {
     unsigned listed = number_of(db, "select count(*) from system_file"), named = 0;

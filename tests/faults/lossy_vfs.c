@@ -19,12 +19,12 @@ enum change { WRITTEN, CUT, DELETED, SYNCED, ACKNOWLEDGED };
 struct moment {
     enum change change;
     unsigned file;
-    sqlite3_int64 at; /* the offset of a write; the size of a truncation; the acknowledged number */
+    sqlite3_int64 at; /* offset of a write, size of a truncation, or the acknowledged number */
     int size;
     unsigned char *data; /* owned by the process */
 };
 
-struct content { /* the content of a file on the simulated disk */
+struct content {
     unsigned char *data;
     size_t size;
     int there;
@@ -32,15 +32,13 @@ struct content { /* the content of a file on the simulated disk */
 
 static sqlite3_vfs *real, lossy;
 static struct {
-    char names[FILES_MAX][NAME_LENGTH_MAX]; /* file names without the directory */
+    char names[FILES_MAX][NAME_LENGTH_MAX]; /* without the directory */
     struct content first[FILES_MAX];
     unsigned file_count;
     struct moment moments[MOMENTS_MAX];
     size_t count;
     int logs;
 } disk;
-
-/* ---- the log ---- */
 
 static unsigned file_of(const char *path)
 {
@@ -97,8 +95,6 @@ void lossy_begin(const char *directory)
     disk.logs = 1;
 }
 
-/* ---- files ---- */
-
 struct lossy_file {
     sqlite3_file base; /* first member */
     unsigned file;
@@ -131,7 +127,7 @@ static int on_truncate(sqlite3_file *f, sqlite3_int64 size)
     log_entry((struct moment){ CUT, ((struct lossy_file *)f)->file, size, 0, NULL });
     return REAL(f)->xTruncate(real_of(f), size);
 }
-/* Only logs the sync. A real sync would take time and change nothing. */
+/* A real sync would take time and change nothing. */
 static int on_sync(sqlite3_file *f, int flags)
 {
     (void)flags;
@@ -222,8 +218,6 @@ void lossy_install(void)
     assert_int_equal(sqlite3_vfs_register(&lossy, 1), SQLITE_OK);
 }
 
-/* ---- after the power failure ---- */
-
 static unsigned choose_below(unsigned *state, unsigned below)
 {
     *state = *state * 1664525u + 1013904223u;
@@ -241,7 +235,7 @@ static void set_size(struct content *c, size_t size)
     c->there = 1;
 }
 
-/* Applies a write: all of it, or with |torn| a random choice of its sectors. */
+/* Applies the whole write, or with |torn| a random choice of its sectors. */
 static void apply_write(struct content *c, const struct moment *m, unsigned *torn)
 {
     size_t end = (size_t)m->at + (size_t)m->size;
@@ -266,7 +260,6 @@ static void apply_entry(struct content *c, const struct moment *m, unsigned *tor
     }
 }
 
-/* Applies everything before the file's last sync, and a random choice of the rest. */
 static void replay_file(unsigned file, size_t moment, unsigned *seed, struct content *c)
 {
     size_t synced = 0;

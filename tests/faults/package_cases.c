@@ -18,8 +18,6 @@
 #define SIZE 900u
 #define FILE_MAX (1u << 20)
 
-/* ---- packages ---- */
-
 static void path_in(const char *directory, const char *name, char path[256])
 {
     snprintf(path, 256, "%s/own/%s", directory, name);
@@ -82,7 +80,6 @@ static enum kiln_code rescan_packages(struct package_set *set, unsigned *refused
     return package_set_rescan(set, on_changed, on_refused, refused, err);
 }
 
-/* Looks up a kernel, and aborts if its bytes are wrong. */
 static enum kiln_code find_kernel(struct package_set *set, const char *database_id, unsigned number,
                                   struct kiln_err *err)
 {
@@ -103,7 +100,7 @@ static enum kiln_code find_kernel(struct package_set *set, const char *database_
     return rc;
 }
 
-struct staged { /* a package in the staging directory */
+struct staged {
     const char *name;
     char path[256];
     struct digest sha256;
@@ -126,7 +123,7 @@ static void sign_package(const char *directory, struct staged *staged, uint64_t 
     must(manifest_sign(key, &content, &staged->manifest, &err), err);
 }
 
-/* Writes a signed package into the staging directory, as kiln-transfer does. */
+/* kiln-transfer writes packages in this way. */
 static void stage_package(const char *directory, const char *name, struct staged *ret_staged)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -174,8 +171,6 @@ static void prepare_packages(const char *directory)
     must(find_kernel(set, "gfx90a68", 0, &err), err);
 }
 
-/* ---- operations ---- */
-
 static void act_open(struct trial *t)
 {
     unsigned refused = 0;
@@ -206,7 +201,7 @@ static void act_install(struct trial *t)
     trial_mark(t);
     trial_step(t, install_package(set, &staged, &err), &err);
     trial_over(t);
-    must(find_kernel(set, "gfx90a68", 2, &err), err); /* the set still works */
+    must(find_kernel(set, "gfx90a68", 2, &err), err);
     package_set_destroy(set);
 }
 
@@ -224,8 +219,6 @@ static void act_remove(struct trial *t)
     package_set_destroy(set);
 }
 
-/* ---- checks ---- */
-
 static unsigned count_found(struct package_set *set, const char *database_id)
 {
     unsigned found = 0;
@@ -238,7 +231,6 @@ static unsigned count_found(struct package_set *set, const char *database_id)
     return found;
 }
 
-/* A package is installed completely or not at all. */
 static void count_packages(const struct trial *t, unsigned *ret_installed, unsigned *ret_coming)
 {
     unsigned refused = 0;

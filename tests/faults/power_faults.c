@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Power failures: whichever unsynced writes survive, kernels.db and tuning.db open, are sound, and
- * have everything acknowledged that they promise to keep. Each place is an entry of the log and one
- * choice of surviving writes.
- */
+/* Whichever unsynced writes survive a power failure, kernels.db and tuning.db open, are sound,
+ * and have everything acknowledged that they promise to keep. */
 #include "tests/faults/invariants.h"
 #include "tests/faults/lossy_vfs.h"
 #include "tests/faults/trial.h"
@@ -30,8 +27,8 @@ static void make_directory(char path[96])
 }
 
 struct subject {
-    void (*prepare)(const char *directory); /* makes a database and closes it */
-    void (*change)(const char *directory);  /* changes it, and acknowledges 1 to CHANGES */
+    void (*prepare)(const char *directory);
+    void (*change)(const char *directory); /* changes it, and acknowledges 1 to CHANGES */
     void (*check)(const char *directory, unsigned acknowledged);
 };
 
@@ -65,8 +62,6 @@ static void run_power_case(const struct fault_case *c)
         try_moment(c, subject, at);
     c->report->passed = at > places;
 }
-
-/* ---- kernels.db ---- */
 
 static struct digest key_of(unsigned number)
 {
@@ -151,8 +146,6 @@ static void check_store(const char *directory, unsigned acknowledged)
     kernel_store_destroy(store);
 }
 
-/* ---- tuning.db ---- */
-
 static struct tuning_db *open_tuning(const char *directory)
 {
     struct tuning_db *db = NULL;
@@ -219,7 +212,7 @@ static bool count_one(void *context, const struct tuning_place *place,
     return true;
 }
 
-/* Records are written one after another. All acknowledged ones must exist, and at most one more. */
+/* All acknowledged records must exist, and at most one more. */
 static void check_tuning(const char *directory, unsigned acknowledged)
 {
     unsigned found = 0;

@@ -24,10 +24,11 @@
 #define LEASED 1000u /* problems from this number on are tuned under leases */
 #define LEASED_SOLVER "SolverC"
 #define REST_POLLS 20u
-/* kilnd's reader threads. Each opens its own descriptor of a package at its first look-up. */
+/* kilnd's reader threads. Each thread opens its own descriptor of a package at its first
+ * look-up. */
 #define PACKAGE_READERS 4u
-/* kilnd opens one for held objects and one for exported files when it first needs them: a client
- * may still have an object that does not become hot because memory ran out. */
+/* kilnd opens one inotify descriptor for held objects and one for exported files when it first
+ * needs the descriptor. */
 #define INOTIFY "anon_inode:inotify"
 #define INOTIFY_MAX 2u
 
@@ -147,7 +148,7 @@ void scene_start(struct scene *s)
 
 /* ---- descriptors ---- */
 
-/* Leaves out memfds, which depend on the hot set, and those that requests open and kilnd keeps. */
+/* Omits memfds, which depend on the hot set, and descriptors that requests open and kilnd keeps. */
 static void list_idle(const struct scene *s, struct descriptors *ret_seen)
 {
     descriptors_list(s->daemon.pid, ret_seen);
@@ -156,7 +157,8 @@ static void list_idle(const struct scene *s, struct descriptors *ret_seen)
     descriptors_remove(ret_seen, INOTIFY);
 }
 
-/* Keeps the descriptors that all listings have, because kilnd scans directories now and then. */
+/* Keeps only the descriptors that all listings have, because kilnd scans directories now and
+ * then. */
 void scene_rest(struct scene *s)
 {
     list_idle(s, &s->resting);
@@ -252,7 +254,7 @@ bool scene_try_start(struct scene *s)
             continue;
         }
         expect_ended(s, status);
-        assert_true(WIFSIGNALED(status) || log_size(s) > before); /* it logged the reason */
+        assert_true(WIFSIGNALED(status) || log_size(s) > before);
         return false;
     }
     fail_msg("waited %d s for kilnd to serve or to exit", WAIT_MAX_S);
@@ -286,8 +288,8 @@ void scene_close(struct scene *s) { daemon_process_remove(&s->daemon); }
 
 /* ---- requests ---- */
 
-/* True if a missing answer is allowed: the fault kills kilnd, or lasts so long that kilnd cannot
- * answer. */
+/* Returns true if a missing answer is allowed, because the fault kills kilnd or prevents
+ * answers. */
 static bool may_be_silent(const struct scene *s)
 {
     bool injected = atomic_load(&s->plan->armed) && strcmp(s->program, "kilnd") == 0;
@@ -379,7 +381,6 @@ static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
     return 0;
 }
 
-/* Half of the kernels are stored, half are new. */
 bool scene_fetch_batch(struct scene *s, struct kiln_client *client, unsigned count)
 {
     struct kiln_kernel_source sources[BATCH_MAX];
@@ -419,8 +420,7 @@ static struct kiln_problem problem_of(unsigned number)
                                   .dilation = { 1, 1, 1 } };
 }
 
-/* Each record has a different driver version than the previous one, so that it replaces that
- * one. */
+/* A record replaces the previous record only if the driver versions differ. */
 bool scene_put(struct scene *s, struct kiln_client *client, unsigned number)
 {
     char driver[32];
@@ -500,7 +500,7 @@ static double number_after(const char *text, const char *name, bool all)
     return metric_sum;
 }
 
-/* The value of a metric; 0: it is absent. */
+/* Returns 0 if the metric is absent. */
 static double metric_value(const struct scene *s, const char *name)
 {
     return number_after(s->result.output, name, false);
@@ -512,7 +512,7 @@ static double metric_sum(const struct scene *s, const char *name)
 }
 
 /* Each requested kernel has one result. Each compiled or failed kernel has a miss, and each miss
- * one reason. Nothing is queued. */
+ * has one reason. Nothing is queued. */
 static bool adds_up(const struct scene *s)
 {
     double made = metric_value(s, "kiln_fetch_results_total{result=\"compiled\"} ") +
@@ -580,7 +580,6 @@ static bool fetch_succeeds(void *context)
     return scene_fetch(w->scene, w->client, w->number);
 }
 
-/* kilnd restarts a compiler only after a while. */
 static void serves_kernels(struct scene *s, struct kiln_client *client)
 {
     assert_non_null(client);
@@ -611,7 +610,6 @@ static int take_lease(struct kiln_client *client, unsigned number, struct kiln_l
     return kiln_lease_take(client, &problem, &request, ret_lease, err);
 }
 
-/* Tunes a problem that was not requested before. */
 bool scene_tune(struct scene *s, struct kiln_client *client)
 {
     struct kiln_error err = { 0 };
@@ -640,7 +638,6 @@ bool scene_tune(struct scene *s, struct kiln_client *client)
     return true;
 }
 
-/* The lease ended with its holder. */
 static bool lease_is_free(void *context)
 {
     struct scene *s = context;
@@ -740,7 +737,7 @@ void scene_survives(struct scene *s)
     expect_sound_tuning(state);
     expect_no_file(cache, "damaged");
     expect_no_file(state, "damaged");
-    s->knows_rest = false; /* the previous kilnd's */
+    s->knows_rest = false;
     start_kilnd(s);
     scene_serves(s);
     scene_is_sound(s);

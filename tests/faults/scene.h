@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * A real kilnd under a fault plan, and its client.
+/* A real kilnd under a fault plan, and its client.
  *
- * Role       starts kilnd with the shim (plan.h), sends requests with known answers, and records
- *            what kilnd acknowledged.  Checks afterwards that exactly this exists, and that
- *            counters add up
- * Ownership  scene_close ends all processes and removes the directory
- * Threading  one thread
- */
+ * A scene starts kilnd with the shim (plan.h), sends requests with known answers, and records
+ * what kilnd acknowledged. It checks afterwards that exactly this exists, and that counters add
+ * up. scene_close ends all processes and removes the directory. One thread uses a scene. */
 #include "tests/faults/cases.h"
 #include "tests/faults/descriptors.h"
 #include "tests/support/daemon_process.h"
 
 #include <kiln/kiln.h>
 
-#define SCENE_RECORDS 4u /* number of tuning records in a scene */
-#define SCENE_WARM 4u    /* kernels 1 to 4 are stored at the start */
+#define SCENE_RECORDS 4u
+#define SCENE_WARM 4u /* kernels 1 to 4 are stored at the start */
 
 struct scene {
     const struct fault_case *c;
@@ -28,19 +24,19 @@ struct scene {
     char files[128]; /* directory of files to import, and of a package */
     /* program into which faults are injected, such as "kilnd"; "" means this process */
     const char *program;
-    unsigned kernel;  /* number of the latest new kernel */
+    unsigned kernel;
     unsigned version; /* version of tuning records; each version is faster than the one before */
     unsigned acknowledged[SCENE_RECORDS]; /* versions that must not be lost; 0 if there are none */
     unsigned tried[SCENE_RECORDS];        /* the latest versions that may be stored */
-    unsigned prefetch; /* number of the latest problem whose kernels were prefetched */
-    /* number of the latest problem that kilnctl reported as stored; 0 if there is none */
+    unsigned prefetch;                    /* the latest problem whose kernels were prefetched */
+    /* the latest problem that kilnctl reported as stored, or 0 */
     unsigned prefetch_kept;
-    unsigned tuned; /* number of the latest problem for which a lease was taken */
-    /* number of the latest problem whose lease ended with a result; 0 if there is none */
+    unsigned tuned; /* the latest problem for which a lease was taken */
+    /* the latest problem whose lease ended with a result, or 0 */
     unsigned tuned_kept;
-    size_t listed;              /* number of kernels that kilnctl lists; 0: not known yet */
-    bool apart_done;            /* whether the separate process of scene_act_apart succeeded */
-    bool knows_rest;            /* whether |resting| is known */
+    size_t listed; /* number of kernels that kilnctl lists; 0 means not known yet */
+    bool apart_done;
+    bool knows_rest;
     struct descriptors resting; /* descriptors of an idle kilnd */
     char why[512];              /* why the latest kernel was not received, or "" */
 };
@@ -49,32 +45,27 @@ struct scene {
 void scene_open(struct scene *s, const struct fault_case *c, const char *program);
 /* Starts kilnd, and stores SCENE_WARM kernels and all records. */
 void scene_start(struct scene *s);
-/* Records kilnd's descriptors. Until kilnd ends, it must have the same descriptors whenever it is
- * idle. */
+/* Records the descriptors that kilnd must have whenever it is idle. */
 void scene_rest(struct scene *s);
 void scene_warm(struct scene *s);
-/* Starts kilnd, which may fail. Returns true if kilnd serves. Otherwise, kilnd must have exited and
- * logged the reason. */
+/* Returns true if kilnd serves. Otherwise, kilnd must have exited and logged the reason. */
 bool scene_try_start(struct scene *s);
-/* Checks that kilnd serves everything as without a fault. */
 void scene_serves(struct scene *s);
-/* Like scene_serves, but only for kernels: kilnd could not open its tuning database. */
+/* Checks only kernels, because kilnd could not open its tuning database. */
 void scene_serves_kernels(struct scene *s);
-/* Checks what must hold without a fault: kilnd runs, its counters add up, there is no lease, and
- * its descriptors are those that scene_rest recorded. */
+/* Checks that kilnd runs, that its counters add up, that there is no lease, and that its
+ * descriptors are those that scene_rest recorded. */
 void scene_is_sound(struct scene *s);
-/* Stops kilnd with SIGTERM, and checks that no process remains. */
 void scene_stop(struct scene *s);
-/* Reaps children. Returns true if there are no more children. Used with wait_until. */
+/* Reaps children. Returns true if there are no more children. For wait_until. */
 bool scene_has_no_child(void *unused);
-/* Waits until all threads and processes of kilnd sleep, so that faults are also injected into the
- * work that kilnd does after its answer. Checks nothing. */
+/* Waits until all threads and processes of kilnd sleep, so that faults are also injected into
+ * the work that kilnd does after its answer. */
 void scene_settle(struct scene *s);
-/* Runs |act| in a separate process. Kills that process if kilnd was killed, or cannot answer during
+/* Runs |act| in a separate process, which is killed if kilnd was killed, or cannot answer during
  * a lasting fault. If |is_faulty|, the separate process obeys the plan. |s| must be in shared
  * memory. */
 bool scene_act_apart(struct scene *s, bool (*act)(struct scene *s), bool is_faulty);
-/* Reaps a kilnd that was killed according to the plan. */
 void scene_reap(struct scene *s);
 /* Checks that the stores are sound, that the next kilnd serves everything acknowledged, and that
  * nothing is left behind. */
@@ -84,12 +75,10 @@ void scene_close(struct scene *s);
 struct kiln_client *scene_client(const struct scene *s);
 /* Returns true if a libkiln call succeeded. Checks that a failure has a code and a message. */
 bool scene_ended(int rc, const struct kiln_error *err);
-/* Fetches a kernel. Returns true if it was received. Checks its bytes. */
+/* Returns true if the kernel was received. Checks its bytes. */
 bool scene_fetch(struct scene *s, struct kiln_client *client, unsigned number);
 bool scene_fetch_batch(struct scene *s, struct kiln_client *client, unsigned count);
 bool scene_put(struct scene *s, struct kiln_client *client, unsigned number);
-/* Each call uses a new problem. The first function prefetches the problem's kernels; the second
- * takes a lease for the problem and ends it. */
 bool scene_prefetch(struct scene *s);
 bool scene_tune(struct scene *s, struct kiln_client *client);
 /* Runs kilnctl. Returns true if it succeeded. Otherwise, it must have printed the reason. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Waits until a scene's requests have ended. */
 #include "tests/faults/scene.h"
 
 #include "common/base/clock.h"
@@ -16,11 +15,9 @@
 /* Polls every 5 ms. After QUIET_POLLS polls without work, the work after the answer is over. */
 #define QUIET_POLLS 3u
 #define POLLS_MAX 2000u
-#define ACT_SECONDS 100u /* less than the time limit of a case */
+#define ACT_SECONDS 100u
 
-/* ---- running threads ---- */
-
-/* A thread sleeps in state 'S'; 'Z' is one that has ended. */
+/* State 'S' means that a thread sleeps, and 'Z' that it has ended. */
 static bool thread_sleeps(int task, const char *thread)
 {
     char path[64], text[512];
@@ -51,7 +48,6 @@ static bool children_sleep(int task, const char *thread)
     return sleep;
 }
 
-/* The process and all its descendants. */
 static bool process_sleeps(pid_t pid)
 {
     char path[64];
@@ -59,7 +55,7 @@ static bool process_sleeps(pid_t pid)
     snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
     DIR *dir = opendir(path);
     if (!dir)
-        return true; /* it has ended */
+        return true;
     for (struct dirent *e = readdir(dir); e && sleep; e = readdir(dir))
         if (e->d_name[0] != '.')
             sleep = thread_sleeps(dirfd(dir), e->d_name) && children_sleep(dirfd(dir), e->d_name);
@@ -80,8 +76,6 @@ void scene_settle(struct scene *s)
     }
 }
 
-/* ---- clients of a kilnd that cannot answer ---- */
-
 static bool daemon_has_ended(const struct scene *s)
 {
     siginfo_t info = { .si_pid = 0 };
@@ -90,7 +84,6 @@ static bool daemon_has_ended(const struct scene *s)
            info.si_pid == s->daemon.pid;
 }
 
-/* True if the client would wait for a kilnd that was killed or cannot answer. */
 static bool waits_in_vain(const struct scene *s, uint64_t *injected_ns)
 {
     if (atomic_load(&s->plan->injected) == 0 || strcmp(s->program, "kilnd") != 0)

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * Wrappers of libc's calls that fail according to a plan (plan.h). Used through LD_PRELOAD, and
- * linked into tests. The product does not know of them.
+/* Wrappers of libc's calls that fail according to a plan (plan.h). They are linked into tests, or
+ * used through LD_PRELOAD.
  *
- * Calls that do not fail use syscall(2). Memory comes from the sanitizer if there is one, otherwise
- * from libc.
- */
+ * A call that does not fail uses syscall(2). Memory comes from the sanitizer if there is one,
+ * otherwise from libc. */
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 #include "tests/faults/plan.h"
 
@@ -37,9 +35,9 @@
 #define NS 1000000000
 #define PATH_SIZE 200
 
-static struct fault_plan *plan; /* NULL: none */
-/* The process is killed after the current call. Initial-exec, because other TLS models allocate
- * memory at the first use. */
+static struct fault_plan *plan; /* may be NULL */
+/* The process is killed after the current call. The TLS model is initial-exec, because other
+ * models allocate memory at the first use. */
 static __thread __attribute__((tls_model("initial-exec"))) bool dies_after;
 
 /* ---- plans ---- */
@@ -101,7 +99,7 @@ static void path_of(int fd, char path[PATH_SIZE])
     path[got > 0 ? got : 0] = '\0';
 }
 
-/* The file, or the caller that allocates memory. */
+/* The subject is the file, or the caller that allocates memory. */
 static void name_subject(const char *call, const void *caller, const char *path)
 {
     Dl_info at;
@@ -120,16 +118,17 @@ static _Noreturn void die(void)
         syscall(SYS_kill, (int)syscall(SYS_getpid), SIGKILL);
 }
 
-struct call {       /* the current call */
+struct call {
     unsigned kinds; /* enum fault_calls */
     const char *name;
     const void *caller;
-    int file;         /* descriptor + 1; 0: none */
-    const char *path; /* NULL: the path of |file| */
-    size_t *size;     /* number of bytes to write or read; NULL: the call cannot be halved */
+    int file;         /* descriptor + 1; 0 means none */
+    const char *path; /* NULL means the path of |file| */
+    size_t *size;     /* number of bytes to write or read; NULL if the call cannot be halved */
 };
 
-/* "pwrite of kernels.db-wal". A number becomes '#', and the random suffix of mkdtemp is cut. */
+/* Writes a name such as "pwrite of kernels.db-wal". A number becomes '#', and the random suffix
+ * of mkdtemp is cut. */
 static void name_step(const char *call, const char *path, char step[FAULT_STEP_SIZE])
 {
     const char *slash = strrchr(path, '/');
@@ -176,7 +175,6 @@ static bool is_selected(const struct call *call, char path[PATH_SIZE])
            (!*plan->step || strcmp(step, plan->step) == 0);
 }
 
-/* False: the call fails with errno. */
 static bool inject_fault(const struct call *call, const char *path)
 {
     char known[PATH_SIZE];
@@ -222,7 +220,6 @@ static ssize_t finish_call(ssize_t result)
 #define HERE __builtin_return_address(0)
 #define MAY_PASS(...) may_pass(&(const struct call){ .caller = HERE, __VA_ARGS__ })
 
-/* The kind of a call that writes to or reads from |fd|. */
 static unsigned kinds_of(int fd, unsigned of_file, unsigned of_socket)
 {
     struct stat seen;
@@ -326,7 +323,6 @@ VISIBLE ssize_t pwrite64(int fd, const void *from, size_t size, off64_t at)
                                        : -1;
 }
 
-/* A halved call writes fewer pieces. */
 VISIBLE ssize_t writev(int fd, const struct iovec *pieces, int count)
 {
     size_t most = (size_t)count;
@@ -605,7 +601,7 @@ VISIBLE int accept4(int fd, __SOCKADDR_ARG address, socklen_t *size, int flags)
                : -1;
 }
 
-/* Only stream sockets can be halved; packets cannot. */
+/* Packets cannot be halved. */
 static size_t *of_stream(int fd, size_t *size)
 {
     int type = 0;
@@ -730,8 +726,8 @@ VISIBLE int clock_gettime(clockid_t clock, struct timespec *ret_time)
     return rc;
 }
 
-/* The kernel's clock does not jump, so an absolute time that was computed from ours is set back.
- * All timers of the product are on a monotonic clock. */
+/* The kernel's clock does not jump, so an absolute time that was computed from the plan's clock
+ * is set back. All timers of the product are on a monotonic clock. */
 VISIBLE int timerfd_settime(int fd, int flags, const struct itimerspec *at,
                             struct itimerspec *ret_before)
 {

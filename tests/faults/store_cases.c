@@ -9,13 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KERNELS 6u /* kernels that are stored before */
-#define NEW 100u   /* number of a new kernel */
+#define KERNELS 6u
+#define NEW 100u
 #define ROOMY (1ull << 30)
 #define TIGHT (1ull << 20)
 #define SIZE 20000u
-
-/* ---- kernels by number ---- */
 
 static struct digest key_of(unsigned number)
 {
@@ -82,8 +80,6 @@ static void prepare_full(const char *directory)
 
 static void prepare_empty(const char *directory) { (void)directory; }
 
-/* ---- operations ---- */
-
 static void act_open(struct trial *t)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -108,7 +104,7 @@ static void put_and_close(struct trial *t, uint64_t limit)
     if (trial_step(t, put_kernel(store, NEW, objects[0], &err), &err))
         trial_step(t, put_kernel(store, NEW + 1, objects[1], &err), &err);
     trial_over(t);
-    must(kernel_store_pin(store, &first, true, &found, &err), err); /* it goes on */
+    must(kernel_store_pin(store, &first, true, &found, &err), err);
     kernel_store_destroy(store);
     object_unref(objects[0]);
     object_unref(objects[1]);
@@ -117,7 +113,6 @@ static void put_and_close(struct trial *t, uint64_t limit)
 static void act_put(struct trial *t) { put_and_close(t, ROOMY); }
 static void act_evict(struct trial *t) { put_and_close(t, TIGHT); }
 
-/* Gets a kernel, and aborts if its bytes are wrong. */
 static bool get_kernel(struct trial *t, struct kernel_store *store, unsigned number,
                        const struct object *expected)
 {
@@ -211,8 +206,6 @@ static void act_close(struct trial *t)
     object_unref(object);
 }
 
-/* ---- checks ---- */
-
 struct found {
     unsigned old, first, second;
     uint64_t all;
@@ -256,7 +249,7 @@ static struct found check_kernels(const struct trial *t)
     found.all = usage.kernels;
     assert_int_equal(usage.objects, usage.kernels);
     assert_int_equal(found.all, found.old + found.first + found.second);
-    struct object *object = object_of(NEW + 2); /* and it goes on */
+    struct object *object = object_of(NEW + 2);
     must(put_kernel(store, NEW + 2, object, &err), err);
     object_unref(object);
     assert_true(store_holds(store, NEW + 2));
@@ -264,7 +257,6 @@ static struct found check_kernels(const struct trial *t)
     return found;
 }
 
-/* All earlier kernels and all acknowledged ones must exist. */
 static void check_kept(const struct trial *t)
 {
     struct found found = check_kernels(t);

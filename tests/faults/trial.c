@@ -39,8 +39,6 @@ bool trial_step(struct trial *t, enum kiln_code rc, const struct kiln_err *err)
     return false;
 }
 
-/* ---- copies ---- */
-
 static void copy_file(int from_directory, int to_directory, const char *name,
                       const struct stat *seen)
 {
@@ -95,8 +93,6 @@ static void copy_to(const char *from, char to[96])
     close(target);
 }
 
-/* ---- trials ---- */
-
 #define LEFT_OPEN 4 /* exit status: descriptors were left open */
 
 static _Noreturn void run_trial_steps(const struct trial_steps *steps, struct trial *t)
@@ -110,7 +106,7 @@ static _Noreturn void run_trial_steps(const struct trial_steps *steps, struct tr
         print_message("descriptors were left open: %s\n", difference);
         exit(LEFT_OPEN);
     }
-    exit(0); /* not _exit: a sanitizer searches leaks at exit */
+    exit(0); /* not _exit, because a sanitizer searches leaks at exit */
 }
 
 static bool was_ended_by_plan(const struct trial *t, int status)
@@ -119,7 +115,7 @@ static bool was_ended_by_plan(const struct trial *t, int status)
     return deadly && t->injected && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
-/* GMP, by which nettle verifies signatures, ends the process if it gets no memory. */
+/* nettle verifies signatures with GMP, which ends the process if it gets no memory. */
 static bool was_ended_by_gmp(const struct trial *t, int status)
 {
     return t->injected && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
@@ -147,7 +143,6 @@ static void run_trial(const struct fault_case *c, const struct trial_steps *step
                  t->end->text);
 }
 
-/* Tries one place. True: a fault was injected. */
 static bool try_place(const struct fault_case *c, const char *template, unsigned at,
                       struct trial *t)
 {
@@ -174,7 +169,7 @@ void trial_run(const struct fault_case *c)
     t.plan = mmap(NULL, sizeof(*t.plan), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     t.end = mmap(NULL, sizeof(*t.end), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true((void *)t.plan != MAP_FAILED && (void *)t.end != MAP_FAILED);
-    /* Directories of trials need not survive a power failure. */
+    /* A power failure may destroy the directory of a trial. */
     t.plan->no_sync = true;
     fault_plan_obey(t.plan);
     steps->prepare(template);

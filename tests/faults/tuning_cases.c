@@ -21,7 +21,7 @@
 #define SLOWEST_MS \
     1000000u /* time of version 0 in ms; each version is faster than the one before */
 
-/* Where a record comes from.  Each owner has different problems. */
+/* Where a record comes from. Each owner has different problems. */
 enum owner { OF_SYSTEM, OF_ALICE, OF_HOST, OF_MERGE, OWNERS, OF_CAROL };
 
 /* ---- records ---- */
@@ -172,7 +172,6 @@ static void act_open(struct trial *t)
     trial_over(t);
 }
 
-/* Opens the database, applies |how|, puts one more record, and closes. */
 static void change_tuning(struct trial *t,
                           enum kiln_code (*how)(struct trial *t, struct tuning *tuning,
                                                 struct kiln_err *err))
@@ -259,7 +258,7 @@ static void act_merge(struct trial *t)
 
 /* ---- checks ---- */
 
-/* The version of a record; 0: there is none. */
+/* Returns 0 if there is no record. */
 static unsigned version_of(struct tuning *tuning, uint32_t uid, enum owner owner, unsigned number)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -287,7 +286,6 @@ static unsigned version_of(struct tuning *tuning, uint32_t uid, enum owner owner
     return SLOWEST_MS - time;
 }
 
-/* All records of an owner must have one version. Returns it. */
 static unsigned common_version(struct tuning *tuning, uint32_t uid, enum owner owner)
 {
     unsigned first = version_of(tuning, uid, owner, 0);
@@ -296,8 +294,8 @@ static unsigned common_version(struct tuning *tuning, uint32_t uid, enum owner o
     return first;
 }
 
-/* A merge stores its records in steps, which end by the clock. So if it failed, the first records
- * may have a new version, and the others the version 1. Returns the first record's version. */
+/* A merge stores its records in steps, which end by the clock. So if it failed, the first
+ * records may have a new version, and the others version 1. Returns the first record's version. */
 static unsigned merged_version(struct tuning *tuning, const struct trial *t)
 {
     unsigned first = version_of(tuning, BOB, OF_MERGE, 0), version = first;
@@ -311,7 +309,6 @@ static unsigned merged_version(struct tuning *tuning, const struct trial *t)
     return first;
 }
 
-/* The version of all records of an owner, or of the only one that may have changed. */
 static unsigned owned_version(struct tuning *tuning, const struct trial *t, enum owner owner,
                               enum owner changed)
 {
@@ -335,7 +332,8 @@ static struct tuning *open_again(const struct trial *t)
     return tuning;
 }
 
-/* Records of |changed| may have this trial's version, and must if the change was acknowledged. */
+/* Records of |changed| must have this trial's version if the change was acknowledged, and may
+ * have it otherwise. */
 static void check_versions(const struct trial *t, enum owner changed)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -363,7 +361,7 @@ static void check_put(const struct trial *t) { check_versions(t, OF_ALICE); }
 static void check_imported(const struct trial *t) { check_versions(t, OF_SYSTEM); }
 static void check_merged(const struct trial *t) { check_versions(t, OF_MERGE); }
 
-/* Bob sees all promoted records of Alice or none. */
+/* Bob sees all promoted records of Alice, or none. */
 static void check_promoted(const struct trial *t)
 {
     struct tuning *tuning = open_again(t);
