@@ -8,13 +8,11 @@
 #define NOTE_METADATA 32u /* NT_AMDGPU_METADATA */
 #define DEPTH_MAX 16u
 
-/* ---- MessagePack ---- */
-
 enum kind { KIND_NUMBER, KIND_TEXT, KIND_LIST, KIND_MAP, KIND_OTHER };
 
 struct value {
     enum kind kind;
-    uint64_t number;   /* the value; of a list its items, of a map its pairs */
+    uint64_t number;   /* the value; number of a list's items, or of a map's pairs */
     struct bytes text; /* borrowed */
 };
 
@@ -34,20 +32,20 @@ static struct value sized(struct reader *r, enum kind kind, uint64_t size)
     return v;
 }
 
-/* Reads a value of a type from 0xc0 on: after the type, most of these have a length or a number of
- * one to eight bytes. */
+/* Reads a value of a type from 0xc0 on. In most of these types, a length or a number of one to
+ * eight bytes comes next. */
 static struct value long_form(struct reader *r, uint8_t type)
 {
     switch (type) {
-    case 0xc4: /* binary */
+    case 0xc4:
     case 0xc5:
     case 0xc6: return sized(r, KIND_OTHER, big_endian(r, (size_t)1 << (type - 0xc4)));
     case 0xc7: /* extensions: a type byte comes before the content */
     case 0xc8:
     case 0xc9: return sized(r, KIND_OTHER, big_endian(r, (size_t)1 << (type - 0xc7)) + 1);
-    case 0xca: return sized(r, KIND_OTHER, 4); /* floating point */
+    case 0xca: return sized(r, KIND_OTHER, 4);
     case 0xcb: return sized(r, KIND_OTHER, 8);
-    case 0xcc: /* unsigned */
+    case 0xcc:
     case 0xcd:
     case 0xce:
     case 0xcf: return sized(r, KIND_NUMBER, big_endian(r, (size_t)1 << (type - 0xcc)));
@@ -95,8 +93,6 @@ static void skip_inside(struct reader *r, struct value v, unsigned depth)
         skip_inside(r, inner, depth + 1);
     }
 }
-
-/* ---- the metadata ---- */
 
 static void take_field(struct reader *r, struct amdgpu_kernel *kernel)
 {
@@ -154,8 +150,6 @@ size_t amdgpu_metadata_kernels(struct bytes metadata, amdgpu_kernel_found *found
     }
     return r.failed ? SIZE_MAX : count;
 }
-
-/* ---- the note ---- */
 
 static struct bytes metadata_of(struct bytes notes)
 {

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Reads the resources of an AMD code object's kernels from its note NT_AMDGPU_METADATA, which is
- * encoded as MessagePack.  Supports the versions 3 to 5 of code objects.
- *
- * Ownership  names are borrowed from the object
- * Threading  pure functions
- */
+/* Reads the resources of an AMD code object's kernels from its note NT_AMDGPU_METADATA, which is
+ * encoded as MessagePack. Supports the versions 3 to 5 of code objects. */
 #include "common/base/bytes.h"
 
 struct amdgpu_kernel {
@@ -22,8 +17,8 @@ struct amdgpu_kernel {
 };
 
 typedef void amdgpu_kernel_found(void *context, const struct amdgpu_kernel *kernel);
-/* Calls |found| for each kernel. Returns the number of kernels, or SIZE_MAX if the note is absent
- * or damaged. */
+/* Returns the number of kernels, or SIZE_MAX if the note is absent or damaged. Names are
+ * borrowed from |object|. */
 size_t amdgpu_kernels(struct bytes object, amdgpu_kernel_found *found, void *context);
-/* Like amdgpu_kernels, for the content of a note. */
+/* |metadata| is the content of the note. */
 size_t amdgpu_metadata_kernels(struct bytes metadata, amdgpu_kernel_found *found, void *context);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#define CHILDREN_MAX 256u /* more than any test has */
+#define CHILDREN_MAX 256u
 
 /* Stores the pids of up to |max| children, and returns their number. */
 static inline unsigned children_of(pid_t pid, pid_t *ret_pids, unsigned max)

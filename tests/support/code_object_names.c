@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* Returns the text at |offset| of the string table |strings|, without its NUL; empty if there is
- * none. */
+/* Returns the text at |offset|, without its NUL. The result is empty if there is no such text. */
 static struct bytes text_at(struct bytes strings, size_t offset)
 {
     if (offset >= strings.size)

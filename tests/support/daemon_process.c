@@ -31,8 +31,8 @@ static void set(const char *name, const char *directory, const char *below)
     setenv(name, value, 1);
 }
 
-/* Called in the child: replaces HOME and the XDG directories, so that the user's own files are not
- * used. */
+/* Called in the child. Replaces HOME and the XDG directories, so that nothing uses the user's
+ * own files. */
 static void private_environment(const struct daemon_process *d)
 {
     set("HOME", d->directory, "home");
@@ -168,8 +168,7 @@ static int signal_children(int pid, int signal)
     pid_t children[CHILDREN_MAX];
     unsigned count = children_of(pid, children, CHILDREN_MAX);
     for (unsigned i = 0; i < count; i++)
-        kill(-children[i], signal); /* the process group, which includes the programs that it runs;
-                                       a worker that has just ended does not matter */
+        kill(-children[i], signal); /* the process group; the worker may have ended */
     return (int)count;
 }
 
@@ -185,7 +184,7 @@ static bool none_starts(void *context)
     return at_hand == json_get_u64(workers, "total", 0);
 }
 
-/* If a worker were stopped between fork and exec, kilnd's thread that starts it would hang. */
+/* If a signal stopped a worker between fork and exec, kilnd's thread that starts it would hang. */
 void daemon_process_signal_workers(struct daemon_process *d, int signal)
 {
     if (signal == SIGSTOP)
@@ -208,8 +207,6 @@ long daemon_process_memory(const struct daemon_process *d, const char *name)
     assert_true(kb > 0);
     return kb;
 }
-
-/* ---- programs ---- */
 
 static pid_t spawn(struct daemon_process *d, const char *name, va_list more, int output_fd)
 {
@@ -247,7 +244,7 @@ pid_t start_program(struct daemon_process *d, int *ret_fd, const char *name, ...
     return pid;
 }
 
-/* Reads to the end of the output; kills the program if that takes too long. */
+/* Kills the program if reading its output takes too long. */
 static void read_output(pid_t pid, const char *name, int fd, struct program_result *result)
 {
     size_t used = 0;
@@ -310,7 +307,7 @@ unsigned long long daemon_stat(struct daemon_process *d, const char *name)
 
 struct whole_sandbox {
     struct daemon_process *daemon;
-    char missing[400]; /* the missing layers; "": none */
+    char missing[400]; /* the missing layers, or "" */
 };
 
 static bool is_sandbox_known(void *context)

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Runs a real kilnd on a private directory, and other programs of this build.
- *
- * Ownership  daemon_process_stop (or _remove) ends all processes that it started, and signals only
- *            its own children
- */
+/* Runs a real kilnd on a private directory, and other programs of this build.
+ * daemon_process_stop ends all processes that it started. */
 #include "common/base/json.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
@@ -17,60 +13,57 @@
 #define DAEMON_ARGUMENTS_MAX 16
 
 struct daemon_process {
-    char directory[96];                          /* private; contains everything below */
-    char socket[128];                            /* path of kilnd's socket */
-    char cache[128], state[128];                 /* directories that kilnd creates */
+    char directory[96]; /* private; contains everything below */
+    char socket[128];
+    char cache[128], state[128];
     pid_t pid;                                   /* 0 if kilnd is not running */
     const char *arguments[DAEMON_ARGUMENTS_MAX]; /* more arguments for kilnd; ends with NULL */
     /* whether kilnd writes its log to kilnd.log in the directory, not to standard error */
     bool keep_log;
-    uid_t user;                     /* user that runs other programs; 0: the test's user */
+    uid_t user;                     /* user that runs other programs; 0 means the test's user */
     void (*prepare)(void *context); /* runs in the child before kilnd starts; may be NULL */
     void *context;
 };
 
-/* Makes the directory.  Starts nothing. */
+/* Starts nothing. */
 void daemon_process_init(struct daemon_process *d);
-/* Starts kilnd without waiting for it. */
 void daemon_process_begin(struct daemon_process *d);
-/* Starts kilnd and waits until it answers.  Fails the test after a minute. */
+/* Waits until kilnd answers. Fails the test after a minute. */
 void daemon_process_start(struct daemon_process *d);
 /* Like daemon_process_start, but requires every layer of the compilers' sandbox if this host has
- * all of them.  Otherwise prints the missing layers.  Only for a kilnd without arguments. */
+ * all of them. Otherwise prints the missing layers. Only for a kilnd without arguments. */
 void daemon_process_start_in_whole_sandbox(struct daemon_process *d);
 /* Sends SIGTERM, and returns kilnd's exit status. */
 int daemon_process_stop(struct daemon_process *d);
 void daemon_process_kill(struct daemon_process *d); /* SIGKILL */
-/* Waits for a kilnd that is ending.  Returns its exit status. */
+/* Waits for a kilnd that is ending. Returns its exit status. */
 int daemon_process_wait(struct daemon_process *d);
-/* Waits until no kiln-compiler of this kilnd is starting, then sends |signal| (SIGSTOP or SIGCONT)
- * to all of them. */
+/* Waits until no kiln-compiler of this kilnd is starting, then sends |signal| (SIGSTOP or
+ * SIGCONT) to all of them. */
 void daemon_process_signal_workers(struct daemon_process *d, int signal);
 /* Returns a value of /proc/PID/status in kB, such as "VmRSS" or "VmHWM". */
 long daemon_process_memory(const struct daemon_process *d, const char *name);
-/* Stops kilnd if it is running, and removes the directory. */
 void daemon_process_remove(struct daemon_process *d);
 
 struct program_result {
     int status;         /* exit status; 128 + n after signal n */
-    char output[65536]; /* standard output and standard error, NUL-terminated, maybe truncated */
+    char output[65536]; /* standard output and standard error, NUL-terminated; may be truncated */
 };
 
-/* Runs a program of this build by its name, such as "kilnctl", and waits for it.  KILN_SOCKET is
- * |d|'s socket; HOME, XDG_* and POCL_CACHE_DIR are in |d|'s directory. */
+/* Runs a program of this build by its name, such as "kilnctl", and waits for it. KILN_SOCKET is
+ * |d|'s socket. HOME, XDG_* and POCL_CACHE_DIR are in |d|'s directory. */
 void run_program(struct daemon_process *d, struct program_result *ret_result, const char *name, ...)
     __attribute__((sentinel));
-/* Starts a program without waiting for it.  The caller reads its output from |ret_fd| and closes
- * it. */
+/* Does not wait for the program. The caller reads its output from |ret_fd| and closes |ret_fd|. */
 pid_t start_program(struct daemon_process *d, int *ret_fd, const char *name, ...)
     __attribute__((sentinel));
-/* Waits for a started program.  Returns its exit status. */
+/* Returns the exit status. */
 int wait_program(pid_t pid);
 
-/* Parses the output, which must be JSON.  The caller owns the result. */
+/* The caller owns the result. */
 struct json *result_json(const struct program_result *result);
 
 /* Returns one number of an answer to "stats", such as "compiles" or "hits.hot". */
 unsigned long long stats_number(const struct json *stats, const char *name);
-/* Gets the same number with `kilnctl stats --json`. */
+/* Gets the number with `kilnctl stats --json`. */
 unsigned long long daemon_stat(struct daemon_process *d, const char *name);

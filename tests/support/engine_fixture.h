@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * An engine with a store in a temporary directory, and callers that keep every reply for the test.
- *
- * Role       starts the engine with a fake executor, whose compiles and transfers end when the test
- *            ends them
- * Ownership  the test_caller owns its kept replies until test_caller_forget_replies
- */
+/* An engine with a store in a temporary directory, and callers that keep every reply for the
+ * test. The engine has a fake executor, whose compiles and transfers end when the test ends
+ * them. */
 #include "engine/engine.h"
 #include "engine/service/service.h"
 #include "tests/support/fake_executor.h"
@@ -32,7 +28,7 @@ struct test_caller {
     struct engine_fixture *fixture; /* borrowed while the caller has joined; otherwise NULL */
     struct kept_reply replies[REPLIES_KEPT];
     size_t reply_count;
-    /* number of progress replies of imports, which are not kept because they depend on time */
+    /* progress replies of imports, which are not kept because they depend on time */
     size_t import_progress_count;
 };
 
@@ -47,19 +43,18 @@ struct engine_fixture {
     struct engine_host host;
     struct engine_options options; /* options for the next start, which a test may change */
     struct engine *engine;
-    /* the first reports that the engine made to the operator */
+    /* the engine's first reports to the operator */
     struct kept_report reports[REPORTS_KEPT];
     size_t report_count;
     char directory[64]; /* temporary; contains the four directories below */
-    char packages[80];  /* directory of installed packages */
-    char keys[80];      /* directory of trusted keys */
-    char state[80];     /* directory of tuning.db */
-    char gpus[80];      /* directory that the engine reads instead of the topology in sysfs */
+    char packages[80];
+    char keys[80];
+    char state[80]; /* directory of tuning.db */
+    char gpus[80];  /* directory that the engine reads instead of the topology in sysfs */
     struct kiln_err err;
 };
 
-/* Opens an engine. If |describe| is true, the engine already knows one toolchain: "opencl" for
- * FIXTURE_TARGET. */
+/* If |describe| is true, the engine already knows one toolchain: "opencl" for FIXTURE_TARGET. */
 void engine_fixture_open(struct engine_fixture *f, bool describe);
 void engine_fixture_close(struct engine_fixture *f);
 /* Stop and start the engine on the same store. Compiles that are still running fail. */
@@ -67,30 +62,27 @@ void engine_fixture_stop(struct engine_fixture *f);
 void engine_fixture_start(struct engine_fixture *f, bool describe);
 /* Answers the pending describe job with one toolchain. */
 void engine_fixture_describe(struct engine_fixture *f);
-/* Answers the describe job with |json|. Fails the test if no describe job is pending. */
+/* Fails the test if no describe job is pending. */
 void engine_fixture_describe_as(struct engine_fixture *f, const char *json);
-/* Returns the text of the last report of |event| to the operator, or NULL if there was none. */
+/* Returns the text of the last report of |event| to the operator, or NULL. */
 const char *engine_fixture_reported(const struct engine_fixture *f, const char *event);
-/* Scans the package directories now, regardless of when the engine scanned them last. */
 void engine_fixture_rescan(struct engine_fixture *f);
-/* Returns the number of files in the staging directory. */
 unsigned engine_fixture_staged(const struct engine_fixture *f);
 /* Returns one number of the answer to "stats", such as "compiles" or "hits.hot". */
 uint64_t engine_fixture_stat(struct engine_fixture *f, const char *name);
 
-/* Joins, but does not say hello, like a new client. */
+/* Joins, but does not say hello. */
 void test_caller_join(struct test_caller *c, struct engine_fixture *f, uid_t uid, enum role role);
-/* Joins and says hello. */
 void test_caller_connect(struct test_caller *c, struct engine_fixture *f, uid_t uid,
                          enum role role);
-/* Leaves. Does nothing if |c| has left already. */
+/* Does nothing if |c| has left already. */
 void test_caller_leave(struct test_caller *c);
 void test_caller_forget_replies(struct test_caller *c);
 
-/* Sends one request, which the engine must accept. */
+/* The engine must accept the request. */
 void test_caller_send(struct test_caller *c, enum message_type type, uint64_t id,
                       struct bytes body);
-/* Sends one request, and returns the result of service_handle. */
+/* Returns the result of service_handle. */
 enum kiln_code test_caller_try_send(struct test_caller *c, enum message_type type, uint64_t id,
                                     struct bytes body);
 /* Sends request 3 with descriptors, and closes the descriptors that the engine did not take. */
@@ -106,8 +98,8 @@ void test_caller_send_files(struct test_caller *c, enum message_type type, const
         test_caller_send((c), MESSAGE_##name, (id), buffer_view(&send_body_)); \
     } while (0)
 
-/* Appends |m|, a struct message_<name>, to |items| of a batch. |item_kind| is its number in the
- * batch. */
+/* Appends |m|, a struct message_<name>, as an item of a batch. |item_kind| is the number of the
+ * message's kind in the batch. */
 #define PUT_BATCH_ITEM(items, item_kind, name, m)                                              \
     do {                                                                                       \
         BUFFER_AUTO struct buffer put_request_;                                                \
@@ -118,32 +110,28 @@ void test_caller_send_files(struct test_caller *c, enum message_type type, const
         message_batch_item_write((items), &put_item_);                                         \
     } while (0)
 
-/* Forgets earlier replies, sends a JSON request and runs its tasks. Returns the last reply, which
- * must not be an error. |json| may be NULL. */
+/* Forgets earlier replies, sends a JSON request and runs its tasks. Returns the last reply,
+ * which must not be an error. |json| may be NULL. */
 struct json *test_caller_ask(struct test_caller *c, enum message_type type, const char *json);
-/* Like test_caller_ask, for a request that must fail with |code| and a message that contains
- * |words|. */
+/* The request must fail with |code| and a message that contains |words|. */
 void test_caller_refused(struct test_caller *c, enum message_type type, const char *json,
                          enum kiln_code code, const char *words);
-/* Returns the value of |series| (with its labels) in the metrics, which must have it. */
+/* |series| includes the labels. The metrics must have it. */
 uint64_t test_caller_metric(struct test_caller *c, const char *series);
-/* Cancels request |id|. */
 void test_caller_cancel(struct test_caller *c, uint64_t id);
 /* Sends a fetch_name and runs its tasks. The answer is the last reply. */
 void test_caller_fetch_name(struct test_caller *c, const char *database_id, const char *name,
                             const char *args);
-/* Sends a fetch_source of |program| for FIXTURE_TARGET. */
 void test_caller_fetch_source(struct test_caller *c, uint64_t id, const char *program,
                               enum priority priority);
 
-/* Return the |index|-th reply as a list of one result, as an error, or as JSON (which the caller
- * owns). */
+/* Return the |index|-th reply as a list of one result, as an error, or as JSON, which the caller
+ * owns. */
 struct message_result reply_result(const struct test_caller *c, size_t index);
 struct message_error reply_error(const struct test_caller *c, size_t index);
 struct json *reply_json(const struct test_caller *c, size_t index);
-/* Returns the last reply as a list of one result. */
 struct message_result last_result(const struct test_caller *c);
-/* Checks that the |index|-th reply is an error with |code| and a message that contains |words|. */
+/* The |index|-th reply must be an error with |code| and a message that contains |words|. */
 void assert_reply_refuses(const struct test_caller *c, size_t index, enum kiln_code code,
                           const char *words);
 /* Appends the bytes of the |number|-th object of a kept reply. */

@@ -27,7 +27,7 @@
 #define FROM_THEN_ON 1000000u
 
 static struct {
-    _Atomic(const char *) name; /* NULL: none */
+    _Atomic(const char *) name; /* may be NULL */
     atomic_uint seen, first, last, failed;
     int error;
 } chosen;
@@ -143,8 +143,6 @@ VARIADIC(openat, (int at, const char *path, int flags, ...), flags, (at, path, f
 VARIADIC(fcntl, (int fd, int what, ...), what, (fd, what, further))
 VARIADIC(ioctl, (int fd, unsigned long what, ...), what, (fd, what, further))
 
-/* ---- for tests ---- */
-
 static void choose(const char *name, unsigned first, unsigned last, int error)
 {
     atomic_store(&chosen.name, NULL);
@@ -177,7 +175,8 @@ static unsigned open_descriptors(void)
     return count;
 }
 
-/* Runs |act| while the |nth| call fails (0: every call). False if there was no such call. */
+/* Runs |act| while the |nth| call (0: every call) fails. Returns false if there was no such
+ * call. */
 static bool fail_nth(fallible *act, void *context, struct failing_call call, unsigned nth,
                      struct kiln_err *err)
 {

@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Makes libc calls fail on demand.
+/* Makes libc calls fail on demand.
  *
- * Role       the linker replaces libc's functions in kiln's own code (--wrap).  So only calls that
- *            the code under test makes fail, never calls inside libc or another library
- * Threading  only one function fails at a time, but in all threads: one call of it, or all later
- *            calls
- *
- * failing_calls.c lists the functions that can fail.  Naming another function aborts the test.
- */
+ * The linker replaces libc's functions in kiln's own code (--wrap), so calls inside libc or
+ * another library never fail. Only one function fails at a time, but in all threads.
+ * failing_calls.c lists the functions that can fail. Naming another function aborts the test. */
 #include "common/base/err.h"
 
 #include <stdbool.h>
 
-/* Makes only one call of |name| fail with |error|: the |nth| from now on, counted from 1. */
+/* Makes one call of |name| fail with |error|: the |nth| from now on, counted from 1. */
 void fail_call(const char *name, unsigned nth, int error);
-/* Makes every call of |name| fail with |error|. */
 void fail_calls(const char *name, int error);
 /* Ends the failures. Returns true if a call has failed. */
 bool calls_failed(void);
@@ -26,7 +20,6 @@ bool calls_failed(void);
  * nothing open, and nothing that changes its next run. */
 typedef enum kiln_code fallible(void *context, struct kiln_err *err);
 
-/* A function of libc, and the errno with which a call of it fails. */
 struct failing_call {
     const char *name;
     int error;
@@ -37,16 +30,15 @@ struct failing_call {
 #define FAILING_NTH(name, nth, error) ((struct failing_call){ name, error, nth })
 #define FAILING_ALWAYS(name, error) ((struct failing_call){ name, error, 0 })
 
-/* Runs |act| once while |call| fails. It must return |code| with a message that contains |words|,
- * and leave as many descriptors open as before. */
+/* Runs |act| once while |call| fails. |act| must return |code| with a message that contains
+ * |words|, and leave as many descriptors open as before. */
 void expect_failure(fallible *act, void *context, struct failing_call call, enum kiln_code code,
                     const char *words);
 
-/* Runs |act| repeatedly. In the first run, the first call of |call.name| fails, in the second run
- * the second call, and so on, until no call fails. Each failed run must return |code| with a
- * message that contains |words|, and leave as many descriptors open as before. At least one call
- * must have failed. */
+/* Like expect_failure, for each call of |call.name|: in the first run the first call fails, in
+ * the second run the second call, and so on, until no call fails. At least one call must have
+ * failed. */
 void expect_failures(fallible *act, void *context, struct failing_call call, enum kiln_code code,
                      const char *words);
-/* Like expect_failures, for calls whose failure must not make |act| fail. */
+/* For calls whose failure must not make |act| fail. */
 void expect_no_harm(fallible *act, void *context, const char *name, int error);

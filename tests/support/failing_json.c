@@ -4,7 +4,8 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
-/* This call reaches the malloc() of failing_calls.c; a call inside cJSON would reach libc's. */
+/* This call reaches the malloc() of failing_calls.c. A call inside cJSON would reach libc's
+ * malloc. */
 static void *allocate(size_t size) { return malloc(size); }
 
 void json_allocations_can_fail(void)

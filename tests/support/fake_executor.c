@@ -42,7 +42,7 @@ static void take_compile(struct executor *executor, struct compile_task *task)
     f->compiles_handed_over++;
 }
 
-/* The test ends the compile: done is never called from within this call. */
+/* Does not call done. The test ends the compile later. */
 static void stop_compile(struct executor *executor, struct compile_task *task)
 {
     struct fake_executor *f = (struct fake_executor *)executor;
@@ -64,7 +64,7 @@ static void take_transfer(struct executor *executor, struct transfer_task *task)
     f->transfers_handed_over++;
 }
 
-/* The test ends the transfer: done is never called from within this call. */
+/* Does not call done. The test ends the transfer later. */
 static void cancel_transfer(struct executor *executor, struct transfer_task *task)
 {
     struct fake_executor *f = (struct fake_executor *)executor;
@@ -181,8 +181,6 @@ void fake_executor_fail(struct fake_executor *f, enum compile_end end, const cha
               end == COMPILE_UNAVAILABLE ? KILN_UNAVAILABLE : KILN_COMPILE_FAILED, "%s", text);
     task->done(task);
 }
-
-/* ---- transfers ---- */
 
 struct transfer_task *fake_executor_next_transfer(struct fake_executor *f)
 {

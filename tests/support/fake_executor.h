@@ -1,28 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * An executor that runs tasks only when the test calls it, on the test's thread.
- *
- * Ownership  a transfer that succeeds copies its file into the job's staging directory, as
- *            kiln-transfer does; the engine owns the copy
- */
+/* An executor that runs tasks only when the test calls it, on the test's thread. A successful
+ * transfer copies its file into the job's staging directory, as kiln-transfer does. The engine
+ * owns the copy. */
 #include "engine/jobs/executor.h"
 
 struct fake_executor {
     struct executor base;     /* first member */
     unsigned slots;           /* the result of compile_slots */
     struct list tasks, later; /* lists of struct task; the tasks are borrowed */
-    /* borrowed: the task whose work has run, but not yet its |done|; NULL if there is none */
+    /* borrowed; its work has run, but not its |done|; may be NULL */
     struct task *begun;
     struct list compiles;  /* list of struct compile_task */
     struct list transfers; /* list of struct transfer_task */
-    /* the work of a task runs before the call returns that hands it over, as on a fast thread */
+    /* whether a task's work runs within the call that adds the task, as on a fast thread */
     bool works_at_once;
-    unsigned tasks_of[WORK_QUEUES]; /* number of tasks received so far, by work queue */
+    unsigned tasks_of[WORK_QUEUES]; /* number of received tasks, by work queue */
     /* number of tasks that were cancelled before they ran */
     unsigned tasks_cancelled_of[WORK_QUEUES];
-    unsigned laters; /* number of tasks for |later| received so far */
+    unsigned laters;
     unsigned compiles_handed_over;
     unsigned compiles_stopped;
     struct compile_task *stopped; /* the last compile that was stopped; the test ends it */
@@ -33,32 +30,27 @@ struct fake_executor {
 void fake_executor_init(struct fake_executor *f, unsigned slots);
 /* Runs all tasks, including those that they add. Returns how many it ran. */
 unsigned fake_executor_run_tasks(struct fake_executor *f);
-/* Runs the first task. If there is none, ends the loop iteration, which runs the tasks of |later|.
- * Returns false if there are none of these, either. */
+/* Runs the first task. If there is none, ends the loop iteration, which runs the tasks of
+ * |later|. Returns false if there was nothing to run. */
 bool fake_executor_run_task(struct fake_executor *f);
-/* Runs the work of the first task. The task then counts as running until the next call of one of
- * the two functions above. */
+/* Runs the work of the first task. The task counts as running until the next call of
+ * fake_executor_run_tasks or fake_executor_run_task. */
 void fake_executor_begin_task(struct fake_executor *f);
-/* Returns the oldest pending compile, or NULL if there is none. */
+/* Returns the oldest pending compile, or NULL. */
 struct compile_task *fake_executor_next_compile(struct fake_executor *f);
-/* Ends the oldest pending compile successfully, with |content| as the object. */
+/* Ends the oldest pending compile successfully. |content| is the object. */
 void fake_executor_compile(struct fake_executor *f, struct bytes content);
-/* Ends the compile that the engine stopped. */
 void fake_executor_end_stopped(struct fake_executor *f);
-/* Ends the oldest pending compile with an error. */
 void fake_executor_fail(struct fake_executor *f, enum compile_end end, const char *text,
                         const char *log);
 
-/* Returns the oldest pending transfer, or NULL if there is none. */
+/* Returns the oldest pending transfer, or NULL. */
 struct transfer_task *fake_executor_next_transfer(struct fake_executor *f);
-/* Reports progress of the oldest pending transfer. */
 void fake_executor_transfer_progress(struct fake_executor *f, const char *stage, uint64_t done,
                                      uint64_t total);
-/* Ends the oldest pending transfer successfully, with the file |content_path|, called |name| and
- * signed by |signer| ("": unsigned).
- */
+/* Ends the oldest pending transfer successfully. The file |content_path| is called |name| and
+ * signed by |signer| ("": unsigned). */
 void fake_executor_transfer(struct fake_executor *f, const char *content_path, const char *name,
                             const char *signer);
-/* Ends the oldest pending transfer with an error. A cancelled transfer ends with KILN_CANCELLED in
- * any case. */
+/* Ends the oldest pending transfer with an error. A cancelled transfer ends with KILN_CANCELLED. */
 void fake_executor_transfer_fail(struct fake_executor *f, enum kiln_code code, const char *text);

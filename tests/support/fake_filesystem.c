@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * A statfs(2) that reports the filesystem type that a test chooses. Tests link it, or start
- * programs with it in LD_PRELOAD. KILN_TEST_F_TYPE is the type, such as "0x6969" for NFS; if it is
- * not set, the real type is reported. KILN_TEST_F_DIRECTORY limits this to paths that begin with
- * its value. Thanks to this file, the code that refuses network filesystems needs no hook for
- * tests.
- */
+/* A statfs(2) that reports the filesystem type that a test chooses. Tests link it, or start
+ * programs with it in LD_PRELOAD.
+ *
+ * KILN_TEST_F_TYPE is the type, such as "0x6969" for NFS. If it is not set, statfs reports the
+ * real type. KILN_TEST_F_DIRECTORY limits this to paths that begin with its value. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

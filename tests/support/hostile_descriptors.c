@@ -31,7 +31,6 @@ static int open_sealed_in_part(void) { return memory_file(F_SEAL_SHRINK | F_SEAL
 static int open_sealed(void) { return memory_file(ALL_SEALS); }
 static int open_unsealable(void) { return memfd_create("hostile", MFD_CLOEXEC); }
 
-/* Opens a new file, and removes its name at once. */
 static int open_made(int (*make)(const char *path), int flags)
 {
     char directory[] = "/tmp/kiln-test-hostile-XXXXXX", path[64];
@@ -67,7 +66,7 @@ static int open_timerfd(void) { return timerfd_create(CLOCK_MONOTONIC, TFD_CLOEX
 static int open_inotify(void) { return inotify_init1(IN_CLOEXEC); }
 static int open_pidfd(void) { return (int)syscall(SYS_pidfd_open, getpid(), 0); }
 
-/* Newer kernels refuse to send some kinds of descriptors (io_uring). */
+/* Newer kernels refuse to send io_uring descriptors. */
 static bool can_be_sent(int fd)
 {
     union {

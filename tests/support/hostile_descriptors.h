@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Descriptors that a hostile client may send in place of a file.  Some of them are not files, some
- * are endless, some cannot be read, and some change while they are read.
- *
- * Ownership  the caller owns an opened descriptor
- */
+/* Descriptors that a hostile client may send in place of a file. Some are not files, some are
+ * endless, some cannot be read, and some change while they are read. The caller owns an opened
+ * descriptor. */
 #include <stdbool.h>
 #include <stddef.h>
 

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * A web server on loopback, whose answers a test controls, including invalid ones.
- *
- * Ownership  http_script_stop ends the thread and closes the port
- * Threading  |answer| runs on the server's own thread, for one connection at a time; the test may
- *            read its results after http_script_stop
- */
+/* A web server on loopback, whose answers a test controls, including invalid ones. Only the
+ * server's own thread calls |answer|. The test may read the results after http_script_stop. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,32 +12,31 @@
 #define HTTP_REQUEST_MAX 8192
 
 struct http_script {
-    /* Called for each request, with its number counted from 1. Afterwards the connection is
-     * closed. */
+    /* Called for each request, with its number counted from 1. Afterwards the server closes the
+     * connection. */
     void (*answer)(struct http_script *script, unsigned number, int fd);
     void *context;
     bool running;
     char request[HTTP_REQUEST_MAX]; /* the current request; after http_script_stop, the last one */
-    unsigned requests;              /* number of requests so far */
+    unsigned requests;
     uint16_t port;
     int listen_fd, stop[2];
     pthread_t thread;
 };
 
 void http_script_start(struct http_script *script);
-/* Accepts a server that is not running. */
+/* Does nothing if the server is not running. */
 void http_script_stop(struct http_script *script);
-/* Returns true if a line of |request| begins with this text. */
+/* Returns true if a line of |request| begins with |line|. */
 bool http_script_was_asked(const struct http_script *script, const char *line);
 
-/* Sends a text to the client. A closed connection is not an error. */
+/* A closed connection is not an error. */
 void http_say(int fd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Sends data. Returns false if the client has closed the connection. */
+/* Returns false if the client has closed the connection. */
 bool http_send(int fd, const void *data, size_t size);
-/* Waits until the client closes the connection. */
 void http_wait_for_hang_up(int fd);
 /* Connects to |port| of loopback. Returns -1 on failure. */
 int http_connect(uint16_t port);
-/* Reserves a port. No process can listen on it while the returned descriptor, which the caller
- * owns, is open. */
+/* Reserves a port. No process can listen on the port while the returned descriptor, which the
+ * caller owns, is open. */
 int http_hold_port(uint16_t *ret_port);

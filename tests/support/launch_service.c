@@ -67,8 +67,7 @@ void launch_service_start(struct launch_service *service, const char *directory,
         setpgid(0, 0);
         serve(service, fd, launcher, program);
     }
-    setpgid(service->pid, service->pid); /* parent and child both set it, because either may run
-                                            first */
+    setpgid(service->pid, service->pid); /* in both processes: either may run first */
     close(fd);
 }
 

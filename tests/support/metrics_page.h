@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * The metrics of a kilnd at one moment.
- *
- * Ownership  a page owns its texts; results are borrowed from it
- */
+/* The metrics of a kilnd at one moment. The page owns its texts. Results are borrowed from the
+ * page. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,14 +16,13 @@ struct metrics_page {
     char numbers[METRICS_SERIES_MAX][32];
 };
 
-/* Requests the metrics on connection |fd|, after hello. Fails the test if no page is received. */
+/* |fd| is a connection after hello. Fails the test if no page is received. */
 void metrics_page_read(int fd, struct metrics_page *ret_page);
 /* Returns the value of a series, or NULL if there is no such series. */
 const char *metrics_page_find(const struct metrics_page *page, const char *name);
-/* Returns the value of a series. Fails the test if there is no such series. */
+/* Fails the test if there is no such series. */
 const char *metrics_page_number(const struct metrics_page *page, const char *name);
-/* Returns the value of a series, or 0 if there is no such series, because an error that has not
- * occurred yet has none. */
+/* Returns 0 if there is no such series, because an error that has not occurred yet has none. */
 uint64_t metrics_page_count(const struct metrics_page *page, const char *name);
-/* Returns the sum of all series whose names begin with this text. */
+/* Returns the sum of all series whose names begin with |prefix|. */
 uint64_t metrics_page_sum(const struct metrics_page *page, const char *prefix);

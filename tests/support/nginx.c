@@ -51,7 +51,8 @@ static void write_configuration(const struct nginx *n, const char *files, const 
     assert_int_equal(fclose(f), 0);
 }
 
-/* True if nginx serves or has ended; it ends if another process has taken one of its ports. */
+/* Returns true if nginx serves or has ended. nginx ends if another process has taken one of its
+ * ports. */
 static bool is_settled(void *context)
 {
     struct nginx *n = context;
@@ -75,7 +76,7 @@ static void exec_program(const char *program, const struct nginx *n)
     _exit(127);
 }
 
-/* Chooses free ports. Other processes may take them before nginx starts. */
+/* Other processes may take the ports before nginx starts. */
 static void choose_ports(struct nginx *n)
 {
     int held[] = { http_hold_port(&n->port), http_hold_port(&n->tls_port) };

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Runs a private nginx on a port of loopback, with its own configuration.
- *
- * Ownership  nginx_stop ends the process by its pid
- */
+/* Runs a private nginx on a port of loopback, with its own configuration. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -13,14 +9,14 @@
 struct nginx {
     pid_t pid; /* 0 if nginx is not running */
     uint16_t port, tls_port;
-    char directory[128]; /* private directory for configuration and logs */
+    char directory[128];
 };
 
-/* Serves |files|; with TLS, too, if |certificate| and |key| (PEM files) are not NULL. Returns
- * false, after printing a message, if nginx is not installed. */
+/* Serves |files|, with TLS, too, if |certificate| and |key| (PEM files) are not NULL. If nginx
+ * is not installed, prints a message and returns false. */
 bool nginx_start(struct nginx *n, const char *directory, const char *files, const char *certificate,
                  const char *key);
-/* Accepts an nginx that is not running. */
+/* Does nothing if nginx is not running. */
 void nginx_stop(struct nginx *n);
 /* Returns the number of requests that nginx answered with |status|. nginx logs after it has
  * answered, so this waits until the log has |least| such requests, at most for a minute. */

@@ -108,7 +108,7 @@ static void take_descriptors(struct msghdr *m, struct raw_frame *frame)
     }
 }
 
-/* Receives exactly |size| bytes; false at the end of the stream. */
+/* Returns false at the end of the stream. */
 static bool receive_all(int fd, void *data, size_t size, struct raw_frame *frame)
 {
     char *at = data;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * A client that sends exactly the bytes that a test chooses, by system calls.
- */
+/* A client that sends exactly the bytes that a test chooses. */
 #include "common/protocol/messages.h"
 #include "tests/support/daemon_process.h"
 
@@ -16,17 +14,16 @@ struct raw_frame {
 
 /* Connects, but sends nothing. */
 int raw_connect(const struct daemon_process *d);
-/* Says hello.  Returns false if there is no welcome: a killed kilnd's listening socket takes
- * connections until the child that it was starting runs its program. */
+/* Returns false if there is no welcome. A killed kilnd's listening socket takes connections
+ * until the child that it was starting runs its program. */
 bool raw_greets(int connection);
-/* Connects and says hello. */
 int raw_greeted(const struct daemon_process *d);
-/* Like the two functions above, as user |uid| without groups: a process of this user connects and
- * passes the connection to the test. Only root may call them, and the user must have access to the
- * socket. */
+/* The client is user |uid| without groups: a process of this user connects and passes the
+ * connection to the test. Only root may call these functions, and the user must have access to
+ * the socket. */
 int raw_connect_as(const struct daemon_process *d, uid_t uid);
 int raw_greeted_as(const struct daemon_process *d, uid_t uid);
-/* Sends all bytes. Fails the test if it cannot. */
+/* Fails the test if not all bytes can be sent. */
 void raw_send(int fd, const void *data, size_t size);
 void raw_send_frame(int fd, unsigned type, uint64_t id, struct bytes body);
 struct raw_message {
@@ -35,25 +32,23 @@ struct raw_message {
     struct bytes body;
     unsigned announced; /* number of descriptors in the header */
 };
-/* Sends a frame with |count| descriptors, which the caller still owns. */
+/* The caller still owns the descriptors. */
 void raw_send_files(int fd, const struct raw_message *message, const int *files, unsigned count);
-/* Requests a kernel that is compiled from |source|. */
 void raw_send_source(int fd, uint64_t id, const char *target, const char *options,
                      struct bytes source);
 /* Receives one frame. Returns false if the daemon closed the connection. Fails the test after a
  * minute without a frame. */
 bool raw_receive(int fd, struct raw_frame *ret_frame);
 void raw_close_descriptors(struct raw_frame *frame);
-/* Gets the code and text of |frame| if it is an error or a failed result; otherwise returns
+/* Gets the code and text of |frame| if it is an error or a failed result. Otherwise returns
  * KILN_OK. */
 enum kiln_code raw_refusal(const struct raw_frame *frame, char text[512]);
-/* Reads until the daemon closes the connection, which it must do within a minute. */
+/* Reads until the daemon closes the connection, which must happen within a minute. */
 void raw_expect_closed(int fd);
-/* Checks that the next frame is an error with |code| and a message that contains |says|. */
+/* The next frame must be an error with |code| and a message that contains |says|. */
 void raw_expect_error(int fd, unsigned code, const char *says);
-/* Sends a ping, which the daemon must answer on this connection. */
 void raw_expect_pong(int fd);
-/* Returns the answer to an administrative request, which the caller owns. */
+/* Returns the answer to an administrative request. The caller owns the answer. */
 struct json *raw_ask(int fd, enum message_type type, const char *body);
 /* Receives the last frame of an answer, and skips progress frames. */
 void raw_receive_last(int fd, struct raw_frame *ret_frame);

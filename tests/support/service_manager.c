@@ -19,8 +19,6 @@
 #define ASIDE 512
 #define BACKLOG 4096
 
-/* ---- received notifications ---- */
-
 static void drop(struct service_manager *m, const char *name)
 {
     size_t left = 0;
@@ -131,9 +129,7 @@ static void *listen_to_it(void *context)
     return NULL;
 }
 
-/* ---- starting kilnd ---- */
-
-/* Called in the child: passes the descriptors in order, from number 3 on. */
+/* Called in the child. Passes the descriptors in order, from number 3 on. */
 static void give_descriptors(const struct service_manager *m)
 {
     int fds[KEPT_MAX + 1];
@@ -203,7 +199,7 @@ void service_manager_open(struct service_manager *m, struct daemon_process *daem
     daemon->context = m;
 }
 
-struct ready { /* the context of a wait */
+struct ready {
     struct service_manager *m;
     unsigned before;
 };

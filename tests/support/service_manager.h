@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Emulates the parts of systemd that kilnd uses: a notify socket, a listening socket, a descriptor
- * store.
- *
- * Role       starts kilnd with LISTEN_FDS and NOTIFY_SOCKET, reads its notifications, stores its
- *            descriptors and passes them to the next kilnd
- * Ownership  owns its sockets and the stored descriptors; the daemon_process owns kilnd
- * Threading  one thread reads notifications; the test's thread makes the calls
- */
+/* Emulates the parts of systemd that kilnd uses: a notify socket, a listening socket, a
+ * descriptor store. One thread reads notifications, and the test's thread makes the calls. */
 #include "tests/support/daemon_process.h"
 
 #include <pthread.h>
@@ -21,16 +14,16 @@ struct kept_fd {
     char name[256];
 };
 
-struct service_manager_counts { /* numbers and times of notifications */
-    uint64_t ready_ns;          /* time of the last READY=1 */
-    uint64_t extended_us;       /* total of EXTEND_TIMEOUT_USEC */
+struct service_manager_counts {
+    uint64_t ready_ns;    /* time of the last READY=1 */
+    uint64_t extended_us; /* total of EXTEND_TIMEOUT_USEC */
     unsigned ready, reloading, stopping, watchdog, status, stored, removed;
 };
 
 struct service_manager {
     struct daemon_process *daemon; /* borrowed */
-    char path[160];                /* path of the notify socket */
-    int notify, listener;          /* owned; |listener| is -1 if kilnd creates the socket */
+    char path[160];
+    int notify, listener; /* owned; |listener| is -1 if kilnd creates the socket */
     int wake[2];
     pthread_t thread;
     pthread_mutex_t mutex; /* protects the members below */
@@ -39,28 +32,25 @@ struct service_manager {
     struct service_manager_counts counts;
     char status[256];
     unsigned settled, settling;
-    /* Variables that kilnd gets when it starts: */
-    const char *store_size;   /* FDSTORE; NULL: not set, as before systemd 254 */
-    const char *watchdog_us;  /* WATCHDOG_USEC; NULL: not set */
-    const char *watchdog_pid; /* WATCHDOG_PID; NULL: kilnd's pid */
+    const char *store_size;   /* FDSTORE; NULL means not set, as before systemd 254 */
+    const char *watchdog_us;  /* WATCHDOG_USEC; NULL means not set */
+    const char *watchdog_pid; /* WATCHDOG_PID; NULL means kilnd's pid */
 };
 
-/* Prepares the manager. If |with_socket| is true, the manager creates the socket that kilnd listens
- * on, like kilnd.socket. */
+/* If |with_socket| is true, the manager creates the socket that kilnd listens on, like
+ * kilnd.socket. */
 void service_manager_open(struct service_manager *m, struct daemon_process *daemon,
                           bool with_socket);
-/* Starts kilnd and waits for READY=1. */
 void service_manager_start(struct service_manager *m);
 /* Waits until the manager has read all notifications sent so far. */
 void service_manager_settle(struct service_manager *m);
-/* Ends kilnd with SIGTERM or SIGKILL, then starts the next one. */
+/* Ends kilnd with SIGTERM or SIGKILL, then starts the next kilnd. */
 void service_manager_restart(struct service_manager *m, int signal);
 struct service_manager_counts service_manager_counts(struct service_manager *m);
-/* Gets the text of the last STATUS=. */
 void service_manager_status(struct service_manager *m, char text[256]);
-/* Returns the number of stored descriptors whose names begin with this text. */
+/* Returns the number of stored descriptors whose names begin with |prefix|. */
 size_t service_manager_kept(struct service_manager *m, const char *prefix);
-/* Stores |fd| as if kilnd had sent it, and takes ownership of it. */
+/* Stores |fd| as if kilnd had sent it. Takes ownership of |fd|. */
 void service_manager_put(struct service_manager *m, int fd, const char *name);
 /* Closes all stored descriptors, like `systemctl stop`. */
 void service_manager_forget(struct service_manager *m);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Ranges of subordinate uids for a test. */
 #include "common/base/subordinate_uids.h"
 #include "tests/support/test.h"
 
@@ -10,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Makes |text| the content of /etc/subuid for the code under test. "" means that there is no range.
- */
+/* Makes |text| the content of /etc/subuid for the code under test. "" means that there is no
+ * range. */
 static inline void set_subordinate_ranges(const char *text)
 {
     char path[64];

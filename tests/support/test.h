@@ -54,8 +54,8 @@ struct test_case {
     struct test_case *next;
 };
 
-/* Defines the set-up of a struct fixture. The body follows; its parameter 'struct fixture *f' is
- * zeroed, and exists until the next set-up. */
+/* The body follows. Its parameter 'struct fixture *f' is zeroed, and exists until the next
+ * set-up. */
 #define SET_UP(name)                                                        \
     static void name##_body(struct fixture *f);                             \
     static int name(void **state)                                           \
@@ -68,7 +68,6 @@ struct test_case {
     }                                                                       \
     static void name##_body(struct fixture *f)
 
-/* Defines the tear-down, with the same parameter. */
 #define TEAR_DOWN(name)                         \
     static void name##_body(struct fixture *f); \
     static int name(void **state)               \
@@ -78,14 +77,13 @@ struct test_case {
     }                                           \
     static void name##_body(struct fixture *f)
 
-/* Declares the set-up and tear-down of the tests of fixture |name|, whose *state is a |type|. Use
- * it once, where both functions are declared. */
+/* Declares the set-up and tear-down of the tests of fixture |name|, whose *state is a |type|.
+ * Use it once, where both functions are declared. */
 #define FIXTURE_OF(name, type, setup_, teardown_)   \
     typedef type name##_fixture_type;               \
     static const struct test_fixture name##_fixture \
         __attribute__((unused)) = { .setup = (setup_), .teardown = (teardown_) }
 
-/* Like FIXTURE_OF, with a struct fixture. */
 #define FIXTURE(name, setup_, teardown_) FIXTURE_OF(name, struct fixture, setup_, teardown_)
 
 /* For tests that need no fixture: TEST(plain, ...). */
@@ -99,14 +97,14 @@ FIXTURE(plain, NULL, NULL);
                                       .fixture = &fixture_##_fixture }; \
     static void __attribute__((constructor)) register_##case_(void) { test_register(&case_); }
 
-/* Begins the definition of a test. The body follows; it has the parameter 'void **state'. */
+/* Begins the definition of a test. The body follows, and has the parameter 'void **state'. */
 #define TEST(fixture, name)                            \
     static void name(void **state);                    \
     TEST_REGISTERED(fixture, name, name##_case, #name) \
     static void name(void **state __attribute__((unused)))
 
-/* Begins the definition of a test that uses its fixture. The body follows; it has the parameter
- * 'struct fixture *f', or a pointer to the type of FIXTURE_OF. */
+/* Like TEST. The body has the parameter 'struct fixture *f', or a pointer to the type of
+ * FIXTURE_OF. */
 #define TEST_F(fixture_, name)                              \
     static void name##_body(fixture_##_fixture_type *f);    \
     static void name(void **state) { name##_body(*state); } \
@@ -127,14 +125,11 @@ FIXTURE(plain, NULL, NULL);
 
 void test_register(struct test_case *test);
 void test_program(int (*setup)(void **state), int (*teardown)(void **state));
-/* Runs the tests whose names contain |filter| (NULL: all). Prints the result of each test, and its
- * duration if it is long. Returns the number of failed tests, or 2 if no name contains |filter|.
- * May be called again. */
+/* Runs the tests whose names contain |filter| (NULL: all). Returns the number of failed tests,
+ * or 2 if no name contains |filter|. May be called again. */
 int test_run(const char *filter);
-/* Parses main()'s arguments, [--list] [FILTER], and runs the tests. */
 int test_main(int argc, char **argv);
 
-/* Makes a call that must succeed, and shows the message if it does not. */
 #define must(call, err)                                                 \
     do {                                                                \
         int must_rc_ = (int)(call);                                     \
@@ -142,8 +137,8 @@ int test_main(int argc, char **argv);
             fail_msg("%s: code %d, '%s'", #call, must_rc_, (err).text); \
     } while (0)
 
-/* Begins the definition of a function that the linker calls in place of |name| (--wrap). The body
- * follows, and may call __real_NAME(). An attribute may precede the macro. */
+/* Begins the definition of a function that the linker calls in place of |name| (--wrap). The
+ * body follows, and may call __real_NAME(). An attribute may precede the macro. */
 #define WRAP(type, name, ...)        \
     type __wrap_##name(__VA_ARGS__); \
     type __real_##name(__VA_ARGS__); \
@@ -163,10 +158,8 @@ int test_main(int argc, char **argv);
             SKIP(__VA_ARGS__);  \
     } while (0)
 
-/* Skips the rest of a test that only root can run. */
 #define NEED_ROOT() SKIP_IF(geteuid() != 0, "needs root")
 
-/* Asserts that |text| contains |part|. */
 #define assert_says(text, part)                               \
     do {                                                      \
         if (!strstr((text), (part)))                          \

@@ -3,13 +3,12 @@
 
 #include <stdbool.h>
 
-/* Genuine files of MIOpen and of real hosts, which are too large for the source tree. Their
- * directory is the value of the variable KILN_TEST_DATA, or that of CMake's cache. Each call skips
- * the test if the file is missing. */
+/* Genuine files of MIOpen and of real hosts, which are too large for the source tree. The
+ * variable KILN_TEST_DATA, or CMake's cache, names their directory. */
 
-/* Returns false if the file is missing; the test then continues. */
+/* Returns false if the file is missing. */
 bool test_data_find(const char *name, char ret_path[512]);
-/* Gets the path of the file or directory |name|. */
+/* Skips the test if the file or directory is missing. */
 void test_data_path(const char *name, char ret_path[512]);
-/* Copies |name|, or the unpacked |name|.bz2, to |path|. */
+/* Copies |name|, or the unpacked |name|.bz2, to |path|. Skips the test if both are missing. */
 void test_data_copy(const char *name, const char *path);

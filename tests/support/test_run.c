@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Collects the tests that TEST registers, and runs them. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -15,7 +14,6 @@
 static struct {
     struct test_case *first;
     int (*setup)(void **state), (*teardown)(void **state);
-    /* The tests to run, in order. */
     struct test_case *selected[TESTS_MAX];
     size_t count, begun;
     double began;

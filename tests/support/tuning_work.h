@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Does in one call what kilnd does in steps. */
 #include "engine/tuning/tuning.h"
 #include "engine/tuning/tuning_index.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Waits with a time limit, for tests. A failure names the condition. In the test's own thread, a
- * failed wait fails the test; in another thread or a child process, it ends the process. */
+/* Waits with a time limit. In the test's own thread, a failed wait fails the test. In another
+ * thread or a child process, it ends the process. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -14,8 +14,7 @@
  * "waited 60 s for WHAT". */
 void wait_until(const char *what, bool (*holds)(void *context), void *context);
 
-/* Like wait_until, but returns false after WAIT_MAX_S instead of failing the test. For callers with
- * a better message. */
+/* Like wait_until, but returns false instead of failing the test. */
 bool holds_in_time(bool (*holds)(void *context), void *context);
 
 /* Like wait_until, for a condition in C, often an atomic that another thread sets. */
@@ -25,8 +24,8 @@ bool holds_in_time(bool (*holds)(void *context), void *context);
             wait_a_little(waited_, #condition);             \
     } while (0)
 
-/* Runs |loop| until |condition| holds. An iteration may block, so a timer aborts the program after
- * WAIT_MAX_S. */
+/* Runs |loop| until |condition| holds. An iteration may block, so a timer aborts the program
+ * after WAIT_MAX_S. */
 #define LOOP_UNTIL(loop, condition) \
     do {                            \
         wait_begin(#condition);     \
@@ -35,8 +34,7 @@ bool holds_in_time(bool (*holds)(void *context), void *context);
         wait_end();                 \
     } while (0)
 
-/* Runs |loop| until no handle is open, for a test that waits for |what|. After WAIT_MAX_S a timer
- * aborts the program. */
+/* Runs |loop| until no handle is open. After WAIT_MAX_S a timer aborts the program. */
 #define LOOP_TO_END(loop, what) \
     do {                        \
         wait_begin(what);       \
@@ -59,25 +57,21 @@ bool holds_in_time(bool (*holds)(void *context), void *context);
         wait_end();             \
     } while (0)
 
-/* Does pthread_join(3) with a time limit: "waited 60 s for the thread 'THREAD' to end". |ret_value|
- * may be NULL. */
+/* Does pthread_join(3) with a time limit: "waited 60 s for the thread 'THREAD' to end".
+ * |ret_value| may be NULL. */
 #define await_thread(thread, ret_value) \
     await_thread_long((thread), (ret_value), "the thread '" #thread "' to end", WAIT_MAX_S)
 void await_thread_long(pthread_t thread, void **ret_value, const char *what, int max_s);
 
-/* Waits until one of |fds| is ready, in a thread that serves a test. Returns false if the first one
- * is ready, with which the test ends the thread. This wait has no time limit, but await_thread,
- * which the test calls, has one. */
+/* Waits until one of |fds| is ready, in a thread that serves a test. Returns false if the first
+ * one is ready, by which the test ends the thread. Has no time limit. */
 bool await_work(struct pollfd *fds, unsigned count);
 
-/* Waits until the thread |tid| of this process sleeps in a system call, for a test in which one
- * thread continues when another one blocks. */
+/* Waits until the thread |tid| of this process sleeps in a system call. */
 void await_sleep(pid_t tid);
 
-/* Fails the test with "waited SECONDS s for WHAT". For the helpers in tests/support. */
 void fail_wait(int seconds, const char *what);
 
-/* Only the macros use these. */
 void wait_a_little(unsigned waited, const char *what);
 void wait_begin(const char *what);
 void wait_end(void);

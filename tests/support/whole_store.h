@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Changes of the store that kilnd makes in steps, done in one call each. */
+/* Each function makes a change of the store that kilnd makes in steps. */
 #include "engine/store/kernel_store.h"
 
 static inline enum kiln_code kernel_store_clear(struct kernel_store *store,

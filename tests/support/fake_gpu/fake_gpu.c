@@ -31,8 +31,6 @@ static void count(enum fake_gpu_kind kind, int by)
     pthread_mutex_unlock(&fake_mutex);
 }
 
-/* ---- owners of objects ---- */
-
 static struct context primary[FAKE_GPU_DEVICES];
 
 #ifdef FAKE_CUDA
@@ -71,7 +69,7 @@ int cuCtxPushCurrent_v2(void *context)
     return 0;
 }
 
-/* Never fails: no caller could recover from that. */
+/* Never fails, because no caller could recover from a failure. */
 PUBLIC int cuCtxPopCurrent_v2(void **ret_context);
 int cuCtxPopCurrent_v2(void **ret_context)
 {
@@ -220,8 +218,6 @@ struct stream *fake_stream_of(void *handle)
         return fake_current() ? &fake_current()->default_stream : NULL;
     return fake_is_right(handle, FAKE_STREAM) ? handle : NULL;
 }
-
-/* ---- devices ---- */
 
 PUBLIC int NAMED(cuInit, hipInit)(unsigned flags);
 int NAMED(cuInit, hipInit)(unsigned flags)

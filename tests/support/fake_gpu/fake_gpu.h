@@ -1,26 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Fake GPU runtimes: libcuda.so.1 and libamdhip64.so.{5,6,7}, for hosts without a GPU.
+/* Fake GPU runtimes: libcuda.so.1 and libamdhip64.so.{5,6,7}, for hosts without a GPU.
  *
- * Role       they enforce the rules of the real runtimes: every object belongs to the context or
- *            device that is current when it is created, and may be used in no other one.  They run
- *            kernels as functions on the CPU, count existing objects, and fail on demand.  A
- *            kernel's name selects its function.  A code object (ELF, section headers last) has the
- *            kernels whose names occur in its bytes
- * Ownership  the library owns everything; tests open it with dlopen and get struct fake_gpu from
- *            fake_gpu_control()
- * Threading  any thread
+ * They enforce the rules of the real runtimes: every object belongs to the context or device that
+ * is current when it is created, and may be used in no other one. They run kernels as functions on
+ * the CPU, count existing objects, and fail on demand. A kernel's name selects its function. A code
+ * object (ELF, section headers last) has the kernels whose names occur in its bytes.
  *
- * Kernels, with their arguments
+ * Tests open the library with dlopen and call fake_gpu_control(). Any thread may use it.
+ *
+ * Kernels, with their arguments:
  *   - scale(x, w, y, add, times, wide): each item computes y[i] = x[i] * w[0] * times + add + the
  *     high half of wide
- *   - reverse(x, y, n): reverses n floats, by means of dynamic shared memory of that size
+ *   - reverse(x, y, n): reverses n floats in dynamic shared memory of that size
  *   - count_up(y): y[0] += 1 for each group
  *   - fault(): the stream fails; the next wait reports it
- *   - copy_mapped(map, y): CUDA since 12; copies the tensor map's memory to y
- */
+ *   - copy_mapped(map, y): CUDA since 12; copies the tensor map's memory to y */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -53,20 +49,20 @@ struct fake_gpu_map { /* the arguments of an encoded tensor map */
 };
 
 struct fake_gpu {
-    int devices;           /* number of devices that the runtime shows */
-    unsigned fail_at;      /* the call with this number, counted from now, fails; 0: none */
-    const char *fail_name; /* name of a function whose calls all fail; NULL: none */
-    int fail_status;       /* status that failing calls return */
-    unsigned calls;        /* number of calls since the start */
-    unsigned launches;     /* number of finished launches */
-    unsigned modules_ever; /* number of modules loaded so far */
-    int live[FAKE_KINDS];  /* number of objects that were not destroyed yet */
-    const char *arch;      /* HIP: the value of gcnArchName */
-    int capability;        /* CUDA: the compute capability, such as 90 */
-    bool is_mig;           /* CUDA: whether every device is a MIG instance */
-    void *last_stream;     /* stream of the last launch */
-    unsigned last_shared;  /* shared memory of the last launch */
-    unsigned encodes;      /* number of tensor maps encoded */
+    int devices;
+    unsigned fail_at;      /* number of the call that fails, counted from now; 0 means none */
+    const char *fail_name; /* name of a function whose calls all fail; may be NULL */
+    int fail_status;
+    unsigned calls; /* number of calls since the start */
+    unsigned launches;
+    unsigned modules_ever;
+    int live[FAKE_KINDS];
+    const char *arch; /* HIP: the value of gcnArchName */
+    int capability;   /* CUDA: the compute capability, such as 90 */
+    bool is_mig;      /* CUDA: whether every device is a MIG instance */
+    void *last_stream;
+    unsigned last_shared;
+    unsigned encodes;
     struct fake_gpu_map last_map;
 };
 

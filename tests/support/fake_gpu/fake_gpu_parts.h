@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Declarations shared by the files of a fake GPU runtime.  Both runtimes are built from the same
- * sources, either with FAKE_CUDA set to CUDA's major version, or with FAKE_HIP set to ROCm's.
- *
- *   fake_gpu.c    failures on demand, contexts, devices
- *   fake_maps.c   tensor maps (CUDA since 12)
- *   fake_work.c   memory, streams, events, code objects, launches
- */
+/* Declarations that the files of a fake GPU runtime share. Both runtimes are built from the same
+ * sources, either with FAKE_CUDA set to CUDA's major version, or with FAKE_HIP set to ROCm's. */
 #include "tests/support/fake_gpu/fake_gpu.h"
 
 #include <pthread.h>
@@ -53,7 +47,7 @@ extern unsigned fake_clock_ms;
 
 /* Stores |status| for hipGetLastError, and returns it. */
 int fake_remember(int status);
-/* Returns the status with which this call must fail, or 0 if it succeeds. */
+/* Returns the status with which this call must fail, or 0. */
 int fake_failure_of(const char *name);
 #define FAIL_IF_REPORTED(function)                       \
     do {                                                 \
@@ -78,7 +72,7 @@ struct context { /* for HIP, a device */
     struct stream default_stream; /* the stream with the handle 0 */
 };
 
-/* Returns the calling thread's context, or NULL if it has none. */
+/* Returns the calling thread's context, or NULL. */
 struct context *fake_current(void);
 /* Creates a zeroed object of the current context. */
 void *fake_make(enum fake_gpu_kind kind, size_t size);

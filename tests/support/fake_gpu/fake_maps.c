@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The fake of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col. */
 #include "tests/support/fake_gpu/fake_gpu_parts.h"
 
 #if defined(FAKE_CUDA) && FAKE_CUDA >= 12

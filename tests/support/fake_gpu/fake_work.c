@@ -3,8 +3,6 @@
 
 #include <elf.h>
 
-/* ---- memory: pages of the host, after a header with the owner ---- */
-
 struct memory {
     struct object object;
     size_t bytes;
@@ -101,12 +99,10 @@ int NAMED(cuMemsetD8Async, hipMemsetD8Async)(void *to, unsigned char value, size
     return status;
 }
 
-/* ---- streams and events ---- */
-
 struct event {
     struct object object;
     unsigned at_ms;
-    bool is_waited_for; /* before that, |at_ms| may be in the future */
+    bool is_waited_for; /* before the wait, |at_ms| may be in the future */
 };
 
 PUBLIC int NAMED(cuStreamCreate, hipStreamCreateWithFlags)(void **ret_stream, unsigned flags);
@@ -191,8 +187,6 @@ int NAMED(cuEventElapsedTime, hipEventElapsedTime)(float *ret_ms, void *begin, v
     return 0;
 }
 
-/* ---- code objects ---- */
-
 #define KERNELS_MAX 8
 
 struct function {
@@ -203,7 +197,7 @@ struct function {
 
 struct module {
     struct object object;
-    const unsigned char *image; /* borrowed; read at each look-up of a function, as by HIP */
+    const unsigned char *image; /* borrowed; each look-up of a function reads it, as in HIP */
     size_t size;
     struct function functions[KERNELS_MAX];
 };
