@@ -21,13 +21,12 @@
 
 #define STACK_BYTES (512u << 10)
 
-/* The shares of the kinds of clients, in percent. */
+/* In percent. */
 static const unsigned shares[CLIENT_KINDS] = {
     [BEHAVING] = 70, [KILLED] = 10, [SLOW] = 5, [STALLED] = 5, [HOSTILE] = 10
 };
 
-/* Each kernel is requested by about a hundred clients, because jobs of one host share most
- * kernels. */
+/* About a hundred clients request each kernel, because jobs of one host share most kernels. */
 static unsigned pool_of(unsigned clients, unsigned kernels)
 {
     unsigned pool = clients * kernels / 100;
@@ -63,8 +62,6 @@ void crowd_wait_for_start(struct crowd *c)
     atomic_fetch_add(&c->counts->joined, 1);
     crowd_wait_for_close(c, c->gate[0]);
 }
-
-/* ---- start ---- */
 
 static void *run_client_thread(void *context)
 {
@@ -148,8 +145,6 @@ void crowd_open(struct crowd *c, const char *socket, unsigned clients, unsigned 
         fail_msg("%u of %u clients have connected: %s", atomic_load(&c->counts->joined), clients,
                  c->counts->why);
 }
-
-/* ---- the run ---- */
 
 static bool killed_clients_are_ready(void *context)
 {

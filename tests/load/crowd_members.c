@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* What each kind of client does. */
 #include "tests/faults/made_kernel.h"
 #include "tests/load/crowd.h"
 #include "tests/load/peer.h"
@@ -16,8 +15,6 @@
 #define PIPELINE 1000u /* requests of a STALLED client; below the limit of one connection */
 #define PRIVATE_FIRST 10000000u
 #define KILL_MOMENTS 5u
-
-/* ---- through the library ---- */
 
 static struct kiln_client *open_client(struct crowd *c)
 {
@@ -106,8 +103,6 @@ static void run_behaving(struct crowd_member *m)
     kiln_client_close(client);
 }
 
-/* ---- killed ---- */
-
 static struct kiln_problem problem_of(unsigned index)
 {
     return (struct kiln_problem){ .size = sizeof(struct kiln_problem),
@@ -122,7 +117,7 @@ static struct kiln_problem problem_of(unsigned index)
                                   .dilation = { 1, 1, 1 } };
 }
 
-/* Takes a tuning lease, which must end with the client. */
+/* kilnd must end the lease with the client. */
 static void take_lease(struct crowd_member *m, struct kiln_client *client)
 {
     const struct kiln_problem problem = problem_of(m->index);
@@ -136,8 +131,7 @@ static void take_lease(struct crowd_member *m, struct kiln_client *client)
         crowd_fail(m->crowd, "lease %u is not granted: %s", m->index, err.text);
 }
 
-/* Requests kernels that no other client does, and leaves out the last |part| bytes of the last
- * request. */
+/* Requests kernels of this client only, and omits the last |part| bytes of the last request. */
 static void send_and_stop(struct crowd_member *m, struct peer *peer, size_t part)
 {
     for (unsigned i = 0; i < CROWD_PRIVATE_KERNELS; i++) {
@@ -179,8 +173,6 @@ static void run_killed(struct crowd_member *m)
     for (;;)
         pause();
 }
-
-/* ---- slow ---- */
 
 static void check_answer(struct crowd *c, const struct peer_answer *a, atomic_uint *counter)
 {
@@ -244,8 +236,6 @@ static void run_stalled(struct crowd_member *m)
     peer_close(&peer);
 }
 
-/* ---- hostile ---- */
-
 static uint64_t next_random(uint64_t *state)
 {
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -260,7 +250,6 @@ static void send_garbage(struct peer *peer, uint64_t *random)
     peer_send(peer, bytes, sizeof(bytes), false);
 }
 
-/* Sends a header without a body. */
 static void send_header(struct peer *peer, unsigned type, uint32_t body_size, unsigned descriptors)
 {
     uint8_t raw[FRAME_HEADER_SIZE];
@@ -272,7 +261,6 @@ static void send_header(struct peer *peer, unsigned type, uint32_t body_size, un
     peer_send(peer, raw, sizeof(raw), false);
 }
 
-/* Sends a request with descriptors that kilnd must refuse. */
 static void send_descriptor(struct peer *peer, unsigned number)
 {
     static const struct {
@@ -326,8 +314,8 @@ static void attack_once(struct crowd_member *m, unsigned number, uint64_t *rando
     atomic_fetch_add(&m->crowd->counts->attacks, 1);
 }
 
-/* Root's attacks would prove nothing. System calls change the user of this thread alone; libc's
- * functions would change all threads. */
+/* Root's attacks would prove nothing. System calls change the user of this thread alone, but
+ * libc's functions would change all threads. */
 static bool become_another_user(void)
 {
     if (geteuid() != 0)

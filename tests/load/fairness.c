@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One user's queued compiles delay another user's single compile by at most one compile.
+/* One user's queued compiles delay another user's single compile by at most one compile.
  *
- * Usage: test_load_fairness [COMPILES]   (default: 10000; only root can run it, because it needs
- *        two users)
+ * Usage: test_load_fairness [COMPILES]   (default: 10000; needs root, because it needs two users)
  *
  * The test measures no time. It stops all compilers (SIGSTOP), so that the first user's compiles
  * wait. Then the second user requests one compile, and one compiler continues. A compiler exits
- * after each source, and a new one takes its place; the other places stay stopped. The compiles of
- * the first user that may run before the second user's are normal. All others never end, so a wrong
- * order blocks the test.
- */
+ * after each source, and a new compiler takes its place. The first user's compiles that may run
+ * before the second user's compile are normal. All others never end, so a wrong order blocks the
+ * test. */
 #include "tests/faults/made_kernel.h"
 #include "tests/load/peer.h"
 #include "tests/support/children.h"
@@ -28,14 +25,14 @@
 #define SECOND_USER 54322
 #define BATCH_MAX 4000u
 #define WORKERS_MAX 8
-#define SINGLE_KERNEL 90000000u /* the second user's kernel */
+#define SINGLE_KERNEL 90000000u
 
 static unsigned compiles = 10000;
 
 struct fixture {
     struct daemon_process daemon;
     unsigned workers;
-    unsigned last; /* the number of the first user's last kernel */
+    unsigned last;
     int watcher, first, second;
     pid_t stopped[WORKERS_MAX];
 };
@@ -86,8 +83,6 @@ FIXTURE(four, setup_four, teardown);
 
 FIXTURE(one, setup_one, teardown);
 
-/* ---- compilers ---- */
-
 static bool workers_are_idle(void *context)
 {
     static struct metrics_page page;
@@ -96,7 +91,6 @@ static bool workers_are_idle(void *context)
     return metrics_page_count(&page, "kiln_workers{state=\"idle\"}") == f->workers;
 }
 
-/* Afterwards all compiles wait. */
 static void stop_compilers(struct fixture *f)
 {
     wait_until("all compilers to become idle", workers_are_idle, f);
@@ -105,16 +99,14 @@ static void stop_compilers(struct fixture *f)
     daemon_process_signal_workers(&f->daemon, SIGSTOP);
 }
 
-/* ---- requests ---- */
-
-/* Compiles that end: those that compilers have, the next in the queue, and the last one, which the
- * second user may request. */
+/* Returns true for the compiles that must end: those that compilers have, the next in the queue,
+ * and the last one, which the second user may request. */
 static bool ends(const struct fixture *f, unsigned number)
 {
     return number <= f->workers || number == f->last;
 }
 
-/* Requests |count| kernels from number |from| on in one batch. Does not read the answers. */
+/* Does not read the answers. */
 static void send_batch(const struct fixture *f, unsigned from, unsigned count)
 {
     BUFFER_AUTO struct buffer items, body;
@@ -165,8 +157,8 @@ static void expect_metric(struct fixture *f, const char *series, uint64_t minimu
                  (unsigned long long)minimum);
 }
 
-/* kilnd looks up a batch's kernels concurrently and may queue them in another order. Therefore the
- * compiles that end are queued before the others. */
+/* kilnd looks up a batch's kernels concurrently and may queue them in another order. Therefore
+ * the compiles that end are queued before the others. */
 static void fill_queue(struct fixture *f)
 {
     send_batch(f, 0, f->workers + 1);
@@ -179,8 +171,6 @@ static void fill_queue(struct fixture *f)
     expect_metric(f, "kiln_queued_compiles", compiles - f->workers);
     expect_metric(f, "kiln_inflight_compiles", f->workers);
 }
-
-/* ---- the tests ---- */
 
 static void expect_kernel(struct fixture *f, unsigned number)
 {
@@ -200,8 +190,8 @@ static void expect_kernel(struct fixture *f, unsigned number)
     raw_close_descriptors(&frame);
 }
 
-/* The request is answered, although only two of the first user's compiles can end before it: the
- * running one and the next in the queue. */
+/* Only two of the first user's compiles can end before the answer: the running one and the next
+ * in the queue. */
 static void expect_served(struct fixture *f, unsigned number)
 {
     static struct metrics_page page;
@@ -235,7 +225,6 @@ TEST(one, a_single_compile_waits_for_one_of_anothers_many)
 }
 TEST_ALSO(four, a_single_compile_waits_for_one_of_anothers_many)
 
-/* The second user requests the first user's last kernel, and gets it as early as their own. */
 TEST_F(one, a_user_who_only_wants_the_last_of_many_gets_it_early)
 {
     skip_unless_root();
@@ -247,9 +236,9 @@ static void request_untried_target(int fd, const char *source)
     raw_send_source(fd, SINGLE_KERNEL, REFUSED_TARGET, "", bytes_of_text(source));
 }
 
-/* The first user requests an untried target after all compiles, so their probe is last in the
- * queue. The second user requests the same target, and the probe runs as early as their own
- * compiles. The compiler refuses the target. */
+/* The first user requests an untried target after all compiles, so the probe is last in the
+ * queue. The second user requests the same target, and the probe must run early. The compiler
+ * refuses the target. */
 TEST_F(one, a_user_who_only_wants_an_untried_target_gets_its_probe_early)
 {
     static struct raw_frame frame;

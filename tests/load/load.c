@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A thousand clients at once. Those that behave get every kernel with the right bytes. The others
- * leave nothing behind in kilnd.
+/* Many clients at once. Those that behave get every kernel with the right bytes. The others leave
+ * nothing behind in kilnd.
  *
- * Usage: test_load_load [CLIENTS [KERNELS [ROUNDS]]]   (default: 100 of 20 kernels, 2 rounds)
- */
+ * Usage: test_load_load [CLIENTS [KERNELS [ROUNDS]]]   (default: 100 of 20 kernels, 2 rounds) */
 #include "tests/load/crowd.h"
 #include "tests/load/process_usage.h"
 #include "tests/support/metrics_page.h"
@@ -18,12 +16,11 @@
 #include <unistd.h>
 
 #define ROUND_STEP 1000000u /* each round has different kernels */
-/* Descriptors besides those of the clients (at most two each) and of kilnd (one for each client and
- * kernel). */
+/* Open descriptors besides those of clients and of kernels. */
 #define FILES_BESIDE 200u
 /* kilnd scans directories now and then, so an idle kilnd may have a few more descriptors. */
 #define FILES_MORE 4u
-/* How much one more round may add to memory: rows about new kernels. */
+/* A further round may add rows about new kernels to memory. */
 #ifndef MEMORY_MORE_KB
 #define MEMORY_MORE_KB 4096
 #endif
@@ -39,8 +36,6 @@ struct fixture {
     struct crowd crowd;
     struct metrics_page before, now;
 };
-
-/* ---- checks ---- */
 
 static uint64_t growth(const struct fixture *f, const char *prefix)
 {
@@ -61,7 +56,7 @@ static unsigned long long unwritten_kernels(const struct fixture *f)
            stats_number(stats, "puts_lost");
 }
 
-/* True if only the watcher is connected, with one request, and nothing is queued, running, or
+/* Only the watcher may be connected, with one request, and nothing may be queued, running, or
  * unwritten. */
 static bool is_idle(void *context)
 {
@@ -117,7 +112,6 @@ static void expect_equal(const char *what, uint64_t is, uint64_t should)
         fail_msg("%s: %llu, not %llu", what, (unsigned long long)is, (unsigned long long)should);
 }
 
-/* Each fetch has one result, and no kernel was compiled twice. */
 static void expect_counters(const struct fixture *f)
 {
     const struct crowd *c = &f->crowd;
@@ -147,8 +141,6 @@ static void expect_answers(const struct fixture *f)
     expect_equal("right answers", atomic_load(&c->counts->answered),
                  (uint64_t)(c->count_of[BEHAVING] + c->count_of[SLOW]) * c->kernels);
 }
-
-/* ---- the run ---- */
 
 static struct process_usage run_round(struct fixture *f, unsigned round)
 {
@@ -193,7 +185,6 @@ TEST_F(load, a_crowd_is_served_and_leaves_nothing_behind)
                  last.private_kb, plan.rounds, first.private_kb);
 }
 
-/* kilnd refuses an administrator's command from the hostile user. */
 static void expect_hostile_has_no_role(const struct fixture *f)
 {
     if (geteuid() != 0)

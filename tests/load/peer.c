@@ -17,8 +17,6 @@
 #define BODY_MAX (64u << 10)
 #define HASH_SEED 8u
 
-/* ---- kernels ---- */
-
 uint64_t content_hash(struct bytes content) { return bytes_hash(content, HASH_SEED); }
 
 uint64_t made_hash(unsigned number)
@@ -48,8 +46,6 @@ void peer_write_fetch(struct buffer *body, unsigned number, uint32_t inline_limi
     made_source(number, text);
     peer_write_fetch_of(body, text, inline_limit);
 }
-
-/* ---- sending ---- */
 
 bool peer_connect(struct peer *p, const char *path)
 {
@@ -131,8 +127,6 @@ bool peer_send_files(struct peer *p, unsigned type, struct bytes body,
     return sendmsg(p->fd, &m, MSG_NOSIGNAL) == sizeof(raw) &&
            peer_send(p, body.data, body.size, false);
 }
-
-/* ---- receiving ---- */
 
 /* |*ret_file| is the last descriptor that came with the bytes. The caller owns it. */
 static bool receive_all(struct peer *p, void *data, size_t size, int *ret_file)

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * A client that uses only system calls. Its functions return failures instead of ending the test.
- *
- * Threading  one thread uses a peer
- */
+/* A client that uses only system calls. Its functions return failures instead of ending the
+ * test. */
 #include "common/protocol/messages.h"
 
 #include <stdbool.h>
@@ -22,13 +19,12 @@ struct peer_answer {
     bool is_malformed; /* whether the answer violates the protocol */
 };
 
-/* Connects to |path| without the handshake. */
+/* Connects without the handshake. */
 bool peer_connect(struct peer *peer, const char *path);
-/* Connects, and completes the handshake. */
 bool peer_open(struct peer *peer, const char *path);
 void peer_close(struct peer *peer);
-/* Sends |data|. Returns false if kilnd has closed the connection or reads nothing for a minute;
- * with |at_once|, also if kilnd accepts no more data now. */
+/* Returns false if kilnd has closed the connection or reads nothing for a minute. With
+ * |at_once|, also returns false if kilnd accepts no more data now. */
 bool peer_send(struct peer *peer, const void *data, size_t size, bool at_once);
 bool peer_send_frame(struct peer *peer, unsigned type, uint64_t id, struct bytes body,
                      bool at_once);
@@ -41,12 +37,9 @@ bool peer_send_files(struct peer *peer, unsigned type, struct bytes body,
                      const struct peer_descriptors *descriptors);
 /* Appends the body of a fetch_source for made kernel |number|. */
 void peer_write_fetch(struct buffer *body, unsigned number, uint32_t inline_limit);
-/* Like peer_write_fetch, for any source. */
 void peer_write_fetch_of(struct buffer *body, const char *source, uint32_t inline_limit);
-/* Receives the next answer to a fetch. Returns false if the connection has ended, or if nothing was
- * received for a minute. */
+/* Returns false if the connection has ended, or if nothing was received for a minute. */
 bool peer_receive(struct peer *peer, struct peer_answer *ret_answer);
 
-/* Returns the hash of the object of made kernel |number|. */
 uint64_t made_hash(unsigned number);
 uint64_t content_hash(struct bytes content);

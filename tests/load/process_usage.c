@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The number after |name| in a file of /proc/PID. */
+/* Returns the number after |name| in a file of /proc/PID. */
 static long number_in(pid_t pid, const char *file, const char *name)
 {
     char path[64], line[256];

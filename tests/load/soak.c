@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Sends a busy host's requests of a day in a fixed time. kilnd's memory and descriptors must not
+/* Sends a busy host's requests of a day in a fixed time. kilnd's memory and descriptors must not
  * grow.
  *
  * Usage: test_load_soak [SECONDS [JOBS [REQUESTS]]] (default: 2 s, 64 jobs of 100 requests)
  *
- * A job connects, fetches kernels, looks up tuning data, fetches one new kernel, and disconnects.
- * Every eighth job sends one more request and disconnects without waiting. WORK_QUEUES jobs run at
- * once. scripts/load has the numbers of a day; docs/reliability.md explains them.
- */
+ * A job connects, fetches kernels, looks up tuning data, fetches one new kernel, and
+ * disconnects. Every eighth job sends one more request and disconnects without waiting.
+ * WORK_QUEUES jobs run at once. scripts/load has the numbers of a day; docs/reliability.md
+ * explains them. */
 #include "tests/faults/made_kernel.h"
 #include "tests/load/peer.h"
 #include "tests/load/process_usage.h"
@@ -28,14 +27,14 @@
 
 #define WORK_QUEUES 8u
 #define COMMON 400u         /* kernels that every job fetches */
-#define NEW_FIRST 20000000u /* the first of those that only one job fetches */
+#define NEW_FIRST 20000000u /* first kernel that only one job fetches */
 #define SAMPLES 100u
 #define WARM 25u /* samples before the first that counts */
 /* A day's kernels do not all fit, so kilnd must evict some. */
 #define HOT_LIMIT "8MiB"
 #define HOT_COUNT "1000"
 #define CACHE_LIMIT "16MiB"
-/* Growth from the first sample that counts to the last, by the line through all of them. */
+/* Growth from the first sample that counts to the last, along the line through all of them. */
 #ifndef GROWTH_MAX_KB
 #define GROWTH_MAX_KB 2048
 #endif
@@ -55,7 +54,7 @@ struct soak {
     atomic_uint wrong;
     char why[512];
     struct process_usage samples[SAMPLES];
-    unsigned taken; /* samples */
+    unsigned taken;
 };
 
 static void note_failure(struct soak *s, const char *what, const char *text)
@@ -71,7 +70,6 @@ static double seconds_since(const struct timespec *start)
     return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
 }
 
-/* Sleeps until part |part| of |parts| of the run begins. */
 static void sleep_until(const struct soak *s, unsigned part, unsigned parts)
 {
     double wait = (double)plan.seconds * part / parts - seconds_since(&s->start);
@@ -81,8 +79,6 @@ static void sleep_until(const struct soak *s, unsigned part, unsigned parts)
                                     .tv_nsec = (long)((wait - (double)(time_t)wait) * 1e9) };
     nanosleep(&pause, NULL);
 }
-
-/* ---- a job ---- */
 
 static void fetch_kernel(struct soak *s, struct kiln_client *client, unsigned number)
 {
@@ -178,8 +174,6 @@ static void *run_work_queue(void *context)
     return NULL;
 }
 
-/* ---- samples ---- */
-
 static bool sample_is_due(void *context)
 {
     const struct soak *s = context;
@@ -187,7 +181,6 @@ static bool sample_is_due(void *context)
            atomic_load(&s->wrong) > 0;
 }
 
-/* Takes a sample for each hundredth of the jobs. */
 static void take_samples(struct soak *s)
 {
     static struct metrics_page page;
@@ -200,7 +193,6 @@ static void take_samples(struct soak *s)
     }
 }
 
-/* How much the least-squares line through the samples that count rises. */
 static double growth_of(const struct soak *s, double (*value_of)(const struct process_usage *))
 {
     double n = SAMPLES - WARM, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
