@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Compiles every solver, direction and type for the AMD targets, with the compilers that kilnd
+/* Compiles every solver, direction and type for the AMD targets, with the compilers that kilnd
  * uses. The programs of each applicable solver must compile, the kernels that a plan launches must
- * be in the objects, and default configs must not spill registers.  Prints the resources of each
+ * be in the objects, and default configs must not spill registers. Prints the resources of each
  * kernel.
  *
  *     amd_targets [TARGET|all]... [PROBLEMS [SEED]]
@@ -11,8 +10,7 @@
  * targets, alternating between the targets of the family.
  *
  * PROBLEMS adds that many random problems for each solver, direction and target, alternating
- * between layers as in networks and unusual ones.
- */
+ * between layers as in networks and unusual ones. */
 #include "common/target/target.h"
 #include "engine/compile/code_object.h"
 #include "engine/solver/solver.h"
@@ -29,7 +27,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PROBLEMS_MAX 64u /* problems in a batch */
+#define PROBLEMS_MAX 64u
 #define DRAWS_MAX 20000u /* random problems to try until a solver applies to one */
 #define WHAT_MAX 320
 #define TIMEOUT_MS 600000
@@ -37,7 +35,7 @@
 
 static const struct {
     const char *name;
-    const char *matrix_cores; /* prefix of the matrix instructions; NULL: the target has none */
+    const char *matrix_cores; /* prefix of the matrix instructions; NULL if the target has none */
     enum { GCN, CDNA, RDNA } family;
 } targets[] = {
     { "gfx906", NULL, GCN },        { "gfx908", "v_mfma_", CDNA }, { "gfx90a", "v_mfma_", CDNA },
@@ -49,14 +47,14 @@ static const struct {
 /* Masks of types, and of directions as in MIOpenDriver's -F. */
 enum { FP32 = 1, FP16 = 2, BF16 = 4 };
 enum { F = 1, B = 2, W = 4 };
-#define EVERY_SOLVER "" /* every applicable solver */
+#define EVERY_SOLVER ""
 
-/* Layers of 28 x 28 pixels; in 3-D of 6 x 14 x 14 pixels without a stride in depth. */
+/* Layers of 28 x 28 pixels, or in 3-D of 6 x 14 x 14 pixels without a stride in depth. */
 static const struct shape {
     const char *name;
     uint32_t dims, n, c, k, groups, filter, stride, dilation;
     unsigned types, directions;
-    const char *solver; /* NULL: the one that solver_choose prefers */
+    const char *solver; /* NULL means the solver that solver_choose prefers */
 } shapes[] = {
     { "3x3", 2, 8, 64, 64, 1, 3, 1, 1, FP32 | FP16, F | B | W, EVERY_SOLVER },
     { "3x3, few tiles", 2, 4, 32, 32, 1, 3, 1, 1, BF16, F | B | W, EVERY_SOLVER },
@@ -82,7 +80,7 @@ struct fixture {
 /* One solver on one target. */
 struct batch {
     struct fixture *fixture;
-    size_t number; /* index of the target */
+    size_t number;
     struct target target;
     const struct solver *solver;
     const char *matrix_cores;
@@ -141,7 +139,8 @@ static bool has(const struct shape *shape, uint32_t direction, uint32_t type)
     return (shape->types >> type & 1) && (shape->directions >> direction & 1);
 }
 
-/* The first shape of this type and direction that the solver supports on a target, or NULL. */
+/* Returns the first shape of this type and direction that the solver supports on a target, or
+ * NULL. */
 static const struct shape *first_shape(const struct solver *solver, const struct target *target,
                                        uint32_t direction, uint32_t type)
 {
@@ -153,8 +152,9 @@ static const struct shape *first_shape(const struct solver *solver, const struct
     return NULL;
 }
 
-/* Whether this target represents its family in the sample.  It is the first target of the family
- * with a shape for the solver; each direction and type starts the count at another target. */
+/* Returns whether this target represents its family in the sample. It does if it is the first
+ * target of the family with a shape for the solver. Each direction and type starts the count at
+ * another target. */
 static bool stands_for_family(const struct batch *b, uint32_t direction, uint32_t type)
 {
     size_t members[TARGETS], count = 0;
@@ -198,7 +198,7 @@ static void add_sample(struct batch *b)
     }
 }
 
-/* Alternates between layers as in networks and unusual ones.  Adds none if the solver applies to
+/* Alternates between layers as in networks and unusual ones. Adds none if the solver applies to
  * hardly any random problem. */
 static void add_random_problem(struct batch *b, enum direction direction, unsigned turn)
 {
@@ -218,8 +218,8 @@ static void add_random_problem(struct batch *b, enum direction direction, unsign
 
 struct search {
     struct batch *batch;
-    const char *what;   /* "F fp16 3x3" */
-    const char *kernel; /* the launched kernel */
+    const char *what; /* "F fp16 3x3" */
+    const char *kernel;
     const char *toolchain;
     unsigned found;
 };
@@ -255,7 +255,6 @@ static void write_object(const char *path, struct kiln_kernel *kernel)
     assert_int_equal(fclose(file), 0);
 }
 
-/* Runs the disassembler; |ret_output| gets its output. */
 static pid_t start_objdump(const char *path, FILE **ret_output)
 {
     int fds[2];
@@ -274,7 +273,6 @@ static pid_t start_objdump(const char *path, FILE **ret_output)
     return pid;
 }
 
-/* Counts the lines of the disassembly that begin with |instruction|. */
 static unsigned count_instructions(struct fixture *f, struct kiln_kernel *kernel,
                                    const char *instruction)
 {
@@ -427,7 +425,7 @@ static bool is_asked_for(const char *target, int count, char **asked)
     return count == 0;
 }
 
-/* The number of arguments that are targets; numbers follow them. */
+/* Returns the number of arguments that are targets. Numbers follow them. */
 static int read_numbers(int argc, char **argv)
 {
     int names = 1;

@@ -90,7 +90,6 @@ TEST(plain, kernels_that_are_no_list_of_maps_are_damaged)
     assert_int_equal(seen.count, 0);
 }
 
-/* An ELF file with two sections: the note and an empty one. */
 struct object {
     Elf64_Ehdr header;
     Elf64_Shdr sections[2];
@@ -132,6 +131,6 @@ TEST(plain, an_object_without_the_note_says_nothing)
     assert_true(amdgpu_kernels(bytes_of(&o, sizeof(o)), see, &seen) == SIZE_MAX);
     assert_true(amdgpu_kernels(bytes_of("no ELF", 6), see, &seen) == SIZE_MAX);
     o = object_with_note(32);
-    o.note.n_descsz++; /* beyond the section */
+    o.note.n_descsz++;
     assert_true(amdgpu_kernels(bytes_of(&o, sizeof(o)), see, &seen) == SIZE_MAX);
 }

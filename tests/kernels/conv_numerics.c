@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Edge cases of convolutions and of their types for every solver, and many random problems for
- * ConvDirectNaive, the reference of the other solvers.  solver_numerics has random problems for
- * each solver.
- */
+/* Edge cases of convolutions and of their types for every solver, and many random problems for
+ * ConvDirectNaive, the reference of the other solvers. solver_numerics has random problems for
+ * each solver. */
 #include "cli/driver/storage.h"
 #include "tests/kernels/random_problem.h"
 #include "tests/kernels/trial.h"
@@ -54,7 +52,7 @@ static bool is_right_by(struct fixture *f, const struct problem *problem,
     return right;
 }
 
-/* Runs every applicable solver.  solver_numerics also runs all their kernels with optimisation. */
+/* solver_numerics also runs all kernels with optimisation. */
 static bool is_right(struct fixture *f, const struct problem *problem, enum trial_data data,
                      uint64_t seed)
 {
@@ -98,7 +96,6 @@ TEST(trial, backward_weights_of_random_problems_matches_the_reference)
     expect_random_problems_right(*state, DIRECTION_BACKWARD_WEIGHTS);
 }
 
-/* Pixels that no output reads must come out as zero, not as whatever was there. */
 TEST(trial, backward_data_clears_inputs_that_no_output_read)
 {
     struct problem problem = flat(DIRECTION_BACKWARD_DATA, TYPE_FLOAT32);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Matrix-core kernels (ConvImplicitGemm's paths, ConvGrouped) without a GPU.  On OpenCL devices,
+/* Matrix-core kernels (ConvImplicitGemm's paths, ConvGrouped) without a GPU. On OpenCL devices,
  * kernels/matrix_cores.h emulates matrix instructions: it exchanges registers through local memory,
- * with the layouts that the vendors document.  This is slow, so problems and tiles are small.
+ * with the layouts that the vendors document. This is slow, so problems and tiles are small.
  *
  *     matrix_cores [all|TEST]
  *
- * Without arguments, each test runs a sample of its trials.
- */
+ * Without arguments, each test runs a sample of its trials. */
 #include "tests/kernels/trial.h"
 #include "tests/support/test.h"
 
@@ -43,7 +41,7 @@ static struct problem plain(enum direction direction)
                              .dilation = { 1, 1, 1 } };
 }
 
-/* Needs packing of operands and result; residues with different taps. */
+/* Needs packing of operands and result, and has residues with different taps. */
 static struct problem awkward(enum direction direction)
 {
     struct problem p = plain(direction);
@@ -74,8 +72,8 @@ static struct problem image(enum direction direction)
     return p;
 }
 
-/* Patches of 3 x 2 pixels of three channels: 18 channels are padded to 24.  Along both axes, x ends
- * with pixels that belong to no patch. */
+/* Patches of 3 x 2 pixels of three channels: 18 channels are padded to 24. Along both axes, x
+ * ends with pixels that belong to no patch. */
 static struct problem patches(enum direction direction, uint32_t w_layout)
 {
     struct problem p = plain(direction);
@@ -88,8 +86,7 @@ static struct problem patches(enum direction direction, uint32_t w_layout)
     return p;
 }
 
-/* Like plain() and awkward(), with enough rows and columns for a warp group, and at least three
- * tiles along the reduction. */
+/* Has enough rows and columns for a warp group, and at least three tiles along the reduction. */
 static struct problem plain_for_warp_groups(enum direction direction)
 {
     struct problem p = plain(direction);
@@ -108,7 +105,6 @@ static struct problem awkward_for_warp_groups(enum direction direction)
     return p;
 }
 
-/* Adds the options that the emulation needs. */
 static void emulate(struct solution *s)
 {
     for (uint32_t i = 0; i < s->kernel_count; i++) {
@@ -125,11 +121,11 @@ static void emulate(struct solution *s)
 }
 
 struct named_config {
-    const char *solver, *config; /* config "": the solver's choice */
+    const char *solver, *config; /* config "" means the solver's choice */
 };
 
-/* A test's first trial, and every third of each direction.  Backward data begins with the second,
- * so that it has another config than forward. */
+/* The sample has a test's first trial, and every third trial of each direction. Backward data
+ * begins with the second trial, so that it has another config than forward. */
 static bool is_in_sample(struct fixture *f, uint32_t direction)
 {
     bool first = f->trials[0] + f->trials[1] + f->trials[2] == 0;
@@ -167,7 +163,7 @@ static void expect_right(struct fixture *f, const char *target_text, const char 
                         problem, data);
 }
 
-/* Without split-K, then with it. */
+/* |whole| is without split-K, and |sliced| with it. */
 static void expect_every_direction_right(struct fixture *f, const char *target, const char *whole,
                                          const char *sliced)
 {
@@ -403,7 +399,8 @@ TEST(device, tf32_of_folded_images_and_mixed_layouts_matches_the_reference)
 
 static uint32_t round_up4(uint32_t count) { return (count + 3) / 4 * 4; }
 
-/* The weight of row |c| (numbered over all groups), tap and channel |k| of the group; 0 outside. */
+/* Returns the weight of row |c| (numbered over all groups), tap and channel |k| of the group.
+ * Outside, the weight is 0. */
 static float weight_of(const struct trial *trial, uint32_t c, uint32_t tap, uint32_t k)
 {
     const struct kiln_problem *p = &trial->problem;
@@ -417,7 +414,8 @@ static float weight_of(const struct trial *trial, uint32_t c, uint32_t tap, uint
                                                : w[(row * group_c + channel) * taps + tap];
 }
 
-/* Runs only the first kernel of a product that bulk copies feed: OpenCL has no such copies. */
+/* Runs only the first kernel of a product that bulk copies feed, because OpenCL has no such
+ * copies. */
 static void expect_weights_turned(struct fixture *f, const struct problem *problem)
 {
     struct kiln_err err = KILN_ERR_INIT;

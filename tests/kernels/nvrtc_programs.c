@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Compiles every solver's programs for old and new NVIDIA GPUs with NVRTC.  Random problems in 2-D
- * and 3-D to which the solver applies must compile without a warning.  So must every tile for which
+/* Compiles every solver's programs for old and new NVIDIA GPUs with NVRTC. Random problems in 2-D
+ * and 3-D to which the solver applies must compile without a warning. So must every tile for which
  * bulk copies are possible, with the highest number of resident work groups.
  *
  *     nvrtc_programs [PROBLEMS [SEED]]     PROBLEMS of each solver, direction and target
  *
- * Without arguments, it compiles a sample: one problem of each, and each tile for one problem.
- */
+ * Without arguments, it compiles a sample: one problem of each, and each tile for one problem. */
 #include "engine/solver/conv_implicit_gemm_paths.h"
 #include "tests/gpu/nvrtc.h"
 #include "tests/kernels/random_problem.h"
@@ -27,7 +25,6 @@ static unsigned problems = 1;
 static bool every_tile_of_every_problem;
 static uint64_t seed = 1;
 
-/* A problem with |dims| dimensions, if the solver applies to any. */
 static bool draw(const struct solver *solver, enum direction direction, uint32_t dims,
                  const struct target *target, struct problem *ret_problem)
 {
@@ -121,8 +118,6 @@ static void products_in_tf32_compile_without_diagnostics(void **state)
     assert_int_equal(bad, 0);
 }
 
-/* ---- tiles that bulk copies feed ---- */
-
 enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE };
 #define BULK_COPIES 2
 #define TILES_MAX 128u
@@ -146,7 +141,7 @@ static struct problem short_sum(enum direction direction, uint32_t stride)
                              .dilation = { 1, 1, 1 } };
 }
 
-/* Likewise, but the sum has two taps along the depth instead of two tiles of channels. */
+/* Like short_sum, but the sum has two taps along the depth instead of two tiles of channels. */
 static struct problem short_sum_of_volume(enum direction direction, uint32_t stride)
 {
     struct problem p = short_sum(direction, stride);
@@ -170,7 +165,8 @@ static bool is_same_tile(const struct perf_config *a, const struct perf_config *
     return true;
 }
 
-/* Each tile's valid config with the fewest stages, and so with the most resident work groups. */
+/* Stores each tile's valid config with the fewest stages, and so with the most resident work
+ * groups. */
 static unsigned tiles_in_bulk(const struct problem *problem, const struct target *target,
                               struct perf_config ret_tiles[TILES_MAX])
 {
@@ -195,7 +191,6 @@ static unsigned tiles_in_bulk(const struct problem *problem, const struct target
     return count;
 }
 
-/* Every |step|-th tile, from |number| on. */
 static unsigned compile_tiles(const struct problem *problem, const struct target *target,
                               unsigned number, unsigned step)
 {
@@ -221,7 +216,7 @@ static unsigned compile_tiles(const struct problem *problem, const struct target
     return bad;
 }
 
-/* The same in TF32, whose tiles along the reduction are half as long. */
+/* TF32's tiles along the reduction are half as long. */
 static struct problem in_tf32(struct problem p)
 {
     p.type = TYPE_FLOAT32;
@@ -274,7 +269,7 @@ static void every_tile_in_tf32_that_bulk_copies_feed_compiles(void **state)
     assert_int_equal(bad, 0);
 }
 
-/* Planes of 64 pixels are read where they are.  Of the other sizes, only results are planes. */
+/* Planes of 64 pixels are read where they are. Of the other sizes, only results are planes. */
 static void every_tile_of_planes_compiles(void **state)
 {
     static const struct extent sizes[] = { { 1, 8, 8 }, { 1, 10, 6 }, { 1, 9, 7 } };

@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct opencl_device {
-    char cache[64]; /* the directory given to PoCL, removed at the end */
+    char cache[64];
     char name[128];
     cl_device_id id;
     cl_context context;
@@ -93,7 +93,7 @@ static void read_log(struct opencl_device *device, cl_program program, char log[
         snprintf(log, LOG_MAX, "warning: a log of %zu bytes", size);
 }
 
-/* Any warning is a failure: it is an error, or it hides one. */
+/* Any warning is a failure, because a warning may hide an error. */
 static bool is_clean(struct opencl_device *device, cl_program program, bool is_compiled,
                      const char *options)
 {
@@ -179,7 +179,7 @@ struct memories {
     size_t part_count;
 };
 
-/* NULL if the device does not support a sub-buffer with this alignment. */
+/* Returns NULL if the device does not support a sub-buffer with this alignment. */
 static cl_mem memory_at(struct memories *m, enum opencl_memory which, uint64_t offset)
 {
     if (offset == 0 || !m->whole[which] || offset >= m->size[which])

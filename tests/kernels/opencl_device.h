@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * An OpenCL device for kernel tests: compiles a solution's programs and runs its kernels without
- * kilnd and libkiln.
- *
- * Ownership  opencl_close releases everything, including the private cache directory of PoCL
- * Threading  one thread
- */
+/* Compiles a solution's programs for an OpenCL device and runs its kernels, without kilnd and
+ * libkiln. opencl_close also removes the private cache directory of PoCL. */
 #include "engine/solver/solver.h"
 
 struct opencl_device;
 
-/* The memory of a solution's arguments, in the order of enum argument_kind. */
+/* In the order of enum argument_kind. */
 enum opencl_memory { OPENCL_X, OPENCL_W, OPENCL_Y, OPENCL_WORKSPACE, OPENCL_MEMORIES };
 
 struct opencl_tensor {
@@ -20,7 +15,7 @@ struct opencl_tensor {
     size_t size; /* in bytes; 0 if there is no such memory */
 };
 
-/* Opens a device.  Returns NULL if there is none; |why| then receives the reason. */
+/* If there is no device, returns NULL and stores the reason in |why|. */
 struct opencl_device *opencl_open(char why[256]);
 void opencl_close(struct opencl_device *device); /* accepts NULL */
 const char *opencl_name(const struct opencl_device *device);
@@ -31,12 +26,11 @@ enum opencl_effort {
     /* compiles in a third of the time; with small problems, the kernels do not run longer */
     OPENCL_QUICK,
 };
-/* Compiles all kernels of a solution.  Returns NULL if one does not compile, and prints the
- * compiler's log. */
+/* Returns NULL if a kernel does not compile, and prints the compiler's log. */
 struct opencl_kernels *opencl_build(struct opencl_device *device, const struct solution *solution,
                                     enum opencl_effort effort);
-void opencl_kernels_destroy(struct opencl_kernels *kernels); /* accepts NULL */
-/* Runs the kernels of |solution| in order.  Its batch size may differ from the compiled one.  If a
+void opencl_kernels_destroy(struct opencl_kernels *kernels);
+/* Runs the kernels of |solution| in order. Its batch size may differ from the compiled one. If a
  * kernel fails, prints the failure and returns false. */
 bool opencl_run(struct opencl_device *device, struct opencl_kernels *kernels,
                 const struct solution *solution, struct opencl_tensor tensors[OPENCL_MEMORIES]);

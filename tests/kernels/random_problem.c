@@ -2,11 +2,11 @@
 #include "tests/kernels/random_problem.h"
 
 #define MULTIPLY_ADDS_MAX 4e6
-/* Of backward data: pixels of x, times taps, times channels of y.  The reference and
+/* Of backward data: pixels of x, times taps, times channels of y. The reference and
  * ConvDirectNaive look at all of these, although a stride leaves few to multiply. */
 #define VISITS_MAX (8 * MULTIPLY_ADDS_MAX)
 
-/* A number from |least| to |most|, inclusive. */
+/* |least| and |most| are inclusive. */
 static uint32_t between(uint64_t *state, uint32_t least, uint32_t most)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -92,8 +92,6 @@ struct problem random_problem(uint64_t *state, enum direction direction)
             return p;
     }
 }
-
-/* ---- layers ---- */
 
 #define ONE_OF(state, ...)                        \
     (((const uint32_t[]){ __VA_ARGS__ })[between( \

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Random convolutions.
- *
- * Threading  pure function of the state
- */
 #include "common/protocol/problem.h"
 
-/* Returns a valid, difficult problem of |direction|.  It may have odd sizes, images one pixel wide,
- * pads and strides larger than the filter, patches, dilation, groups, one channel in each group,
- * mixed layouts, and any type.  It is so small that the reference takes no noticeable time. */
+/* Returns a valid, difficult problem. It may have odd sizes, images one pixel wide, pads and
+ * strides larger than the filter, patches, dilation, groups, one channel in each group, mixed
+ * layouts, and any type. It is so small that the reference takes no noticeable time. */
 struct problem random_problem(uint64_t *state, enum direction direction);
-/* Returns a problem as in the layers of real networks, with more channels and larger images.  It is
- * for tests that only compile. */
+/* Returns a problem as in the layers of real networks, with more channels and larger images, for
+ * tests that only compile. */
 struct problem random_layer(uint64_t *state, enum direction direction);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Compares every solver, in every direction, type and layout, with the double-precision reference.
+/* Compares every solver, in every direction, type and layout, with the double-precision reference.
  * It runs random problems to which the solver applies, alternating between the config that the
  * solver chooses and a random one.
  *
- *     solver_numerics [SOLVER|all [PROBLEMS [SEED]]]     PROBLEMS per direction
- */
+ *     solver_numerics [SOLVER|all [PROBLEMS [SEED]]]     PROBLEMS per direction */
 #include "tests/kernels/random_problem.h"
 #include "tests/kernels/trial.h"
 #include "tests/support/test.h"
@@ -15,18 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each type in each layout, then random ones, including mixed layouts.  CTest runs the first half,
- * which has each type once, in alternating layouts; scripts/test-kernels runs more. */
+/* Each type in each layout, then random ones, including mixed layouts. CTest runs the first
+ * half, which has each type once, in alternating layouts. scripts/test-kernels runs more. */
 #define TYPES 3u
 #define LAYOUTS 2u
 #define UNIFORM (TYPES * LAYOUTS)
-/* The problems of a solver and direction.  Compiling dominates the time: up to a second for each
+/* Problems of a solver and direction. Compiling dominates the time: up to a second for each
  * problem on one core, and a third of that without optimisation. */
 #define PROBLEMS TYPES
 #define ONE_IN_OPTIMISED 7u
 #define DIRECTIONS 3u
 #define SOLVERS_MAX 16u
-/* Random problems and configs to try.  A solver that applies to few of them has its own tests. */
+/* Random problems and configs to try. A solver that applies to few of them has its own tests. */
 #define DRAWS_MAX 20000u
 
 struct suite {
@@ -49,7 +47,6 @@ static uint64_t next(uint64_t *state)
     return *state >> 33;
 }
 
-/* False if the solver applies to no such problem. */
 static bool draw_problem(const struct subject *s, unsigned index, uint64_t *state,
                          struct problem *ret_problem)
 {
@@ -67,7 +64,6 @@ static bool draw_problem(const struct subject *s, unsigned index, uint64_t *stat
     return false;
 }
 
-/* False if the solver has nothing to tune, or if no random config was valid. */
 static bool draw_config(const struct subject *s, const struct problem *problem, uint64_t *state,
                         char ret_text[PERF_CONFIG_TEXT_MAX])
 {

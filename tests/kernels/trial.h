@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * A trial of a solution: fills operands, poisons the output and the workspace, runs the solution,
- * and compares the result with the reference.
- *
- * Ownership  a trial owns its memory (trial_done)
- * Threading  one thread
- */
+/* A trial of a solution: fills operands, poisons the output and the workspace, runs the
+ * solution, and compares the result with the reference. A trial owns its memory (trial_done). */
 #include "cli/driver/reference.h"
 #include "tests/kernels/opencl_device.h"
 #include "tests/kernels/problem_for_reference.h"
@@ -25,28 +20,27 @@ enum trial_data {
 struct trial {
     struct kiln_problem problem;
     struct solution solution;
-    /* Owned data, each followed by its guard; the first three are KILN_TENSOR_X, _W, _Y. */
+    /* Owned data, each followed by its guard. The first three are KILN_TENSOR_X, _W, _Y. */
     struct opencl_tensor tensors[OPENCL_MEMORIES];
     uint64_t elements[TENSORS];
-    int output; /* KILN_TENSOR_* */
+    int output;
     double quantum;
 };
 
 struct trial_options {
-    struct solver_choice choice; /* if empty, solver and config are chosen by heuristic */
+    struct solver_choice choice; /* if empty, a heuristic chooses solver and config */
     enum trial_data data;
-    uint64_t seed; /* seed of the data */
+    uint64_t seed;
 };
 
-/* Solves |problem| and fills its tensors.  Prints the reason and returns false if it fails. */
+/* Solves |problem| and fills its tensors. Prints the reason and returns false if it fails. */
 bool trial_init(struct trial *trial, const struct problem *problem, const struct target *target,
                 const struct trial_options *options);
 void trial_done(struct trial *trial);
 /* Poisons output and workspace, then runs |kernels|. */
 bool trial_run(struct trial *trial, struct opencl_device *device, struct opencl_kernels *kernels);
-/* Like trial_run, but builds the kernels first. */
 bool trial_build_and_run(struct trial *trial, struct opencl_device *device,
                          enum opencl_effort effort);
-/* Returns true if every element is within its bound and no guard was overwritten.  Otherwise prints
- * the problem and the reason. */
+/* Returns true if every element is within its bound and no guard was overwritten. Otherwise
+ * prints the problem and the reason. */
 bool trial_is_right(struct trial *trial);
