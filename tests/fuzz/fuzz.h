@@ -1,43 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Code that the fuzz targets share.
+/* Code that the fuzz targets share.
  *
- * Role       splits an input into parts, writes files from these, and aborts if a property does not
- *            hold
- * Ownership  as each function says; the private directory is removed when the process ends
- * Threading  one thread
- *
- * A target is one fuzz_<name>.c with LLVMFuzzerTestOneInput.  It is linked with libFuzzer (preset
- * fuzz) or with standalone.c, which runs the target on given files.
- */
+ * A target is one fuzz_<name>.c with LLVMFuzzerTestOneInput. It is linked with libFuzzer (preset
+ * fuzz) or with standalone.c, which runs the target on given files. The private directory is
+ * removed when the process ends. */
 #include "common/base/bytes.h"
 #include "common/base/err.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Checks a property.  If it does not hold, prints it and aborts, which counts as a crash. */
+/* If |holds| is false, prints |promise| and aborts, which counts as a crash. */
 void fuzz_expect(bool holds, const char *promise);
 
 /* Reads a 16-bit length, then as many bytes, or fewer if the input ends. */
 struct bytes fuzz_part(struct reader *r);
 struct bytes fuzz_rest(struct reader *r);
-/* Returns a copy up to the first NUL, which the caller owns. */
+/* Returns a copy up to the first NUL. The caller owns the copy. */
 char *fuzz_text(struct bytes part);
-/* Returns a copy in an allocation of its own, so that AddressSanitizer finds reads beyond its end.
- * The caller owns it. */
+/* Returns a copy in an allocation of its own, so that AddressSanitizer finds reads beyond its
+ * end. The caller owns the copy. */
 uint8_t *fuzz_copy(struct bytes part);
 
 /* Returns the path of a private directory in $TMPDIR, or else in /tmp. */
 const char *fuzz_directory(void);
-/* Returns "<directory>/<name>".  The text is valid until the fourth call from here. */
+/* Returns "<directory>/<name>", which is valid until the fourth call from here. */
 const char *fuzz_path(const char *name);
-/* Writes |content| to the file |name| in the private directory, and returns its path. */
 const char *fuzz_file(const char *name, struct bytes content);
-/* Removes a file, or a directory with its contents. */
 void fuzz_remove(const char *path);
-/* Returns the number of open descriptors of this process. */
 unsigned fuzz_descriptors(void);
-/* Returns a memfd with |content|, sealed or not, which the caller owns. */
+/* Returns a memfd with |content|. The caller owns it. */
 int fuzz_memfd(struct bytes content, bool sealed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* libkiln against a hostile daemon.  The input chooses the calls and contains the replies.  Each
- * frame arrives whole and answers the last request; fuzz_transport.c tests streams. */
+/* libkiln against a hostile daemon. The input chooses the calls and contains the replies. Each
+ * frame arrives whole and answers the last request. fuzz_transport.c tests streams. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/protocol/messages.h"
@@ -18,13 +18,13 @@
 #define TIMEOUT_MS 1000
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
-struct daemon { /* the daemon that the input plays */
+struct daemon {
     struct reader input;
     unsigned connections;
-    uint64_t request_id; /* of the last request */
+    uint64_t request_id;
 };
 
-struct hostile { /* a connection to it */
+struct hostile {
     struct transport base;
     struct daemon *daemon;
     bool greeted, silent;
@@ -74,8 +74,8 @@ static void welcome(struct hostile *h)
     message_welcome_write(&h->body, &m);
 }
 
-/* Reads the next frame of the input: type, flags, number of descriptors, and the request that it
- * answers. */
+/* Reads the next frame of the input: type, flags, number of descriptors, and the request that
+ * the frame answers. */
 static void next_frame(struct hostile *h, struct frame_header *header)
 {
     struct reader *r = &h->daemon->input;
@@ -191,7 +191,7 @@ static void use_kernel(struct kiln_kernel *kernel)
     const uint8_t *bytes = kernel ? kiln_kernel_data(kernel) : NULL;
     unsigned sum = 0;
     for (size_t i = 0; bytes && i < kiln_kernel_size(kernel); i++)
-        sum += bytes[i]; /* every byte can be read */
+        sum += bytes[i];
     fuzz_expect(!kernel || sum + strlen(kiln_kernel_key(kernel)) >= 64, "a kernel has its key");
     kiln_kernel_unref(kernel);
 }

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The parsers of code objects (AMDGPU ELF files, cubins, OpenCL binaries) of kilnd and libkiln, and
- * of build ids. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/compile/code_object.h"
@@ -21,7 +19,7 @@ static const char *const targets[] = {
     "opencl:cpu:pocl-3.1-00112233",
 };
 
-/* Adds the bytes, which shows that every byte can be read. */
+/* Shows that every byte can be read. */
 static size_t sum_of(struct bytes bytes)
 {
     size_t sum = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnd's settings from a file, variables and flags.  Accepted settings are printed, and the output
- * must be readable as settings. */
+/* kilnd's settings from a file, variables and flags. Accepted settings are printed, and the
+ * output must be readable as settings. */
 #include "tests/fuzz/fuzz.h"
 
 #include "daemon/config/config.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* MIOpenDriver command lines, one per line.  A parsed problem is written as a line, which must
- * parse to the same problem. */
+/* MIOpenDriver command lines. A parsed problem is written as a line, which must parse to the
+ * same problem. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/miopen/driver_line.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Frames from a stream: they must not depend on how the stream is cut into pieces. */
+/* Frames from a stream must not depend on how the stream is cut into pieces. */
 #include "tests/fuzz/fuzz.h"
 
 #include "daemon/server/inbox.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A hostile web server on loopback.  Each part of the input answers one request of a transfer.  All
- * requests come to this server, also after a redirect to another host. */
+/* A hostile web server on loopback. Each part of the input answers one request of a transfer.
+ * All requests come to this server, also after a redirect to another host. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/transfer/fetch.h"
@@ -23,8 +23,7 @@ static struct {
     int listener;
 } server = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
-/* Reads a request only to find its end.  Drops the rest of a reply that the client does not read.
- */
+/* Reads a request only to find its end. Drops the rest of a reply that the client does not read. */
 static void answer(int fd)
 {
     char request[REQUEST_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON: parsed text is printed, and parsing that again must print the same text. */
+/* Parsed JSON is printed, and parsing that text must print the same text. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/base/json.h"

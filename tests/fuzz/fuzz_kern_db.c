@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* An untrusted .kdb file, read in both ways. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/miopen/kern_db.h"

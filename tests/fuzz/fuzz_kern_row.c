@@ -29,7 +29,7 @@ static void check_row(struct reader *r)
     fuzz_expect(rc == KILN_OK || raw.size == 0, "of a damaged row nothing is taken");
 }
 
-/* Unpacks the whole of |stored|, in pieces of an odd size. */
+/* Unpacks in pieces of an odd size. */
 static enum kiln_code unpack(struct bytes stored, struct buffer *back, struct kiln_err *err)
 {
     char piece[1021];

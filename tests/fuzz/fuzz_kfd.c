@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* KFD's sysfs tree: the input is a list of files, each with a path and a content. */
+/* KFD's sysfs tree. The input is a list of files, each with a path and a content. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/topology/kfd.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* An untrusted .kpkg file, with a trusted signature or not. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/package/package.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Recovers rows from a damaged SQLite file and its damaged write-ahead log. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/db/log_salvage.h"
@@ -8,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Replaces pauses by the linker's --wrap: no other process writes to these files. */
+/* Replaces pauses by the linker's --wrap, because no other process writes to these files. */
 int __wrap_sqlite3_sleep(int ms);
 int __wrap_sqlite3_sleep(int ms) { return ms; }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Manifests, keys and signatures.  An input may have its text signed by a trusted key, so that the
- * code after the signature check is reached. */
+/* Manifests, keys and signatures. An input may have its text signed by a trusted key, so that
+ * the code after the signature check is reached. */
 #include "common/base/hex.h"
 #include "tests/fuzz/fuzz.h"
 

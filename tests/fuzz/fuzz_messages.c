@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every message of common/protocol/messages.def: what is decoded must encode to the same bytes. */
+/* Every decoded message of common/protocol/messages.def must encode to the same bytes. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/protocol/messages.h"

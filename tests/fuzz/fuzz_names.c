@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Names with a grammar: targets, database ids, file names, compile options, URLs, device names.  An
- * accepted name must be written unchanged. */
+/* Names with a grammar: targets, database ids, file names, compile options, URLs, device names.
+ * An accepted name must be written unchanged. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/target/target.h"

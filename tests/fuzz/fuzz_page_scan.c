@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Recovers rows from the pages of a damaged SQLite file. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/db/page_scan.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An untrusted PerfDb in SQLite: every reported record must be well formed. */
+/* Every record reported of an untrusted PerfDb must be well formed. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/miopen/tuning_file.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* FindDb and PerfDb keys: a parsed key must be written unchanged. */
+/* A parsed key of a FindDb or PerfDb must be written unchanged. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/miopen/problem_key.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The whole engine: all requests, JSON and binary, of three users with different rights and of a
- * stranger without a handshake.  Meanwhile compiles, transfers and work-queue tasks end at any
- * time, with success or failure. */
+/* The whole engine: requests of three users with different rights and of a stranger without a
+ * handshake. Meanwhile compiles, transfers and tasks end at any time, with success or failure. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/base/json.h"
@@ -32,8 +31,6 @@ struct scene {
     uint64_t request_id;
     char cache[512], packages[600], state[600], gpus[600];
 };
-
-/* ---- replies ---- */
 
 #define CHECK_BINARY(name)                                 \
     case MESSAGE_##name:                                   \
@@ -81,8 +78,6 @@ static void on_reply(struct caller *caller, const struct reply *reply)
 }
 
 static const struct caller_ops ops = { .reply = on_reply };
-
-/* ---- the process around it ---- */
 
 static struct json *no_settings(struct engine_host *host)
 {
@@ -217,8 +212,6 @@ static void close_scene(struct scene *s)
     settle(s);
     engine_close(s->engine);
 }
-
-/* ---- steps ---- */
 
 /* u8 type, u8 number of files, the files, the body. */
 static void request(struct scene *s, struct visitor *v, struct reader *r)

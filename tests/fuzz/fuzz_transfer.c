@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The protocol of kilnd and kiln-transfer: hostile reports for kilnd, hostile jobs for
- * kiln-transfer. */
+/* Hostile reports for kilnd, and hostile jobs for kiln-transfer. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/transfer/transfer_wire.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libkiln's end of the socket: a hostile stream from the daemon, in pieces, with descriptors. */
+/* libkiln receives a hostile stream from the daemon, in pieces, with descriptors. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/base/clock.h"
@@ -20,7 +20,7 @@ static int some_file(void)
     return fd;
 }
 
-/* Sends a piece of the stream, with descriptors at its first byte. */
+/* The descriptors come with the first byte of the piece. */
 static bool send_piece(int socket, struct bytes piece, unsigned file_count)
 {
     int files[FILES_MAX];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Imports a tuning file into a host's databases: reads and merges it, looks its records up, exports
- * them, and imports the export again. */
+/* Imports a tuning file into a host's databases: reads and merges it, looks its records up,
+ * exports them, and imports the export again. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/tuning/tuning.h"
@@ -33,7 +33,6 @@ static struct tuning *open_tuning(const char *directory)
     return tuning;
 }
 
-/* False if the file was refused. */
 static bool import(struct tuning *tuning, const struct tuning_import *import, bool merges,
                    struct tuning_counts *ret_counts)
 {
@@ -81,7 +80,7 @@ static void look_up(struct tuning *tuning, const struct tuning_import *import)
         fuzz_expect(answer.key.size > 0, "an answer names its record");
 }
 
-/* The exported file must be readable and have the same number of records.  Records with TF32 are
+/* The exported file must be readable and have the same number of records. Records with TF32 are
  * not exported, because MIOpen has no TF32. */
 static void export_again(struct tuning *tuning, const struct tuning_import *from, uint64_t records,
                          struct bytes source)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An index file that look-ups map.  The target corrects the header's checksum and, if the input
- * says so, those of the first records.  Otherwise no input would reach the code after the checks.
- */
+/* An index file that look-ups map. The target corrects the header's checksum and, if the input
+ * says so, those of the first records. Otherwise no input would reach the code after the checks. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/tuning/tuning_index.h"
@@ -63,7 +62,8 @@ static bool on_relative(void *context, const struct tuning_index_record *record)
 
 static volatile uint64_t ids_read;
 
-/* A correct digest proves nothing here: libFuzzer sees the comparison and inserts the value. */
+/* A correct digest proves nothing here, because libFuzzer sees the comparison and inserts the
+ * value. */
 static void read_record(struct tuning_index *index, uint64_t place)
 {
     struct tuning_index_record record;

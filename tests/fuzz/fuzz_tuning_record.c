@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A row of tuning.db with the right checksum: an unpacked record must pack to the same bytes. */
+/* An unpacked row of tuning.db must pack to the same bytes. The row has the right checksum. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/digest/checksum.h"
@@ -16,7 +16,7 @@ static void put_number(uint8_t *at, uint64_t value, unsigned size)
         at[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* docs/formats/tuning-db.md */
+/* The encoding is in docs/formats/tuning-db.md. */
 static uint64_t sum_of(const struct tuning_place *place, struct bytes body)
 {
     struct bytes id = bytes_of_text(place->database_id), backend = bytes_of_text(place->backend);

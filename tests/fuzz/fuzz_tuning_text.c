@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Lines of FindDb (both dialects) and PerfDb: every reported record must be well formed. */
+/* Every record reported of FindDb (both dialects) and PerfDb lines must be well formed. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/miopen/tuning_file.h"

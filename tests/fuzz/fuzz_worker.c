@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A hostile compiler process: its hello, its results and files, its sandbox report; and the job
- * message that a compiler process reads. */
+/* A hostile compiler process: its hello, results, files and sandbox report. Also the job message
+ * that a compiler process reads. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/base/fs.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Mutated conversations with a live kilnd: fuzz_live [--rounds N] [--seconds N] [--seed N]
- * [--from N].  Each round is one connection; its bytes depend only on the seed and the round's
- * number.  At the end, kilnd must still serve another client, have as many descriptors and as much
- * memory as before, and exit with 0.
- */
+/* Mutated conversations with a live kilnd: fuzz_live [--rounds N] [--seconds N] [--seed N] [--from
+ * N].
+ *
+ * Each round is one connection. Its bytes depend only on the seed and the round's number. At the
+ * end, kilnd must still serve another client, have as many descriptors and as much memory as
+ * before, and exit with 0. */
 #include "common/base/clock.h"
 #include "common/base/random.h"
 #include "tests/support/raw_client.h"
@@ -40,8 +40,8 @@ struct fixture {
     struct daemon_process daemon;
     int bystander; /* a well-behaved client, which must always be served */
     uint64_t random, rounds;
-    long at_start;            /* descriptors of kilnd */
-    long descriptors, memory; /* of kilnd after WARM_ROUNDS */
+    long at_start; /* descriptors of kilnd */
+    long descriptors, memory;
 };
 
 /* ---- random numbers ---- */
@@ -220,7 +220,7 @@ static const struct {
 
 /* ---- mutation ---- */
 
-struct piece { /* the content of one frame */
+struct piece {
     uint8_t bytes[FRAME_HEADER_SIZE + BODY_MAX];
     size_t size;
     unsigned files;
@@ -232,7 +232,7 @@ static void flip_bytes(struct fixture *f, struct piece *p, size_t from)
         p->bytes[from + below(f, (unsigned)(p->size - from))] = (uint8_t)random_next(&f->random);
 }
 
-/* Overwrites a 4-byte number somewhere in the body; lengths and counts have this size. */
+/* Overwrites a 4-byte number somewhere in the body. Lengths and counts have this size. */
 static void put_number(struct fixture *f, struct piece *p)
 {
     static const uint32_t numbers[] = {
@@ -251,7 +251,7 @@ static void mutate(struct fixture *f, struct piece *p)
     case 1: flip_bytes(f, p, FRAME_HEADER_SIZE); break;
     case 2: put_number(f, p); break;
     case 3: p->size = below(f, (unsigned)p->size + 1); break; /* the next frame becomes its rest */
-    case 4: p->bytes[6] = (uint8_t)random_next(&f->random); break; /* its type */
+    case 4: p->bytes[6] = (uint8_t)random_next(&f->random); break;
     case 5: p->files = below(f, FILES_MAX + 1); break; /* differs from the header's number */
     case 6:
         p->files = below(f, FILES_MAX + 1);
@@ -294,7 +294,7 @@ static int some_file(struct fixture *f)
     return fd;
 }
 
-/* Sends some bytes, with descriptors at the first.  False if kilnd closed the connection or its
+/* Descriptors come with the first byte. Returns false if kilnd closed the connection or its
  * socket is full. */
 static bool send_bytes(struct fixture *f, int socket_fd, struct bytes part, unsigned file_count)
 {
@@ -337,7 +337,6 @@ static bool send_piece(struct fixture *f, int socket_fd, const struct piece *p)
     return true;
 }
 
-/* Drops all received bytes and descriptors. */
 static void drain(int socket_fd)
 {
     uint8_t room[4096];
@@ -375,7 +374,7 @@ static void run_round(struct fixture *f, uint64_t number)
         if (below(f, 2))
             drain(fd);
     }
-    if (goes_on && below(f, 2)) { /* waits for a reply */
+    if (goes_on && below(f, 2)) {
         struct pollfd wait = { .fd = fd, .events = POLLIN };
         (void)poll(&wait, 1, 2);
         drain(fd);
@@ -404,7 +403,7 @@ static bool descriptors_are_back(void *context)
     return count_descriptors(f) <= f->descriptors + DESCRIPTORS_SLACK;
 }
 
-/* kilnd closes received descriptors on separate threads, and delays users who sent many.  All
+/* kilnd closes received descriptors on separate threads, and delays users who sent many. All
  * connections here belong to one user, so the bystander is delayed, too. */
 static bool most_is_closed(void *context)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Replaces libc's sync functions, also for SQLite: inputs need not survive a power cut. */
+/* Replaces libc's sync functions, also for SQLite, because inputs need not survive a power cut. */
 #include <unistd.h>
 
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Runs a target on the given files and on all files of the given directories.  Thus corpora and
- * earlier crashes are tests of every build, with any compiler.  The first argument is the corpus,
- * which must exist and contain a file.
- */
+/* Runs a target on the given files and on all files of the given directories. Thus corpora and
+ * earlier crashes are tests of every build, with any compiler. The first argument is the corpus,
+ * which must exist and contain a file. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/base/fs.h"
