@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes kiln-compiler's coverage counters before it is confined.  Only in the coverage build. */
+/* Writes kiln-compiler's coverage counters before it is confined. Only in the coverage build. */
 #include "engine/compile/compiler.h"
 #include "engine/compile/confine.h"
 #include "engine/compile/worker_wire.h"

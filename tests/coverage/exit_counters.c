@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes the coverage counters of programs, and of children of tests, that leave by _exit. */
+/* Writes the coverage counters of processes that leave by _exit. */
 #include <unistd.h>
 
 void __gcov_dump(void);

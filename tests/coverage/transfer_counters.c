@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes kiln-transfer's coverage counters before it is confined.  Only in the coverage build. */
+/* Writes kiln-transfer's coverage counters before it is confined. Only in the coverage build. */
 #include "engine/transfer/confine.h"
 
 void __gcov_dump(void);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * Tests fork in a program with built-in data: forks COUNT.
+/* Tests fork in a program with built-in data: forks COUNT.
  *
- * First forks COUNT children while no thread is inside the engine.  In a child, the parent's client
- * must be refused, and a new client must answer.  Then forks COUNT children while other threads
- * call the engine all the time.  Each child must get its answer, or the error that it was forked
- * during a call.  Exits with 1 otherwise, and if the engine has a thread of its own or installs a
- * fork handler.
- */
+ * First forks COUNT children while no thread is inside the engine. In a child, the parent's
+ * client must be refused, and a new client must answer. Then forks COUNT children while other
+ * threads call the engine all the time. Each child must get its answer, or the error that it was
+ * forked during a call. Exits with 1 otherwise, and if the engine has a thread of its own or
+ * installs a fork handler. */
 #include <dirent.h>
 #include <kiln/client.h>
 #include <pthread.h>
@@ -30,7 +28,6 @@ enum { ANSWERED = 0, REPORTED = 3 };
 static atomic_bool is_over, has_failed;
 static struct kiln_client *parents; /* the first client, which children inherit */
 
-/* Replaces the C library's. */
 static unsigned fork_handlers;
 
 int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
@@ -93,8 +90,8 @@ static int be_child_of_busy_parent(void)
     return 1;
 }
 
-/* How many of |count| children reported that they were forked during a call; -1 if one failed in
- * another way. */
+/* Returns how many of |count| children reported that they were forked during a call, or -1 if a
+ * child failed in another way. */
 static long fork_many(unsigned long count, int (*run_child)(void))
 {
     long reported = 0;

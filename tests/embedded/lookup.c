@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * Looks up FindDb and PerfDb records through libkiln.  Reads lines "find ID KEY" and "perf ID KEY"
- * from standard input, and prints each record, or "-" if there is none.  "keep ID KEY" records a
- * measurement and prints "kept" or the error.  One program is linked with libkiln.a, which has the
- * databases inside, and one with libkiln.so, which asks kilnd.  With an argument, it finally prints
- * how long the first answer took since the start of main.
- */
+/* Looks up FindDb and PerfDb records through libkiln. Reads lines "find ID KEY" and "perf ID KEY"
+ * from standard input, and prints each record, or "-" if there is none. "keep ID KEY" records a
+ * measurement and prints "kept" or the error.
+ *
+ * One program is linked with libkiln.a, which has the databases inside, and another with
+ * libkiln.so, which asks kilnd. With an argument, the program finally prints how long the first
+ * answer took since the start of main. */
 #include "engine/miopen/problem_key.h"
 
 #include <kiln/tuning.h>
@@ -71,7 +71,7 @@ static bool keep_record(struct kiln_client *client, const struct kiln_problem *p
     return true;
 }
 
-/* False if the look-up failed. */
+/* Returns false if the look-up failed. */
 static bool look_up(struct kiln_client *client, const char *kind, const char *id, const char *key)
 {
     bool is_find = strcmp(kind, "perf") != 0;

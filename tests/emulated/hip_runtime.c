@@ -31,8 +31,8 @@
 #define ARCH_AT 1160 /* of gcnArchName in hipDeviceProp_t since ROCm 6.0 */
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, LAUNCH_FAILURE = 719 };
 
-static FILE *emulator; /* the connection */
-static size_t used;    /* bytes of memory; nothing is given back */
+static FILE *emulator;
+static size_t used; /* bytes of memory; nothing is given back */
 
 struct function {
     unsigned number, count, sizes[ARGUMENTS_MAX];
@@ -90,8 +90,6 @@ int hipInit(unsigned flags)
         return fail("KILN_EMULATOR or KILN_EMULATED_ARCH is not set");
     return open_connection(directory) || map_memory(directory) ? INVALID_VALUE : 0;
 }
-
-/* ---- the device ---- */
 
 #define ONE(function, type, value)  \
     PUBLIC int function(type *ret); \
@@ -157,8 +155,6 @@ int hipGetDevicePropertiesR0600(void *properties, int device)
     return 0;
 }
 
-/* ---- memory ---- */
-
 PUBLIC int hipMalloc(void **ret, size_t bytes);
 int hipMalloc(void **ret, size_t bytes)
 {
@@ -198,8 +194,6 @@ int hipMemsetD8Async(void *to, unsigned char value, size_t bytes, void *stream)
     memset(to, value, bytes);
     return 0;
 }
-
-/* ---- streams and events: everything has ended when a call returns ---- */
 
 static int token;
 
@@ -243,9 +237,7 @@ int hipEventElapsedTime(float *ret_ms, void *begin, void *end)
     return 0;
 }
 
-/* ---- kernels ---- */
-
-/* The size of an ELF file whose section headers come last. */
+/* Requires that the section headers come last in the ELF file. */
 static size_t size_of_image(const unsigned char *image)
 {
     uint64_t at;

@@ -109,8 +109,6 @@ static void require(int rc)
     exit(3);
 }
 
-/* ---- printing ---- */
-
 static char *copy_of(int (*get)(handle, size_t *, char *), handle data, size_t *ret_size)
 {
     *ret_size = 0;
@@ -171,8 +169,6 @@ static void print_set(handle set)
     }
 }
 
-/* ---- actions ---- */
-
 static void add(handle set, int kind, const char *name, const char *text)
 {
     handle data;
@@ -199,7 +195,7 @@ static int act(int kind, handle info, handle *set)
 
 struct step {
     int kind;
-    const char *options[8]; /* NULL: those of the command line */
+    const char *options[8]; /* NULL means those of the command line */
 };
 
 static const struct step opencl[] = {
@@ -271,8 +267,6 @@ static void compile(const char *source)
     require(api.destroy_data_set(set));
     require(api.destroy_action_info(info));
 }
-
-/* ---- the command line ---- */
 
 static bool take_option(const char *name, const char *value)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A HIP runtime with hiprtc in it, as in ROCm 5, for tests of libkiln-rtc on hosts without a GPU.
- * Each compile adds a line to $FAKE_NVRTC_LOG. $FAKE_HIP_DEVICE is the architecture of the current
- * device; without it, there is no device. */
+/* A HIP runtime with hiprtc in it, as in ROCm 5. Each compile adds a line to $FAKE_NVRTC_LOG.
+ * $FAKE_HIP_DEVICE is the architecture of the current device. Without it, there is no device. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -24,8 +23,6 @@ struct program {
     API type name(__VA_ARGS__);   \
     type name(__VA_ARGS__)
 
-/* ---- the runtime ---- */
-
 DECLARED(int, hipGetDevice, int *ret)
 {
     *ret = 3;
@@ -44,8 +41,6 @@ DECLARED(int, hipGetDevicePropertiesR0600, char *properties, int device)
     snprintf(properties + ARCHITECTURE_AT, 256, "%s", architecture);
     return SUCCESS;
 }
-
-/* ---- hiprtc ---- */
 
 static int create(struct program **ret, const char *source)
 {
@@ -90,8 +85,8 @@ static void note_compile(void)
     close(fd);
 }
 
-/* Writes and reads a temporary file, and looks for clang's files in the current directory, as comgr
- * does. */
+/* Like comgr, writes and reads a temporary file, and looks for clang's files in the current
+ * directory. */
 static void use_temporary_file(void)
 {
     char directory[64], path[80], read[16] = "";
@@ -119,7 +114,7 @@ static void *open_host_file(void *unused)
     return unused;
 }
 
-/* What a compile must not do if its result is to be stored. */
+/* A compile must not do these things if its result is to be stored. */
 static void do_what_the_source_says(const char *source)
 {
     char name[] = "true", *const arguments[] = { name, NULL };

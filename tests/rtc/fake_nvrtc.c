@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A run-time compiler with NVRTC's interface, for tests of libkiln-rtc on hosts without CUDA. Its
- * outputs show everything that they depend on. Each compile adds a line to $FAKE_NVRTC_LOG and
- * takes $FAKE_NVRTC_MS milliseconds. The source may have lines #include "NAME", #error, #warning,
- * and the words __FILE__ and static: the last part of the program's name becomes part of the names
- * of static variables. The expression "unreadable" has no lowered name. */
+/* A run-time compiler with NVRTC's interface, for hosts without CUDA. Its outputs show everything
+ * that they depend on. Each compile adds a line to $FAKE_NVRTC_LOG and takes $FAKE_NVRTC_MS
+ * milliseconds.
+ *
+ * The source may have lines #include "NAME", #error, #warning, and the words __FILE__ and
+ * static. With static, the last part of the program's name becomes part of the names of static
+ * variables. The expression "unreadable" has no lowered name. */
 #include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -89,7 +91,8 @@ DECLARED(int, nvrtcAddNameExpression, struct program *p, const char *expression)
     return SUCCESS;
 }
 
-/* By a system call, which libkiln-rtc does not see: the log is not one of the compile's files. */
+/* Uses a system call, which libkiln-rtc does not see, because the log is not one of the
+ * compile's files. */
 static int open_log(void)
 {
     const char *log = getenv("FAKE_NVRTC_LOG");

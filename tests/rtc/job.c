@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The interface of NVRTC. */
 struct program;
 int nvrtcCreateProgram(struct program **ret, const char *source, const char *name, int count,
                        const char *const *headers, const char *const *names);
