@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kiln-driver's requests ahead of time, with a fake libkiln. */
 #include "cli/driver/ahead.h"
 
 #include "tests/support/test.h"
@@ -24,12 +23,11 @@ struct asked {
     size_t count;
 };
 
-/* The background thread writes these before it posts |batch_done|; the test reads them after it has
- * waited for that. */
+/* The background thread writes these before it posts |batch_done|, on which the test waits. */
 static struct fake {
     struct asked asked[BATCHES_MAX];
     size_t batches;
-    int code;     /* the result of each batch */
+    int code;
     bool endless; /* a batch calls back until it is stopped */
     sem_t batch_done;
     atomic_uint open, answers;
@@ -91,7 +89,7 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *ba
     return fake.code;
 }
 
-/* Returns two solvers. The problem with batch size 1 has a record. */
+/* The problem with batch size 1 has a record. */
 int kiln_solutions_get(struct kiln_client *client, const struct kiln_problem *problem,
                        const struct kiln_plan_options *options,
                        struct kiln_solutions **ret_solutions, struct kiln_error *err)

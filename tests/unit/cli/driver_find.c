@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* kiln-driver's part of find and tune: flags, variables, progress and output. */
 #include "cli/driver/find.h"
 #include "cli/driver/find_progress.h"
 #include "common/base/json.h"
@@ -7,8 +6,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- the fake libkiln ---- */
 
 static const struct kiln_conv_entry solvers[] = {
     { .solver = "ConvFast",
@@ -151,8 +148,6 @@ static int read_options(struct fixture *f)
     return find_options_read(&f->flags, &f->options, &f->err);
 }
 
-/* ---- options ---- */
-
 TEST_F(driver_find, without_options_the_mode_is_hybrid_and_nothing_is_enforced)
 {
     assert_int_equal(read_options(f), KILN_E_OK);
@@ -262,8 +257,6 @@ TEST_F(driver_find, a_failed_find_returns_its_message)
     assert_says(f->err.text, "no device");
 }
 
-/* ---- printing ---- */
-
 TEST_F(driver_find, without_a_terminal_progress_is_a_line_for_each_tenth)
 {
     struct find_call call = {
@@ -291,7 +284,7 @@ TEST_F(driver_find, the_table_has_every_solver_and_why_it_failed)
     assert_non_null(strstr(text, "2.0 KiB"));
     assert_non_null(strstr(text, "8,4"));
     assert_non_null(strstr(text, "cut short"));
-    assert_null(strstr(text, "0.125000")); /* the time of a wrong result is not shown */
+    assert_null(strstr(text, "0.125000"));
     assert_says(text, "ConvBad: wrong:");
     assert_null(strchr(text, '\x1b'));
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kiln-driver's measurements with a fake libkiln. Its device is plain memory, and its kernel
- * computes what the test chooses. */
+/* The device of the fake libkiln is plain memory, and its kernel computes what the test chooses. */
 #include "cli/driver/measure.h"
 #include "cli/driver/reference.h"
 #include "cli/driver/report.h"
@@ -24,7 +23,7 @@ static struct fake {
     int plan_code, run_code;
     int tier;
     unsigned launches, live_memories, live_runs, live_plans, live_events;
-    double clock_ms; /* the time that the device's clock reports */
+    double clock_ms;
     int record_code;
     double first_value; /* of the last launch's first operand */
     unsigned finds, tunes, live_results;
@@ -307,7 +306,6 @@ static int set_up(void **state)
     return 0;
 }
 
-/* Checks that everything was released. */
 static int tear_down(void **state)
 {
     free(*state);
@@ -387,7 +385,7 @@ TEST_F(driver_measure, a_run_launches_once_more_than_it_times)
     f->flags.time = 1;
     assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_int_equal(fake.launches, 1 + 1 + 4);
-    assert_true(f->m.time.steady == LAUNCH_MS / 1e3); /* measured by the device's clock */
+    assert_true(f->m.time.steady == LAUNCH_MS / 1e3);
     f->flags.wall = 1;
     assert_int_equal(run_measurement(f, 1), KILN_E_OK);
     assert_int_equal(fake.launches, 6 + 1 + 4 + 4);

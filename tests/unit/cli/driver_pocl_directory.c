@@ -81,7 +81,7 @@ TEST_F(driver_pocl_directory, processes_with_the_same_parent_directory_get_priva
     setenv("POCL_CACHE_DIR", f->temp, 1);
     pocl_directory_init(&f->directory);
     assert_string_equal(getenv("POCL_CACHE_DIR"), f->directory.path);
-    setenv("POCL_CACHE_DIR", f->temp, 1); /* as another process might set it */
+    setenv("POCL_CACHE_DIR", f->temp, 1);
     pocl_directory_init(&other);
     assert_string_equal(getenv("POCL_CACHE_DIR"), other.path);
     assert_string_not_equal(f->directory.path, other.path);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * A fake kiln-transfer --snapshot, which is the test's own program, started again.  Include this
- * header in only one file of a test.  setenv(FAKE_TRANSFER, ...) selects the behaviour of the fake.
- */
+/* A fake kiln-transfer --snapshot, which is the test's own program, started again. Only one file
+ * of a test may include this header. setenv(FAKE_TRANSFER, ...) selects the behaviour of the
+ * fake. */
 #include "cli/kilnctl/snapshot_program.h"
 
 #include <fcntl.h>
@@ -15,7 +14,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The environment variable that selects the child's behaviour. */
 #define FAKE_TRANSFER "KILN_TEST_TRANSFER"
 
 static bool fake_transfer_is_here;
@@ -27,8 +25,6 @@ bool snapshot_program_find(char ret_path[PATH_MAX])
         ret_path[size] = '\0';
     return fake_transfer_is_here && size > 0;
 }
-
-/* ---- the child ---- */
 
 static int fake_transfer_answer(const char *text, int fd)
 {
@@ -72,7 +68,7 @@ static int fake_transfer_be(const char *path)
     return 7;
 }
 
-/* Must be the first line in main() of a test: it runs the fake if the command under test has
+/* Must be the first line in main() of a test. Runs the fake if the command under test has
  * started the program. */
 #define FAKE_TRANSFER_MAIN(argc, argv)                           \
     do {                                                         \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl pkg build, sign and keygen with a fake libkiln, but real keys and manifests. */
+/* The libkiln is a fake, but keys and manifests are real. */
 #include "common/protocol/problem.h"
 #include "engine/digest/sha256.h"
 #include "engine/manifest/manifest.h"
@@ -13,7 +13,7 @@
 
 static struct {
     unsigned plans;
-    int plan_code; /* result of every second plan; KILN_E_OK: every plan succeeds */
+    int plan_code; /* result of every second plan; with KILN_E_OK, every plan succeeds */
     struct kiln_plan_options options;
 } seen;
 
@@ -93,7 +93,7 @@ SCRATCH_FIXTURE(kilnctl_build, prepare);
     RUN(&(f)->run, "pkg", "build", "--target", "gfx90a", "--problems", (f)->problems, "-o", \
         (f)->out, __VA_ARGS__)
 
-/* Runs a build, and stores its standard error in |reported|. */
+/* Stores the build's standard error in |reported|. */
 #define BUILD_REPORTED(f, rc, ...)  \
     reported_begin(&(f)->reported); \
     int rc = BUILD(f, __VA_ARGS__); \
@@ -139,11 +139,11 @@ TEST_F(kilnctl_build, problems_go_as_sealed_memory_in_the_wire_format)
     assert_int_equal(fake.seals[1], F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
     const char *second = fake.sent[1][0] + PROBLEM_WIRE_SIZE;
     assert_int_equal(number(second), KILN_FORWARD);
-    assert_int_equal(number(second + 4), 2);      /* spatial dimensions */
-    assert_int_equal(number(second + 6 * 4), 2);  /* n */
-    assert_int_equal(number(second + 7 * 4), 8);  /* c */
-    assert_int_equal(number(second + 22 * 4), 1); /* the depth of the dilation, four numbers before
-                                                     the end */
+    assert_int_equal(number(second + 4), 2);
+    assert_int_equal(number(second + 6 * 4), 2); /* n */
+    assert_int_equal(number(second + 7 * 4), 8); /* c */
+    assert_int_equal(number(second + 22 * 4),
+                     1); /* the depth of the dilation, four numbers before the end */
 }
 
 TEST_F(kilnctl_build, a_package_as_json_is_reported_with_its_kernels)
@@ -191,8 +191,7 @@ TEST_F(kilnctl_build, keep_going_writes_the_other_problems_and_still_fails)
     assert_says(f->run.printed, "1 kernel,");
     assert_says(f->reported.text, "line 2:");
     assert_says(f->reported.text, "clang");
-    assert_null(strstr(f->reported.text, "again")); /* only the first failure with this reason is
-                                                       printed in full */
+    assert_null(strstr(f->reported.text, "again")); /* only the first failure with this reason */
 }
 
 TEST_F(kilnctl_build, failures_found_only_by_the_build_are_reported_and_nothing_is_written)
@@ -243,7 +242,7 @@ TEST_F(kilnctl_build, missing_build_options_are_refused_before_kilnd_is_asked)
     assert_int_equal(fake.asked, 0);
 }
 
-/* Returns the error of a build into |name|, which must be refused before any request or compile. */
+/* The build must be refused before any request or compile. */
 static const char *refused_build(struct fixture *f, const char *target, const char *name)
 {
     scratch_path(&f->directory, name, f->out);
@@ -362,7 +361,7 @@ static void make_key(struct fixture *f)
                      KILN_E_OK);
 }
 
-/* Checks the manifest |name|.manifest as kilnd does. */
+/* Checks |name|.manifest as kilnd does. */
 static enum kiln_code check_manifest(struct fixture *f, const char *name,
                                      struct manifest_file *ret_file)
 {

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl kernel import and export with a fake libkiln. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 #include "tests/unit/cli/scratch_directory.h"
-
-/* ---- the fixture ---- */
 
 struct fixture {
     struct command_run run;
@@ -27,8 +24,6 @@ static void prepare(struct fixture *f)
 }
 
 SCRATCH_FIXTURE(kilnctl_caches, prepare);
-
-/* ---- import ---- */
 
 #define ALL_IN "{\"imported\":978,\"damaged\":0,\"database_id\":\"gfx90a68\",\"scope\":\"own\"}"
 #define SOME_DAMAGED                                                           \
@@ -151,10 +146,7 @@ TEST_F(kilnctl_caches, an_import_that_is_not_permitted_ends_at_once)
     assert_int_equal(fake.asked, 1);
 }
 
-/* ---- the version of MIOpen ---- */
-
-/* Imports a cache in a |directory| that is named as MIOpen names it. Returns the request that kilnd
- * received. */
+/* |directory| is named as MIOpen names it. Returns the request that kilnd received. */
 static const char *import_from(struct fixture *f, const char *directory, const char *option,
                                const char *value)
 {
@@ -202,8 +194,6 @@ TEST_F(kilnctl_caches, only_directories_named_after_a_version_give_a_version)
     for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++)
         assert_null(strstr(import_from(f, directories[i], NULL, NULL), "version"));
 }
-
-/* ---- export ---- */
 
 #define EXPORTED                                                                               \
     "{\"files\":[{\"name\":\"gfx90a68.ukdb\",\"kernels\":978,\"damaged\":0,\"descriptor\":0}," \

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl's commands with a fake libkiln. */
 #include "cli/kilnctl/show.h"
 #include "tests/unit/cli/kilnctl_run.h"
 
@@ -57,8 +56,6 @@ TEAR_DOWN(tear_down) { free(f); }
 
 FIXTURE(kilnctl_commands, set_up, tear_down);
 
-/* ---- the table ---- */
-
 TEST(kilnctl_commands, every_command_is_complete_and_found_by_its_name)
 {
     const struct command *command = NULL;
@@ -107,8 +104,6 @@ TEST(kilnctl_commands, a_part_of_a_name_is_not_a_command)
     assert_null(command_find((const char *[]){ "stat" }, 1, &used));
     assert_null(command_find(NULL, 0, &used));
 }
-
-/* ---- commands ---- */
 
 TEST_F(kilnctl_commands, stats_as_json_is_what_the_daemon_said)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The confirmation before kernels are dropped, on a pseudo-terminal whose other end is the
- * test's. */
 #include "cli/kilnctl/confirm.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
@@ -53,7 +51,6 @@ TEAR_DOWN(tear_down)
 
 FIXTURE(kilnctl_confirm, set_up, tear_down);
 
-/* Runs gc with |answer| typed in advance, and stores the question in |asked|. */
 static int gc_with(struct fixture *f, const char *answer)
 {
     assert_int_equal(write(f->terminal, answer, strlen(answer)), strlen(answer));

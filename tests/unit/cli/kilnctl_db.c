@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl's commands about recorded tuning data, with a fake libkiln. */
 #include "cli/exit_status.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
@@ -26,8 +25,6 @@ static int tear_down(void **state)
 }
 
 FIXTURE(kilnctl_db, set_up, tear_down);
-
-/* ---- get ---- */
 
 #define LINE "conv -n 64 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -F 1"
 #define RECORDED                                                                                 \
@@ -148,8 +145,6 @@ TEST_F(kilnctl_db, a_problem_that_kilnd_rejects_is_reported_with_its_message)
     assert_string_equal(f->run.err.text, "column 3");
 }
 
-/* ---- promote ---- */
-
 TEST_F(kilnctl_db, a_promotion_shows_conflicts_and_counts)
 {
     fake.answers[0] = (struct fake_answer){
@@ -221,8 +216,6 @@ TEST_F(kilnctl_db, conflicts_of_a_promotion_are_listed_in_json)
                                 "2\"}],\"changes\":[],\"users\":[]}");
 }
 
-/* ---- rm ---- */
-
 TEST_F(kilnctl_db, records_are_dropped_by_the_given_filters)
 {
     fake.answers[0].reply = "{\"records\":3,\"entries\":4,\"removed\":2,\"replaced\":1}";
@@ -277,8 +270,6 @@ TEST_F(kilnctl_db, dropping_another_users_records_needs_an_administrator)
                         "tuning_remove {\"tier\":\"user\",\"uid\":1000,\"all\":true}");
 }
 
-/* ---- stats ---- */
-
 #define STATS                                                                                    \
     "{\"system\":[{\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"backend\":\"HIP\","          \
     "\"source\":\"gfx90a68.HIP.fdb.txt\",\"records\":193590,\"entries\":1148273,\"rejected\":0," \
@@ -314,8 +305,6 @@ TEST_F(kilnctl_db, statistics_without_databases_say_how_to_import)
     assert_int_equal(RUN(&f->run, "db", "stats", "--json"), KILN_E_OK);
     assert_says(f->run.printed, "\"policy\":\"warn\"}");
 }
-
-/* ---- verify ---- */
 
 #define STALE                                                                                 \
     "{\"stale\":[{\"tier\":\"user\",\"uid\":0,\"kind\":\"find\",\"database_id\":"             \
@@ -384,8 +373,6 @@ TEST_F(kilnctl_db, a_verify_that_finds_damage_fails)
     assert_says(f->run.printed, "\"error\":{\"code\":\"CORRUPT\"");
     assert_true(f->run.reported);
 }
-
-/* ---- vacuum ---- */
 
 TEST_F(kilnctl_db, a_vacuum_reports_the_freed_space)
 {

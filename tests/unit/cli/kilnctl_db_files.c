@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl db import, merge, export, diff and backup with a fake libkiln. */
 #include "cli/exit_status.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
@@ -529,7 +528,6 @@ TEST_F(kilnctl_db_files, a_backup_answer_without_a_file_fails)
 
 /* ---- keys that are kept verbatim ---- */
 
-/* Writes |count| items of the list "verbatim". */
 static void verbatim_items(unsigned count, char *text, size_t size)
 {
     size_t used = (size_t)snprintf(text, size, "{\"verbatim\":[");

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnctl device with a fake libkiln. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 

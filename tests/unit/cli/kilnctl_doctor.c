@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnctl doctor: every verdict and its advice. */
 #include "tests/support/test.h"
 
 #include "cli/kilnctl/doctor_daemon.h"
@@ -12,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The linker's --wrap replaces fs_read_file. The errno with which it fails, as for settings that
- * belong to another user; 0: it works. */
+/* The errno with which fs_read_file fails, as for settings that belong to another user. 0: it
+ * works. */
 static int opens_fail_with;
 WRAP(enum kiln_code, fs_read_file, const char *path, size_t limit, struct buffer *ret_content,
      struct kiln_err *err)
@@ -69,7 +68,6 @@ static struct json *read_json(const char *text)
     return j;
 }
 
-/* Returns the only finding with that verdict. */
 static const struct finding *only_finding(const struct fixture *f, enum verdict verdict)
 {
     const struct finding *found = NULL;
@@ -164,7 +162,6 @@ static void give_to_group_root(struct fixture *f)
     snprintf(f->socket.group, sizeof(f->socket.group), "root");
 }
 
-/* Advice must never suggest adding users to group root. */
 TEST_F(kilnctl_doctor, a_socket_of_group_root_is_opened_by_a_group_of_its_own)
 {
     give_to_group_root(f);
@@ -174,8 +171,7 @@ TEST_F(kilnctl_doctor, a_socket_of_group_root_is_opened_by_a_group_of_its_own)
     expect_finding(f, VERDICT_FAIL, "user root", "groupadd --system");
     assert_null(strstr(only_finding(f, VERDICT_FAIL)->advice, "-aG root"));
     f->findings.count = 0;
-    f->socket.has_group = f->socket.in_group_file = true; /* kilnd started before the group
-                                                             existed */
+    f->socket.has_group = f->socket.in_group_file = true; /* kilnd is older than the group */
     assert_false(socket_judge(&f->socket, &f->findings));
     expect_finding(f, VERDICT_FAIL, "user root", "log in");
     assert_null(strstr(only_finding(f, VERDICT_FAIL)->advice, "groupadd"));
@@ -353,9 +349,8 @@ TEST_F(kilnctl_doctor, running_units_are_ok)
     units_judge(UNIT("kilnd.socket", "active", "enabled") "\n" UNIT("kilnd.service", "inactive",
                                                                     "disabled"),
                 true, &f->findings);
-    assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2); /* an inactive kilnd is fine,
-                                                                      because its socket starts
-                                                                      it */
+    assert_int_equal(findings_count(&f->findings, VERDICT_OK),
+                     2); /* an inactive kilnd is fine, because its socket starts it */
 }
 
 TEST_F(kilnctl_doctor, a_failed_or_disabled_unit_is_reported_with_the_command_to_run)
@@ -672,7 +667,6 @@ TEST_F(kilnctl_doctor, packages_for_other_gpus_fail_and_name_the_right_package)
     expect_finding(f, VERDICT_WARN, "'bad.kdb'", "pkg install");
 }
 
-/* Overlays need MIOpen's own files. */
 TEST_F(kilnctl_doctor, an_installed_miopen_is_looked_for_on_hosts_with_its_gpus)
 {
     KILN_AUTO(json) struct json *one = read_json("{\"gpus\":[" GPU("none") "]}");

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl's commands when memory runs out: the first, then the second, ... allocation fails. No
- * request and no file may be incomplete. */
+/* kilnctl's commands when the n-th allocation fails. No request and no file may be incomplete. */
 #include "cli/kilnctl/overlay_manifest.h"
 #include "cli/text_stream.h"
 #include "tests/support/failing_json.h"
@@ -47,8 +46,7 @@ TEST_F(kilnctl_failing, gc_and_clear_never_lose_an_argument_when_memory_runs_out
                 "--dry-run");
 }
 
-/* An object that could not be added to the output must not be used afterwards; sanitizers would
- * report that. */
+/* Sanitizers would report the use of an object that could not be added to the output. */
 TEST_F(kilnctl_failing, lists_of_results_are_not_used_after_memory_ran_out)
 {
     EXPECT_ONLY(f, "package_remove {\"name\":\"a\"}", "pkg", "rm", "a", "--json");
@@ -91,7 +89,7 @@ TEST_F(kilnctl_failing, an_overlay_manifest_is_written_whole_or_not_at_all_when_
 
 #define PIECES 5000u
 
-/* Writes to a stream while an allocation fails.  Returns false if there was no such allocation. */
+/* Returns false if there was no such allocation. */
 static bool fill_text_stream(unsigned nth)
 {
     struct text_stream stream;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * A fake libkiln for tests of kilnctl's commands, which answers administrative requests from a
- * script, in order.  Include this header in only one file of a test.
- */
+/* A fake libkiln, which answers administrative requests from a script, in order. Only one file
+ * of a test may include this header. */
 #include "tests/unit/cli/kilnctl_run.h"
 
 #include <kiln/admin.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl miopen harvest with a fake libkiln. */
 #include "tests/unit/cli/overlay_fixture.h"
 
 SCRATCH_FIXTURE(kilnctl_harvest, prepare);
@@ -36,8 +35,7 @@ TEST_F(kilnctl_harvest, of_many_files_only_some_are_printed)
     assert_int_equal(fake.asked, 0);
 }
 
-/* kilnd receives only the new lines. Line numbers in messages must still be those of the job's
- * file. */
+/* kilnd receives only the new lines. */
 TEST_F(kilnctl_harvest, bad_lines_are_reported_with_their_numbers_in_the_jobs_file)
 {
     char expected[800];
@@ -55,7 +53,7 @@ TEST_F(kilnctl_harvest, bad_lines_are_reported_with_their_numbers_in_the_jobs_fi
     assert_string_equal(fake.sent[0][0], "\n\nrubbish\n");
     snprintf(expected, sizeof(expected), "%s/user/" USER_FIND ":3: no '='\n", f->out);
     assert_says(f->reported.text, expected);
-    assert_int_equal(run_harvest(f), KILN_E_OK); /* the same bad line is reported only once */
+    assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 0);
 }
 
@@ -88,7 +86,7 @@ TEST_F(kilnctl_harvest, collected_records_that_kilnd_refused_are_offered_again)
     assert_string_equal(fake.sent[0][0], "k9=9\n");
 }
 
-/* Whether harvest's requests are those for a file of this row with this name. */
+/* Checks that harvest's requests are those for |file| with this name. */
 static void expect_collected(const struct miopen_file *file, const char *name)
 {
     char expected[300];
@@ -247,7 +245,6 @@ TEST_F(kilnctl_harvest, new_kernels_are_imported_for_the_jobs_miopen_version)
 #define STATUS_LIMITS \
     "{\"uploads\":{\"cache_limit_bytes\":1048576000,\"tuning_limit_bytes\":2097152}}"
 
-/* Creates a file that has only a size. */
 static void write_sparse(struct fixture *f, const char *name, off_t size)
 {
     char path[512];
@@ -322,7 +319,6 @@ TEST_F(kilnctl_harvest, damaged_kernels_are_reported_and_the_others_are_imported
     assert_true(f->run.reported);
 }
 
-/* The job may have replaced the file by anything. */
 TEST_F(kilnctl_harvest, harvest_neither_waits_for_a_fifo_nor_follows_a_link)
 {
     char path[600], other[600];
@@ -370,8 +366,7 @@ TEST_F(kilnctl_harvest, a_damaged_manifest_is_reported)
 
 /* ---- unchanged files ---- */
 
-/* Makes the file |age_s| older. A real job takes longer than a test, so its files have older
- * times. */
+/* A real job takes longer than a test, so its files have older times. */
 static void set_age(struct fixture *f, const char *name, time_t age_s)
 {
     char path[600];
@@ -462,8 +457,7 @@ TEST_F(kilnctl_harvest, harvest_detects_a_change_with_the_same_size_and_time)
     assert_int_equal(fake.asked, 0);
 }
 
-/* A killed job leaves a write-ahead log. A database that was sent with this log is not sent
- * again. */
+/* A killed job leaves a write-ahead log. */
 TEST_F(kilnctl_harvest, a_database_with_an_unchanged_log_is_not_sent_again)
 {
     overlay_all(f);
@@ -482,7 +476,6 @@ TEST_F(kilnctl_harvest, a_database_with_an_unchanged_log_is_not_sent_again)
     assert_int_equal(fake.asked, 1);
 }
 
-/* Without a recorded fingerprint, a file counts as changed. */
 TEST_F(kilnctl_harvest, a_manifest_without_times_or_digests_makes_every_file_new)
 {
     overlay_all(f);

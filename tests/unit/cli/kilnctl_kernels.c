@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl kernel fetch, pin and unpin with a fake libkiln. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 #include "tests/unit/cli/scratch_directory.h"
 
 #include <kiln/kernel.h>
 
-/* ---- kernels ---- */
-
 struct kiln_kernel {
     char key[65];
 };
 
 static struct {
-    int code; /* result of a fetch */
+    int code;
     const char *text;
     char asked[512];
     unsigned unrefs;
@@ -63,8 +60,6 @@ int kiln_kernel_tier(const struct kiln_kernel *kernel)
     return kernel ? KILN_TIER_PACKAGE : KILN_TIER_NONE;
 }
 
-/* ---- the fixture ---- */
-
 struct fixture {
     struct command_run run;
     struct scratch_directory directory;
@@ -79,8 +74,6 @@ static void prepare(struct fixture *f)
 }
 
 SCRATCH_FIXTURE(kilnctl_kernels, prepare);
-
-/* ---- fetch ---- */
 
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
@@ -140,7 +133,7 @@ TEST_F(kilnctl_kernels, a_missing_kernel_is_reported_and_no_file_is_written)
 TEST_F(kilnctl_kernels, a_miss_of_a_plain_id_names_the_versions_with_the_kernel)
 {
     fake_kernels.code = KILN_E_NOT_FOUND;
-    fake_kernels.text = "no kernel 'n' for gfx906_60 here"; /* kilnd's message */
+    fake_kernels.text = "no kernel 'n' for gfx906_60 here";
     fake.answers[0].reply =
         "{\"kernels\":[" ROW("gfx906_60@2.17.0", "-a") "," ROW("gfx906_60@2.17", "-a") "," ROW(
             "gfx906_60@2.17.0", "-a") "," ROW("gfx906_60@3.2.0", "-a") "," ROW("gfx906_60@3.5.0",
@@ -209,8 +202,6 @@ TEST_F(kilnctl_kernels, a_kernel_may_go_to_standard_output)
                                         "ELF");
 }
 
-/* ---- pin ---- */
-
 TEST_F(kilnctl_kernels, kernels_are_pinned_by_key)
 {
     fake.answers[0].reply = "{\"pinned\":true,\"kernels\":2}";
@@ -274,8 +265,6 @@ TEST_F(kilnctl_kernels, a_list_without_kernels_says_so)
     assert_int_equal(RUN(&f->run, "kernel", "ls", "--target", "gfx90"), KILN_E_OK);
     assert_says(f->run.printed, "no stored");
 }
-
-/* ---- promote ---- */
 
 TEST_F(kilnctl_kernels, a_promotion_says_what_each_user_gets_promoted)
 {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnctl metrics and kilnctl stats --by with a fake libkiln. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 
@@ -35,7 +34,7 @@ TEAR_DOWN(tear_down)
 
 FIXTURE(kilnctl_metrics, set_up, tear_down);
 
-/* Returns the content of the file; "" if it does not exist. */
+/* Returns "" if the file does not exist. */
 static const char *read_content(const struct fixture *f)
 {
     static char text[1024];
@@ -60,8 +59,6 @@ static unsigned count_files(const struct fixture *f)
 
 #define TEXT "{\"content_type\":\"text/plain\",\"text\":\"# TYPE kiln_up gauge\\nkiln_up 1\\n\"}"
 
-/* ---- metrics ---- */
-
 TEST_F(kilnctl_metrics, metrics_prints_kilnds_text_unchanged)
 {
     fake.answers[0].reply = TEXT;
@@ -82,7 +79,7 @@ TEST_F(kilnctl_metrics, a_textfile_replaces_the_previous_one)
     assert_string_equal(f->run.printed, "");
     assert_int_equal(stat(f->file, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0644);
-    assert_int_equal(count_files(f), 1); /* no temporary file is left */
+    assert_int_equal(count_files(f), 1);
 }
 
 TEST_F(kilnctl_metrics, the_textfile_says_that_no_kilnd_answers)
@@ -116,8 +113,6 @@ TEST_F(kilnctl_metrics, an_answer_without_a_text_is_refused)
     fake.answers[0].reply = "{}";
     assert_int_equal(RUN(&f->run, "metrics"), KILN_E_CORRUPT);
 }
-
-/* ---- stats --by ---- */
 
 #define SUMS(saved, hits)                  \
     "\"saved_s\":" saved ",\"hits\":" hits \

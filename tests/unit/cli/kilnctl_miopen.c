@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl miopen overlay with a fake libkiln. */
 #include "tests/unit/cli/overlay_fixture.h"
 
 SCRATCH_FIXTURE(kilnctl_miopen, prepare);
@@ -150,7 +149,7 @@ TEST_F(kilnctl_miopen, an_installed_package_is_linked_where_miopen_can_read_it)
 TEST_F(kilnctl_miopen, a_package_that_miopen_cannot_read_is_omitted_and_reported)
 {
     char reply[1200], package[512];
-    char head[] = "SQLite format 3_\020_\002\002___"; /* the 2s say: in WAL mode */
+    char head[] = "SQLite format 3_\020_\002\002___"; /* the 2s mean WAL mode */
     scratch_write(&f->directory, "p.kdb", head);
     snprintf(reply, sizeof(reply),
              "{\"packages\":[{\"format\":\"kdb\",\"database_id\":\"gfx90a68\",\"path\":\"%s\"}]}",
@@ -440,7 +439,7 @@ TEST_F(kilnctl_miopen, an_overlay_is_readable_by_others_only_with_shared)
     umask(mask);
 }
 
-/* The parts of the overlay are private, too; other content of the directory belongs to the user. */
+/* Other content of the directory belongs to the user. */
 TEST_F(kilnctl_miopen, an_existing_overlay_directory_keeps_its_mode_and_its_parts_are_private)
 {
     char user[600];

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-/* Whether fsync fails; the linker's --wrap replaces it (CMakeLists.txt). */
 static int sync_fails;
 
 WRAP(int, fsync, int fd)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl pkg install, ls, show, verify, rm and coverage with a fake libkiln. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/kilnctl_fake.h"
@@ -68,8 +67,7 @@ TEST_F(kilnctl_packages, a_package_that_fits_no_gpu_here_says_so)
     assert_says(f->run.printed, "pkg coverage");
     install_beside(f, FITS("gfx90a68.kdb", "exact"));
     assert_null(strstr(f->run.printed, "pkg coverage"));
-    install_beside(f, "{\"gpus\":[]}"); /* no advice on a host without GPUs, which prepares packages
-                                           for other hosts */
+    install_beside(f, "{\"gpus\":[]}"); /* a host without GPUs prepares packages for other hosts */
     assert_null(strstr(f->run.printed, "pkg coverage"));
 }
 
@@ -323,8 +321,7 @@ TEST_F(kilnctl_packages, invalid_progress_is_ignored)
     int rc = RUN(&f->run, "pkg", "install", "http://h/gfx90a68.kdb");
     reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
-    assert_string_equal(f->reported.text, ""); /* no progress bar, because the unpacked size is
-                                                  unknown */
+    assert_string_equal(f->reported.text, ""); /* the unpacked size is unknown */
 }
 
 TEST_F(kilnctl_packages, the_timeout_option_bounds_an_install)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl prefetch with a fake libkiln. */
 #include "cli/kilnctl/prefetch_check.h"
 #include "tests/unit/cli/kilnctl_run.h"
 
@@ -15,7 +14,7 @@
 static struct fake {
     unsigned plans, batches;
     struct kiln_plan_options options;
-    int plan_code; /* result of every second plan; 0: every plan succeeds */
+    int plan_code; /* result of every second plan; with 0, every plan succeeds */
     int tier;
     unsigned same_key;      /* problems that share a kernel */
     unsigned first_failure; /* the first kiln_plan_get call that fails, counted from 1 */
@@ -108,7 +107,7 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *ba
     return KILN_E_OK;
 }
 
-/* With --jobs, the command requests plans one by one, on several threads. */
+/* With --jobs, the command calls this on several threads. */
 int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
                   const struct kiln_plan_options *options, struct kiln_plan **ret_plan,
                   struct kiln_error *err)
@@ -271,8 +270,8 @@ TEST_F(kilnctl_prefetch, prefetch_with_jobs_ends_when_the_daemon_is_gone)
     assert_says(f->run.err.text, "the fake");
 }
 
-/* Source: LLVM's "User Guide for AMDGPU Backend", table of processors. clang refuses a target with
- * a feature that the processor does not have. */
+/* Source: LLVM's "User Guide for AMDGPU Backend", table of processors. clang refuses a target
+ * with a feature that the processor does not have. */
 static bool has_features(const char *arch)
 {
     static const char *const archs[] = { "gfx801",  "gfx810",  "gfx900", "gfx902", "gfx904",
@@ -350,7 +349,7 @@ TEST_F(kilnctl_prefetch, prefetch_fails_if_kernels_are_not_stored)
 
 TEST_F(kilnctl_prefetch, prefetch_fails_if_storing_has_stopped)
 {
-    fake.tier = KILN_TIER_HOT; /* compiled by an earlier prefetch, which could not store it */
+    fake.tier = KILN_TIER_HOT; /* an earlier prefetch compiled it, but could not store it */
     fake.stats[0] = STATS("7", "5", "2", "false");
     fake.status = STATUS("on");
     assert_int_equal(prefetch_lines(f), KILN_E_FULL);
@@ -377,7 +376,7 @@ TEST_F(kilnctl_prefetch, prefetch_succeeds_on_a_full_disk_that_has_all_kernels)
     assert_int_equal(prefetch_lines(f), KILN_E_OK);
     fake.stored = 0;
     fake.stats_asked = 0;
-    fake.tier = KILN_TIER_DISK; /* no request is necessary */
+    fake.tier = KILN_TIER_DISK;
     assert_int_equal(prefetch_lines(f), KILN_E_OK);
 }
 
@@ -387,7 +386,7 @@ TEST_F(kilnctl_prefetch, prefetch_waits_while_other_prefetches_run)
     fake.busy = 3;
     assert_int_equal(prefetch_lines(f), KILN_E_OK);
     assert_int_equal(fake.naps, 3);
-    fake.busy = 1000000; /* always */
+    fake.busy = 1000000;
     assert_int_equal(prefetch_lines(f), KILN_E_BUSY);
     assert_says(f->run.err.text, "4 are");
 }
@@ -445,7 +444,7 @@ TEST_F(kilnctl_prefetch, a_target_that_no_compiler_can_build_fails_once_with_all
     expect_nothing_asked_or_printed(f);
 }
 
-/* kilnd probes the target later; prefetch does not report a result that is not known. */
+/* kilnd probes the target later, so prefetch knows no result. */
 TEST_F(kilnctl_prefetch, an_untried_target_does_not_stop_prefetch)
 {
     write_lines(f, LINES);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnctl report: the page, its escaping, and its file. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 
@@ -42,7 +41,7 @@ TEAR_DOWN(tear_down)
 
 FIXTURE(kilnctl_report, set_up, tear_down);
 
-/* If scripts/look-report names a directory for it, stores the page there for a browser. */
+/* If scripts/look-report names a directory, stores the page there for a browser. */
 static void keep_page(const struct fixture *f, const char *name)
 {
     char path[512];
@@ -97,8 +96,6 @@ static unsigned count_of(const char *text, const char *part)
     return count;
 }
 
-/* ---- escaping ---- */
-
 TEST_F(kilnctl_report, hostile_text_in_a_report_is_escaped)
 {
     FILE *out = open_memstream(&f->page, &f->page_size);
@@ -127,8 +124,8 @@ TEST_F(kilnctl_report, no_hostile_name_reaches_the_page_unescaped)
     keep_page(f, "busy");
     assert_int_equal(count_of(f->page, "<script"), 0);
     assert_null(strchr(f->page, '\x1b'));
-    assert_int_equal(count_of(f->page, "&lt;script&gt;"), 4); /* in the title, the heading and two
-                                                                 tables */
+    assert_int_equal(count_of(f->page, "&lt;script&gt;"),
+                     4); /* in the title, the heading and two tables */
 }
 
 TEST_F(kilnctl_report, the_report_needs_no_other_files)
@@ -158,8 +155,6 @@ TEST_F(kilnctl_report, each_html_element_that_begins_ends)
     }
 }
 
-/* ---- content of the page ---- */
-
 TEST_F(kilnctl_report, the_report_of_a_busy_node_shows_its_numbers)
 {
     write_busy_page(f);
@@ -172,8 +167,8 @@ TEST_F(kilnctl_report, the_report_of_a_busy_node_shows_its_numbers)
     assert_says(f->page, "gfx942:sramecc+:xnack-");
     assert_says(f->page, "97.4 %");
     assert_says(f->page, "gfx942130");
-    assert_int_equal(count_of(f->page, "<rect class=\"miss\""), 93 * 2 - 1); /* one column per
-                                                                                sample */
+    assert_int_equal(count_of(f->page, "<rect class=\"miss\""),
+                     93 * 2 - 1); /* one column per sample */
     assert_says(f->page, "100.0 %");
 }
 
@@ -260,8 +255,6 @@ TEST_F(kilnctl_report, a_chart_column_stays_within_the_chart)
     assert_says(f->page,
                 "<rect class=\"disk\" x=\"500.00\" y=\"0.00\" width=\"88.00\" height=\"30.00\"");
 }
-
-/* ---- the command ---- */
 
 static void answer_all(void)
 {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Runs one of kilnctl's commands in this process and captures its standard output.  The test
- * defines fakes of libkiln's functions, which replace the library's functions.
- */
+/* Runs one of kilnctl's commands in this process and captures its standard output. The test
+ * defines fakes that replace libkiln's functions. */
 #include "cli/kilnctl/command.h"
 #include "tests/support/test.h"
 
@@ -39,7 +37,7 @@ static inline void command_run_release(struct command_run *r)
     fclose(r->captured);
 }
 
-/* Parses the arguments like main, and runs the command.  |printed| receives its standard output. */
+/* Parses the arguments as main does. |printed| receives standard output. */
 static inline int command_run(struct command_run *r, int argc, const char *const *argv)
 {
     size_t used = 0;

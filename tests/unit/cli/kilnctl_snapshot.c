@@ -105,7 +105,7 @@ TEST_F(kilnctl_snapshot, no_descriptors_are_left_behind_by_failures)
 TEST_F(kilnctl_snapshot, without_kiln_transfer_an_unused_file_is_opened_directly)
 {
     fake_transfer_is_here = false;
-    scratch_write(&f->directory, "a.ukdb-wal", ""); /* an empty log */
+    scratch_write(&f->directory, "a.ukdb-wal", "");
     must(snapshot_open(f->path, SNAPSHOT_TUNING, UINT64_MAX, &f->snapshot, &f->err), f->err);
     assert_false(f->snapshot.merged);
     assert_string_equal(f->snapshot.note, "");

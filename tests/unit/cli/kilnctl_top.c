@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnctl top: rates, the page, and --once. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 
@@ -89,8 +88,6 @@ static const char *show_busy(struct fixture *f, enum top_sort sort, size_t width
     return page_text(&f->page);
 }
 
-/* ---- rates ---- */
-
 TEST_F(kilnctl_top, rates_refer_to_the_time_between_two_samples)
 {
     f->before = make_sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
@@ -117,8 +114,6 @@ TEST_F(kilnctl_top, a_hit_rate_without_requests_is_not_a_number)
     struct top_rates r = top_rates_of(&f->before, &f->now);
     assert_true(r.known && !r.has_lookups && r.misses_share == 0);
 }
-
-/* ---- the page ---- */
 
 TEST_F(kilnctl_top, compiles_come_oldest_first_with_age_and_program)
 {
@@ -188,8 +183,6 @@ TEST_F(kilnctl_top, the_report_accepts_answers_without_members)
     top_page_fill(&(struct top_view){ .sample = &f->now, .rates = &rates }, &f->page);
     assert_says(page_text(&f->page), "0 of");
 }
-
-/* ---- the command ---- */
 
 static void answer_twice(void)
 {

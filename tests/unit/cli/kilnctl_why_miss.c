@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl why-miss, gc and the filters of clear, with a fake libkiln. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 
@@ -19,8 +18,6 @@ static int set_up(void **state)
 TEAR_DOWN(tear_down) { free(f); }
 
 FIXTURE(kilnctl_why_miss, set_up, tear_down);
-
-/* ---- why-miss ---- */
 
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define NEAREST                                                                                  \
@@ -105,8 +102,6 @@ TEST_F(kilnctl_why_miss, a_missing_target_or_an_invalid_problem_is_refused_befor
     assert_int_equal(fake.asked, 0);
 }
 
-/* ---- gc ---- */
-
 #define COLLECTED "{\"kernels\":3,\"bytes\":4096,\"dry_run\":false,\"store_bytes\":1048576}"
 
 TEST_F(kilnctl_why_miss, gc_with_yes_reports_dropped_and_remaining_sizes)
@@ -142,8 +137,6 @@ TEST_F(kilnctl_why_miss, gc_that_kilnd_refuses_fails_with_its_message)
     assert_int_equal(RUN(&f->run, "gc", "--stale", "-y"), KILN_E_UNAVAILABLE);
     assert_string_equal(f->run.err.text, "not known");
 }
-
-/* ---- clear ---- */
 
 TEST_F(kilnctl_why_miss, clear_chooses_by_name_user_toolchain_and_package)
 {

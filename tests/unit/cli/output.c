@@ -15,7 +15,7 @@
 
 #define SECOND ((uint64_t)1000000000)
 
-/* A stream whose text the test can read. It is a file, so isatty() is false for it. */
+/* The test reads what was written. |out| is a file, so isatty() is false for it. */
 struct fixture {
     FILE *out;
     char text[8192];
@@ -174,7 +174,7 @@ TEST_F(output, a_ticker_calls_until_it_is_stopped)
     struct ticker ticker;
     struct progress progress;
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    progress_init(&progress, f->out, "prefetch", 2, 0); /* long ago: the first tick prints */
+    progress_init(&progress, f->out, "prefetch", 2, 0); /* long ago, so the first tick prints */
     ticker_start(&ticker, &progress, &lock);
     wait_until("the first tick", has_said, &ticker);
     ticker_stop(&ticker);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Makes an overlay with a fake libkiln, for the tests of kilnctl miopen.  Include this header in
- * only one file of a test. */
+/* Makes an overlay with a fake libkiln. Only one file of a test may include this header. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/kilnctl_fake.h"
@@ -32,7 +31,7 @@ static inline void prepare(struct fixture *f)
     "{\"files\":[{\"name\":\"" name "\",\"records\":" #records ",\"bytes\":1}]}"
 #define USER_FIND "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
 
-/* Sets the answers of a kilnd that has records and kernels of every kind. */
+/* kilnd has records and kernels of every kind. */
 static inline void answer_all(void)
 {
     fake.answers[0] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.HIP.fdb.txt", 9),
@@ -91,8 +90,6 @@ static inline const char *example(const struct miopen_file *file, char text[128]
     miopen_file_write(file, &words, text);
     return text;
 }
-
-/* ---- harvest ---- */
 
 #define TAKEN                                                                                \
     "{\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"backend\":\"HIP\",\"tier\":\"user\"," \

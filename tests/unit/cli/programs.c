@@ -41,7 +41,7 @@ static void read_back(FILE *file, char *text, size_t size)
     fclose(file);
 }
 
-/* Runs |program| with |words|, which NULL ends, and returns its exit status. */
+/* NULL ends |words|. */
 static int run_program(struct fixture *f, const char *program, const char *const *words)
 {
     char *argv[24] = { (char *)(uintptr_t)program };

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Answers of kilnd for `kilnctl report`: for four weeks of a busy node, with names that would break
- * an HTML page if they were not escaped, and for a node without any requests.
- */
+/* kilnd's answers for `kilnctl report`: for four weeks of a busy node, with names that would
+ * break an HTML page if they were not escaped, and for a node without any requests. */
 #include "common/base/json.h"
 
 #include <math.h>
@@ -108,7 +106,7 @@ static inline struct json *busy_accounting(const char *by, const char *const *na
     return j;
 }
 
-/* The caller owns both results. */
+/* The caller owns the result. */
 static inline struct json *read_json(const char *text)
 {
     struct json *j = NULL;

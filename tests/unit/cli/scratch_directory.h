@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A private temporary directory for a test. */
 #include "tests/support/test.h"
 
 #include <dirent.h>
@@ -24,7 +23,6 @@ static inline void scratch_directory_make(struct scratch_directory *f)
     assert_non_null(mkdtemp(f->path));
 }
 
-/* Returns the number of files in the directory. */
 static inline unsigned scratch_directory_count(const struct scratch_directory *f)
 {
     unsigned count = 0;
@@ -53,7 +51,7 @@ static inline void scratch_write(const struct scratch_directory *f, const char *
     fclose(out);
 }
 
-/* Reads a file into |text|, which is "" if it does not exist. */
+/* |text| is "" if the file does not exist. */
 static inline const char *scratch_read(const struct scratch_directory *f, const char *name,
                                        char *text, size_t size)
 {
@@ -71,7 +69,6 @@ static inline bool scratch_has(const struct scratch_directory *f, const char *na
     return access(scratch_path(f, name, path), F_OK) == 0;
 }
 
-/* Removes the directory and its contents. */
 static inline void scratch_directory_remove(const struct scratch_directory *f)
 {
     DIR *directory = opendir(f->path);
@@ -89,7 +86,7 @@ static inline void scratch_directory_remove(const struct scratch_directory *f)
     rmdir(f->path);
 }
 
-/* Defines FIXTURE(|suite|) for struct fixture, which has a member |directory|.  Each test gets a
+/* Defines FIXTURE(|suite|) for struct fixture, which has a member |directory|. Each test gets a
  * zeroed fixture with a new directory, which |prepare| then fills. */
 #define SCRATCH_FIXTURE(suite, prepare)            \
     static int set_up(void **state)                \

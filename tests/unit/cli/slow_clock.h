@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * A clock for tests of printed progress: a second passes at each call, because brief work prints
- * none.
- *
- * Role       defines the wrapper that -Wl,--wrap=clock_monotonic_ns needs; include it in one file
- * Threading  one thread
- */
+/* A clock for tests of printed progress. A second passes at each call, because brief work prints
+ * no progress. Needs -Wl,--wrap=clock_monotonic_ns. Only one file may include this header. */
 #include <stdint.h>
 
 uint64_t __wrap_clock_monotonic_ns(void);
