@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 struct fixture {
-    int ends[2]; /* a socket pair */
+    int ends[2];
     int pipe[2]; /* the write end is sent */
 };
 
@@ -45,7 +45,7 @@ static ssize_t receive(const struct fixture *f, int *fds, size_t max, int *flags
     return fd_message_receive(f->ends[1], space, fds, max, flags);
 }
 
-/* Whether every write end of the pipe is closed. */
+/* Returns whether every write end of the pipe is closed. */
 static bool is_pipe_closed(const struct fixture *f)
 {
     char byte;

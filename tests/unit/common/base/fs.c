@@ -38,8 +38,6 @@ TEST_F(directory, removing_a_tree_follows_no_links)
     assert_int_equal(access(kept, F_OK), 0);
 }
 
-/* ---- directories with hostile content ---- */
-
 static int refused = -1; /* errno with which unlinkat(2) of "stays" fails; -1: it succeeds */
 
 WRAP(int, unlinkat, int parent, const char *name, int flags)
@@ -50,7 +48,7 @@ WRAP(int, unlinkat, int parent, const char *name, int flags)
     return -1;
 }
 
-/* Makes |levels| nested directories without any permissions, the innermost with a file. */
+/* The innermost directory has a file. */
 static void make_nested_directories(struct fixture *f, const char *name, unsigned levels)
 {
     int at = open(f->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -75,7 +73,7 @@ static bool digs_and_removes(struct fixture *f, unsigned levels)
     return fs_remove(AT_FDCWD, tree, &f->err) == KILN_OK && access(tree, F_OK) != 0;
 }
 
-/* Root ignores permissions, so the test switches to another user in a child. */
+/* Root ignores permissions, so a child runs as another user. */
 TEST_F(directory, deep_directories_without_permissions_are_removed)
 {
     const uid_t nobody = 65534;
@@ -101,7 +99,7 @@ TEST_F(directory, a_deep_directory_is_removed_although_its_new_name_is_taken)
     assert_int_not_equal(access(tree, F_OK), 0);
 }
 
-/* An entry that cannot be removed (as after chattr +i) keeps only the directories above it. */
+/* After chattr +i, for example, an entry cannot be removed. */
 TEST_F(directory, a_file_that_cannot_be_removed_is_named_and_the_others_are_removed)
 {
     char tree[128], stays[192], goes[192];
@@ -278,16 +276,13 @@ TEST_F(directory, network_filesystems_are_recognised_by_their_magic_number)
 {
     assert_string_equal(fs_network_name(0x6969), "nfs");
     assert_string_equal(fs_network_name(0x0bd00bd0), "lustre");
-    assert_string_equal(fs_network_name((long)0xfffffffffe534d42ull), "smb2"); /* a sign-extended
-                                                                                  f_type */
-    assert_null(fs_network_name(0xef53));                                      /* ext4 */
+    assert_string_equal(fs_network_name((long)0xfffffffffe534d42ull),
+                        "smb2");          /* a sign-extended f_type */
+    assert_null(fs_network_name(0xef53)); /* ext4 */
     must(fs_refuse_network(f->directory, "cache_dir", &f->err), f->err);
 }
 
-/* ---- FUSE ---- */
-
-static const char *mount_type; /* type of the temporary directory that the list of mounts reports;
-                                  NULL: the real list */
+static const char *mount_type; /* of the temporary directory; NULL: from the real list */
 static enum kiln_code mounts_result;
 
 WRAP(int, statfs, const char *path, struct statfs *buf)
@@ -356,8 +351,8 @@ TEST_F(directory, an_unknown_fuse_filesystem_is_reported_by_its_type)
     assert_true(place.unknown_fuse);
     assert_string_equal(place.type, "fuse");
     mount_type = "fuse.unheard-of";
-    must(fs_refuse_network("/tmp", "cache_dir", &f->err), f->err); /* an unknown FUSE type may be
-                                                                      local */
+    must(fs_refuse_network("/tmp", "cache_dir", &f->err),
+         f->err); /* an unknown FUSE type may be local */
     mount_type = NULL;
 }
 
@@ -370,7 +365,7 @@ TEST(directory, local_filesystems_in_fuse_are_accepted)
     assert_int_equal(fs_look("/absent/directory", &place), -1);
 }
 
-/* How many of the next reads are interrupted, and the maximum bytes of each read; 0: no maximum. */
+/* How many of the next reads are interrupted, and the maximum bytes of each read. 0: no maximum. */
 static unsigned interruptions;
 static size_t read_max;
 

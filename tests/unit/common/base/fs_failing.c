@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* System calls on files and directories fail: the tests check the errors, and the files
- * afterwards. */
 #include "common/base/fs.h"
 
 #include "tests/support/failing_calls.h"
@@ -23,8 +21,6 @@ static int end_failures(void **state)
 }
 
 FIXTURE(fs_failing, make_directory, end_failures);
-
-/* ---- one file ---- */
 
 static enum kiln_code replace_file(void *context, struct kiln_err *err)
 {
@@ -138,8 +134,6 @@ TEST(fs_failing, a_memory_file_is_sealed_or_its_failure_is_reported)
     assert_false(fs_is_sealed(-1));
 }
 
-/* ---- directories ---- */
-
 static enum kiln_code make_three(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
@@ -159,7 +153,6 @@ TEST_F(fs_failing, directories_that_cannot_be_made_are_named)
     expect_failures(make_three, f, FAILING("stat", EIO), KILN_IO, "/thing/b/c'");
 }
 
-/* Makes a file two directories deep. */
 static void fill_directory(const struct fixture *f)
 {
     char path[128];
@@ -191,7 +184,7 @@ TEST_F(fs_failing, a_file_that_cannot_be_removed_from_a_directory_is_reported)
     expect_failures(fill_and_remove, f, FAILING("openat", EMFILE), KILN_IO, "remove");
     expect_failures(fill_and_remove, f, FAILING("fdopendir", ENOMEM), KILN_IO, "not empty");
     expect_failures(fill_and_empty, f, FAILING("openat", EMFILE), KILN_IO, "directory");
-    assert_int_equal(access(f->path, F_OK), 0); /* the directory itself stays */
+    assert_int_equal(access(f->path, F_OK), 0);
 }
 
 /* Removes a tree that is deeper than the limit of open descriptors. */

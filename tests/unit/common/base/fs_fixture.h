@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* The fixture of the tests of files and directories. */
 #include "common/base/fs.h"
 #include "tests/support/test.h"
 
@@ -10,8 +9,8 @@
 #include <stdlib.h>
 
 struct fixture {
-    char directory[64]; /* a temporary directory */
-    char path[96];      /* in the directory; does not exist yet */
+    char directory[64];
+    char path[96]; /* in the directory; does not exist yet */
     struct kiln_err err;
 };
 

@@ -10,8 +10,7 @@
 
 struct number {
     int value;
-    struct hash_link link; /* not the first member, to test that items are computed from their
-                              links */
+    struct hash_link link; /* not the first member, so that a wrong offset is noticed */
 };
 
 struct fixture {
@@ -34,7 +33,7 @@ TEAR_DOWN(destroy_table)
 
 FIXTURE(table, make_table, destroy_table);
 
-/* |spread|: the number of different hashes. */
+/* |spread| is the number of different hashes. */
 static void add_all(struct fixture *f, uint64_t spread)
 {
     for (int i = 0; i < NUMBERS; i++)
@@ -106,7 +105,7 @@ TEST_F(table, hash_table_items_may_be_removed_while_each_is_visited_once)
         assert_true(seen[i]);
 }
 
-/* Visits one bucket. Marks its items as seen, none of which was seen before. */
+/* Visits one bucket, and marks its items as seen. None was seen before. */
 static void visit_bucket(const struct fixture *f, size_t *cursor, bool seen[NUMBERS])
 {
     for (struct hash_link *link = hash_table_visit(&f->table, cursor); link; link = link->next) {

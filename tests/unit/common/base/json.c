@@ -105,7 +105,7 @@ TEST(plain, a_json_value_for_a_parent_that_was_not_allocated_is_freed)
     assert_int_equal(json_count(NULL), 0);
 }
 
-/* Builds a tree with every kind of value and prints it; |context| says whether to indent. */
+/* |context| says whether to indent. */
 static enum kiln_code print_tree(void *context, struct kiln_err *err)
 {
     static const char *const whole[] = {
@@ -147,7 +147,7 @@ static enum kiln_code parse_text_of(void *context, struct kiln_err *err)
     return json_parse(bytes_of_text(context), "a test", &j, err);
 }
 
-/* Valid text must not be called invalid: a caller may take its file for damaged. */
+/* A caller may consider its file damaged if valid text is called invalid. */
 TEST(plain, a_lack_of_memory_is_not_reported_as_a_mistake_in_json_text)
 {
     char text[] = "{\"text\":\"a\",\"list\":[1,{\"in\":true}]}";

@@ -27,7 +27,7 @@ SET_UP(make_list)
 
 FIXTURE(list, make_list, NULL);
 
-/* Returns the values as the digits of a decimal number: 123 for 0, 1, 2, 3. */
+/* Returns a decimal number with the values as digits: 123 for 0, 1, 2, 3. */
 static int digits_of(const struct list *list)
 {
     int digits = 0;

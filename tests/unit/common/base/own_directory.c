@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The checks of a user's private directories, and the directories of a private kilnd. */
 #include "common/base/own_directory.h"
 
 #include "common/base/fs.h"
@@ -45,7 +44,6 @@ TEAR_DOWN(tear_down) { fs_remove_tree(AT_FDCWD, f->directory); }
 
 FIXTURE(own_directory, set_up, tear_down);
 
-/* Makes the code under test run as root in a directory of another user. */
 static void be_root_in_anothers_directory(struct fixture *f)
 {
     if (__real_geteuid() == 0)
@@ -70,7 +68,7 @@ TEST_F(own_directory, a_directory_within_the_users_own_is_made_private)
     must(own_directory_make(f->path, &f->err), f->err);
     assert_int_equal(stat(f->path, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0700);
-    must(own_directory_make(f->path, &f->err), f->err); /* the directory exists now */
+    must(own_directory_make(f->path, &f->err), f->err);
 }
 
 TEST_F(own_directory, root_makes_nothing_in_another_users_directory)
@@ -79,8 +77,8 @@ TEST_F(own_directory, root_makes_nothing_in_another_users_directory)
     assert_int_equal(own_directory_make(f->path, &f->err), KILN_DENIED);
     assert_says(f->err.text, f->directory);
     assert_says(f->err.text, "to user");
-    (void)!private_directories_find(&f->directories, &f->err); /* HOME is another user's, as under
-                                                                  sudo */
+    (void)!private_directories_find(&f->directories,
+                                    &f->err); /* HOME is another user's, as under sudo */
     assert_null(strstr(f->directories.cache, f->directory));
     assert_null(strstr(f->directories.state, f->directory));
     assert_says(f->directories.why_temporary, "to user");
@@ -170,7 +168,7 @@ TEST_F(own_directory, a_temporary_directory_may_be_reached_through_a_link)
     setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
     setenv("TMPDIR", link, 1);
     must(private_directories_find(&f->directories, &f->err), f->err);
-    must(private_directories_find(&f->directories, &f->err), f->err); /* the directory exists now */
+    must(private_directories_find(&f->directories, &f->err), f->err);
     unsetenv("XDG_CACHE_HOME");
     unsetenv("TMPDIR");
     assert_says(f->directories.cache, "/link/kiln-private-");

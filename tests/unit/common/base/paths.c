@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Runs |check| in a child that is an ordinary user, with only |variables| ("NAME=value") in its
- * environment. */
+/* Runs |check| in a child that is an ordinary user. Its environment has only |variables|
+ * ("NAME=value"). */
 static void as_user(const char *const variables[], void (*check)(void))
 {
     pid_t child = fork();
@@ -60,16 +60,14 @@ static void check_unit(void)
     char path[PATH_TEXT_MAX], pid[32];
     struct kiln_err err = KILN_ERR_INIT;
     CHECK(paths_cache_directory(path, &err) == KILN_OK);
-    CHECK(strcmp(path, "/home/u/.cache/kiln") == 0); /* variables that a child of a unit's process
-                                                        inherited are ignored */
+    CHECK(strcmp(path, "/home/u/.cache/kiln") == 0); /* not an inherited variable of a unit */
     snprintf(pid, sizeof(pid), "%d", (int)getpid());
     setenv("SYSTEMD_EXEC_PID", pid, 1);
     CHECK(paths_cache_directory(path, &err) == KILN_OK);
     CHECK(strcmp(path, "/var/cache/kiln") == 0);
     CHECK(paths_config_directory(path, &err) == KILN_OK);
     CHECK(strcmp(path, "/etc/kiln") == 0);
-    CHECK(paths_state_directory(path, &err) == KILN_OK); /* a list of several directories is
-                                                            ignored */
+    CHECK(paths_state_directory(path, &err) == KILN_OK); /* ignores a list of directories */
     CHECK(strcmp(path, "/home/u/.local/state/kiln") == 0);
 }
 

@@ -50,7 +50,7 @@ static void add(struct fixture *f, uint32_t key, uint32_t number)
     assert_true(sorted_runs_add(&f->runs, &item));
 }
 
-/* Takes all items, which must be in order.  Returns how many there were. */
+/* The items must be in order. Returns their number. */
 static unsigned take_all(struct fixture *f)
 {
     struct item last = { 0 };

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The formats of log records, journald's socket, and the rate limits. */
 #include "common/log/log.h"
 
 #include "common/base/fs.h"
@@ -321,8 +320,8 @@ TEST(plain, the_journals_stream_is_recognised_by_device_and_inode)
     unsigned long long device = seen.st_dev, inode = seen.st_ino;
     snprintf(text, sizeof(text), "%llu:%llu", device, inode);
     assert_true(journal_is_stream(text, fd));
-    assert_false(journal_is_stream(text, STDIN_FILENO)); /* JOURNAL_STREAM, inherited from a parent,
-                                                            is about another file */
+    assert_false(journal_is_stream(
+        text, STDIN_FILENO)); /* JOURNAL_STREAM was inherited and is about another file */
     snprintf(text, sizeof(text), "%llu:%llu", device, inode + 1);
     assert_false(journal_is_stream(text, fd));
     snprintf(text, sizeof(text), "%llu:%llux", device, inode);
@@ -341,7 +340,7 @@ TEST(plain, a_burst_of_log_events_is_written_and_the_rest_counted)
         assert_true(log_limit_take(&limit, now));
     for (unsigned i = 0; i < 7; i++)
         assert_false(log_limit_take(&limit, now));
-    assert_int_equal(log_limit_report(&limit, now), 0); /* the limit allows no line now */
+    assert_int_equal(log_limit_report(&limit, now), 0);
     assert_int_equal(log_limit_report(&limit, now + LOG_LIMIT_EVERY_NS), 7);
     assert_int_equal(log_limit_report(&limit, now + LOG_LIMIT_EVERY_NS), 0); /* reported once */
 }
@@ -373,7 +372,6 @@ TEST(plain, a_long_silence_allows_at_most_one_burst_of_log_events)
 
 /* ---- the complete log ---- */
 
-/* Returns what |act| writes to standard error. */
 static char *capture_stderr(void (*act)(void))
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -407,8 +405,8 @@ TEST(plain, each_kind_of_log_event_has_its_own_limit_and_operators_events_have_n
     assert_says(text, "full 19");
     assert_null(strstr(text, "full 20"));
     assert_says(text, "said 19");
-    assert_null(strstr(text, "said 20")); /* a client's source can make a compiler print any number
-                                             of lines */
+    assert_null(strstr(
+        text, "said 20")); /* a client's source can make a compiler print any number of lines */
     assert_says(text, "another kind");
     assert_says(text, "refused 24");
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Which programs depend on their inputs alone. */
 #include "common/protocol/program_inputs.h"
 #include "common/protocol/messages.h"
 #include "tests/support/test.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensor maps: encoding, decoding and checks. */
 #include "common/protocol/tensor_map.h"
 
 #include "common/protocol/messages.h"
@@ -8,7 +7,7 @@
 
 #include <string.h>
 
-/* A map of boxes of 64 channels x 128 pixels in a matrix of 1000 x 3000. */
+/* Boxes of 64 channels x 128 pixels in a matrix of 1000 x 3000. */
 static struct tensor_map tiled_map(void)
 {
     return (struct tensor_map){ .operand = ARGUMENT_X,
@@ -22,7 +21,7 @@ static struct tensor_map tiled_map(void)
                                 .box = { 64, 128 } };
 }
 
-/* An im2col map for a 3x3 filter over two images of 20 x 30 pixels with 72 channels. */
+/* A 3x3 filter over two images of 20 x 30 pixels with 72 channels. */
 static struct tensor_map im2col(void)
 {
     return (struct tensor_map){ .operand = ARGUMENT_WORKSPACE,
@@ -40,7 +39,7 @@ static struct tensor_map im2col(void)
                                 .pixels = 128 };
 }
 
-/* A map of four-byte elements, so that a row has half as many. */
+/* Elements have four bytes, so a row has half as many. */
 static struct tensor_map of_wide_elements(uint8_t type)
 {
     struct tensor_map map = tiled_map();
@@ -169,8 +168,8 @@ TEST(plain, an_invalid_box_of_a_tiled_tensor_map_is_refused)
     struct tensor_map map;
     BREAK(box[0], 0, "box in dimension 0");
     BREAK(box[0], 60, "elements in a row");
-    BREAK(box[0], 128, "elements in a row"); /* rows of 256 bytes, but swizzling needs at most
-                                                128 */
+    BREAK(box[0], 128,
+          "elements in a row"); /* rows of 256 bytes, but swizzling needs at most 128 */
     BREAK(swizzle, TENSOR_MAP_SWIZZLE_64, "elements in a row");
     BREAK(box[1], 257, "box in dimension 1 is 257");
     BREAK(box[1], UINT32_MAX, "box in dimension 1");
