@@ -74,7 +74,6 @@ static int open_file(struct fixture *f, const char *name, int flags)
     return fd;
 }
 
-/* Runs a shell command in the directory. */
 static void run_command(struct fixture *f, const char *command)
 {
     char line[256];
@@ -98,7 +97,7 @@ static void assert_same(struct bytes a, struct bytes b)
         assert_memory_equal(a.data, b.data, a.size);
 }
 
-/* Unpacks the whole of |stored|, in pieces of an odd size. */
+/* Unpacks |stored| in pieces of an odd size. */
 static enum kiln_code unpack(struct bytes stored, struct buffer *back, struct kiln_err *err)
 {
     char piece[1021];
@@ -133,7 +132,7 @@ TEST_F(bzip2, a_file_packed_by_the_bzip2_tool_is_unpacked)
     }
 }
 
-/* Packs |content| in pieces of |piece| bytes. Returns whether the result is not longer. */
+/* Packs in pieces of |piece| bytes. Returns false if the result is longer than |content|. */
 static bool pack_content(struct fixture *f, struct bytes content, size_t piece)
 {
     KILN_AUTO(bzip2_packer) struct bzip2_packer *packer = NULL;
@@ -173,7 +172,7 @@ TEST_F(bzip2, incompressible_content_does_not_fit)
     }
 }
 
-/* MIOpen packs at once; the same kernels must give the same file. */
+/* MIOpen packs at once. The same kernels must give the same file. */
 TEST_F(bzip2, content_packed_in_pieces_gives_the_same_stream)
 {
     static const size_t pieces[] = { 1021, 256u << 10, 900000, 2000000 };
@@ -194,7 +193,7 @@ static void pack(struct fixture *f, size_t size)
     assert_true(pack_content(f, buffer_view(&f->raw), size));
 }
 
-/* Whoever reads can look at the clock in between. */
+/* A reader can look at the clock between two reads. */
 TEST_F(bzip2, one_read_takes_at_most_64_kib_of_the_stream)
 {
     static char piece[LIMIT];
@@ -237,8 +236,6 @@ TEST_F(bzip2, a_flipped_bit_is_never_other_content)
             assert_int_equal(rc, KILN_CORRUPT);
     }
 }
-
-/* ---- files ---- */
 
 struct reported {
     unsigned calls;

@@ -44,7 +44,7 @@ static void write_elf_header(uint8_t *raw, uint16_t machine)
     memcpy(raw, &header, sizeof(header));
 }
 
-/* An ELF file that shares pieces with the dictionary of |like|, in another order. */
+/* The ELF file has the pieces of |like|'s dictionary in another order. */
 static struct packed pack_elf(size_t size, uint16_t machine, enum codec_id like)
 {
     struct bytes common = dictionary_content(dictionary_of(like));

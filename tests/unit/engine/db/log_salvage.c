@@ -28,8 +28,8 @@
 struct fixture {
     char directory[64], path[96], log[112]; /* as left by a killed writer */
     char copy[96], copy_log[112];
-    struct buffer file, pages; /* content of the file and its log */
-    struct buffer whole;       /* the file after SQLite's recovery */
+    struct buffer file, pages;
+    struct buffer whole; /* the file after SQLite's recovery */
     struct log_state state;
     struct kiln_err err;
 };
@@ -104,7 +104,7 @@ static bool write_files(void *context)
     return fine && sqlite3_exec(db, script->more, NULL, NULL, NULL) == SQLITE_OK;
 }
 
-/* Creates a file with a quarter of the rows; the others are only in the log. Then runs |more|. */
+/* A quarter of the rows is in the file. The others are only in the log. */
 static void make_files(struct fixture *f, const char *more)
 {
     struct script script = { .fixture = f, .more = more };
@@ -132,7 +132,6 @@ static uint32_t number_at(const uint8_t *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Writes the files from memory and runs db_snapshot_save. */
 static enum kiln_code save(struct fixture *f)
 {
     db_snapshot_remove(f->copy);
@@ -211,7 +210,7 @@ TEST(log_salvage, pages_of_a_rolled_back_transaction_are_not_damage)
     make_files(f, "begin; update item set filling = 'spoilt'; rollback;"
                   "insert into item values (100, 'an item')");
     expect_undamaged(f);
-    assert_true(f->state.pages < page_count(f)); /* so the log had been checkpointed */
+    assert_true(f->state.pages < page_count(f)); /* the log had been checkpointed */
     assert_int_equal(rows_of_copy(f), ROWS + 1);
 }
 
@@ -242,7 +241,7 @@ TEST(log_salvage, a_truncated_log_ends_with_its_last_complete_transaction)
     assert_int_equal(latest, ROWS / 4);
 }
 
-/* The shared-memory file belongs to the writer; the reader builds its own from the log. */
+/* The shared-memory file belongs to the writer. The reader builds its own from the log. */
 TEST(log_salvage, a_stale_index_of_the_log_is_ignored)
 {
     struct fixture *f = *state;
@@ -366,7 +365,7 @@ TEST_F(log_salvage, a_file_that_is_no_database_and_has_no_log_is_refused)
     assert_says(f->err.text, "copy.db");
 }
 
-/* Like SQLite's checksum for logs of little-endian machines. */
+/* Computes SQLite's checksum for logs of little-endian machines. */
 static void seal(struct fixture *f, size_t at)
 {
     uint8_t *p = log_page(f, at), *before = at ? log_page(f, at - 1) + 16 : f->pages.data + 24;
@@ -389,7 +388,7 @@ TEST(log_salvage, a_log_that_claims_a_giant_file_is_refused)
     size_t last = page_count(f) - 1;
     seal(f, last);
     save_ok(f);
-    assert_false(f->state.damaged); /* so the checksums are right */
+    assert_false(f->state.damaged); /* the checksums are right */
 
     memset(log_page(f, last) + 4, 0x7f, 4);
     seal(f, last);

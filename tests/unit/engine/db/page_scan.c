@@ -48,7 +48,7 @@ static void do_sql(struct fixture *f, const char *sql)
         fail_msg("%s: %s", sql, sqlite3_errmsg(f->db));
 }
 
-/* Records from a few bytes to several pages, with numbers and ids of every width. */
+/* Records have a few bytes to several pages, with numbers and ids of every width. */
 static void make_file(struct fixture *f, int page_size)
 {
     char sql[700];
@@ -205,7 +205,7 @@ TEST_F(page_scan, free_pages_are_skipped)
     assert_true(left > 0 && left < ROWS);
 }
 
-/* From now on, a copy is scanned; SQLite still reads the original. */
+/* The scan reads a copy. SQLite still reads the original. */
 static void scan_copy(struct fixture *f)
 {
     char path[112];

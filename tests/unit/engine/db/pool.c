@@ -140,7 +140,6 @@ TEST_F(pool, a_pool_opens_more_connections_once_opening_succeeds_again)
         db_pool_return(&f->pool, taken[i]);
 }
 
-/* Replaces the connections, as when the file is replaced. */
 TEST_F(pool, new_connections_replace_old_ones_after_these_are_returned)
 {
     pthread_t thread;

@@ -198,7 +198,7 @@ static int ends_while_others_sleep(sqlite3_vfs *vfs, int microseconds)
     return microseconds;
 }
 
-/* Creates a log of two transactions, with a wrong byte in the first. */
+/* The log has two transactions, with a wrong byte in the first. */
 static sqlite3 *start_in_the_midst(struct fixture *f, bool goes_on)
 {
     sqlite3 *db = NULL;

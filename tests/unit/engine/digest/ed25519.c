@@ -59,7 +59,7 @@ TEST(plain, signatures_match_rfc_8032)
     }
 }
 
-struct signing { /* a new key and a message signed with it */
+struct signing {
     uint8_t secret[ED25519_KEY_SIZE], pub[ED25519_KEY_SIZE];
     uint8_t signature[ED25519_SIGNATURE_SIZE];
     char message[32];

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the order in which tasks run without threads. */
 #include "tests/support/test.h"
 
 #include "engine/embed/direct_executor.h"
@@ -102,7 +101,7 @@ TEST(direct_executor, later_tasks_run_after_due_tasks)
     assert_string_equal(f.events, "aAbBL");
 }
 
-/* A task that always starts another one (like the check of built-in data) must not delay others. */
+/* The check of built-in data, for example, always starts another task. */
 TEST(direct_executor, new_tasks_do_not_delay_later_tasks)
 {
     struct named_task a = make_task('a', 'A'), b = make_task('b', 'B'), l = make_task('l', 'L');

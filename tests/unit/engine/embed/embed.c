@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the transport of a program that has the engine linked in. */
+/* The transport of a program that has the engine linked in. */
 #include "tests/support/test.h"
 
 #include "common/base/clock.h"
@@ -156,7 +156,7 @@ static void send_hello(struct transport *t)
     send_request(t, MESSAGE_hello, 1, buffer_view(&body));
 }
 
-/* Requests a kernel of |program|, which must be compiled. */
+/* The engine must compile the kernel. */
 static void send_fetch(struct transport *t, uint64_t id, const char *program)
 {
     const struct message_fetch_source m = { .target = bytes_of_text(TARGET),
@@ -214,7 +214,6 @@ FIXTURE(compiler, set_up_compiler, tear_down);
 
 FIXTURE(embed, set_up, tear_down);
 
-/* The linker's --wrap redirects every malloc call to this function. */
 static atomic_size_t malloc_fails_from; /* bytes; 0: never */
 WRAP(void *, malloc, size_t size)
 {
@@ -406,7 +405,7 @@ static int wait_status(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* A child reports a failure by its exit status; 0 is success. */
+/* A child reports a failure by its exit status. */
 static int use_in_child(struct fixture *f)
 {
     struct transport_frame frame;

@@ -81,7 +81,7 @@ TEST_F(queue, users_alternate_and_the_orders_of_each_stay_in_order)
 TEST_F(queue, a_user_whose_compile_took_long_comes_after_the_others)
 {
     const uint64_t long_ns = 50000000;
-    must(submit(f, '0', 1, PRIORITY_INTERACTIVE), f->err); /* occupies the one compiler */
+    must(submit(f, '0', 1, PRIORITY_INTERACTIVE), f->err);
     must(submit(f, 'a', 1, PRIORITY_INTERACTIVE), f->err);
     must(submit(f, 'b', 1, PRIORITY_INTERACTIVE), f->err);
     must(submit(f, 'X', 2, PRIORITY_INTERACTIVE), f->err);
@@ -93,7 +93,7 @@ TEST_F(queue, a_user_whose_compile_took_long_comes_after_the_others)
 
 TEST_F(queue, an_order_that_goes_first_costs_the_other_users_nothing)
 {
-    must(submit(f, '0', 1, PRIORITY_INTERACTIVE), f->err); /* occupies the one compiler */
+    must(submit(f, '0', 1, PRIORITY_INTERACTIVE), f->err);
     must(submit(f, 'a', 1, PRIORITY_INTERACTIVE), f->err);
     for (const char *name = "XYZ"; *name; name++)
         must(submit(f, *name, 2, PRIORITY_INTERACTIVE), f->err);
@@ -337,7 +337,7 @@ static void let_give_way(struct fixture *f, char name)
     fake_executor_end_stopped(&f->executor);
 }
 
-/* Users 1 and 2 hold one compiler each and send sources that never end; user 3 compiles little. */
+/* Users 1 and 2 hold one compiler each and send sources that never end. User 3 compiles little. */
 TEST_F(queue, a_user_who_compiled_much_gives_way_soon)
 {
     f->executor.slots = 2;
@@ -351,7 +351,7 @@ TEST_F(queue, a_user_who_compiled_much_gives_way_soon)
     let_time_pass(f, 4 * MOMENT_NS);
     let_give_way(f, 'b'); /* for user 1: the compile of user 3 is not stopped */
     assert_string_equal(look(f).running, "aX");
-    fake_executor_compile(&f->executor, bytes_of_text("object")); /* X ends */
+    fake_executor_compile(&f->executor, bytes_of_text("object"));
     must(submit(f, 'd', 2, PRIORITY_INTERACTIVE), f->err);
     assert_string_equal(look(f).running, "da");
 
@@ -415,7 +415,7 @@ TEST_F(queue, a_user_who_compiled_much_waits_for_a_fair_share_at_most)
     compile_all(f);
 }
 
-/* Whether a compile of user 1, begun a moment ago, gives way to user 3. */
+/* Returns whether a compile of user 1, begun a moment ago, gives way to user 3. */
 static bool gives_way(const struct fixture *f, const struct yield_use *use, uint64_t now_ns)
 {
     struct list running;
@@ -465,7 +465,7 @@ TEST_F(queue, the_only_compiler_is_taken_from_a_compile_twice_at_most)
     must(submit(f, 'X', 2, PRIORITY_INTERACTIVE), f->err);
     let_time_pass(f, 11 * MOMENT_NS);
     fake_executor_end_stopped(&f->executor);
-    fake_executor_compile(&f->executor, bytes_of_text("object")); /* X */
+    fake_executor_compile(&f->executor, bytes_of_text("object"));
     must(submit(f, 'Y', 2, PRIORITY_INTERACTIVE), f->err);
     let_time_pass(f, 59 * MOMENT_NS);
     assert_int_equal(f->executor.compiles_stopped, 1);
@@ -635,7 +635,7 @@ static void note_second(struct fixture *f, struct caller *c, unsigned second)
     c->waits = false;
 }
 
-/* User 1 sends three sources that never end, to two compilers.  User 3 sends a short one every 20
+/* User 1 sends three sources that never end, to two compilers. User 3 sends a short one every 20
  * s, and user 2, later, one that takes 40 s. */
 TEST_F(queue, endless_compiles_keep_no_compiler_from_other_users)
 {

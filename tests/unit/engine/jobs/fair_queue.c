@@ -62,7 +62,7 @@ static void push_each(struct fixture *f, uid_t uid, const char *names)
         must(push_one(f, uid, *names), f->err);
 }
 
-/* The names of the next |count| items. */
+/* Returns the names of the next |count| items. */
 static const char *pop_some(struct fixture *f, unsigned count)
 {
     char *at = f->popped;
@@ -210,8 +210,7 @@ TEST_F(case, a_moved_item_waits_behind_those_of_its_new_user)
     assert_string_equal(pop_some(f, 5), "axbdc");
 }
 
-/* A user may have thousands of items, and those who share one of them should not have to pass them
- * all. */
+/* A user may have thousands of items. Users who share an item should not have to pass them all. */
 TEST_F(case, a_comparison_of_places_reads_few_items)
 {
     const size_t size = sizeof(struct fair_item);

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The linker's --wrap redirects every fsync(2) call to this function. */
 static int fsyncs_until_full = -1; /* -1: none fails */
 
 WRAP(int, fsync, int fd)
@@ -28,9 +27,9 @@ WRAP(int, fsync, int fd)
 }
 
 struct fixture {
-    char directory[128]; /* made by setup */
-    char trusted[160];   /* directory/trusted */
-    char secret[200];    /* directory/alice.key */
+    char directory[128];
+    char trusted[160];
+    char secret[200];
     struct buffer manifest;
     struct manifest_file file;
     struct kiln_err err;
@@ -233,7 +232,7 @@ TEST_F(manifest, an_unreadable_directory_of_trusted_keys_is_reported)
     assert_says(f->err.text, "trusted keys");
 }
 
-/* A check of a changed manifest must fail with one of these codes. */
+/* The check must fail with one of these codes. */
 TEST_F(manifest, a_manifest_with_a_changed_byte_is_refused)
 {
     sign_two(f);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The files of JSON that engine/package writes, while each allocation in turn fails. */
 #include "common/base/fs.h"
 #include "engine/digest/sha256.h"
 #include "engine/manifest/manifest.h"
@@ -15,7 +14,7 @@
 #include <string.h>
 
 struct fixture {
-    char directory[128]; /* contains alice.key and alice.pub */
+    char directory[128];
     char secret[160];
     struct kiln_err err;
 };
@@ -49,7 +48,7 @@ static struct manifest_entry entry_of(const char *name)
                                     .sha256 = sha256_of(bytes_of_text(name)) };
 }
 
-/* Signs two files while the |nth| allocation fails. False if there was no such allocation. */
+/* Returns false if there was no such allocation. */
 static bool sign_while_failing(struct fixture *f, unsigned nth, struct buffer *ret_manifest,
                                enum kiln_code *ret_rc)
 {
