@@ -8,7 +8,7 @@
 #define MACHINE_AMDGPU 224
 #define MACHINE_CUDA 190
 
-/* A file with sections: 0 empty, 1 notes with a build id. */
+/* A file with two sections: an empty section 0, and notes with a build id. */
 struct small_elf {
     Elf64_Ehdr header;
     uint8_t notes[20];

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * A real kiln-compiler for tests, which is started like kilnd starts it.
- *
- * Ownership  compiler_stop ends it and removes its directory
- * Threading  one thread
- */
+/* A real kiln-compiler, which is started as kilnd starts it. */
 #include "engine/compile/compile_job.h"
 #include "engine/compile/toolchain.h"
 #include "engine/sandbox/layers.h"
@@ -17,22 +12,22 @@
 struct compiler_process {
     pid_t pid;    /* the started process, which ends in the same way as the worker */
     pid_t worker; /* the process that compiles: |pid| or a descendant */
-    struct sandbox_report sandbox; /* what the worker reported about its sandbox */
+    struct sandbox_report sandbox;
     int socket_fd;
     char directory[64];
 };
 
-struct compiler_setup { /* how to start the compiler; members with the value 0 change nothing */
+struct compiler_setup { /* members with the value 0 change nothing */
     rlim_t file_size;   /* RLIMIT_FSIZE that is set before the compiler starts */
     rlim_t addresses;   /* RLIMIT_AS that is set before the compiler starts */
     unsigned max_jobs;
     const char *limits; /* the argument of --limits */
-    uid_t user; /* number of the user and the group to which it switches; only root can do this */
+    uid_t user;         /* number of the user and the group to which it switches; needs root */
 };
 
-/* Starts a compiler. |setup| may be NULL. */
+/* |setup| may be NULL. */
 void compiler_start(struct compiler_process *p, const struct compiler_setup *setup);
-/* Sends the job and waits for its end. A worker that dies gives COMPILE_CRASHED. */
+/* A worker that dies gives COMPILE_CRASHED. */
 struct compile_result compiler_run(struct compiler_process *p, const struct compile_job *job);
-/* Closes the compiler's socket, waits, and returns the status from waitpid(2). */
+/* Closes the compiler's socket. Returns the status from waitpid(2). */
 int compiler_stop(struct compiler_process *p);

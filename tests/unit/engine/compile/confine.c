@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The complete sandbox of a compiler.  Each test runs a process in it that attempts what must fail.
- * On a host without a layer (a container), the tests of that layer are skipped.
- */
+/* Each test runs a process in the complete sandbox of a compiler, and attempts what must fail.
+ * On a host without a layer (a container), the tests of that layer are skipped. */
 #include "engine/compile/confine.h"
 
 #include "common/base/fs.h"
@@ -46,7 +44,7 @@
 #define FORKS_MAX 20000
 #endif
 
-struct seen { /* what the confined process observed */
+struct seen {
     struct sandbox_report report;
     struct kiln_err err;
     long numbers[4];
@@ -55,8 +53,8 @@ struct seen { /* what the confined process observed */
 
 struct fixture {
     char directory[64];
-    struct seen *seen;   /* shared with it */
-    pid_t outside;       /* a process that it must not reach: the test itself */
+    struct seen *seen;   /* shared with the confined process */
+    pid_t outside;       /* a process that the confined process must not reach: the test itself */
     uint64_t free_space; /* bytes for files in its directory; 0: limited only by the disk */
 };
 
@@ -95,7 +93,6 @@ static bool become_nobody(void *context)
     return give_up_capabilities();
 }
 
-/* Enters the sandbox as kiln-compiler does. */
 static void enter_sandbox(struct fixture *f)
 {
     static struct confinement c;
@@ -116,7 +113,8 @@ static void enter_sandbox(struct fixture *f)
     f->seen->report = c.report;
 }
 
-/* Runs |attempt| in the sandbox and returns the wait status; skips the test without |layer|. */
+/* Runs |attempt| in the sandbox and returns the wait status. Skips the test if the host lacks
+ * |layer|. */
 static int run_within(struct fixture *f, enum sandbox_layer layer,
                       void (*attempt)(struct fixture *))
 {
@@ -204,7 +202,7 @@ TEST_F(box, files_of_the_host_cannot_be_read)
     assert_int_equal(f->seen->numbers[1], 1); /* compilers can be read */
 }
 
-/* Checks the mounts alone: writing fails with EROFS. */
+/* The mounts alone make writes fail, with EROFS. */
 static void look_at_mounts(struct fixture *f)
 {
     struct statvfs root, own;
@@ -275,7 +273,7 @@ static void open_sockets(struct fixture *f)
     f->seen->numbers[0] = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0;
 }
 
-/* An abstract address needs a socket as well, so there is none. */
+/* An abstract address needs a socket, too. */
 TEST_F(box, no_socket_of_any_family_can_be_opened)
 {
     memset(f->seen, 0, sizeof(*f->seen));
@@ -335,7 +333,8 @@ static void make_calls(struct fixture *f)
         { "clone3", 435, { 0 }, ENOSYS },
         { "memfd_create", SYS_memfd_create, { (long)"any" }, ENOSYS },
         { "openat2", 437, { AT_FDCWD, (long)"inside" }, ENOSYS },
-        /* Also in its own directory: Landlock before its third version does not tell them apart. */
+        /* Also in its own directory, because Landlock before its third version does not tell
+         * them apart. */
         CALL(truncate, (long)"inside", 0),
         CALL(openat, AT_FDCWD, (long)"inside", O_RDONLY | O_TRUNC | O_CLOEXEC),
     };
@@ -414,7 +413,7 @@ static long number_in(const char *path)
     return got ? strtol(line, NULL, 10) : -1;
 }
 
-/* Forks children that only wait and are not reaped. */
+/* The children only wait, and are not reaped. */
 static void fork_on(struct fixture *f)
 {
     struct rlimit limit;
@@ -457,7 +456,7 @@ TEST_F(box, a_fork_bomb_is_bounded_and_goes_with_its_sandbox)
         assert_true(f->seen->numbers[1] < f->seen->numbers[0]);
         assert_int_equal(f->seen->numbers[2], EAGAIN);
     }
-    assert_int_equal(number_in("/proc/sys/kernel/pid_max"), before); /* the host's own */
+    assert_int_equal(number_in("/proc/sys/kernel/pid_max"), before);
 }
 
 static void look_for_others(struct fixture *f)

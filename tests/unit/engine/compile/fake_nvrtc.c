@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A library with NVRTC's calls, version 99.1.  Like NVRTC, it opens its builtins library by bare
- * name at the first compile.  Its only kernel code is the word "cubin". */
+/* A library with NVRTC's calls, version 99.1. Like NVRTC, it opens its builtins library by bare
+ * name at the first compile. Its only kernel code is the word "cubin". */
 #include <dlfcn.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* kiln-compiler with a fake NVRTC, whose builtins library is in no directory that the dynamic
- * linker searches.  So it is after ldconfig replaced /etc/ld.so.cache, which a confined process
- * can no longer read. */
+/* A fake NVRTC, whose builtins library is in no directory that the dynamic linker searches. So
+ * it is after ldconfig replaced /etc/ld.so.cache, which a confined process can no longer read. */
 #include "common/base/fs.h"
 #include "tests/support/test.h"
 #include "tests/unit/engine/compile/compiler_process.h"

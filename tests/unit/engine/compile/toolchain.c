@@ -174,7 +174,7 @@ TEST_F(table, a_toolchain_that_could_not_be_probed_gives_no_advice_to_install)
     assert_says(f->err.text, "try again");
     assert_null(strstr(f->err.text, "install"));
 
-    must(choose(f, "gfx942", "hiprtc", &name), f->err); /* hiprtc is chosen, to be tried */
+    must(choose(f, "gfx942", "hiprtc", &name), f->err); /* to be tried */
     learn(f, "hiprtc", "gfx942", PROBE_FAILS, "crashed");
     assert_int_equal(choose(f, "gfx942", "", &name), KILN_UNSUPPORTED);
 }

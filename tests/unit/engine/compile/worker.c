@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A compiler process whose only back end is a fake: the results of its jobs, by what the back end
- * reports. */
+/* A compiler process whose only back end is a fake. */
 #include "engine/compile/compiler.h"
 #include "engine/compile/scratch.h"
 #include "engine/compile/worker_wire.h"
@@ -14,8 +13,6 @@
 #include <unistd.h>
 
 #define WAIT_MS 60000
-
-/* ---- the back end ---- */
 
 static struct {
     enum compile_end end;  /* the result of every job */
@@ -81,8 +78,6 @@ void compiler_log(const char *text, size_t size)
     (void)size;
 }
 
-/* ---- a process of one job ---- */
-
 static void run_worker(int socket_fd)
 {
     static const struct sandbox_report sandbox = { .has = LAYERS_ALL, .landlock = 7 };
@@ -105,7 +100,7 @@ static struct worker_result receive_message(int socket_fd)
     return collected;
 }
 
-/* Runs one job that expects a compiler of identity |id|; 0: any. */
+/* |id| is the identity of the expected compiler, or 0 for any. */
 static struct compile_result run_job(uint8_t id)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -143,8 +138,6 @@ static void expect_end(uint8_t id, enum compile_end end, const char *keyword)
     compile_result_done(&result);
 }
 
-/* ---- tests ---- */
-
 TEST(plain, a_failure_of_the_expected_compiler_is_reported_unchanged)
 {
     static const enum compile_end ends[] = { COMPILE_REFUSED, COMPILE_CRASHED };
@@ -155,7 +148,7 @@ TEST(plain, a_failure_of_the_expected_compiler_is_reported_unchanged)
     }
 }
 
-/* The expected compiler may well accept the source, so the failure must not be remembered. */
+/* The expected compiler may accept the source, so the failure must not be remembered. */
 TEST(plain, a_failure_of_an_unidentified_compiler_is_not_blamed_on_the_source)
 {
     static const enum compile_end ends[] = { COMPILE_REFUSED, COMPILE_CRASHED };
@@ -180,8 +173,6 @@ TEST(plain, a_compiler_short_of_memory_is_not_identified)
     expect_end(7, COMPILE_MEMORY, "source");
 }
 
-/* ---- files for the output of child programs ---- */
-
 TEST(plain, an_unnamed_scratch_file_leaves_no_entry_and_needs_the_directory)
 {
     char directory[] = "/tmp/kiln-test-scratch-XXXXXX", was[512];
@@ -192,7 +183,7 @@ TEST(plain, an_unnamed_scratch_file_leaves_no_entry_and_needs_the_directory)
     assert_int_equal(chdir(directory), 0);
     must(scratch_unnamed(&fd, &err), err);
     assert_int_equal(write(fd, "said", 4), 4);
-    assert_int_equal(rmdir(directory), 0); /* it is empty */
+    assert_int_equal(rmdir(directory), 0); /* fails if it is not empty */
     assert_int_equal(close(fd), 0);
 
     assert_int_equal(scratch_unnamed(&none, &err), KILN_NOT_FOUND);

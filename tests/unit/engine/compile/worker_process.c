@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The real kiln-compiler with every installed toolchain; missing ones are skipped. */
 #include "common/base/fs.h"
 #include "common/protocol/messages.h"
 #include "engine/compile/code_object.h"
@@ -20,12 +19,11 @@
 #include <sys/wait.h>
 
 #define OBJECT_MAX (16u << 20)
-/* Content that must not leak into any output.  Its length is a multiple of an instruction's size.
- */
+/* Content that must not leak into any output. Its length is a multiple of an instruction's size. */
 #define HIDDEN "hidden_word(); \n"
 
 struct fixture {
-    struct toolchain_table *table; /* installed toolchains */
+    struct toolchain_table *table;
     struct compiler_process worker;
     struct buffer headers;
     struct buffer object;
@@ -51,7 +49,7 @@ static int start_with(void **state, const struct compiler_setup *setup)
 
 static int start(void **state) { return start_with(state, NULL); }
 
-/* Starts the worker as another user, which only root can; otherwise the test is skipped. */
+/* Needs root. Other users skip the test. */
 static int start_as_another(void **state)
 {
     static const struct compiler_setup nobody = { .user = 65534 };
@@ -105,7 +103,7 @@ static int forget(void **state)
 
 TEST_PROGRAM(look_around, forget)
 
-/* The toolchain; skips the test if it is not installed. */
+/* Skips the test if the toolchain is not installed. */
 static const struct toolchain *need(const char *name)
 {
     const struct toolchain *tc = toolchain_table_find(fixture.table, bytes_of_text(name));
@@ -411,7 +409,7 @@ static void cannot_read(const char *toolchain, const char *target)
     compile_result_done(&result);
 }
 
-/* Ways to include a file in an object without a message.  PoCL generates code at once if the
+/* Ways to include a file in an object without a message. PoCL generates code at once if the
  * work-group size is known. */
 enum { BY_EMBED, BY_INCBIN, WAYS };
 static const char *const takers[WAYS] = {
@@ -424,7 +422,7 @@ static const char *const takers[WAYS] = {
                        "    __asm__ volatile(\".incbin \\\"%s\\\"\"); y[0] = 1; }\n",
 };
 
-/* Other compilers reject these for every file and quote nothing.  NVRTC supports neither. */
+/* Other compilers reject these for every file and quote nothing. NVRTC supports neither. */
 static bool knows(const char *toolchain, const char *target, size_t way)
 {
     if (way == BY_EMBED)
@@ -433,7 +431,7 @@ static bool knows(const char *toolchain, const char *target, size_t way)
            strstr(target, "Portable-Computing-Language") != NULL;
 }
 
-/* Whether the object contains the secret; the log must never contain it. */
+/* Returns whether the object contains the secret. The log must never contain it. */
 static bool takes(const char *toolchain, const char *target, const char *taker)
 {
     char source[PATH_MAX + 512];
@@ -488,7 +486,7 @@ TEST(worker, a_source_cannot_quote_files_of_this_machine)
     unlink(secret);
 }
 
-/* A file that root alone may read, in a directory that every compiler may look into. */
+/* Only root may read the file. Every compiler may look into its directory. */
 static void make_roots_own(char directory[64])
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -663,7 +661,7 @@ TEST(plain, worker_limits_are_in_force_when_it_reports_ready)
 
     assert_int_equal(prlimit(p.worker, RLIMIT_CPU, NULL, &cpu), 0);
     assert_int_equal(cpu.rlim_cur, 77);
-    /* The hard limit holds for all nine jobs.  One more share covers the work between them. */
+    /* The hard limit holds for all nine jobs. One more share covers the work between them. */
     assert_int_equal(cpu.rlim_max, 770);
     assert_int_equal(bound_of(&p, RLIMIT_FSIZE), 1u << 20);
     assert_int_equal(bound_of(&p, RLIMIT_CORE), 0);

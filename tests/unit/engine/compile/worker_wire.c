@@ -197,7 +197,6 @@ TEST_F(connected, packets_that_are_no_message_are_refused)
     }
 }
 
-/* A worker's report is bounded and consistent. */
 TEST_F(connected, a_handshake_that_makes_no_sense_is_refused)
 {
     static char long_text[LAYERS_TEXT_MAX + 1];

@@ -163,7 +163,7 @@ TEST_F(kern_db, a_listing_stops_when_its_callback_says_so)
     assert_int_equal(calls, 3);
 }
 
-/* Bytes that this process has read, by any system call. */
+/* Returns the bytes that this process has read, by any system call. */
 static unsigned long long bytes_read(void)
 {
     unsigned long long read = 0;
@@ -216,8 +216,6 @@ TEST_F(kern_db, rows_with_texts_longer_than_any_genuine_ones_are_damaged)
     assert_int_equal(damaged, 5);
 }
 
-/* ---- damaged rows ---- */
-
 TEST_F(kern_db, a_row_that_fails_its_check_is_a_miss_with_a_message)
 {
     static const struct {
@@ -268,8 +266,6 @@ TEST_F(kern_db, a_full_buffer_is_not_damage)
         assert_false(damaged);
     }
 }
-
-/* ---- files that are not kernel databases ---- */
 
 static void refuse(struct fixture *f, const char *path, enum kiln_code code, const char *says)
 {

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* KILN_TEST_FLIPS in the environment sets another number; sanitizers make each ten times as slow.
- */
+/* KILN_TEST_FLIPS in the environment sets another number. Sanitizers make each flip ten times as
+ * slow. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define FLIPS 200
 #else
@@ -20,7 +20,7 @@ struct flips {
     struct fixture *f;
     int fd;
     uint64_t bits, random;
-    size_t opened, found, damaged, listed; /* results of the lookups and listings */
+    size_t opened, found, damaged, listed;
 };
 
 static uint64_t next_random(struct flips *s)
@@ -39,8 +39,8 @@ static void flip(struct flips *s, uint64_t bit)
     assert_int_equal(pwrite(s->fd, &byte, 1, (off_t)(bit / 8)), 1);
 }
 
-/* Looks up every row, and lists them if the file passes the check that precedes an import. find_row
- * and list_rows fail the test if they get a wrong object. */
+/* Looks up every row, and lists them if the file passes the check that precedes an import.
+ * find_row and list_rows fail the test if they get a wrong object. */
 static void look_around(struct flips *s, bool list)
 {
     struct fixture *f = s->f;
@@ -102,8 +102,6 @@ TEST_F(kern_db, a_flipped_bit_never_gives_another_object)
     flip_bits(f, flip_count(), 88172645463325252u);
 }
 
-/* ---- a damaged file ---- */
-
 static void wipe_page(struct fixture *f, size_t page)
 {
     run(f, "dd if=/dev/urandom of=%s bs=%d seek=%zu count=1 conv=notrunc 2>/dev/null", f->path,
@@ -117,7 +115,7 @@ static size_t page_count(const struct fixture *f)
     return (size_t)seen.st_size / PAGE;
 }
 
-/* The |at|-th page in which a row begins. */
+/* Finds the |at|-th page in which a row begins. */
 static size_t leaf_page(struct fixture *f, size_t at)
 {
     return strtoul(output_of(f,
@@ -127,7 +125,7 @@ static size_t leaf_page(struct fixture *f, size_t at)
                    NULL, 10);
 }
 
-/* Whether opening the file or checking it finds damage. */
+/* Returns whether opening the file or checking it finds damage. */
 static bool is_refused(struct fixture *f)
 {
     f->err = KILN_ERR_INIT;
@@ -199,7 +197,7 @@ TEST_F(kern_db, a_truncated_file_is_refused)
     assert_says(f->err.text, "malformed");
 }
 
-/* One flipped bit turns the arguments into another kernel's; the object's md5 is still correct. */
+/* One flipped bit turns the arguments into another kernel's. The object's md5 is still correct. */
 TEST_F(kern_db, a_row_whose_arguments_are_not_those_of_the_index_is_damage)
 {
     add_row(f, "conv.s.o", "-DSIZE=1 -mcpu=gfx906", 600, true);
@@ -222,7 +220,7 @@ TEST_F(kern_db, a_row_whose_arguments_are_not_those_of_the_index_is_damage)
     assert_says(f->err.text, "another kernel");
 }
 
-/* What fail_damaged_cache and the manual advise, with the sqlite3 of the system. */
+/* fail_damaged_cache and the manual advise this. */
 TEST_F(kern_db, sqlite3_saves_the_readable_rows_of_a_damaged_file)
 {
     add_rows(f, ROWS);
@@ -246,8 +244,6 @@ TEST_F(kern_db, sqlite3_saves_the_readable_rows_of_a_damaged_file)
         assert_true(l.good > ROWS / 5 && l.good < ROWS);
     }
 }
-
-/* ---- crafted files ---- */
 
 /* Every child of the table's root is the same page. With several such levels, a scan would
  * practically never end. */

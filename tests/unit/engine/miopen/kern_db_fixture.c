@@ -34,8 +34,6 @@ int fixture_teardown(void **state)
     return 0;
 }
 
-/* ---- rows ---- */
-
 void add_row(struct fixture *f, const char *name, const char *args, size_t raw_size, bool packed)
 {
     f->rows = realloc(f->rows, (f->count + 1) * sizeof(*f->rows));
@@ -100,8 +98,6 @@ struct buffer object_of(const struct fixture *f, size_t at)
     }
     return object;
 }
-
-/* ---- files ---- */
 
 static void put_file(const struct fixture *f, const char *name, struct bytes content)
 {
@@ -187,8 +183,6 @@ const char *output_of(struct fixture *f, const char *format, ...)
     return line;
 }
 
-/* ---- lookups ---- */
-
 void open_db(struct fixture *f)
 {
     close_db(f);
@@ -228,7 +222,7 @@ void assert_all_found(struct fixture *f)
     }
 }
 
-/* The index of the row with this name and these arguments; |count| if there is none. */
+/* Returns |count| if there is no row with this name and these arguments. */
 static size_t index_of(const struct fixture *f, const struct kern_row *row)
 {
     for (size_t i = 0; i < f->count; i++) {

@@ -17,8 +17,8 @@ struct row {           /* a row that the test has written */
 
 struct fixture {
     char directory[64];
-    char path[PATH_LENGTH_MAX]; /* path of the database */
-    struct row *rows;           /* owned */
+    char path[PATH_LENGTH_MAX];
+    struct row *rows; /* owned */
     size_t count;
     struct kern_db *db; /* owned */
     struct kiln_err err;
@@ -29,30 +29,29 @@ int fixture_teardown(void **state);
 FIXTURE(kern_db, fixture_setup, fixture_teardown);
 
 void add_row(struct fixture *f, const char *name, const char *args, size_t raw_size, bool packed);
-/* Adds |count| rows like MIOpen's: some have leading or double blanks, quotes, arguments of up to 2
- * KB, or keys that differ in one bit. Some objects are stored uncompressed. */
+/* Adds |count| rows like MIOpen's: some have leading or double blanks, quotes, arguments of up
+ * to 2 KB, or keys that differ in one bit. Some objects are stored uncompressed. */
 void add_rows(struct fixture *f, size_t count);
-/* Adds the rows of this file, a genuine one (tests/support/test_data.h). Skips the test if the file
- * is missing. */
+/* A genuine file (tests/support/test_data.h). add_genuine_rows skips the test if it is missing. */
 #define GENUINE_ROWS "mio-kernels-gfx906_60.tsv.gz"
 void add_genuine_rows(struct fixture *f);
-/* Writes the rows to a file. |pragmas| and |index| may be NULL. */
+/* |pragmas| and |index| may be NULL. */
 void write_rows(struct fixture *f, const char *pragmas, const char *index);
 /* Runs a shell command in the directory. It must succeed. */
 void run(struct fixture *f, const char *format, ...) KILN_PRINTF(2, 3);
 /* Returns the first line of a command's output, in static memory. */
 const char *output_of(struct fixture *f, const char *format, ...) KILN_PRINTF(2, 3);
 
-/* Returns the code object of row |at|. The caller frees it. */
+/* The caller frees the code object. */
 struct buffer object_of(const struct fixture *f, size_t at);
 
 void open_db(struct fixture *f);
 void close_db(struct fixture *f);
-/* Looks up row |at|. Fails the test if the object is a different one. */
+/* Fails the test if the object is not that of row |at|. */
 enum kiln_code find_row(struct fixture *f, size_t at, bool *ret_damaged);
 void assert_all_found(struct fixture *f);
 
-struct listing { /* the results of kern_db_each */
+struct listing {
     struct fixture *f;
     uint64_t latest;
     /* number of rows that were listed; number of those that also unpack to the right object */
@@ -60,5 +59,5 @@ struct listing { /* the results of kern_db_each */
     size_t stop_after; /* stop after so many rows; 0 means never */
     enum kiln_code rc;
 };
-/* Lists rows. Each must be complete and written by the test, and their ids must increase. */
+/* Each row must be complete and written by the test, and the ids must increase. */
 struct listing list_rows(struct fixture *f, uint64_t after, uint64_t count);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies of caches that MIOpen has open (engine/db/snapshot.h), and what kern_db reads of them. */
 #include "engine/db/snapshot.h"
 #include "kern_db_fixture.h"
 #include "tests/support/child.h"
@@ -38,7 +37,6 @@ static void writer_start(struct writer *w, const struct fixture *f)
     assert_true(w->in && w->out);
 }
 
-/* Returns when the process has executed the statement. */
 static void writer_do(struct writer *w, const char *sql)
 {
     char line[256];
@@ -62,7 +60,7 @@ static void writer_kill(struct writer *w)
     writer_wait(w);
 }
 
-/* Writes ROWS rows; all except ten are only in the write-ahead log. */
+/* All rows except ten are only in the write-ahead log. */
 static void begin_live_file(struct fixture *f, struct writer *w)
 {
     add_rows(f, ROWS);
@@ -96,7 +94,6 @@ static enum kiln_code copy_live(struct fixture *f, char ret_copy[PATH_LENGTH_MAX
     return rc ? rc : db_snapshot_merge(ret_copy, &f->err);
 }
 
-/* Opens a copy of the file. */
 static void open_live(struct fixture *f)
 {
     char copy[PATH_LENGTH_MAX];
@@ -223,7 +220,7 @@ TEST_F(kern_db, a_file_in_rollback_mode_is_read_too)
     writer_kill(&w);
 }
 
-/* The file has pages of an unfinished transaction; the journal has the old ones. */
+/* The file has pages of an unfinished transaction. The journal has the old ones. */
 TEST_F(kern_db, a_journal_left_by_a_dead_writer_is_rolled_back)
 {
     struct writer w;
@@ -277,8 +274,6 @@ TEST_F(kern_db, the_holder_of_a_lock_is_named)
     writer_kill(&w);
 }
 
-/* ---- copies ---- */
-
 TEST_F(kern_db, a_copy_of_a_live_database_is_complete)
 {
     struct writer w;
@@ -295,7 +290,7 @@ TEST_F(kern_db, a_copy_of_a_live_database_is_complete)
     assert_all_live(f);
 }
 
-/* Recovery ends there, as it does when MIOpen opens the cache. */
+/* SQLite's recovery stops at the damaged page, as it does when MIOpen opens the cache. */
 TEST_F(kern_db, transactions_after_a_damaged_page_of_the_log_are_not_read)
 {
     struct writer w;

@@ -78,7 +78,6 @@ TEST_F(kern_db, a_written_kdb_has_miopens_schema)
                         "kernel_args)");
 }
 
-/* The statement that MIOpen runs at each opening changes nothing. */
 TEST_F(kern_db, miopen_s_own_statements_leave_the_schema_alone)
 {
     add_rows(f, 3);
@@ -232,7 +231,7 @@ TEST_F(kern_db, the_kdb_writer_never_overwrites_a_file)
     assert_null(writer);
 }
 
-/* kilnd sends it as a descriptor, and nobody finds it after a power failure. */
+/* kilnd sends the file as a descriptor, and nobody finds it after a power failure. */
 TEST_F(kern_db, writing_a_kdb_does_not_wait_for_the_disk)
 {
     add_rows(f, ROWS);

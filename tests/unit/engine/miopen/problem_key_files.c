@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * Every key of MIOpen's own files, read into a problem and written again.  The few that name no
- * problem of kiln's are counted by reason.
- */
+/* Reads every key of MIOpen's own files into a problem and writes it again. The few keys that
+ * name no problem of kiln's are counted by reason. */
 #include "common/miopen/driver_line.h"
 #include "engine/db/query.h"
 #include "engine/miopen/problem_key.h"
@@ -91,7 +89,7 @@ static void compare(const struct tally *t, const struct expected *expected)
     assert_memory_equal(t->verbatim, expected->verbatim, sizeof(t->verbatim));
 }
 
-/* Makes an unpacked copy, which the caller unlinks. */
+/* The caller unlinks the unpacked copy. */
 static void unpack(const char *name, char ret_copy[64])
 {
     snprintf(ret_copy, 64, "/tmp/kiln-test-XXXXXX");
@@ -133,7 +131,7 @@ static void try_find_file(const struct expected *expected)
     "||dilation_h||'x'||dilation_w||'x'||dilation_d||'x'||bias||'x'||group_count||'x'"    \
     "||layout||'x'||data_type||'x'||direction FROM config"
 
-/* |is_copy|: unlinks the file after opening it. */
+/* If |is_copy| is true, unlinks the file after opening it. */
 static void try_perf_rows(const char *path, bool is_copy, const struct expected *expected)
 {
     static const char *const statements[] = { EACH_COLUMN };
@@ -203,7 +201,7 @@ TEST(plain, every_perf_row_that_miopen_wrote_for_a_user_survives)
     try_perf_rows(path, false, &(struct expected){ "gfx906_60_1.1.0.udb", 216, { 0, 0, 0 } });
 }
 
-/* A command line and the FindDb key of its problem. */
+/* Each line has a command line and the FindDb key of its problem. */
 static void try_driver_file(const char *name)
 {
     char path[512], line[4096], driver[1024], key[PROBLEM_KEY_MAX];

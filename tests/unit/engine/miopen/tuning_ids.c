@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the set of ids of one record. */
 #include "tests/support/test.h"
 
 #include "engine/miopen/tuning_ids.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the set of keys of a tuning file. */
 #include "tests/support/test.h"
 
 #include "engine/miopen/tuning_keys.h"
@@ -36,7 +35,7 @@ static int tear_down(void **state)
 
 FIXTURE(tuning_keys, set_up, tear_down);
 
-/* Adds a key. Returns whether it was known. */
+/* Returns whether the key was known. */
 static bool add_key(struct fixture *f, unsigned number)
 {
     bool is_known = false;

@@ -32,9 +32,9 @@ static const struct {
 struct fixture {
     char directory[64], path[100], copy[100];
     size_t records, entries, bad;
-    struct buffer again;           /* the text, built again from its records */
-    uint64_t bad_lines;            /* sum of their line numbers */
-    uint64_t hash;                 /* of all records of a database */
+    struct buffer again; /* the text, built again from its records */
+    uint64_t bad_lines;  /* sum of their line numbers */
+    uint64_t hash;
     struct perf_db_writer *writer; /* owned */
     struct kiln_err err;
 };

@@ -21,7 +21,7 @@ struct fixture { /* results of the latest read */
     struct kiln_err err;
 };
 
-/* Checks that the record consists of all bytes of its line, and its value of all its entries. */
+/* The record must consist of all bytes of its line, and its value of all its entries. */
 static void assert_whole(const struct fixture *f, const struct tuning_record *r)
 {
     BUFFER_AUTO struct buffer again;
@@ -97,7 +97,7 @@ static enum kiln_code read_bytes(struct fixture *f, struct bytes text)
     return tuning_text_read(f->kind, text, &events, &f->err);
 }
 
-/* Every step is late, so it reads one line.  Returns the number of steps. */
+/* Every step is late, so it reads one line. Returns the number of steps. */
 static unsigned read_in_steps(struct fixture *f, struct bytes text)
 {
     const struct tuning_reader_events events = { on_record, on_bad, on_progress, f };

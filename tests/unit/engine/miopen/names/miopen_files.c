@@ -11,8 +11,7 @@
 
 #define PAGE_MAX (1u << 20)
 
-/* A name of the form of |file|: an unusual device, and the version of a release that has the form.
- */
+/* Writes a name of the form of |file|, for an unusual device and a release that has the form. */
 static void example(const struct miopen_file *file, char text[128])
 {
     const char *version = strstr(file->name, "SCHEMA")                 ? "1.1.0"
@@ -35,7 +34,7 @@ TEST(plain, every_name_is_found_in_its_own_row)
     }
 }
 
-/* What is imported comes out under the same name, so that the same MIOpen finds it. */
+/* MIOpen finds a file only under its own name. */
 TEST(plain, every_name_of_a_tuning_file_is_parsed_and_written)
 {
     for (size_t i = 0; i < miopen_file_count; i++) {
@@ -124,14 +123,12 @@ TEST(plain, a_name_of_another_form_is_unknown_and_likely_if_it_resembles_one)
     }
 }
 
-/* ---- the page ---- */
-
 static void release_text(unsigned release, char text[16])
 {
     snprintf(text, 16, "%u.%u", release / 1000, release % 1000);
 }
 
-/* The columns of |file|'s row in the page that the table decides: "| `ID.udb` | user | all |". */
+/* The row is in the page that the table decides, such as "| `ID.udb` | user | all |". */
 static void expected_row(const struct miopen_file *file, char text[256])
 {
     static const char *const places[] = { "system", "user", "cache" };
