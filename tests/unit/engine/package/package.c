@@ -29,7 +29,6 @@ static enum kiln_code try_open(struct fixture *f, const char *path)
     return rc;
 }
 
-/* Changes a package with SQL, which kiln itself never does. */
 static void change(const char *path, const char *sql)
 {
     sqlite3 *db = NULL;
@@ -277,8 +276,8 @@ TEST_F(package, a_package_stores_each_source_once)
 
 /* ---- damage ---- */
 
-/* Damages kernel 1 with |sql|. Lookups by name and by key must miss, with a message that contains
- * |says|. */
+/* Damages kernel 1 with |sql|. Lookups by name and by key must miss, with a message that
+ * contains |says|. */
 static void is_a_miss_that_says(struct fixture *f, const char *sql, const char *says)
 {
     const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, 4);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Rescans in which one call fails. */
 #include "package_fixture.h"
 #include "tests/support/failing_json.h"
 
@@ -27,7 +26,7 @@ static const struct failing_call calls[] = {
     { "strdup", ENOMEM, 1 }, { "open", EMFILE, 1 },   { "pread", EIO, 1 },
 };
 
-/* Rescans while the |nth| call fails.  Returns false if there was no such call. */
+/* Returns false if there was no |nth| call. */
 static bool rescan_failing(struct fixture *f, const struct failing_call *call, unsigned nth)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

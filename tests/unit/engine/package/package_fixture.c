@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Replaces libc's function, also for SQLite, to save time: tests need not survive a power cut. */
+/* Replaces libc's function, also for SQLite, because tests need not survive a power cut. */
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's name is reserved
 __attribute__((visibility("default"))) int fdatasync(int fd)
 {

@@ -9,14 +9,13 @@
 #include "engine/package/package_writer.h"
 
 struct fixture {
-    char directory[128]; /* created by setup */
-    char own[160];       /* directory/own, for packages that kiln installed */
-    char incoming[200];  /* directory/own/incoming */
-    char other[160];     /* directory/other, for packages of a distribution */
-    char keys[160];      /* directory/keys, for trusted keys */
+    char directory[128];
+    char own[160];      /* directory/own, for packages that kiln installed */
+    char incoming[200]; /* directory/own/incoming */
+    char other[160];    /* directory/other, for packages of a distribution */
+    char keys[160];     /* directory/keys, for trusted keys */
     struct package_set *set;
     bool require_signature;
-    /* numbers that the latest rescan counted */
     unsigned came, went, refused;
     char last[PACKAGE_NAME_MAX];
     char refusal[600];
@@ -30,18 +29,18 @@ int package_setup(void **state);
 int package_teardown(void **state);
 FIXTURE(package, package_setup, package_teardown);
 
-/* The texts of kernel |number|, which determines its name, arguments and object. */
+/* The number of a kernel determines its name, arguments and object. */
 struct kernel_text {
     char name[64], args[200];
 };
 struct kernel_text text_of(unsigned number);
-/* Returns the object in memory that the caller owns. */
+/* The caller owns the memory. */
 struct buffer object_of(unsigned number);
 struct digest key_of(unsigned number);
 /* Writes kernels |first| to |first| + |count| - 1 as a package. */
 void write_package(struct fixture *f, const char *path, enum package_format format, unsigned first,
                    unsigned count);
-/* Writes such a package to |directory|/|name|. The name determines the format. */
+/* Writes a package to |directory|/|name|. The name determines the format. */
 const char *put_package(struct fixture *f, const char *directory, const char *name, unsigned first,
                         unsigned count);
 /* Returns the path in static memory, which the eighth later call overwrites. */
@@ -53,7 +52,7 @@ struct buffer read_file(const char *path); /* the caller owns the memory */
 enum kiln_code adopt_into(struct fixture *f, const struct package_upload *upload,
                           struct package_info *ret_info);
 /* Returns a manifest that lists the upload as |name|, signed with the trusted key |signer|. The
- * caller frees it. */
+ * caller frees the manifest. */
 struct buffer sign_upload(struct fixture *f, const struct package_upload *upload, const char *name,
                           const char *signer);
 /* Writes a package into incoming and adopts it. */

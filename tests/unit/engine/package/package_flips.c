@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Flips random bits in a package's file. Then no lookup may return a wrong object (has() and
- * has_key() compare it) or fail. After the bits are restored, every kernel is found again. */
+/* After a flipped bit, no lookup may return a wrong object (has() and has_key() compare it) or
+ * fail. After the bits are restored, every kernel is found again. */
 
 #define KERNELS 12
 /* Number of flips for each kind of file. */
@@ -107,7 +107,7 @@ TEST_F(package, no_flipped_bit_of_a_kpkg_gives_a_wrong_object)
     flip_bits(f, f->other, "gfx90a68.kpkg", 2);
 }
 
-/* The same for a trusted package, which answers by key. It is opened without its record. */
+/* A trusted package answers by key. It is opened without its record. */
 TEST_F(package, no_flipped_bit_of_a_trusted_kpkg_gives_a_wrong_object)
 {
     const char *path = put_package(f, f->other, "gfx90a68.kpkg", 0, KERNELS);

@@ -12,7 +12,6 @@
 
 #define MI210 "gfx90a68"
 
-/* The linker's --wrap redirects every rename(2) call to this function. */
 static int renames_until_crash = -1; /* -1: none fails */
 
 WRAP(int, rename, const char *from, const char *to)
@@ -63,7 +62,7 @@ static bool is_there(const char *directory, const char *name)
     return access(path_in(directory, name), F_OK) == 0;
 }
 
-/* The number of files in kiln's own directory, without those in incoming. */
+/* Does not count files in incoming. */
 static unsigned files_in(struct fixture *f, const char *name)
 {
     static const char *const suffixes[] = { "", ".json", ".json.next" };
@@ -187,7 +186,7 @@ TEST_F(package_install, a_file_changed_between_check_and_install_is_refused)
     assert_int_equal(package_set_adopt(f->set, &upload, &checked, &info, &f->err), KILN_CORRUPT);
 
     assert_non_null(strstr(f->err.text, "changed"));
-    assert_true(has(f, MI210, 3)); /* the old package still answers */
+    assert_true(has(f, MI210, 3));
     assert_true(is_there(f->incoming, "gfx90a68.kdb"));
 }
 
@@ -354,7 +353,7 @@ TEST_F(package_install, an_upload_with_a_manifest_for_another_device_is_refused)
     assert_says(f->err.text, "'gfx906_60.kdb'");
 }
 
-/* Signs gfx90a68.kdb.bz2, whose content is stated as |content|; NULL: not at all. */
+/* |content| is the stated digest of the content, or NULL if the manifest states none. */
 static struct buffer sign_packed(struct fixture *f, const struct digest *content)
 {
     char key[200];

@@ -64,7 +64,7 @@ TEST_F(package, the_writable_directory_is_searched_first_then_the_others_by_name
     assert_string_equal(f->found.package, "gfx90a68.a.kdb");
 }
 
-/* Damages the blob of kernel 1, as a flipped bit on the disk would. */
+/* Flips a bit of the stored object of kernel |number|. */
 static void damage(const char *path, unsigned number)
 {
     BUFFER_AUTO struct buffer content = read_file(path);
@@ -179,7 +179,6 @@ TEST_F(package, a_replaced_package_is_reported_as_removed_and_added)
     assert_true(has(f, MI210, 6));
 }
 
-/* The linker's --wrap redirects every open(2) call to this function. */
 static unsigned opens;
 
 WRAP(int, open, const char *path, int flags, ...)
@@ -514,7 +513,6 @@ TEST_F(package, packages_are_listed_with_their_rows)
     assert_int_equal(listing.last.installed, 0);
 }
 
-/* The signature of the only package. */
 static struct package_signature signature_now(struct fixture *f)
 {
     struct listing listing = { 0 };

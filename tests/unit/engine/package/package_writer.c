@@ -55,8 +55,6 @@ TEST_F(package, a_kpkg_has_its_application_id_and_version)
                      1); /* rollback journal: readable from read-only directories */
 }
 
-/* ---- refused entries ---- */
-
 static struct package_entry entry_of(const char *name, const char *args)
 {
     return (struct package_entry){ .name = bytes_of_text(name),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Becoming another user.  Each test does it in a child process, because it is permanent. */
+/* Each test changes the user in a child process, because the change is permanent. */
 #include "engine/sandbox/change_user.h"
 
 #include "tests/support/child.h"
@@ -55,7 +55,6 @@ static void observe(struct seen *seen)
     seen->returned = setuid(0) == 0;
 }
 
-/* Runs |prepare| and then change_user in a child. */
 static struct seen change_in_child(void (*prepare)(void))
 {
     struct seen *shared =
@@ -128,7 +127,7 @@ TEST(plain, a_process_of_the_wanted_user_keeps_its_user)
     expect_the_user_alone(&seen);
 }
 
-/* The thread sanitizer runs a thread of its own, which would keep the capability.  libc aborts a
+/* The thread sanitizer runs a thread of its own, which would keep the capability. libc aborts a
  * process whose threads have different users. */
 #ifdef __SANITIZE_THREAD__
 #define SANITIZER_HAS_THREADS true
@@ -163,7 +162,7 @@ static void change_only_uid(void)
 
 TEST(plain, a_process_with_another_user_or_other_groups_is_refused)
 {
-    /* Root keeps its groups; any other user keeps everything. */
+    /* Root keeps its groups. Any other user keeps everything. */
     struct seen seen = change_in_child(change_only_uid);
     assert_int_equal(seen.code, KILN_DENIED);
     assert_says(seen.err.text, "user 4321");

@@ -69,7 +69,7 @@ static bool give_up(void *context)
 
 static void prepare_nothing(void) {}
 
-/* Runs |prepare|, and then |work| in a private process namespace.  Returns the supervisor's pid. */
+/* Runs |prepare|, and then |work| in a private process namespace. Returns the supervisor's pid. */
 static pid_t start_prepared(void (*prepare)(void), void (*work)(void))
 {
     pid_t child = fork();
@@ -120,7 +120,7 @@ TEST(pipe, the_supervisor_exits_with_the_status_of_the_worker)
 
 static int fatal_signal;
 
-/* Dies of the signal's default action, as in abort(); init would ignore it. */
+/* Dies of the signal's default action, as in abort(). init would ignore the signal. */
 static void die(void)
 {
     signal(fatal_signal, SIG_DFL);
@@ -169,7 +169,7 @@ static void leave_an_orphan_and_wait(void)
     wait_for_ever();
 }
 
-/* False if the process has ended, as on a host that allows no process namespace. */
+/* Returns false if the process has ended, as on a host that allows no process namespace. */
 static bool is_reported(void)
 {
     char byte;
@@ -267,8 +267,6 @@ TEST(pipe, the_worker_is_an_ordinary_process_of_its_namespace)
     int status = end_of(start_supervised(exit_by_identity));
     assert_int_equal(WEXITSTATUS(status), EXIT_STATUS);
 }
-
-/* ---- without close_range ---- */
 
 static int refusal; /* errno of close_range */
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Verification of sandbox layers.  Each test sets up a real or an incomplete layer in a child
- * process. */
+/* Each test sets up a real or an incomplete layer in a child process. */
 #include "engine/sandbox/verify.h"
 
 #include "common/base/fs.h"
@@ -40,8 +39,7 @@ FIXTURE(verify, set_up, tear_down);
 
 #define EXIT_NOT_ALLOWED 77 /* this host does not let the child set up the case */
 
-/* Runs |check| in a child with new namespaces and returns its result; skips the test if the host
- * refuses. */
+/* The child has new namespaces. Skips the test if the host refuses them. */
 static int check_in_child(struct fixture *f, int flags, int (*check)(struct fixture *))
 {
     int status = 1;
@@ -66,8 +64,6 @@ static bool has_layer(enum sandbox_layer layer, const char *directory)
     verify_surroundings(&outside, directory, &report);
     return report_has(&report, layer);
 }
-
-/* ---- mounts ---- */
 
 static int check_mounts(struct fixture *f)
 {
@@ -106,8 +102,6 @@ TEST(verify, the_writable_directory_may_have_a_space_in_its_name)
 {
     assert_int_equal(check_in_child(*state, 0, check_a_directory_with_a_space), 0);
 }
-
-/* ---- namespaces ---- */
 
 TEST_F(verify, the_namespaces_of_the_host_do_not_count_as_private)
 {

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The linker's --wrap redirects every pread(2) call to this function. */
 static int pread_fails_with; /* errno of the next call; 0: it succeeds */
 
 WRAP(ssize_t, pread, int fd, void *data, size_t size, off_t at)
@@ -24,7 +23,7 @@ WRAP(ssize_t, pread, int fd, void *data, size_t size, off_t at)
 }
 
 struct fixture {
-    char directory[128]; /* made by setup */
+    char directory[128];
     struct gpu gpus[GPUS_MAX];
     size_t count;
     char skipped[256];

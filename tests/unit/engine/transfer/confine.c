@@ -50,7 +50,7 @@ static int tear_down(void **state)
 
 FIXTURE(confine, set_up, tear_down);
 
-/* Runs |act| in a confined process and returns its result; -1 if the kernel cannot confine it. */
+/* Returns the result of |act|, or -1 if the kernel cannot confine the process. */
 static int confined(const struct fixture *f, int (*act)(const struct fixture *f))
 {
     pid_t pid = fork();

@@ -10,8 +10,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* ---- whole files ---- */
-
 TEST_F(fetch, a_complete_file_is_fetched)
 {
     serve(f, answer_file);
@@ -38,8 +36,6 @@ TEST_F(fetch, an_empty_file_is_fetched)
 
     assert_int_equal(size_of_file(f), 0);
 }
-
-/* ---- refusals ---- */
 
 TEST_F(fetch, a_final_status_is_not_retried)
 {
@@ -197,8 +193,6 @@ TEST_F(fetch, a_partial_response_is_not_taken_as_the_file)
     assert_int_equal(size_of_file(f), 0);
 }
 
-/* ---- redirects ---- */
-
 static void answer_redirect(struct http_script *s, unsigned number, int fd)
 {
     struct fixture *f = s->context;
@@ -250,8 +244,6 @@ TEST_F(fetch, a_redirect_loop_ends)
     assert_int_equal(f->server.requests, 11);
 }
 
-/* ---- proxies ---- */
-
 TEST_F(fetch, a_fetch_uses_the_proxy_of_the_environment)
 {
     char proxy[64];
@@ -271,8 +263,6 @@ TEST_F(fetch, a_fetch_uses_the_proxy_of_the_environment)
     assert_true(http_script_was_asked(&f->server, "GET http://packages.invalid/file HTTP/1.1"));
 }
 
-/* ---- secrets ---- */
-
 TEST_F(fetch, credentials_are_used_but_never_shown)
 {
     f->status = 404;
@@ -287,8 +277,6 @@ TEST_F(fetch, credentials_are_used_but_never_shown)
     assert_null(strstr(f->err.text, "joe"));
     assert_null(strstr(f->err.text, "hush"));
 }
-
-/* ---- the disk ---- */
 
 static int writes_left = -1; /* -1: no limit */
 
@@ -314,8 +302,6 @@ TEST_F(fetch, a_fetch_does_not_retry_on_a_full_disk)
     assert_int_equal(f->server.requests, 1);
     assert_says(f->err.text, "No space");
 }
-
-/* ---- progress ---- */
 
 struct seen {
     uint64_t done, total;

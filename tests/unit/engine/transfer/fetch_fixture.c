@@ -77,8 +77,6 @@ off_t size_of_file(const struct fixture *f)
     return seen.st_size;
 }
 
-/* ---- responses ---- */
-
 static size_t range_start(const struct http_script *s)
 {
     const char *range = strstr(s->request, "Range: bytes=");

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Lost connections: which requests are repeated, from which offset and after which pause. */
 #include "tests/unit/engine/transfer/fetch_fixture.h"
 
 #include <stdlib.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Directories for a transfer, packages to transfer, and keys that sign them.
- */
+/* Directories for a transfer, packages to transfer, and keys that sign them. */
 #include "common/base/digest.h"
 #include "engine/transfer/transfer.h"
 #include "tests/support/test.h"
@@ -12,7 +10,7 @@
 #define PACKAGE "gfx90a68.kdb"
 
 struct package_fixture {
-    char directory[64]; /* contains the directories below */
+    char directory[64];
     char staging[128], keys[128], files[128];
     struct kiln_err err;
 };
@@ -26,11 +24,9 @@ const char *package_path(const struct package_fixture *f, const char *name);
 void package_write(const struct package_fixture *f, const char *name, unsigned rows, size_t size);
 /* Compresses files/|from| into files/|to|, each half as a separate bzip2 stream. */
 void package_pack(const struct package_fixture *f, const char *from, const char *to);
-/* Writes files/|name|.manifest, signed with a new key |key|, which is trusted if |trusted| is
- * true. */
+/* Writes files/|name|.manifest, signed with a new key |key|. */
 void package_sign(const struct package_fixture *f, const char *name, const char *key, bool trusted);
-/* Flips a bit of files/|name| inside an object of a package. */
+/* Flips a bit of files/|name| inside an object. */
 void package_damage(const struct package_fixture *f, const char *name);
 struct digest package_digest(const char *path);
-/* Fails the test unless |directory| is empty. */
 void assert_is_empty(const char *directory);

@@ -102,8 +102,8 @@ TEST_F(transfer, a_manifest_of_an_untrusted_key_is_refused)
     assert_false(http_script_was_asked(&f->server, "GET /" PACKAGE " HTTP"));
 }
 
-/* If kiln-transfer runs as another user, it reads a copy of the keys. Messages must state the
- * original directory, because users put their keys there. */
+/* If kiln-transfer runs as another user, it reads a copy of the keys. Users put their keys into
+ * the original directory. */
 TEST_F(transfer, messages_state_the_original_directory_of_keys)
 {
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);

@@ -42,7 +42,7 @@ static void say(struct fixture *f, const char *sql)
         fail_msg("%s: %s", sql, sqlite3_errmsg(f->writer));
 }
 
-/* Adds a row that is only in the write-ahead log. */
+/* The row is only in the write-ahead log. */
 static void open_live(struct fixture *f)
 {
     package_write(&f->p, CACHE, 3, 2000);
@@ -175,7 +175,7 @@ TEST_F(snapshot, damaged_tuning_data_comes_as_it_is_with_a_note)
     assert_says(f->taken.note, "write-ahead log");
 }
 
-/* SQLite's recovery ends there. */
+/* SQLite's recovery ends at the damaged page. */
 TEST_F(snapshot, a_cache_comes_without_what_follows_a_damaged_page_of_its_log)
 {
     open_live(f);

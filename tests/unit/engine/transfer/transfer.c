@@ -235,7 +235,7 @@ WRAP(int, fstatvfs, int fd, struct statvfs *ret_seen)
     return rc;
 }
 
-/* An administrator's package may fill the disk; a user's cache may not. */
+/* An administrator's package may fill the disk. */
 TEST_F(transfer, a_users_cache_takes_half_of_the_free_disk_at_most)
 {
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);

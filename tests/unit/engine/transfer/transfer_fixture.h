@@ -14,7 +14,7 @@ struct fixture {
     struct transfer_job job;
     struct fetch_policy policy;
     struct transfer_result result;
-    char stages[256]; /* stages in the order in which they were reported */
+    char stages[256]; /* in the order in which they were reported */
     uint64_t done, total;
     int manifest_status; /* HTTP status to send instead of the manifest; 0: send the manifest */
     char url[FIXTURE_PATH_MAX + 64];
@@ -29,9 +29,9 @@ FIXTURE(transfer, transfer_set_up, transfer_tear_down);
 void from_descriptor(struct fixture *f, const char *name);
 void from_file_url(struct fixture *f, const char *name);
 void from_server(struct fixture *f, const char *name);
-/* Runs the transfer, then stops the server, so that the test can examine the requests. */
+/* Stops the server after the transfer, so that the test can examine the requests. */
 enum kiln_code run(struct fixture *f);
-/* Checks that the result is PACKAGE, complete, and the only file in staging. Removes it. */
+/* The result must be PACKAGE, complete, and the only file in staging. Removes it. */
 void expect_installed(struct fixture *f);
-/* Runs the transfer, which must fail with |code| and leave nothing in staging. */
+/* The transfer must fail with |code| and leave nothing in staging. */
 void expect_refused(struct fixture *f, enum kiln_code code, const char *says);

@@ -49,8 +49,6 @@ static ino_t inode_of(int fd)
     return seen.st_ino;
 }
 
-/* ---- jobs ---- */
-
 TEST_F(transfer_wire, a_job_arrives_as_it_was_sent)
 {
     int content, manifest;
@@ -141,8 +139,6 @@ TEST_F(transfer_wire, a_url_too_long_for_a_packet_is_refused_by_the_sender)
 
     assert_says(f->err.text, "too long");
 }
-
-/* ---- reports ---- */
 
 TEST_F(transfer_wire, progress_arrives_as_it_was_sent)
 {
@@ -277,8 +273,6 @@ TEST_F(transfer_wire, progress_is_dropped_rather_than_waited_for)
         heard++;
     assert_in_range(heard, 1, 9999);
 }
-
-/* ---- snapshots ---- */
 
 TEST_F(transfer_wire, a_snapshot_arrives_with_its_descriptor)
 {
