@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Usage accounting: the time that cache hits saved, by user and by kind of kernel. */
 #include "engine/service/metrics/accounting.h"
 
 #include "tests/unit/engine/service/users_fixture.h"
@@ -11,8 +10,6 @@
 #include <string.h>
 
 #define COMPILE_S 0.005 /* duration of a compile by fake_executor_compile */
-
-/* ---- the accounting without a store ---- */
 
 struct unstored {
     struct accounting *accounting;
@@ -75,7 +72,7 @@ TEST(unstored, users_beyond_the_table_share_one_row)
     struct accounting *l = ((struct unstored *)*state)->accounting;
     for (uint32_t uid = 1; uid <= ACCOUNTING_USERS_MAX + 3; uid++)
         accounting_hit(l, uid, 0, 1);
-    accounting_hit(l, 0, 0, 1); /* root comes last, when no row is free */
+    accounting_hit(l, 0, 0, 1);
     assert_int_equal(l->user_count, ACCOUNTING_USERS_MAX);
     assert_int_equal(l->others.sums.hits, 4);
     assert_int_equal(accounting_total(l).hits, ACCOUNTING_USERS_MAX + 4);
@@ -120,7 +117,7 @@ TEST(unstored, a_kind_worth_little_loses_its_row_and_the_sums_stay)
         accounting_compiled(l, 1000, number, 1);
         accounting_hit(l, 1000, number, 1000000); /* hits in a loop do not protect a row */
     }
-    accounting_hit(l, 1000, first, 1); /* another kind has its row now */
+    accounting_hit(l, 1000, first, 1);
 
     assert_int_equal(l->kind_count, ACCOUNTING_KINDS_MAX);
     assert_int_equal(accounting_kind_at(l, valuable)->sums.saved_us, 2);
@@ -153,8 +150,6 @@ TEST(unstored, sums_saturate_at_the_stores_maximum)
     assert_int_equal(sum.hits, 1);
 }
 
-/* ---- across restarts ---- */
-
 static void fetch_times(struct users *f, struct test_caller *c, const char *program, unsigned times)
 {
     for (unsigned i = 0; i < times; i++) {
@@ -165,7 +160,6 @@ static void fetch_times(struct users *f, struct test_caller *c, const char *prog
     }
 }
 
-/* Stops the daemon and starts another one. */
 static void restart_daemon(struct users *f)
 {
     engine_drain(f->engine.engine);
@@ -181,7 +175,7 @@ static struct json *ask_usage(struct test_caller *c, const char *by)
     return test_caller_ask(c, MESSAGE_accounting, question);
 }
 
-/* Finds the row of |name| or of the uid |name|; NULL: there is none. */
+/* |name| is a user's name or uid. Returns NULL if there is no row. */
 static const struct json *row_of(const struct json *answer, const char *name)
 {
     const char *by = json_get_text(answer, "by", "");
@@ -249,14 +243,14 @@ TEST_F(users, a_kernel_that_a_batch_names_twice_is_counted_once)
     static const char *const twice[] = { "conv.cl", "pool.cl", "conv.cl" };
     compile_program(&f->ann, "conv.cl");
     compile_program(&f->ann, "pool.cl");
-    send_batch(&f->ann, 3, twice); /* hits in the hot set */
+    send_batch(&f->ann, 3, twice);
     assert_int_equal(users_stat(f, "hits.hot"), 3);
     restart_daemon(f);
     send_batch(&f->ann, 3, twice); /* hits on disk, while the other user fetches the same kernel */
     send_batch(&f->admin, 3, twice);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(users_stat(f, "hits.disk"), 6);
-    send_batch(&f->ann, 3, twice); /* a second batch counts again */
+    send_batch(&f->ann, 3, twice);
 
     KILN_AUTO(json) struct json *by_uid = ask_usage(&f->admin, "uid");
     assert_row(by_uid, "1000", 6, 2);
@@ -307,7 +301,7 @@ TEST_F(users, a_private_kernel_is_accounted_without_its_name)
     fake_executor_transfer(&f->engine.executor, cache, "gfx906_60.ukdb", "");
     fake_executor_run_tasks(&f->engine.executor);
     json_destroy(reply_json(&f->ann, 0));
-    for (unsigned i = 0; i < 2; i++) { /* a hit on disk, then one in the hot set */
+    for (unsigned i = 0; i < 2; i++) {
         test_caller_forget_replies(&f->ann);
         test_caller_fetch_name(&f->ann, "gfx906_60", "secret.o", "  -mcpu=gfx906");
         assert_int_equal(last_result(&f->ann).code, KILN_OK);
@@ -353,8 +347,6 @@ TEST_F(users, usage_without_a_store_is_counted_and_marked_as_not_kept)
     assert_false(json_get_bool(answer, "kept", true));
 }
 
-/* ---- writes that fail ---- */
-
 static bool put_is_dropped;
 WRAP(enum kiln_code, kernel_store_accounting_put, struct kernel_store *store,
      const struct kernel_accounting *accounting, bool *ret_written, struct kiln_err *err)
@@ -396,14 +388,12 @@ TEST_F(users, usage_totals_that_cannot_be_read_are_not_overwritten)
     accounting_write(f->engine.engine, /* force= */ true); /* fails to read the store */
     fake_executor_run_tasks(&f->engine.executor);
     get_fails = false;
-    accounting_write(f->engine.engine, /* force= */ true); /* reads the store */
+    accounting_write(f->engine.engine, /* force= */ true);
     fake_executor_run_tasks(&f->engine.executor);
     restart_daemon(f);
     KILN_AUTO(json) struct json *answer = ask_usage(&f->ann, "uid");
     assert_row(answer, "1000", 3, 1);
 }
-
-/* ---- a full table ---- */
 
 static void add_users(struct accounting *l, uint32_t first_uid)
 {
@@ -411,7 +401,7 @@ static void add_users(struct accounting *l, uint32_t first_uid)
         accounting_compiled(l, first_uid + i, 0, 1);
 }
 
-/* Here each row that is read displaces another one. */
+/* Each row that is read displaces another row. */
 TEST_F(users, a_full_usage_table_is_loaded_in_many_loop_iterations)
 {
     add_users(f->engine.engine->metrics.accounting, 5000);
@@ -423,7 +413,7 @@ TEST_F(users, a_full_usage_table_is_loaded_in_many_loop_iterations)
     struct accounting *l = f->engine.engine->metrics.accounting;
     add_users(l, 20000);
     laters = f->engine.executor.laters;
-    accounting_write(f->engine.engine, /* force= */ true); /* reads the store */
+    accounting_write(f->engine.engine, /* force= */ true);
     assert_true(fake_executor_run_task(&f->engine.executor));
     assert_false(l->is_loaded);
     assert_true(l->others.sums.compiles <= 32);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests activity and health, which `kilnctl top` and `kilnctl doctor` send. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "engine/service/internal.h"
@@ -26,8 +25,6 @@ static const struct json *first_compile(const struct json *answer)
     assert_non_null(first);
     return first;
 }
-
-/* ---- activity ---- */
 
 TEST_F(users, an_idle_engine_does_nothing)
 {
@@ -92,8 +89,6 @@ TEST_F(users, each_user_who_waits_has_a_line)
     assert_int_equal(json_get_u64(root, "running", 9), 0);
     finish_compiles(f, bytes_of_text("object"));
 }
-
-/* ---- health ---- */
 
 static struct json *ask_health(struct test_caller *c, const char *question)
 {

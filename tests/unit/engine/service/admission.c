@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What waits is charged to its user before it is accepted, and work on the loop runs in slices. The
- * clock is fake: each reading of it takes time. */
+/* What waits is charged to its user before it is accepted, and work on the loop runs in slices.
+ * The clock is fake: each reading of it takes time. */
 #include "common/base/clock.h"
 #include "engine/service/budget.h"
 #include "engine/service/internal.h"
@@ -33,7 +33,6 @@ FIXTURE_OF(admission, struct users, setup, teardown);
 
 static uint64_t charged(const struct users *f) { return budget_taken(f->engine.engine->budget); }
 
-/* A batch of |count| look-ups of different kernels that do not exist. */
 static void send_lookups(struct test_caller *c, uint64_t id, uint32_t count)
 {
     BUFFER_AUTO struct buffer items;
@@ -95,7 +94,7 @@ TEST_F(admission, a_client_that_leaves_gives_back_all_charges_at_once)
     send_lookups(&f->ann, 1, ITEMS);
     test_caller_fetch_source(&f->ann, 2, "k.cl", PRIORITY_INTERACTIVE);
     test_caller_send(&f->ann, MESSAGE_stats, 3, bytes_of_text("{}"));
-    fake_executor_begin_task(&f->engine.executor); /* one look-up runs */
+    fake_executor_begin_task(&f->engine.executor);
 
     test_caller_leave(&f->ann);
 
@@ -182,7 +181,6 @@ TEST_F(admission, a_user_at_the_limit_does_not_limit_others)
     assert_int_equal(count_results(&f->bob).missed, 10);
 }
 
-/* Three users ask for as much as they may have; a fourth one comes later. */
 TEST_F(admission, users_who_hold_much_leave_something_to_those_who_come)
 {
     f->engine.options.queue_bytes = 4u * LIMIT;
@@ -200,8 +198,6 @@ TEST_F(admission, users_who_hold_much_leave_something_to_those_who_come)
     assert_int_equal(count_results(&f->bob).missed, 2);
     test_caller_leave(&fourth);
 }
-
-/* ---- slices ---- */
 
 TEST_F(admission, a_large_batch_runs_in_slices)
 {
@@ -240,7 +236,6 @@ TEST_F(admission, a_batch_without_budget_for_its_rest_ends_at_once)
     assert_int_equal(counts.frames_last, 1);
 }
 
-/* However long the items take to read, the loop goes on to other users after a slice. */
 TEST_F(admission, a_batch_without_budget_for_its_rest_is_refused_after_a_slice)
 {
     const uint32_t count = 4096; /* more bytes than LIMIT */
@@ -271,7 +266,7 @@ TEST_F(admission, a_kernel_for_which_many_wait_is_delivered_in_slices)
     SEND_MESSAGE(&f->ann, batch, 1, &batch);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
-    fake_executor_begin_task(&f->engine.executor); /* the object is sealed */
+    fake_executor_begin_task(&f->engine.executor);
     unsigned laters = f->engine.executor.laters;
 
     fake_executor_run_tasks(&f->engine.executor);
@@ -282,8 +277,6 @@ TEST_F(admission, a_kernel_for_which_many_wait_is_delivered_in_slices)
     assert_int_equal(counts.frames_last, 1);
 }
 
-/* ---- compiled kernels that wait to be stored ---- */
-
 #define OBJECT_SIZE (60u << 10) /* one fits LIMIT, and two do not */
 
 static void end_compile(struct users *f)
@@ -293,13 +286,12 @@ static void end_compile(struct users *f)
     fake_executor_compile(&f->engine.executor, bytes_of(object, sizeof(object)));
 }
 
-/* Ends a compile of each caller before any of the results is stored. */
 static void compile_both(struct users *f, struct test_caller *a, struct test_caller *b)
 {
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_fetch_source(a, 1, "one.cl", PRIORITY_INTERACTIVE);
     test_caller_fetch_source(b, 2, "two.cl", PRIORITY_INTERACTIVE);
-    for (unsigned i = 0; i < 2; i++) /* the look-ups */
+    for (unsigned i = 0; i < 2; i++)
         fake_executor_run_task(&f->engine.executor);
     end_compile(f);
     end_compile(f);
@@ -319,7 +311,7 @@ TEST_F(admission, results_that_wait_to_be_stored_are_charged_to_their_user)
     assert_non_null(text);
     assert_says(text, "user 1000");
 
-    fetch_program(&f->ann, 3, "three.cl"); /* there is space again */
+    fetch_program(&f->ann, 3, "three.cl");
     end_compile(f);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(users_stat(f, "puts_kept"), 2);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Batches of stored kernels: results of one loop iteration share frames. */
+/* Results of one loop iteration share frames. */
 #include "tests/support/engine_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define STORED 40
-#define ID 77 /* request id of the batch */
+#define ID 77
 
 struct fixture {
     struct engine_fixture engine;
@@ -14,8 +14,8 @@ struct fixture {
     struct digest keys[STORED];
     struct buffer items;
     uint32_t count;
-    uint32_t answered, failed; /* results read so far */
-    size_t read;               /* replies read so far */
+    uint32_t answered, failed;
+    size_t read;
 };
 
 static void join(struct fixture *f)
@@ -50,7 +50,7 @@ SET_UP(setup)
     for (unsigned i = 0; i < STORED; i++)
         store_one(f, i);
     leave(f);
-    engine_fixture_stop(&f->engine); /* which empties the hot set */
+    engine_fixture_stop(&f->engine); /* empties the hot set */
     engine_fixture_start(&f->engine, /* describe= */ true);
     join(f);
     buffer_init(&f->items, 1u << 20);
@@ -81,7 +81,6 @@ static void put_source(struct fixture *f, const char *program)
     f->count++;
 }
 
-/* Sends the batch without running its tasks. */
 static void send_batch(struct fixture *f)
 {
     struct message_batch m = { .count = f->count, .items = buffer_view(&f->items) };
@@ -94,7 +93,6 @@ static void look_up(struct fixture *f, unsigned count)
         assert_true(fake_executor_run_task(&f->engine.executor));
 }
 
-/* Reads the next reply; returns its number of results. */
 static uint32_t read_reply(struct fixture *f, bool last)
 {
     assert_true(f->read < f->ann.reply_count);
@@ -148,7 +146,7 @@ TEST_F(batch, kernels_found_on_disk_are_sent_at_the_end_of_the_loop_iteration)
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(read_reply(f, true), 1);
     assert_int_equal(f->answered, 5);
-    assert_int_equal(f->engine.executor.laters, 1); /* a single result is not delayed */
+    assert_int_equal(f->engine.executor.laters, 1);
 }
 
 #define LARGE_OBJECT (3u << 20)
@@ -181,8 +179,8 @@ TEST_F(batch, a_failed_item_is_sent_with_the_results_that_are_ready)
 
     assert_int_equal(read_reply(f, false), 2);
     assert_int_equal(f->failed, 1);
-    look_up(f, 2);                           /* the cold one, and the end of the loop iteration */
-    assert_int_equal(f->ann.reply_count, 1); /* no empty frame */
+    look_up(f, 2); /* the cold one, and the end of the loop iteration */
+    assert_int_equal(f->ann.reply_count, 1);
 }
 
 TEST_F(batch, a_miss_is_sent_at_the_end_of_the_loop_iteration)
@@ -195,7 +193,7 @@ TEST_F(batch, a_miss_is_sent_at_the_end_of_the_loop_iteration)
     look_up(f, 3);
     assert_int_equal(f->ann.reply_count, 0);
 
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* the end of the loop iteration */
+    assert_true(fake_executor_run_task(&f->engine.executor));
 
     assert_int_equal(read_reply(f, false), 2);
     assert_int_equal(f->failed, 1);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Packages built from problems: their content, failures, and builds that end early. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/base/fs.h"
@@ -10,7 +9,6 @@
 
 #define QUESTION "{\"target\":\"" FIXTURE_TARGET "\"}"
 
-/* Reopens the engine with these limits on bytes and compiles that wait for one user. */
 static void reopen(struct users *f, uint64_t bytes, unsigned compiles)
 {
     f->engine.options.queue_bytes_uid = bytes;
@@ -55,7 +53,7 @@ static void begin_with(struct users *f, const char *question, int file)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-/* Starts a build of problems with |channels|, a list that 0 ends. */
+/* 0 ends the list |channels|. */
 static void begin_build(struct users *f, const char *question, const uint32_t *channels)
 {
     struct problem problems[16];
@@ -107,8 +105,7 @@ static bool check_row(void *context, const struct kern_row *row)
     snprintf(name, sizeof(name), "%.*s", (int)row->name.size, (const char *)row->name.data);
     snprintf(args, sizeof(args), "%.*s", (int)row->args.size, (const char *)row->args.data);
     int order = strcmp(l->last_name, name);
-    assert_true(order < 0 ||
-                (order == 0 && strcmp(l->last_args, args) < 0)); /* no kernel comes twice */
+    assert_true(order < 0 || (order == 0 && strcmp(l->last_args, args) < 0));
     memcpy(l->last_name, name, sizeof(name));
     memcpy(l->last_args, args, sizeof(args));
     BUFFER_AUTO struct buffer raw;
@@ -159,7 +156,7 @@ TEST_F(build, the_order_of_problems_does_not_change_the_package)
         compile_all(f);
         keep_package(f, f->made);
         begin_build(f, question, (const uint32_t[]){ 32, 8, 32, 16, 0 });
-        assert_int_equal(compile_all(f), 0); /* they are stored by now */
+        assert_int_equal(compile_all(f), 0);
         keep_package(f, f->again);
         assert_same_bytes(f->made, f->again);
     }
@@ -220,7 +217,6 @@ TEST_F(build, a_kpkg_has_key_and_toolchain_of_each_kernel)
     assert_int_equal(rows, 2);
 }
 
-/* Starts a build of |count| problems. */
 static void begin_many(struct users *f, uint32_t count)
 {
     static struct problem problems[300];
@@ -233,7 +229,7 @@ TEST_F(build, a_build_of_many_problems_compiles_all_of_them)
 {
     reopen(f, 64u << 20, 1000);
     begin_many(f, 300);
-    assert_int_equal(users_stat(f, "queued"), 255); /* one more is running */
+    assert_int_equal(users_stat(f, "queued"), 255);
     assert_int_equal(compile_all(f), 300);
     KILN_AUTO(json) struct json *answer = answer_of(f);
     assert_int_equal(json_get_u64(answer, "kernels", 0), 300);
@@ -287,7 +283,7 @@ TEST_F(build, a_build_reports_progress_before_the_package)
 TEST_F(build, a_build_lists_failures_and_builds_the_rest)
 {
     struct problem problems[] = { small_problem(8), small_problem(16), small_problem(32) };
-    problems[1].n = 0; /* invalid */
+    problems[1].n = 0;
     begin_with(f, QUESTION, problems_file(problems, 3));
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", "log");
     fake_executor_run_tasks(&f->engine.executor);
@@ -535,7 +531,7 @@ TEST_F(build, each_user_has_one_build_at_a_time)
     test_caller_leave(&again);
 }
 
-/* A running step cannot be stopped. A user who reconnects must not start more of them. */
+/* A running step cannot be stopped. A user who reconnects must not start more steps. */
 TEST_F(build, a_user_who_leaves_a_running_build_waits_for_its_end)
 {
     const struct problem problem = small_problem(8);
@@ -565,7 +561,7 @@ TEST_F(build, a_client_that_leaves_while_its_build_compiles_leaves_nothing)
     test_caller_leave(&f->ann);
 
     assert_int_equal(users_stat(f, "queued"), 0);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("object")); /* this one was running */
+    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
@@ -618,9 +614,8 @@ TEST_F(build, a_stopping_daemon_sends_no_half_written_package)
     compile_all(f);
     test_caller_forget_replies(&f->ann);
     begin_quietly(&f->ann, problems, 200);
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* the step that solves */
-    assert_true(
-        fake_executor_run_task(&f->engine.executor)); /* the step that writes the first rows */
+    assert_true(fake_executor_run_task(&f->engine.executor));
+    assert_true(fake_executor_run_task(&f->engine.executor));
     engine_drain(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_UNAVAILABLE, "stopping");

@@ -17,7 +17,7 @@
 struct fixture {
     struct engine_fixture engine;
     struct test_caller caller;
-    /* The names under which a plan for the small problem looks in packages. */
+    /* A plan for the small problem looks in packages under these names. */
     struct program_names names;
     struct amd_object object;
     struct buffer image;
@@ -25,7 +25,7 @@ struct fixture {
     struct engine_item item;
     struct engine_data data;
     struct engine_item list[LIST_MAX]; /* used by open_with_list instead of |item| */
-    struct buffer index[2];            /* an empty index of each tuning_kind */
+    struct buffer index[2];
     unsigned long index_size[2];
 };
 
@@ -36,7 +36,7 @@ static void read_image(struct fixture *f, const char *path, struct buffer *ret, 
     *size = ret->size;
 }
 
-/* Makes f->item a package with the small problem's kernel; |flags|: ELF flags of its object. */
+/* Makes f->item a package with the small problem's kernel. |flags| are ELF flags of its object. */
 static void make_item(struct fixture *f, unsigned flags)
 {
     char path[128];
@@ -56,7 +56,6 @@ static void make_item(struct fixture *f, unsigned flags)
     f->data = (struct engine_data){ .items = &f->item, .count = 1 };
 }
 
-/* Changes the options to no directory, no store and no compiler. */
 static void take_directories_away(struct fixture *f)
 {
     struct engine_options *o = &f->engine.options;
@@ -102,7 +101,6 @@ static void plan_by(struct fixture *f, const char *solver, const char *target, c
     send_plan(&f->caller, 8, &m);
 }
 
-/* Sends a plan without forgetting earlier replies. */
 static void plan_again(struct fixture *f, const char *target, const char *id, uint32_t channels)
 {
     plan_by(f, "", target, id, channels);
@@ -177,7 +175,8 @@ static void open_engine(struct fixture *f)
     test_caller_connect(&f->caller, &f->engine, 1000, ROLE_ADMIN);
 }
 
-/* Builds in the package under each name; a tuning database's name gets an empty index. */
+/* Builds in the package under each name. For the name of a tuning database, builds in an empty
+ * index. */
 static void open_with_list(struct fixture *f, const char *const *names, size_t count)
 {
     close_engine(f);
@@ -219,7 +218,7 @@ TEST_F(built_in, a_long_list_of_built_in_devices_is_cut_and_counted)
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "KILN_EMBED_COMPILE=on");
 }
 
-/* Opens the engine as KILN_EMBED_COMPILE=on does; the describe job is still pending. */
+/* The describe job is still pending, as with KILN_EMBED_COMPILE=on. */
 static void open_with_compilers(struct fixture *f)
 {
     close_engine(f);
@@ -236,7 +235,7 @@ TEST_F(built_in, a_plan_waits_until_the_compilers_are_known)
     engine_fixture_describe_as(&f->engine, "{\"toolchains\":[]}");
     assert_int_equal(f->caller.reply_count, 2);
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "nothing is");
-    assert_int_equal(planned_result(&f->caller, 1).tier, TIER_PACKAGE); /* after a task read it */
+    assert_int_equal(planned_result(&f->caller, 1).tier, TIER_PACKAGE);
 }
 
 TEST(built_in, a_built_in_items_digest_is_checked_once_and_damage_reported)
@@ -306,7 +305,6 @@ TEST_F(built_in, a_built_in_package_is_listed_and_verified_like_an_installed_one
     json_destroy(report);
 }
 
-/* The engine serves everything else and says what to do. */
 TEST(built_in, a_built_in_package_too_damaged_to_open_is_a_miss)
 {
     static const size_t places[] = { 0, 20, 100 };

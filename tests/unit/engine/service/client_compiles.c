@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests compile_begin and compile_end: compiles that clients do themselves. */
 #include "tests/support/stepped_clock.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
@@ -12,13 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BEGUN 21 /* request ids */
+#define BEGUN 21
 #define ENDED 22
 #define LARGE_RESULT (9u << 20)
 
 static const struct digest key = { .bytes = { 1, 2, 3 } };
 
-/* Another connection of ann's user. */
 static void open_twin(struct users *f, struct test_caller *twin)
 {
     test_caller_connect(twin, &f->engine, f->ann.base.uid, ROLE_USE);
@@ -34,7 +32,7 @@ static void send_begin(struct test_caller *c, uint32_t wait_ms)
     fake_executor_run_tasks(&c->fixture->executor);
 }
 
-/* The code of the answer to compile_begin, of which there must be one. */
+/* There must be one answer, whose code this function returns. */
 static unsigned begin(struct test_caller *c, uint32_t wait_ms)
 {
     send_begin(c, wait_ms);
@@ -61,7 +59,7 @@ static void send_end_as(struct test_caller *c, int file, const struct message_co
     fake_executor_run_tasks(&c->fixture->executor);
 }
 
-/* NULL: gives the right to compile back. */
+/* Without content (NULL), gives the right to compile back. */
 static void send_end(struct test_caller *c, const char *content)
 {
     const struct message_compile_end m = { .key = key,
@@ -126,7 +124,8 @@ TEST_F(users, one_connection_compiles_and_the_others_wait)
     test_caller_leave(&twin);
 }
 
-/* The twin's look-up reads the store before the result is there, and ends after it was stored. */
+/* The twin's look-up reads the store before the result is there, and ends after the result was
+ * stored. */
 TEST_F(users, a_result_that_arrives_during_a_look_up_is_not_compiled_again)
 {
     struct test_caller twin;
@@ -173,7 +172,6 @@ TEST_F(users, a_failed_compile_is_given_back)
     test_caller_leave(&twin);
 }
 
-/* Only the connection that holds a compile can give it back. */
 TEST_F(users, another_connection_cannot_give_a_compile_back)
 {
     struct test_caller twin;
@@ -296,7 +294,7 @@ TEST_F(users, results_that_are_no_memory_files_or_have_bad_texts_are_refused)
     assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
 }
 
-/* kilnd's loop must not call fstat(2) for it, because the file may be on a filesystem of the client
+/* kilnd's loop must not call fstat(2) for the file, which may be on a filesystem of the client
  * that never answers. */
 TEST_F(users, a_file_on_a_disk_is_refused_by_its_kind_alone)
 {
@@ -384,7 +382,7 @@ TEST_F(users, a_client_that_leaves_ends_the_copy_and_the_storing_of_its_result)
 
         test_caller_leave(&f->bob);
 
-        assert_true(fake_executor_run_tasks(&f->engine.executor) <= 2); /* it closes the file */
+        assert_true(fake_executor_run_tasks(&f->engine.executor) <= 2);
         assert_int_equal(users_stat(f, "store_objects"), 0);
         test_caller_connect(&f->bob, &f->engine, 1001, ROLE_USE);
     }
@@ -436,8 +434,6 @@ TEST_F(users, unfinished_compiles_are_charged_to_their_user)
     assert_int_equal(granted + refused, 400);
     assert_int_equal(begin(&f->bob, 0), KILN_NOT_FOUND);
 }
-
-/* ---- a kind of its own ---- */
 
 static void store_part(struct test_caller *c, uint8_t part, uint8_t first)
 {
@@ -492,7 +488,8 @@ static void take_part(struct test_caller *c, uint8_t part, uint8_t first)
     expect_content(c, "result");
 }
 
-/* A client takes the list of files, then the result.  That is one compile, hot or from the disk. */
+/* A client takes the list of files, then the result. Both count as one compile, hot or from the
+ * disk. */
 TEST_F(users, an_answered_compile_counts_once_and_apart_from_kernels)
 {
     for (unsigned part = 0; part < COMPILE_PARTS; part++)

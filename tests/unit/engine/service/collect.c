@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests gc, pin and clear. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/base/fs.h"
@@ -44,8 +43,6 @@ static bool is_stored(struct users *f, const char *program)
     return json_count(json_get(list, "kernels")) == 1;
 }
 
-/* ---- gc ---- */
-
 static void describe_as(struct users *f, const char *identity)
 {
     char json[400];
@@ -77,7 +74,7 @@ TEST_F(users, kernels_of_removed_toolchains_are_stale)
     assert_int_equal(json_get_u64(gone, "kernels", 9), 1);
     assert_false(is_stored(f, "old.cl"));
     assert_true(is_stored(f, "new.cl"));
-    assert_true(is_stored(f, "named.o")); /* an import, so its toolchain is unknown */
+    assert_true(is_stored(f, "named.o")); /* named.o is an import, so its toolchain is unknown */
 }
 
 TEST_F(users, two_versions_of_a_toolchain_live_side_by_side)
@@ -85,7 +82,7 @@ TEST_F(users, two_versions_of_a_toolchain_live_side_by_side)
     compile_program(&f->ann, "k.cl");
     describe_as(f, UPGRADED);
     fetch_program(&f->ann, 1, "k.cl");
-    assert_int_equal(f->ann.reply_count, 0); /* the old toolchain's object does not answer */
+    assert_int_equal(f->ann.reply_count, 0);
     finish_compile(f, "by the new one");
     assert_int_equal(users_stat(f, "store_objects"), 2);
 }
@@ -124,8 +121,6 @@ TEST_F(users, gc_sends_an_event_if_it_dropped_kernels)
     json_destroy(ask_admin(f, MESSAGE_gc, "{\"to_bytes\":0}"));
     assert_int_equal(f->bob.reply_count, 1);
 }
-
-/* ---- pin ---- */
 
 TEST_F(users, kernels_are_pinned_and_unpinned_by_key)
 {
@@ -192,10 +187,8 @@ TEST_F(users, private_kernels_of_others_make_no_key_prefix_ambiguous)
     test_caller_refused(&f->bob, MESSAGE_kernel_show, question, KILN_NOT_FOUND, "begins with");
 }
 
-/* ---- clear ---- */
-
-/* a.cl of ann and b.cl of bob are compiled; named.o is ann's import from gfx906_60.ukdb, other.o a
- * shared import from gfx90a68.ukdb. */
+/* a.cl of ann and b.cl of bob are compiled. named.o is ann's import from gfx906_60.ukdb, and
+ * other.o a shared import from gfx90a68.ukdb. */
 static void store_four_kernels(struct users *f)
 {
     compile_program(&f->ann, "a.cl");

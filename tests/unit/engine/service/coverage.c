@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Reports of GPUs that no package fits, and the request that shows how packages fit GPUs. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/base/fs.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* ---- GPUs without a package ---- */
 
 static void add_gpu(struct users *f, unsigned node, const char *version, unsigned simds)
 {
@@ -63,7 +60,7 @@ TEST_F(users, a_gpu_that_loses_its_package_is_reported_again)
     add_gpu(f, 2, "90006", 240);
     users_reopen(f);
 
-    assert_int_equal(missing_reported(f), 3); /* the report differs now */
+    assert_int_equal(missing_reported(f), 3);
 }
 
 TEST_F(users, an_unknown_gpu_is_named_and_the_others_are_shown)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The request devices: GPUs as sysfs describes them. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/base/fs.h"

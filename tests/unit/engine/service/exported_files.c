@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Exported files count for users who have them open, and leave free disk space. */
 #include "tests/support/test.h"
 
 #include "common/base/fs.h"
@@ -67,7 +66,6 @@ static void close_all(struct fixture *f)
         object_unref(f->objects[--f->count]);
 }
 
-/* Sweeps after the tasks of a work queue. */
 static unsigned count_swept(struct fixture *f)
 {
     exported_files_close(f->exported);
@@ -88,7 +86,6 @@ FIXTURE(exported_files, setup, teardown);
 static const struct export_receiver ann = { .uid = ANN }, bob = { .uid = BOB },
                                     admin = { .uid = ANN, .is_admin = true };
 
-/* Exports a sparse file of |size| bytes. */
 static void export_file(struct fixture *f, const struct export_receiver *to, off_t size)
 {
     int fd = open(f->path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
@@ -126,8 +123,7 @@ TEST_F(exported_files, an_exported_file_counts_until_its_last_descriptor_closes)
     assert_int_equal(count_swept(f), 0);
 }
 
-/* Such a descriptor can be opened again. */
-/* Closing it frees its space, which takes long. */
+/* Closing the file frees its space, which takes long. */
 TEST_F(exported_files, dropping_an_exported_object_does_not_close_its_file)
 {
     export_file(f, &ann, 4096);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The request kernel_export: imported kernels become files of MIOpen's caches again. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/base/fs.h"
@@ -43,7 +42,6 @@ static void import_rows(struct users *f, struct test_caller *c, const struct cac
     import_file(f, c, f->file, name, question);
 }
 
-/* Exports the kernels of |c|, which must be one file, to |path|. */
 static void export_to(struct test_caller *c, const char *path)
 {
     KILN_AUTO(json)
@@ -73,7 +71,6 @@ TEST_F(users, imported_kernels_are_exported_in_their_order)
     assert_int_equal(json_get_u64(file, "descriptor", 9), 0);
 }
 
-/* The export must be one file with this name and first kernel. */
 static void expect_exported(struct users *f, const char *question, const char *name,
                             const struct kernel_row *row)
 {
@@ -160,7 +157,7 @@ TEST_F(users, importing_an_export_and_exporting_again_gives_the_same_file)
     export_to(&f->bob, f->again);
     assert_same_bytes(f->made, f->again);
 
-    export_to(&f->ann, f->again); /* a second export has the same content */
+    export_to(&f->ann, f->again);
     assert_same_bytes(f->made, f->again);
 }
 
@@ -255,7 +252,7 @@ TEST_F(users, a_damaged_kernel_is_left_out_and_counted)
     write_object(&f->ann, 0, 0, f->made);
     assert_kernel_file(f->made, &rows[1], 1);
 
-    assert_int_equal(users_stat(f, "quarantined"), 1); /* and moved to quarantine */
+    assert_int_equal(users_stat(f, "quarantined"), 1);
     json_destroy(answer);
     answer = test_caller_ask(&f->ann, MESSAGE_kernel_export, NULL);
     assert_int_equal(json_get_u64(json_first(json_get(answer, "files")), "damaged", 9), 0);
@@ -359,8 +356,6 @@ TEST_F(users, an_export_of_more_files_than_a_frame_carries_is_refused)
     assert_int_equal(json_count(json_get(one, "files")), 1);
 }
 
-/* ---- steps ---- */
-
 #define HUGE (12u << 20)
 #define STEP (4u << 20)
 
@@ -375,7 +370,6 @@ static void import_huge(struct users *f)
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", &row, 1 }, "{}");
 }
 
-/* Ann's export is under way: one step has ended, and others follow. */
 static void begin_export(struct users *f)
 {
     import_huge(f);

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Histograms, and metrics in Prometheus' text format. */
 #include "engine/service/metrics/exposition.h"
 #include "tests/support/test.h"
 
 #include <string.h>
-
-/* ---- histogram ---- */
 
 TEST(plain, a_bucket_ends_with_its_power_of_two)
 {
@@ -35,7 +32,7 @@ TEST(plain, observations_of_a_histogram_are_counted_once_and_summed)
     histogram_observe(&h, 3, 1);
     histogram_observe(&h, 1000, 1);
     histogram_observe(&h, UINT64_C(1) << 50, 1);
-    histogram_observe(&h, 100, 5); /* one observation that counts as five */
+    histogram_observe(&h, 100, 5);
 
     assert_int_equal(histogram_at_most(&h, 1), 0);
     assert_int_equal(histogram_at_most(&h, 2), 1);
@@ -44,8 +41,6 @@ TEST(plain, observations_of_a_histogram_are_counted_once_and_summed)
     assert_int_equal(histogram_count(&h), 8);
     assert_int_equal(h.sum_ns, 3 + 1000 + (UINT64_C(1) << 50) + 500);
 }
-
-/* ---- text ---- */
 
 static void assert_text(struct buffer *out, const char *text)
 {

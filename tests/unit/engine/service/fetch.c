@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests fetch, fetch_source, batch and plan: hot set, store, compilers, single flight. */
 #include "tests/support/stepped_clock.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
@@ -22,8 +21,7 @@ TEST_F(users, many_requests_for_a_cold_kernel_cost_one_compile)
         fetch_program(&f->ann, id, "k.cl");
         fetch_program(&f->admin, id, "k.cl");
     }
-    assert_int_equal(f->engine.executor.compiles_handed_over,
-                     2); /* the describe job and this compile */
+    assert_int_equal(f->engine.executor.compiles_handed_over, 2);
     finish_compile(f, "object");
     assert_int_equal(f->ann.reply_count, 4);
     assert_int_equal(f->admin.reply_count, 4);
@@ -74,7 +72,7 @@ TEST_F(users, a_lookup_that_waits_vanishes_when_its_last_client_leaves)
     assert_int_equal(count_tasks(f), 1);
 
     test_caller_leave(&f->ann);
-    assert_int_equal(count_tasks(f), 1); /* bob waits for it */
+    assert_int_equal(count_tasks(f), 1);
     test_caller_leave(&f->bob);
 
     assert_int_equal(count_tasks(f), 0);
@@ -170,7 +168,7 @@ TEST_F(users, a_failure_for_want_of_a_compiler_is_not_remembered)
     assert_int_equal(users_stat(f, "compile_errors"), 0);
 }
 
-/* Limits files to |most| bytes: writes then fail as on a full disk. */
+/* Writes beyond |most| bytes fail as on a full disk. */
 static void limit_files(rlim_t most)
 {
     struct rlimit limit;
@@ -188,7 +186,7 @@ TEST_F(users, a_full_disk_fails_no_fetch)
     finish_compile(f, "object");
     limit_files(4096);
     fetch_program(&f->ann, 2, "other.cl");
-    finish_compile(f, "other"); /* its write fails */
+    finish_compile(f, "other");
     limit_files(RLIM_INFINITY);
     assert_int_equal(reply_result(&f->ann, 1).code, KILN_OK);
     assert_int_equal(users_stat(f, "store_errors"), 1);
@@ -200,7 +198,7 @@ TEST_F(users, a_full_disk_fails_no_fetch)
     fetch_program(&f->ann, 4, "third.cl");
     finish_compile(f, "third");
     assert_int_equal(reply_result(&f->ann, 3).code, KILN_OK);
-    assert_int_equal(users_stat(f, "store_errors"), 1); /* later writes succeed again */
+    assert_int_equal(users_stat(f, "store_errors"), 1);
 }
 
 TEST_F(users, a_queued_compile_is_cancelled_when_its_last_client_leaves)
@@ -250,7 +248,6 @@ TEST_F(users, a_source_that_a_client_sends_is_compiled_as_a_clients_job)
     finish_compile(f, "object");
 }
 
-/* Bounds what the waiting requests of one user may hold. */
 static void limit_bytes(struct users *f, uint64_t bytes)
 {
     f->engine.options.queue_bytes_uid = bytes;
@@ -277,12 +274,12 @@ TEST_F(users, waiting_sources_of_one_user_are_bounded_in_bytes)
     assert_int_equal(f->ann.replies[0].request_id, 2);
     assert_says(text, "user 1000");
     assert_says(text, "queue_bytes_per_uid");
-    fetch_program(&f->admin, 9, "other.cl"); /* another user is not affected */
+    fetch_program(&f->admin, 9, "other.cl");
     finish_compile(f, "object");
     finish_compile(f, "object");
     finish_compile(f, "object");
     assert_int_equal(reply_result(&f->admin, 0).code, KILN_OK);
-    fetch_program(&f->ann, 10, "more.cl"); /* finished requests free their bytes */
+    fetch_program(&f->ann, 10, "more.cl");
     finish_compile(f, "object");
     assert_int_equal(reply_result(&f->ann, 3).code, KILN_OK);
 }
@@ -308,11 +305,8 @@ TEST_F(users, an_opencl_target_of_another_machine_is_refused)
     SEND_MESSAGE(&f->ann, fetch_source, 1, &m);
     struct message_result o = reply_result(&f->ann, 0);
     assert_int_equal(o.code, KILN_UNSUPPORTED);
-    assert_int_equal(f->engine.executor.compiles_handed_over,
-                     1); /* the describe job, but no probe */
+    assert_int_equal(f->engine.executor.compiles_handed_over, 1);
 }
-
-/* ---- batches ---- */
 
 static void put_item(struct buffer *items, const char *program)
 {
@@ -444,8 +438,6 @@ TEST_F(users, a_cancelled_fetch_ends_with_cancelled)
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
     assert_int_equal(users_stat(f, "queued"), 0);
 }
-
-/* ---- plans ---- */
 
 static void ask_plan(struct users *f, uint8_t flags, const char *solver)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels that clients keep: whom their memory counts for, and what a user gets who has too much.
- */
+/* Kernels that clients keep: whom their memory counts for, and what a user gets who has too
+ * much. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/protocol/limits.h"
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define SIZE (128u << 10)
-#define MANY 300 /* kernels: more than the hot set has */
+#define MANY 300 /* more than the hot set has */
 
 static uint8_t content[SIZE];
 
@@ -30,7 +30,6 @@ static void close_files(struct files *files)
         close(files->fds[--files->count]);
 }
 
-/* The caller's process receives the files of its replies, which are then sent completely. */
 static void receive(struct test_caller *c, struct files *files)
 {
     for (size_t i = 0; i < c->reply_count; i++)
@@ -46,7 +45,6 @@ static const char *program(unsigned number)
     return name;
 }
 
-/* Fetches a program, which is compiled if necessary; the result stays the caller's last reply. */
 static struct message_result fetch_number(struct users *f, struct test_caller *c, unsigned number)
 {
     memcpy(content, &number, sizeof(number));
@@ -106,14 +104,13 @@ TEST_F(users, another_user_gets_a_copy_of_a_hot_object)
     assert_int_equal(users_stat(f, "compiles"), 1);
     assert_int_equal(users_stat(f, "hits.hot"), 1);
     close_files(&ann);
-    (void)fetch_number(f, &f->bob, 1); /* the copy is hot */
+    (void)fetch_number(f, &f->bob, 1);
     assert_int_equal(users_stat(f, "hits.hot"), 2);
     engine_tick(f->engine.engine);
-    assert_int_equal(held_bytes(f), 2 * SIZE); /* both are hot */
+    assert_int_equal(held_bytes(f), 2 * SIZE);
     close_files(&bob);
 }
 
-/* Lets Ann compile a program of this size, and Bob fetch it. */
 static void fetch_after_ann(struct users *f, unsigned number, size_t size)
 {
     uint8_t *object = calloc(1, size);
@@ -125,7 +122,6 @@ static void fetch_after_ann(struct users *f, unsigned number, size_t size)
     test_caller_fetch_source(&f->bob, 1, program(number), PRIORITY_INTERACTIVE);
 }
 
-/* Returns whether the copy for Bob is brief. */
 static bool is_copy_brief(struct users *f, unsigned number, size_t size)
 {
     fetch_after_ann(f, number, size);
@@ -206,7 +202,7 @@ TEST_F(users, a_copy_of_an_object_that_was_removed_meanwhile_is_not_hot)
 {
     fetch_program(&f->ann, 1, program(1));
     fetch_program(&f->bob, 1, program(1));
-    hot_set_clear(f->engine.engine->hot); /* as when kernels are removed */
+    hot_set_clear(f->engine.engine->hot);
     finish_compiles(f, bytes_of(content, SIZE));
     assert_int_equal(last_result(&f->bob).code, KILN_OK);
     assert_int_equal(users_stat(f, "hot_objects"), 0);
@@ -239,7 +235,7 @@ TEST_F(users, a_small_object_that_is_sent_as_a_file_is_copied_for_another_user)
     assert_int_equal(files.count, 2);
     assert_int_not_equal(file_number(files.fds[0]), file_number(files.fds[1]));
     assert_int_equal(held_bytes(f), 2 * (64 << 10));
-    SEND_MESSAGE(&f->bob, fetch, 2, &m); /* the copy is hot */
+    SEND_MESSAGE(&f->bob, fetch, 2, &m);
     receive(&f->bob, &files);
     assert_int_equal(file_number(files.fds[2]), file_number(files.fds[1]));
     assert_int_equal(held_bytes(f), 2 * (64 << 10));

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The history: samples of the counters over weeks. */
 #include "engine/service/metrics/history.h"
 
 #include "tests/unit/engine/service/users_fixture.h"
@@ -11,7 +10,7 @@
 
 #define START 1700000000u
 
-/* --wrap: the clock advances only when a test advances it. */
+/* The clock advances only when a test advances it. */
 static uint64_t wall_s, past_ns;
 uint64_t __wrap_clock_wall_s(void);
 uint64_t __wrap_clock_wall_s(void) { return wall_s; }
@@ -172,7 +171,6 @@ TEST_F(history, the_history_survives_a_restart)
     assert_int_equal(json_get_u64(json_get(answer, "current"), "fetches", 9), 0);
 }
 
-/* --wrap: the disk is full. */
 static bool put_is_dropped;
 WRAP(enum kiln_code, kernel_store_history_put, struct kernel_store *store,
      const struct kernel_sample *sample, uint64_t kept_s, bool *ret_written, struct kiln_err *err)

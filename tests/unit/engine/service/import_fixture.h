@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Tests of importing MIOpen's per-user kernel caches. f->file is the cache. */
+/* Imports of MIOpen's per-user kernel caches. f->file is the cache. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #define ID "gfx906_60"
@@ -13,11 +13,8 @@ void write_cache(struct users *f, const struct kernel_row *rows, size_t count);
 void write_many(struct users *f, unsigned count);
 
 void begin_import(struct users *f, struct test_caller *c, const char *question);
-/* Ends the transfer successfully, so that the file can be read. */
 void end_transfer(struct users *f);
-/* Sends the request, ends its transfer, and runs the import. */
 void import_cache(struct users *f, struct test_caller *c, const char *question);
-/* Imports a cache of one kernel, conv.o. */
 void import_one(struct users *f, struct test_caller *c, const char *question, const char *content);
 
 struct message_result ask_imported(struct test_caller *c, const char *name);

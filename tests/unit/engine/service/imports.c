@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The request kernel_import: who owns imported kernels, and which GPUs they serve. */
 #include "tests/unit/engine/service/import_fixture.h"
 
 #include "engine/service/kernels/store_tasks.h"
 #include "engine/store/kernel_name.h"
 
 #include <stdio.h>
-
-/* ---- ownership ---- */
 
 TEST_F(users, a_users_import_is_private_to_that_user)
 {
@@ -24,7 +21,7 @@ TEST_F(users, a_users_import_is_private_to_that_user)
 TEST_F(users, another_users_private_kernel_is_not_served_by_key)
 {
     import_one(f, &f->ann, "{}", "of ann");
-    assert_true(gets_content(&f->ann, "of ann")); /* the kernel becomes hot */
+    assert_true(gets_content(&f->ann, "of ann"));
     struct digest key = last_result(&f->ann).key;
     for (int round = 0; round < 2; round++) {
         struct message_fetch m = { .key = key, .inline_limit = 100 };
@@ -79,7 +76,7 @@ TEST_F(users, a_user_clears_only_their_own_private_kernels)
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
     import_one(f, &f->ann, "{}", "of ann");
     import_one(f, &f->bob, "{}", "of bob");
-    assert_true(gets_content(&f->ann, "of ann")); /* the kernel becomes hot */
+    assert_true(gets_content(&f->ann, "of ann"));
 
     KILN_AUTO(json) struct json *tried = clear_kernels(&f->ann, "{\"own\":true,\"dry_run\":true}");
     assert_int_equal(json_get_u64(tried, "kernels", 9), 1);
@@ -181,7 +178,6 @@ TEST_F(users, guessing_a_private_key_does_not_make_it_hot)
     assert_int_equal(reply_result(&f->bob, 0).size + reply_result(&f->bob, 0).spent_ns, 0);
 }
 
-/* Users who drop their private kernels must not empty the hot set for others. */
 TEST_F(users, removing_a_private_kernel_keeps_others_kernels_hot)
 {
     char hex[DIGEST_HEX_SIZE], question[100];
@@ -226,7 +222,7 @@ TEST_F(users, private_imports_come_before_shared_ones_and_packages)
     engine_fixture_rescan(&f->engine);
     assert_true(gets_content(&f->ann, "of the package"));
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
-    assert_true(gets_content(&f->ann, "for all")); /* although the package's kernel was hot */
+    assert_true(gets_content(&f->ann, "for all"));
     import_one(f, &f->ann, "{}", "of ann");
 
     assert_true(gets_content(&f->ann, "of ann"));
@@ -242,7 +238,6 @@ TEST_F(users, importing_a_name_again_replaces_its_kernel)
     assert_int_equal(listed_kernels(&f->ann), 1);
 }
 
-/* Writes the recency marks and returns the uses of the only kernel. */
 static uint64_t count_uses(struct users *f)
 {
     recency_write(f->engine.engine, /* force= */ true);
@@ -409,8 +404,6 @@ TEST_F(users, a_second_version_makes_the_only_version_cold)
     }
 }
 
-/* ---- database ids ---- */
-
 TEST_F(users, an_import_may_name_the_database_id)
 {
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of ann");
@@ -443,7 +436,7 @@ TEST_F(users, imports_are_of_a_user_and_need_no_signature)
     assert_true(gets_content(&f->ann, "of ann"));
 }
 
-/* Callers name no URL: kilnd must not open files on a user's behalf. */
+/* kilnd must not open files on a user's behalf. */
 TEST_F(users, an_import_needs_a_file_and_no_url)
 {
     test_caller_refused(&f->ann, MESSAGE_kernel_import, "{\"url\":\"file:///etc/passwd\"}",

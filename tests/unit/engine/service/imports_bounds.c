@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Imports of large caches: steps, limits, and imports that end early. */
 #include "tests/unit/engine/service/import_fixture.h"
 
 #include "engine/service/internal.h"
@@ -13,7 +12,7 @@
 
 static void run_first_step(struct users *f)
 {
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* the step that unpacks */
+    assert_true(fake_executor_run_task(&f->engine.executor));
     assert_true(fake_executor_run_task(&f->engine.executor));
 }
 
@@ -26,7 +25,7 @@ TEST_F(users, a_large_import_runs_in_steps_and_lets_others_in)
     end_transfer(f);
     run_first_step(f);
     assert_int_equal(f->ann.reply_count, 0);
-    test_caller_fetch_name(&f->bob, ID, "k1.o", ARGS); /* this also runs the remaining steps */
+    test_caller_fetch_name(&f->bob, ID, "k1.o", ARGS);
 
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
     assert_int_equal(json_get_u64(answer, "imported", 0), MANY);
@@ -37,7 +36,6 @@ TEST_F(users, a_large_import_runs_in_steps_and_lets_others_in)
 
 #define HUGE (12u << 20)
 
-/* Writes a cache with one object of |size| bytes, which compresses well. */
 static void write_huge(struct users *f, size_t size)
 {
     char *content = malloc(size);
@@ -154,12 +152,11 @@ TEST_F(users, an_import_beyond_the_quota_fails_with_advice)
     assert_reply_refuses(&f->ann, 0, KILN_FULL, " imported");
     assert_reply_refuses(&f->ann, 0, KILN_FULL, "--own");
     assert_reply_refuses(&f->ann, 0, KILN_FULL, "raise cache_limit_per_uid");
-    assert_true(listed_kernels(&f->ann) > 0); /* the kernels that fitted stay */
-    import_one(f, &f->bob, "{}", "of bob");   /* the other user's quota is separate */
+    assert_true(listed_kernels(&f->ann) > 0);
+    import_one(f, &f->bob, "{}", "of bob");
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-/* Writes a cache of incompressible kernels of 64 KiB, made from |seed|. */
 static void write_large(struct users *f, unsigned count, uint32_t seed)
 {
     static uint8_t contents[LARGE_COUNT][LARGE];
@@ -366,7 +363,7 @@ TEST_F(users, a_cache_larger_than_the_store_is_not_copied)
     fake_executor_transfer_fail(&f->engine.executor, KILN_FULL, "too large");
 }
 
-/* kilnctl compares a file with them before it reads the file. */
+/* kilnctl compares a file with the limits before it reads the file. */
 TEST_F(users, status_has_the_limits_of_uploaded_files)
 {
     f->engine.options.store_limit_bytes = 2u << 20;
@@ -479,7 +476,7 @@ TEST_F(users, a_stopping_daemon_defers_the_rest_of_an_import)
     begin_import(f, &f->ann, "{}");
     end_transfer(f);
     engine_drain(f->engine.engine);
-    assert_int_equal(f->engine.executor.transfers_cancelled, 0); /* the transfer had ended before */
+    assert_int_equal(f->engine.executor.transfers_cancelled, 0);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "stopping");

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Imports of caches with damaged rows, and of caches that are damaged as files. */
 #include "tests/unit/engine/service/import_fixture.h"
 
 #include "common/base/fs.h"
@@ -12,7 +11,6 @@
 
 #define PAGE 4096
 
-/* Returns the offset of the page that contains |content|. */
 static size_t page_of(const struct users *f, const char *content)
 {
     BUFFER_AUTO struct buffer file;
@@ -34,7 +32,7 @@ static void overwrite(const struct users *f, size_t at, size_t size)
     close(fd);
 }
 
-/* Flips one bit in each place of |content|; false: there is none. */
+/* Flips one bit in each place of |content|. Returns false if there is none. */
 static bool damage_all(const struct users *f, const char *content)
 {
     BUFFER_AUTO struct buffer file;
@@ -88,8 +86,8 @@ TEST_F(users, an_imported_kernel_damaged_in_the_store_is_one_miss)
     assert_int_equal(listed_kernels(&f->ann), 0);
 }
 
-/* kiln-transfer checks the file before kilnd reads it. If the file is damaged between the two, the
- * rows before the damage stay. */
+/* kiln-transfer checks the file before kilnd reads it. If the file is damaged between the two,
+ * the rows before the damage stay. */
 TEST_F(users, an_import_ends_at_a_page_that_cannot_be_read)
 {
     write_many(f, MANY);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Packages: install, list, show, verify, remove. */
 #include "engine/manifest/manifest.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
@@ -19,7 +18,6 @@ static const struct kernel_row rows[] = { TEXT_KERNEL("a.o", " -mcpu=gfx90a", "t
                                           TEXT_KERNEL("c.o", " -mcpu=gfx90a", "the third object") };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
-/* f->file is a package of |rows|. */
 static int setup(void **state)
 {
     int rc = users_setup(state);
@@ -87,7 +85,7 @@ TEST_F(install, an_unused_file_is_listed_with_the_packages)
                          bytes_of_text("junk, 20 bytes."), 0644, &err),
          err);
     engine_fixture_rescan(&f->engine);
-    engine_fixture_rescan(&f->engine); /* the file no longer grows */
+    engine_fixture_rescan(&f->engine);
 
     KILN_AUTO(json)
     struct json *answer = test_caller_ask(&f->ann, MESSAGE_package_list, "{}");
@@ -230,7 +228,7 @@ TEST_F(install, an_invalid_package_is_refused_and_leaves_nothing)
     install_package(f, "gfx90a68.kdb");
 
     assert_reply_refuses(&f->admin, 0, KILN_CORRUPT, "installing 'gfx90a68.kdb'");
-    assert_true(serves_kernel(f, "a.o")); /* the package installed before */
+    assert_true(serves_kernel(f, "a.o"));
 }
 
 TEST_F(install, an_invalid_package_name_is_refused)
@@ -282,7 +280,7 @@ TEST_F(install, installs_in_flight_are_limited)
         fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
     begin_install(f, URL);
     fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
-    assert_reply_refuses(&f->admin, 0, KILN_IO, "the line is dead"); /* an upload has ended */
+    assert_reply_refuses(&f->admin, 0, KILN_IO, "the line is dead");
 }
 
 TEST_F(install, an_install_without_transfers_is_refused)
@@ -313,7 +311,7 @@ TEST_F(install, a_transfer_is_counted_with_its_result)
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(count_transfers(f, "download", "ok"), 1);
 
-    install_package(f, "gfx90a68.kdb"); /* kilnd transfers all of it again */
+    install_package(f, "gfx90a68.kdb");
     assert_int_equal(count_transfers(f, "download", "ok"), 2);
 
     begin_install(f, URL);
@@ -328,7 +326,7 @@ TEST_F(install, a_transfer_is_counted_with_its_result)
     assert_int_equal(count_transfers(f, "copy", "ok"), 0);
 }
 
-/* The transfer succeeded; the check's result is counted with the request. */
+/* The transfer succeeded. The check's result is counted with the request. */
 TEST_F(install, a_successful_transfer_of_an_invalid_package_counts_as_ok)
 {
     install_package(f, "kernels.zip");
@@ -385,7 +383,7 @@ TEST_F(install, a_client_that_leaves_during_the_rename_gets_no_answer)
     begin_install(f, URL);
     fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* the check */
+    assert_true(fake_executor_run_task(&f->engine.executor));
 
     test_caller_leave(&f->admin);
     fake_executor_run_tasks(&f->engine.executor);
@@ -408,8 +406,7 @@ TEST_F(install, a_cancelled_install_is_answered_once_and_not_installed)
     unsigned reads = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb",
                            ""); /* it ended before the cancel */
-    assert_int_equal(engine_fixture_staged(&f->engine),
-                     1); /* a task, not the loop, removes the file */
+    assert_int_equal(engine_fixture_staged(&f->engine), 1);
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_READ], reads + 1);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
@@ -502,7 +499,6 @@ TEST_F(install, verify_counts_sound_and_damaged_kernels)
     assert_says(json_get_text(ill, "first", ""), "b.o");
 }
 
-/* Damages one row of an installed package and looks it up. */
 static void damage_a_row(struct users *f)
 {
     put_package(&f->engine, "gfx90a68.kdb", rows, ROWS);
@@ -556,7 +552,7 @@ TEST_F(install, a_removed_package_serves_no_more)
     struct json *gone =
         test_caller_ask(&f->admin, MESSAGE_package_remove, "{\"name\":\"gfx90a68.kdb\"}");
     assert_string_equal(json_get_text(gone, "name", ""), "gfx90a68.kdb");
-    assert_false(serves_kernel(f, "a.o")); /* and it is not hot */
+    assert_false(serves_kernel(f, "a.o"));
     assert_false(is_installed(f, "gfx90a68.kdb"));
     assert_string_equal(engine_fixture_reported(&f->engine, "package_removed"), "gfx90a68.kdb");
 }

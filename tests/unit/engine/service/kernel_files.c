@@ -158,8 +158,6 @@ unsigned open_descriptors(void)
     return count - 1; /* the directory's own descriptor */
 }
 
-/* ---- plans ---- */
-
 struct problem small_problem(uint32_t channels)
 {
     return (struct problem){ .spatial_dims = 2,

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * MIOpen's kernel files and kiln's packages, for tests of requests that read or write them.
- */
 #include "engine/compile/toolchain.h"
 #include "engine/miopen/kern_db.h"
 #include "engine/package/package_writer.h"
@@ -19,8 +16,8 @@ struct kernel_row {
         .name = (name_), .args = (args_), .content = (content_) \
     }
 
-/* Makes a code object for gfx90a. |features| are ELF flags (AMD_*), and |mark| is a string inside
- * the object. */
+/* A code object for gfx90a. |features| are ELF flags (AMD_*), and |mark| is a string inside the
+ * object. */
 #define AMD_OBJECT_MAX 256
 #define AMD_XNACK_EITHER 0x100u
 #define AMD_XNACK_OFF 0x200u
@@ -30,30 +27,26 @@ struct amd_object {
 };
 struct amd_object amd_object(unsigned features, const char *mark);
 
-/* Writes a .kdb or .ukdb at |path|, which must not exist. */
+/* |path| must not exist. */
 void write_kernel_file(const char *path, const struct kernel_row *rows, size_t count);
-/* Checks that |path| has exactly |rows|, in this order and undamaged. */
+/* |path| must have exactly |rows|, in this order and undamaged. */
 void assert_kernel_file(const char *path, const struct kernel_row *rows, size_t count);
 void assert_same_bytes(const char *path, const char *other);
-/* Flips one bit in the first occurrence of |content| in |path|. */
 void flip_bit(const char *path, struct bytes content);
-/* Returns a sealed memory file with the bytes of |path|; the caller closes it. */
+/* Returns a sealed memory file with the bytes of |path|. The caller closes it. */
 int open_copy(const char *path);
-/* Returns a sealed memory file with |content|; the caller closes it. */
+/* Returns a sealed memory file with |content|. The caller closes it. */
 int sealed_file(struct bytes content);
 void write_object(const struct test_caller *c, size_t index, size_t number, const char *path);
 
-/* Puts a package into the package directory atomically, as a package manager does. The engine uses
- * the package after engine_fixture_rescan. */
+/* Puts a package into the package directory atomically, as a package manager does. The engine
+ * uses the package after engine_fixture_rescan. */
 void put_package(struct engine_fixture *f, const char *file_name, const struct kernel_row *rows,
                  size_t count);
-/* Returns the path of |file_name| in the package directory; valid until the next call. */
+/* The path is valid until the next call. */
 const char *package_path(const struct engine_fixture *f, const char *file_name);
 
-/* Returns the number of descriptors that this process has open. */
 unsigned open_descriptors(void);
-
-/* ---- plans ---- */
 
 /* Returns a 3x3 convolution of 8x8 images with |channels| input and output channels. */
 struct problem small_problem(uint32_t channels);
@@ -64,12 +57,11 @@ struct program_names {        /* the names under which one program of a solution
     struct solution_program program;
 };
 
-/* Finds the names of the first program of a plan for |problem| on |target|; |tc| may be NULL. */
+/* Finds the names of the first program of a plan. |tc| may be NULL. */
 void program_names_find(const struct problem *problem, const char *target,
                         const struct toolchain *tc, struct program_names *ret_names);
 void program_names_done(struct program_names *names);
 
-/* Sends a plan request and runs its tasks. */
 void send_plan(struct test_caller *c, uint64_t id, const struct message_plan *plan);
-/* Checks that the |index|-th reply is a plan, and returns its first object. */
+/* The |index|-th reply must be a plan. Returns its first object. */
 struct message_result planned_result(const struct test_caller *c, size_t index);

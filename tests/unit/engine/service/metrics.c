@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The request metrics: it counts every request and every kernel once. */
 #include "tests/support/failing_calls.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
@@ -11,9 +10,9 @@
 #include <string.h>
 
 #define PAGE_MAX 65536
-#define COMPILE_S 0.005 /* duration of a compile by fake_executor_compile */
+#define COMPILE_S 0.005 /* of a compile by fake_executor_compile */
 
-/* Returns the current text; valid until the next call. */
+/* Returns the current text, which is valid until the next call. */
 static const char *scrape(struct users *f)
 {
     static char page[PAGE_MAX];
@@ -39,7 +38,6 @@ static unsigned long long metric_now(struct users *f, const char *sample)
     return (unsigned long long)number_in(scrape(f), sample);
 }
 
-/* Returns the sum of all samples that begin with |start|. */
 static double sum_in(const char *page, const char *start)
 {
     double sum = 0;
@@ -52,7 +50,6 @@ static double sum_in(const char *page, const char *start)
     return sum;
 }
 
-/* Invariants: each request and each kernel was counted once. */
 static void assert_balanced(struct users *f)
 {
     const char *page = scrape(f);
@@ -75,8 +72,6 @@ static void fetch_afresh(struct users *f, struct test_caller *c, const char *pro
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-/* ---- the text ---- */
-
 static const struct {
     const char *name, *type;
 } families[] = {
@@ -85,7 +80,7 @@ static const struct {
 #undef METRIC
 };
 
-/* Whether only the engine's host has this metric. */
+/* Returns whether only the engine's host has this metric. */
 static bool is_hosted(const char *name)
 {
     static const char *const hosted[] = {
@@ -137,8 +132,6 @@ TEST_F(users, build_info_has_version_and_commit)
     assert_int_equal(strncmp(commit + size, "\",protocol=\"", 12), 0);
 }
 
-/* ---- requests ---- */
-
 TEST_F(users, a_request_is_counted_with_its_result)
 {
     unsigned long long listed =
@@ -175,7 +168,7 @@ TEST_F(users, a_deferred_request_is_counted_when_it_ends)
 {
     fetch_afresh(f, &f->ann, "slow.cl");
     const char *page = scrape(f);
-    assert_true(number_in(page, "kiln_requests_in_flight") == 2); /* this one and the scrape */
+    assert_true(number_in(page, "kiln_requests_in_flight") == 2); /* the fetch and the scrape */
     assert_true(number_in(page, "kiln_requests_total{op=\"fetch_source\",result=\"ok\"}") == 0);
     assert_true(number_in(page, "kiln_inflight_compiles") == 1);
     finish_compile(f, "the object");
@@ -185,7 +178,7 @@ TEST_F(users, a_deferred_request_is_counted_when_it_ends)
 
 TEST_F(users, a_request_cancelled_or_left_by_its_client_counts_as_cancelled)
 {
-    fetch_afresh(f, &f->ann, "running.cl"); /* occupies the only compiler */
+    fetch_afresh(f, &f->ann, "running.cl");
     fetch_afresh(f, &f->ann, "waiting.cl");
     test_caller_cancel(&f->ann, 7);
     fake_executor_run_tasks(&f->engine.executor);
@@ -227,8 +220,6 @@ TEST_F(users, requests_rejected_at_a_limit_are_counted)
     finish_compile(f, "two");
     assert_balanced(f);
 }
-
-/* ---- kernels ---- */
 
 static void prefetch(struct users *f, const char *program)
 {
@@ -321,7 +312,7 @@ TEST_F(users, a_compile_is_counted_with_its_compiler_and_result)
     fetch_afresh(f, &f->ann, "bad.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no such thing", "line 1");
     fake_executor_run_tasks(&f->engine.executor);
-    fetch_afresh(f, &f->ann, "bad.cl"); /* answered by the remembered failure */
+    fetch_afresh(f, &f->ann, "bad.cl");
     fetch_afresh(f, &f->ann, "crash.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "signal 11", NULL);
     fake_executor_run_tasks(&f->engine.executor);
@@ -341,7 +332,7 @@ TEST_F(users, a_compile_is_counted_with_its_compiler_and_result)
 
 TEST_F(users, evictions_are_counted_by_the_limit_that_caused_them)
 {
-    f->engine.options.store_limit_bytes_uid = 2000; /* enough for two kernels */
+    f->engine.options.store_limit_bytes_uid = 2000;
     users_reopen(f);
     static const char *const programs[] = { "a.cl", "b.cl", "c.cl", "d.cl" };
     for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
@@ -371,8 +362,6 @@ TEST_F(users, misses_are_counted_by_reason)
     assert_balanced(f);
 }
 
-/* ---- without a store ---- */
-
 TEST_F(users, metrics_continue_without_a_store)
 {
     static const enum kernel_store_mode modes[] = { KERNEL_STORE_OFF, KERNEL_STORE_READ_ONLY };
@@ -390,7 +379,6 @@ TEST_F(users, metrics_continue_without_a_store)
     }
 }
 
-/* --wrap=kernel_store_usage: reading the store's usage fails. */
 static bool usage_fails;
 WRAP(enum kiln_code, kernel_store_usage, struct kernel_store *store, struct kernel_usage *usage,
      struct kiln_err *err)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The kernel of test_caller_fetch_source(c, id, "k.cl"). */
+/* Fetches the kernel of test_caller_fetch_source(c, id, "k.cl"). */
 static void fetch_uncached(struct users *f, struct test_caller *c, uint64_t id)
 {
     struct message_fetch_source m = {
@@ -46,7 +46,7 @@ TEST_F(users, a_fetch_without_cache_uses_no_hot_or_stored_kernel)
 
 TEST_F(users, a_fetch_without_cache_joins_no_other_and_no_other_joins_it)
 {
-    fetch_uncached(f, &f->ann, 1); /* occupies the only compiler */
+    fetch_uncached(f, &f->ann, 1);
     fetch_program(&f->bob, 1, "k.cl");
     fetch_uncached(f, &f->bob, 2);
     assert_int_equal(users_stat(f, "coalesced"), 0);
@@ -57,7 +57,7 @@ TEST_F(users, a_fetch_without_cache_joins_no_other_and_no_other_joins_it)
     finish_compile(f, "one");
     finish_compile(f, "two");
     assert_int_equal(f->bob.reply_count, 2);
-    assert_int_equal(users_stat(f, "store_objects"), 1); /* the object of the fetch with cache */
+    assert_int_equal(users_stat(f, "store_objects"), 1);
 }
 
 /* Another user's look-ups of neighbouring keys and of the same key are in flight. */
@@ -85,7 +85,7 @@ TEST_F(users, a_fetch_without_cache_neither_uses_nor_adds_failures)
     fetch_uncached(f, &f->ann, 1);
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
     fetch_program(&f->ann, 2, "k.cl");
-    assert_int_equal(f->ann.reply_count, 1); /* the compile was tried */
+    assert_int_equal(f->ann.reply_count, 1);
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
     fetch_uncached(f, &f->ann, 3);
     finish_compile(f, "this time it does");
@@ -97,7 +97,7 @@ TEST_F(users, a_fetch_without_cache_neither_uses_nor_adds_failures)
 
 TEST_F(users, a_client_that_leaves_removes_its_compiles_without_cache_from_the_queue)
 {
-    fetch_uncached(f, &f->bob, 1); /* starts to run */
+    fetch_uncached(f, &f->bob, 1);
     fetch_uncached(f, &f->ann, 1);
     fetch_uncached(f, &f->ann, 2);
     assert_int_equal(users_stat(f, "queued"), 2);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Fetches of package kernels by MIOpen's name, and of damaged packages. */
 #include "engine/service/packages/packages.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
@@ -105,7 +104,7 @@ TEST_F(users, a_damaged_package_row_is_quarantined_and_not_unpacked_again)
 
     assert_int_equal(users_stat(f, "quarantined"), 1);
     assert_int_equal(users_stat(f, "store_quarantined"), 1);
-    users_reopen(f); /* the record is in the store */
+    users_reopen(f);
     KILN_AUTO(json)
     struct json *answer =
         test_caller_ask(&f->admin, MESSAGE_package_verify, "{\"name\":\"gfx90a68.kdb\"}");
@@ -116,7 +115,7 @@ TEST_F(users, a_damaged_package_row_is_quarantined_and_not_unpacked_again)
     assert_true(json_get_u64(row, "found", 0) > 0);
     assert_int_equal(fetch_named(f, MI210, "bad.o").code, KILN_NOT_FOUND);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(users_stat(f, "store_quarantined"), 1); /* the row is recorded once */
+    assert_int_equal(users_stat(f, "store_quarantined"), 1);
 }
 
 TEST_F(users, a_kernel_damaged_in_one_package_is_served_from_the_next)
@@ -141,7 +140,7 @@ TEST_F(users, packages_may_appear_and_disappear_at_run_time)
 
     unlink(package_path(&f->engine, "gfx90a68.kdb"));
     engine_fixture_rescan(&f->engine);
-    assert_int_equal(fetch_named(f, MI210, "conv.o").code, KILN_NOT_FOUND); /* and it is not hot */
+    assert_int_equal(fetch_named(f, MI210, "conv.o").code, KILN_NOT_FOUND);
     assert_says(engine_fixture_reported(&f->engine, "package_gone"), "'gfx90a68.kdb'");
 }
 
@@ -212,8 +211,6 @@ TEST_F(users, an_unreadable_package_directory_is_reported)
     assert_says(engine_fixture_reported(&f->engine, "package_refused"), "/loop");
 }
 
-/* ---- names ---- */
-
 TEST_F(users, an_invalid_kernel_name_is_refused)
 {
     static char huge[LIMIT_NAMED_TEXT + 2];
@@ -256,7 +253,7 @@ TEST_F(users, a_batch_may_fetch_by_name)
     buffer_init(&items, 10000);
     put_named_item(&items, "conv.o");
     put_named_item(&items, "none.o");
-    put_named_item(&items, ""); /* only this item is refused */
+    put_named_item(&items, "");
     struct message_batch m = { .count = 3, .items = buffer_view(&items) };
 
     SEND_MESSAGE(&f->ann, batch, 9, &m);
@@ -290,7 +287,7 @@ TEST_F(users, requests_for_one_name_share_a_look_up)
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 1);
     assert_int_equal(f->ann.reply_count, 3);
     assert_int_equal(users_stat(f, "coalesced"), 2);
-    assert_int_equal(users_stat(f, "queued_bytes"), 0); /* the bytes of its name are released */
+    assert_int_equal(users_stat(f, "queued_bytes"), 0);
 }
 
 TEST_F(users, a_client_that_leaves_during_a_package_lookup_leaves_nothing)
@@ -307,9 +304,6 @@ TEST_F(users, a_client_that_leaves_during_a_package_lookup_leaves_nothing)
     assert_int_equal(users_stat(f, "queued_bytes"), 0);
 }
 
-/* ---- signed packages ---- */
-
-/* Writes a .kpkg of one kernel with |key|. */
 static void write_kpkg(const char *path, const struct digest *key)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -373,7 +367,7 @@ TEST_F(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
     assert_content(last_result(&f->ann), TIER_PACKAGE, "the signed object");
 }
 
-/* Fetches conv.cl, whose compile fails; the reply has its key. */
+/* The compile fails, and the reply has the kernel's key. */
 static struct digest fail_conv(struct users *f)
 {
     test_caller_forget_replies(&f->ann);

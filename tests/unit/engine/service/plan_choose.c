@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans from records: solver, perf config, and their source. */
 #include "engine/service/requests/plan_choose.h"
 #include "engine/service/internal.h"
 #include "engine/solver/candidates.h"
@@ -55,7 +54,7 @@ static void send_wanted(struct users *f, struct test_caller *c, const struct wan
     }
 }
 
-/* Returns texts borrowed from the caller's kept reply. */
+/* The texts are borrowed from the caller's kept reply. */
 static struct message_planned ask_plan(struct users *f, struct test_caller *c,
                                        const struct wanted *w)
 {
@@ -126,8 +125,7 @@ static void record_for_host(struct users *f, struct put put)
     tuning_put(f, &f->publisher, &put);
 }
 
-/* Finds a config that the heuristic does not choose: the |which|-th candidate that is valid, or
- * not. */
+/* Finds the |which|-th config that the heuristic does not choose and that is valid, or not. */
 static void other_config_of_batch(uint32_t n, bool valid, unsigned which,
                                   char text[PERF_CONFIG_TEXT_MAX])
 {
@@ -359,7 +357,7 @@ TEST_F(with_engine, plans_do_not_use_stale_records_that_the_policy_ignores)
     KILN_AUTO(mem) char *toolchain = bytes_to_text(m.toolchain_identity);
     f->engine.options.tuning_stale = TUNING_IGNORE;
     users_reopen(f);
-    struct put put = of_device(find_put(NAIVE_SOLVER, 0.05)); /* of "driver 1" and "toolchain 1" */
+    struct put put = of_device(find_put(NAIVE_SOLVER, 0.05));
     tuning_put(f, &f->ann, &put);
     m = plan_simply(f);
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
@@ -394,7 +392,7 @@ static unsigned compile_all(struct users *f)
     return count;
 }
 
-/* Builds a package for problem_of_batch(1) to |count|; returns the number of compiled kernels. */
+/* Returns the number of compiled kernels. */
 static unsigned build_problems(struct users *f, uint32_t count, const char *database_id,
                                uint64_t *ret_kernels)
 {
@@ -423,7 +421,7 @@ TEST_F(with_engine, a_build_chooses_configs_as_a_plan_does)
     uint64_t kernels;
     other_config(true, 0, config);
     record_perf(f, &f->ann, config, 0.04);
-    plan_simply(f); /* so that its kernels are stored */
+    plan_simply(f);
 
     assert_int_equal(build_problems(f, 1, DEVICE, &kernels), 0);
 
@@ -434,7 +432,7 @@ TEST_F(with_engine, a_build_chooses_configs_as_a_plan_does)
 
 TEST_F(with_engine, every_problem_of_a_long_build_is_looked_up)
 {
-    const uint32_t count = 600; /* several loop iterations */
+    const uint32_t count = 600;
     char config[PERF_CONFIG_TEXT_MAX];
     uint64_t before, after;
     f->engine.options.queue_bytes_uid = 64u << 20;
@@ -443,7 +441,7 @@ TEST_F(with_engine, every_problem_of_a_long_build_is_looked_up)
     build_problems(f, count, DEVICE, &before);
     other_config_of_batch(count, true, 0, config);
     struct put put = of_device(perf_put(GEMM_SOLVER, config, 0.4));
-    put.m.problem = problem_of_batch(count); /* of the last problem */
+    put.m.problem = problem_of_batch(count);
     tuning_put(f, &f->ann, &put);
 
     assert_true(build_problems(f, count, DEVICE, &after) > 0);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans with tensor maps, for clients that encode them and for those that do not. */
 #include "common/protocol/tensor_map.h"
 #include "engine/solver/candidates.h"
 #include "tests/unit/engine/service/tuning_fixture.h"
@@ -22,7 +21,7 @@
 struct fixture {
     struct users users;               /* without ann, bob and admin */
     struct test_caller maps, no_maps; /* of one user, with and without CAPABILITY_TENSOR_MAPS */
-    const char *device;               /* the database id of plan requests */
+    const char *device;
 };
 
 static void say_hello(struct test_caller *c, uint64_t capabilities)
@@ -57,7 +56,6 @@ TEAR_DOWN(teardown)
 
 FIXTURE(plan, setup, teardown);
 
-/* Runs all tasks and compiles. */
 static void run_to_end(struct fixture *f)
 {
     struct fake_executor *executor = &f->users.engine.executor;
@@ -97,7 +95,7 @@ static void send_plan_of(struct fixture *f, struct test_caller *c, const char *c
     assert_int_equal(c->reply_count, 1);
 }
 
-/* Returns texts borrowed from the caller's kept reply. */
+/* The texts are borrowed from the caller's kept reply. */
 static struct message_planned ask_plan(struct fixture *f, struct test_caller *c, const char *config)
 {
     send_plan_of(f, c, config);
@@ -111,7 +109,7 @@ static struct message_planned ask_plan(struct fixture *f, struct test_caller *c,
     return m;
 }
 
-/* Returns the number of tensor maps in the plan's kernels; all must be valid. */
+/* Counts the tensor maps in the plan's kernels. All must be valid. */
 static unsigned count_maps(const struct message_planned *m)
 {
     struct reader kernels = reader_of(m->kernels);
@@ -218,8 +216,6 @@ TEST_F(plan, a_tuned_config_with_tensor_maps_is_skipped_for_a_client_without_the
     m = ask_plan(f, &f->maps, "");
     assert_true(bytes_equal_text(m.config, IN_BULK));
 }
-
-/* ---- solutions and configs ---- */
 
 static struct message_solution solution(struct fixture *f, struct test_caller *c)
 {

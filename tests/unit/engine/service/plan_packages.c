@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans served from packages, and requests that must not be. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include <elf.h>
@@ -27,7 +26,6 @@ static int teardown(void **state)
 
 FIXTURE_OF(plan, struct users, setup, teardown);
 
-/* Describes a host with clang, which can compile for gfx90a. */
 static void describe_clang(struct users *f)
 {
     engine_fixture_describe_as(
@@ -55,7 +53,6 @@ static void put_content(struct users *f, const char *file_name, struct bytes con
     engine_fixture_rescan(&f->engine);
 }
 
-/* Installs the small problem's kernel, for devices with and without xnack. */
 static struct amd_object put_kernel(struct users *f, const char *file_name)
 {
     struct amd_object object = amd_object(AMD_XNACK_EITHER, "from the package");
@@ -77,7 +74,6 @@ static void ask_plan(struct test_caller *c, const struct message_plan *m)
     send_plan(c, 8, m);
 }
 
-/* Sends a fetch_source of the same kernel. */
 static void fetch_small_source(struct test_caller *c)
 {
     const struct solution_program *p = &small_names.program;
@@ -105,11 +101,9 @@ static bool is_compiling(struct users *f)
     return task && task->job.kind == COMPILE_KERNEL;
 }
 
-/* ---- without a compiler ---- */
-
 TEST_F(plan, without_a_compiler_a_plan_is_served_wholly_from_a_package)
 {
-    engine_fixture_describe(&f->engine); /* OpenCL only */
+    engine_fixture_describe(&f->engine);
     struct amd_object object = put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
 
@@ -123,8 +117,7 @@ TEST_F(plan, without_a_compiler_a_plan_is_served_wholly_from_a_package)
     ask_plan(&f->bob, &m);
     assert_int_equal(planned_result(&f->bob, 0).tier, TIER_HOT);
     assert_int_equal(users_stat(f, "compiles"), 0);
-    assert_int_equal(f->engine.executor.compiles_handed_over,
-                     1); /* the describe job, but no probe */
+    assert_int_equal(f->engine.executor.compiles_handed_over, 1);
 }
 
 TEST_F(plan, with_compilers_switched_off_a_plan_is_served_from_a_package)
@@ -214,8 +207,6 @@ TEST_F(plan, a_plan_that_may_use_no_cache_uses_no_package)
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_UNSUPPORTED);
 }
 
-/* ---- objects ---- */
-
 TEST_F(plan, an_object_for_another_arch_is_damage)
 {
     engine_fixture_describe(&f->engine);
@@ -228,12 +219,10 @@ TEST_F(plan, an_object_for_another_arch_is_damage)
     assert_int_equal(users_stat(f, "quarantined"), 1);
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), "ELF");
     ask_plan(&f->ann, &m);
-    assert_int_equal(users_stat(f, "quarantined"), 1); /* the damage is known now */
+    assert_int_equal(users_stat(f, "quarantined"), 1);
 }
 
-/* ---- NVIDIA ---- */
-
-/* Makes an ELF header as NVRTC of CUDA 12 and earlier writes it. */
+/* An ELF header as NVRTC of CUDA 12 and earlier writes it. */
 static void make_cubin(unsigned sm, uint8_t cubin[AMD_OBJECT_MAX])
 {
     struct amd_object o = amd_object(0, "a cubin from the package");
@@ -246,7 +235,6 @@ static void make_cubin(unsigned sm, uint8_t cubin[AMD_OBJECT_MAX])
     memcpy(cubin, o.bytes, sizeof(o.bytes));
 }
 
-/* Installs |file_name|, a package in kiln's own format. */
 static void put_kilns_package(struct users *f, const char *file_name,
                               const struct program_names *names, struct bytes raw)
 {
@@ -314,7 +302,7 @@ TEST_F(plan, an_object_for_other_features_is_a_miss_and_no_damage)
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
 
     m.target = bytes_of_text("gfx90a:xnack-");
-    ask_plan(&f->bob, &m); /* the hot object does not answer it either */
+    ask_plan(&f->bob, &m);
     assert_int_equal(reply_error(&f->bob, 0).code, KILN_UNSUPPORTED);
     assert_int_equal(users_stat(f, "quarantined"), 0);
 }
@@ -331,8 +319,6 @@ TEST_F(plan, an_object_for_either_state_of_a_feature_serves_both)
         assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
     }
 }
-
-/* ---- with a compiler ---- */
 
 TEST_F(plan, a_package_is_used_before_a_compiler)
 {
@@ -423,13 +409,13 @@ TEST_F(plan, a_package_object_does_not_answer_a_forced_plan_that_joins)
     m.toolchain = bytes_of_text("");
     ask_plan(&f->ann, &m);
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);
-    unlink(package_path(&f->engine, "gfx90a68.kdb")); /* so that it is no longer hot */
+    unlink(package_path(&f->engine, "gfx90a68.kdb"));
     engine_fixture_rescan(&f->engine);
     put_kernel(f, "gfx90a68.kdb");
     test_caller_forget_replies(&f->ann);
 
     SEND_MESSAGE(&f->ann, plan, 1, &m);
-    fetch_small_source(&f->bob); /* its look-up is in flight */
+    fetch_small_source(&f->bob);
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(planned_result(&f->ann, 0).tier, TIER_PACKAGE);

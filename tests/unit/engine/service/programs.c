@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request compile_program: programs' compiles that kilnd does for all users. */
+/* compile_program: kilnd compiles programs for all users. */
 #include "engine/digest/program_key.h"
 #include "engine/service/internal.h"
 #include "tests/unit/engine/service/users_fixture.h"
@@ -45,7 +45,6 @@ static const struct compile_job *next_job(struct users *f)
     return &task->job;
 }
 
-/* Describes NVRTC and lets its probe succeed, with a program that ann sends. */
 static void learn_nvrtc(struct users *f)
 {
     const struct message_compile_program m = program_of("int first;");

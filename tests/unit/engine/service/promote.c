@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The request kernel_promote: results of users' own compiles for all users. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include <string.h>
@@ -44,7 +43,7 @@ static void store_compile(struct test_caller *c, uint8_t compile, const char *co
         store_part(c, &(struct part){ (uint8_t)kind, compile, content, "k.cu" });
 }
 
-/* The answer's code for a part; if there is one, it must be |content|. */
+/* Returns the answer's code. If the answer has a part, it must be |content|. */
 static unsigned take_part(struct test_caller *c, uint8_t kind, uint8_t compile, const char *content)
 {
     const struct part part = { .kind = kind, .compile = compile };
@@ -123,7 +122,6 @@ TEST_F(users, users_who_got_different_results_confirm_none)
     assert_int_equal(take_part(&f->bob, COMPILE_PART_RESULT, 1, NULL), KILN_NOT_FOUND);
 }
 
-/* The same bytes for another compile say nothing. */
 TEST_F(users, a_result_of_another_compile_confirms_none)
 {
     store_compile(&f->ann, 1, "result");

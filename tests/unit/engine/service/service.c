@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Dispatch: hello, roles, limits and refusals. */
 #include "engine/service/internal.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
@@ -181,7 +180,7 @@ TEST_F(users, a_list_has_pages_and_a_next_key)
     assert_says(one, "\"next\":");
     must(send_text(f, &f->ann, MESSAGE_kernel_list, "{\"count\":2}"), f->engine.err);
     KILN_AUTO(mem) char *two = bytes_to_text(f->ann.replies[0].body);
-    assert_null(strstr(two, "\"next\":")); /* exactly one full page, so nothing follows */
+    assert_null(strstr(two, "\"next\":"));
 }
 
 static void assert_uid_reported(struct users *f, struct test_caller *c, unsigned type,
@@ -266,11 +265,11 @@ TEST_F(users, only_subscribers_get_events)
     assert_says(text, "\"event\":\"compiled\"");
     assert_says(text, "a.cl");
     assert_int_equal(f->ann.replies[0].request_id, 5);
-    assert_int_equal(f->admin.reply_count, 1); /* only the kernel */
+    assert_int_equal(f->admin.reply_count, 1);
 }
 
-/* Thousands of clients may be connected, and there is an event for each kernel.  So the record of a
- * client who did not subscribe is not even read. */
+/* Thousands of clients may be connected, and there is an event for each kernel. So the record of
+ * a client who did not subscribe is not even read. */
 TEST_F(users, an_event_does_not_look_at_clients_without_a_subscription)
 {
     const size_t size = sizeof(struct caller);
@@ -422,8 +421,7 @@ TEST_F(users, unanswered_administrative_requests_are_limited_per_user)
     fake_executor_run_tasks(&f->engine.executor);
     for (uint64_t i = 0; i < 4; i++)
         send_only(&f->ann, i, i % 2 ? MESSAGE_kernel_list : MESSAGE_stats);
-    test_caller_connect(&again, &f->engine, 1000,
-                        ROLE_USE); /* another connection of the same user */
+    test_caller_connect(&again, &f->engine, 1000, ROLE_USE);
     test_caller_forget_replies(&again);
     send_only(&again, 9, MESSAGE_stats);
     assert_reply_refuses(&again, 0, KILN_BUSY, "user 1000");

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests solutions and configs. */
 #include "engine/solver/candidates.h"
 #include "tests/unit/engine/service/tuning_fixture.h"
 
@@ -54,7 +53,7 @@ static struct answer solutions_of(struct users *f, const struct message_solution
 {
     struct answer answer = { .count = 0 };
     must(send_solutions(&f->ann, m), f->engine.err);
-    assert_int_equal(f->ann.reply_count, 0); /* a task has to run first */
+    assert_int_equal(f->ann.reply_count, 0);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->ann.replies[0].type, MESSAGE_solved);
@@ -399,7 +398,6 @@ TEST_F(users, a_client_that_cancels_gets_no_configs)
 
 /* ---- the queue ---- */
 
-/* Sends a request for one config; |c| keeps earlier replies. */
 static enum kiln_code send_one_config(struct test_caller *c, uint64_t id)
 {
     const struct message_configs m = range_of(0, 1);
@@ -427,8 +425,7 @@ TEST_F(users, solver_questions_of_users_are_served_alternately)
         must(send_one_config(&f->ann, id), f->engine.err);
     must(send_one_config(&f->bob, 1), f->engine.err);
     must(send_one_config(&f->bob, 2), f->engine.err);
-    (void)fake_executor_run_task(
-        &f->engine.executor); /* ann's first request was running when bob's came */
+    (void)fake_executor_run_task(&f->engine.executor);
     (void)fake_executor_run_task(&f->engine.executor);
     assert_int_equal(f->ann.reply_count + f->bob.reply_count, 2);
     assert_int_equal(f->bob.reply_count, 1);

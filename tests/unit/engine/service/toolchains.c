@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Describe jobs and probes, and the requests that wait for them. */
 #include "engine/service/internal.h"
 #include "tests/support/stepped_clock.h"
 #include "tests/unit/engine/service/users_fixture.h"
@@ -126,7 +125,7 @@ TEST_F(undescribed, a_failed_describe_fails_requests_with_its_reason)
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_says(text, "SIGSEGV");
     test_caller_fetch_source(&f->ann, 2, "k.cl", PRIORITY_INTERACTIVE);
-    assert_null(fake_executor_next_compile(&f->engine.executor)); /* not repeated at once */
+    assert_null(fake_executor_next_compile(&f->engine.executor));
     assert_int_equal(reply_result(&f->ann, 1).code, KILN_UNAVAILABLE);
 }
 
@@ -222,7 +221,7 @@ TEST_F(undescribed, a_plan_is_a_clients_job_until_its_target_was_probed)
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
     fake_executor_run_tasks(&f->engine.executor);
 
-    plan_for(f, 3, "gfx90a", "clang"); /* not probed yet */
+    plan_for(f, 3, "gfx90a", "clang");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     assert_true(bytes_equal_text(next_job(f)->toolchain, "clang"));
 }
@@ -265,7 +264,6 @@ TEST_F(undescribed, a_batch_of_made_up_targets_is_refused)
     assert_int_equal(count_queued(f), 0);
 }
 
-/* Fetches for |target|, whose probe crashes. */
 static void crash_for(struct users *f, uint64_t id, const char *target)
 {
     fetch_for(f, id, target, "");
@@ -281,7 +279,7 @@ TEST_F(undescribed, a_crash_does_not_rule_out_a_target_forever)
     describe_one(f);
     crash_for(f, 1, "gfx942");
     fetch_amd(f, 2, "");
-    assert_null(fake_executor_next_compile(&f->engine.executor)); /* not repeated at once */
+    assert_null(fake_executor_next_compile(&f->engine.executor));
     test_caller_forget_replies(&f->ann);
 
     for (unsigned i = 0; i < 96; i++) { /* more probe results than are remembered */
@@ -299,8 +297,7 @@ TEST_F(undescribed, requests_for_one_target_share_its_probe)
     describe_two(f);
     fetch_amd(f, 1, "");
     fetch_amd(f, 2, "");
-    assert_int_equal(f->engine.executor.compiles_handed_over,
-                     2); /* the describe job and one probe */
+    assert_int_equal(f->engine.executor.compiles_handed_over, 2);
 }
 
 TEST_F(undescribed, a_list_of_toolchains_probes_all_targets_first)
@@ -347,7 +344,7 @@ TEST_F(undescribed, a_probe_gets_the_best_queue_slot_of_its_requests)
     fetch_of(f, &f->ann, 4, "gfx908", "a4");
     fetch_of(f, &f->bob, 1, "gfx908", "b1");
 
-    take_kernel(f, "a1");    /* it was running */
+    take_kernel(f, "a1");
     take_probe(f, "gfx908"); /* ann was served twice, bob never */
     assert_int_equal(f->engine.executor.compiles_handed_over, 5);
     take_kernel(f, "a2");
@@ -431,7 +428,7 @@ TEST_F(undescribed, queued_probes_of_one_user_are_limited)
     assert_says(text, "64 ");
     assert_says(text, "gfx90a");
 
-    fetch_of(f, &f->ann, 101, target, "k"); /* a probe of it is in flight */
+    fetch_of(f, &f->ann, 101, target, "k");
     fetch_of(f, &f->bob, 1, "gfx90a", "k"); /* each user may queue 64 */
     fetch_of(f, &f->ann, 102, "gfx90a", "k");
     assert_int_equal(f->ann.reply_count, 1);
@@ -458,7 +455,7 @@ TEST_F(undescribed, a_list_with_an_invalid_target_queues_no_probe)
     fetch_of(f, &f->bob, 2, "gfx1100", "k");
     send_list(&f->ann, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\",\"nonsense\"]}");
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "nonsense");
-    assert_int_equal(count_queued(f), 1); /* the probe that bob waits for stays */
+    assert_int_equal(count_queued(f), 1);
     take_probe(f, "gfx1030");
     take_probe(f, "gfx1100");
     take_kernel(f, "k");
@@ -472,7 +469,7 @@ TEST_F(undescribed, a_request_that_cannot_be_deferred_queues_no_probe)
     assert_non_null(large);
     limit_bytes(f);
     describe_one(f);
-    fetch_of(f, &f->bob, 1, "gfx1030", "k"); /* it is running */
+    fetch_of(f, &f->bob, 1, "gfx1030", "k");
     static const char *const targets[] = { "gfx1100", "gfx1101" };
     for (size_t i = 0; i < 2; i++) {
         const struct message_fetch_source m = { .target = bytes_of_text(targets[i]),
@@ -483,7 +480,7 @@ TEST_F(undescribed, a_request_that_cannot_be_deferred_queues_no_probe)
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->ann.replies[0].request_id, 2);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_BUSY);
-    assert_int_equal(count_queued(f), 1); /* only ann's first probe */
+    assert_int_equal(count_queued(f), 1);
 }
 
 TEST_F(undescribed, a_build_waits_for_its_toolchain)
@@ -581,7 +578,6 @@ TEST_F(undescribed, a_probe_without_a_process_proves_nothing)
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
 }
 
-/* Makes the engine forget probe results, as many requests for other targets do. */
 static void forget_what_was_found(struct users *f, const char *of)
 {
     struct toolchain_table *table = f->engine.engine->toolchains;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests tuning_get and tuning_put. */
 #include "tests/support/stepped_clock.h"
 #include "tests/unit/engine/service/tuning_fixture.h"
 
@@ -28,7 +27,7 @@ TEST_F(users, an_unknown_problem_is_a_miss_without_a_message)
     assert_int_equal(users_stat(f, "tuning_misses"), 1);
 }
 
-/* Checks that the answers begin at |index|; returns the index after them. */
+/* Checks that the answers begin at |index|. Returns the index after them. */
 static uint32_t check_answers(const struct kept_reply *reply, uint32_t index)
 {
     struct reader r = reader_of(reply->body);
@@ -299,7 +298,7 @@ TEST_F(users, look_ups_with_a_wrong_count_are_refused)
     }
 }
 
-/* Whether a look-up in this database is answered; otherwise it must be refused as invalid. */
+/* If the look-up is not answered, it must be refused as invalid. */
 static bool is_answered(struct users *f, enum tuning_kind kind, const char *id, const char *backend)
 {
     uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
@@ -382,7 +381,7 @@ TEST_F(users, tuning_requests_of_the_wrong_size_are_refused)
 TEST_F(users, a_queued_put_of_a_client_that_left_records_nothing)
 {
     struct put first = find_put("First", 1), second = find_put("Second", 1);
-    tuning_send_put(f, &f->bob, &first, false); /* starts to run */
+    tuning_send_put(f, &f->bob, &first, false);
     tuning_send_put(f, &f->ann, &second, false);
     test_caller_cancel(&f->ann, 6);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
@@ -397,14 +396,14 @@ TEST_F(users, a_running_put_continues_when_its_client_leaves)
     tuning_send_put(f, &f->ann, &put, false);
     test_caller_cancel(&f->ann, 6);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->ann.reply_count, 1); /* the answer of the cancelled request */
+    assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_OK);
 }
 
 TEST_F(users, one_user_cannot_fill_the_tuning_queue)
 {
     struct put put = find_put("Mine", 1);
-    for (unsigned i = 0; i < 64; i++) { /* one is running, the others wait */
+    for (unsigned i = 0; i < 64; i++) {
         tuning_send_put(f, &f->ann, &put, false);
         assert_int_equal(f->ann.reply_count, 0);
     }
@@ -572,7 +571,7 @@ TEST_F(users, a_repeated_put_counts_once)
     tuning_put(f, &f->ann, &put);
 
     put.entry.median_ms = double_bits(0.0301); /* ignored: the token is known */
-    tuning_put(f, &f->ann, &put);              /* it gets the same answer */
+    tuning_put(f, &f->ann, &put);
 
     assert_int_equal(samples_of_mine(f), 5);
     assert_int_equal(users_stat(f, "tuning_puts"), 1);

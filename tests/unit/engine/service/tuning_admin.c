@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The tuning requests show, promote, remove, verify and diff. */
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/budget.h"
@@ -120,7 +119,7 @@ TEST_F(users, one_users_claim_is_promoted_only_for_a_named_user_and_can_be_undon
     assert_int_equal(answer_number(dry, "added"), 1);
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
 
-    tuning_put(f, &f->bob, &put); /* a second user */
+    tuning_put(f, &f->bob, &put);
     KILN_AUTO(json) struct json *both = test_caller_ask(&f->admin, MESSAGE_tuning_promote, "{}");
     assert_int_equal(answer_number(both, "held"), 0);
     KILN_AUTO(json)
@@ -299,7 +298,6 @@ static bool note_index(void *context, const struct tuning_system *system)
     return false;
 }
 
-/* Changes some bytes in the middle of the only index. */
 static void damage_index(struct users *f)
 {
     char name[128] = "", path[256];
@@ -399,10 +397,9 @@ TEST_F(users, two_files_are_compared)
     assert_int_equal(answer_number(a, "only_b"), 1);
     static const char brought[] =
         "kiln_remote_requests_total{tier=\"tuning\",op=\"copy\",result=\"ok\"}";
-    assert_int_equal(test_caller_metric(&f->ann, brought), 2); /* one for each file */
+    assert_int_equal(test_caller_metric(&f->ann, brought), 2);
 }
 
-/* Blank lines, so that the file has no record. */
 static void write_blank_lines(struct users *f, size_t size)
 {
     KILN_AUTO(mem) char *text = malloc(size + 1);
@@ -454,7 +451,7 @@ TEST(users, a_tuning_file_is_charged_to_its_user_before_it_is_read)
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-/* Compares f->file with no records; returns the tasks that it took. */
+/* Compares f->file with no records. Returns the number of tasks that it took. */
 static unsigned compare_with_nothing(struct users *f, uint64_t *ret_records)
 {
     unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_TUNING];
@@ -467,7 +464,7 @@ static unsigned compare_with_nothing(struct users *f, uint64_t *ret_records)
     return f->engine.executor.tasks_of[WORK_QUEUE_TUNING] - before;
 }
 
-/* Records of the first step are repeated in the second one. */
+/* Records of the first step are repeated in the second step. */
 TEST(users, a_large_file_is_compared_in_steps)
 {
     static const char record[] = KEY "=" GEMM "\n", other[] = KEY_OF_TWO "=" GEMM "\n";
@@ -559,7 +556,7 @@ static const struct json *first_records(const struct json *answer, const char *k
     return json_first(json_get(json_first(json_get(answer, "problems")), kind));
 }
 
-/* Under the policy that ignores stale records. */
+/* The policy ignores stale records. */
 TEST_F(users, show_lists_ignored_records_last_and_counts_them)
 {
     struct put stale = find_put("Stale", 0.03), fresh = find_put("Fresh", 0.04);
@@ -646,7 +643,7 @@ TEST_F(users, an_unrecorded_problem_is_answered_with_its_keys)
     assert_int_equal(json_count(json_get(problem, "find")), 0);
 }
 
-/* Writes a key that an older kiln or a damaged file may have left. */
+/* An older kiln or a damaged file may have left such a key. */
 static void put_key(struct users *f, enum tuning_kind kind, const char *key)
 {
     struct tuning *tuning = tuning_databases(f->engine.engine);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Tuning files: import, merge, export, backup. */
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/budget.h"
@@ -200,8 +199,8 @@ TEST_F(users, a_failed_transfer_fails_the_tuning_import_with_its_reason)
 
 /* ---- memory ---- */
 
-/* Writes a PerfDb of |count| problems without a solver.  Their keys have many digits, so they take
- * more than twice the file's size, and more than a step may read.  Returns the file's size. */
+/* The problems have no solver. Their keys have many digits, so they take more than twice the
+ * file's size, and more than a step may read. Returns the file's size. */
 static uint64_t write_perf_db(struct users *f, unsigned count)
 {
     char sql[1600];

@@ -22,8 +22,6 @@ struct problem problem_of_batch(uint32_t n)
                              .dilation = { 1, 1, 1 } };
 }
 
-/* ---- files ---- */
-
 void tuning_write(struct users *f, const char *text)
 {
     must(fs_replace_file(f->file, bytes_of_text(text), 0600, &f->engine.err), f->engine.err);
@@ -56,8 +54,6 @@ void tuning_import_system(struct users *f)
                                         KEY "=" WINOGRAD ";" GEMM "\n");
     assert_int_equal(json_get_u64(answer, "records", 0), 1);
 }
-
-/* ---- look-ups ---- */
 
 void tuning_ask_many(struct test_caller *c, uint8_t kind, uint8_t flags, uint32_t count)
 {
@@ -101,8 +97,6 @@ bool tuning_finds(struct users *f, struct test_caller *c, const char *value)
     struct message_tuning_answer answer = tuning_ask(f, c, 0, 0, 1);
     return answer.code == KILN_OK && bytes_equal_text(answer.value, value);
 }
-
-/* ---- puts ---- */
 
 uint64_t double_bits(double value)
 {
@@ -167,8 +161,6 @@ void tuning_put(struct users *f, struct test_caller *c, const struct put *put)
     struct reader r = reader_of(c->replies[0].body);
     assert_int_equal(message_recorded_read(&r).count, put->m.count);
 }
-
-/* ---- JSON requests ---- */
 
 uint64_t answer_number(const struct json *answer, const char *name)
 {

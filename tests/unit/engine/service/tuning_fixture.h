@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Requests about tuning records, and files to import. f->file is the path of the file.
- *
- * Ownership  returned records are borrowed from the callers' kept replies
- */
+/* Requests about tuning records, and files to import. f->file is the path of the file. Returned
+ * records are borrowed from the callers' kept replies. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #define ID "gfx90a68"
@@ -18,38 +15,32 @@
 
 struct problem problem_of_batch(uint32_t n); /* DRIVER with a different batch size */
 
-/* Writes |text| to f->file. */
 void tuning_write(struct users *f, const char *text);
-/* Sends f->file with a request of |type|, and ends the transfer with the file name |name|. Does not
- * run a task yet. */
+/* Sends f->file with a request of |type|, and ends the transfer with the file name |name|. Does
+ * not run a task yet. */
 void tuning_send_file(struct users *f, struct test_caller *c, enum message_type type,
                       const char *question, const char *name);
 /* Imports |text| as a file called |name|, which must succeed. The caller owns the answer. */
 struct json *tuning_import(struct users *f, struct test_caller *c, const char *question,
                            const char *name, const char *text);
-/* Imports KEY as a system FindDb. */
 void tuning_import_system(struct users *f);
 
-/* Looks up problem_of_batch(1) to |count|. */
 void tuning_ask_many(struct test_caller *c, uint8_t kind, uint8_t flags, uint32_t count);
-/* Looks up problem_of_batch(n). */
 struct message_tuning_answer tuning_ask(struct users *f, struct test_caller *c, uint8_t kind,
                                         uint8_t flags, uint32_t n);
-/* Returns whether |c| gets a find record with this value. */
 bool tuning_finds(struct users *f, struct test_caller *c, const char *value);
 
 /* A put with one entry, of which a test may change members. */
 struct put {
     struct message_tuning_put m;
     struct message_tuning_entry entry;
-    uint32_t repeated; /* number of times that the entry is repeated */
+    uint32_t repeated;
 };
 struct put find_put(const char *solver, double median_ms);
 struct put perf_put(const char *solver, const char *params, double median_ms);
 uint64_t double_bits(double value);
-/* Sends |put|. Runs its tasks only if |runs| is true. */
+/* Runs the tasks only if |runs| is true. */
 void tuning_send_put(struct users *f, struct test_caller *c, const struct put *put, bool runs);
-/* Sends |put|, and checks that it is recorded. */
 void tuning_put(struct users *f, struct test_caller *c, const struct put *put);
 
 #define SYSTEM_QUESTION "{\"name\":\"" FIND_FILE "\"}"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests tuning_lease and tuning_report: each candidate is measured once. */
 #include "tests/support/wait.h"
 #include "tests/unit/engine/service/tuning_fixture.h"
 
@@ -9,13 +8,13 @@
 #include <math.h>
 #include <string.h>
 
-#define ANSWERED_TOO 9 /* request id of leases */
+#define ANSWERED_TOO 9
 
 static const struct message_tuning_lease wanted = { .candidates = 8,
                                                     .flags = LEASE_SHARE,
                                                     .wait_ms = 60000 };
 
-/* Without LEASE_SHARE: one process searches alone while the others wait. */
+/* Without LEASE_SHARE, one process searches alone while the others wait. */
 static const struct message_tuning_lease exclusive = { .candidates = 4,
                                                        .flags = LEASE_WAIT,
                                                        .wait_ms = 60000 };
@@ -85,7 +84,6 @@ static struct message_leased report_share(struct users *f, struct test_caller *c
     return last_leased(c);
 }
 
-/* Opens another connection of ann. */
 static void join_ann_again(struct users *f, struct test_caller *c)
 {
     test_caller_connect(c, &f->engine, 1000, ROLE_USE);
@@ -186,7 +184,7 @@ TEST(users, a_lease_waiter_is_answered_once_the_record_is_there)
     send_lease(&rank, &waits);
     assert_int_equal(rank.reply_count, 0);
     send_report(&f->ann, &mine, "1,2", 0.5);
-    assert_int_equal(rank.reply_count, 0); /* the record is not written yet */
+    assert_int_equal(rank.reply_count, 0);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(last_leased(&rank).state, LEASE_RESULT_DONE);
     assert_int_equal(tuning_ask(f, &rank, 1, 0, 1).code, KILN_OK);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Progress reports fit into frames of the protocol. */
 #include "tests/support/test.h"
 
 #include "common/protocol/limits.h"

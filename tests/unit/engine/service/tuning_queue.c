@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The order of changes of tuning databases: fair by user, short before long, no starvation. */
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
@@ -8,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint64_t clock_step_ns; /* added to the clock at each call */
+static uint64_t clock_step_ns;
 
 WRAP(uint64_t, clock_monotonic_ns, void)
 {
@@ -37,8 +36,6 @@ static void run_until_answered(struct users *f, const struct test_caller *c)
         assert_true(fake_executor_run_task(&f->engine.executor));
 }
 
-/* ---- order ---- */
-
 TEST_F(tuning_order, puts_of_users_alternate)
 {
     struct put put = find_put("Mine", 1);
@@ -61,7 +58,7 @@ TEST_F(tuning_order, a_put_waits_for_one_export_of_another_user)
 {
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->ann, &put);
-    tuning_send_put(f, &f->publisher, &put, false); /* starts to run */
+    tuning_send_put(f, &f->publisher, &put, false);
     send_json(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
     test_caller_send(&f->ann, MESSAGE_tuning_export, 4, bytes_of_text("{\"tier\":\"user\"}"));
     tuning_send_put(f, &f->bob, &put, false);
@@ -106,8 +103,6 @@ TEST_F(tuning_order, long_changes_count_as_administrative_requests)
     assert_true(f->bob.reply_count > 0);
 }
 
-/* ---- steps ---- */
-
 TEST_F(tuning_order, puts_run_between_the_steps_of_a_verification)
 {
     struct put put = find_put("Mine", 1);
@@ -127,7 +122,7 @@ TEST_F(tuning_order, puts_run_between_the_steps_of_a_verification)
 }
 
 /* With this clock, each look at a part of the records takes a step, and a step looks at one at
- * least.  Without a driver, the records are visited twice. */
+ * least. Without a driver, the records are visited twice. */
 TEST_F(tuning_order, stale_records_are_looked_for_in_steps_that_let_puts_run)
 {
     struct put put = find_put("Mine", 1), old = find_put("Old", 2);
@@ -212,9 +207,8 @@ TEST_F(tuning_order, a_comparison_keeps_the_records_it_read_before_a_put)
     send_json(&f->ann, MESSAGE_tuning_diff,
               "{\"kind\":\"find\",\"database_id\":\"" ID
               "\",\"a_tier\":\"user\",\"b_tier\":\"system\"}");
-    assert_true(
-        fake_executor_run_task(&f->engine.executor)); /* the step that reads the user's records */
-    test_caller_leave(&f->bob);                       /* another connection of the same user */
+    assert_true(fake_executor_run_task(&f->engine.executor));
+    test_caller_leave(&f->bob);
     test_caller_connect(&f->bob, &f->engine, 1000, ROLE_USE);
     tuning_send_put(f, &f->bob, &other, false);
     run_until_answered(f, &f->bob);
@@ -227,7 +221,7 @@ TEST_F(tuning_order, a_comparison_keeps_the_records_it_read_before_a_put)
                      3); /* one private record and two of the system */
 }
 
-/* Ann's verification has several steps; Bob's has begun before hers ends. */
+/* Ann's verification has several steps. Bob's begins before hers ends. */
 TEST_F(tuning_order, long_changes_of_two_users_alternate)
 {
     tuning_import_system(f);
@@ -248,8 +242,8 @@ TEST_F(tuning_order, a_comparison_reads_on_in_a_database_that_was_replaced)
     send_json(&f->ann, MESSAGE_tuning_diff,
               "{\"kind\":\"find\",\"database_id\":\"" ID
               "\",\"a_tier\":\"system\",\"b_tier\":\"host\"}");
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* reads the system's records */
-    tuning_import_system(f); /* its steps run between those of the comparison */
+    assert_true(fake_executor_run_task(&f->engine.executor));
+    tuning_import_system(f);
     fake_executor_run_tasks(&f->engine.executor);
     KILN_AUTO(json) struct json *a = reply_json(&f->ann, f->ann.reply_count - 1);
     assert_true(answer_number(a, "only_a") > 0);
@@ -286,8 +280,6 @@ TEST_F(tuning_order, a_change_between_its_steps_is_refused_when_the_engine_drain
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
 }
-
-/* ---- look-ups ---- */
 
 TEST_F(tuning_order, a_long_batch_of_look_ups_lets_other_requests_run)
 {

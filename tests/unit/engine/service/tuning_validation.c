@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The cached check of a look-up's database. */
 #include "engine/service/tuning/tuning_validation.h"
 #include "tests/support/test.h"
 
@@ -14,7 +13,7 @@ SET_UP(set_up) { *f = (struct fixture){ .err = KILN_ERR_INIT }; }
 
 FIXTURE(tuning_validation, set_up, NULL);
 
-static unsigned parsed; /* how many database ids were parsed */
+static unsigned parsed;
 
 WRAP(enum kiln_code, database_id_parse, struct bytes text, struct database_id *ret_id,
      struct kiln_err *err)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The request why_miss: the nearest stored kernel, and each part of the key that differs. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "engine/store/kernel_name.h"
@@ -28,14 +27,13 @@ static int setup(void **state)
 
 FIXTURE_OF(why, struct users, setup, users_teardown);
 
-/* Starts another kilnd on the same store, with |toolchains|. */
 static void upgrade(struct users *f, const char *toolchains)
 {
     users_stop(f);
     users_start_as(f, toolchains);
 }
 
-/* Compiles the kernels of a plan for |channels| on |target|; returns the first key. */
+/* Returns the first key. */
 static struct digest compile_plan(struct users *f, uint32_t channels, const char *target,
                                   struct bytes object)
 {
@@ -82,7 +80,6 @@ static struct json *ask_why(struct test_caller *c, const char *question)
     return answer;
 }
 
-/* The same for a target that has to be probed first. */
 static struct json *ask_of_target(struct users *f, struct test_caller *c, const char *question)
 {
     test_caller_forget_replies(c);
@@ -100,7 +97,6 @@ static struct json *ask_key(struct test_caller *c, const struct digest *key)
     return ask_why(c, question);
 }
 
-/* Returns the only part in which the nearest kernel differs. */
 static const struct json *only_difference(const struct json *answer, const char *part)
 {
     const struct json *nearest = json_first(json_get(answer, "nearest"));
@@ -198,7 +194,7 @@ TEST_F(why, why_miss_waits_until_the_toolchain_is_known)
     static const char question[] = "{\"problem\":\"" LINE "\",\"target\":\"gfx90a\"}";
     test_caller_send(&f->ann, MESSAGE_why_miss, 4, bytes_of_text(question));
     assert_int_equal(f->ann.reply_count, 0);
-    finish_compiles(f, bytes_of_text("object")); /* the probe */
+    finish_compiles(f, bytes_of_text("object"));
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
     assert_false(json_get_bool(answer, "found", true));
 }
@@ -293,7 +289,6 @@ static void put_small_problem(struct users *f, const char *file_name, unsigned f
     program_names_done(&names);
 }
 
-/* Sends the question for an MI210 and answers the probe. */
 static struct json *ask_mi210(struct users *f, const char *more)
 {
     char question[400];
@@ -434,7 +429,7 @@ static const char *tier_of_answer(const struct json *answer)
     return tier;
 }
 
-/* Both why_miss and a fetch of |key| must find it in |tier|, or "none". */
+/* |tier| is "none" if the kernel must not be found. */
 static void assert_key_is_in(struct users *f, struct test_caller *c, const struct digest *key,
                              const char *tier)
 {
@@ -446,7 +441,7 @@ static void assert_key_is_in(struct users *f, struct test_caller *c, const struc
     assert_string_equal(tier_of_fetch(c), tier);
 }
 
-/* The same for a kernel by MIOpen's name. */
+/* why_miss and a fetch look the kernel up by MIOpen's name. */
 static void assert_name_is_in(struct test_caller *c, const char *tier)
 {
     KILN_AUTO(json) struct json *answer = ask_why(c, NAMED("gfx906_60", "conv.o"));
@@ -462,7 +457,7 @@ TEST_F(why, why_miss_and_fetch_by_key_find_the_same_tier)
     assert_key_is_in(f, &f->ann, &key, "hot");
     upgrade(f, "{\"toolchains\":[" OPENCL ONE "]}");
     assert_key_is_in(f, &f->ann, &key, "disk");
-    assert_key_is_in(f, &f->bob, &key, "hot"); /* made hot by ann's fetch */
+    assert_key_is_in(f, &f->bob, &key, "hot");
     assert_key_is_in(f, &f->ann, &unknown, "none");
 }
 
@@ -484,7 +479,7 @@ TEST_F(why, why_miss_and_fetch_by_name_find_the_same_tier)
     engine_fixture_rescan(&f->engine);
     assert_name_is_in(&f->ann, "package");
     assert_name_is_in(&f->ann, "hot");
-    import_kernel(f, "gfx906_60.ukdb"); /* empties the hot set */
+    import_kernel(f, "gfx906_60.ukdb");
     assert_name_is_in(&f->ann, "disk");
     assert_name_is_in(&f->ann, "hot");
 }
@@ -524,7 +519,7 @@ TEST_F(why, why_miss_neither_promotes_nor_counts_a_hot_kernel)
     KILN_AUTO(json) struct json *answer = ask_key(&f->ann, &oldest);
     assert_string_equal(tier_of_answer(answer), "hot");
     assert_int_equal(users_stat(f, "hits.hot"), hits);
-    plan_opencl(f, 24); /* evicts the least recently used kernel */
+    plan_opencl(f, 24);
     assert_key_is_in(f, &f->ann, &oldest, "disk");
 }
 
@@ -562,7 +557,7 @@ TEST_F(why, why_miss_of_a_client_that_left_leaves_nothing)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-/* It may examine many kernels that are private to others. */
+/* why_miss may examine many kernels that are private to others. */
 TEST_F(why, why_miss_waits_for_a_scan_of_the_store)
 {
     const unsigned *tasks = f->engine.executor.tasks_of, before = tasks[WORK_QUEUE_READ];
