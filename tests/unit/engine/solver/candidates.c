@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A space with |count| points, all on its first axis. */
+/* All |count| points of the space are on its first axis. */
 struct made_up {
     struct perf_axis axis;
     struct perf_space space;
@@ -65,7 +65,6 @@ TEST(plain, solvers_and_sizes_have_orders_of_their_own)
     assert_true(same_as_b < 20 && c_same_as_b < 20); /* about one is expected by chance */
 }
 
-/* Invalid points are spread evenly over the shares of a space. */
 TEST(plain, every_range_is_a_fair_sample)
 {
     struct made_up m;
@@ -83,12 +82,10 @@ TEST(plain, every_range_is_a_fair_sample)
     }
 }
 
-/* ---- spaces of parts ---- */
-
 #define PARTS 3
 static const uint32_t sizes[PARTS] = { 100, 3, 10 };
 
-/* Parts of one axis; the hundreds of a value are the part's number. */
+/* The hundreds of a value are the part's number. */
 static struct perf_space parted_space(void)
 {
     static uint16_t values[PARTS][100], all[PARTS * 100];
@@ -154,8 +151,6 @@ TEST(plain, parts_of_one_size_have_orders_of_their_own)
     assert_true(same < 20);
 }
 
-/* ---- spaces of the real solvers ---- */
-
 static const char *const targets[] = { "gfx906",  "gfx90a:sramecc+:xnack-",
                                        "gfx942",  "gfx1030",
                                        "gfx1100", "sm_80",
@@ -208,8 +203,6 @@ TEST(plain, no_space_is_larger_than_a_lease_can_share)
     }
 }
 
-/* ---- counting ---- */
-
 static uint16_t many[2048];
 static const struct perf_axis axes[] = { { "x", many, 2048 }, { "y", many, 300 } };
 static uint32_t axis_count;
@@ -244,7 +237,7 @@ TEST(plain, valid_points_are_counted_or_estimated)
     assert_true(count.is_estimate);
     assert_in_range(count.valid, 300 * 512 - 29400,
                     300 * 512 + 29400);   /* five standard deviations */
-    solver.config_is_valid = is_the_last; /* no sampled point is valid, but one point is */
+    solver.config_is_valid = is_the_last; /* one valid point exists, but is not sampled */
     count = candidates_count_valid(&solver, NULL, NULL);
     assert_true(count.is_estimate);
     assert_int_equal(count.valid, 1);

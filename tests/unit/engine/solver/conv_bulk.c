@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* ConvImplicitGemm with bulk tensor copies: the problems to which it applies, and its tensor maps.
- */
 #include "engine/solver/conv_bulk.h"
 
 #include "engine/solver/conv_implicit_gemm_paths.h"
@@ -46,7 +44,7 @@ static const struct solution_kernel *product_of_solution(const struct fixture *f
     return NULL;
 }
 
-/* The number that -DKILN_<name>= gives in the program of the product. */
+/* Returns the number of -DKILN_<name>= in the program of the product. */
 static uint32_t option(const struct fixture *f, const char *name)
 {
     const char *options = f->solution.programs[product_of_solution(f)->program].options;
@@ -82,8 +80,6 @@ static void expect_persistent_groups(const struct fixture *f, uint32_t processor
 }
 
 static void expect_solution(struct fixture *f);
-
-/* ---- problems to which it applies ---- */
 
 TEST_F(solver, the_bulk_solver_needs_sm_90a_and_a_client_that_encodes_tensor_maps)
 {
@@ -126,13 +122,13 @@ TEST_F(solver, where_it_can_be_it_is_chosen_unasked)
 TEST_F(solver, a_problem_that_no_tensor_map_can_describe_is_refused)
 {
     const struct problem good = f->problem;
-#define WITH(direction_, field, ...)                                   \
-    do {                                                               \
-        f->problem = good;                                             \
-        f->problem.direction = (direction_);                           \
-        f->problem.field = __VA_ARGS__;                                \
-        assert_int_equal(solve(f, ""), KILN_OK); /* on another path */ \
-        assert_int_equal(solve(f, BULK), KILN_INVALID);                \
+#define WITH(direction_, field, ...)                    \
+    do {                                                \
+        f->problem = good;                              \
+        f->problem.direction = (direction_);            \
+        f->problem.field = __VA_ARGS__;                 \
+        assert_int_equal(solve(f, ""), KILN_OK);        \
+        assert_int_equal(solve(f, BULK), KILN_INVALID); \
     } while (0)
     for (uint32_t direction = 0; direction < 3; direction++) {
         WITH(direction, pad, (struct extent){ 0, 300, 1 }); /* a corner beyond 127 */
@@ -195,7 +191,7 @@ TEST_F(solver, products_in_tf32_are_fed_by_bulk_copies)
 {
     f->problem.type = TYPE_FLOAT32;
     assert_int_equal(solve(f, ""), KILN_OK);
-    assert_int_equal(f->solution.map_count, 0); /* no bulk copies without TF32 */
+    assert_int_equal(f->solution.map_count, 0);
     f->problem.allow_tf32 = 1;
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
@@ -212,7 +208,8 @@ TEST_F(solver, products_in_tf32_are_fed_by_bulk_copies)
     }
 }
 
-/* wgmma reads TF32 only along the sum.  In backward weights both operands are stored across it. */
+/* wgmma reads TF32 only along the sum. In backward weights both operands are stored across the
+ * sum. */
 TEST_F(solver, backward_weights_in_tf32_transpose_an_operand)
 {
     f->problem.type = TYPE_FLOAT32;
@@ -229,8 +226,8 @@ TEST_F(solver, backward_weights_in_tf32_transpose_an_operand)
     assert_int_equal(f->solution.map_count, 0);
 }
 
-/* U-Net's innermost layer. 128 pixels of x take as long to copy as to multiply with 128 channels,
- * so a tile of 64 channels would take no less time. */
+/* U-Net's innermost layer. Copying 128 pixels of x takes as long as multiplying them with 128
+ * channels, so a tile of 64 channels would take no less time. */
 TEST_F(solver, long_sums_of_few_pixels_are_not_multiplied_in_narrow_tiles)
 {
     f->problem.n = 1;
@@ -272,8 +269,6 @@ TEST_F(solver, channels_first_are_packed_for_tf32_if_that_pays)
     f->problem.c = 64;
     assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_vector);
 }
-
-/* ---- the maps ---- */
 
 TEST_F(solver, forward_reads_pixels_under_the_first_tap_and_the_weights)
 {
@@ -489,7 +484,6 @@ static void expect_groups_on(struct fixture *f, uint32_t processors)
     expect_persistent_groups(f, processors ? processors : PROCESSORS);
 }
 
-/* The number of work groups depends on the device's multiprocessors, but the program does not. */
 TEST_F(solver, lasting_groups_fill_the_device)
 {
     static const uint32_t devices[] = { 0, 1, 78, 114, 132, 1000 };
@@ -515,7 +509,7 @@ TEST_F(solver, backward_data_with_strides_has_a_map_for_each_remainder)
         assert_int_equal(f->solution.maps[i].operand, ARGUMENT_Y);
     f->problem.stride = (struct extent){ 1, 1, 2 };
     assert_int_equal(solve(f, BULK), KILN_OK);
-    assert_int_equal(f->solution.map_count, 5); /* the kernel takes four maps, or one */
+    assert_int_equal(f->solution.map_count, 5);
     f->problem.stride = (struct extent){ 1, 1, 1 };
     assert_int_equal(solve(f, BULK), KILN_OK);
     assert_int_equal(f->solution.map_count, 2);
@@ -536,7 +530,8 @@ struct axis {
     uint32_t residue; /* modulo the stride */
 };
 
-/* The pixels of x along an axis whose index plus pad has this residue; 0 if no tap reaches them. */
+/* Counts the pixels of x along an axis whose index plus pad has this residue. Returns 0 if no
+ * tap reaches them. */
 static uint32_t pixels_met(struct axis a)
 {
     uint32_t count = 0, taps = 0;
@@ -595,7 +590,7 @@ static bool has_option(const struct fixture *f, const char *name)
     return strstr(f->solution.programs[product_of_solution(f)->program].options, text);
 }
 
-/* Backward weights in TF32 with channels last: the right operand is transposed to two more
+/* In backward weights in TF32 with channels last, the right operand is transposed to two more
  * tiles. */
 static bool turns_right(const struct fixture *f)
 {
@@ -603,8 +598,8 @@ static bool turns_right(const struct fixture *f)
            !has_option(f, "PLANES");
 }
 
-/* Shared memory has the tiles of the operands.  The result's tile replaces them, or has its own
- * space for persistent work groups; other fp32 sums are stored from registers.  Two barriers for
+/* Shared memory has the tiles of the operands. The result's tile replaces them, or has its own
+ * space for persistent work groups. Other fp32 sums are stored from registers. Two barriers for
  * each stage follow, which nothing may overwrite. */
 static void expect_shared_memory(const struct fixture *f)
 {
@@ -628,9 +623,9 @@ static void expect_shared_memory(const struct fixture *f)
     assert_true(bytes <= SHARED_MAX);
 }
 
-/* The promised number of resident work groups limits ptxas's registers for a thread.  It needs 26
- * in addition to the sums (NVRTC 13.0), and rejects the program with fewer.  A left operand in
- * registers has 16 for each 64 rows of a team. */
+/* The promised number of resident work groups limits ptxas's registers for a thread. ptxas needs
+ * 26 registers in addition to the sums (NVRTC 13.0), and rejects the program if it has fewer. A
+ * left operand in registers has 16 for each 64 rows of a team. */
 static void expect_registers(const struct fixture *f)
 {
     const uint16_t *v = f->solution.config.values;
@@ -752,7 +747,6 @@ static void draw_problem(uint64_t *seed, struct problem *p)
     p->dilation = draw_extent(seed, is_volume, 1, 3);
 }
 
-/* Returns the number of solutions with bulk copies. */
 static unsigned check_odd_problems(struct fixture *f, const char *const *configs, size_t count)
 {
     uint64_t seed = 42;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* ConvImplicitGemm with bulk tensor copies: planes of 1x1 layers with channels first. */
 #include "engine/solver/conv_bulk.h"
 
 #include "tests/unit/engine/solver/solver_fixture.h"
@@ -44,7 +43,7 @@ static uint32_t panel_of(const struct fixture *f)
     return 128 / (uint32_t)data_type_size((enum data_type)f->problem.type);
 }
 
-/* Solves with tiles of |m| x |n|, copied in bulk. */
+/* The tiles of |m| x |n| are copied in bulk. */
 static enum kiln_code solve_in_tiles(struct fixture *f, unsigned m, unsigned n, unsigned wide)
 {
     char text[64];
@@ -75,7 +74,7 @@ TEST_F(solver, planes_of_1x1_layers_are_read_where_they_are)
         f->problem.direction = i % 3;
         assert_int_equal(solve_in_tiles(f, 128, 64, 2), KILN_OK);
         assert_true(has_planes(f));
-        /* B also exchanges the weights' rows and channels in TF32 */
+        /* backward data also exchanges the weights' rows and channels in TF32 */
         bool is_turned = i == DIRECTION_BACKWARD_DATA;
         assert_int_equal(f->solution.kernel_count, is_turned ? 2 : 1);
         if (i % 3 == DIRECTION_BACKWARD_WEIGHTS) { /* a box has the channels of a tile */
@@ -89,7 +88,7 @@ TEST_F(solver, planes_of_1x1_layers_are_read_where_they_are)
     }
 }
 
-/* The channels that a team multiplies are in one box of the result. */
+/* One box of the result has the channels that a team multiplies. */
 TEST_F(solver, bulk_copies_write_planes_in_16_bits)
 {
     for (uint32_t wide = 2; wide <= 3; wide++)

@@ -9,7 +9,7 @@
 static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a", "gfx942", "gfx1030",
                                        "gfx1100", "gfx1201", "sm_90",  NULL };
 
-/* Places on the axes; backward weights have splits for rows. */
+/* Indices of the axes. Backward weights have splits for rows. */
 enum { COLUMNS, ROWS, VECTOR, LANES, GROUP, AXES, SPLITS = ROWS };
 
 static int make_fixture(void **state)
@@ -62,7 +62,7 @@ TEST_F(solver, does_not_apply_to_integers_or_layouts_that_differ)
     f->problem.type = TYPE_INT8;
     assert_false(applies(f));
     f->problem.type = TYPE_FLOAT16;
-    f->problem.w_layout = LAYOUT_CHANNELS_LAST; /* with one channel, both layouts are the same */
+    f->problem.w_layout = LAYOUT_CHANNELS_LAST; /* with one channel, both layouts are equal */
     assert_true(applies(f));
     f->problem.y_layout = LAYOUT_CHANNELS_LAST;
     assert_false(applies(f));
@@ -73,7 +73,7 @@ static bool is_favoured(const struct fixture *f)
     return solver_conv_depthwise.is_favoured(&f->problem, &f->target);
 }
 
-/* 64 channels of y from one of x, 3x3, in fp16: an H200 takes 41 us, and 250 us by
+/* 64 channels of y from one of x, 3x3, in fp16: an H200 takes 41 us, and 250 us with
  * ConvImplicitGemm. */
 TEST_F(solver, one_channel_in_one_group_is_favoured_only_forward_with_few_taps)
 {
@@ -102,8 +102,8 @@ TEST_F(solver, weights_of_large_filters_in_fp32_sum_one_channel)
     f->problem.pad = (struct extent){ 0, 3, 3 };
     f->problem.stride = f->problem.dilation = (struct extent){ 1, 1, 1 };
     assert_true(choice_is_valid(&solver_conv_depthwise, &f->problem, &f->target, &config));
-    assert_int_equal(config.values[0], 7); /* columns */
-    assert_int_equal(config.values[2], 1); /* vector */
+    assert_int_equal(config.values[0], 7);
+    assert_int_equal(config.values[2], 1);
     f->problem.type = TYPE_FLOAT16;
     assert_true(choice_is_valid(&solver_conv_depthwise, &f->problem, &f->target, &config));
     assert_int_equal(config.values[2], 4);
@@ -164,7 +164,7 @@ TEST_F(solver, the_heuristic_is_valid_for_odd_problems)
     }
 }
 
-/* Within a sixth of the fastest that was tried on an H200. */
+/* Measured on an H200: within a sixth of the fastest that was tried. */
 TEST_F(solver, the_heuristic_config_is_one_measured_to_be_fast)
 {
     static const struct {
@@ -190,8 +190,8 @@ TEST_F(solver, the_heuristic_config_is_one_measured_to_be_fast)
     }
 }
 
-/* One pixel of four channels at a time took 228 us for 7x7 on an H100, blocks of 4 x 8 pixels 44.
- */
+/* 7x7 on an H100: 228 us with one pixel of four channels at a time, 44 us with blocks of 4 x 8
+ * pixels. */
 TEST_F(solver, large_filters_give_up_channels_of_an_item_for_a_block)
 {
     static const uint32_t filters[] = { 5, 7 };
@@ -271,7 +271,7 @@ TEST_F(solver, split_sums_go_through_the_workspace)
     assert_int_equal(f->solution.kernels[1].arguments[1].kind, ARGUMENT_W);
 }
 
-/* Filters as large as the volume, with a thousand channels: a copy of w is 28 MB. */
+/* The filters are as large as the volume, with a thousand channels: a copy of w is 28 MB. */
 TEST_F(solver, parts_of_sums_take_no_more_than_a_job_spares)
 {
     struct perf_config config;

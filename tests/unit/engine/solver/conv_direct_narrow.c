@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* ConvDirectNarrow: the problems to which it applies, its launch, its space. */
 #include "engine/solver/conv_direct_narrow.h"
 
 #include "tests/unit/engine/solver/solver_fixture.h"
@@ -85,7 +84,7 @@ static bool is_favoured_on(struct fixture *f, const char *target)
     return narrow->is_favoured(&f->problem, &f->target);
 }
 
-/* SDXL's decoder: on an H100, ConvImplicitGemm took 29 us and this solver 517 us. */
+/* SDXL's decoder on an H100: 29 us with ConvImplicitGemm, 517 us with this solver. */
 TEST_F(solver, few_pixels_of_many_channels_are_left_to_fast_matrix_cores)
 {
     f->problem.type = TYPE_FLOAT16;
@@ -102,7 +101,7 @@ TEST_F(solver, few_pixels_of_many_channels_are_left_to_fast_matrix_cores)
     assert_false(is_favoured_on(f, "sm_80"));
     assert_true(is_favoured_on(f, "sm_86")); /* its matrix cores are not as fast */
     assert_true(is_favoured_on(f, "gfx90a"));
-    /* An H200: this solver takes 221 us, ConvWinograd 101 us. */
+    /* On an H200: 221 us with this solver, 101 us with ConvWinograd. */
     f->problem.n = 2;
     f->problem.k = 320;
     f->problem.type = TYPE_FLOAT32;
@@ -113,8 +112,8 @@ TEST_F(solver, few_pixels_of_many_channels_are_left_to_fast_matrix_cores)
     assert_true(is_favoured_on(f, "sm_90a"));
 }
 
-/* Within a tenth of the fastest of a search on an H200.  Work groups of 224 items took 1.7 times as
- * long: registers allow one on a multiprocessor, and nothing hides its latency. */
+/* Measured on an H200: within a tenth of the fastest. Work groups of 224 items took 1.7 times as
+ * long: registers allow one of them on a multiprocessor, and nothing hides its latency. */
 TEST_F(solver, the_heuristic_takes_small_groups_that_hide_each_others_latency)
 {
     struct perf_config config = { 0 };
@@ -142,7 +141,7 @@ TEST_F(solver, the_space_has_points_and_the_heuristic_takes_one)
     struct perf_config config = { 0 };
     assert_in_range(valid_points(narrow, &f->problem, &f->target), 30, 1000);
     assert_true(choice_is_valid(narrow, &f->problem, &f->target, &config));
-    assert_int_equal(config.values[0], 8); /* multiply-adds outweigh reads */
+    assert_int_equal(config.values[0], 8); /* multiply-adds take longer than reads */
     assert_int_equal(112 % (config.values[0] * config.values[1]), 0); /* no idle strips */
 }
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* ConvImplicitGemm's vector path, and the dispatch between its paths. */
 #include "engine/solver/conv_implicit_gemm.h"
 
 #include "engine/solver/conv_implicit_gemm_paths.h"
@@ -11,7 +10,6 @@ static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a",  "gfx942"
                                        "gfx1030", "gfx1100", "gfx1201", "sm_90" };
 #define TARGETS (sizeof(targets) / sizeof(targets[0]))
 
-/* Indices of the axes. */
 enum { TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, STAGES, SPLITS, PREPARE, ROWS_FIRST, AXES };
 
 static int make_fixture(void **state)
@@ -184,7 +182,7 @@ TEST_F(solver, the_heuristic_is_valid_for_the_smallest_problem)
     }
 }
 
-/* A filter of 1.7 GB, whose rearranged copy does not fit the workspace. */
+/* A filter of 1.7 GB: its rearranged copy does not fit the workspace. */
 TEST_F(solver, weights_too_large_to_rearrange_are_read_as_they_come)
 {
     f->problem.c = f->problem.k = 4096;
@@ -227,7 +225,7 @@ static void make_layer(struct fixture *f, struct layer l)
     f->problem.stride = (struct extent){ 1, l.stride, l.stride };
 }
 
-/* Each was measured within 15 % of the best of dozens on an H200. */
+/* Measured on an H200: each is within 15 % of the best of dozens. */
 TEST_F(solver, the_heuristic_is_as_measured_for_layers_of_resnet_50)
 {
     make_layer(f, (struct layer){ DIRECTION_FORWARD, 3, 64, 224, 7, 2 });
@@ -249,7 +247,7 @@ TEST_F(solver, the_heuristic_is_as_measured_for_layers_of_resnet_50)
     expect_default(f, "128,64,16,8,8,3,4,0,1");
 }
 
-/* With many tiles, long and short sums are mixed; with few, the long ones go first. */
+/* With many tiles, long and short sums are mixed. With few tiles, the long sums go first. */
 TEST_F(solver, backward_data_with_strides_orders_its_tiles_by_how_many_there_are)
 {
     struct perf_config config;
@@ -399,7 +397,7 @@ TEST_F(solver, older_gpus_of_nvidias_copy_through_registers)
     }
 }
 
-/* TF32 needs compute capability 8.0, too.  Only tensors with channels last need no packing. */
+/* TF32 needs compute capability 8.0, too. Only tensors with channels last need no packing. */
 TEST_F(solver, tf32_is_used_where_the_problem_allows_it_and_the_gpu_has_it)
 {
     set_target(f, "sm_90");
@@ -434,7 +432,6 @@ TEST_F(solver, tf32_needs_tiles_that_warps_fill)
     assert_int_equal(solve(f, "64,128,16,8,4,3,1,1,0"), KILN_INVALID);
 }
 
-/* With few outputs, several items of the last launch share the parts of one output. */
 TEST_F(solver, a_small_output_of_many_parts_is_summed_by_many_items)
 {
     make_pointwise(f);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* ConvImplicitGemm's paths on matrix cores: NVIDIA's and AMD's. */
 #include "engine/solver/conv_implicit_gemm.h"
 
 #include "engine/solver/conv_implicit_gemm_paths.h"
@@ -46,7 +45,7 @@ static enum kiln_code solve_on(struct fixture *f, const char *target, const char
     return solve(f, config);
 }
 
-/* The value of -DKILN_<name>= in the program of a launch; -1: it is not defined. */
+/* Returns the value of -DKILN_<name>= in the program of a launch, or -1 if it is not defined. */
 static long option(const struct fixture *f, const char *kernel, const char *name)
 {
     const struct solution_kernel *k = kernel_named(f, kernel);
@@ -178,8 +177,6 @@ TEST_F(solver, the_spaces_have_hundreds_of_valid_points_in_every_direction)
     }
 }
 
-/* ---- wgmma ---- */
-
 #define WGMMA "128,128,64,8,1,4,1,1,0,1"
 
 static bool is_wgmma(const struct perf_config *config)
@@ -246,7 +243,7 @@ TEST_F(solver, wgmma_refuses_shapes_that_four_warps_cannot_share)
     assert_int_equal(solve_on(f, "sm_90a", "256,128,64,8,1,5,1,1,0,1"), KILN_INVALID); /* 240 KiB */
 }
 
-/* A transposed operand is in panels of 64 columns; forward transposes none. */
+/* A transposed operand is in panels of 64 columns. Forward transposes none. */
 TEST_F(solver, wgmma_takes_32_columns_forward_alone)
 {
     static const char narrow[] = "128,64,64,4,2,3,1,1,0,1";
@@ -369,8 +366,8 @@ TEST_F(solver, a_config_that_needs_too_much_is_refused)
     assert_int_equal(solve_on(f, "gfx1100", "128,128,32,2,2,1,1,1"), KILN_INVALID); /* registers */
 }
 
-/* A tile that is transposed on its way to shared memory must not be wider than the number of items.
- */
+/* A tile that is transposed on its way to shared memory must not be wider than the number of
+ * items. */
 TEST_F(solver, amd_takes_no_wide_turned_tiles_with_few_items)
 {
     assert_int_equal(solve_on(f, "gfx90a", "64,128,32,1,1,1,1,1"), KILN_OK);
@@ -462,7 +459,7 @@ TEST_F(solver, backward_data_of_patches_is_one_pointwise_product)
     assert_int_equal(option(f, f->solution.kernels[1].name, "STRIDE_W"), 3);
 }
 
-/* Of ViT-B/16.  Without patches, the filter's sizes sum to more than the path supports. */
+/* ViT-B/16. Without patches, the filter's sizes sum to more than the path supports. */
 TEST_F(solver, patches_of_any_size_go_to_the_matrix_cores)
 {
     f->problem.c = 3;

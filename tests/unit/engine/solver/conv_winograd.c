@@ -108,8 +108,8 @@ TEST_F(solver, is_not_favoured_where_the_transforms_cost_more_than_they_save)
     assert_false(is_favoured(f));
 }
 
-/* An H200: 634 us, and 1170 us by ConvImplicitGemm (2900 us in TF32), most of whose tiles are
- * idle. */
+/* On an H200: 634 us, and 1170 us with ConvImplicitGemm (2900 us in TF32), most of whose tiles
+ * are idle. */
 TEST_F(solver, is_favoured_where_groups_have_few_channels)
 {
     set_size(f, 128, 56);
@@ -180,7 +180,7 @@ TEST_F(solver, the_heuristic_is_valid_for_the_smallest_and_odd_problems)
     }
 }
 
-/* Within a tenth of the fastest that was tried on an H200. */
+/* Measured on an H200: within a tenth of the fastest that was tried. */
 TEST_F(solver, the_heuristic_config_is_one_measured_to_be_fast)
 {
     static const char *const measured[] = { "4,64,128,16,8,8,2", "4,128,64,16,8,8,2",
@@ -301,7 +301,7 @@ TEST_F(solver, backward_weights_multiplies_both_tensors_and_splits_the_sum)
 TEST_F(solver, no_valid_config_takes_more_workspace_than_a_job_spares)
 {
     struct perf_space space;
-    f->problem.n = 820; /* the largest batch to which it applies */
+    f->problem.n = 820;
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
         space = solver_space(&solver_conv_winograd, &f->problem, &f->target);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Problems at the limits of problem_check.  Every applicable solver must choose a valid config, and
- * its plan must be launchable.
- */
+/* Problems at the limits of problem_check. Every applicable solver must choose a valid config,
+ * and its plan must be launchable. */
 #include "engine/solver/candidates.h"
 #include "engine/solver/geometry.h"
 
@@ -22,9 +20,9 @@ static const struct {
 /* The workspace that a training job can spare for one layer, without copies of its tensors. */
 #define WORKSPACE_MAX (2ull << 30)
 #define GROUP_MAX 1024u
-#define CANDIDATES 24u /* checked candidates */
+#define CANDIDATES 24u
 
-/* Sizes that |p| does not set become 1; it becomes 2-D unless it sets spatial_dims. */
+/* Sizes that |p| does not set become 1. The problem becomes 2-D unless |p| sets spatial_dims. */
 static struct problem problem_of(struct problem p)
 {
     uint32_t *const sizes[] = { &p.spatial_dims, &p.n,        &p.c,          &p.k,
@@ -52,7 +50,7 @@ static void complain(const struct problem *p, const struct target *t, const char
              (unsigned)p->w_layout, (unsigned)p->y_layout, what);
 }
 
-/* Checks the plan of a valid config.  NULL: no failure. */
+/* Checks the plan of a valid config. Returns NULL if nothing is wrong. */
 static const char *what_is_wrong_with(const struct solver *solver, const struct problem *p,
                                       const struct target *t, const struct perf_config *config)
 {
@@ -71,7 +69,8 @@ static const char *what_is_wrong_with(const struct solver *solver, const struct 
         if (t->family == TARGET_AMDGPU && (uint64_t)k->grid[0] * k->group[0] > UINT32_MAX)
             return "more work items than HIP launches";
     }
-    /* Bytes of the three packed tensors, in which a group's channels are a multiple of eight. */
+    /* Counts bytes of the three packed tensors, in which a group's channels are a multiple of
+     * eight. */
     return solution.workspace_size > WORKSPACE_MAX + 8 * tensors_of(p) ? "its workspace" : NULL;
 }
 
@@ -239,7 +238,8 @@ TEST(plain, a_launch_ends_where_the_runtimes_counting_does)
     }
 }
 
-/* Most of a tile, or of a work group's items, is idle: there are many more items than elements. */
+/* Most of a tile, or of a work group's items, is idle, so there are many more items than
+ * elements. */
 TEST(plain, launches_of_mostly_idle_items_are_bounded)
 {
     static const struct problem problems[] = {
@@ -276,15 +276,13 @@ TEST(plain, launches_of_mostly_idle_items_are_bounded)
         expect_sane_in_every_way(problem_of(problems[i]));
 }
 
-/* ---- random configs ---- */
-
 static uint32_t below(uint64_t *state, uint32_t count)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)((*state >> 33) % count);
 }
 
-/* 1 to 2^|bits| - 1, with logarithmic distribution. */
+/* Returns 1 to 2^|bits| - 1, with logarithmic distribution. */
 static uint32_t size_of(uint64_t *state, uint32_t bits)
 {
     uint32_t whole = below(state, bits);

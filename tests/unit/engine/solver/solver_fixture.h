@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* One problem on one target, for the tests of a solver. */
 #include "engine/solver/solver.h"
 #include "tests/support/test.h"
 
 struct fixture {
-    const char *solver; /* name of the solver */
+    const char *solver;
     struct problem problem;
     struct target target;
     struct solution solution;
     struct kiln_err err;
 };
 
-/* Makes the fixture of a test, in static memory. If |problem| leaves the filter, stride, padding,
- * dilation or groups zero, they are those of a 3x3 convolution that keeps the images' size. */
+/* Makes a fixture in static memory. If |problem| leaves the filter, stride, padding, dilation or
+ * groups zero, they are those of a 3x3 convolution that keeps the images' size. */
 struct fixture *make_solver_fixture(const char *solver, const char *target,
                                     const struct problem *problem);
 void set_target(struct fixture *f, const char *text);
 void put_channels_last(struct fixture *f);
-/* Solves the problem with the fixture's solver and |config|, where "" means the solver's own
- * choice. */
+/* A |config| of "" means the solver's own choice. */
 enum kiln_code solve(struct fixture *f, const char *config);
-/* Returns the kernel of the solution with this name, or NULL if there is none. */
+/* Returns NULL if no kernel of the solution has this name. */
 const struct solution_kernel *kernel_named(const struct fixture *f, const char *name);

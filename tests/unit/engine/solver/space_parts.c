@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Spaces of several parts: no valid point is missing.  Also the first points of a search on Hopper,
- * where the value of the axis "wgmma" restricts the other axes.
- */
+/* The parts of a space must miss no valid point. Also tests the first points of a search on
+ * Hopper, where the value of the axis "wgmma" restricts the other axes. */
 #include "common/base/fs.h"
 #include "common/miopen/driver_line.h"
 #include "engine/solver/candidates.h"
@@ -29,7 +27,7 @@ static void take_line(struct fixture *f, struct bytes text)
     struct kiln_err ignored = KILN_ERR_INIT;
     struct driver_line line;
     if (driver_line_parse(text, &line, &ignored))
-        return; /* a comment */
+        return;
     line.problem.n = 64;
     line.problem.type = TYPE_FLOAT16;
     line.problem.x_layout = line.problem.w_layout = line.problem.y_layout = LAYOUT_CHANNELS_LAST;
@@ -64,7 +62,7 @@ static bool is_in(const struct perf_space *space, uint32_t part, const struct pe
     return true;
 }
 
-/* Checks all points: the parts may leave out invalid points only. */
+/* The parts may omit only invalid points. */
 static void expect_every_valid_point_in_one_part(const struct fixture *f, const struct problem *p)
 {
     const struct perf_space space = solver_space(f->solver, p, &f->target);
@@ -106,8 +104,8 @@ TEST_F(plain, no_valid_point_in_tf32_is_left_out_or_there_twice)
 
 struct draws {
     unsigned all;          /* number of valid candidates, at most |DRAWS| */
-    unsigned of[FEEDS];    /* likewise, for each value of wgmma */
-    unsigned there[FEEDS]; /* valid points in the whole space, for each value */
+    unsigned of[FEEDS];    /* number of valid candidates, for each value of wgmma */
+    unsigned there[FEEDS]; /* valid points in the whole space, for each value of wgmma */
 };
 
 static struct draws draw(const struct fixture *f, const struct problem *p)
@@ -145,7 +143,7 @@ TEST_F(plain, each_way_to_feed_wgmma_has_its_share_of_the_first_draws)
     assert_int_equal(in_bulk, PROBLEMS - 3); /* all but the first layer */
 }
 
-/* The list that kilnd makes for a whole search, and that libkiln's tune requests. */
+/* kilnd makes this list for a whole search, and libkiln's tune requests it. */
 TEST_F(plain, the_whole_space_is_no_larger_than_one_list)
 {
     const struct perf_space space = solver_space(f->solver, &f->problems[0], &f->target);

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Checks of every solver's tuning space.
- *
- * Ownership  plain values
- * Threading  pure functions
- */
 #include "engine/solver/solver.h"
 
 static inline uint32_t valid_points(const struct solver *solver, const struct problem *problem,
