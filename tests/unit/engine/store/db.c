@@ -51,7 +51,7 @@ static enum kiln_code open_db(struct fixture *f, const struct db_schema *schema,
     return db_open(&options, db, &f->err);
 }
 
-/* As open_db; each commit is synced. */
+/* Each commit is synced. */
 static enum kiln_code open_durable(struct fixture *f, const struct db_schema *schema,
                                    struct db **db)
 {
@@ -111,7 +111,7 @@ TEST_F(store, a_new_file_is_not_synced_while_it_gets_its_schema)
     assert_int_equal(open_db(f, &schema, 3, &db), KILN_OK);
     assert_int_equal(syncs, 0);
     assert_int_equal(db_checkpoint(db, &f->err), KILN_OK);
-    assert_true(syncs > 0); /* from now on, commits are synced */
+    assert_true(syncs > 0);
     db_destroy(db);
 }
 
@@ -248,8 +248,6 @@ TEST_F(store, a_value_longer_than_the_limit_is_refused)
     db_destroy(db);
 }
 
-/* ---- the log and its readers ---- */
-
 static struct query *released_by_waiting; /* the query ends when SQLite waits for it */
 static unsigned waits;
 
@@ -261,7 +259,7 @@ static void note_wait(void)
     released_by_waiting = NULL;
 }
 
-/* SQLite calls one of these two to wait, depending on how it was built. Here they do not sleep. */
+/* SQLite waits with one of these two functions, depending on how it was built. */
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 __attribute__((visibility("default"))) int usleep(useconds_t for_us)
 {

@@ -16,7 +16,7 @@
 #define ANN 1000
 #define BOB 1001
 #define CAROL 1002
-#define SIZE (64u << 10) /* counts as itself */
+#define SIZE (64u << 10)
 #define NS_A_SECOND 1000000000u
 
 static int watch_error; /* of inotify_add_watch; 0: it works */
@@ -88,7 +88,7 @@ static enum kiln_code try_send(struct fixture_held *f, struct object *object, ui
     return held_objects_count(f->held, object, &f->err);
 }
 
-/* Sends a new object to the user, whose process gets the descriptor that is returned. */
+/* Returns the descriptor that the user's process gets. */
 static int send_one(struct fixture_held *f, uid_t uid, struct object **ret_object)
 {
     *ret_object = object_of(SIZE, 1, false);
@@ -98,7 +98,6 @@ static int send_one(struct fixture_held *f, uid_t uid, struct object **ret_objec
     return fd;
 }
 
-/* The same, and kilnd closes the object. */
 static int send_and_close(struct fixture_held *f, uid_t uid)
 {
     struct object *object;
@@ -117,7 +116,7 @@ TEST_F(held, an_object_counts_from_its_first_sending_until_kilnd_and_its_receive
 {
     struct object *object;
     int fd = send_one(f, ANN, &object);
-    assert_int_equal(try_send(f, object, ANN), KILN_OK); /* again: counts once */
+    assert_int_equal(try_send(f, object, ANN), KILN_OK);
     assert_int_equal(swept_bytes(f), SIZE);
     object_unref(object);
     assert_int_equal(swept_bytes(f), SIZE);
@@ -147,7 +146,7 @@ TEST_F(held, an_object_that_is_only_mapped_counts)
     assert_int_equal(swept_bytes(f), 0);
 }
 
-/* Such a descriptor can be opened again, and fcntl(2) would grant a write lease nevertheless. */
+/* A descriptor that is only a path can be opened again, but fcntl(2) would grant a write lease. */
 TEST_F(held, an_object_that_is_only_opened_as_a_path_counts)
 {
     char path[64];
@@ -259,8 +258,6 @@ TEST_F(held, objects_that_kilnd_still_has_are_returned_in_turn)
     object_unref(second);
 }
 
-/* ---- without inotify ---- */
-
 static void assert_counts_for_ten_minutes(struct fixture_held *f)
 {
     assert_int_equal(held_objects_unwatched(f->held), 1);
@@ -296,7 +293,7 @@ TEST_F(held, closed_objects_are_noticed_even_if_events_were_lost)
     assert_int_equal(swept_bytes(f), 3 * SIZE);
     assert_int_equal(held_objects_unwatched(f->held), 0);
     later_ns = (HELD_UNKNOWN_S + 2ull) * NS_A_SECOND;
-    assert_int_equal(swept_bytes(f), 3 * SIZE); /* still open */
+    assert_int_equal(swept_bytes(f), 3 * SIZE);
     close(fds[0]);
     close(fds[3]);
     close(fds[4]);

@@ -52,7 +52,7 @@ TEST(plain, the_least_recently_used_object_is_evicted_first)
     struct hot_set *set = set_of(2 * PAGE, 100);
     keep(set, 1, 100);
     keep(set, 2, 100);
-    assert_true(has(set, 1)); /* now the most recently used */
+    assert_true(has(set, 1));
 
     keep(set, 3, 100);
 
@@ -68,7 +68,7 @@ TEST(plain, removals_start_a_new_generation_and_evictions_do_not)
     struct hot_set *set = set_of(2 * PAGE, 100);
     const struct digest key = key_of(1);
     const uint64_t first = hot_set_generation(set);
-    for (unsigned number = 1; number <= 3; number++) /* the first is evicted */
+    for (unsigned number = 1; number <= 3; number++)
         keep(set, number, 100);
     keep(set, 3, 100);
     assert_int_equal(hot_set_generation(set), first);
@@ -117,7 +117,7 @@ TEST(plain, an_object_larger_than_the_hot_set_is_not_kept)
     keep(set, 2, 3 * PAGE);
 
     assert_false(has(set, 2));
-    assert_true(has(set, 1)); /* nothing was evicted for it */
+    assert_true(has(set, 1));
     hot_set_destroy(set);
 }
 
@@ -210,7 +210,7 @@ TEST(plain, lower_limits_evict_the_least_recently_used)
     struct hot_set *set = set_of(10 * PAGE, 100);
     for (unsigned i = 1; i <= 5; i++)
         keep(set, i, 100);
-    assert_true(has(set, 1)); /* now the most recently used */
+    assert_true(has(set, 1));
     const struct hot_set_options fewer = { .limit_bytes = 10 * PAGE, .limit_count = 3 };
     hot_set_set_limits(set, &fewer);
     assert_int_equal(hot_set_count(set), 3);
@@ -286,7 +286,7 @@ TEST(plain, removed_objects_are_dropped_in_slices)
     assert_int_equal(hot_set_count(set), 0);
     assert_int_equal(hot_set_bytes(set), 0);
     assert_int_not_equal(fcntl(fd, F_GETFD), -1);
-    assert_true(hot_set_drop_some(set, 0)); /* one object */
+    assert_true(hot_set_drop_some(set, 0));
     assert_true(hot_set_drop_some(set, 0));
     assert_false(hot_set_drop_some(set, 0));
     assert_int_equal(fcntl(fd, F_GETFD), -1);

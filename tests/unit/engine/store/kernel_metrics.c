@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* kernels.db: usage accounting, the history of metrics, and shares of the store. */
 #include "store_fixture.h"
 #include "tests/support/test.h"
 
@@ -9,8 +8,6 @@
 #include <string.h>
 
 #define NOW 1700000000u
-
-/* ---- usage accounting ---- */
 
 #define KEPT_MAX 8
 
@@ -158,8 +155,6 @@ TEST_F(store, negative_numbers_of_a_damaged_row_count_as_zero)
     assert_int_equal(read_accounting(f, 1).rows[0].sums.saved_us, 0);
 }
 
-/* ---- history ---- */
-
 struct samples {
     struct kernel_sample items[KEPT_MAX];
     size_t count;
@@ -264,8 +259,6 @@ TEST_F(store, samples_that_are_too_old_or_in_the_future_are_deleted)
     assert_int_equal(samples.items[0].values[HISTORY_fetches], 3);
 }
 
-/* ---- shares of the store ---- */
-
 struct shares {
     char names[KEPT_MAX][32];
     uint64_t kernels[KEPT_MAX], bytes[KEPT_MAX];
@@ -360,8 +353,6 @@ TEST_F(store, the_slowest_compiles_include_only_kernels_that_the_user_may_see)
     find_slowest(f, NULL, 1, &s);
     assert_string_equal(s.names[3], "secret.o");
 }
-
-/* ---- modes ---- */
 
 TEST_F(store, accounting_is_not_written_to_a_store_that_is_off_or_read_only)
 {

@@ -346,7 +346,7 @@ TEST_F(store, prefixes_that_are_not_hexadecimal_are_refused)
                          KILN_INVALID);
 }
 
-/* Keys of private kernels that others made must not be examined without end. */
+/* A prefix of private kernels' keys must not cost endless work. */
 TEST_F(store, a_prefix_that_very_many_keys_share_is_refused)
 {
     const uint32_t other = 2000;
@@ -450,15 +450,15 @@ TEST_F(store, probe_results_survive_a_restart)
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
     assert_int_equal(kernel_store_probes(f->store, see_probe, &seen, &f->err), KILN_OK);
 
-    assert_int_equal(seen.count, 1); /* the newer answer replaced the older */
+    assert_int_equal(seen.count, 1);
     assert_true(digest_equal(&seen.id, &id));
     assert_string_equal(seen.target, "gfx942");
     assert_false(seen.works);
     assert_string_equal(seen.detail, "aborts");
 }
 
-/* Forgetting a failed probe costs one more probe; forgetting a successful one could cost a compile.
- */
+/* Forgetting a failed probe costs one more probe. Forgetting a successful one could cost a
+ * compile. */
 TEST_F(store, failed_probes_are_deleted_before_successful_ones)
 {
     struct digest id = key_of(3);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The integrity check of kernels.db, and the latest time in it. */
 #include "engine/store/kernel_store_parts.h"
 #include "store_fixture.h"
 #include "tests/support/test.h"
@@ -10,12 +9,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Limit of kernels.db at which a transaction changes about a dozen kernels. */
+/* With this limit of kernels.db, a transaction changes about a dozen kernels. */
 #define SMALL_BATCHES (8u << 20)
 
 static unsigned looks; /* calls of SQLite's check */
 
-/* The use of a statement, counted from 1, that reports damage of the file; 0: none. */
+/* The use of a statement, counted from 1, that reports damage of the file. 0: none. */
 static struct {
     size_t statement;
     unsigned use;
@@ -113,7 +112,7 @@ TEST_F(store, a_recent_check_result_is_reported_again_without_a_new_check)
     later_ns = LONG * NS_PER_S;
     assert_int_equal(check_within(f, UINT64_MAX, LONG).age_s, 0);
     assert_int_equal(looks, 2);
-    check(f, UINT64_MAX); /* accepts no earlier result */
+    check(f, UINT64_MAX);
     assert_int_equal(looks, 3);
     later_ns = 0;
 }
@@ -148,8 +147,6 @@ TEST_F(store, damage_or_a_new_file_cause_a_new_check)
     assert_int_equal(looks, 3);
 }
 
-/* ---- damage that a look-up met ---- */
-
 /* Number of reads beyond the first pages that return garbage, also to SQLite. */
 static unsigned rubbish_reads;
 #define FIRST_PAGES (8 * 4096)
@@ -165,7 +162,7 @@ __attribute__((visibility("default"))) ssize_t pread64(int fd, void *to, size_t 
     return got;
 }
 
-/* Reopens the store: its kernels are in the file, and no page is cached. */
+/* Its kernels are then in the file, and no page is cached. */
 static void store_many(struct fixture *f)
 {
     for (unsigned n = 1; n < 40; n++)
@@ -177,7 +174,7 @@ static void store_many(struct fixture *f)
 TEST_F(store, damage_found_by_a_look_up_empties_the_cache)
 {
     store_many(f);
-    atomic_store(&f->store->file_damaged, true); /* as a reader does */
+    atomic_store(&f->store->file_damaged, true);
     stored(f, (struct kernel){ .number = 100, .size = 100 });
     assert_false(atomic_load(&f->store->file_damaged));
     assert_int_equal(usage(f).kernels, 1);
@@ -197,8 +194,6 @@ TEST_F(store, a_single_bad_read_of_the_disk_loses_no_kernel)
     stored(f, (struct kernel){ .number = 100, .size = 100 });
     assert_int_equal(usage(f).kernels, 40);
 }
-
-/* ---- retries ---- */
 
 TEST_F(store, a_repeated_clear_reports_all_kernels_that_it_removed)
 {
@@ -225,7 +220,7 @@ TEST_F(store, a_change_counts_even_if_the_vacuum_after_it_fails)
     damages.use = 1;
     must(kernel_store_remove(f->store, &key, &f->err), f->err);
     assert_int_equal(damages.use, 0);
-    assert_true(f->store->vacuum_due); /* the next writes continue it */
+    assert_true(f->store->vacuum_due);
     stored(f, (struct kernel){ .number = 3, .size = 100 });
     stored(f, (struct kernel){ .number = 4, .size = 100 });
     assert_false(f->store->vacuum_due);

@@ -37,7 +37,7 @@ static void flip_content(struct fixture *f, unsigned number)
 
 TEST_F(store, damaged_bytes_are_a_miss_that_asks_for_quarantine)
 {
-    for (unsigned i = 0; i < 2; i++) { /* once stored raw, once compressed */
+    for (unsigned i = 0; i < 2; i++) {
         stored(f, (struct kernel){ .number = i, .size = 5000, .compressible = i });
         flip_content(f, i);
 
@@ -87,7 +87,7 @@ TEST_F(store, a_claim_for_another_object_is_never_served)
     assert_int_equal(quarantine(f, 1), KILN_OK);
 
     assert_false(is_damaged(f, 1));
-    assert_true(holds(f, 2)); /* the intact object keeps its own key */
+    assert_true(holds(f, 2));
 }
 
 TEST_F(store, a_kernel_without_its_object_is_damaged)
@@ -107,7 +107,7 @@ TEST_F(store, an_intact_kernel_is_not_quarantined)
     stored(f, (struct kernel){ .number = 1, .size = 5000 });
 
     assert_int_equal(quarantine(f, 1), KILN_OK);
-    assert_int_equal(quarantine(f, 2), KILN_OK); /* no such kernel */
+    assert_int_equal(quarantine(f, 2), KILN_OK);
 
     assert_true(holds(f, 1));
     assert_int_equal(ask(f, "select count(*) from quarantine"), 0);
@@ -177,8 +177,6 @@ TEST_F(store, kernels_without_a_recency_row_are_evicted_when_space_is_needed)
     assert_true(taken(f) <= 1 << 20);
     assert_int_equal(ask(f, "select count(*) from object where id = 99"), 0);
 }
-
-/* ---- the file itself ---- */
 
 struct image {
     uint8_t *data;
@@ -299,7 +297,7 @@ TEST_F(store, a_truncated_file_never_gives_a_wrong_object)
     free(image.data);
 }
 
-/* Truncates the file under open connections, as a failing disk or a careless tool might. */
+/* A failing disk or a careless tool might truncate the file under open connections. */
 TEST_F(store, a_file_damaged_while_open_is_replaced_by_the_next_write)
 {
     fill_and_close(f, KERNELS);
@@ -483,8 +481,6 @@ TEST_F(store, a_killed_writer_leaves_a_consistent_store)
     for (unsigned i = 0; i < KERNELS; i++)
         object_unref(expected[i]);
 }
-
-/* ---- rows of packages ---- */
 
 struct damages {
     unsigned count;

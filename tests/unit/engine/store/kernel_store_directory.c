@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The store's directory is removed, replaced, or opened by another daemon while it is in use. */
 #include "store_fixture.h"
 #include "tests/support/child.h"
 
@@ -21,8 +20,8 @@ static bool noticed(struct fixture *f, const char *words)
 TEST_F(store, a_removed_file_is_created_again_by_the_next_write)
 {
     store_one(f, 1);
-    assert_int_equal(unlink(f->file), 0); /* its write-ahead log stays */
-    assert_true(holds(f, 1));             /* the open file is still served */
+    assert_int_equal(unlink(f->file), 0);
+    assert_true(holds(f, 1));
 
     store_one(f, 2);
 
@@ -66,7 +65,7 @@ TEST_F(store, an_emptied_directory_is_filled_again)
     assert_int_equal(files(f, "kilnd.lock"), 1);
 }
 
-/* Creates a database with only kernel 1, to replace the one that is in use. */
+/* The database has only kernel 1, and will replace the one that is in use. */
 static void make_older(struct fixture *f, char path[200])
 {
     BUFFER_AUTO struct buffer content;
@@ -130,8 +129,6 @@ TEST_F(store, a_directory_that_cannot_be_recreated_is_tried_again_at_each_write)
     assert_true(noticed(f, "removed"));
     assert_true(holds(f, 2));
 }
-
-/* ---- the lock ---- */
 
 static enum kiln_code open_second(struct fixture *f, struct kernel_store **ret_store)
 {

@@ -17,7 +17,7 @@ static struct kernel_gc_result gc(struct fixture *f, struct kernel_gc options)
     return result;
 }
 
-/* Three of toolchain 7, four of 8, one of an unknown one. */
+/* Three kernels of toolchain 7, four of 8, one of an unknown one. */
 static void store_some(struct fixture *f)
 {
     for (unsigned i = 0; i < 7; i++)
@@ -51,7 +51,7 @@ TEST_F(store, kernels_of_uninstalled_toolchains_are_removed)
     assert_int_equal(usage(f).kernels, 4);
     assert_true(holds(f, 0));
     assert_false(holds(f, 3));
-    assert_true(holds(f, 7)); /* named: never stale */
+    assert_true(holds(f, 7)); /* named, so never stale */
 }
 
 /* Reading the rows takes long, so it does not happen on the write queue. */
@@ -115,7 +115,7 @@ TEST_F(store, gc_keeps_pinned_kernels)
 
     struct kernel_gc_result done = gc(f, (struct kernel_gc){ .stale = true, .shrink = true });
 
-    assert_int_equal(done.stale_kernels, 6); /* no toolchain is installed */
+    assert_int_equal(done.stale_kernels, 6);
     assert_int_equal(done.evicted_kernels, 1);
     assert_true(holds(f, 3));
     assert_int_equal(usage(f).kernels, 1);
@@ -172,7 +172,7 @@ TEST_F(store, gc_down_to_zero_bytes_leaves_an_empty_store)
     assert_true(holds(f, 1));
 }
 
-/* Limits the size of files to |max| bytes, which looks like a full disk. */
+/* Writes beyond |max| bytes fail as on a full disk. */
 static void limit_files(rlim_t max)
 {
     struct rlimit limit;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* On full, read-only or failing disks, stored kernels are served, and writing recovers. */
 #include "store_fixture.h"
 #include "tests/support/child.h"
 
@@ -21,8 +20,8 @@
 /* ---- faults, and time ---- */
 
 static struct {
-    char directory[128]; /* where writes fail */
-    int fails_with;      /* errno; 0: writes work */
+    char directory[128];
+    int fails_with; /* errno; 0: writes work */
     unsigned failed;
 } disk;
 
@@ -150,7 +149,7 @@ TEST(kernel_store_health, a_write_that_fails_is_reported_once_and_reading_goes_o
         unsigned failed = disk.failed;
         assert_int_equal(put(f, (struct kernel){ .number = 3, .size = 5000 }), KILN_OK);
 
-        assert_int_equal(disk.failed, failed); /* the write was not tried */
+        assert_int_equal(disk.failed, failed); /* nobody tried to write */
         assert_true(holds(f, 1));
         assert_false(holds(f, 3));
         assert_int_equal(health(f).state, faults[i].state);
@@ -172,7 +171,6 @@ TEST(kernel_store_health, a_write_that_fails_is_reported_once_and_reading_goes_o
     }
 }
 
-/* Thirty seconds with ten writes per second. */
 TEST(kernel_store_health, writes_are_retried_at_growing_intervals)
 {
     struct fixture *f = *state;
@@ -318,7 +316,7 @@ TEST_F(kernel_store_health, damage_on_a_disk_that_cannot_be_written_to_leaves_th
 
 /* ---- real disks ---- */
 
-/* Enters a new mount namespace and mounts a small disk on the store's directory. */
+/* Mounts a small disk on the store's directory in a new mount namespace. */
 static int disk_setup(void **state)
 {
     if (setup(state))
@@ -383,14 +381,14 @@ TEST(disk, a_full_disk_serves_and_stores_again_when_space_is_free)
     assert_true(noticed(f, "full"));
 }
 
-/* Small writes succeed because the log has space. That does not mean that a kernel fits. */
+/* Small writes succeed because the log has space, which may not suffice for a kernel. */
 TEST(disk, a_full_disk_stays_full_while_only_small_writes_work)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);
     SKIP_IF(!f->store, "no filesystem can be mounted here");
     store_one(f, 1);
-    for (unsigned i = 0; i < 60; i++) /* the log gets free space */
+    for (unsigned i = 0; i < 60; i++)
         assert_int_equal(kernel_store_touch(f->store, &key, 1, 1700000000 + i, &f->err), KILN_OK);
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
     store_one(f, 3);
@@ -515,7 +513,7 @@ static bool put_second(void *context)
            put(f, (struct kernel){ .number = 2, .size = 5000 }) == KILN_OK;
 }
 
-/* Kernels that a killed daemon left in the log are served, too. */
+/* A killed daemon left kernels in the log. */
 TEST(disk, a_log_on_a_read_only_disk_is_read)
 {
     struct fixture *f = *state;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * Kills eight writing threads with SIGKILL. The store must open without damage each time.
+/* Kills eight writing threads with SIGKILL. The store must open without damage each time.
  *
- * By default, there are a few kills, each after some puts. KILN_TEST_KILL_SECONDS=120 kills once a
- * second for 120 seconds instead.
- */
+ * By default, there are a few kills, each after some puts. KILN_TEST_KILL_SECONDS=120 kills once
+ * a second for 120 seconds instead. */
 #include "store_fixture.h"
 #include "tests/support/child.h"
 
@@ -22,7 +20,7 @@
 #define KERNELS 400u
 /* A third of the kernels fit, so that eviction is killed as well. */
 #define LIMIT (4u << 20)
-#define NAMED 1000u /* keys from here on */
+#define NAMED 1000u /* keys from here on have names */
 
 struct work_queue { /* like the daemon's write executor: one write at a time */
     struct fixture *f;
@@ -110,7 +108,7 @@ static void run_writers(struct fixture *f, unsigned round, int progress)
     _exit(1);
 }
 
-/* Returns the number of rounds of the writers. */
+/* Returns the number of the writers' rounds. */
 static unsigned read_for_a_second(int progress)
 {
     char dots[4096];
@@ -152,7 +150,6 @@ static unsigned kill_writers(struct fixture *f, unsigned round, bool by_time)
     return done;
 }
 
-/* Returns the number of stored kernels. */
 static unsigned check_kernels(struct fixture *f, const struct digest expected[KERNELS])
 {
     unsigned there = 0;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Six kernels of LARGE bytes fit; each further one evicts one. */
+/* Six kernels of LARGE bytes fit. Each further kernel evicts one. */
 #define SIX ((1u << 20) + (32u << 10))
 #define LARGE 100000u
 #define NOW 1700000000ull
@@ -22,7 +22,7 @@ TEST_F(store, the_least_valuable_kernel_is_evicted_first)
     assert_int_equal(reopen(f, SIX), KILN_OK);
     const uint64_t second = 1000000000, day = 86400;
     struct kernel four_times[2] = { large(3, NOW - 13 * day), large(4, NOW - 17 * day) };
-    for (unsigned i = 0; i < 2; i++) /* lasts two weeks longer */
+    for (unsigned i = 0; i < 2; i++)
         four_times[i].compile_ns = 4 * second;
     stored(f, large(1, NOW));
     stored(f, large(2, NOW - 2 * day));
@@ -73,8 +73,8 @@ TEST_F(store, a_touched_kernel_outlives_the_others)
     assert_int_equal(ask(f, "select sum(uses) from recency"), 2);
 }
 
-/* Each reading of the clock advances it by this. Otherwise it stands still, so that no step ends
- * early on a busy machine. */
+/* Each reading of the clock advances it by |step_ns|. With 0 no step ends early on a busy
+ * machine. */
 static uint64_t step_ns;
 
 uint64_t __wrap_clock_monotonic_ns(void);
@@ -168,8 +168,7 @@ static void *watch_disk(void *context)
     return NULL;
 }
 
-/* Watches the files on disk while small and large kernels are stored and many are evicted at once.
- */
+/* Small and large kernels are stored, and many are evicted at once. */
 TEST_F(store, disk_use_never_exceeds_the_limit)
 {
     const uint64_t limit = 3 << 20;
@@ -225,7 +224,7 @@ TEST(store, an_object_larger_than_the_whole_cache_is_refused)
 
     assert_says(f->err.text, "cache_limit");
 
-    assert_true(holds(f, 1)); /* nothing was evicted for the refused put */
+    assert_true(holds(f, 1));
     struct kernel_health health;
     kernel_store_health(f->store, &health);
     assert_int_equal(health.state, KERNEL_HEALTH_OK);
@@ -293,8 +292,6 @@ TEST_F(store, a_much_smaller_limit_takes_effect_in_steps)
     assert_true(holds(f, 9000));
 }
 
-/* ---- pins ---- */
-
 static uint64_t pin(struct fixture *f, unsigned from, unsigned to, bool pinned)
 {
     struct digest keys[16];
@@ -314,7 +311,7 @@ TEST_F(store, pinned_kernels_are_never_evicted)
     for (unsigned i = 1; i <= 4; i++)
         stored(f, large(i, NOW + i));
     assert_int_equal(pin(f, 1, 2, true), 2);
-    assert_int_equal(pin(f, 50, 52, true), 0); /* no such kernels */
+    assert_int_equal(pin(f, 50, 52, true), 0);
     assert_int_equal(usage(f).pinned, 2);
 
     for (unsigned i = 10; i < 30; i++)
@@ -352,10 +349,10 @@ TEST_F(store, a_put_that_would_need_to_evict_pinned_kernels_is_refused)
 
     assert_says(f->err.text, "488 KiB");
     assert_says(f->err.text, "unpin");
-    assert_true(holds(f, 3)); /* nothing was evicted for the refused put */
+    assert_true(holds(f, 3));
     assert_int_equal(stored(f, large(8, NOW)), 1);
     assert_false(holds(f, 3));
-    assert_int_equal(put(f, large(9, NOW)), KILN_OK); /* kernel 8 is evicted */
+    assert_int_equal(put(f, large(9, NOW)), KILN_OK);
     assert_int_equal(pin(f, 9, 9, true), 1);
     assert_int_equal(put(f, large(10, NOW)), KILN_FULL);
     assert_says(f->err.text, "pinned");

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Caches that are read-only, off, or of an older kiln, and refused filesystems. */
 #include "store_fixture.h"
 #include "tests/support/child.h"
 
@@ -19,7 +18,7 @@ static enum kiln_code reopen_as(struct fixture *f, enum kernel_store_mode mode)
     return reopen(f, ROOMY);
 }
 
-/* Names, sizes and times of all files in the directory. */
+/* Writes names, sizes and times of all files in the directory. */
 static void describe(struct fixture *f, char text[1024])
 {
     size_t used = 0;
@@ -74,7 +73,7 @@ TEST_F(store, a_read_only_cache_serves_and_changes_nothing)
     assert_true(holds(f, 1));
     use_everything(f, KILN_DENIED);
     assert_int_equal(kernel_store_gc(f->store, &gc, &result, &f->err), KILN_OK);
-    assert_int_equal(result.evicted_kernels, 1); /* only counted */
+    assert_int_equal(result.evicted_kernels, 1);
     assert_int_equal(usage(f).kernels, 1);
     close_store(f);
 
@@ -89,7 +88,7 @@ static bool put_first(void *context)
            put(f, (struct kernel){ .number = 1, .size = 5000 }) == KILN_OK;
 }
 
-/* Kernels that a killed daemon left in the log are served, too. */
+/* A killed daemon left kernels in the log. */
 TEST_F(store, a_read_only_cache_reads_a_log_and_leaves_it)
 {
     char before[1024], after[1024];
@@ -209,8 +208,6 @@ TEST_F(store, a_cache_that_is_off_opens_no_file_and_lists_nothing)
     assert_true(holds(f, 1));
 }
 
-/* ---- schema 1 ---- */
-
 extern const unsigned char schema_kernels_0001[];
 extern const unsigned long schema_kernels_0001_size;
 
@@ -231,7 +228,7 @@ static void add_old(struct fixture *f, struct db *db, unsigned number)
     object_unref(object);
 }
 
-/* Creates a store of schema 1 with the kernels 1 to 3. */
+/* The store has schema 1 and the kernels 1 to 3. */
 static void make_old(struct fixture *f)
 {
     static const struct db_migration first = { schema_kernels_0001, &schema_kernels_0001_size };
@@ -300,8 +297,6 @@ TEST_F(store, a_store_of_an_older_kiln_that_is_read_only_serves_nothing_and_says
     assert_says(f->notice, "schema 1");
     assert_false(holds(f, 1));
 }
-
-/* ---- network filesystems ---- */
 
 TEST_F(store, a_network_filesystem_is_refused_in_every_mode_with_what_to_set)
 {

@@ -87,7 +87,7 @@ TEST(store, a_name_key_is_the_documented_sum)
 /* ---- export ---- */
 
 struct exported {
-    size_t count, max; /* stops at |max| */
+    size_t count, max;
     char names[40][64];
     char args[40][64];
     struct digest sums[40];
@@ -221,7 +221,7 @@ TEST_F(store, a_paged_export_neither_loses_nor_repeats_kernels)
         .uid = ANNA, .database_id = DEVICE, .max = 3, .each = take, .context = &paged
     };
     for (; !end; pages++) {
-        paged.max = pages % 2 ? paged.count + 2 : 0; /* every other page is stopped earlier */
+        paged.max = pages % 2 ? paged.count + 2 : 0;
         assert_int_equal(kernel_store_each_named(f->store, &kernels, &position, &end, &f->err),
                          KILN_OK);
     }
@@ -279,7 +279,7 @@ TEST_F(store, an_object_reports_its_owner)
     object_unref(shared);
 }
 
-/* A reader notices damage. So if no damage is reported, the object was not read. */
+/* A reader reports damage. So if no damage is reported, the object was not read. */
 TEST_F(store, a_private_kernel_of_another_user_is_not_even_read)
 {
     struct named annas = { "a.o", " x", ANNA, true, .seed = 1 };
@@ -311,7 +311,7 @@ TEST_F(store, named_kernels_survive_a_restart_with_all_their_fields)
     assert_int_equal(kernel_record_scope(&e.last), ANNA);
 }
 
-/* Imports kernels with arguments as long as MIOpen's longest, and returns their keys. */
+/* The arguments are as long as MIOpen's longest. */
 TEST_F(store, arguments_of_two_kilobytes_are_stored)
 {
     char args[2200];
@@ -382,7 +382,7 @@ TEST_F(store, the_nearest_kernel_is_the_one_that_differs_in_one_field)
     features.target = "gfx90a:sramecc+:xnack+";
     features.options = "-DA=1";
     features.source_id.bytes[0] = 99;
-    other.program = "other.cpp"; /* all other fields are equal */
+    other.program = "other.cpp";
     keep(f, 1, toolchain);
     keep(f, 2, source);
     keep(f, 3, features);

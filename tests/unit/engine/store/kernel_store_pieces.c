@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Large objects, which the store keeps in pieces of a mebibyte. */
+/* The store keeps large objects in pieces of a mebibyte. */
 #include "engine/digest/sha256.h"
 #include "store_fixture.h"
 
@@ -45,7 +45,6 @@ static void run_steps(struct fixture *f, struct large_put *p, unsigned count)
     }
 }
 
-/* Ends the put early, unless it is over. */
 static void end_put(struct fixture *f, struct large_put *p)
 {
     kernel_store_put_abandon(f->store, &p->putting);
@@ -59,7 +58,7 @@ static void put_large(struct fixture *f, unsigned number, uint64_t seed)
 
 static uint64_t pieces(struct fixture *f) { return ask(f, "select count(*) from piece"); }
 
-static uint64_t most_changed; /* kernels that one transaction changed, at most */
+static uint64_t most_changed; /* the most kernels that one transaction changed */
 
 WRAP(enum kiln_code, transaction_commit, struct transaction *t, struct kiln_err *err)
 {
@@ -67,8 +66,6 @@ WRAP(enum kiln_code, transaction_commit, struct transaction *t, struct kiln_err 
         most_changed = db_changes(t->db);
     return __real_transaction_commit(t, err);
 }
-
-/* ---- steps ---- */
 
 TEST_F(store, a_large_object_is_stored_one_piece_a_step_and_its_key_last)
 {
@@ -198,9 +195,7 @@ TEST_F(store, another_large_object_replaces_the_pieces_of_the_first)
     assert_int_equal(pieces(f), STEPS - 1);
 }
 
-/* ---- puts that do not end ---- */
-
-/* As if kilnd had been killed between two steps. */
+/* kilnd might have been killed between two steps. */
 TEST_F(store, pieces_of_a_put_that_was_killed_are_removed_and_others_stay)
 {
     struct large_put p;
@@ -273,8 +268,6 @@ TEST_F(store, a_put_continues_from_its_beginning_if_the_file_was_removed)
     end_put(f, &other);
 }
 
-/* ---- limits ---- */
-
 TEST_F(store, a_large_object_that_can_never_fit_evicts_nothing)
 {
     assert_int_equal(reopen(f, 8 << 20), KILN_OK);
@@ -329,8 +322,6 @@ TEST_F(store, a_large_import_beyond_the_quota_is_refused_and_leaves_no_pieces)
     tidy_store(f);
     assert_int_equal(pieces(f), 0);
 }
-
-/* ---- damage ---- */
 
 static void expect_quarantined(struct fixture *f)
 {
@@ -389,8 +380,6 @@ TEST_F(store, a_piece_with_an_unknown_codec_is_a_miss_and_stays)
     assert_int_equal(pieces(f), STEPS - 1);
 }
 
-/* ---- exports ---- */
-
 static bool compare(void *context, const struct kernel_record *record, struct bytes raw)
 {
     struct digest sum = sha256_of(raw);
@@ -422,7 +411,7 @@ TEST_F(store, large_objects_are_exported_whole)
     assert_true(end);
 }
 
-/* Small kernels, of which one transaction removes several, come first. */
+/* Small kernels come first. One transaction removes several of them. */
 TEST_F(store, one_transaction_removes_at_most_four_mebibytes_and_one_more_kernel)
 {
     struct kernel_filter all = { 0 };

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The quota of one user's kernels. */
 #include "store_fixture.h"
 #include "tests/support/test.h"
 
@@ -10,7 +9,7 @@
 
 #define ANNA 1001u
 #define BERT 1002u
-/* Three kernels of SIZE bytes with their rows, and not four. */
+/* Three kernels of SIZE bytes with their rows fit, and four do not. */
 #define QUOTA 40000u
 #define SIZE 11000u
 #define NOW 1700000000ull
@@ -85,7 +84,7 @@ TEST_F(kernel_store_quota, usage_by_user_follows_every_change)
                      2 * share_of(f, BERT).bytes); /* the object is shared */
     assert_int_equal(share_of(f, 0).users, 2);
 
-    stored(f, of(BERT, 12, NOW)); /* now it counts for Bert */
+    stored(f, of(BERT, 12, NOW));
     assert_int_equal(share_of(f, ANNA).kernels, 1);
     assert_int_equal(share_of(f, BERT).kernels, 2);
     assert_int_equal(kernel_store_remove(f->store, &key, &f->err), KILN_OK);
@@ -179,9 +178,7 @@ TEST_F(kernel_store_quota, a_smaller_quota_takes_effect_with_the_next_put)
     assert_true(holds(f, 99));
 }
 
-/* ---- imports into a full store ---- */
-
-/* The clock stands still, so that no eviction ends early on a busy machine. */
+/* No eviction ends early on a busy machine, because the clock stands still. */
 uint64_t __wrap_clock_monotonic_ns(void);
 uint64_t __wrap_clock_monotonic_ns(void) { return 1; }
 
@@ -206,7 +203,7 @@ static void fill_with_berts(struct fixture *f)
         assert_true(i < 200);
 }
 
-/* Imports kernels until the store is full, and returns their number. */
+/* Returns the number of imported kernels. */
 static unsigned import_until_full(struct fixture *f, unsigned first, uint64_t now)
 {
     unsigned count = 0;
@@ -230,8 +227,6 @@ TEST_F(kernel_store_quota, a_users_import_evicts_no_kernels_of_other_users)
     assert_true(taken(f) <= SMALL);
     assert_true(stored(f, large(ANNA, 99, NOW, false)) > 0); /* a put may evict them */
 }
-
-/* ---- without a quota: half of the limit ---- */
 
 TEST_F(kernel_store_quota, a_user_with_over_half_of_a_full_store_is_evicted_for_others)
 {
@@ -304,8 +299,6 @@ TEST_F(kernel_store_quota, an_import_evicts_no_pinned_kernels_and_none_compiled_
     assert_true(holds(f, 99));
     assert_true(holds(f, 98));
 }
-
-/* ---- how the user is found ---- */
 
 static bool plan_names(struct fixture *f, enum kernel_statement statement, const char *index)
 {

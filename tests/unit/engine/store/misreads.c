@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Pages that are read wrongly, although they are intact on the disk. */
 #include "store_fixture.h"
 
 #include <sys/syscall.h>

@@ -14,8 +14,8 @@
 int sync_fails_with;
 unsigned syncs;
 
-/* Replaces libc's function, also for SQLite. Tests need not survive a power loss, and thousands of
- * syncs would take milliseconds each. */
+/* Replaces libc's function, also for SQLite. Tests need not survive a power loss, and thousands
+ * of syncs would take milliseconds each. */
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's name is reserved
 __attribute__((visibility("default"))) int fdatasync(int fd)
 {

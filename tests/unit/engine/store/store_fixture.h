@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A fixture with a kernel store in a temporary directory, and helpers for its tests. */
 #include "engine/db/query.h"
 #include "engine/store/kernel_store.h"
 #include "tests/support/test.h"
@@ -11,15 +10,15 @@
 
 struct fixture {
     char directory[128];
-    char file[160];              /* path of kernels.db */
-    uint64_t limit, quota;       /* used by reopen */
-    enum kernel_store_mode mode; /* also used by reopen */
+    char file[160];        /* path of kernels.db */
+    uint64_t limit, quota; /* for reopen */
+    enum kernel_store_mode mode;
     struct kernel_store *store;
     char notice[512];
     struct kiln_err err;
 };
 
-/* errno with which fdatasync(2) fails; 0 means that it succeeds without doing anything. */
+/* errno with which fdatasync(2) fails. With 0, fdatasync succeeds without doing anything. */
 extern int sync_fails_with;
 extern unsigned syncs; /* number of calls of fdatasync(2) */
 
@@ -27,18 +26,16 @@ extern unsigned syncs; /* number of calls of fdatasync(2) */
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
 FIXTURE(store, fixture_setup, fixture_teardown);
-/* Closes the store and opens it again, with |limit|. */
 enum kiln_code reopen(struct fixture *f, uint64_t limit);
 void close_store(struct fixture *f);
 
 struct digest key_of(unsigned number);
-/* Fills |data| with bytes that depend on |seed|. They can be compressed to about a third, or not at
- * all. */
+/* The bytes depend on |seed|. They can be compressed to about a third, or not at all. */
 void fill(uint8_t *data, size_t size, uint64_t seed, bool compressible);
 struct object *object_of(size_t size, uint64_t seed, bool compressible);
 
 struct kernel {
-    unsigned number; /* number of the kernel, which determines its key */
+    unsigned number; /* determines the key */
     size_t size;
     uint64_t seed; /* seed of the content; 0: |number| */
     bool compressible;
@@ -54,28 +51,24 @@ struct kernel {
 enum kiln_code put(struct fixture *f, struct kernel kernel);
 /* Like put, which must succeed. Returns the number of evicted kernels. */
 uint64_t stored(struct fixture *f, struct kernel kernel);
-/* Stores a kernel of 5000 bytes under key |number|. */
+/* The kernel has 5000 bytes. Its key is |number|. */
 void store_one(struct fixture *f, unsigned number);
-/* Like put, with kernel_store_import. */
+/* Uses kernel_store_import. */
 enum kiln_code import(struct fixture *f, struct kernel kernel);
-/* Returns whether the store has the kernel with this number. */
 bool holds(struct fixture *f, unsigned number);
 bool is_damaged(struct fixture *f, unsigned number);
 struct kernel_usage usage(struct fixture *f);
-/* Pins or unpins matching kernels in steps, and returns how many there are. */
+/* Works in steps. Returns the number of matching kernels. */
 uint64_t pin_matching(struct fixture *f, const struct kernel_filter *filter, bool pinned);
 /* Returns the disk space of kernels.db and its log according to stat(2). */
 uint64_t taken(struct fixture *f);
-/* Writes the keys of kernels |from| to |to| into |keys|. */
 void keys_of(unsigned from, unsigned to, struct digest *keys);
 
-/* Runs |sql| on a separate connection; ?1 is |key|, unless it is NULL. */
+/* Runs |sql| on a separate connection. If |key| is not NULL, it replaces ?1. */
 void meddle(struct fixture *f, const char *sql, const struct digest *key);
 /* Does all steps of kernel_store_tidy that are due. */
 void tidy_store(struct fixture *f);
 /* For a test that goes back to an earlier schema. */
 void undo_migrations_7_and_8(struct fixture *f);
-/* Returns the number that |sql| yields. */
 uint64_t ask(struct fixture *f, const char *sql);
-/* Counts the files in the directory whose names begin with |prefix|. */
 unsigned files(struct fixture *f, const char *prefix);
