@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* System databases that are built into the program.  They answer like imported ones, without a
- * copy; measurements stay in memory. */
+/* System databases that are built into the program answer like imported ones, without a copy.
+ * Measurements stay in memory. */
 #include "facade_fixture.h"
 
 #include "common/base/fs.h"
@@ -27,7 +27,7 @@ struct built_in {
     struct tuning *imported; /* owned; from f->directory */
 };
 
-/* Imports |text|, and makes a built-in item of the resulting index. */
+/* Makes a built-in item of the index that an import of |text| gives. */
 static void add_item(struct built_in *b, const char *name, const char *text)
 {
     struct fixture *f = b->f;
@@ -80,7 +80,7 @@ static void open_again(struct built_in *b, const struct tuning_options *options)
     must(tuning_open(options, &b->f->t, b->f->notice, &b->f->err), b->f->err);
 }
 
-/* The same answer, or the same miss, as the imported databases give. */
+/* The imported databases must give the same answer, or the same miss. */
 static void assert_same(struct built_in *b, struct tuning_question *q)
 {
     struct tuning_answer ours, theirs;
@@ -136,7 +136,7 @@ TEST(built_in, measurements_over_built_in_data_stay_in_memory_up_to_a_limit)
     assert_string_equal(find_value(b->f, BOB, KEY), CONV);
     must(put_find(b->f, ALICE, KEY_OF_BATCH(8), "ConvC", values), b->f->err);
     assert_int_equal(put_find(b->f, ALICE, KEY_OF_BATCH(9), "ConvC", values), KILN_FULL);
-    must(put_find(b->f, ALICE, KEY, "ConvD", values), b->f->err); /* not a new one */
+    must(put_find(b->f, ALICE, KEY, "ConvD", values), b->f->err);
 
     const struct tuning_options options = { .data = &b->data };
     open_again(b, &options);
@@ -154,7 +154,7 @@ TEST(built_in, measurements_in_memory_are_bounded_in_bytes)
     tuning_set_limits(b->f->t, &options);
     assert_int_equal(put_find(b->f, ALICE, KEY_OF_BATCH(8), "ConvC", values), KILN_FULL);
     assert_says(b->f->err.text, "tuning_bytes_per_uid");
-    const char *longer = "0.25,0,miopenConvolutionFwdAlgoDirect"; /* measured again */
+    const char *longer = "0.25,0,miopenConvolutionFwdAlgoDirect";
     must(put_find(b->f, ALICE, KEY, "ConvC", longer), b->f->err);
     assert_int_equal(put_find(b->f, ALICE, KEY, "ConvD", values), KILN_FULL);
     assert_string_equal(find_value(b->f, ALICE, KEY),
@@ -164,7 +164,6 @@ TEST(built_in, measurements_in_memory_are_bounded_in_bytes)
     must(put_find(b->f, ALICE, KEY_OF_BATCH(8), "ConvC", values), b->f->err);
 }
 
-/* Every answer is a measurement of this test. */
 TEST(built_in, without_anything_built_in_a_look_up_is_a_miss)
 {
     struct built_in *b = *state;
@@ -242,7 +241,7 @@ TEST(built_in, a_damaged_item_answers_no_more)
     struct built_in *b = *state;
     unsigned char *gemm = memmem(b->images[0].bytes, b->images[0].size, "GEMM", 4);
     assert_non_null(gemm);
-    *gemm ^= 1; /* in the value of the last record */
+    *gemm ^= 1;
     assert_string_equal(find_value(b->f, ALICE, KEY), CONV);
     assert_string_equal(find_value(b->f, ALICE, KEY_OF_BATCH(8)), ""); /* fails its own checksum */
     check_all(b);
@@ -267,7 +266,7 @@ static bool note_system(void *context, const struct tuning_system *system)
     return true;
 }
 
-/* Opening may already detect the damage.  Other built-in databases stay usable. */
+/* Opening may already detect the damage. Other built-in databases stay usable. */
 TEST(built_in, an_item_that_cannot_be_opened_for_damage_is_a_miss)
 {
     static const size_t places[] = { 0, 8, 20, 40 }; /* the magic, the version, the header */
@@ -285,7 +284,7 @@ TEST(built_in, an_item_that_cannot_be_opened_for_damage_is_a_miss)
         assert_int_equal(listed.count, 2);
         assert_int_equal(listed.damaged, 1);
         assert_says(listed.why, "is damaged");
-        open_again(b, &options); /* the damage is known */
+        open_again(b, &options);
         assert_string_equal(find_value(b->f, ALICE, KEY), "");
         b->images[0].bytes[places[i]] ^= 0xff;
     }
@@ -295,7 +294,6 @@ TEST(built_in, an_item_that_cannot_be_opened_for_damage_is_a_miss)
     assert_int_equal(b->items[0].state, ITEM_DAMAGED);
 }
 
-/* Opening fails, so that the developer notices. */
 TEST(built_in, a_built_in_database_that_is_no_index_is_reported_at_opening)
 {
     struct built_in *b = *state;
@@ -313,7 +311,6 @@ TEST(built_in, a_built_in_database_that_is_no_index_is_reported_at_opening)
     assert_int_equal(tuning_open(&options, &b->f->t, b->f->notice, &b->f->err), KILN_INVALID);
 }
 
-/* An imported database takes precedence over a built-in one. */
 TEST(built_in, an_imported_database_takes_precedence_over_a_built_in_one)
 {
     struct built_in *b = *state;

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* These replace libc's functions, also for SQLite: tests need not survive a power cut. */
+/* These replace libc's functions, also for SQLite, because tests need not survive a power cut. */
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 __attribute__((visibility("default"))) int fdatasync(int fd)
 {
@@ -25,8 +25,6 @@ __attribute__((visibility("default"))) int fsync(int fd)
     return 0;
 }
 // NOLINTEND(readability-inconsistent-declaration-parameter-name)
-
-/* ---- the databases ---- */
 
 void close_tuning(struct fixture *f)
 {
@@ -80,8 +78,6 @@ unsigned files(struct fixture *f, const char *prefix, const char *part, char *re
     closedir(dir);
     return count;
 }
-
-/* ---- changes ---- */
 
 static void on_bad(void *context, uint64_t line, const char *why)
 {
@@ -265,8 +261,6 @@ enum kiln_code undo_promotion(struct fixture *f)
     return finish(f, rc, job);
 }
 
-/* ---- look-up ---- */
-
 struct tuning_question find_question(uint32_t uid, const char *key)
 {
     return (struct tuning_question){ .kind = TUNING_FIND,
@@ -320,8 +314,6 @@ const char *perf_value(struct fixture *f, uint32_t uid, const char *key)
     struct tuning_question question = perf_question(uid, key);
     return value_for(f, &question, &answer);
 }
-
-/* ---- export ---- */
 
 const char *export_text(struct fixture *f, const char *name, struct tuning_export what)
 {

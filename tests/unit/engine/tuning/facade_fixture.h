@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* The tuning databases of a host in a temporary directory, files to import, and functions that run
- * a change to its end in one call. */
+/* The tuning databases of a host in a temporary directory, files to import, and functions that
+ * run a change to its end in one call. */
 #include "tests/support/test.h"
 
 #include "engine/tuning/tuning.h"
@@ -12,30 +12,30 @@
 #define DEVICE "gfx90a68"
 #define ALICE 1000u
 #define BOB 1001u
-#define THE_HOST 0u /* for put_find and put_perf, means the host tier */
+#define THE_HOST 0u /* for put_find and put_perf: the host tier */
 #define KEY "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NCHW-FP32-F"
 #define PERF_KEY "2x64x56x56x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
-/* The same keys with the batch size |n|, and |bias|, as literals. */
+/* The keys have the batch size |n|, and |bias|, as literals. */
 #define KEY_OF_BATCH(n) "64-56-56-3x3-64-56-56-" #n "-1x1-1x1-1x1-0-NCHW-FP32-F"
 #define PERF_KEY_OF(n, bias) \
     "2x64x56x56x1x3x3x1x64x" #n "x1x1x0x1x1x0x1x1x0x" #bias "x1xNCHWxFP32xF"
 
 struct fixture {
     char directory[120]; /* the state directory */
-    char sources[128];   /* directory for files to import, and for exported files */
+    char sources[128];   /* of files to import, and of exported files */
     struct tuning_options options;
     struct tuning *t; /* owned; NULL while closed */
     char notice[512];
-    struct tuning_counts counts;       /* counts of the last successful change or export */
-    unsigned bad, verbatim, conflicts; /* numbers that the last change reported */
+    struct tuning_counts counts;       /* of the last successful change or export */
+    unsigned bad, verbatim, conflicts; /* reported by the last change */
     uint64_t bad_line, verbatim_line;  /* line numbers of the last reports */
     char bad_why[256], verbatim_why[256], conflict_why[400];
-    unsigned promoters;                /* promoters of the last promotion */
+    unsigned promoters;                /* of the last promotion */
     struct tuning_promoter promoter;   /* the last one that was reported */
     char plan_change[200];             /* such as "1000: ConvA -> ConvB, held" */
     struct tuning_promotion promotion; /* the options of promote() */
-    bool strict;                       /* whether the next import is strict */
-    struct buffer out;                 /* what export_text has read */
+    bool strict;
+    struct buffer out;
     struct kiln_err err;
 };
 
@@ -49,7 +49,7 @@ enum kiln_code reopen(struct fixture *f);
  * |ret_path| (320 bytes; may be NULL) receives the path of the last one. */
 unsigned files(struct fixture *f, const char *prefix, const char *part, char *ret_path);
 
-/* Import and merge |text| under MIOpen's file name |name|. import_of only describes an import. */
+/* |name| is a file name as MIOpen chooses it. import_of only describes an import. */
 void write_source(struct fixture *f, const char *name, const char *text);
 struct tuning_import import_of(struct fixture *f, const char *name, enum tuning_tier tier,
                                uint32_t uid);
@@ -57,8 +57,8 @@ enum kiln_code import_text(struct fixture *f, const char *name, enum tuning_tier
                            const char *text);
 enum kiln_code merge_text(struct fixture *f, const char *name, enum tuning_tier tier, uint32_t uid,
                           const char *text);
-/* Runs the job to its end, applies its result and destroys it.  After a failure |rc|, |job| may be
- * NULL. */
+/* Runs the job to its end, applies its result and destroys it. |job| may be NULL if |rc| is a
+ * failure. */
 enum kiln_code finish(struct fixture *f, enum kiln_code rc, struct tuning_job *job);
 
 struct measured { /* one entry of a record */
@@ -85,7 +85,7 @@ enum kiln_code undo_promotion(struct fixture *f);
 struct tuning_question find_question(uint32_t uid, const char *key);
 struct tuning_question perf_question(uint32_t uid, const char *key);
 struct problem problem_of(const char *find_key);
-/* Returns the value of the answer, or "" on a miss.  It is valid until the next call. */
+/* Returns the value of the answer, or "" on a miss. The value is valid until the next call. */
 const char *value_for(struct fixture *f, const struct tuning_question *question,
                       struct tuning_answer *ret_answer);
 const char *find_value(struct fixture *f, uint32_t uid, const char *key);

@@ -27,7 +27,7 @@ int index_fixture_teardown(void **state)
     return 0;
 }
 
-/* Three spatial sizes and many batch sizes.  Every seventh key is no problem; every third record
+/* Three spatial sizes and many batch sizes. Every seventh key is no problem. Every third record
  * has ids. */
 void make_record(unsigned place, struct made_record *ret)
 {

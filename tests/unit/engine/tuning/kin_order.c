@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Compares walks with a search through all links. */
 #include "engine/tuning/kin_order.h"
 
 #include "tests/support/test.h"
@@ -45,7 +44,7 @@ static double ratio(uint64_t a, uint64_t b)
     return a > b ? (double)a / (double)b : (double)b / (double)a;
 }
 
-/* Negative: |a| is nearer to |wanted| than |b|. */
+/* Returns a negative number if |a| is nearer to |wanted| than |b|. */
 static int compare_distance(const struct kin_link *wanted, const struct kin_link *a,
                             const struct kin_link *b)
 {

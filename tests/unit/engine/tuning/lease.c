@@ -55,7 +55,6 @@ static enum kiln_code report_share(struct fixture *f, const void *holder, uint64
     return lease_report(f->table, holder, &report, &f->answer, &f->err);
 }
 
-/* Reports the share that |holder| has. */
 static enum lease_state report_held_share(struct fixture *f, const void *holder, uint64_t lease,
                                           const char *params, double ms)
 {
@@ -115,7 +114,7 @@ TEST_F(lease, a_lease_holder_that_asks_for_more_holds_several_shares)
     assert_int_equal(f->answer.first, 8);
     assert_int_equal(ask_for_lease(f, &first), LEASE_TAKEN);
 
-    /* Each is reported by its first candidate. */
+    /* Each share is reported by its first candidate. */
     const struct lease_best best = { .params = "" };
     must(report_share(f, &first, lease, 4, &best), f->err);
     assert_int_equal(f->answer.state, LEASE_TAKEN);
@@ -217,7 +216,7 @@ TEST_F(lease, the_share_of_a_leaving_holder_goes_to_the_next_request)
 TEST_F(lease, a_lease_ends_with_its_last_holder)
 {
     ask_for_lease(f, &first);
-    lease_leave(f->table, &second); /* holds nothing */
+    lease_leave(f->table, &second);
     assert_int_equal(lease_count(f->table), 1);
 
     lease_leave(f->table, &first);
@@ -244,7 +243,7 @@ TEST(lease, lease_waiters_are_notified_once_when_tuning_ends)
     assert_int_equal(f->reported[0].state, LEASE_DONE);
     assert_int_equal(f->reported[1].count, 0);
     assert_int_equal(f->reported[2].count, 1);
-    lease_unwait(&f->reported[0].waiter); /* does not wait */
+    lease_unwait(&f->reported[0].waiter);
 }
 
 TEST(lease, the_first_waiter_continues_with_the_findings_of_a_leaving_holder)
@@ -324,7 +323,7 @@ TEST(lease, a_report_of_a_share_that_was_reported_already_ends_no_other_one)
     assert_int_equal(f->answer.lease, lease);
     assert_int_equal(f->answer.first, 4);
     assert_int_equal(f->answer.count, 4);
-    assert_string_equal(f->answer.best.params, "a"); /* nothing changed */
+    assert_string_equal(f->answer.best.params, "a");
     must(report_share(f, &first, lease, 4, &slow), f->err);
     assert_int_equal(f->answer.first, 8);
     must(report_share(f, &first, lease, 8, &slow), f->err);

@@ -80,7 +80,7 @@ TEST(plain, with_as_many_samples_the_smaller_spread_counts_then_the_newer)
     a = measured(FIND, 1.0, 0.05, 5);
     struct merge merge = measurement_merge(TUNING_FIND, &a, &b);
     assert_non_null(strstr(merge.why, "newer"));
-    assert_int_equal(merge.result, MERGE_KEPT); /* not newer */
+    assert_int_equal(merge.result, MERGE_KEPT);
     b.measured.measured_at = 1001;
     assert_int_equal(measurement_merge(TUNING_FIND, &a, &b).result, MERGE_TAKEN);
 }
@@ -93,7 +93,7 @@ TEST(plain, another_driver_is_never_pooled)
     struct merge merge = measurement_merge(TUNING_FIND, &a, &b);
 
     assert_int_equal(merge.result, MERGE_TAKEN);
-    assert_false(merge.is_conflict); /* they agree */
+    assert_false(merge.is_conflict);
     assert_string_equal(a.measured.origin.driver, "6.3");
     assert_int_equal(a.measured.samples, 11);
 }
@@ -158,7 +158,7 @@ TEST(plain, other_solvers_of_one_algorithm_compete_by_their_times)
 
     struct merge merge = measurement_merge(TUNING_FIND, &a, &b);
 
-    assert_int_equal(merge.result, MERGE_TAKEN); /* and not pooled */
+    assert_int_equal(merge.result, MERGE_TAKEN); /* not pooled */
     assert_false(merge.is_conflict);
     assert_true(bytes_equal(a.values, b.values));
 }

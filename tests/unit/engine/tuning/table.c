@@ -11,7 +11,7 @@
 #define MANY_KEYS "64-7-7-1x1-64-7-7-%u-0x0-1x1-1x1-0-NCHW-FP32-F"
 #define KEY_SMALL "64-28-28-3x3-128-28-28-32-1x1-1x1-1x1-0-NCHW-FP32-F"
 
-/* Each allocation decrements it; an allocation at 0 fails.  Negative: all succeed. */
+/* Each allocation decrements it, and an allocation at 0 fails. If it is negative, all succeed. */
 static int allocations_left = -1;
 static unsigned failed_allocations;
 
@@ -103,7 +103,6 @@ static bool count_one_and_stop(void *context, const struct tuning_held *held)
     return count_one(context, held) && false;
 }
 
-/* Visits all records. Returns how many there are. */
 static unsigned count_all(struct fixture *f)
 {
     unsigned seen = 0;
@@ -367,7 +366,7 @@ TEST_F(table, counts_the_records_of_each_user)
     uint64_t bytes = bytes_of_an_emptied_table(f);
     struct tuning_place place = user_place(1000, "a");
     must(put(f, place, "1"), f->err);
-    must(put(f, place, "2"), f->err); /* replaces it */
+    must(put(f, place, "2"), f->err);
     must(put(f, user_place(1000, "b"), "1"), f->err);
     must(put(f, user_place(1001, "a"), "1"), f->err);
     must(put(f, host_place("a"), "1"), f->err);
@@ -390,7 +389,7 @@ TEST_F(table, counts_the_records_of_each_user)
 
 TEST_F(table, without_memory_a_new_user_is_not_counted)
 {
-    must(put(f, host_place("a"), "1"), f->err); /* adds the shared texts */
+    must(put(f, host_place("a"), "1"), f->err);
     uint64_t bytes = tuning_table_bytes(f->table);
     allocations_left = 1; /* the record */
     assert_int_equal(put(f, user_place(1000, "a"), "1"), KILN_NO_MEMORY);

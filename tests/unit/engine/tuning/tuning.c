@@ -15,8 +15,6 @@ static void import_system(struct fixture *f, const char *value)
     must(import_text(f, SYSTEM, TUNING_TIER_SYSTEM, 0, line), f->err);
 }
 
-/* ---- precedence ---- */
-
 TEST_F(facade, the_most_private_tier_that_has_a_record_answers)
 {
     struct tuning_question question = find_question(ALICE, KEY);
@@ -197,8 +195,6 @@ TEST_F(facade, keys_that_are_no_problems_are_found_by_their_text)
     assert_string_equal(find_value(f, ALICE, smaller), "ConvC:3,0,miopenConvolutionFwdAlgoGEMM");
 }
 
-/* ---- MIOpen's rule ---- */
-
 TEST_F(facade, without_a_database_of_its_own_a_device_gets_that_of_the_nearest_compute_units)
 {
     struct tuning_question question = find_question(ALICE, KEY);
@@ -241,8 +237,6 @@ TEST_F(facade, a_measurement_answers_for_its_own_device_only)
 
     assert_string_equal(value_for(f, &question, &answer), "");
 }
-
-/* ---- staleness ---- */
 
 static const struct measured old_a = { .tier = TUNING_TIER_USER,
                                        .uid = ALICE,

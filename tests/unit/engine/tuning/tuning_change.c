@@ -20,8 +20,6 @@ static const struct measured usual = { .tier = TUNING_TIER_USER,
                                        .spread_ms = 0.2,
                                        .measured_at = 1000 };
 
-/* ---- put ---- */
-
 TEST_F(facade, a_put_keeps_the_entries_of_other_solvers)
 {
     must(put_find(f, ALICE, KEY, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"), f->err);
@@ -163,7 +161,7 @@ TEST_F(facade, a_record_that_would_get_too_long_is_full)
     m.id = "ConvOneMore";
     assert_int_equal(put(f, &m), KILN_FULL);
     assert_says(f->err.text, "ConvOneMore");
-    m.key = KEY; /* kept verbatim */
+    m.key = KEY;
     m.values = params;
     must(put(f, &m), f->err);
     m.id = "ConvTwoMore";
@@ -171,8 +169,6 @@ TEST_F(facade, a_record_that_would_get_too_long_is_full)
     m.id = "ConvOneMore";
     must(put(f, &m), f->err);
 }
-
-/* ---- atomic ---- */
 
 TEST_F(facade, a_change_that_was_not_worked_off_never_happened)
 {
@@ -210,7 +206,7 @@ static struct tuning_job *work_usual_put(struct fixture *f)
     return job;
 }
 
-/* It is stored and will be acknowledged, so look-ups must find it. */
+/* The change is stored and will be acknowledged, so look-ups must find it. */
 TEST_F(facade, a_change_is_taken_again_after_memory_ran_out)
 {
     struct tuning_job *job = work_usual_put(f);
@@ -294,8 +290,6 @@ TEST_F(facade, a_file_with_more_bytes_than_a_user_may_have_is_refused_whole)
     must(put_find(f, ALICE, ONE, "ConvB", "1,0,miopenConvolutionFwdAlgoWinograd"), f->err);
 }
 
-/* ---- maintenance ---- */
-
 TEST_F(facade, a_backup_holds_all_records)
 {
     struct tuning_job *job = NULL;
@@ -318,8 +312,6 @@ TEST_F(facade, a_backup_holds_all_records)
     assert_int_equal(tuning_stats_of(copy).host_records, 1);
     assert_string_equal(find_value(f, 7, KEY), "ConvH:1,0,h");
 }
-
-/* ---- repeated puts ---- */
 
 static enum kiln_code put_once(struct fixture *f, const struct measured *m, uint8_t token)
 {
@@ -351,7 +343,7 @@ TEST_F(facade, a_put_that_comes_again_counts_once)
 
     assert_int_equal(f->counts.records, 0);
     assert_int_equal(samples_of(f), 10);
-    struct measured later = usual; /* the same numbers, measured again */
+    struct measured later = usual;
     later.measured_at++;
     must(put_once(f, &later, 2), f->err);
     assert_int_equal(samples_of(f), 20);

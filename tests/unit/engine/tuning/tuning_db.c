@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* What tuning.db stores and refuses. */
 #include "tuning_db_fixture.h"
 
 #include <math.h>
@@ -25,12 +24,12 @@ TEST_F(tuning_db, a_record_is_replaced_and_removed_as_a_whole)
 
     must(put(f, 1, 3), f->err);
     must(put(f, 2, 0), f->err);
-    must(put(f, 9, 0), f->err); /* a record that does not exist */
+    must(put(f, 9, 0), f->err);
 
     assert_int_equal(version_of(f, 1), 3);
     assert_int_equal(version_of(f, 2), 0);
     assert_int_equal(count_found(f), 1);
-    must(reopen(f), f->err); /* the tally is right */
+    must(reopen(f), f->err);
     assert_string_equal(f->salvage.notice, "");
 }
 
@@ -60,7 +59,7 @@ TEST_F(tuning_db, a_second_change_waits_for_the_end_of_the_first)
     assert_int_equal(tuning_db_vacuum(f->db, &freed, &f->err), KILN_BUSY);
 
     must(tuning_change_commit(first, &f->err), f->err);
-    assert_int_equal(change_one(first, 1, 1, &f->err), KILN_INVALID); /* it has ended */
+    assert_int_equal(change_one(first, 1, 1, &f->err), KILN_INVALID);
     tuning_change_destroy(KILN_TAKE(first));
     must(tuning_change_begin(f->db, &second, &f->err), f->err);
 }
@@ -78,10 +77,10 @@ TEST_F(tuning_db, a_user_has_no_more_records_than_the_limit_and_the_host_any_num
 
     assert_says(f->err.text, "user 1000");
     assert_says(f->err.text, "kilnctl db rm");
-    must(change_one(change, 2, 2, &f->err), f->err); /* adds no record */
-    must(change_one(change, 1, 1, &f->err), f->err); /* a record of another user */
+    must(change_one(change, 2, 2, &f->err), f->err);
+    must(change_one(change, 1, 1, &f->err), f->err);
     for (unsigned i = 7; i <= 70; i += 7)
-        must(change_one(change, i, 1, &f->err), f->err); /* records of the host */
+        must(change_one(change, i, 1, &f->err), f->err);
     must(change_one(change, 4, 0, &f->err), f->err);
     must(change_one(change, 8, 1, &f->err), f->err);
     must(tuning_change_commit(change, &f->err), f->err);
@@ -91,7 +90,7 @@ TEST_F(tuning_db, a_user_has_no_more_records_than_the_limit_and_the_host_any_num
     assert_int_equal(count_found(f), 4 + 10);
 }
 
-/* One entry with |size| bytes of values, of user 1000. */
+/* The entry has |size| bytes of values, and is of user 1000. */
 static enum kiln_code put_sized(struct fixture *f, unsigned number, size_t size, bool commits)
 {
     static char values[60000];
@@ -124,20 +123,18 @@ TEST_F(tuning_db, a_users_records_take_no_more_bytes_than_the_limit)
     assert_says(f->err.text, "kilnctl db rm");
     assert_says(f->err.text, "tuning_bytes_per_uid");
     must(put_sized(f, 2, 40000, true), f->err);
-    assert_int_equal(put_sized(f, 1, 60000, true), KILN_FULL); /* larger than it was */
-    must(put_sized(f, 1, 40000, false), f->err);               /* rolled back */
+    assert_int_equal(put_sized(f, 1, 60000, true), KILN_FULL);
+    must(put_sized(f, 1, 40000, false), f->err);
     assert_int_equal(put_sized(f, 3, 15000, true), KILN_FULL);
     must(put_sized(f, 1, 40000, true), f->err);
     must(put_sized(f, 3, 15000, true), f->err);
-    must(reopen(f), f->err); /* counted again */
+    must(reopen(f), f->err);
     assert_int_equal(put_sized(f, 4, 10000, true), KILN_FULL);
-    must(put_sized(f, 3, 0, false), f->err); /* removed and rolled back */
+    must(put_sized(f, 3, 0, false), f->err);
     assert_int_equal(put_sized(f, 4, 10000, true), KILN_FULL);
     must(put_sized(f, 3, 0, true), f->err);
     must(put_sized(f, 4, 10000, true), f->err);
 }
-
-/* ---- records that cannot be stored ---- */
 
 struct refusal {
     struct tuning_place place;
@@ -169,7 +166,7 @@ static void refuse(struct fixture *f, struct refusal r, const char *words)
     assert_int_equal(tuning_change_record(change, &r.place, r.rows, r.count, &f->err),
                      KILN_INVALID);
     assert_says(f->err.text, words);
-    must(change_one(change, 1, 1, &f->err), f->err); /* the change is still usable */
+    must(change_one(change, 1, 1, &f->err), f->err);
     must(tuning_change_commit(change, &f->err), f->err);
 }
 
@@ -266,8 +263,6 @@ TEST_F(tuning_db, the_largest_record_is_stored_and_a_larger_one_refused)
     assert_int_equal(count, 256);
 }
 
-/* ---- imported system databases ---- */
-
 static struct tuning_system_file system_file(const char *database_id)
 {
     return (struct tuning_system_file){ .kind = TUNING_FIND,
@@ -293,7 +288,7 @@ static enum kiln_code put_system(struct fixture *f, struct tuning_system_file fi
 
 struct systems {
     unsigned count;
-    uint64_t records; /* in all */
+    uint64_t records;
 };
 
 static bool on_system(void *context, const struct tuning_system_file *file)
@@ -357,8 +352,6 @@ TEST_F(tuning_db, an_index_must_be_next_to_the_database)
     }
 }
 
-/* ---- puts that may be repeated ---- */
-
 static struct tuning_put_token token_of(unsigned number)
 {
     struct tuning_put_token token = { { 0 } };
@@ -374,7 +367,7 @@ static bool has_put(struct fixture *f, uint32_t uid, unsigned number)
     return has;
 }
 
-/* Records puts |first| to |first| + |count| - 1.  The uid of put n is n * |uids| + 1000. */
+/* The puts are |first| to |first| + |count| - 1. The uid of put n is n * |uids| + 1000. */
 static void add_puts(struct fixture *f, unsigned first, unsigned count, uint32_t uids)
 {
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;

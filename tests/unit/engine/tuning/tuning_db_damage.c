@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Random damage.  Every recovered record equals a stored one, and lost ones are counted. */
+/* Every record that is recovered after random damage must equal a stored one. Lost records must
+ * be counted. */
 #include "tuning_db_fixture.h"
 
 #include "common/base/fs.h"
@@ -136,10 +137,10 @@ TEST_F(tuning_db, records_in_the_write_ahead_log_are_salvaged)
     assert_true(log.size > 100000);
     close_db(f);
     fs_empty_directory(f->directory);
-    must(reopen(f), f->err); /* a file without records */
+    must(reopen(f), f->err);
     close_db(f);
     must(fs_read_file(f->file, 64u << 20, &file, &f->err), f->err);
-    memset(file.data, 0, 50); /* the header is gone */
+    memset(file.data, 0, 50);
     write_file(f->file, file.data, file.size);
     write_file(path, log.data, log.size);
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Failing disks, refused directories, and maintenance of the file: backup, vacuum, check. */
 #include "tuning_db_fixture.h"
 
 #include "common/base/fs.h"
@@ -57,7 +56,7 @@ TEST(tuning_db, a_read_only_disk_refuses_a_change_and_the_next_one_works)
     fails_and_works_again(*state, &write_fails_with, EROFS, KILN_DENIED, "permissions");
 }
 
-/* How many times tuning.db cannot be opened for writing; reading works. */
+/* Counts the failures of opening tuning.db for writing. Reading works. */
 static unsigned refused_opens;
 
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's names are reserved
@@ -400,7 +399,7 @@ TEST_F(tuning_db, an_old_version_that_salvage_comes_upon_does_not_replace_the_ne
     run_sql(f, "create table old (id integer primary key, tier integer, uid integer, "
                "kind integer, database_id text, backend text, key blob, content blob);"
                "insert into old select * from record");
-    must(put(f, 1, 2), f->err); /* number 2 is the same in both */
+    must(put(f, 1, 2), f->err);
     run_sql(f, "update tally set inverse = 7");
 
     must(reopen(f), f->err);

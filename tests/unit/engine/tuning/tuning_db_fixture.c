@@ -15,7 +15,7 @@
 int write_fails_with;
 int sync_fails_with;
 
-/* These replace libc's functions, also for SQLite.  Tests need not survive a power cut, and
+/* These replace libc's functions, also for SQLite. Tests need not survive a power cut, and
  * thousands of syncs would take milliseconds each. */
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 static int sync_or_fail(void)
@@ -47,8 +47,6 @@ __attribute__((visibility("default"))) ssize_t pwrite64(int fd, const void *from
     return -1;
 }
 // NOLINTEND(readability-inconsistent-declaration-parameter-name)
-
-/* ---- the store ---- */
 
 void close_db(struct fixture *f)
 {
@@ -99,8 +97,6 @@ unsigned files(struct fixture *f, const char *prefix)
     return count;
 }
 
-/* ---- numbered records ---- */
-
 struct tuning_place place_of(unsigned number, char key[64])
 {
     bool host = number % 7 == 0, perf = number % 3 == 0;
@@ -118,7 +114,6 @@ struct texts {
     char values[ENTRIES_MAX][6000];
 };
 
-/* Returns the number of the record's entries. */
 static size_t rows_of(unsigned number, unsigned version, struct texts *texts,
                       struct tuning_row rows[ENTRIES_MAX])
 {
@@ -167,17 +162,15 @@ enum kiln_code put(struct fixture *f, unsigned number, unsigned version)
     return rc ? rc : tuning_change_commit(change, &f->err);
 }
 
-/* ---- reading ---- */
-
 struct reading {
     void (*each)(void *context, unsigned number, unsigned version);
     void *context;
-    unsigned number, version; /* of the record that is read; the rest is what it must be */
+    unsigned number, version; /* of the record that is read */
     char key[64];
     struct tuning_place place;
     struct texts texts;
     struct tuning_row rows[ENTRIES_MAX];
-    size_t count; /* of its entries */
+    size_t count;
     bool good;
     unsigned found;
 };

@@ -10,9 +10,9 @@
 
 struct fixture {
     char directory[120];
-    char file[160];           /* path of tuning.db in the directory */
-    uint64_t records_per_uid; /* limit for the next opening */
-    uint64_t bytes_per_uid;   /* limit for the next opening */
+    char file[160];           /* of tuning.db */
+    uint64_t records_per_uid; /* for the next opening */
+    uint64_t bytes_per_uid;   /* for the next opening */
     struct tuning_db *db;     /* owned; NULL while closed */
     struct tuning_salvage salvage;
     struct kiln_err err;
@@ -24,26 +24,23 @@ FIXTURE(tuning_db, fixture_setup, fixture_teardown);
 void close_db(struct fixture *f);
 enum kiln_code reopen(struct fixture *f);
 
-/* errno with which libc's pwrite and fdatasync fail from now on; 0 means that they succeed (without
- * a sync). */
+/* errno with which libc's pwrite and fdatasync fail. With 0 they succeed, without a sync. */
 extern int write_fails_with;
 extern int sync_fails_with;
 
-/* Returns the place of record |number|, and writes its key into |key|. */
+/* Writes the key of the record into |key|. */
 struct tuning_place place_of(unsigned number, char key[64]);
-/* Puts record |number| into the change.  Each |version| has a different content; version 0 removes
- * the record. */
+/* Each |version| has a different content. Version 0 removes the record. */
 enum kiln_code change_one(struct tuning_change *change, unsigned number, unsigned version,
                           struct kiln_err *err);
 /* Puts the record in a separate change. */
 enum kiln_code put(struct fixture *f, unsigned number, unsigned version);
 
-/* Calls |each| for every record with its number and version; version 0 means that put did not make
- * the record.  Returns the number of records.  Fails the test if the rows cannot be read. */
+/* Calls |each| for every record. Version 0 means that put did not make the record. Returns the
+ * number of records. Fails the test if the rows cannot be read. */
 unsigned each_found(struct fixture *f,
                     void (*each)(void *context, unsigned number, unsigned version), void *context);
 unsigned count_found(struct fixture *f);
-/* Returns the version of record |number|, or 0 if it is absent. */
+/* Returns 0 if the record is absent. */
 unsigned version_of(struct fixture *f, unsigned number);
-/* Counts files in the directory whose names begin with the prefix. */
 unsigned files(struct fixture *f, const char *prefix);

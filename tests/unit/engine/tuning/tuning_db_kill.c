@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * SIGKILL at any moment of a change.  The change must be stored completely or not at all, and
- * completely if it was acknowledged.
- *
- * By default a few kills of each kind of change; KILN_TEST_KILLS sets the number.
- */
+/* SIGKILL at any moment of a change. The change must be stored completely or not at all, and
+ * completely if it was acknowledged. By default there are a few kills of each kind of change.
+ * KILN_TEST_KILLS sets the number. */
 #include "tests/support/child.h"
 #include "tuning_db_fixture.h"
 
@@ -18,16 +15,16 @@
 #define KILLS 200u
 #define MANY 5000u /* records of a big change */
 #define ONE 2u     /* the record of a small one */
-/* The records of the big change, none of which has the long texts of the multiples of 29. */
+/* None of these records has the long texts of the multiples of 29. */
 #define NUMBER(i) (29 * (i) + 1)
 
 enum change { PUT_ONE, PUT_MANY, REMOVE_MANY, CHANGES };
 
-struct seen {         /* what the file contains */
+struct seen {
     unsigned one;     /* version */
     unsigned many;    /* number of records of a big change */
     unsigned least;   /* their least version */
-    unsigned largest; /* and their largest one */
+    unsigned largest; /* their largest version */
 };
 
 static void on_seen(void *context, unsigned number, unsigned version)
@@ -46,7 +43,7 @@ static void on_seen(void *context, unsigned number, unsigned version)
 static struct seen look(struct fixture *f)
 {
     struct seen s = { 0 };
-    must(reopen(f), f->err); /* which checks the whole file */
+    must(reopen(f), f->err); /* checks the whole file */
     each_found(f, on_seen, &s);
     close_db(f);
     return s;
@@ -74,7 +71,7 @@ static void run_child(struct fixture *f, enum change what, unsigned version, int
     _exit(1);
 }
 
-/* Whether the change was acknowledged. */
+/* Returns whether the change was acknowledged. */
 static bool kill_child(struct fixture *f, enum change what, unsigned version, unsigned after_us)
 {
     int ends[2];
@@ -118,7 +115,6 @@ TEST_F(tuning_db, a_killed_change_is_there_whole_or_not_at_all)
     const char *wanted = getenv("KILN_TEST_KILLS");
     unsigned kills = wanted ? (unsigned)strtoul(wanted, NULL, 10) : KILLS, seed = 1;
     unsigned befores = 0, acknowledged = 0;
-    /* About as long as each takes. */
     static const unsigned spans_us[CHANGES] = { 300, 40000, 25000 };
     struct seen before = look(f);
 

@@ -90,8 +90,6 @@ TEST_F(facade, a_record_with_tf32_is_found_apart_and_stays_out_of_miopens_files)
     assert_string_equal(export_text(f, USER_FILE, alices), FP32_KEY "=ConvF:2,0," DIRECT "\n");
 }
 
-/* ---- merged exports ---- */
-
 TEST_F(facade, a_merged_export_has_each_key_once_as_a_look_up_answers_it)
 {
     struct tuning_export host = { .tier = TUNING_TIER_HOST, .merged = true }, user = alices;
@@ -138,8 +136,6 @@ TEST_F(facade, merged_a_device_gets_the_nearest_ones_database_below_its_own_reco
     assert_string_equal(export_text(f, SYSTEM, system_tier), "");
 }
 
-/* ---- dialects ---- */
-
 #define NEW_TEXT                                                                                   \
     A "=ConvA:2,64,miopenConvolutionFwdAlgoDirect;ConvB:1,0,miopenConvolutionFwdAlgoDirect;ConvC:" \
       "0.5,8,miopenConvolutionFwdAlgoGEMM\n" B                                                     \
@@ -180,8 +176,6 @@ TEST_F(facade, records_of_the_old_dialect_are_rewritten_in_the_new_one)
         "="
         "ConvA:1.0,0,miopenConvolutionFwdAlgoDirect\n");
 }
-
-/* ---- SQLite ---- */
 
 struct rows {
     char text[1000];
@@ -268,8 +262,6 @@ TEST_F(facade, merged_into_sqlite_no_row_gets_lost)
     assert_says(rows.text, PERF_KEY_2 "=ConvA:3\n");
 }
 
-/* ---- the file ---- */
-
 TEST_F(facade, a_file_that_is_there_is_left_alone)
 {
     struct tuning_export what = host_tier;
@@ -305,7 +297,7 @@ static void damage(struct fixture *f, const char *kind, const char *key)
     assert_int_equal(pwrite(fd, "#", 1, at - content.data + (off_t)strlen(key)), 1);
 }
 
-/* The export of |name| fails, names the damaged record, and leaves no file. */
+/* The export must fail, name the damaged record, and leave no file. */
 static void expect_damage(struct fixture *f, const char *name, struct tuning_export what,
                           const char *says)
 {
@@ -374,7 +366,8 @@ TEST_F(facade, space_is_reserved_before_the_first_record_and_before_each_megabyt
     what.context = &disk;
     export_text(f, PERF, what);
     assert_int_equal(disk.checks, 3);
-    assert_in_range(disk.bytes, 40 * sizeof(params), 4u << 20); /* it covers the whole file */
+    assert_in_range(disk.bytes, 40 * sizeof(params),
+                    4u << 20); /* the reservation covers the whole file */
 
     disk.answer = KILN_FULL;
     snprintf(path, sizeof(path), "%s/refused", f->sources);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Genuine MIOpen files, imported as system and user databases.  Answers equal the files' content,
- * and exports equal the imported files. */
+/* Genuine MIOpen files, imported as system and user databases. Answers must equal the files'
+ * content, and exports the imported files. */
 #include "facade_fixture.h"
 
 #include "common/base/fs.h"
@@ -24,8 +24,6 @@ static const char *const find_dbs[] = {
     "gfx90a68.HIP.fdb.txt",  "gfx942130.HIP.fdb.txt",
 };
 static const char *const perf_dbs[] = { "gfx900_56.db", "gfx906_60.db", "gfx942130.db" };
-
-/* ---- files ---- */
 
 static const char *base_of(const char *name)
 {
@@ -71,8 +69,6 @@ static const char *export_file(struct fixture *f, const char *name, enum tuning_
     return path;
 }
 
-/* ---- FindDb ---- */
-
 static void comes_out_as_it_went_in(struct fixture *f, const char *name, enum tuning_tier tier)
 {
     BUFFER_AUTO struct buffer before = { 0 }, after = { 0 };
@@ -109,7 +105,7 @@ static char *cut(char **text, char separator)
     return part;
 }
 
-/* The expected entry, as "solver:time,workspace,algorithm". */
+/* |wanted| is "solver:time,workspace,algorithm". */
 static void check_entry(char *wanted, const struct tuning_entry *entry)
 {
     char *solver = cut(&wanted, ':');
@@ -165,8 +161,6 @@ TEST_F(facade, random_keys_of_the_largest_find_database_answer_their_line)
     free(lines);
 }
 
-/* ---- PerfDb ---- */
-
 #define COLUMNS                                                                                   \
     "spatial_dim,in_channels,in_h,in_w,in_d,fil_h,fil_w,fil_d,out_channels,batchsize,pad_h,"      \
     "pad_w,pad_d,conv_stride_h,conv_stride_w,conv_stride_d,dilation_h,dilation_w,dilation_d,bias" \
@@ -192,7 +186,7 @@ static const char *column(sqlite3_stmt *s, int at)
     return (const char *)sqlite3_column_text(s, at);
 }
 
-/* The parameters of |solver| in "solver:params;..."; NULL: none. */
+/* |value| is "solver:params;...". Returns NULL if |solver| is not in it. */
 static const char *params_of(char *value, const char *solver)
 {
     while (*value) {

@@ -20,8 +20,6 @@ static enum kiln_code import_system(struct fixture *f, const char *text)
     return import_text(f, SYSTEM, TUNING_TIER_SYSTEM, 0, text);
 }
 
-/* ---- lines ---- */
-
 TEST_F(facade, a_bad_line_is_reported_and_skipped)
 {
     must(import_system(f, GOOD "no "
@@ -165,8 +163,6 @@ TEST_F(facade, an_old_perf_key_is_found_by_the_new_one)
     assert_string_equal(perf_value(f, ALICE, mixed), "ConvB:2");
 }
 
-/* ---- indices ---- */
-
 TEST_F(facade, a_later_import_replaces_the_system_database_and_its_file)
 {
     char before[320], after[320];
@@ -282,7 +278,7 @@ static bool on_system(void *context, const struct tuning_system *system)
     return true;
 }
 
-/* The index is lost as |why| says; importing again brings it back. */
+/* |why| says how the index was lost. Importing again brings it back. */
 static void lost_and_imported_again(struct fixture *f, const char *why)
 {
     struct systems s = { 0 };
@@ -346,7 +342,7 @@ TEST_F(facade, an_index_of_another_kind_is_reported)
     lost_and_imported_again(f, "another kind");
 }
 
-/* Limits the size of every file to |bytes|; 0: as far as the hard limit. */
+/* With 0, limits files only to the hard limit. */
 static void limit_files(rlim_t bytes)
 {
     struct rlimit limit;
@@ -371,7 +367,7 @@ TEST_F(facade, the_index_of_a_commit_that_failed_stays_until_the_next_start)
     assert_int_not_equal(rc, KILN_OK);
     assert_int_equal(files(f, "find-", ".kti", NULL), 1);
     assert_string_equal(find_value(f, 7, KEY), "");
-    must(reopen(f), f->err); /* it is not listed */
+    must(reopen(f), f->err);
     assert_int_equal(files(f, "find-", ".kti", NULL), 0);
     must(import_system(f, GOOD), f->err);
     assert_string_equal(find_value(f, 7, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");

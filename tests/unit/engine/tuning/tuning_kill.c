@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * SIGKILL at any moment of an import, a put, a merge, a promotion or a promotion of some problems.
- * A change that was acknowledged must be stored completely; any other, completely or not at all.  A
- * merge stores its records in steps, so only the first records of its file may be stored.  No
- * temporary file may stay.
- *
- * By default each change is killed a few times; KILN_TEST_KILLS sets the number.
- */
+/* SIGKILL at any moment of an import, a put, a merge, a promotion or a promotion of some
+ * problems. A change that was acknowledged must be stored completely, and any other change
+ * completely or not at all. A merge stores its records in steps, so only the first records of
+ * its file may be stored. No temporary file may stay. By default each change is killed a few
+ * times. KILN_TEST_KILLS sets the number. */
 #include "facade_fixture.h"
 
 #include "common/base/clock.h"
@@ -34,7 +31,7 @@ enum change { IMPORT, PUT, MERGE, PROMOTE, PROMOTE_NAMED, CHANGES };
 static const char *const names[CHANGES] = { "import", "put", "merge", "promote",
                                             "promote by problem" };
 
-/* The version of all records, which must be the same; 0: there is no record. */
+/* All records must have one version, or 0 if there is no record. */
 struct seen {
     unsigned versions[CHANGES];
     bool is_partial; /* the last records of a merge have an older version */
@@ -51,7 +48,6 @@ static void key_of(enum change what, unsigned number, char key[KEY_ROOM])
                  channels[what], what == PROMOTE_NAMED ? number / 2 + 1 : number + 1);
 }
 
-/* Every second named key is a perf key. */
 static enum tuning_kind kind_of(enum change what, unsigned number)
 {
     return what == PROMOTE_NAMED && number % 2 ? TUNING_PERF : TUNING_FIND;
@@ -109,7 +105,7 @@ static void write_records(struct fixture *f, const char *name, enum change what,
     write_source(f, name, (const char *)text.data);
 }
 
-/* Puts Alice's records for the promotion; each version is faster than the previous one. */
+/* Each version of Alice's records is faster than the previous one. */
 static void put_named(struct fixture *f, unsigned version)
 {
     must(reopen(f), f->err);
@@ -130,7 +126,7 @@ static void put_named(struct fixture *f, unsigned version)
     close_tuning(f);
 }
 
-/* The selection that a request makes of a command line. */
+/* A request makes this selection of a command line. */
 static enum kiln_code promote_named(struct fixture *f, struct tuning_job **ret_job)
 {
     char keys[NAMED][KEY_ROOM];
@@ -181,8 +177,8 @@ static void run_child(struct fixture *f, enum change what, unsigned version, int
     _exit(1);
 }
 
-/* Kills the change |after_ns| after its begin and returns whether it was acknowledged.  0: waits
- * for its end, and |ret_span_ns| is its duration. */
+/* Kills the change |after_ns| after its begin, and returns whether it was acknowledged. With 0,
+ * waits for its end, and |ret_span_ns| is its duration. */
 static bool kill_child(struct fixture *f, enum change what, unsigned version, uint64_t after_ns,
                        uint64_t *ret_span_ns)
 {
@@ -221,7 +217,7 @@ static void write_source_of(struct fixture *f, enum change what, unsigned versio
         write_records(f, USER_FILE, MERGE, version);
 }
 
-/* The host's records after a promotion. */
+/* Returns the version that the host's records must have after a promotion. */
 static unsigned wanted_version(enum change what, const struct seen *before, unsigned version)
 {
     return what == PROMOTE ? before->versions[MERGE] : version;
@@ -238,7 +234,7 @@ static void check(enum change what, const struct seen *before, const struct seen
     }
 }
 
-/* To its end, so that all records are of one version again. */
+/* A whole merge gives all records one version again. */
 static struct seen merge_all(struct fixture *f, unsigned version)
 {
     uint64_t span_ns;
@@ -258,7 +254,7 @@ TEST_F(facade, a_killed_change_happened_or_did_not)
     uint64_t spans_ns[CHANGES];
     struct seen before = { .is_partial = false };
     close_tuning(f);
-    /* Run each change to its end, to know how long it takes. */
+    /* Measures how long each change takes. */
     for (enum change what = IMPORT; what < CHANGES; what++) {
         write_source_of(f, what, ++version);
         assert_true(kill_child(f, what, version, 0, &spans_ns[what]));

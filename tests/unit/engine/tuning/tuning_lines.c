@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Reports of an import about invalid lines. */
 #include "facade_fixture.h"
 
 #include <stdio.h>
@@ -17,7 +16,7 @@ struct bad_line {
     const char *key, *value, *says;
 };
 
-/* A bad line between two good ones, in the file |name|. */
+/* The file |name| has a bad line between two good ones. */
 static void expect_bad(struct fixture *f, const char *name, enum tuning_tier tier,
                        const struct bad_line *bad, const char *const good[2])
 {
@@ -75,8 +74,8 @@ TEST_F(facade, an_invalid_perf_line_is_reported_and_not_stored)
     }
 }
 
-/* AMD's system databases have the first two keys, MIOpen's parts with a database of their own the
- * next two, and later versions may have others. */
+/* AMD's system databases have the first two keys, MIOpen's parts with a database of their own
+ * the next two, and later versions may have others. */
 TEST_F(facade, a_line_whose_key_is_not_understood_is_kept_word_for_word)
 {
     static const struct {

@@ -7,7 +7,6 @@
 
 #define SYSTEM "gfx90a68.HIP.fdb.txt"
 
-/* The 3x3 problem of this size and batch. */
 static const char *key_of(unsigned size, unsigned batch, const char *words)
 {
     static char keys[8][100];
@@ -177,7 +176,7 @@ TEST_F(facade, a_problem_has_the_neighbours_of_its_key)
     assert_string_equal(value_for(f, &question, &answer), "");
 }
 
-/* With a stride, several input sizes have the same PerfDb key.  Records and questions must assume
+/* With a stride, several input sizes have the same PerfDb key. Records and questions must assume
  * the same size, or the family is never found. */
 TEST_F(facade, a_strided_backward_problem_has_neighbours_in_a_perf_database)
 {
@@ -200,8 +199,6 @@ TEST_F(facade, a_strided_backward_problem_has_neighbours_in_a_perf_database)
     assert_true(answer.batch_ratio == 4 && answer.spatial_ratio == 1);
 }
 
-/* ---- how many records a search visits ---- */
-
 #define RECORDS 3000u
 
 static unsigned visited;
@@ -214,7 +211,7 @@ const struct kin_link *__wrap_kin_walk_next(struct kin_walk *walk)
     return __real_kin_walk_next(walk);
 }
 
-/* The 3x3 problem of 56 x 56 with each even batch size. */
+/* Imports the 3x3 problem of 56 x 56 with each even batch size. */
 static void import_many(struct fixture *f)
 {
     KILN_AUTO(mem) char *text = malloc(RECORDS * 160);

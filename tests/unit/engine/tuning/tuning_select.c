@@ -21,11 +21,9 @@ static const struct measured usual = { .tier = TUNING_TIER_USER,
                                        .spread_ms = 0.2,
                                        .measured_at = 1000 };
 
-/* ---- promote ---- */
-
 #define FASTER "0.5,0,miopenConvolutionFwdAlgoDirect"
 
-/* One user's entries for KEY, with samples. */
+/* The entries are for KEY, with samples. */
 static void measure(struct fixture *f, uint32_t uid, const char *solver, double ms)
 {
     char values[80];
@@ -53,8 +51,8 @@ TEST_F(facade, a_claim_of_one_user_is_held_until_a_second_one_has_it_too)
     assert_int_equal(f->promoter.changes, 1);
     assert_int_equal(f->promoter.promoted, 0);
 
-    measure(f, BOB, "ConvA", 1.3); /* another time */
-    measure(f, BOB, "ConvB", 1);   /* another solver */
+    measure(f, BOB, "ConvA", 1.3);
+    measure(f, BOB, "ConvB", 1);
     must(promote(f, &all_records), f->err);
     assert_string_equal(find_value(f, 7, KEY), "");
 
@@ -97,7 +95,7 @@ TEST_F(facade, parameters_of_perf_need_a_second_user_with_the_same)
     assert_string_equal(f->plan_change, "1002:  -> 1,2");
 }
 
-/* An entry for PERF_KEY, with samples. */
+/* The entry is for PERF_KEY, with samples. */
 static void measure_perf(struct fixture *f, uint32_t uid, const char *params, double ms)
 {
     struct measured m = usual;
@@ -294,8 +292,6 @@ TEST_F(facade, a_record_that_cannot_be_stored_does_not_keep_the_others_from_bein
     assert_says(f->conflict_why, "user 1001");
 }
 
-/* ---- remove ---- */
-
 static void put_some(struct fixture *f)
 {
     struct measured m = usual;
@@ -378,8 +374,6 @@ TEST_F(facade, records_are_removed_by_key_kind_and_device)
     assert_string_equal(find_value(f, BOB, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
 }
 
-/* ---- merge ---- */
-
 TEST_F(facade, a_file_is_merged_into_existing_records)
 {
     struct measured m = usual;
@@ -393,7 +387,7 @@ TEST_F(facade, a_file_is_merged_into_existing_records)
                  "=ConvA:1,0,miopenConvolutionFwdAlgoDirect\n"),
          f->err);
 
-    /* A measurement wins; without statistics the faster entry wins; both conflicts are reported. */
+    /* A measurement wins. Without statistics the faster entry wins. Both conflicts are reported. */
     assert_string_equal(find_value(f, ALICE, KEY),
                         "ConvA:1,64,miopenConvolutionFwdAlgoDirect;ConvB:1,0,"
                         "miopenConvolutionFwdAlgoWinograd;ConvC:3,0,miopenConvolutionFwdAlgoGEMM");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Changes that take several steps of 20 ms, by a clock that advances 1 ms with each look. */
+/* Changes take several steps of 20 ms, by a clock that advances 1 ms with each look. */
 #include "facade_fixture.h"
 
 #include "tests/support/stepped_clock.h"
@@ -74,7 +74,7 @@ static void import_all(struct fixture *f)
 
 static uint64_t stored(struct fixture *f) { return tuning_stats_of(f->t).user_records; }
 
-/* Does a step, and takes its changes over.  False: it was the last one. */
+/* Does a step, and takes its changes over. Returns false after the last step. */
 static bool do_step(struct fixture *f, struct tuning_job *job)
 {
     must(tuning_job_work(job, NULL, &f->err), f->err);
@@ -103,7 +103,7 @@ TEST_F(steps, an_import_reads_its_file_then_stores_some_records_in_each_step)
     assert_int_equal(tuning_job_counts(job)->added, RECORDS);
 }
 
-/* With this clock, only their number ends a step. */
+/* With this clock, only the number of records ends a step. */
 TEST_F(steps, a_step_stores_few_records_however_fast_the_machine_is)
 {
     struct tuning_import import = write_file(f, USER_FILE, TUNING_TIER_USER);
