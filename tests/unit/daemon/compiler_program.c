@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* What kiln-compiler does before its first job: arguments, environment, user and sandbox. */
 #define main compiler_main
 int compiler_main(int argc, char **argv);
 #include "daemon/programs/kiln_compiler.c"
@@ -19,12 +18,10 @@ static struct {
     bool privileged, keeps_privileges;
     int parent; /* from the second getppid(); 0: outside the namespace; -1: unchanged */
     enum kiln_code limits, user, confinement; /* results of the fake calls */
-    const char *failing;                      /* a failing libc function, or NULL */
+    const char *failing;
     unsigned nth;
     int error;
 } scene;
-
-/* ---- fakes of calls that would change this process ---- */
 
 WRAP(bool, has_capability, int capability)
 {
@@ -94,14 +91,12 @@ WRAP(int, compiler_describe_to, const char *name, int fd)
     return DESCRIBED;
 }
 
-/* The program calls it at its start, and once more later. */
+/* The program calls getppid at its start, and once more later. */
 WRAP(pid_t, getppid, void)
 {
-    static unsigned calls; /* in the child */
+    static unsigned calls;
     return ++calls > 1 && scene.parent >= 0 ? scene.parent : __real_getppid();
 }
-
-/* ---- running the program ---- */
 
 static void prepare_child(void)
 {
@@ -278,7 +273,7 @@ TEST(compiler, a_compiler_environment_that_cannot_be_set_up_is_reported)
 {
     static const struct {
         const char *call, *says;
-        unsigned calls; /* that the program makes */
+        unsigned calls;
     } cases[] = {
         { "access", "user 45", 1 },     { "chdir", "directory '", 1 },
         { "strdup", "environment", 1 }, { "setenv", "environment", 9 },

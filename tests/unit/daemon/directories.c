@@ -43,7 +43,7 @@ TEST_F(directory, a_made_directory_may_only_be_entered_by_its_owner)
 
     assert_int_equal(stat(f->path, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0700);
-    must(make_directory(f), f->err); /* an existing directory is accepted */
+    must(make_directory(f), f->err);
 }
 
 TEST(directory, a_directory_that_cannot_be_made_is_named_with_its_setting)

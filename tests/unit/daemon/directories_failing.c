@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* System calls fail on kilnd's directories and files: errors are reported and nothing is left. */
 #include "common/base/fs.h"
 #include "daemon/config/config.h"
 #include "daemon/config/directories.h"
@@ -18,7 +17,7 @@
 
 struct fixture {
     char directory[64];
-    char path[96]; /* in the directory */
+    char path[96];
     struct worker_user user;
     struct kiln_err err;
 };
@@ -50,8 +49,6 @@ static unsigned count_entries(const char *path)
     return count;
 }
 
-/* ---- directories ---- */
-
 static enum kiln_code make_and_remove(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
@@ -76,8 +73,6 @@ TEST(directory, a_directory_that_cannot_be_made_is_reported_with_its_setting)
     expect_failure(make_and_remove, f, FAILING("stat", EIO), KILN_IO, "attributes");
     expect_failure(make_and_remove, f, FAILING_NTH("stat", 2, EIO), KILN_IO, "attributes");
 }
-
-/* ---- directories of compilers ---- */
 
 static enum kiln_code open_temporary(void *context, struct kiln_err *err)
 {
@@ -126,7 +121,7 @@ static void make_leftover(const struct fixture *f)
     }
 }
 
-/* Opens a root, which removes leftovers, and closes it. */
+/* Opening a root removes leftovers. */
 static void sweep_leftovers(struct fixture *f)
 {
     struct temp_root root = { .fd = -1 };
@@ -134,7 +129,7 @@ static void sweep_leftovers(struct fixture *f)
     temp_root_close(&root);
 }
 
-/* Whichever removal fails, the directory keeps its mark, by which the next sweep recognizes it. */
+/* The directory keeps its mark, by which the next sweep recognizes it. */
 TEST_F(directory, a_leftover_that_a_sweep_cannot_remove_is_removed_by_the_next)
 {
     enum { REMOVED = 5 }; /* the files, the mark and the directory */
@@ -191,10 +186,8 @@ TEST_F(directory, a_temporary_directory_with_too_long_a_path_is_refused)
     memset(root.path, 'x', sizeof(root.path) - 2);
     assert_int_equal(temp_directory_make(&root, path, &f->err), KILN_INVALID);
     assert_says(f->err.text, "temp_dir 'xxx");
-    temp_root_close(&root); /* accepts a root that is not open */
+    temp_root_close(&root);
 }
-
-/* ---- a file of another user ---- */
 
 #define SIZE 5000
 
@@ -233,7 +226,7 @@ TEST_F(directory, a_file_that_cannot_be_taken_is_reported_and_no_copy_is_left)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         expect_failure(take_thing, f, cases[i].call, cases[i].code, cases[i].says);
-        must(take_thing(f, &f->err), f->err); /* the file is still there */
+        must(take_thing(f, &f->err), f->err);
     }
 }
 
@@ -248,8 +241,6 @@ TEST_F(directory, a_result_that_is_no_regular_file_or_too_large_is_not_taken)
     assert_int_equal(take_thing(f, &f->err), KILN_IO);
     assert_says(f->err.text, "did not write");
 }
-
-/* ---- settings ---- */
 
 static struct config config; /* loaded last */
 
@@ -288,7 +279,7 @@ TEST_F(directory, a_host_that_reports_nothing_gets_defaults)
     assert_string_equal(config_text(&config, CONFIG_temp_dir), "/tmp");
 }
 
-/* Loads |flags| as an ordinary user whose only variable is |variable|. */
+/* |variable| is the only variable of an ordinary user. */
 static enum kiln_code load_as_user(const char *variable, const char *const *flags,
                                    struct kiln_err *err)
 {

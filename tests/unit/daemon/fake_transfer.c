@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * A fake kiln-transfer: receives a job and does what its URL says.  First it makes a file in its
- * staging directory, so that tests can see the file removed.
- */
+/* A fake kiln-transfer: receives a job and does what its URL says. First it makes a file in its
+ * staging directory, so that tests can see kilnd remove it. */
 #include "common/base/fs.h"
 #include "engine/transfer/transfer_wire.h"
 
@@ -175,7 +173,6 @@ static void leave_user(void)
     transfer_send_result(SOCKET_FD, &result, "");
 }
 
-/* The result file contains the path and the mode of the directory. */
 static void leave_staging(void)
 {
     char text[64];

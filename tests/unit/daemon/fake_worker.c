@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * A fake kiln-compiler: reports that it is ready, then does what each packet says.  First it makes
- * files in its temporary directory, so that tests can see them removed.
+/* A fake kiln-compiler: reports that it is ready, then does what each packet says. First it makes
+ * files in its temporary directory, so that tests can see kilnd remove them.
  *
  *   FAKE_WORKER=dies      exits before it is ready
  *   FAKE_WORKER=usage     exits like a program that does not know its flags
  *   FAKE_WORKER=silent    never reports that it is ready
- *   FAKE_WORKER=babbles   sends an invalid message first
- */
+ *   FAKE_WORKER=babbles   sends an invalid message first */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +33,7 @@ static void send_text(const char *text)
         _exit(82);
 }
 
-/* Answers with its arguments, except the directory. */
+/* Omits the directory. */
 static void answer_arguments(char **argv)
 {
     char text[256] = "done leads=";

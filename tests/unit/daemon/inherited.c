@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the child finds. It sends this to the parent. */
+/* The child sends what it finds to the parent. */
 struct result {
     int code;
     size_t count;

@@ -10,7 +10,6 @@
 
 #define WORDS_MAX 8
 
-/* A directory for configuration files, and the arguments and variables of kilnd. */
 struct fixture {
     char directory[64];
     char file[96];
@@ -52,7 +51,6 @@ static void load_json(struct fixture *f, const char *json)
     must(load_config(f), f->err);
 }
 
-/* Loading must fail with a message that contains |says|. */
 static void expect_invalid(struct fixture *f, const char *says)
 {
     assert_int_equal(load_config(f), KILN_INVALID);
@@ -288,7 +286,7 @@ TEST_F(config, help_and_version_need_no_configuration)
     assert_int_equal(f->config.request, CONFIG_VERSION);
 }
 
-/* An ordinary user whose XDG directories are the fixture's directory. */
+/* The XDG directories of an ordinary user are the fixture's directory. */
 static void become_a_user(const struct fixture *f)
 {
     static const char *const names[] = { "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_STATE_HOME" };
@@ -335,8 +333,6 @@ TEST_F(config, the_default_limit_of_the_cache_is_a_round_number)
 
     assert_true(strstr(text, "MiB") || strstr(text, "GiB"));
 }
-
-/* ---- the socket in use, and temporary files ---- */
 
 TEST_F(config, temporary_files_go_next_to_a_writable_socket)
 {
@@ -438,7 +434,7 @@ TEST_F(config, temporary_files_go_to_tmpdir_or_tmp_when_root_owns_the_socket)
     must(config_use_socket(&f->config, "/usr/kilnd.sock", true, &f->err), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->directory);
 
-    assert_int_equal(chmod(f->directory, 0777), 0); /* where any user could replace the files */
+    assert_int_equal(chmod(f->directory, 0777), 0); /* any user could replace the files there */
     must(config_use_socket(&f->config, "/usr/kilnd.sock", true, &f->err), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/tmp");
     unsetenv("TMPDIR");
@@ -449,14 +445,14 @@ TEST_F(config, temporary_files_go_to_tmpdir_or_tmp_when_root_owns_the_socket)
 TEST_F(config, a_private_kilnd_has_private_directories_and_reads_no_file)
 {
     char path[128];
-    become_a_user(f); /* because root's files are in /etc/kiln */
+    become_a_user(f);
     snprintf(path, sizeof(path), "%s/kiln", f->directory);
     assert_int_equal(mkdir(path, 0755), 0);
     snprintf(path, sizeof(path), "%s/kiln/kilnd.json", f->directory);
     write_file(path, "{\"no such key\": 1}");
     f->environment[0] = "KILND_CACHE_DIR=/somewhere/else";
     f->environment[1] = "KILND_HOT_LIMIT=2GiB";
-    assert_int_equal(load_config(f), KILN_INVALID); /* because of the file */
+    assert_int_equal(load_config(f), KILN_INVALID);
     add_flag(f, "--private");
     add_flag(f, "--drain-timeout=7s");
     must(load_config(f), f->err);

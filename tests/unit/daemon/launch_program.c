@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* kiln-launch: what it starts, and which failures it reports. */
 #define main launch_main
 int launch_main(int argc, char **argv);
 #include "daemon/programs/kiln_launch.c"
@@ -13,15 +12,15 @@ int launch_main(int argc, char **argv);
 
 static struct {
     const char *script;      /* for the shell */
-    int pid;                 /* LISTEN_PID; 0: the launcher itself */
+    int pid;                 /* LISTEN_PID; 0 means the launcher itself */
     const char *count;       /* LISTEN_FDS */
     enum kiln_code received; /* result of receiving the request */
     int directory;           /* to start in */
-    bool hangs_up;           /* kilnd closes the connection */
-    bool no_pid_files;       /* the system has no pidfds */
-    bool is_left_alone;      /* the launcher ends before its child asks for a signal at its end */
+    bool hangs_up;
+    bool no_pid_files;  /* the system has no pidfds */
+    bool is_left_alone; /* the launcher ends before its child asks for a signal at its end */
     bool is_supervisor;
-    const char *failing; /* a failing libc function, or NULL */
+    const char *failing;
     unsigned nth;
     int error;
 } scene;
@@ -130,7 +129,7 @@ TEST(launch, kiln_launch_runs_only_with_a_passed_connection)
     scene.count = "1";
     scene.pid = 1;
     assert_int_equal(RUN("/bin/sh").status, EXIT_USAGE);
-    scene.script = NULL; /* LISTEN_FDS is not set */
+    scene.script = NULL;
     assert_int_equal(RUN("/bin/sh").status, EXIT_USAGE);
 }
 
@@ -142,7 +141,7 @@ TEST(launch, a_launched_program_runs_and_its_end_is_reported)
     struct program_end end = RUN("/bin/sh");
     assert_int_equal(end.status, 0);
     assert_says(end.text, started);
-    assert_says(end.text, "here:\n"); /* LISTEN_FDS is unset */
+    assert_says(end.text, "here:\n");
     assert_says(end.text, "ended with 3 by signal 0\n");
     scene.script = "kill -TERM $$";
     assert_says(RUN("/bin/sh").text, "ended with 0 by signal 15\n");

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes that a unit starts: kiln-launch, its messages to kilnd, and kilnd's side. */
 #include "daemon/programs/launch.h"
 #include "daemon/workers/worker_process.h"
 
@@ -66,7 +65,7 @@ static void on_exited(struct worker_process *process, int status, int signal)
     f->signal = signal;
 }
 
-/* Runs a program that a unit starts. Its descriptor 3 is connected to f->far_end. */
+/* A unit starts the program, whose descriptor 3 is connected to f->far_end. */
 static enum kiln_code start_program(struct fixture *f, const char *const *arguments)
 {
     int pair[2];
@@ -89,7 +88,7 @@ static enum kiln_code start_shell(struct fixture *f, const char *script)
     return start_program(f, arguments);
 }
 
-/* The same after starting a service whose unit runs |launcher| with |program|. */
+/* The service's unit runs |launcher| with |program|. */
 static void launch_by(struct fixture *f, const char *launcher, const char *program,
                       const char *script)
 {
@@ -108,7 +107,7 @@ static void wait_for_end(struct fixture *f)
     worker_process_close(&f->process);
 }
 
-/* Receives one packet from the process; "" if the socket was closed. */
+/* Receives one packet, or "" if the socket was closed. */
 static const char *receive_text(struct fixture *f)
 {
     static char said[256];
@@ -190,7 +189,7 @@ TEST_F(launched, a_missing_service_is_reported_with_advice)
     assert_says(f->err.text, f->service.path);
     assert_says(f->err.text, "such file");
     assert_says(f->err.text, "kiln-compiler.socket");
-    assert_int_equal(f->owner.open, 1); /* the timer */
+    assert_int_equal(f->owner.open, 1);
 }
 
 TEST_F(launched, too_many_arguments_of_a_launch_are_refused)
@@ -231,8 +230,6 @@ TEST_F(launched, a_service_that_ignores_a_kill_is_reported_as_a_lost_process)
     assert_int_equal(f->status, WORKER_PROCESS_LOST);
 }
 
-/* ---- the priority of a transfer ---- */
-
 /* Returns the nice value of the process's session, or 0. */
 static int niceness_of_session(pid_t pid)
 {
@@ -257,7 +254,7 @@ static bool a_session_of_the_service_is_nice(const struct fixture *f)
     return count > 0 && niceness_of_session(programs[0]) == 10;
 }
 
-/* The manager makes no session for the transfer; kiln-launch does. */
+/* The manager makes no session for the transfer, but kiln-launch does. */
 TEST_F(launched, the_session_of_a_launched_transfer_gives_way_to_kilnd)
 {
     static const char *const arguments[] = { "kiln-transfer", "--launched", NULL };
@@ -271,8 +268,6 @@ TEST_F(launched, the_session_of_a_launched_transfer_gives_way_to_kilnd)
     worker_process_kill(&f->process);
     wait_for_end(f);
 }
-
-/* ---- kiln-launch alone ---- */
 
 static void expect_no_answer(struct fixture *f, const void *packet, size_t size, const char *what)
 {
@@ -319,7 +314,7 @@ TEST(plain, kiln_launch_started_by_hand_exits_with_a_usage_error)
 {
     assert_int_equal(run_launcher(NULL), 2);
     assert_int_equal(run_launcher("sh"), 2);
-    assert_int_equal(run_launcher("/bin/sh"), 2); /* no connection */
+    assert_int_equal(run_launcher("/bin/sh"), 2);
     assert_int_equal(run_launcher("--help"), 0);
     assert_int_equal(run_launcher("--version"), 0);
 }

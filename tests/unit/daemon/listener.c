@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MANY 200 /* connections: more than may wait */
+#define MANY 200 /* more connections than may wait */
 
 struct fixture {
     char directory[64];
@@ -285,9 +285,7 @@ TEST_F(listener, an_inherited_descriptor_that_is_not_a_socket_is_refused)
     close(fd);
 }
 
-/* ---- a socket stored for the next kilnd ---- */
-
-/* Like a kilnd that ends while the service manager holds its socket. */
+/* kilnd ends while the service manager holds its socket. */
 static struct inherited_fd store_socket(struct fixture *f)
 {
     struct inherited_fd stored;

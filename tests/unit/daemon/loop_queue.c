@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Work on the loop's own thread, with a fake clock. */
 #include "daemon/loop/loop_queue.h"
 
 #include "common/base/clock.h"
@@ -24,7 +23,7 @@ struct named_task {
 struct fixture {
     struct loop *loop;
     struct loop_owner owner;
-    struct loop_watch watch; /* of the pipe's end for reading */
+    struct loop_watch watch;
     int ends[2];
     struct named_task tasks[TASKS];
     unsigned count;

@@ -11,9 +11,9 @@
 #define SECOND_NS UINT64_C(1000000000)
 
 static struct {
-    uint64_t longest_ns; /* of the tasks that run */
-    unsigned polls;      /* by the watchdog's timer */
-    unsigned signals;    /* to the watchdog */
+    uint64_t longest_ns;
+    unsigned polls;
+    unsigned signals;
     unsigned logged;
 } seen;
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Look-ups of users and groups, also with a name service that fails, crashes or hangs. */
 #include "daemon/name_service.h"
 #include "tests/support/test.h"
 
@@ -89,5 +88,5 @@ TEST(plain, a_name_service_that_hangs_is_ended)
     is_hanging = false;
     assert_says(err.text, "30 s");
     assert_int_equal(answer_ms, 30000);
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }

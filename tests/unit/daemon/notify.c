@@ -59,7 +59,7 @@ TEAR_DOWN(tear_down)
 
 FIXTURE(notify, set_up, tear_down);
 
-/* Returns the next message ("" if there is none), and sets got_fd to its descriptor. */
+/* Returns the next message, or "", and sets got_fd to its descriptor. */
 static const char *next_message(struct fixture *f)
 {
     union {
@@ -176,7 +176,7 @@ TEST_F(notify, the_watchdog_is_notified_twice_per_interval)
     setenv("NOTIFY_SOCKET", f->path, 1);
     assert_int_equal(watchdog("30000000", pid), 15000);
     setenv("NOTIFY_SOCKET", f->path, 1);
-    assert_int_equal(watchdog("1", NULL), 1); /* not 0, which would disable the watchdog */
+    assert_int_equal(watchdog("1", NULL), 1); /* 0 would disable the watchdog */
 }
 
 TEST_F(notify, an_invalid_watchdog_or_one_of_another_process_is_ignored)

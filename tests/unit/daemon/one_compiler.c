@@ -22,7 +22,7 @@
 #define SOON (clock_monotonic_ns() + 50000000ull)
 
 struct fixture {
-    char directory[64]; /* for programs of the test; its temp/ is for compiler processes */
+    char directory[64]; /* has the test's programs; compiler processes use its temp/ */
     struct embed_compiler *compiler;
     struct compile_job job;
     struct compile_result result;
@@ -34,7 +34,7 @@ static char *path_in(struct fixture *f, const char *name, char path[128])
     return path;
 }
 
-/* Installs a script as kiln-compiler, next to a kiln-launch. */
+/* The script is installed next to a kiln-launch. */
 static void use_script(struct fixture *f, const char *text)
 {
     char script[128], launch[128];
@@ -135,8 +135,6 @@ static bool has_no_process(void *context)
     return find_process(f->directory) == 0;
 }
 
-/* ---- jobs ---- */
-
 TEST_F(compiler, one_process_does_several_jobs_of_kiln)
 {
     describe_compiler(f);
@@ -161,7 +159,7 @@ TEST_F(compiler, a_stopped_compiler_leaves_no_process_file_or_descriptor)
     assert_int_equal(count_files("/proc/self/fd"), files);
     assert_int_equal(count_files(getenv("TMPDIR")), 0);
     wait_until("the compiler process ended", has_no_process, f);
-    describe_compiler(f); /* it can start again */
+    describe_compiler(f);
 }
 
 TEST_F(compiler, a_compiler_process_is_replaced_after_a_clients_source)
@@ -180,8 +178,6 @@ TEST_F(compiler, a_compiler_process_killed_between_two_jobs_is_replaced)
     WAIT_FOR(kill(first, 0) != 0); /* kiln-launch has waited for it */
     describe_compiler(f);
 }
-
-/* ---- failures ---- */
 
 TEST_F(compiler, a_missing_compiler_program_is_named)
 {

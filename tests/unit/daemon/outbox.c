@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Replies to a socket that accepts them in pieces. The socket may become full, be interrupted or be
- * closed at any byte. All bytes arrive in order, and each descriptor arrives once, with the first
- * byte of its frame. Afterwards nothing is charged to the account. */
+/* Replies to a socket that accepts them in pieces. The socket may become full, be interrupted or
+ * be closed at any byte. All bytes must arrive in order, and each descriptor once, with the
+ * first byte of its frame. Afterwards nothing is charged to the account. */
 #include "daemon/server/outbox.h"
 
 #include "tests/support/test.h"
@@ -15,8 +15,6 @@
 #define FILES_MAX 16
 #define FOR_EVER SIZE_MAX
 
-/* ---- the socket ---- */
-
 static struct {
     size_t piece;     /* maximum bytes for each call */
     size_t stops_at;  /* calls fail after so many bytes */
@@ -27,7 +25,7 @@ static struct {
     uint8_t stream[STREAM_MAX];
     size_t size;
     struct {
-        size_t at; /* offset in the stream */
+        size_t at;
         int fd;
     } files[FILES_MAX];
     size_t file_count;
@@ -109,8 +107,6 @@ WRAP(ssize_t, sendmsg, int fd, const struct msghdr *m, int flags)
     return (ssize_t)taken;
 }
 
-/* ---- objects, counted ---- */
-
 static unsigned references;
 
 struct object *object_ref(struct object *object)
@@ -125,13 +121,11 @@ struct object *object_unref(struct object *object)
     return NULL;
 }
 
-/* ---- frames of each kind ---- */
-
 #define FRAMES 8
 #define LARGE 5000 /* too large to be copied */
 
 struct fixture {
-    struct accounts accounts; /* of all users */
+    struct accounts accounts;
     struct account account;
     struct outbox box;
     struct object files[3], inlays[3];
@@ -161,7 +155,7 @@ static void add_frame(struct fixture *f, unsigned number, size_t size, struct ob
     frame->object_count = (first ? 1u : 0u) + (second ? 1u : 0u);
 }
 
-/* One segment before the body, one inside and one after it. */
+/* One segment is before the body, one inside and one after it. */
 static void add_segments(struct fixture *f, unsigned number)
 {
     struct outgoing *frame = &f->frames[number];
@@ -222,8 +216,6 @@ SET_UP(set_up)
 
 FIXTURE(outbox, set_up, NULL);
 
-/* ---- sending ---- */
-
 static void open_box(struct fixture *f, size_t piece)
 {
     memset(&peer, 0, sizeof(peer));
@@ -278,8 +270,6 @@ static void expect_whole_stream(struct fixture *f)
     }
     assert_nothing_is_held(f);
 }
-
-/* ---- tests ---- */
 
 TEST_F(outbox, a_socket_that_accepts_everything_gets_all_bytes_at_once)
 {

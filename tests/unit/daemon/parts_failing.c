@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Parts of kilnd without memory, threads or descriptors: each refuses or continues as documented.
- */
 #include "common/base/fs.h"
 #include "daemon/config/engine_settings.h"
 #include "daemon/host.h"
@@ -38,8 +36,6 @@ static int clear_failures(void **state)
 }
 
 FIXTURE(clear, clear_failures, clear_failures);
-
-/* ---- loop ---- */
 
 static enum kiln_code make_loop(void *context, struct kiln_err *ret_err)
 {
@@ -112,8 +108,6 @@ TEST(clear, a_descriptor_that_cannot_be_watched_is_an_error)
     loop_destroy(loop);
 }
 
-/* ---- server ---- */
-
 TEST(clear, a_server_without_memory_or_socket_is_refused)
 {
     struct loop *loop = NULL;
@@ -150,15 +144,13 @@ TEST(clear, a_user_without_an_account_is_refused)
     assert_non_null(other);
     assert_ptr_equal(account_join(&accounts, 1000), one);
     assert_null(account_join(&accounts, 1000));
-    account_leave(other); /* the second account of the list */
+    account_leave(other);
     account_leave(one);
     account_leave(one);
     assert_true(list_is_empty(&accounts.list));
     accounts.limits.connections_uid = 0;
     assert_null(account_join(&accounts, 1000));
 }
-
-/* ---- closer ---- */
 
 static enum kiln_code make_closer(void *context, struct kiln_err *ret_err)
 {
@@ -182,7 +174,7 @@ TEST(clear, a_closer_that_cannot_be_created_is_an_error)
     assert_says(err.text, "connection");
 }
 
-/* Returns one end of a connection with unread data, and the other end in |ret_far|. */
+/* The connection has unread data. |ret_far| receives its other end. */
 static int unread_socket(int *ret_far)
 {
     int ends[2];
@@ -219,7 +211,7 @@ TEST(clear, a_file_of_a_joined_user_is_closed_without_more_memory)
     fail_calls("calloc", ENOMEM);
     closer_take(closer, 1000, file);
     wait_until_closed(file);
-    assert_false(calls_failed()); /* no call was made */
+    assert_false(calls_failed());
     closer_leave(closer, 1000);
     closer_destroy(closer);
 }
@@ -258,8 +250,6 @@ TEST(clear, sockets_that_still_wait_to_be_closed_at_the_end_are_left_open)
     close(near);
     close(far);
 }
-
-/* ---- limits, variables ---- */
 
 TEST(clear, limits_that_cannot_be_read_or_raised_have_defaults)
 {
@@ -312,12 +302,10 @@ TEST(clear, a_service_manager_that_cannot_be_notified_is_reported)
     fail_call("socket", 1, EMFILE);
     assert_false(notify_manager("READY=1", NULL, NOTIFY_MAY_BE_LOST));
     assert_true(calls_failed());
-    notify_adopt(); /* the variable has been unset */
+    notify_adopt();
     assert_false(notify_is_on());
     assert_true(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));
 }
-
-/* ---- settings ---- */
 
 static struct config config;
 
@@ -364,7 +352,7 @@ TEST(clear, status_and_stats_omit_parts_that_do_not_exist_yet)
 {
     struct host host;
     struct listener listener = { .fd = -1, .path = "some.sock" };
-    static const struct reload reload; /* none has begun */
+    static const struct reload reload;
     load_config("--cache=on");
     host_init(&host, &config, &listener, &reload);
     KILN_AUTO(json) struct json *status = json_object();

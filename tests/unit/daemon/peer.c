@@ -32,7 +32,7 @@ SET_UP(set_up)
                            .address = { .sun_family = AF_UNIX },
                            .err = KILN_ERR_INIT };
     assert_true(f->listener >= 0);
-    /* An abstract name: every user may connect, and it disappears with the socket. */
+    /* With an abstract name, every user may connect, and the name disappears with the socket. */
     snprintf(f->address.sun_path + 1, sizeof(f->address.sun_path) - 1, "kiln-test-peer-%d",
              (int)getpid());
     assert_int_equal(bind(f->listener, (struct sockaddr *)&f->address, sizeof(f->address)), 0);

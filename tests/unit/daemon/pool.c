@@ -18,8 +18,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- starts of processes ---- */
-
 static _Atomic pid_t starter; /* the thread that started the last process */
 WRAP(int, spawn_process, const struct loop_spawn *spawn, pid_t *ret_pid)
 {
@@ -40,7 +38,7 @@ static unsigned count_processors(void)
     return (unsigned)CPU_COUNT(&allowed);
 }
 
-/* |max_starting| is raised to the number of workers that start now. */
+/* Raises |max_starting| to the number of workers that start now. */
 static bool all_are_idle(const struct fixture *f, unsigned *max_starting)
 {
     struct pool_counts now = pool_counts(f->pool);
@@ -256,7 +254,6 @@ static int is_of_kilnd(const struct dirent *entry)
     return strncmp(entry->d_name, "kilnd-", 6) == 0;
 }
 
-/* Sets a worker user, who may enter the directory. */
 static void set_worker_user(struct fixture *f)
 {
     f->options.user = (struct worker_user){ .uid = 4321, .gid = 5432, .other = true };
@@ -294,7 +291,7 @@ TEST_F(pool, the_worker_user_owns_the_directory_of_each_worker)
 TEST_F(pool, a_directory_that_the_worker_user_may_not_enter_is_refused)
 {
     if (geteuid() != 0)
-        start_pool(f); /* because the tear-down closes it */
+        start_pool(f);
     NEED_ROOT();
     set_worker_user(f);
     assert_int_equal(chmod(f->directory, 0700), 0);
@@ -303,12 +300,10 @@ TEST_F(pool, a_directory_that_the_worker_user_may_not_enter_is_refused)
 
     assert_says(f->err.text, "'kiln-worker'");
     assert_says(f->err.text, "--temp-dir");
-    assert_int_equal(rmdir(f->directory), 0); /* so nothing is left in it */
+    assert_int_equal(rmdir(f->directory), 0); /* nothing is left in it */
     assert_int_equal(mkdir(f->directory, 0711), 0);
     start_pool(f);
 }
-
-/* ---- started by a unit ---- */
 
 static struct launch_service unit;
 
@@ -419,7 +414,7 @@ TEST_F(pool, jobs_beyond_the_workers_wait_in_order)
     assert_int_equal(pool_out(f->pool), 0);
 }
 
-/* The pid of the worker that a job for |toolchain| went to. */
+/* Returns the pid of the worker that a job for |toolchain| went to. */
 static int worker_for(struct fixture *f, const char *toolchain)
 {
     struct job job = kernel("pid");
@@ -437,14 +432,14 @@ TEST_F(pool, a_worker_that_knows_the_toolchain_is_preferred)
     int hiprtc = worker_for(f, "hiprtc");
     int clang = worker_for(f, "clang");
 
-    assert_int_not_equal(hiprtc, clang); /* the second worker had loaded nothing */
+    assert_int_not_equal(hiprtc, clang);
     assert_int_equal(worker_for(f, "hiprtc"), hiprtc);
     assert_int_equal(worker_for(f, "clang"), clang);
     assert_int_equal(worker_for(f, "hiprtc"), hiprtc);
 }
 
-/* The thread that starts a process waits until the process has executed its program, which may take
- * long. */
+/* The thread that starts a process waits until the process has executed its program, which may
+ * take long. */
 TEST_F(pool, no_process_is_started_on_the_loops_thread)
 {
     starter = 0;
@@ -457,7 +452,7 @@ TEST_F(pool, a_worker_that_is_killed_before_its_process_starts_ends)
 {
     start_pool(f);
     LOOP_UNTIL(f->loop, pool_counts(f->pool).worker_starts > 0);
-    pool_stop(f->pool); /* the process may be starting, or not */
+    pool_stop(f->pool);
     struct job late = kernel("a");
     pool_compile(f->pool, &late.task);
     wait_for_job(f, &late);
@@ -535,7 +530,7 @@ TEST_F(pool, a_job_that_cannot_be_handed_over_fails_and_costs_no_worker)
         pool_compile(f->pool, &before.task);
         refusal = cases[i].error;
         log_set_sink(keep_line);
-        pool_compile(f->pool, &first.task); /* after |before| has ended */
+        pool_compile(f->pool, &first.task);
         pool_compile(f->pool, &second.task);
         expect_not_given(f, &first, cases[i].code);
         expect_not_given(f, &second, cases[i].code);
@@ -599,7 +594,7 @@ TEST_F(pool, no_job_waits_for_a_worker_that_hangs_at_its_start)
     break_workers("silent");
     assert_int_equal(run_job(f, &first)->end, COMPILE_DONE);
     LOOP_UNTIL(f->loop, pool_counts(f->pool).starting != 0 && work_queues_out(f->work_queues) == 0);
-    break_workers("dies"); /* the second process dies */
+    break_workers("dies");
     assert_int_equal(run_job(f, &second)->end, COMPILE_DONE);
     expect_refused(f, "a");
     expect_refused(f, "b");
@@ -624,7 +619,6 @@ TEST_F(pool, a_job_waits_for_a_worker_that_runs_a_job_of_kiln)
     pool_compile(f->pool, &slow.task);
     assert_int_equal(run_job(f, &spends)->end, COMPILE_DONE);
     pool_compile(f->pool, &next.task);
-    /* Three starts have failed, and a fourth begins. */
     LOOP_UNTIL(f->loop, pool_counts(f->pool).worker_starts >= 2 + 4);
     assert_false(next.ended);
     continue_children();
@@ -657,7 +651,7 @@ TEST_F(pool, a_stopped_pool_ends_every_job_and_refuses_new_ones)
 TEST_F(pool, children_of_a_dead_worker_are_killed_too)
 {
     int ends[2];
-    assert_int_equal(pipe(ends), 0); /* inherited on purpose */
+    assert_int_equal(pipe(ends), 0);
     struct job job = kernel("orphan");
     start_workers(f, 1);
     close(ends[1]);
@@ -683,7 +677,7 @@ TEST_F(pool, directories_of_a_killed_daemon_are_removed_and_those_of_a_live_one_
     assert_true(fd >= 0);
     close(fd);
     snprintf(unmarked, sizeof(unmarked), "%s/kilnd-temp-dead01", f->directory);
-    /* The directory of a daemon that was killed before it marked the directory. */
+    /* A killed daemon can leave a directory that it has not marked yet. */
     assert_int_equal(mkdir(unmarked, 0700), 0);
     snprintf(theirs, sizeof(theirs), "%s/kilnd-temp-theirs", f->directory);
     assert_int_equal(mkdir(theirs, 0700), 0);

@@ -11,8 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* ---- the wire to the fake worker ---- */
-
 char last_answer[256];
 struct sandbox_report handshake;
 unsigned warmups;
@@ -90,8 +88,6 @@ void worker_collect(struct worker_files *files, enum compile_end end, const char
                   ret_result->end == COMPILE_UNAVAILABLE ? KILN_UNAVAILABLE : KILN_COMPILE_FAILED,
                   "%s", text);
 }
-
-/* ---- fixture ---- */
 
 static void on_done(struct compile_task *task)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A pool of fake workers. The name of a job's program tells the worker what to do (fake_worker.c).
- */
+/* A pool of fake workers. The name of a job's program tells the worker what to do
+ * (fake_worker.c). */
 #include "daemon/workers/pool.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 
 /* The fake connection sends the program's name as the job, and receives a text as the answer. */
 extern char last_answer[256];
-extern struct sandbox_report handshake; /* sent by every worker when it is ready */
-/* number of warm-ups begun so far. A warm-up of the toolchain "breaks" fails; one of "hangs"
- * hangs */
+extern struct sandbox_report handshake; /* every worker sends it when it is ready */
+/* number of warm-ups begun so far. A warm-up of the toolchain "breaks" fails, and one of "hangs"
+ * hangs. */
 extern unsigned warmups;
 extern int refusal; /* errno with which sending a job fails; 0 means that it succeeds */
 extern enum compile_end warmup_end; /* result of a warm-up whose worker answers */
@@ -42,14 +42,14 @@ struct job source_for(const char *program, const char *toolchain);
 void wait_for_job(struct fixture *f, const struct job *job);
 void wait_for_jobs(struct fixture *f, const struct job *jobs, size_t count);
 struct compile_result *run_job(struct fixture *f, struct job *job);
-/* Runs |job|, and checks that it ends as |end| with a message that contains |says|. */
+/* The job must end as |end| with a message that contains |says|. */
 void expect_end(struct fixture *f, struct job job, enum compile_end end, const char *says);
 
 int set_up(void **state);
 void start_pool(struct fixture *f);
-/* Starts the pool with |workers|, and waits until all of them are idle. */
+/* Waits until all workers are idle. */
 void start_workers(struct fixture *f, unsigned workers);
-/* Makes workers that start from now on misbehave (fake_worker.c). */
+/* Workers that start after this call misbehave (fake_worker.c). */
 void break_workers(const char *manner);
 void wait_until_idle(struct fixture *f, unsigned workers);
 void close_pool(struct fixture *f);

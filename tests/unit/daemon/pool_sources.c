@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Which jobs a worker may run after which, warm-ups, and what the pool reports about sandboxes. */
 #include "tests/unit/daemon/pool_fixture.h"
 
 #include "common/log/log.h"
@@ -16,7 +15,7 @@ static struct {
 } notices;                                     /* logged about missing layers of the sandbox */
 static unsigned probes_failed, jobs_not_given; /* log events */
 
-static unsigned wanted_now; /* warm workers; 0: as many as recent sources need */
+static unsigned wanted_now; /* warm workers; 0 means as many as recent sources need */
 
 WRAP(unsigned, warmup_wanted, struct warmup_need *need, uint64_t now_ns)
 {
@@ -40,7 +39,7 @@ WRAP(void, log_event, enum log_event event, const struct log_fields *fields, con
 
 /* ---- jobs of one worker ---- */
 
-/* Runs |job|. Returns the pid of its worker. */
+/* Returns the pid of the job's worker. */
 static int worker_of(struct fixture *f, struct job job)
 {
     int pid = 0;
@@ -114,7 +113,7 @@ TEST_F(pool, sources_for_one_worker_run_in_order_without_warm_ups)
         assert_int_equal(jobs[i].task.result.end, COMPILE_DONE);
         assert_true(i == 5 || !jobs[i + 1].ended);
     }
-    assert_in_range(pool_counts(f->pool).worker_starts, 4, 5); /* the fifth is for a next job */
+    assert_in_range(pool_counts(f->pool).worker_starts, 4, 5);
     assert_int_equal(warmups, 0);
 }
 
@@ -217,7 +216,7 @@ TEST_F(pool, a_worker_that_ran_a_job_of_kilnd_needs_no_warm_up)
 {
     start_workers(f, 3);
     struct job hang = kernel("hang");
-    pool_compile(f->pool, &hang.task); /* so that a second worker loads the library */
+    pool_compile(f->pool, &hang.task);
     worker_of(f, kernel("pid"));
     assert_int_equal(jobs_before_a_source(f), 1);
     assert_int_equal(warmups, 0);
@@ -257,7 +256,7 @@ TEST_F(pool, only_one_worker_runs_the_first_warm_up_of_a_compiler)
     wait_for_a_warm_up(f);
     assert_int_equal(warmups, 1);
     wait_for_jobs(f, jobs, 2);
-    wait_until_idle(f, 3); /* all but the worker that hangs */
+    wait_until_idle(f, 3);
     assert_int_equal(warmups, 1);
     pool_stop(f->pool);
 }
@@ -275,7 +274,7 @@ TEST_F(pool, a_warm_up_that_cannot_be_sent_waits_for_the_next_source)
     refusal = 0;
     assert_int_equal(jobs_not_given, 1);
     assert_int_equal(warmups, 0);
-    assert_int_equal(pool_counts(f->pool).worker_starts, 3 + 1); /* the fourth for the source */
+    assert_int_equal(pool_counts(f->pool).worker_starts, 3 + 1);
     assert_int_equal(run_job(f, &next)->end, COMPILE_DONE);
     wait_until_idle(f, 3);
     assert_int_equal(warmups, 1);
@@ -308,7 +307,7 @@ TEST_F(pool, no_worker_is_warmed_up_for_a_target_that_was_not_probed)
     assert_int_equal(pool_counts(f->pool).worker_starts, 7);
 
     worker_of(f, source("pid"));
-    worker_of(f, job); /* the pool still warms up a worker after the source before it */
+    worker_of(f, job);
     wait_until_warm(f, 1);
     assert_int_equal(jobs_before_a_source(f), 1);
 }
@@ -327,7 +326,7 @@ TEST_F(pool, an_old_burst_of_sources_keeps_no_workers_warm)
     LOOP_UNTIL(f->loop, pool_counts(f->pool).worker_starts >= 6 + 3); /* one is replaced */
     wait_until_idle(f, 6);
     assert_int_equal(warmups, 2);
-    assert_int_equal(jobs_before_a_source(f), 1); /* the other worker is still warm */
+    assert_int_equal(jobs_before_a_source(f), 1);
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
     wanted_now = 0;
 }
@@ -365,12 +364,12 @@ TEST_F(pool, a_worker_in_its_warm_up_is_not_busy_and_stops_with_the_pool)
     start_workers(f, 2);
     assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
     wait_for_a_warm_up(f);
-    wait_until_idle(f, 1); /* in place of the worker of the source */
+    wait_until_idle(f, 1);
     assert_int_equal(warmups, 1);
     assert_int_equal(pool_counts(f->pool).busy, 0);
     assert_int_equal(pool_counts(f->pool).starting, 1);
     assert_int_equal(pool_out(f->pool), 0);
-    worker_of(f, kernel("pid")); /* does not wait for the warm-up */
+    worker_of(f, kernel("pid"));
     pool_stop(f->pool);
 }
 
@@ -411,7 +410,7 @@ TEST_F(pool, no_more_sources_wait_for_a_warm_up_than_there_are_warm_ups)
         wait_for_a_warm_up(f);
     }
     wait_for_job(f, &jobs[0]);
-    wait_for_job(f, &jobs[2]); /* on a cold worker */
+    wait_for_job(f, &jobs[2]);
     assert_false(jobs[1].ended);
     pool_stop(f->pool);
     wait_for_job(f, &jobs[1]);
@@ -486,7 +485,7 @@ TEST_F(pool, a_worker_without_a_required_layer_gets_no_job)
     assert_says(text, "network");
     assert_says(text, "CAP_SYS_ADMIN");
     assert_says(text, "'warn'");
-    assert_true(pool_confinement(f->pool).known); /* status shows what is missing */
+    assert_true(pool_confinement(f->pool).known);
     assert_true(pool_confinement(f->pool).required);
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
 }
@@ -499,7 +498,7 @@ TEST_F(pool, a_worker_with_every_required_layer_is_used)
     assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
 }
 
-/* Crashes the worker that has |toolchain| loaded (or a cold one), which is then replaced. */
+/* Crashes the worker that has |toolchain| loaded (or a cold one). Another worker replaces it. */
 static void replace_one(struct fixture *f, const char *toolchain)
 {
     struct job crash = kernel("crash");
@@ -516,7 +515,7 @@ TEST_F(pool, the_weakest_confinement_among_workers_is_reported)
     handshake = (struct sandbox_report){ .has = LAYERS_ALL & ~(1u << LAYER_landlock),
                                          .landlock = 0,
                                          .why = "landlock: none" };
-    worker_of(f, kernel("pid")); /* loads hiprtc */
+    worker_of(f, kernel("pid"));
     replace_one(f, "clang");
     confinement = pool_confinement(f->pool);
     assert_int_equal(LAYERS_ALL & ~confinement.sandbox.has,

@@ -79,7 +79,7 @@ TEST_F(output, an_unfinished_last_line_is_logged_at_the_end)
     hang_up(f);
     process_stderr_close(&f->output);
     assert_string_equal(reported, "kiln-compiler: cannot enter the directory\n");
-    process_stderr_close(&f->output); /* has no effect */
+    process_stderr_close(&f->output);
 }
 
 TEST_F(output, a_long_line_is_cut_and_the_next_is_whole)
@@ -95,8 +95,6 @@ TEST_F(output, a_long_line_is_cut_and_the_next_is_whole)
                      strlen("kiln-compiler: ") + STDERR_LINE_MAX + strlen(" (cut)"));
     assert_string_equal(end + 1, "kiln-compiler: short\n");
 }
-
-/* ---- large output ---- */
 
 static unsigned count_reported(const char *what)
 {
@@ -116,7 +114,7 @@ TEST_F(output, most_of_very_many_lines_at_once_are_only_counted)
     assert_int_equal(count_reported("omitted"), 1);
     assert_int_equal(count_reported("kiln-compiler: (18 lines omitted)\n"), 1);
     reported[0] = '\0';
-    write_text(f, "ou see\n"); /* later lines are logged again */
+    write_text(f, "ou see\n");
     LOOP_UNTIL(f->loop, reported[0]);
     assert_string_equal(reported, "kiln-compiler: you see\n");
 }
@@ -129,7 +127,7 @@ TEST_F(output, a_process_that_prints_very_much_is_read_in_portions)
     IN_TIME(loop_iteration(f->loop));
     assert_int_equal(ioctl(f->fd, FIONREAD, &left), 0);
     assert_true(left > 50000);
-    assert_int_equal(f->output.watch.events, 0); /* it pauses */
+    assert_int_equal(f->output.watch.events, 0); /* reading pauses */
     assert_true(loop_timer_is_running(&f->output.pause));
     LOOP_UNTIL(f->loop, ioctl(f->fd, FIONREAD, &left) != 0 || left <= 0);
     assert_string_equal(reported, "");

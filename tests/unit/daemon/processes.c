@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Child processes, also in a program that has its own signal handlers and children. */
 #include "daemon/loop/process.h"
 
 #include "daemon/loop/spawn.h"
@@ -27,8 +26,6 @@ struct fixture {
     unsigned exits;
     char said[4096]; /* what the child wrote to descriptor 3 */
 };
-
-/* ---- system calls ---- */
 
 static pid_t killed;        /* the last process group that was killed */
 static bool killed_existed; /* its leader was not reaped yet */
@@ -93,7 +90,6 @@ static void start_with(struct fixture *f, const char *command, int fd_2)
     f->ends[1] = -1;
 }
 
-/* Waits for the end of the child and reads what it wrote. */
 static void finish_child(struct fixture *f)
 {
     size_t used = 0;
@@ -109,8 +105,6 @@ static void run_command(struct fixture *f, const char *command)
     start_with(f, command, -1);
     finish_child(f);
 }
-
-/* ---- the end of a process ---- */
 
 TEST_F(process, an_exit_status_is_reported_once)
 {
@@ -146,7 +140,7 @@ TEST(process, the_group_of_an_ended_process_is_killed_before_it_is_reaped)
         }
         start_with(f, "sleep 1000 & exit 3", -1);
         pid_t pid = f->process.pid;
-        finish_child(f); /* reads until no process holds descriptor 3 */
+        finish_child(f);
         assert_int_equal(f->status, 3);
         assert_int_equal(killed, pid);
         assert_true(killed_existed);
@@ -169,10 +163,8 @@ TEST_F(process, a_program_that_cannot_be_run_is_an_error)
     const struct loop_spawn spawn = { "/nonexistent/absent", arguments, -1, f->ends[1] };
     pid_t pid = 0;
     assert_int_equal(spawn_process(&spawn, &pid), ENOENT);
-    loop_process_kill(&f->process); /* has no effect */
+    loop_process_kill(&f->process);
 }
-
-/* ---- what a process inherits ---- */
 
 /* Returns "" if |pid| has no descriptor |n|. */
 static const char *descriptor_of(pid_t pid, int n)
@@ -227,7 +219,7 @@ TEST_F(process, a_process_starts_where_the_standard_files_are_closed)
         kept[i] = fcntl(i, F_DUPFD_CLOEXEC, 20);
         close(i);
     }
-    int low = dup(f->ends[1]); /* 0 */
+    int low = dup(f->ends[1]);
     int second = dup(f->ends[1]), third = dup(f->ends[1]);
     close(f->ends[1]);
     f->ends[1] = low;
@@ -273,8 +265,6 @@ TEST_F(process, a_started_process_leads_its_own_session)
     assert_int_equal(session, pid);
     assert_int_equal((unsigned long)started, pid);
 }
-
-/* ---- a program that handles its children itself ---- */
 
 static void on_child_signal(int number) { (void)number; }
 

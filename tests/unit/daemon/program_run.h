@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Runs the main function of a program, which the test includes, in a child process.
- *
- * Threading  one thread; waits until the child has ended
- */
+/* Runs the main function of a program, which the test includes, in a child process, and waits
+ * for its end. */
 
 struct program_end {
     int status;      /* exit status; -N if signal N ended the process */
     char text[4096]; /* standard output and standard error */
 };
 
-/* Descriptor 3 of the child: closed, a file, a socket connected to the test, or a socket connected
- * to the child itself. */
+/* Descriptor 3 of the child is closed, a file, a socket connected to the test, or a socket
+ * connected to the child itself. */
 enum program_fd_3 { FD_3_NONE, FD_3_NO_SOCKET, FD_3_SOCKET, FD_3_FOREIGN };
 
 struct program_steps {
@@ -22,5 +19,5 @@ struct program_steps {
     void (*before)(void); /* runs in the child before |run|; may be NULL */
 };
 
-/* Runs the program. |arguments| ends with NULL. */
+/* |arguments| ends with NULL. */
 struct program_end program_run(const struct program_steps *steps, const char *const *arguments);

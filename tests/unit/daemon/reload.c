@@ -23,7 +23,7 @@ struct fixture {
     struct kiln_err err;
     enum kiln_code applies; /* result of the apply callback */
     unsigned begun, ended;
-    char note[128]; /* of the last reload */
+    char note[128];
 };
 
 static struct fixture *fixture_of(struct reload *r)
@@ -79,7 +79,6 @@ TEAR_DOWN(tear_down)
 
 FIXTURE(reload, set_up, tear_down);
 
-/* Begins |count| reloads at once, and waits for their end. */
 static void reload_times(struct fixture *f, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors of a received message are kept up to the limit; the others are closed. */
 #include "daemon/server/request_files.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
@@ -11,7 +10,7 @@
 struct fixture {
     struct closer *closer;
     struct request_files files;
-    int ends[2];     /* of a socket pair */
+    int ends[2];
     int reading;     /* end of a pipe */
     int writing[16]; /* copies of its other end; -1 once sent */
 };
@@ -55,7 +54,7 @@ TEAR_DOWN(tear_down)
 
 FIXTURE(files, set_up, tear_down);
 
-/* Sends one byte with |count| copies, which are then only in the message. */
+/* Afterwards, the copies are only in the message. */
 static void send_copies(struct fixture *f, unsigned count)
 {
     char control[CMSG_SPACE(16 * sizeof(int))] __attribute__((aligned(8))) = { 0 };

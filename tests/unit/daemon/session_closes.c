@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors whose close hangs, as on a filesystem whose server is gone. Only the user who sent
- * them is affected. */
+/* Closing a descriptor hangs, as on a filesystem whose server is gone. Only the user who sent
+ * the descriptor may be affected. */
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"
 #include "tests/unit/daemon/session_fixture.h"
@@ -18,8 +18,6 @@
 /* A user who holds more descriptors is full. */
 #define FULL (CLOSER_LIMITS_DEFAULT.held_max_uid - LIMIT_FRAME_DESCRIPTORS)
 #define ALL 10000 /* more closes than a test begins */
-
-/* ---- a close that hangs ---- */
 
 static struct {
     pthread_t loop_thread;
@@ -47,8 +45,6 @@ WRAP(int, close, int fd)
     return __real_close(fd);
 }
 
-/* ---- a clock that can be advanced ---- */
-
 static atomic_ullong hours_passed;
 
 WRAP(uint64_t, clock_monotonic_ns, void)
@@ -56,14 +52,11 @@ WRAP(uint64_t, clock_monotonic_ns, void)
     return __real_clock_monotonic_ns() + hours_passed * 3600 * 1000000000u;
 }
 
-/* Lets |count| closes end. */
 static void end_closes(unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
         sem_post(&hung.gate);
 }
-
-/* ---- fixture ---- */
 
 static int set_up_hung(void **state)
 {
@@ -126,8 +119,6 @@ static void drop_hung_file(int file)
     hung.inode = 0;
     __real_close(file);
 }
-
-/* ---- tests ---- */
 
 TEST_F(hung, a_close_that_hangs_blocks_no_request)
 {
@@ -196,7 +187,7 @@ TEST_F(hung, a_user_waits_while_many_of_their_descriptors_are_being_closed)
     drop_hung_file(file);
 }
 
-/* Gives the closer files until the user is full. Returns their number. */
+/* Returns how many files the closer took until the user was full. */
 static unsigned fill_closer(struct fixture *f, int file)
 {
     unsigned count = 0;
@@ -228,8 +219,8 @@ TEST_F(hung, a_user_who_was_not_full_in_between_is_not_stuck)
     drop_hung_file(file);
 }
 
-/* Each connection holds descriptors of a frame that never ends. Then all connections end at once.
- */
+/* Each connection holds descriptors of a frame that never ends. Then all connections end at
+ * once. */
 TEST_F(hung, descriptors_of_unfinished_frames_count_and_are_not_closed_on_the_loop)
 {
     NEED_ROOT();
@@ -269,7 +260,7 @@ TEST_F(hung, a_connection_with_unread_descriptors_is_not_closed_on_the_loop)
 {
     struct stat seen;
     int file = make_hung_file();
-    server_drain(f->server); /* stops reading */
+    server_drain(f->server);
     send_hung(f->client, 1, file);
     assert_int_equal(fstat(first_session(f)->fd, &seen), 0);
     hung.inode = seen.st_ino;
@@ -290,7 +281,7 @@ TEST_F(hung, a_close_that_hangs_does_not_block_the_end_of_the_closer)
     receive_pong(f, f->client, 1);
     WAIT_FOR(hung.hanging != 0);
 
-    closer_destroy(f->closer); /* returns */
+    closer_destroy(f->closer);
 
     assert_int_equal(hung.closed, 0);
     must(closer_create(&CLOSER_LIMITS_DEFAULT, &f->closer, &f->err), f->err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests with descriptors. However the stream is split, the handler gets exactly the descriptors
- * that its frame announced, and the server closes all others. */
+/* However the stream is split, the handler must get exactly the descriptors that its frame
+ * announced, and the server must close all others. */
 #include "common/base/cleanup.h"
 #include "tests/support/child.h"
 #include "tests/unit/daemon/session_fixture.h"
@@ -9,9 +9,9 @@
 #include <fcntl.h>
 #include <string.h>
 
-#define REQUEST 7 /* id of the requests that come with descriptors */
+#define REQUEST 7
 
-/* A pipe whose writing end is sent: the reading end shows whether any process still holds it. */
+/* The test sends the writing end. The reading end shows whether any process still holds it. */
 struct sent_pipe {
     int reading, writing;
 };
@@ -23,7 +23,7 @@ static struct sent_pipe make_pipe(void)
     return (struct sent_pipe){ ends[0], ends[1] };
 }
 
-/* Waits, because a thread of the server closes descriptors. */
+/* A thread of the server closes descriptors, so this waits. */
 static void expect_closed(const struct sent_pipe *pipes, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -54,7 +54,6 @@ static void send_pipes(int fd, struct bytes data, const struct sent_pipe *pipes,
         close(files[i]);
 }
 
-/* Sends a request that announces |announced| descriptors and comes with |count|. */
 static void send_install(struct fixture *f, unsigned announced, const struct sent_pipe *pipes,
                          unsigned count)
 {
@@ -63,8 +62,8 @@ static void send_install(struct fixture *f, unsigned announced, const struct sen
     send_pipes(f->client, bytes_of(raw, size), pipes, count);
 }
 
-/* Sends |count| descriptors with a request that announces |announced|. The server must refuse it
- * with a message that contains |says|, and close the connection and all descriptors. */
+/* The server must refuse the request with a message that contains |says|, and close the
+ * connection and all descriptors. */
 static void expect_refusal(struct fixture *f, unsigned announced, unsigned count, const char *says)
 {
     struct sent_pipe sent[5];
@@ -141,7 +140,7 @@ TEST_F(session, descriptors_of_a_frame_do_not_reach_the_frames_before_and_after_
         receive_pong(f, f->client, id);
 
     assert_int_equal(service.in_order, 3);
-    assert_int_equal(service.file_count, 0); /* of the last request */
+    assert_int_equal(service.file_count, 0);
     assert_int_equal(server_counts(f->server).protocol_errors, 0);
     expect_closed(&sent, 1);
 }
@@ -197,7 +196,8 @@ TEST(session, more_descriptors_than_a_request_may_have_are_refused_and_closed)
     expect_refusal(*state, 5, 5, "most 2");
 }
 
-/* The server keeps as many as were announced, so their number alone does not show the error. */
+/* The server keeps as many descriptors as were announced, so their number alone does not show
+ * the error. */
 TEST(session, one_descriptor_above_the_announced_maximum_is_refused)
 {
     expect_refusal(*state, 2, 3, "and more");
@@ -214,7 +214,7 @@ TEST_F(session, a_peer_that_floods_descriptors_holds_no_more_than_one_requests_s
         send_pipes(f->client, bytes_of(raw + i, 1), &sent[i], 1);
         IN_TIME(loop_iteration(f->loop));
     }
-    for (size_t i = LIMIT_REQUEST_FILES; i < 20; i++) /* the first ones are kept */
+    for (size_t i = LIMIT_REQUEST_FILES; i < 20; i++)
         await_no_writer(sent[i].reading);
     send_raw(f->client, raw + 20, size - 20);
     receive_pong(f, f->client, 1);

@@ -103,8 +103,6 @@ struct object *object_unref(struct object *object)
     return NULL;
 }
 
-/* ---- client's side ---- */
-
 int connect_to_server(struct fixture *f)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -173,7 +171,7 @@ void send_request(int fd, enum message_type type, uint64_t id, const char *body)
     send_raw(fd, raw, put_frame(raw, type, id, body, strlen(body)));
 }
 
-/* True when all bytes have arrived or the connection has ended. */
+/* Returns true when all bytes have arrived or the connection has ended. */
 static bool has_received(int fd, void *data, size_t size, size_t *got)
 {
     while (*got < size) {
@@ -232,8 +230,6 @@ void assert_refused(struct fixture *f, int fd, uint64_t id, const char *words)
     assert_int_equal(receive_bytes(f, fd, body, header.body_size), header.body_size);
     assert_non_null(memmem(body, header.body_size, words, strlen(words)));
 }
-
-/* ---- fixture ---- */
 
 static void on_closed(void *context) { ((struct fixture *)context)->closed = true; }
 

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * A server with one client and a fake service.  The service counts requests and answers them by
- * their type: hello marks the caller as greeted, fetch gets an object, plan waits for
- * answer_deferred_request, and all others are answered like a ping. The test closes the descriptors
- * that the service takes.
- */
+/* A server with one client and a fake service. The service answers requests by their type: hello
+ * marks the caller as greeted, fetch gets an object, plan waits for answer_deferred_request, and
+ * all others are answered like a ping. The test closes the descriptors that the service takes. */
 #include "daemon/server/server.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
@@ -18,14 +15,14 @@ struct fake_service {
     uint64_t last_id;
     struct caller *waiting; /* the caller of a deferred request */
     uint64_t waiting_id;
-    size_t reply_size; /* size of the answer to a ping; 0: the size of the ping */
+    size_t reply_size; /* size of the answer to a ping; 0 means the size of the ping */
     struct object *object;
     void (*handling)(void); /* called for each request; may be NULL */
     bool refuse;
-    bool takes_files;    /* whether the service keeps the descriptors of a request */
-    unsigned file_count; /* number of descriptors in the last request */
+    bool takes_files; /* whether the service keeps the descriptors of a request */
+    unsigned file_count;
     int files[LIMIT_REQUEST_FILES];
-    unsigned references; /* number of references that queued replies hold */
+    unsigned references;
 };
 
 extern struct fake_service service;
@@ -46,32 +43,29 @@ struct fixture {
 int set_up(void **state);
 int tear_down(void **state);
 
-/* Functions for the service's side. */
 void send_answer(struct caller *caller, uint64_t id, enum message_type type, struct bytes body,
                  struct object *object);
 void answer_deferred_request(void);
 
-/* Functions for the client's side. */
 int connect_to_server(struct fixture *f);
-/* Connects and waits until the service knows the connection. */
+/* Waits until the service knows the connection. */
 int join_server(struct fixture *f);
 size_t put_frame(uint8_t *raw, enum message_type type, uint64_t id, const void *body, size_t size);
-/* Writes a package_install request that announces |descriptors| descriptors. */
+/* The frame is a package_install request that announces |descriptors| descriptors. */
 size_t put_install_frame(uint8_t *raw, uint64_t id, const char *body, unsigned descriptors);
 void send_raw(int fd, const void *data, size_t size);
-/* Sends |data| with descriptors, which are attached to its first byte. */
+/* The descriptors are attached to the first byte of |data|. */
 void send_files(int fd, const void *data, size_t size, const int *files, unsigned count);
 void send_request(int fd, enum message_type type, uint64_t id, const char *body);
-/* Runs the loop until |size| bytes have arrived or the connection has ended. Returns the number of
- * bytes. */
+/* Runs the loop until |size| bytes have arrived or the connection has ended. Returns the number
+ * of bytes. */
 size_t receive_bytes(struct fixture *f, int fd, void *data, size_t size);
 struct frame_header receive_header(struct fixture *f, int fd);
 /* Receives a whole frame, which must be the answer to ping |id|. */
 void receive_pong(struct fixture *f, int fd, uint64_t id);
-/* Sends ping |id| and receives its answer. */
 void expect_pong(struct fixture *f, int fd, uint64_t id);
 bool is_closed(struct fixture *f, int fd);
-/* Checks that the next frame is an error for request |id| with a message that contains |words|. */
+/* The next frame must be an error for request |id| with a message that contains |words|. */
 void assert_refused(struct fixture *f, int fd, uint64_t id, const char *words);
 
 static inline struct session *first_session(struct fixture *f)

@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Sends one more ping unless the server has stopped reading. */
 static bool is_unread(struct fixture *f)
 {
     if (!(first_session(f)->watch.events & WATCH_READ))
@@ -16,7 +15,7 @@ static bool is_unread(struct fixture *f)
     return false;
 }
 
-/* Sends pings without reading the replies, each of 256 KiB, until the server reads no more. */
+/* Sends pings without reading the replies of 256 KiB, until the server reads no more. */
 static void fill_session(struct fixture *f)
 {
     service.reply_size = 256u << 10;
@@ -118,7 +117,7 @@ TEST_F(session, a_connection_whose_client_has_left_gets_no_session)
         more[i] = join_server(f);
 
     close(connect_to_server(f));
-    more[3] = connect_to_server(f); /* accepted after the one that was closed */
+    more[3] = connect_to_server(f);
     assert_refused(f, more[3], 0, "connections_per_uid");
 
     assert_int_equal(server_counts(f->server).connections_refused, 1);
@@ -130,8 +129,8 @@ TEST_F(session, many_users_together_do_not_lock_out_administrators)
 {
     const uid_t overflow = f->server->overflow.uid;
     int users[13];
-    server_set_limits(f->server, 16, 100); /* one connection exists, of an administrator */
-    f->server->overflow.uid = geteuid();   /* from now on, this user is not an administrator */
+    server_set_limits(f->server, 16, 100);
+    f->server->overflow.uid = geteuid(); /* from now on, this user is not an administrator */
     for (unsigned i = 0; i < 13; i++)
         users[i] = join_server(f);
 
@@ -147,7 +146,7 @@ TEST_F(session, many_users_together_do_not_lock_out_administrators)
 
 TEST_F(session, changed_limits_apply_to_new_connections)
 {
-    server_set_limits(f->server, 100, 1); /* the existing connection stays */
+    server_set_limits(f->server, 100, 1);
     KILN_AUTO(fd) int second = connect_to_server(f);
     assert_refused(f, second, 0, "connections_per_uid");
 

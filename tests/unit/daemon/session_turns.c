@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A session that has many requests handles them in turns.  Each request takes 0.4 ms here. */
+/* A session that has many requests handles them in turns. Each request takes 0.4 ms here. */
 #include "common/base/clock.h"
 #include "tests/unit/daemon/session_fixture.h"
 
@@ -8,8 +8,8 @@
 
 #define REQUESTS 40u
 #define REQUEST_NS 400000u
-#define CLIENTS 3u /* the fixture's server accepts four */
-#define FEW 8u     /* requests: more than one turn has, far less than all */
+#define CLIENTS 3u
+#define FEW 8u /* requests: more than one turn has, far less than all */
 
 static uint64_t skew_ns; /* how far the clock is ahead */
 static uint64_t step_ns; /* how far the clock advances when it is read */
@@ -130,7 +130,7 @@ TEST_F(slow_session, many_new_connections_are_accepted_in_turns)
     step_ns = 0;
 
     assert_true(service.joined - before < CLIENTS);
-    assert_int_equal(f->server->watch.events, 0); /* accepting pauses */
+    assert_int_equal(f->server->watch.events, 0);
     LOOP_UNTIL(f->loop, service.joined - before == CLIENTS);
     for (unsigned i = 0; i < CLIENTS; i++)
         close(clients[i]);

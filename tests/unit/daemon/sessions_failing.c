@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory or a socket call fails for one connection. It ends with a reason, and the others continue.
- */
+/* Memory or a socket call fails for one connection. That connection must end with a reason, and
+ * the others continue. */
 #include "tests/support/failing_calls.h"
 #include "tests/unit/daemon/session_fixture.h"
 
@@ -52,7 +52,7 @@ TEST_F(session, a_connection_that_breaks_is_closed)
     static const char *const calls[] = { "recvmsg", "send", "sendmsg" };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         int fd = join_server(f);
-        fail_call(calls[i], i == 1 ? 2 : 1, ECONNRESET); /* the first call is the test's */
+        fail_call(calls[i], i == 1 ? 2 : 1, ECONNRESET);
         send_request(fd, i == 2 ? MESSAGE_fetch : MESSAGE_ping, 5, "x");
         LOOP_UNTIL(f->loop, service.left >= i + 1);
         assert_true(calls_failed());
@@ -75,7 +75,7 @@ TEST_F(session, an_interrupted_call_is_repeated)
     }
 }
 
-/* The kernel limits the descriptors in flight; the server sends more when some have arrived. */
+/* The kernel limits the descriptors in flight. The server sends more when some have arrived. */
 TEST_F(session, a_descriptor_that_cannot_be_sent_now_is_sent_later)
 {
     char body;

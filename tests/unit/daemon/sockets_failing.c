@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* System calls fail on kilnd's sockets: errors are reported, and no file or descriptor is left. */
 #include "common/base/fs.h"
 #include "daemon/programs/launch.h"
 #include "daemon/server/listener.h"
@@ -43,8 +42,6 @@ TEAR_DOWN(tear_down)
 
 FIXTURE(socket, set_up, tear_down);
 
-/* ---- the listener ---- */
-
 static enum kiln_code open_and_close(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
@@ -65,7 +62,7 @@ static enum kiln_code open_leaving_nothing(void *context, struct kiln_err *err)
     return rc;
 }
 
-/* Opens the listener where a killed daemon left its socket. */
+/* A killed daemon left its socket. */
 static enum kiln_code open_over_dead_socket(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
@@ -179,8 +176,6 @@ TEST_F(socket, sockets_of_other_kinds_are_not_adopted)
     }
 }
 
-/* ---- peers ---- */
-
 TEST_F(socket, a_peer_that_cannot_be_identified_is_refused)
 {
     const struct peer_groups groups = { .admin = PEER_NO_GROUP, .publish = PEER_NO_GROUP };
@@ -251,8 +246,6 @@ TEST_F(socket, a_user_in_very_many_groups_gets_the_role_of_each)
     close(fd);
     assert_int_equal(await_child(child), 0);
 }
-
-/* ---- kiln-launch ---- */
 
 struct launch {
     const char *const *arguments;

@@ -74,7 +74,6 @@ static void run_until_fired(struct fixture *f, const struct probe *probe, unsign
     LOOP_UNTIL(f->loop, probe->fired >= times);
 }
 
-/* Waits until |ms| have passed on the clock that timers use. */
 static void let_pass_ms(unsigned ms)
 {
     uint64_t end = clock_monotonic_ns() + ms * UINT64_C(1000000);
@@ -141,7 +140,7 @@ TEST_F(timers, a_restart_replaces_the_time_of_a_timer)
 
     assert_int_equal(fired_together, 1);
     assert_true(loop_timer_is_running(&f->a.timer));
-    loop_timer_start(&f->a.timer, 1, 0); /* an earlier time */
+    loop_timer_start(&f->a.timer, 1, 0);
     run_until_fired(f, &f->a, 1);
 }
 
@@ -167,7 +166,7 @@ static void on_readable(struct loop_watch *watch, unsigned events)
     loop_watch_set(watch, 0);
 }
 
-/* The order in which the kernel reports them does not matter. */
+/* The kernel may report the event and the timer in any order. */
 TEST_F(timers, an_event_of_the_same_iteration_precedes_a_timer_and_can_postpone_it)
 {
     int ends[2];
@@ -177,7 +176,7 @@ TEST_F(timers, an_event_of_the_same_iteration_precedes_a_timer_and_can_postpone_
     loop_watch_set(&f->watch, WATCH_READ);
     loop_timer_start(&f->a.timer, 1, 0);
     loop_timer_start(&f->b.timer, 2, 0);
-    let_pass_ms(5); /* both are due */
+    let_pass_ms(5);
     assert_int_equal(write(ends[1], "", 1), 1);
 
     run_until_fired(f, &f->b, 1);
@@ -205,10 +204,10 @@ TEST_F(timers, a_timer_that_restarts_itself_does_not_block_a_long_iteration)
     loop_watch_set(&f->watch, WATCH_READ);
     f->a.starts_again = true;
     loop_timer_start(&f->a.timer, 1, 0);
-    let_pass_ms(5); /* it is due */
+    let_pass_ms(5);
     assert_int_equal(write(ends[1], "", 1), 1);
 
-    run_until_fired(f, &f->a, 3); /* once in each iteration */
+    run_until_fired(f, &f->a, 3);
 
     loop_watch_close(&f->watch);
     close(ends[0]);
@@ -223,8 +222,6 @@ TEST_F(timers, a_waiting_timer_gives_epoll_no_time_out)
 
     assert_int_equal(uv_backend_timeout(&f->loop->uv), -1);
 }
-
-/* ---- a loop that cannot be made ---- */
 
 static int no_timerfd, no_watch;
 

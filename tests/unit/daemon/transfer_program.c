@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* What kiln-transfer does around its one transfer: arguments, environment and reports. */
 #define main transfer_main
 int transfer_main(int argc, char **argv);
 #include "daemon/programs/kiln_transfer.c"
@@ -13,8 +12,8 @@ static struct {
     char directory[64];
     const char *staging;
     enum kiln_code received, reached, confined, result, snapshot; /* results of the fake calls */
-    int killed_by;       /* a signal during the transfer, or 0 */
-    const char *failing; /* a failing libc function, or NULL */
+    int killed_by; /* a signal during the transfer, or 0 */
+    const char *failing;
     unsigned nth;
 } scene;
 
@@ -22,8 +21,6 @@ static enum kiln_code result_of(enum kiln_code code, struct kiln_err *err, const
 {
     return code ? kiln_fail(err, code, "%s", message) : KILN_OK;
 }
-
-/* ---- fakes of the program's work ---- */
 
 WRAP(enum kiln_code, transfer_receive_job, int socket, struct received_job *ret_job,
      struct kiln_err *err)
@@ -105,8 +102,6 @@ WRAP(void, transfer_send_snapshot, int socket, const struct snapshot *snapshot,
     (void)socket;
     printf("sends %s '%s'\n", snapshot ? "a snapshot" : "nothing", why->text);
 }
-
-/* ---- running the program ---- */
 
 static void prepare_child(void)
 {
@@ -229,7 +224,7 @@ TEST(transfer, a_transfer_environment_that_cannot_be_set_up_is_reported)
     scene.staging = longer;
     end = RUN(NULL);
     assert_int_equal(end.status, EXIT_FAILURE);
-    assert_says(end.text, "'xxx"); /* the rest of the message is cut off */
+    assert_says(end.text, "'xxx");
 }
 
 static void make_file(const char *name)
@@ -271,7 +266,7 @@ TEST(transfer, a_snapshot_is_taken_in_a_directory_that_is_removed)
     end = RUN("--snapshot", "some.db", NULL);
     assert_int_equal(end.status, EXIT_FAILURE);
     assert_says(end.text, "sends nothing 'no database'");
-    assert_int_equal(rmdir(scene.directory), 0); /* the directory is empty */
+    assert_int_equal(rmdir(scene.directory), 0);
     end = RUN("--snapshot", "some.db", NULL);
     assert_int_equal(end.status, EXIT_FAILURE);
     assert_says(end.text, "'/tmp/kiln_transfer_");

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* How kilnd copies the file from the directory of a unit's process, and removes the directory. A
- * copy can be stopped, and the removal can fail. */
 #include "tests/unit/daemon/transfers_fixture.h"
 
 #include "common/base/fs.h"
@@ -14,8 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* ---- a copy that continues byte by byte when the test says so ---- */
 
 static struct {
     sem_t begun, go;
@@ -78,7 +74,6 @@ static void count_pieces(void)
     copying.pieces = 0;
 }
 
-/* Starts |t| and waits until the copy of its file has begun. */
 static void begin_copy(struct fixture *f, struct transfer *t)
 {
     count_pieces();
@@ -154,7 +149,7 @@ static void end_other(struct task *task)
     others_ended++;
 }
 
-/* Runs as many copies as there are reader threads, so that all of them are busy. */
+/* As many copies as there are reader threads keep all of them busy. */
 TEST_F(transfers, tasks_of_other_users_run_between_the_steps_of_copies)
 {
     struct transfer copies[READERS];
@@ -203,8 +198,6 @@ TEST_F(transfers, a_stop_does_not_wait_for_a_whole_copy)
 
     assert_dropped(f, &t, KILN_UNAVAILABLE, "shutting");
 }
-
-/* ---- removing ---- */
 
 static bool litter_stays;
 static char logged[512];

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- processes that survive SIGKILL ---- */
-
 struct immortal immortal;
 
 WRAP(int, kill, pid_t pid, int number)
@@ -36,8 +34,6 @@ void make_immortal(struct fixture *f)
     f->options.silence_ms = 400; /* longer than a slow machine needs to start a process */
     f->options.exit_ms = 30;
 }
-
-/* ---- fixture ---- */
 
 static void on_done(struct transfer_task *task) { ((struct transfer *)(void *)task)->ended++; }
 
@@ -137,7 +133,7 @@ int tear_down(void **state)
     let_them_die();
     if (f->transfers)
         close_transfers(f);
-    loop_timer_close(&f->tick); /* does nothing after close_transfers */
+    loop_timer_close(&f->tick);
     LOOP_TO_END(f->loop, "the timer to close");
     assert_int_equal(work_queues_out(f->work_queues), 0);
     work_queues_destroy(f->work_queues);

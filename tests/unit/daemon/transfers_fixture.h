@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Transfers with a fake kiln-transfer: the URL tells it what to do (fake_transfer.c). */
+/* Transfers with a fake kiln-transfer. The URL tells it what to do (fake_transfer.c). */
 #include "daemon/workers/transfer.h"
 #include "tests/support/launch_service.h"
 #include "tests/support/test.h"
@@ -16,7 +16,7 @@ struct fixture {
     struct loop_owner owner;
     struct loop_timer tick; /* ends each loop iteration even if nothing else happens */
     bool closed;
-    struct launch_service unit; /* started by start_unit */
+    struct launch_service unit;
     struct kiln_err err;
 };
 
@@ -33,32 +33,30 @@ int tear_down(void **state);
 
 struct transfer transfer_of(const struct fixture *f, const char *url);
 struct transfer transfer_of_user(const struct fixture *f, const char *url, uid_t uid);
-/* Makes a service unit start the processes from now on. */
+/* A service unit then starts the processes. */
 void start_unit(struct fixture *f);
-/* Opens the transfers with f->options, unless they are open. */
+/* Does nothing if the transfers are open. */
 void open_transfers(struct fixture *f);
 void close_transfers(struct fixture *f);
 unsigned files_in_staging(const struct fixture *f);
 void wait_for_end(struct fixture *f, const struct transfer *t);
-/* Starts |t| and waits for its first progress report. */
 void start_transfer(struct fixture *f, struct transfer *t);
 /* Starts |t|, and waits for its end. */
 struct transfer_result *run_among_others(struct fixture *f, struct transfer *t);
-/* Like run_among_others, for a transfer that must be the only one. */
+/* No other transfer may run. */
 struct transfer_result *run_transfer(struct fixture *f, struct transfer *t);
 void expect_failure(struct fixture *f, const char *url, enum kiln_code code, const char *says);
-/* Runs a transfer, which must leave a file with |content|. */
+/* The transfer must leave a file with |content|. */
 void expect_content(struct fixture *f, const char *url, const char *content);
-/* Checks that the transfer has left a file with |content|, and removes the file. */
+/* The transfer must have left a file with |content|, which this removes. */
 void take_result(const struct transfer_result *o, const char *content);
 
-/* Cancels |t| and waits for its end. */
 void cancel_transfer(struct fixture *f, struct transfer *t);
 
 /* Imitates processes that survive SIGKILL, like those that wait for a dead filesystem. */
 struct immortal {
     bool active;
-    pid_t groups[8]; /* groups for which kill(2) was called */
+    pid_t groups[8];
     size_t count;
 };
 extern struct immortal immortal;

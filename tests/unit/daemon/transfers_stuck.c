@@ -15,8 +15,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-/* ---- processes that do not end ---- */
-
 TEST_F(transfers, a_process_that_survives_its_kill_is_reported)
 {
     struct transfer stuck = transfer_of_user(f, "hangs", 7), other = transfer_of_user(f, "good", 8);
@@ -81,7 +79,7 @@ TEST_F(transfers, closing_does_not_wait_for_a_stuck_transfer)
     assert_int_equal(during.ended, 1);
     assert_true(immortal.count >= 2);
     for (size_t i = 0; i < immortal.count; i++)
-        assert_int_equal(__real_kill(immortal.groups[i], 0), 0); /* the process exists */
+        assert_int_equal(__real_kill(immortal.groups[i], 0), 0);
 }
 
 TEST_F(transfers, a_process_that_stays_after_its_result_is_ended_and_its_result_counts)

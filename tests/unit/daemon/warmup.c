@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* How many warm workers recent sources need, and for how long. */
 #include "daemon/workers/warmup.h"
 
 #include "tests/support/test.h"

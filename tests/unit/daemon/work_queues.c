@@ -13,7 +13,7 @@
 
 #define TASKS 20
 #define READERS 3
-#define LONG_READERS (READERS - 1) /* one is left to brief tasks */
+#define LONG_READERS (READERS - 1)
 
 struct fixture {
     struct loop *loop;
@@ -108,7 +108,6 @@ static void run_task(struct fixture *f, enum work_queue work_queue, struct count
 /* |count| tasks with work_with_another run at the same time or wait for each other. */
 static void expect_together(unsigned count) { pthread_barrier_init(&seen.together, NULL, count); }
 
-/* Waits until |count| tasks are done. */
 static void finish_tasks(struct fixture *f, unsigned count)
 {
     LOOP_TO_END(f->loop, "every task to be done");
@@ -165,7 +164,7 @@ TEST_F(work_queues, a_brief_read_waits_for_no_long_one)
     assert_true(tasks[TASKS - 1].started < READERS);
 }
 
-/* Each task holds its thread until the last one runs. */
+/* Each task holds its thread until the last task runs. */
 TEST_F(work_queues, no_queue_waits_for_another)
 {
     static const enum work_queue order[] = { WORK_QUEUE_READ, WORK_QUEUE_READ, WORK_QUEUE_WRITE,
@@ -184,7 +183,7 @@ TEST_F(work_queues, no_queue_waits_for_another)
 #define LATE_UID 2000
 #define LONG_NS 2000000u /* a hundred times what a brief task is charged */
 
-/* A fake clock for each thread: only work_long takes time. */
+/* Each thread has a fake clock, on which only work_long takes time. */
 static _Thread_local uint64_t now_ns;
 
 uint64_t __wrap_clock_monotonic_ns(void);
@@ -253,8 +252,8 @@ static void note_done_slowly(struct task *task)
     note_done(task);
 }
 
-/* The early user owes the time of a long task.  The late user's tasks take no time, but the loop is
- * busy after each, and the thread idle. */
+/* The early user owes the time of a long task. The late user's tasks take no time, but the loop
+ * is busy after each, and the thread idle. */
 TEST_F(work_queues, users_are_charged_for_the_time_that_a_busy_loop_leaves_a_thread_idle)
 {
     struct counted tasks[TASKS];
@@ -297,7 +296,7 @@ TEST_F(work_queues, the_longest_running_task_is_known)
     run_task(f, WORK_QUEUE_WRITE, &tasks[1], (struct task){ .work = work_with_another });
     LOOP_UNTIL(f->loop, seen.done == 1);
 
-    now_ns = LONG_NS + 7; /* the thread's clock is at LONG_NS */
+    now_ns = LONG_NS + 7;
     WAIT_FOR(work_queues_longest_ns(f->work_queues) == 7);
     now_ns = 0;
 
@@ -322,7 +321,7 @@ TEST_F(work_queues, a_task_that_waits_can_be_cancelled)
 
         assert_true(executor->ops->cancel(executor, queues[q], &tasks[threads].task));
         assert_false(executor->ops->cancel(executor, queues[q], &tasks[threads].task));
-        assert_false(executor->ops->cancel(executor, queues[q], &tasks[0].task)); /* it runs */
+        assert_false(executor->ops->cancel(executor, queues[q], &tasks[0].task));
         finish_tasks(f, threads + 1);
 
         assert_false(tasks[threads].done);
@@ -361,14 +360,14 @@ TEST_F(work_queues, brief_tasks_that_wait_share_a_thread)
 {
     struct counted tasks[TASKS];
     run_behind_full_threads(f, tasks, TASKS - READERS);
-    /* 17 tasks wait for 3 threads. A thread takes 5 of them; then 4, 2, 2, 1, ... are taken. */
+    /* 17 tasks wait for 3 threads. A thread takes 5 of them. Then 4, 2, 2, 1, ... are taken. */
     for (unsigned i = READERS + 1; i < READERS + 5; i++) {
         assert_true(pthread_equal(tasks[i].thread, tasks[READERS].thread));
         assert_int_equal(tasks[i].ended, tasks[READERS].ended + (i - READERS));
     }
 }
 
-/* Posted by the done callback of the task before; one thread could not run both in a row. */
+/* The done callback of the task before posts this. One thread could not run both in a row. */
 static sem_t reported;
 
 static void wait_until_reported(struct task *task)
@@ -421,7 +420,7 @@ struct later {
     unsigned left; /* how often it still runs */
 };
 
-static char order[8]; /* names in the order of the done callbacks */
+static char order[8];
 
 static void note_and_repeat(struct task *task)
 {
@@ -440,7 +439,7 @@ TEST_F(work_queues, a_deferred_task_that_a_task_adds_runs_in_the_next_loop_itera
 
     executor->ops->later(executor, &twice.task);
     executor->ops->later(executor, &once.task);
-    assert_string_equal(order, ""); /* never within the call */
+    assert_string_equal(order, "");
     LOOP_TO_END(f->loop, "every task to be done");
 
     assert_string_equal(order, "aba");
