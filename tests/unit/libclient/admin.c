@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Administration and events. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Administration with files and progress.  Every test checks that no descriptor is left open. */
+/* Administration with files and progress. Every test checks that no descriptor is left open. */
 #include "common/base/fs.h"
 #include "tests/support/hostile_descriptors.h"
 #include "tests/support/test.h"
@@ -14,15 +14,15 @@ struct fixture {
     struct kiln_client *client;
     struct kiln_error err;
     struct kiln_admin_call call;
-    char *json; /* the answer */
+    char *json;
     int files[4], ret_files[4];
     size_t ret_file_count;
-    unsigned reported;    /* number of calls of the progress callback */
+    unsigned reported;
     unsigned enough;      /* progress ends the call at this report; 0: never */
     unsigned descriptors; /* open before the test */
     unsigned announced;   /* number of files that the last request announced */
-    char came[2][32];     /* contents of the files that came with the request */
-    unsigned files_back;  /* files sent with the answer */
+    char came[2][32];
+    unsigned files_back;
     bool files_with_progress;
     int hostile; /* sent with the answer to kernel_export; 0: none */
 };
@@ -58,7 +58,6 @@ static void send_back(struct fake_request *rq, uint16_t flags, const char *json,
         close(files[i]);
 }
 
-/* Sends three progress frames, then the answer. */
 static void work(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
@@ -117,7 +116,7 @@ SET_UP(set_up)
     f->descriptors = open_descriptors();
 }
 
-/* Waits: the fake daemon closes its end of a connection on its own thread. */
+/* The fake daemon closes its end of a connection on its own thread. */
 static void let_the_daemon_go(struct fixture *f)
 {
     kiln_client_close(f->client);
@@ -234,7 +233,7 @@ TEST_F(admin_call, more_files_than_the_caller_takes_are_an_error_and_closed)
     f->call.ret_files = NULL;
     f->call.ret_files_max = 0;
     f->files_back = 1;
-    assert_int_equal(call(f), KILN_E_INVALID); /* the teardown counts descriptors */
+    assert_int_equal(call(f), KILN_E_INVALID);
 }
 
 TEST_F(admin_call, an_answer_with_a_file_that_is_not_regular_is_refused_and_closed)

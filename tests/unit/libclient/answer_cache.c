@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Values that count how often they are referred to. */
+/* Counts how often the value is referred to. */
 struct value {
     int references;
 };
@@ -56,7 +56,7 @@ static void put(struct fixture *f, const char *text, int value, size_t bytes)
     answer_cache_put(f->cache, &id, &(struct answer){ &f->values[value], &ops, bytes });
 }
 
-/* The value's index, -1 for a miss. */
+/* Returns the value's index, or -1 for a miss. */
 static int get(struct fixture *f, const char *text)
 {
     struct bytes part;
@@ -176,8 +176,6 @@ TEST_F(answer_cache, many_threads_may_use_the_cache_at_once)
         await_thread(threads[i], NULL);
     assert_int_equal(answer_cache_count(f->cache), 3);
 }
-
-/* ---- forgetting ---- */
 
 static struct answer_identity of_two(struct bytes parts[2], enum answer_kind kind,
                                      const char *first, const char *second)

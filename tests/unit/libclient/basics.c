@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors, problems and device names. */
 #include "libclient/device/uri.h"
 #include "libclient/failure.h"
 #include "tests/support/test.h"
@@ -51,8 +50,6 @@ TEST(plain, long_logs_are_cut_at_their_end)
 }
 
 TEST(plain, the_version_is_the_projects) { assert_string_equal(kiln_version(), KILN_VERSION); }
-
-/* ---- problems ---- */
 
 TEST(plain, a_driver_line_gives_a_problem_a_direction)
 {
@@ -174,8 +171,6 @@ TEST(plain, the_drivers_flags_can_be_listed)
     assert_null(kiln_driver_flag(10000, &letter, &name));
     assert_int_equal(letter, 'n');
 }
-
-/* ---- device names ---- */
 
 TEST(plain, device_names_are_a_kind_and_a_number)
 {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Many kernels at once. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
 
@@ -15,7 +14,7 @@ struct seen {
     int codes[ITEMS];
     struct kiln_kernel *kept[ITEMS];
     struct kiln_error last;
-    struct kiln_client *client; /* the callback fetches with this client; NULL: it does not */
+    struct kiln_client *client;
     const char *ask;
 };
 
@@ -93,9 +92,7 @@ static int fetch_sources(struct fixture *f, const struct kiln_kernel_source *sou
 
 static int batch(struct fixture *f, size_t count) { return fetch_keys(f, count, &f->seen); }
 
-/* ---- handlers ---- */
-
-/* Reads the batch's keys; returns their number. */
+/* Returns the number of keys. */
 static uint32_t read_batch(const struct fake_request *rq, struct digest ret_keys[ITEMS])
 {
     struct reader r = reader_of(rq->body);
@@ -122,7 +119,8 @@ static void answer_single(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
-/* Answers odd items first, as memfds in one frame; then even items, inline in another frame. */
+/* Answers odd items first, as memfds in one frame. Then answers even items, inline in another
+ * frame. */
 static void answer_out_of_order(struct fake_request *rq)
 {
     static struct digest keys[ITEMS];
@@ -197,7 +195,7 @@ static void answer_failures(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
-/* Sends half of the answers and breaks the connection; answers everything the second time. */
+/* Breaks the connection after half of the answers. Answers everything the second time. */
 static void die_half_way(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
@@ -258,8 +256,6 @@ static void refuse_the_whole(struct fake_request *rq)
     fake_reply_error(rq, KILN_BUSY, "too much at once", NULL);
 }
 
-/* ---- tests ---- */
-
 TEST_F(batch, answers_come_in_the_order_they_are_ready)
 {
     start(f, answer_out_of_order);
@@ -286,7 +282,7 @@ TEST_F(batch, many_large_kernels_outlive_their_batch_and_client_one_by_one)
 
     assert_int_equal(f->seen.calls, ITEMS);
     for (size_t n = 0; n < ITEMS; n++) {
-        size_t i = n * 7 % ITEMS; /* in a shuffled order */
+        size_t i = n * 7 % ITEMS;
         uint8_t expected[LARGE];
         struct digest key = fake_key((unsigned)i + 1);
         fill_large(expected, &key);
@@ -334,7 +330,7 @@ TEST_F(batch, the_callback_may_stop_the_batch)
         assert_int_equal(seen.calls, 3);
         for (size_t i = 0; i < ITEMS; i++)
             kiln_kernel_unref(seen.kept[i]);
-        must(batch(f, 20), f->err); /* the client still works */
+        must(batch(f, 20), f->err);
         assert_int_equal(f->seen.calls, 20 * (turn + 1));
         for (size_t i = 0; i < ITEMS; i++)
             kiln_kernel_unref(KILN_TAKE(f->seen.kept[i]));

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The shared connection: hello, time-outs, reconnecting, damaged answers, fork, threads. */
 #include "common/base/clock.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
@@ -37,7 +36,7 @@ static void start(struct fixture *f, void (*handle)(struct fake_request *))
     f->client = fake_daemon_serve(&f->daemon, handle, f);
 }
 
-static atomic_uint connects; /* attempts to connect by this process */
+static atomic_uint connects;
 
 WRAP(int, connect, int fd, const struct sockaddr *address, socklen_t size)
 {
@@ -320,7 +319,7 @@ TEST_F(connection, the_daemons_last_word_on_a_connection_is_passed_on)
     assert_int_equal(ping(f, 0), KILN_E_BUSY);
     assert_says(f->err.text, "too many");
 
-    assert_int_equal(ping(f, 0), KILN_E_BUSY); /* from the new connection */
+    assert_int_equal(ping(f, 0), KILN_E_BUSY);
     assert_int_equal(f->daemon.connections, 2);
 }
 
@@ -348,7 +347,7 @@ TEST_F(connection, a_forked_child_is_reported_to_open_its_own_client)
     }
 
     assert_int_equal(await_child(child), 0);
-    must(ping(f, 0), f->err); /* the parent's connection still works */
+    must(ping(f, 0), f->err);
     assert_int_equal(f->daemon.connections, 1);
 }
 

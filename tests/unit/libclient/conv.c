@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Find, with a fake daemon and a fake device. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/conv_fixture.h"
 
@@ -36,7 +35,7 @@ TEST_F(conv, find_returns_the_devices_times_and_compares_the_whole_result)
     assert_true(e.spread_ms <= 1e-6); /* the clock's error only */
     assert_int_equal(e.samples, 24);
     assert_int_equal(e.checked, 2 * 8 * 8 * 8);
-    e = conv_entry(f, "ConvWrong"); /* only the last element is wrong */
+    e = conv_entry(f, "ConvWrong");
     assert_says(e.reason, "1024");
     assert_says(e.reason, "1023");
 }
@@ -78,7 +77,7 @@ TEST_F(conv, a_measurement_that_cannot_be_recorded_is_returned_and_reported)
     assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_FULL);
     assert_says(f->err.text, "ConvGood");
     assert_says(f->err.text, "disk");
-    assert_int_equal(f->puts_asked, 1); /* after the first rejection no more are sent */
+    assert_int_equal(f->puts_asked, 1);
 }
 
 TEST_F(conv, recording_and_intended_non_recording_are_both_reported_as_ok)
@@ -160,8 +159,6 @@ TEST(conv, a_find_that_is_stopped_early_returns_its_measurements)
     assert_int_equal(conv_entry(f, "ConvBetter").state, KILN_CONV_UNTIMED);
     assert_says(conv_entry(f, "ConvBetter").reason, "time");
 }
-
-/* ---- find: failures ---- */
 
 TEST(conv, a_lost_device_ends_find_and_its_measurements_are_recorded)
 {
@@ -252,7 +249,7 @@ TEST_F(conv, a_find_with_a_budget_does_not_wait_for_a_late_compile)
     CONV_USE(f, conv_tunable);
     f->silent = "ConvTuned";
     f->options.budget_ms = WAIT_MS;
-    must(conv_find(f), f->err); /* the time-out is longer than the test's */
+    must(conv_find(f), f->err);
     const struct kiln_conv_entry late = conv_at(f, 1);
     assert_string_equal(late.solver, "ConvTuned");
     assert_int_equal(late.state, KILN_CONV_UNTIMED);
@@ -267,7 +264,6 @@ TEST_F(conv, a_device_without_memory_fails_find_with_its_name)
     assert_says(f->err.text, "made:0");
 }
 
-/* There is memory for one set of operands only. */
 TEST_F(conv, where_memory_is_short_one_set_of_operands_serves)
 {
     uint64_t bytes = 0, all = 0;
@@ -328,8 +324,6 @@ TEST(conv, a_reference_that_kilnd_has_no_time_for_may_be_asked_for_again)
     must(conv_find(f), f->err);
     assert_int_equal(conv_entry(f, "ConvGood").state, KILN_CONV_NOT_COMPILED);
 }
-
-/* ---- the caller's tensors ---- */
 
 TEST(conv, the_callers_tensors_are_used_and_checked)
 {

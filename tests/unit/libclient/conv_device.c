@@ -27,8 +27,6 @@ static enum kiln_code lost(struct kiln_device *device, struct kiln_err *err)
                                     : KILN_OK;
 }
 
-/* ---- memory ---- */
-
 static enum kiln_code create_memory(struct kiln_device *device, uint64_t bytes, void **ret_memory,
                                     struct kiln_err *err)
 {
@@ -82,8 +80,6 @@ static enum kiln_code fill(struct kiln_memory *memory, uint8_t value, void *stre
     return lost(memory->device, err);
 }
 
-/* ---- streams and events ---- */
-
 static enum kiln_code finish(struct kiln_device *device, void *stream, struct kiln_err *err)
 {
     if (stream == made_of(device)->busy_stream)
@@ -127,8 +123,6 @@ static enum kiln_code elapsed(struct kiln_device *device, void *begin, void *end
     return lost(device, err);
 }
 
-/* ---- kernels ---- */
-
 static enum kiln_code load(struct kiln_device *device, struct bytes object, void **ret_module,
                            struct kiln_err *err)
 {
@@ -160,7 +154,7 @@ static void forget(struct kiln_device *device, void *function)
     free(function);
 }
 
-/* Depends on both operands and on the index. */
+/* The result depends on both operands and on the index. */
 static void compute(const struct device_launch *launch)
 {
     const struct block *x = launch->arguments[0].memory->native;

@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * A fake device with a fake clock.  A kernel's name says what it does and how long it takes:
+/* A fake device with a fake clock. A kernel's name says what it does and how long it takes:
  *
  *   "right 1.5"   computes the correct result in 1.5 ms
  *   "wrong 1.5"   computes the correct result, except for the last element
  *   "lazy 0.001"  writes nothing
  *   "broken 1"    cannot be launched
  *   "damaged 1"   cannot be loaded
- *   "fatal 1"     fails, and so does every later call of the device
- *
- * Ownership  kiln_device_close
- * Threading  one thread
- */
+ *   "fatal 1"     fails, and so does every later call of the device */
 #include "libclient/device/device.h"
 
 struct made_device {
-    struct kiln_device base; /* must be the first member */
+    struct kiln_device base; /* first member */
     double now_ms;
     /* numbers of launches so far, and of memory objects and functions that exist */
     unsigned launches, memories, functions;

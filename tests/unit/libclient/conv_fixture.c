@@ -9,8 +9,6 @@
 #define SMALL_WORKSPACE 64
 #define TOO_MUCH_WORKSPACE ((uint64_t)1 << 40)
 
-/* ---- the daemon ---- */
-
 static const struct conv_solver *find_solver(const struct conv_fixture *f, struct bytes name)
 {
     for (unsigned i = 0; i < f->solver_count; i++) {
@@ -69,7 +67,6 @@ static void answer_configs(struct conv_fixture *f, const struct fake_request *rq
     reply(rq, MESSAGE_candidates, &body);
 }
 
-/* The name of the kernel of |s| with |config|. */
 static void write_entry(const struct conv_fixture *f, const struct conv_solver *s,
                         const char *config, char entry[32])
 {
@@ -249,8 +246,6 @@ static void answer(struct fake_request *rq)
     default: fake_reply_error(rq, KILN_INVALID, "not expected", NULL);
     }
 }
-
-/* ---- the fixture ---- */
 
 const struct conv_solver conv_several[] = {
     { .name = "ConvGood", .kernel = "right 1" },

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * The fixture of the tests of find and tune, with a fake daemon and a fake device.
- *
- * Role       the fake daemon offers a list of fake solvers, whose kernels a made_device runs
- * Ownership  conv_set_up / conv_tear_down; the next call frees a result
- * Threading  the daemon's thread writes the counts; read them between calls
- */
+/* Find and tune with a fake daemon and a fake device. The fake daemon offers a list of fake
+ * solvers, whose kernels a made_device runs. The daemon's thread writes the counts, so tests
+ * read them between calls. The next call frees a result. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/conv_device.h"
 #include "tests/unit/libclient/fake_tuning.h"
@@ -20,10 +16,10 @@
 struct conv_solver {
     const char *name;
     const char *kernel; /* NULL if it does not compile */
-    double find_ms;     /* the time that is recorded */
-    const char *best;   /* the config that is recorded */
-    /* whether it is tunable: |kernel| is then for the config "0,1", and "11,1" is the fastest
-     * config */
+    double find_ms;     /* recorded */
+    const char *best;   /* recorded */
+    /* whether the solver is tunable: |kernel| is then for the config "0,1", and "11,1" is the
+     * fastest config */
     bool has_space;
 };
 
@@ -60,21 +56,18 @@ struct conv_fixture {
 
 /* solvers of all kinds, none of which is tunable */
 extern const struct conv_solver conv_several[8];
-extern const struct conv_solver conv_tunable[2]; /* of these, "ConvTuned" has a tuning space */
+extern const struct conv_solver conv_tunable[2]; /* only "ConvTuned" is tunable */
 #define CONV_USE(f, list) \
     ((f)->solvers = (list), (f)->solver_count = sizeof(list) / sizeof((list)[0]))
 
-/* Sets up a test with conv_several and without a journal. */
 int conv_set_up(void **state);
 int conv_tear_down(void **state); /* fails if anything is left on the device */
 FIXTURE_OF(conv, struct conv_fixture, conv_set_up, conv_tear_down);
 
 int conv_find(struct conv_fixture *f);
 int conv_tune(struct conv_fixture *f);
-/* Return an entry of the last result: that of a solver, or the one with an index. */
 struct kiln_conv_entry conv_entry(const struct conv_fixture *f, const char *solver);
 struct kiln_conv_entry conv_at(const struct conv_fixture *f, unsigned index);
-/* Returns how many trials of the last result have |state|. */
 unsigned conv_trials_in(const struct conv_fixture *f, int state);
-/* Returns the recording of a solver, or NULL if there is none. */
+/* Returns NULL if there is no recording of the solver. */
 const struct conv_put *conv_put_of(const struct conv_fixture *f, uint8_t kind, const char *solver);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The operands of find and tune, and the comparison of results. */
 #include "libclient/conv/operands.h"
 #include "tests/support/test.h"
 
@@ -30,8 +29,6 @@ SET_UP(set_up)
 
 FIXTURE(conv_operands, set_up, NULL);
 
-/* ---- filling ---- */
-
 TEST_F(conv_operands, sums_of_exact_products_are_the_same_in_any_order)
 {
     float up = 0, down = 0;
@@ -46,7 +43,7 @@ TEST_F(conv_operands, sums_of_exact_products_are_the_same_in_any_order)
     assert_true(up == down);
 }
 
-/* Sums that are so long that multiples of 1/16 would be rounded. */
+/* The sums are so long that multiples of 1/16 would be rounded. */
 TEST_F(conv_operands, longer_sums_get_coarser_operands)
 {
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
@@ -106,8 +103,6 @@ TEST_F(conv_operands, nan_and_infinity_count_as_infinitely_large)
     assert_true(isinf(operands_largest(TYPE_FLOAT16, f->half, COUNT)));
     assert_true(isinf(operands_largest(TYPE_BFLOAT16, f->half, COUNT)));
 }
-
-/* ---- comparing ---- */
 
 TEST_F(conv_operands, exact_results_agree_to_the_last_bit_or_not_at_all)
 {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The search for the best perf config and its journal, with a fake compiler, device and clock. */
 #include "libclient/conv/journal.h"
 #include "tests/support/test.h"
 
@@ -41,7 +40,7 @@ static const struct search_trial *trial_of(const struct fixture *f, size_t index
 
 static bool is(const char *config, const char *which) { return which && !strcmp(config, which); }
 
-/* The time in ms; the minimum is at 11,6. */
+/* Returns the time in ms. The minimum is at 11,6. */
 static double cost_of(const char *config)
 {
     double a = 0, b = 0;
@@ -73,7 +72,7 @@ static enum kiln_code next_trial(void *context, uint64_t deadline_ns,
 {
     struct fixture *f = context;
     assert_true(f->in_flight > 0);
-    bool is_last = f->compiles + IN_FLIGHT_MAX > SIDE * SIDE; /* nothing is left to request */
+    bool is_last = f->compiles + IN_FLIGHT_MAX > SIDE * SIDE;
     if (f->in_flight < f->least_in_flight && !is_last)
         f->least_in_flight = f->in_flight;
     if ((f->now_ms + COMPILE_MS) * 1e6 > (double)deadline_ns) {
@@ -111,7 +110,7 @@ static enum kiln_code take_time(void *context, size_t trial, const struct timing
         (is(t->config, f->crashing_later) && t->state != KILN_CONV_UNTIMED))
         return kiln_fail(err, KILN_GPU_FAULT, "it fell over");
     if (is(t->config, f->wrong))
-        ms = 0.001; /* a kernel that does nothing is fast */
+        ms = 0.001;
     f->now_ms += ms * limits->samples;
     *ret_timing =
         (struct timing){ .median_ms = ms,
@@ -166,7 +165,7 @@ static const struct search_ops ops = {
 static void add_all(struct fixture *f)
 {
     for (unsigned i = 0; i < SIDE * SIDE; i++) {
-        unsigned at = i * 77 % (SIDE * SIDE); /* each config once, in a shuffled order */
+        unsigned at = i * 77 % (SIDE * SIDE);
         char config[16];
         snprintf(config, sizeof(config), "%u,%u", at / SIDE + 1, at % SIDE + 1);
         must(search_add(&f->search, config, &f->all[i], &f->err), f->err);
@@ -342,7 +341,7 @@ TEST(conv_search, a_wrong_result_never_wins_however_fast)
     search_whole(f, 1e9);
     assert_int_equal(find(f, "3,3")->state, KILN_CONV_WRONG);
     assert_string_equal(best(f)->config, "11,6");
-    assert_int_equal(find(f, "10,6")->state, KILN_CONV_TIMED); /* not cut short */
+    assert_int_equal(find(f, "10,6")->state, KILN_CONV_TIMED);
 }
 
 TEST(conv_search, a_config_that_fails_to_run_costs_only_itself)
@@ -519,7 +518,6 @@ TEST(conv_search, a_finalist_with_wrong_results_is_remembered_as_wrong)
     assert_int_equal(find(f, "10,6")->state, KILN_CONV_WRONG);
 }
 
-/* The path of the journal. */
 static int open_again(const struct fixture *f, int flags)
 {
     char pattern[96];

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Timing: samples, outliers, cut-short runs. */
 #include "libclient/conv/timing.h"
 #include "tests/support/test.h"
 
@@ -12,7 +11,7 @@ struct fixture {
     struct timing timing;
     struct kiln_err err;
     double one_ms;   /* time of a launch */
-    double first_ms; /* time of the first launch; 0: |one_ms| */
+    double first_ms; /* time of the first launch; 0 means |one_ms| */
     double jump_ms;  /* every eighth sample takes this much longer */
     unsigned calls, launches, fails_at;
 };
@@ -45,8 +44,6 @@ static void take(struct fixture *f)
 }
 
 static bool is_near(double a, double b) { return fabs(a - b) < 1e-9; }
-
-/* ---- statistics ---- */
 
 TEST(conv_timing, median_and_spread_come_from_the_quartiles)
 {
@@ -81,8 +78,6 @@ TEST(conv_timing, one_sample_is_its_own_median)
     assert_true(is_near(t.median_ms, 7) && is_near(t.spread_ms, 0));
     assert_int_equal(t.samples, 1);
 }
-
-/* ---- taking samples ---- */
 
 TEST_F(conv_timing, the_warm_up_does_not_count)
 {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Tune, with a fake daemon and a fake device. */
 #include "common/base/fs.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/conv_fixture.h"
@@ -168,7 +167,7 @@ TEST_F(conv, a_search_with_company_tries_its_own_share_only)
     f->has_company = true;
     must(conv_tune(f), f->err);
     assert_int_equal(f->reports, 1);
-    assert_in_range(conv_at(f, 0).tried, CONV_SPACE / 2, CONV_SPACE / 2 + 1); /* the known one */
+    assert_in_range(conv_at(f, 0).tried, CONV_SPACE / 2, CONV_SPACE / 2 + 1);
 }
 
 TEST_F(conv, the_known_best_is_refined_if_all_shares_are_taken)
@@ -224,8 +223,6 @@ TEST_F(conv, a_tuned_config_that_cannot_be_recorded_is_returned)
     assert_string_equal(kiln_plan_config(kiln_conv_result_plan(f->result)), "11,1");
     assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_FULL);
 }
-
-/* ---- journals ---- */
 
 static int set_up_with_journal(void **state)
 {

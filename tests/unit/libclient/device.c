@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Devices and runs: with OpenCL if a platform is installed, and without the other runtimes. */
 #include "libclient/device/device.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
@@ -16,13 +15,11 @@ struct fixture {
     struct kiln_device *device; /* NULL: none here */
     struct kiln_error err;
     struct kiln_problem problem;
-    struct bytes binary; /* owned */
+    struct bytes binary;
     struct kiln_plan *plan;
     uint64_t x_offset;
     const char *entry;
 };
-
-/* ---- a plan for the device ---- */
 
 static void answer(struct fake_request *rq)
 {
@@ -122,8 +119,6 @@ static struct kiln_memory *memory(struct fixture *f, const void *from, uint64_t 
     return m;
 }
 
-/* ---- tests ---- */
-
 TEST_F(device, an_opencl_device_has_a_name_a_model_and_a_target)
 {
     SKIP_IF(!f->device, "no OpenCL device here");
@@ -208,7 +203,7 @@ TEST_F(device, memories_that_do_not_fit_the_problem_are_refused)
     assert_int_equal(kiln_memory_create(f->device, 0, &small, &f->err), KILN_E_INVALID);
 
     kiln_run_destroy(run);
-    kiln_device_close(f->device); /* the memory keeps it */
+    kiln_device_close(f->device); /* the memory keeps the device */
     f->device = NULL;
     kiln_memory_destroy(small);
 }

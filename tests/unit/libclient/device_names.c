@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Device names: uuids, numbers, variables that hide devices; versions in /proc and /sys. */
 #include "libclient/device/text_file.h"
 #include "libclient/device/uuid.h"
 #include "tests/support/test.h"
@@ -24,8 +23,6 @@ static int set_up(void **state)
 }
 
 FIXTURE(device_names, set_up, NULL);
-
-/* ---- texts ---- */
 
 TEST(device_names, a_uuid_is_written_as_the_vendors_tools_do)
 {
@@ -52,8 +49,6 @@ TEST(device_names, a_uuid_of_zeros_counts_as_unknown)
     device_uuid_text_of_digits(zero, text);
     assert_string_equal(text, "");
 }
-
-/* ---- finding ---- */
 
 static bool two_have_one(const void *context, int index, char text[DEVICE_UUID_SIZE])
 {
@@ -101,8 +96,6 @@ TEST(device_names, a_device_that_is_not_found_leaves_the_index_unchanged)
     assert_int_equal(index, -1);
 }
 
-/* ---- what hides devices ---- */
-
 TEST(device_names, the_variables_that_hide_devices_of_a_kind_are_named)
 {
     char text[260];
@@ -141,8 +134,6 @@ TEST(device_names, long_values_of_variables_are_truncated)
     }
     assert_int_equal(strspn(strchr(text, '7'), "7"), 60);
 }
-
-/* ---- versions ---- */
 
 static bool version_of(const char *content, char *ret_version, size_t size)
 {

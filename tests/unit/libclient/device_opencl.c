@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenCL, if a platform is installed: streams, events, the job's objects, threads. */
+/* OpenCL, if a platform is installed. */
 #include "libclient/device/opencl_device.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
@@ -39,7 +39,7 @@ static struct kiln_memory *memory(struct fixture *f, float first)
     return m;
 }
 
-/* A run with its tensors on f->device. */
+/* The run has its tensors on f->device. */
 static void load(struct fixture *f)
 {
     struct made_plan made = made_plan_scale(kiln_device_target(f->device), binary);
@@ -94,8 +94,6 @@ static void expect_scaled(struct fixture *f, struct kiln_memory *y)
         assert_true(numbers[i] == (float)(i * 20 + 8));
 }
 
-/* ---- streams and events ---- */
-
 TEST_F(device_opencl, work_is_done_in_the_order_of_its_stream)
 {
     SKIP_IF(!f->device, "no OpenCL device here");
@@ -138,8 +136,6 @@ TEST_F(device_opencl, events_report_the_time_between_them)
     kiln_event_destroy(end);
 }
 
-/* ---- the job's own objects ---- */
-
 struct job {
     cl_device_id id;
     cl_context context;
@@ -160,7 +156,7 @@ static cl_uint references(const struct job *job, const void *object)
     return count;
 }
 
-/* Waits: a runtime may release the objects of a command some time after it is done. */
+/* A runtime may release the objects of a command some time after the command is done. */
 static void expect_references_at_most(const struct job *job, const void *object, cl_uint count)
 {
     WAIT_FOR(references(job, object) <= count);
@@ -186,7 +182,6 @@ static void job_end(struct job *job)
     cl->clReleaseContext(job->context);
 }
 
-/* Opens the device in the job's context. */
 static void open_in(struct fixture *f, const struct job *job)
 {
     kiln_device_close(f->device);
@@ -310,8 +305,6 @@ TEST_F(device_opencl, a_queue_without_profiling_cannot_measure_time)
     job_end(&job);
 }
 
-/* ---- unsupported calls ---- */
-
 TEST_F(device_opencl, dynamic_shared_memory_is_unsupported)
 {
     SKIP_IF(!f->device, "no OpenCL device here");
@@ -330,7 +323,7 @@ TEST_F(device_opencl, a_launch_of_another_shape_than_the_kernels_is_refused)
     kiln_plan_unref(f->plan);
     f->run = NULL;
     struct made_plan made = made_plan_scale(kiln_device_target(f->device), binary);
-    made.group[0] = 8; /* it was compiled for groups of 16 */
+    made.group[0] = 8;
     f->plan = made_plan_create(&made);
     must(kiln_run_create(f->device, f->plan, &f->run, &f->err), f->err);
     assert_int_equal(kiln_run_launch(f->run, &f->tensors, NULL, &f->err), KILN_E_UNSUPPORTED);
@@ -344,8 +337,6 @@ TEST_F(device_opencl, too_large_a_memory_fails_with_no_memory)
     assert_int_equal(kiln_memory_create(f->device, 1ull << 50, &m, &f->err), KILN_E_NO_MEMORY);
     assert_says(f->err.text, "1125899906842624");
 }
-
-/* ---- forks, threads ---- */
 
 TEST_F(device_opencl, a_forked_child_cannot_use_its_parents_device)
 {
@@ -395,7 +386,7 @@ static void *launch_again_and_again(void *argument)
     return NULL;
 }
 
-/* A cl_kernel stores its arguments: those of one run must not reach another run's launch. */
+/* A cl_kernel stores its arguments. Those of one run must not reach another run's launch. */
 TEST_F(device_opencl, threads_that_share_a_run_do_not_mix_their_arguments)
 {
     SKIP_IF(!f->device, "no OpenCL device here");

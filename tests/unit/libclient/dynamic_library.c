@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The search for a vendor library: its order, and the message if there is none.  Directories of the
- * build contain libraries of the same name, each of which reports its directory. */
+/* The search for a vendor library. Directories of the build contain libraries of the same name,
+ * each of which reports its directory. */
 #include "libclient/device/dynamic_library.h"
 
 #include "tests/support/test.h"
@@ -28,7 +28,7 @@ static const struct dynamic_symbol wants_more[] = {
     { "trial_number", offsetof(struct answer_cache, number), true },
     { "trial_more", offsetof(struct answer_cache, more), true },
 };
-/* The newest first; the last one is a path. */
+/* The newest comes first. The last one is a path. */
 static const char *const names[] = { "libkiln_trial.so.2", "libkiln_trial.so.1",
                                      "/nonexistent/libkiln_trial.so", NULL };
 
@@ -87,8 +87,6 @@ static void expect(struct fixture *f, int number, const char *directory)
     assert_int_equal(f->table.number(), number);
     assert_memory_equal(dynamic_library_file(&f->library), directory, strlen(directory));
 }
-
-/* ---- the search order ---- */
 
 TEST_F(dynamic_library, the_directories_given_come_first_in_their_order)
 {
@@ -149,8 +147,6 @@ TEST_F(dynamic_library, an_empty_variable_counts_as_unset)
          f->err); /* the last call counts */
     expect(f, 2, DIRECTORY("b"));
 }
-
-/* ---- failures ---- */
 
 TEST_F(dynamic_library, a_library_that_is_not_found_names_every_file_tried)
 {
@@ -225,8 +221,6 @@ TEST_F(dynamic_library, a_path_of_any_length_does_no_harm)
     assert_int_equal(dynamic_library_set_path(&f->library, path, &f->err), KILN_INVALID);
     free(path);
 }
-
-/* ---- threads ---- */
 
 static void *use(void *context)
 {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The check of a code object before a runtime loads it, which trusts every header. */
 #include "libclient/device/elf_check.h"
 
 #include "tests/support/test.h"
@@ -116,7 +115,6 @@ TEST(plain, an_elf_file_that_does_not_match_is_refused)
     assert_int_equal(check(&f, sizeof(f), &err), KILN_CORRUPT);
 }
 
-/* With any flipped byte, the check returns a code and never reads beyond the end. */
 TEST(plain, a_flipped_byte_never_makes_the_check_read_beyond_the_end)
 {
     struct kiln_err err;

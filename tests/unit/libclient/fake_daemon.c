@@ -14,8 +14,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-/* ---- answering ---- */
-
 static void send_all(int peer, struct bytes data)
 {
     while (data.size) {
@@ -141,8 +139,6 @@ int fake_memfd(struct bytes content, bool sealed)
     return fd;
 }
 
-/* ---- the thread ---- */
-
 static void greet(struct fake_request *rq)
 {
     struct fake_daemon *d = rq->daemon;
@@ -196,7 +192,7 @@ static void close_files(struct fake_request *rq)
         close(rq->files[--rq->file_count]);
 }
 
-/* False if the connection has ended. */
+/* Returns false if the connection has ended. */
 static bool serve_one(struct fake_daemon *d, int *peer)
 {
     uint8_t raw[FRAME_HEADER_SIZE];

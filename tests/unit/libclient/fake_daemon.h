@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * A fake daemon: a thread that accepts clients and counts requests.  The test answers each request.
- *
- * Ownership  fake_daemon_start / fake_daemon_stop, which also removes its directory
- * Threading  handlers run on the daemon's thread; fields are set before start
- */
+/* A thread that accepts clients and counts requests. The test answers each request with a
+ * handler, which runs on the daemon's thread. Fields are set before the start. */
 #include "common/protocol/messages.h"
 
 #include <kiln/kiln.h>
@@ -14,13 +10,13 @@
 #include <stdatomic.h>
 
 #define FAKE_PEERS_MAX 64
-/* A time-out that a test waits for.  It is long enough to connect and to send a request on a busy
+/* A time-out that a test waits for. It is long enough to connect and to send a request on a busy
  * machine. */
 #define WAIT_MS 400
 
 struct fake_daemon;
 
-struct fake_request { /* borrowed: valid until the handler returns */
+struct fake_request { /* valid until the handler returns */
     struct fake_daemon *daemon;
     int peer; /* the socket to answer on */
     struct frame_header header;
@@ -30,18 +26,16 @@ struct fake_request { /* borrowed: valid until the handler returns */
 };
 
 struct fake_daemon {
-    /* Set by the test before the start. */
     void (*handle)(struct fake_request *request);
     void *context;
-    uint16_t version;       /* version in welcome; 0: FRAME_VERSION */
-    const char *refusal;    /* message of the error that answers hello; NULL: welcome is sent */
-    enum kiln_code refused; /* code of |refusal|; OK: KILN_UNSUPPORTED */
+    uint16_t version;       /* version in welcome; 0 means FRAME_VERSION */
+    const char *refusal;    /* message of the error that answers hello; may be NULL */
+    enum kiln_code refused; /* code of |refusal|; OK means KILN_UNSUPPORTED */
     bool silent;            /* whether hello is not answered at all */
     bool without_inline;    /* whether the capability to send small objects inline is not offered */
-    uint32_t max_in_flight; /* 0: LIMIT_REQUESTS_IN_FLIGHT */
+    uint32_t max_in_flight; /* 0 means LIMIT_REQUESTS_IN_FLIGHT */
     bool stopping;          /* whether replies have FRAME_STOPPING; handlers may change it */
 
-    /* Counters. */
     atomic_uint connections, requests, cancels;
 
     char directory[64], path[96];
@@ -56,7 +50,6 @@ struct fake_daemon {
 void fake_daemon_start(struct fake_daemon *d);
 /* Acts like kill -9: closes every connection, but does not remove the socket file. */
 void fake_daemon_kill(struct fake_daemon *d);
-/* Kills the daemon and removes its directory. */
 void fake_daemon_stop(struct fake_daemon *d);
 
 struct fake_files { /* descriptors to send, which the caller still owns */
@@ -64,21 +57,18 @@ struct fake_files { /* descriptors to send, which the caller still owns */
     size_t count;
 };
 
-/* Handlers answer with these functions. */
 void fake_reply(const struct fake_request *rq, uint16_t type, uint16_t flags, struct bytes body);
 void fake_reply_files(const struct fake_request *rq, uint16_t type, uint16_t flags,
                       struct bytes body, struct fake_files files);
-/* Answers a ping. */
 void fake_pong(struct fake_request *rq);
 void fake_reply_error(const struct fake_request *rq, enum kiln_code code, const char *text,
                       const char *log);
-/* Sends a frame with any header, even an invalid one. */
+/* The header may be invalid. */
 void fake_send(int peer, const struct frame_header *header, struct bytes body, const int *fds,
                size_t fd_count);
 /* Closes this connection when the handler returns. */
 void fake_hang_up(struct fake_request *rq);
 
-/* The results of a 'kernels' reply. */
 struct fake_results {
     struct buffer records; /* freed with buffer_done */
     uint32_t count;
@@ -86,16 +76,12 @@ struct fake_results {
 void fake_result_add(struct fake_results *o, const struct message_result *result);
 void fake_results_reply(struct fake_results *o, const struct fake_request *rq, uint16_t flags,
                         const int *fds, size_t fd_count);
-/* Returns a successful result with |content| inside the frame. */
 struct message_result fake_inline_result(uint32_t index, const struct digest *key,
                                          struct bytes content);
 struct digest fake_key(unsigned seed);
 
-/* Returns a memfd with |content|. */
 int fake_memfd(struct bytes content, bool sealed);
 
-/* Opens a client of |d|.  Fails the test if this fails. */
 struct kiln_client *fake_client(const struct fake_daemon *d);
-/* Starts |d| with |handle| and |context|, and opens a client of it. */
 struct kiln_client *fake_daemon_serve(struct fake_daemon *d, void (*handle)(struct fake_request *),
                                       void *context);

@@ -17,7 +17,7 @@
 
 #define CHECK_NS 2000000000ull /* the interval of daemon_check.c */
 #define BRIEF_MS 30            /* a grace period that the test lets expire */
-#define REFUSED_MS 1000        /* the same, but enough for an answer to hello */
+#define REFUSED_MS 1000        /* a grace period that suffices for an answer to hello */
 #define NOT_LONG_MS 400
 #define LONG_MS 60000u
 
@@ -27,8 +27,6 @@ static struct fixture {
     struct kiln_error err;
     atomic_uint answered; /* requests that the fake substitute answered */
 } fixture;
-
-/* ---- the substitute ---- */
 
 static struct {
     unsigned connects;
@@ -49,12 +47,9 @@ static enum kiln_code connect_engine(struct substitute_use *use, uint64_t deadli
     return transport_socket_connect(fixture.engine.path, ret_transport, err);
 }
 
-/* Replaces libkiln's own. */
 const struct substitute substitute = { .mode = "private",
                                        .level = KILN_LEVEL_PRIVATE,
                                        .connect = connect_engine };
-
-/* ---- the system's part ---- */
 
 static int connect_errno; /* the result of connect() to kilnd; 0: call the real one */
 static uint64_t ahead_ns; /* added to the clock */
@@ -71,8 +66,6 @@ WRAP(int, connect, int fd, const struct sockaddr *address, socklen_t size)
 uint64_t __real_clock_monotonic_ns(void);
 uint64_t __wrap_clock_monotonic_ns(void);
 uint64_t __wrap_clock_monotonic_ns(void) { return __real_clock_monotonic_ns() + ahead_ns; }
-
-/* ---- fixture ---- */
 
 static void answer_engine_ping(struct fake_request *rq)
 {
@@ -136,8 +129,6 @@ static void expect_substitute_because(struct fixture *f, const char *reason)
     assert_says(status(f).reason, reason);
     assert_true(f->answered > 0);
 }
-
-/* ---- a kilnd that rejects this user ---- */
 
 TEST_F(fallback, a_kilnd_that_refuses_this_libkiln_is_passed_over)
 {
@@ -250,8 +241,6 @@ TEST_F(fallback, a_grace_that_is_no_time_is_refused)
     }
 }
 
-/* ---- back to kilnd ---- */
-
 TEST_F(fallback, a_kilnd_that_still_refuses_is_looked_at_and_left_alone)
 {
     f->kilnd.refusal = "the client is too old";
@@ -295,8 +284,6 @@ TEST_F(fallback, a_kilnd_that_never_greets_does_not_replace_the_private_one)
     }
     assert_int_equal(entry.connects, 1);
 }
-
-/* ---- the line on standard error ---- */
 
 static void take_lines(int fd, char *text, size_t size)
 {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Single fetches: which answers are accepted, which are refused, and which come from the cache. */
 #include "tests/support/hostile_descriptors.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
@@ -53,8 +52,6 @@ static unsigned open_descriptors(void)
     return count;
 }
 
-/* ---- handlers ---- */
-
 #define SMALL "a small code object"
 
 static void give_inline(struct fake_request *rq)
@@ -68,7 +65,7 @@ static void give_inline(struct fake_request *rq)
 
 static uint8_t large[100000];
 
-/* Sends |fds|; the result names |descriptor| and announces |size| bytes. */
+/* The result names |descriptor| and announces |size| bytes. */
 static void give_memfd(struct fake_request *rq, bool sealed, uint64_t size, uint16_t descriptor,
                        size_t fds)
 {
@@ -144,8 +141,6 @@ static void give_too_large_inline(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
-/* ---- tests ---- */
-
 TEST_F(fetch, a_small_kernel_arrives_inside_the_frame)
 {
     struct kiln_kernel *kernel;
@@ -172,8 +167,8 @@ TEST_F(fetch, a_large_kernel_is_mapped_from_its_descriptor)
     assert_int_equal(kiln_kernel_size(kernel), sizeof(large));
     assert_memory_equal(kiln_kernel_data(kernel), large, sizeof(large));
     assert_int_equal(kiln_kernel_tier(kernel), KILN_TIER_DISK);
-    fake_daemon_kill(&f->daemon);                 /* its two descriptors are closed ... */
-    assert_int_equal(open_descriptors(), before); /* ... and the client's two remain */
+    fake_daemon_kill(&f->daemon);
+    assert_int_equal(open_descriptors(), before);
     kiln_kernel_unref(kernel);
 }
 
@@ -311,12 +306,12 @@ static void refuse(struct fixture *f, void (*handle)(struct fake_request *), con
 
     assert_says(f->err.text, part);
     assert_null(kernel);
-    assert_int_equal(fetch(f, &kernel), KILN_E_CORRUPT); /* on a new connection */
+    assert_int_equal(fetch(f, &kernel), KILN_E_CORRUPT);
     assert_int_equal(f->daemon.connections, 2);
     kiln_client_close(f->client);
     f->client = NULL;
     fake_daemon_kill(&f->daemon);
-    assert_int_equal(open_descriptors(), before - 2); /* the daemon has closed its two */
+    assert_int_equal(open_descriptors(), before - 2);
 }
 
 TEST(fetch, a_descriptor_that_is_not_sealed_is_refused)
@@ -421,8 +416,8 @@ TEST_F(fetch, descriptors_that_no_result_names_are_closed)
     must(fetch(f, &kernel), f->err);
 
     assert_memory_equal(kiln_kernel_data(kernel), large, sizeof(large));
-    fake_daemon_kill(&f->daemon);                 /* its two descriptors are closed ... */
-    assert_int_equal(open_descriptors(), before); /* ... and the client's two remain */
+    fake_daemon_kill(&f->daemon);
+    assert_int_equal(open_descriptors(), before);
     kiln_kernel_unref(kernel);
 }
 

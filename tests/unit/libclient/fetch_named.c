@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels by MIOpen's name for them. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
 
@@ -23,7 +22,7 @@ static void note_question(struct fixture *f, const struct message_fetch_name *m)
              (int)m->args.size, (const char *)m->args.data);
 }
 
-/* Has every name except "none.o"; the object is the text of the request. */
+/* Knows every name except "none.o". The object is the text of the request. */
 static void answer(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
@@ -83,7 +82,7 @@ TEST_F(fetch_named, name_and_arguments_are_sent_with_every_blank)
     must(fetch(f, ID, "conv 3x3.s.o", "  -mcpu=gfx90a  "), f->err);
     assert_string_equal(f->asked, ID "|conv 3x3.s.o|  -mcpu=gfx90a  ");
     assert_true(is_object(f, f->asked));
-    must(fetch(f, ID, "plain.o", NULL), f->err); /* no arguments */
+    must(fetch(f, ID, "plain.o", NULL), f->err);
     assert_string_equal(f->asked, ID "|plain.o|");
 }
 

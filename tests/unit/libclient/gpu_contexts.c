@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The context that libkiln uses; the calling thread's context must not change. */
 #include "tests/support/wait.h"
 #include "tests/unit/libclient/gpu_fixture.h"
 
 #include <pthread.h>
 #include <string.h>
 
-/* The driver's functions for the job. */
 static struct {
     int (*get_current)(void **ret_context);
     int (*set_current)(void *context);
@@ -52,7 +50,6 @@ static void *context_of(const struct kiln_memory *memory)
     return context;
 }
 
-/* Makes every call, and checks the current context after each. */
 static void use(struct kiln_device *d, const void *wanted)
 {
     struct gpu_work work;
@@ -106,7 +103,7 @@ TEST(gpu, without_a_context_the_primary_one_is_used)
     assert_null(current());
 }
 
-/* Like the CUDA runtime and PyTorch, which use the primary context. */
+/* The CUDA runtime and PyTorch use the primary context. */
 TEST(gpu, a_job_with_the_primary_context_shares_it)
 {
     void *primary = NULL;

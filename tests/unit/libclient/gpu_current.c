@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* HIP: the calling thread's current device is the same after a call as before. */
+/* HIP: a call must not change the calling thread's current device. */
 #include "tests/unit/libclient/gpu_fixture.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* HIP and CUDA devices on fake runtimes: names, properties, forks. */
 #include "libclient/device/device.h"
 #include "tests/support/child.h"
 #include "tests/unit/libclient/gpu_fixture.h"
@@ -21,8 +20,6 @@ static const char *uuid_of(int number)
         snprintf(text, sizeof(text), "GPU-1901ead3a2ecd4%02x", (unsigned)number);
     return text;
 }
-
-/* ---- properties of a device ---- */
 
 TEST(gpu, a_device_reports_its_properties)
 {
@@ -91,8 +88,6 @@ TEST(gpu, a_part_of_a_gpu_has_a_uuid_of_its_own)
         kiln_device_open("cuda://GPU-12121212-1212-1212-1212-121212121212", &d, &gpu.err),
         KILN_E_NOT_FOUND);
 }
-
-/* ---- names ---- */
 
 TEST(gpu, a_kind_alone_is_its_first_device)
 {
@@ -172,12 +167,10 @@ TEST(gpu, a_runtime_that_does_not_start_makes_its_devices_unavailable)
     assert_says(gpu.err.text, "hip: ");
     assert_says(gpu.err.text, "kiln-driver");
     for (const char *cut = strstr(gpu.err.text, " ..."); cut; cut = strstr(cut + 1, " ..."))
-        assert_true(cut[4] == ';' || cut[4] == ' '); /* truncated at a blank */
+        assert_true(cut[4] == ';' || cut[4] == ' ');
     assert_says(gpu.err.text, "; cuda: ");
     assert_says(gpu.err.text, "; opencl:");
 }
-
-/* ---- lists ---- */
 
 TEST(gpu, a_list_opens_its_devices_in_order)
 {
@@ -234,8 +227,6 @@ TEST(gpu, a_name_of_one_device_is_wanted_where_one_is_opened)
     assert_int_equal(kiln_device_open_list("auto", &d, 0, &count, &gpu.err), KILN_E_INVALID);
 }
 
-/* ---- listing ---- */
-
 struct listing {
     unsigned devices, failed, absent_hip, absent_cuda, absent_opencl;
 };
@@ -287,9 +278,7 @@ TEST(gpu, a_device_that_cannot_be_reported_is_listed_with_the_reason)
     assert_int_equal(l.failed, FAKE_GPU_DEVICES);
 }
 
-/* ---- forks ---- */
-
-/* Runs in the child; 0 if every call was refused. */
+/* Runs in the child. Returns 0 if every call was refused. */
 static int use_in_child(struct kiln_device *d, struct gpu_work *work, struct kiln_stream *stream,
                         struct kiln_event *event)
 {
@@ -352,8 +341,6 @@ TEST(gpu, a_forked_child_is_refused_and_releases_nothing_to_the_runtime)
     kiln_stream_destroy(stream);
     kiln_device_close(d);
 }
-
-/* ---- where the runtime came from ---- */
 
 TEST(gpu, the_path_cannot_be_set_once_the_runtime_is_open)
 {

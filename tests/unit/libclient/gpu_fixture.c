@@ -104,8 +104,6 @@ struct kiln_device *gpu_open(int number)
     return device;
 }
 
-/* ---- work ---- */
-
 static int write_tensors(struct gpu_work *work, uint32_t elements, struct kiln_error *err)
 {
     float *numbers = calloc(elements, sizeof(*numbers));

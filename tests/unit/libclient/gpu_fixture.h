@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * The fixture of tests on the fake runtimes of HIP and CUDA (tests/support/fake_gpu).  The
- * program's argument chooses the runtime: cuda, cuda11, hip5, hip6 or hip7.
- *
- * Ownership  one runtime per process
- * Threading  set up before any thread starts
- */
+/* Tests on the fake runtimes of HIP and CUDA (tests/support/fake_gpu). The program's argument
+ * chooses the runtime: cuda, cuda11, hip5, hip6 or hip7. A process has one runtime. */
 #include "tests/support/fake_gpu/fake_gpu.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/made_plan.h"
@@ -15,8 +10,8 @@
 #include <kiln/run.h>
 
 struct gpu {
-    const char *kind;      /* such as "hip" */
-    const char *directory; /* directory of the fake runtime */
+    const char *kind; /* such as "hip" */
+    const char *directory;
     bool is_cuda, has_tensor_maps;
     int rocm; /* such as 6; 0 for CUDA */
     const char *target;
@@ -27,23 +22,19 @@ struct gpu {
 };
 extern struct gpu gpu;
 
-/* Opens the fake runtime by the search path.  If the program has no argument, |standard| is
- * used. */
+/* Opens the fake runtime by the search path. If the program has no argument, uses |standard|. */
 void gpu_init(int argc, char **argv, const char *standard);
-/* Reset the fake before a test; fail after the test if an object still exists in it. */
+/* gpu_tear_down fails if an object still exists in the fake. */
 int gpu_set_up(void **state);
 int gpu_tear_down(void **state);
 FIXTURE(gpu, gpu_set_up, gpu_tear_down);
 
-/* Returns how many objects of any kind exist in the runtime. */
 int gpu_live(void);
-/* Returns the address of a function of the runtime. */
 void *gpu_symbol(const char *name);
-/* Returns the name of a device, such as "hip:1" for number 1. */
+/* Returns a name such as "hip:1". */
 const char *gpu_name(int number);
 struct kiln_device *gpu_open(int number);
 
-/* A plan with its run and its memory objects. */
 struct gpu_work {
     struct kiln_plan *plan;
     struct kiln_run *run;
@@ -51,18 +42,16 @@ struct gpu_work {
     struct kiln_tensors tensors;
 };
 
-/* Sets x[i] = i, w = 10 and poisons y.  On failure, releases everything. */
+/* Sets x[i] = i, w = 10 and poisons y. On failure, releases everything. */
 int gpu_work_start(struct kiln_device *device, const struct made_plan *made,
                    struct gpu_work *ret_work, struct kiln_error *err);
 void gpu_work_end(struct gpu_work *work);
-/* Reads y, and checks that it is the result of scale. */
 void gpu_work_check_scale(struct gpu_work *work);
 
 struct made_plan gpu_scale(void);
-/* Returns a plan that reverses |bytes| of floats by means of dynamic shared memory of that size. */
+/* The plan reverses |bytes| of floats in dynamic shared memory of that size. */
 struct made_plan gpu_reverse(unsigned bytes);
-/* Returns a plan that copies the first half of x to y through a tensor map with elements of two
- * bytes. */
+/* The plan copies the first half of x to y through a tensor map with elements of two bytes. */
 struct made_plan gpu_copy_mapped(void);
-/* Returns a plan that adds 1 to y[0].  If |entry| is "fault", the device fails. */
+/* The plan adds 1 to y[0]. If |entry| is "fault", the device fails. */
 struct made_plan gpu_count_up(const char *entry);

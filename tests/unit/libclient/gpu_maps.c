@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensor maps of a plan, on fake CUDA devices with and without support for them. */
 #include "libclient/device/device.h"
 #include "tests/support/wait.h"
 #include "tests/unit/libclient/gpu_fixture.h"
@@ -64,7 +63,7 @@ static int encoded_type(uint8_t type)
     return ret;
 }
 
-/* CU_TENSOR_MAP_DATA_TYPE_FLOAT32 and _TFLOAT32: copies round to the latter. */
+/* The types are CU_TENSOR_MAP_DATA_TYPE_FLOAT32 and _TFLOAT32. Copies round to the latter. */
 TEST(gpu, maps_of_fp32_keep_all_bits_and_maps_of_tf32_round)
 {
     SKIP_WITHOUT_MAPS();
@@ -206,8 +205,6 @@ TEST(gpu, a_driver_that_fails_to_encode_is_reported_and_asked_again)
     gpu_work_end(&work);
     kiln_device_close(d);
 }
-
-/* ---- threads ---- */
 
 struct crowd {
     struct kiln_device *device;

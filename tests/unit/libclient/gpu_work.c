@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The operations of HIP and CUDA devices on fake runtimes: memory, streams, events, runs, failures.
- */
 #include "libclient/device/device.h"
 #include "tests/support/wait.h"
 #include "tests/unit/libclient/gpu_fixture.h"
@@ -26,7 +24,7 @@ TEST(gpu, a_plan_runs_with_all_kinds_of_arguments)
     must(kiln_run_launch(work.run, &tensors, /* stream= */ NULL, &gpu.err), gpu.err);
     must(kiln_device_finish(d, &gpu.err), gpu.err);
     gpu_work_check_scale(&work);
-    kiln_device_close(d); /* the remaining objects keep it open */
+    kiln_device_close(d);
     assert_true(gpu_live() > 0);
     gpu_work_end(&work);
 }
@@ -113,7 +111,7 @@ TEST(gpu, tensors_that_do_not_fit_the_plan_are_refused)
     kiln_device_close(other);
 }
 
-/* Wraps a part of a larger memory, like a job. */
+/* A job may wrap a part of a larger memory. */
 TEST(gpu, memory_that_begins_between_sixteen_bytes_is_refused)
 {
     struct kiln_device *d = gpu_open(0);
@@ -407,7 +405,6 @@ TEST(gpu, a_kernel_that_fails_comes_to_light_when_its_stream_is_waited_for)
     kiln_device_close(d);
 }
 
-/* The statuses of the runtimes that have their own kiln code. */
 TEST(gpu, a_runtimes_status_is_translated_to_a_kiln_code)
 {
     static const struct {
@@ -431,7 +428,7 @@ TEST(gpu, a_runtimes_status_is_translated_to_a_kiln_code)
     kiln_device_close(d);
 }
 
-struct everything { /* one object of each kind */
+struct everything {
     struct kiln_device *device;
     struct gpu_work work;
     struct kiln_stream *stream;
@@ -469,7 +466,6 @@ static int use_everything(struct everything *e, struct kiln_error *err)
     return rc;
 }
 
-/* Uses everything once, and releases everything even if a call failed. */
 static int use_and_release(struct kiln_error *err)
 {
     struct everything e = { .device = NULL };

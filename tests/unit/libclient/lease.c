@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Leases: taking, waiting, reporting, loss with the connection. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
 
@@ -125,8 +124,6 @@ static void assert_text(struct bytes text, const char *expected)
         fail_msg("'%.*s' is not '%s'", (int)text.size, (const char *)text.data, expected);
 }
 
-/* ---- taking a lease ---- */
-
 TEST(lease, a_granted_lease_names_its_share)
 {
     struct fixture *f = *state;
@@ -169,7 +166,7 @@ TEST(lease, a_lease_request_without_wait_gets_taken_at_once)
     assert_int_equal(f->lease.state, KILN_LEASE_TAKEN);
     assert_int_equal(f->asked.flags, LEASE_SHARE);
     assert_int_equal(f->asks, 1);
-    assert_int_equal(f->lease.id, 7); /* unchanged */
+    assert_int_equal(f->lease.id, 7);
 }
 
 TEST(lease, a_waiting_lease_request_asks_again_when_a_share_is_free)
@@ -248,8 +245,6 @@ TEST_F(lease, invalid_arguments_are_refused_without_asking_kilnd)
     refused(f, take(f), "batchsize");
 }
 
-/* ---- reporting ---- */
-
 TEST(lease, a_report_gives_the_best_and_gets_the_next_share)
 {
     struct fixture *f = *state;
@@ -295,7 +290,7 @@ TEST(lease, a_share_without_a_result_is_reported_too)
 TEST_F(lease, an_invalid_report_is_refused)
 {
     struct kiln_measurement two[2] = { f->best, f->best };
-    refused(f, report(f), "granted"); /* no lease was granted */
+    refused(f, report(f), "granted");
     must(take(f), f->err);
     f->best.params = NULL;
     assert_int_equal(report(f), KILN_E_INVALID);
@@ -307,8 +302,6 @@ TEST_F(lease, an_invalid_report_is_refused)
     assert_int_equal(report(f), KILN_E_INVALID);
     assert_int_equal(f->reports, 0);
 }
-
-/* ---- the connection it belongs to ---- */
 
 static void lost(struct fixture *f)
 {
@@ -336,13 +329,13 @@ TEST_F(lease, a_report_is_not_sent_by_another_connection)
 {
     must(take(f), f->err);
     f->breaks = 1;
-    lost(f); /* the connection broke during the report */
+    lost(f);
     assert_int_equal(f->reports, 1);
 
     must(take(f), f->err);
     fake_daemon_kill(&f->daemon);
     fake_daemon_start(&f->daemon);
-    lost(f); /* it broke before, which the client notices at the report */
+    lost(f);
     assert_int_equal(f->reports, 1);
 }
 
@@ -357,8 +350,6 @@ TEST_F(lease, a_lease_that_kilnd_does_not_know_is_lost_as_well)
     f->daemon.handle = not_held;
     lost(f);
 }
-
-/* ---- invalid answers ---- */
 
 static void nonsense(struct fixture *f, int rc)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* If a process forks while another thread loads a library, the child gets the whole library. */
+/* If a process forks while another thread loads a library, the child must get the whole library. */
 #include "libclient/load_lock.h"
 
 #include "libclient/device/dynamic_library.h"
@@ -80,8 +80,6 @@ TEAR_DOWN(tear_down)
 
 FIXTURE(load_lock, set_up, tear_down);
 
-/* ---- the ways to load the library; they return 0 if it was loaded completely ---- */
-
 static int as_a_runtime(void)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -98,8 +96,6 @@ static void *load_in_a_thread(void *unused)
     (void)unused;
     return (void *)(intptr_t)load();
 }
-
-/* ---- a fork during a load ---- */
 
 static char state_of(pid_t thread)
 {
@@ -140,7 +136,7 @@ static int fork_meanwhile(struct fixture *f)
     return status;
 }
 
-/* Forks while |how| runs.  Returns the child's wait status; |ret_own| receives the result in this
+/* Forks while |how| runs. Returns the child's wait status. |ret_own| receives the result in this
  * process. */
 static int load_and_fork(struct fixture *f, int (*how)(void), intptr_t *ret_own)
 {

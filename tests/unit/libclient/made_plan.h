@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Fake plans with one kernel each, in the form of kilnd's answers.
- *
- * Ownership  the caller owns the results: kiln_plan_unref, free
- * Threading  any thread
- */
+/* Fake plans with one kernel each, in the form of kilnd's answers. The caller owns the results
+ * (kiln_plan_unref, free). */
 #include "common/protocol/messages.h"
 #include "common/protocol/tensor_map.h"
 
@@ -24,15 +20,14 @@ struct made_plan {
     uint32_t argument_count;
     struct tensor_map maps[MADE_MAPS_MAX]; /* the maps of those arguments that are tensor maps */
     uint32_t map_count;
-    uint32_t elements;  /* number of elements of each tensor; 0: MADE_ELEMENTS */
+    uint32_t elements;  /* number of elements of each tensor; 0 means MADE_ELEMENTS */
     uint64_t workspace; /* bytes */
     unsigned key;       /* key of the object; plans with the same key share a module */
 };
 
 struct kiln_plan *made_plan_create(const struct made_plan *made);
 
-/* Returns a plan that computes y[i] = x[i] * w[0] * 2 + 5 + 3 in four groups of sixteen. */
+/* The plan computes y[i] = x[i] * w[0] * 2 + 5 + 3 in four groups of sixteen. */
 struct made_plan made_plan_scale(const char *target, struct bytes object);
 
-/* Returns a complete 64-bit ELF file for |machine| that contains |names|. */
 struct bytes made_object(unsigned machine, uint32_t flags, const char *names);

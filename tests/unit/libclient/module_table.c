@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The cache of loaded code objects, on a fake runtime. */
 #include "libclient/device/module_table.h"
 
 #include "libclient/device/device.h"
@@ -21,8 +20,6 @@ struct fixture {
 };
 
 static struct fixture f;
-
-/* ---- the runtime ---- */
 
 static enum kiln_code load(struct kiln_device *device, struct bytes object, void **ret_module,
                            struct kiln_err *err)
@@ -81,7 +78,6 @@ static struct kiln_kernel *kernel_of(unsigned seed)
     return kernel;
 }
 
-/* Gets the module of a kernel that nobody else holds. */
 static struct device_module *get(unsigned seed)
 {
     struct kiln_kernel *kernel = kernel_of(seed);
@@ -91,8 +87,6 @@ static struct device_module *get(unsigned seed)
     kernel_destroy(kernel);
     return module;
 }
-
-/* ---- one thread ---- */
 
 TEST(module_table, a_module_is_loaded_once_and_stays)
 {
@@ -137,7 +131,7 @@ TEST(module_table, the_least_recently_used_goes_when_too_many_are_idle)
 {
     for (unsigned i = 0; i < MODULES_IDLE_MAX; i++)
         module_put(f.device, get(i));
-    module_put(f.device, get(0)); /* now 1 is the oldest */
+    module_put(f.device, get(0));
     assert_int_equal(f.unloads, 0);
     module_put(f.device, get(MODULES_IDLE_MAX));
     assert_int_equal(f.unloads, 1);
@@ -158,7 +152,7 @@ TEST(module_table, a_module_in_use_is_never_unloaded)
     assert_ptr_equal(get(0), kept);
     module_put(f.device, kept);
     assert_int_equal(f.unloads, 3);
-    module_put(f.device, kept); /* idle now, and the most recently used */
+    module_put(f.device, kept);
     assert_int_equal(f.unloads, 4);
     assert_ptr_equal(get(0), kept);
     module_put(f.device, kept);
@@ -173,8 +167,6 @@ TEST(module_table, abandoned_modules_are_forgotten_and_not_unloaded)
     f.loaded = 0;
     module_table_init(&f.device->modules);
 }
-
-/* ---- several threads ---- */
 
 static void *ask(void *ret_failed)
 {

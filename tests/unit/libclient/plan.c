@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans: requests, valid answers, invalid answers. */
 #include "libclient/plans/plan.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
@@ -10,14 +9,12 @@
 
 #define PROBLEMS 600
 
-/* The last request to the daemon. */
 struct asked {
     unsigned plans;
     uint8_t flags;
     char database_id[32], driver[32], solver[32], config[32];
 };
 
-/* The daemon's answer. */
 struct answers {
     struct message_planned planned;
     struct message_plan_kernel kernel;
@@ -248,7 +245,7 @@ TEST_F(plan, a_plan_by_heuristic_is_another_one)
     assert_int_equal(f->asked.plans, 2);
     get_again(f);
     assert_int_equal(f->asked.plans, 2);
-    f->options.driver = "6.2"; /* staleness depends on it */
+    f->options.driver = "6.2"; /* staleness depends on the driver */
     get_again(f);
     assert_int_equal(f->asked.plans, 3);
 }
@@ -350,7 +347,7 @@ TEST_F(plan, the_same_problem_is_planned_once)
     assert_int_equal(kiln_kernel_tier(kiln_plan_object(second, 0)), KILN_TIER_PROCESS);
     assert_int_equal(kiln_plan_object_tier(first, 0), KILN_TIER_HOT);
 
-    f->options.solver = "Naive"; /* another request */
+    f->options.solver = "Naive";
     must(get(f, &third), f->err);
     assert_int_equal(f->daemon.requests, 2);
     kiln_plan_unref(first);
@@ -582,7 +579,7 @@ static int get_batch(struct fixture *f, const struct kiln_problem *problems, str
 TEST_F(plan, a_batch_of_plans_is_reported_each_once)
 {
     struct kiln_problem *problems = many(f);
-    problems[17].k = 0; /* only this problem fails */
+    problems[17].k = 0;
     struct seen seen = { 0 };
 
     must(get_batch(f, problems, &seen), f->err);
@@ -608,7 +605,7 @@ TEST_F(plan, a_callback_may_stop_a_batch_of_plans)
     assert_int_equal(seen.calls, 5);
     struct kiln_plan *plan;
     f->problem.n = 7;
-    must(get(f, &plan), f->err); /* the connection still works */
+    must(get(f, &plan), f->err);
     assert_int_equal(f->daemon.connections, 1);
     kiln_plan_unref(plan);
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A program with more rights than its caller must ignore the caller's environment.  The tests run a
- * setuid copy of this program that belongs to another user.  Each test also runs the copy without
- * the setuid bit, where the same variables have an effect.
- */
+/* A program with more rights than its caller must ignore the caller's environment. The tests run
+ * a setuid copy of this program that belongs to another user. Each test also runs the copy
+ * without the setuid bit, where the same variables have an effect. */
 #include "common/base/fs.h"
 #include "libclient/conv/journal.h"
 #include "libclient/include/kiln/client.h"
@@ -24,8 +22,6 @@
 #define OWNER 54321u   /* owns the copy */
 #define STARTER 12345u /* runs the copy and sets the variables */
 #define SAID_MAX 4096
-
-/* ---- in the copy ---- */
 
 static void ping(const struct kiln_client_options *options)
 {
@@ -74,7 +70,7 @@ static const struct {
     { "journal", keep_a_journal },
 };
 
-/* Its exit status says whether it has more rights than its caller. */
+/* The exit status says whether the copy has more rights than its caller. */
 static int be_the_copy(const char *name)
 {
     for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
@@ -84,8 +80,6 @@ static int be_the_copy(const char *name)
     fflush(stdout); /* the leak sanitizer ends a setuid program without a flush */
     return getauxval(AT_SECURE) ? 1 : 0;
 }
-
-/* ---- around the copy ---- */
 
 struct fixture {
     char directory[32]; /* the directory in STARTER's variables */
@@ -137,7 +131,7 @@ _Noreturn static void start(const struct fixture *f, const char *work, int fd)
     _exit(126);
 }
 
-/* Runs the copy and stores its output.  False if it has no more rights than its caller. */
+/* Stores the copy's output. Returns false if the copy has no more rights than its caller. */
 static bool run_copy(struct fixture *f, const char *work)
 {
     int ends[2];

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Sending measurements to kilnd. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
 
@@ -189,7 +188,7 @@ TEST_F(recording, a_record_may_have_its_most_entries_at_their_longest)
     assert_int_equal(asked_entry(f, ENTRIES - 1).solver.size, TUNING_WORD_MAX);
 }
 
-/* kilnd may have recorded it before the connection broke; the token shows that it is the same. */
+/* kilnd may have recorded it before the connection broke. */
 TEST_F(recording, an_unconfirmed_recording_is_resent_with_the_same_token)
 {
     f->breaks = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A fake GPU runtime whose load lasts until the test continues it: its constructor writes to a pipe
- * and waits for a byte. */
+/* A fake GPU runtime whose load lasts until the test continues it: its constructor writes to a
+ * pipe and waits for a byte. */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests of find and tune: solvers, and perf configs to try. */
 #include "libclient/plans/solutions.h"
 #include "common/base/clock.h"
 #include "tests/support/test.h"
@@ -25,7 +24,7 @@ struct fixture {
     uint32_t part;                   /* candidates per answer */
     int32_t wrong_next, wrong_index; /* added to the correct values */
     struct bytes config;             /* empty: derived from the index */
-    char target[32], database_id[32], driver[32], toolchain[32], solver[32]; /* from the request */
+    char target[32], database_id[32], driver[32], toolchain[32], solver[32];
     unsigned asked;
 };
 
@@ -125,8 +124,6 @@ TEAR_DOWN(tear_down)
 }
 
 FIXTURE(solutions, set_up, tear_down);
-
-/* ---- solutions ---- */
 
 static int get(struct fixture *f, struct kiln_solutions **ret_solutions)
 {
@@ -237,8 +234,6 @@ TEST_F(solutions, an_invalid_request_is_refused_without_asking_kilnd)
     kiln_solutions_free(NULL);
 }
 
-/* ---- configs ---- */
-
 static enum kiln_code ask(struct fixture *f, uint32_t first, uint32_t count,
                           struct config_list *list, struct failure *failure)
 {
@@ -309,9 +304,9 @@ TEST_F(solutions, inconsistent_lists_of_configs_are_refused)
     spoilt(f);
     f->wrong_next = 500;
     spoilt(f);
-    f->wrong_index = -30; /* before the range */
+    f->wrong_index = -30;
     spoilt(f);
-    f->wrong_index = 99; /* beyond the answered part */
+    f->wrong_index = 99;
     spoilt(f);
     f->more = 3;
     spoilt(f);

@@ -15,8 +15,8 @@ struct fixture {
     struct digest keys[2];
     char hex[2][DIGEST_HEX_SIZE];
     unsigned stops;       /* how many of the next requests the daemon rejects */
-    unsigned reported[2]; /* for each key: how many results the callback received */
-    int codes[2];         /* for each key: the code of its last result */
+    unsigned reported[2]; /* indexed by key */
+    int codes[2];
 };
 
 SET_UP(set_up)
@@ -39,15 +39,14 @@ static void start(struct fixture *f, void (*handle)(struct fake_request *))
     f->client = fake_daemon_serve(&f->daemon, handle, f);
 }
 
-/* Closes the connection after the last answer, like kilnd.  The next connection acts like one to a
- * restarted daemon. */
+/* Closes the connection after the last answer, like kilnd. The next connection acts like one to
+ * a restarted daemon. */
 static void last_answer(struct fake_request *rq)
 {
     rq->daemon->stopping = false;
     fake_hang_up(rq);
 }
 
-/* Whether to reject this request. */
 static bool is_stopping(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
@@ -68,7 +67,7 @@ static void refuse_or_pong(struct fake_request *rq)
     last_answer(rq);
 }
 
-/* Answers both keys, or only the first one; while stopping, rejects the last one. */
+/* Answers both keys. While stopping, answers the first key and rejects the last one. */
 static void put_off_or_give(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
@@ -173,7 +172,7 @@ TEST_F(stopping, a_daemon_that_never_stops_stopping_is_a_time_out)
                      1); /* nothing is sent to a daemon that reads no more requests */
 }
 
-/* With two threads: the second request is rejected while the first one is in progress. */
+/* With two threads, the second request is rejected while the first one is in progress. */
 static void finish_the_first_and_put_off_the_second(struct fake_request *rq)
 {
     static struct fake_request first;

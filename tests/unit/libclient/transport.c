@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The socket transport on a socket pair: framing, back pressure, descriptors. */
 #include "common/base/clock.h"
 #include "libclient/connection/transport_socket.h"
 #include "tests/support/child.h"
@@ -246,9 +245,7 @@ TEST_F(transport, the_other_sides_end_is_reported_to_senders_and_readers)
     assert_says(f->err.text, "closed");
 }
 
-/* ---- a socket without access ---- */
-
-/* The error of another user who connects to a socket with this owner, group and mode. */
+/* Another user connects to a socket with this owner, group and mode. */
 static void ask_as_another_user(uid_t owner, gid_t group, mode_t mode, struct kiln_err *ret_err)
 {
     char directory[] = "/tmp/kiln-transport-XXXXXX";
@@ -326,7 +323,8 @@ TEST(plain, a_socket_of_another_user_is_that_users_alone)
     assert_says(err.text, "KILN_SOCKET");
 }
 
-/* A user's socket; -1 in case of failure.  Its owner is the user who called listen. */
+/* Returns a socket of user |uid|, or -1 on failure. A socket's owner is the user who called
+ * listen. */
 static int listen_as(uid_t uid, const char *path)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -386,7 +384,7 @@ TEST(plain, a_socket_that_was_found_must_not_be_another_users)
     assert_says(err.text, "45678");
     assert_says(err.text, "KILN_SOCKET");
     must(connect_found(ours, &err), err);
-    must(transport_socket_connect(theirs, &named, &err), err); /* the user chose it */
+    must(transport_socket_connect(theirs, &named, &err), err);
 
     transport_destroy(named);
     close(fds[0]);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Records of one problem: requests, valid answers, invalid answers. */
 #include "tests/support/child.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
@@ -17,9 +16,8 @@ struct fixture {
     struct kiln_error err;
     struct kiln_problem problem;
     struct kiln_tuning_options options;
-    struct kiln_tuned *tuned; /* the answer; NULL: none */
+    struct kiln_tuned *tuned; /* may be NULL */
 
-    /* The daemon's answer. */
     struct message_tuning_answer answer;
     struct message_tuning_measurement measurements[3];
     uint32_t measurement_count;
@@ -32,7 +30,6 @@ struct fixture {
     size_t flip;      /* the byte of the body to change; SIZE_MAX: none */
     size_t body_size; /* of the last answer */
 
-    /* The last request. */
     struct message_tuning_get asked;
     struct problem asked_problem;
     char asked_id[32], asked_backend[32], asked_driver[32], asked_toolchain[32];
@@ -422,7 +419,7 @@ TEST_F(tuning, an_answer_that_does_not_come_in_time_is_called_off)
     assert_null(f->tuned);
     f->options.timeout_ms = 0;
     atomic_store(&f->silent, false);
-    must(find(f), f->err); /* the daemon reads in order */
+    must(find(f), f->err);
     assert_int_equal(f->daemon.cancels, 1);
 }
 
@@ -451,7 +448,7 @@ TEST_F(tuning, a_forked_child_is_reported_to_open_its_own_client)
 
 /* ---- invalid answers ---- */
 
-/* The answer and its connection are rejected; the answer on the next connection is accepted. */
+/* The answer and its connection are rejected. The answer on the next connection is accepted. */
 static void nonsense(struct fixture *f, const char *part)
 {
     struct fixture good = *f;

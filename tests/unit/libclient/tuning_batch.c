@@ -232,7 +232,7 @@ TEST_F(tuning_batch, look_ups_of_a_batch_that_are_late_are_cancelled)
     expect_none(f);
     f->options.timeout_ms = 0;
     atomic_store(&f->silent, false);
-    must(get(f, 1), f->err); /* the daemon reads in order */
+    must(get(f, 1), f->err);
     assert_int_equal(f->daemon.cancels, 3);
 }
 
