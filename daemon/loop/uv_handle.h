@@ -24,6 +24,8 @@ struct loop {
     /* used only by loop_queue.c: */
     struct fair_queue waiting; /* of struct task, borrowed */
     uid_t own_uid;             /* kilnd's uid, for which space in |waiting| is reserved */
+    uint64_t slice_ns;         /* the thread's processor time when the last slice with several
+                                * tasks began */
     uv_check_t queue_check;    /* runs the waiting tasks */
     uv_idle_t queue_idle;      /* active while tasks wait */
 };

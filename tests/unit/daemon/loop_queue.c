@@ -17,7 +17,8 @@
 struct named_task {
     struct task task; /* first member */
     char name;
-    uint64_t cost_ns;
+    uint64_t cost_ns;  /* processor time */
+    uint64_t pause_ns; /* for which the task is interrupted */
 };
 
 struct fixture {
@@ -31,12 +32,15 @@ struct fixture {
 };
 
 static struct {
-    uint64_t now_ns;
+    uint64_t now_ns, worked_ns;
     char order[TASKS + 1]; /* names in the order of the done callbacks, and '!' for an event */
 } seen;
 
 uint64_t __wrap_clock_monotonic_ns(void);
 uint64_t __wrap_clock_monotonic_ns(void) { return seen.now_ns; }
+
+uint64_t __wrap_clock_thread_ns(void);
+uint64_t __wrap_clock_thread_ns(void) { return seen.worked_ns; }
 
 static void note(char name) { seen.order[strlen(seen.order)] = name; }
 
@@ -44,7 +48,8 @@ static void note_done(struct task *task)
 {
     const struct named_task *t = (struct named_task *)task;
     note(t->name);
-    seen.now_ns += t->cost_ns;
+    seen.now_ns += t->cost_ns + t->pause_ns;
+    seen.worked_ns += t->cost_ns;
 }
 
 static void on_readable(struct loop_watch *watch, unsigned events)
@@ -105,6 +110,16 @@ TEST_F(loop_queue, users_are_served_by_the_time_that_their_tasks_took)
         add_task(f, 2, *name, MS);
     run_all(f);
     assert_string_equal(seen.order, "avwxbyzc");
+}
+
+TEST_F(loop_queue, a_user_is_not_charged_for_an_interruption)
+{
+    add_task(f, 1, 'a', 100 * US)->pause_ns = 50 * MS;
+    add_task(f, 1, 'b', 100 * US);
+    for (const char *name = "xyz"; *name; name++)
+        add_task(f, 2, *name, MS);
+    run_all(f);
+    assert_string_equal(seen.order, "axbyz");
 }
 
 TEST_F(loop_queue, a_slice_ends_after_its_time)
