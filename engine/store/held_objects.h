@@ -34,7 +34,7 @@ struct held_limits {
 KILN_MUST_CHECK enum kiln_code held_objects_create(const struct held_limits *limits,
                                                    struct held_objects **ret_held,
                                                    struct kiln_err *err);
-/* Call it when none of the objects that were sent is left. */
+/* Call this function when none of the objects that were sent is left. */
 void held_objects_destroy(struct held_objects *held);
 void held_objects_set_limits(struct held_objects *held, const struct held_limits *limits);
 

@@ -47,7 +47,7 @@ static struct hot_entry *find_entry_of(const struct hot_set *set, const struct d
     return NULL;
 }
 
-/* The caller frees the entry. */
+/* Takes an entry out of the set. The caller frees the entry. */
 static void unlink_entry(struct hot_set *set, struct hot_entry *e)
 {
     hash_table_remove(&set->entries, &e->by_key);
@@ -143,7 +143,7 @@ static void remove_key(struct hot_set *set, const struct digest *key)
         drop_entry(set, e);
 }
 
-/* A copy replaces only the object of the same receiver. */
+/* Drops what |object| replaces. A copy replaces only the object of the same receiver. */
 static void drop_replaced(struct hot_set *set, const struct digest *key,
                           const struct object *object, bool is_copy)
 {

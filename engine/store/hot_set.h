@@ -23,7 +23,7 @@ KILN_MUST_CHECK enum kiln_code hot_set_create(const struct hot_set_options *opti
 void hot_set_destroy(struct hot_set *set);
 KILN_DEFINE_AUTO(hot_set)
 
-/* An object that is found becomes the most recently used one. */
+/* Makes the object that is found the most recently used one. */
 struct object *hot_set_find(struct hot_set *set, const struct digest *key);
 /* Like hot_set_find, but does not count as a use of the object. */
 struct object *hot_set_peek(struct hot_set *set, const struct digest *key);
@@ -40,7 +40,7 @@ bool hot_set_evict(struct hot_set *set, struct object *object);
 /* The key is borrowed until the next call. Returns NULL if the object is not in a hot set. */
 const struct digest *hot_set_key_of(const struct object *object);
 void hot_set_remove(struct hot_set *set, const struct digest *key);
-/* The references are dropped by hot_set_drop_some. */
+/* Removes all objects. hot_set_drop_some drops the references to them. */
 void hot_set_clear(struct hot_set *set);
 /* Removes objects that are private to the uid |owner|, and public ones that are cached because
  * this user requested them by name. The references are dropped by hot_set_drop_some. */

@@ -19,7 +19,7 @@
 #define KERNEL_SUM_MAX (UINT64_C(1) << 62)
 
 struct kernel_sums {
-    uint64_t saved_us; /* compile time that hits saved */
+    uint64_t saved_us;
     uint64_t hits;
     uint64_t compiles;
     uint64_t compile_us;
@@ -43,7 +43,7 @@ struct kernel_accounting {
     bool forget_kinds;
 };
 
-/* A row replaces the stored one of the same user, or of the same target and program. */
+/* Replaces stored rows of the same user, or of the same target and program. */
 KILN_MUST_CHECK enum kiln_code kernel_store_accounting_put(
     struct kernel_store *store, const struct kernel_accounting *accounting, bool *ret_written,
     struct kiln_err *err);
@@ -97,7 +97,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_slowest(
 struct kernel_share {
     /* NULL for the share of all private kernels, and for that of all clients' compiles. */
     const char *name;
-    bool is_of_clients; /* true: the kernels that clients compiled themselves */
+    bool is_of_clients;
     uint64_t kernels;
     uint64_t bytes; /* of compressed objects and rows; an object counts for each of its kernels */
 };

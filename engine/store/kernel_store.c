@@ -78,8 +78,9 @@ enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *e
     return rc;
 }
 
-/* |why| is the reason why opening for writing failed. Fails if kilnd may not write to the
- * directory and it has no store, because that is probably a configuration error. */
+/* Opens the store read-only. |why| is the reason why opening for writing failed. Fails if kilnd
+ * may not write to the directory and it has no store, because that is probably a configuration
+ * error. */
 static enum kiln_code open_without_writing(struct kernel_store *store, struct kiln_err *why,
                                            char notice[512])
 {
@@ -208,7 +209,7 @@ static enum kiln_code refuse_by_mode(const struct kernel_store *store, struct ki
         store->path);
 }
 
-/* A failure is not reported, because the write itself has succeeded. The next write tries again. */
+/* Ignores a failure, because the write itself has succeeded. The next write tries again. */
 static void vacuum_after_write(struct kernel_store *store)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

@@ -59,7 +59,7 @@ struct kernel_record {
     const char *options;     /* of a named kernel: its arguments, verbatim */
     const char *database_id; /* of a named kernel, such as "gfx90a68"; otherwise NULL or "" */
     const char *package;     /* file name of the package it came from; NULL or "": none */
-    const char *version;     /* version of the kiln that stored it */
+    const char *version;
     uint64_t raw_size;
     uint64_t stored_size; /* bytes, compressed */
     uint64_t compile_ns;  /* 0: unknown */
@@ -110,7 +110,8 @@ struct kernel_usage {
     uint64_t row_bytes; /* bytes that quotas count for the rows of kernels, without objects */
 };
 
-/* If the store exceeds a lower limit, later writes evict kernels in several steps. */
+/* Takes effect in several steps: later writes evict kernels of a store that exceeds a lower
+ * limit. */
 void kernel_store_set_limits(struct kernel_store *store, uint64_t limit_bytes,
                              uint64_t quota_bytes_uid);
 /* Returns KILN_UNSUPPORTED for a network filesystem, and KILN_BUSY if another daemon uses the
@@ -199,7 +200,7 @@ struct kernel_putting { /* the caller sets the first three members and zeroes th
     uint64_t packed_size; /* bytes of the stored pieces */
     uint64_t raw_size;    /* bytes of the stored pieces before packing */
 };
-/* A step packs and stores at most KERNEL_PIECE_MAX bytes, or evicts kernels for 20 ms. Repeat it
+/* Packs and stores at most KERNEL_PIECE_MAX bytes, or evicts kernels for 20 ms. Repeat this
  * until |is_over|, or call kernel_store_put_abandon. A failure also ends the put. Readers cannot
  * find the kernel before the last step. */
 KILN_MUST_CHECK enum kiln_code kernel_store_put_some(struct kernel_store *store,
@@ -210,12 +211,13 @@ KILN_MUST_CHECK enum kiln_code kernel_store_put_some(struct kernel_store *store,
 void kernel_store_put_abandon(struct kernel_store *store, struct kernel_putting *putting);
 /* Number of puts and imports that stored something. Call this function on the write queue. */
 uint64_t kernel_store_stored_count(const struct kernel_store *store);
-/* Call this function on the write queue. */
+/* Number of kernels that quotas evicted. Call this function on the write queue. */
 uint64_t kernel_store_quota_evictions(const struct kernel_store *store);
-/* If the quota is exceeded, returns KILN_FULL and evicts nothing. If there is no space for a
- * private kernel, evicts only private kernels of the same uid, or any kernels of the uid if they
- * use more than half of the limit. Only kernels last used before |record|'s last_used are
- * evicted, so that kernels of one import do not evict each other. */
+/* Stores a kernel that a user imports. If the quota is exceeded, returns KILN_FULL and evicts
+ * nothing. If there is no space for a private kernel, evicts only private kernels of the same
+ * uid, or any kernels of the uid if they use more than half of the limit. Only kernels last used
+ * before |record|'s last_used are evicted, so that kernels of one import do not evict each
+ * other. */
 KILN_MUST_CHECK enum kiln_code kernel_store_import(struct kernel_store *store,
                                                    const struct kernel_record *record,
                                                    const struct object *object,
@@ -329,15 +331,15 @@ KILN_MUST_CHECK enum kiln_code kernel_store_count(struct kernel_store *store,
 /* The caller sets |filter| and zeroes the other members. */
 struct kernel_clearing {
     struct kernel_filter filter; /* texts are borrowed */
-    uint64_t count, bytes;       /* removed so far: kernels, and stored bytes of their objects */
+    uint64_t count, bytes;
     uint64_t after;
-    bool is_removed; /* the next steps truncate the file */
+    bool is_removed;
     bool is_over;
 };
-/* An object is removed with its last kernel. If the filter matches everything, the file itself
- * is removed, which works even on a full disk. A step ends after 20 ms, after 512 removed
- * kernels, or after 4096 examined ones; a large object or a vacuum may take longer. Repeat it
- * until |is_over|. */
+/* Removes matching kernels, and an object with its last kernel. If the filter matches
+ * everything, removes the file itself, which works even on a full disk. A step ends after 20 ms,
+ * after 512 removed kernels, or after 4096 examined ones; a large object or a vacuum may take
+ * longer. Repeat this until |is_over|. */
 KILN_MUST_CHECK enum kiln_code kernel_store_clear_some(struct kernel_store *store,
                                                        struct kernel_clearing *clearing,
                                                        struct kiln_err *err);
@@ -352,7 +354,7 @@ struct kernel_pinning { /* the caller sets |filter| and |pinned|, and zeroes the
     uint64_t after;
     bool is_over;
 };
-/* Runs for at most 20 ms. Repeat it until |is_over|. */
+/* Runs for at most 20 ms. Repeat this until |is_over|. */
 KILN_MUST_CHECK enum kiln_code kernel_store_pin_some(struct kernel_store *store,
                                                      struct kernel_pinning *pinning,
                                                      struct kiln_err *err);
@@ -402,10 +404,10 @@ struct kernel_collecting { /* the caller sets |gc| and zeroes the other members 
 KILN_MUST_CHECK enum kiln_code kernel_store_collect_begin(struct kernel_store *store,
                                                           struct kernel_collecting *collecting,
                                                           struct kiln_err *err);
-/* A gc never removes pinned kernels. Named kernels and kernels of an unknown toolchain are never
- * stale. The gc also repairs counters that disagree with the rows, and vacuums all free space. A
- * step takes about 20 ms; a repair or a large object may take longer. Repeat it until the phase
- * is GC_OVER. A dry run has one step. */
+/* Does one step of a gc, which never removes pinned kernels. Named kernels and kernels of an
+ * unknown toolchain are never stale. The gc also repairs counters that disagree with the rows,
+ * and vacuums all free space. A step takes about 20 ms; a repair or a large object may take
+ * longer. Repeat this until the phase is GC_OVER. A dry run has one step. */
 KILN_MUST_CHECK enum kiln_code kernel_store_collect_some(struct kernel_store *store,
                                                          struct kernel_collecting *collecting,
                                                          struct kiln_err *err);
@@ -414,12 +416,12 @@ KILN_MUST_CHECK enum kiln_code kernel_store_usage(struct kernel_store *store,
                                                   struct kernel_usage *ret_usage,
                                                   struct kiln_err *err);
 struct kernel_check {
-    const char *directory; /* directory of the store; borrowed from the store */
-    uint64_t bytes;        /* size of the file and its log; 0: no file, or the mode is off */
-    bool checked;          /* SQLite checked every page; |damage| is its result */
+    const char *directory;
+    uint64_t bytes; /* size of the file and its log; 0: no file, or the mode is off */
+    bool checked;   /* SQLite checked every page; |damage| is its result */
     uint64_t age_s;
-    char damage[256]; /* "": none */
-    uint64_t newest;  /* latest time recorded in the store; 0: none */
+    char damage[256];
+    uint64_t newest; /* latest time recorded in the store; 0: none */
 };
 struct kernel_check_options {
     uint64_t bytes_max; /* a larger file is not checked, because the check reads all of it */
@@ -431,7 +433,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_check(struct kernel_store *store,
                                                   const struct kernel_check_options *options,
                                                   struct kernel_check *ret_check,
                                                   struct kiln_err *err);
-/* An object that several kernels share counts for each of them. */
+/* Counts an object that several kernels share for each of them. */
 KILN_MUST_CHECK enum kiln_code kernel_store_usage_by_uid(struct kernel_store *store,
                                                          void (*each)(void *, uint32_t uid,
                                                                       uint64_t kernels,

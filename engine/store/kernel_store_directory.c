@@ -35,8 +35,8 @@ bool store_file_size(const struct kernel_store *store, const char *name, uint64_
     return true;
 }
 
-/* SQLite would create the file with mode 0644. An existing file must not be opened here: closing
- * its descriptor would drop this process's SQLite locks on the file. */
+/* Creates the file with mode 0600, unlike SQLite (0644). An existing file must not be opened
+ * here: closing its descriptor would drop this process's SQLite locks on the file. */
 enum kiln_code store_file_make(struct kernel_store *store, struct kiln_err *err)
 {
     KILN_AUTO(fd)

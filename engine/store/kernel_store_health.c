@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-/* The wait before writing is tried again doubles after each try, from the first to the second
- * value. Each try costs a compression and a failed transaction. */
+/* Writing is tried again after the first wait, which doubles up to the second value. Each try
+ * costs a compression and a failed transaction. */
 #define RETRY_FIRST_NS 250000000u
 #define RETRY_MAX_NS 8000000000u
 
@@ -84,7 +84,7 @@ static bool note_failure(struct kernel_store *store, enum kernel_health_state st
     return is_new;
 }
 
-/* A small write may succeed without this space, because it may fit into the log. */
+/* Returns whether the disk has space for a real write; a small one may fit into the log. */
 static bool has_free_space(const struct kernel_store *store)
 {
     uint64_t wanted = store->retry.wanted > STORE_FREE_MIN ? store->retry.wanted : STORE_FREE_MIN;

@@ -77,7 +77,8 @@ static enum kiln_code free_more(struct kernel_store *store, struct goal *g, stru
     return rc ? rc : store_run(store, KERNEL_FORGET_QUARANTINE, err);
 }
 
-/* If this evicts no kernel of a user who exceeds their share, evicts the least valuable kernel. */
+/* Evicts a kernel of the user who exceeds their share the most, or else the least valuable
+ * kernel. */
 static enum kiln_code evict_fairly(struct kernel_store *store, bool *ret_gone, struct kiln_err *err)
 {
     uint32_t uid = 0;

@@ -193,7 +193,7 @@ enum kiln_code kernel_store_count(struct kernel_store *store, const struct kerne
     return KILN_OK;
 }
 
-/* Used if the disk does not even have the space to open the file for writing. */
+/* Clears the store when the disk has no space even to open the file for writing. */
 static enum kiln_code remove_unopened(struct kernel_store *store, struct kernel_clearing *c,
                                       struct kiln_err *err)
 {

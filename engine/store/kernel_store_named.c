@@ -22,7 +22,8 @@ struct found_kernel {
     bool skipped;
 };
 
-/* As in MIOpen, a private kernel replaces a public one with the same name and arguments. */
+/* Returns whether a private kernel with the same name and arguments replaces this one, as in
+ * MIOpen. */
 static enum kiln_code is_replaced(const struct walk *w, const struct kernel_record *record,
                                   bool *ret_replaced, struct kiln_err *err)
 {
@@ -34,7 +35,7 @@ static enum kiln_code is_replaced(const struct walk *w, const struct kernel_reco
     return query_step(&q, ret_replaced, err);
 }
 
-/* The texts of |r| are valid only until the query ends. */
+/* Copies the texts of |r|, which are valid only until the query ends. */
 static enum kiln_code copy_texts(struct walk *w, struct kernel_record *r, struct kiln_err *err)
 {
     const char **const texts[] = { &r->target,      &r->toolchain, &r->program, &r->options,
@@ -59,7 +60,7 @@ static enum kiln_code add_piece(void *context, struct bytes piece, struct kiln_e
                             : KILN_OK;
 }
 
-/* A compressed object needs no copy: it was unpacked into the codec's memory. */
+/* Copies an uncompressed object. A compressed one was unpacked into the codec's memory. */
 static enum kiln_code copy_object(struct walk *w, struct bytes stored, struct bytes *raw,
                                   struct kiln_err *err)
 {
@@ -85,7 +86,7 @@ static enum kiln_code check_kernel(struct walk *w, const struct query *q, struct
     struct checked_row checked;
     w->object.size = 0;
     enum kiln_code rc = store_check_row(&row, w->reader->codec, &sink, &checked, err);
-    t->skipped = rc == KILN_NOT_FOUND; /* only a newer kiln can read it */
+    t->skipped = rc == KILN_NOT_FOUND;
     if (rc == KILN_NOT_FOUND || rc == KILN_CORRUPT)
         return KILN_OK;
     if (rc)

@@ -52,7 +52,8 @@ static int score_digest(const struct digest *wanted, struct bytes there)
     return digest_is_known(wanted) && bytes_equal(digest_view(wanted), there) ? AGREES : 0;
 }
 
-/* In "gfx90a:sramecc+:xnack-", the arch ends at the first colon, and features follow. */
+/* Compares the arch, which ends at the first colon of "gfx90a:sramecc+:xnack-", and the
+ * features. */
 static int score_target(const char *wanted, const char *there)
 {
     if (!wanted || !*wanted)
@@ -75,7 +76,7 @@ static int score_of(const struct query *q, const struct kernel_record *wanted)
            score_text(wanted->database_id, query_text(q, 8));
 }
 
-/* Candidates come newest first, so the newest of those with equal scores is kept first. */
+/* Keeps the best candidates. Of those with equal scores, the newest, which comes first, is kept. */
 static void add_candidate(struct search *s, struct candidate c)
 {
     size_t at = s->count;

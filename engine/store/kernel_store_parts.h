@@ -64,16 +64,16 @@ struct store_checked { /* latest result of SQLite's check of the whole file */
 };
 
 struct store_readers {
-    struct db_pool pool;        /* of struct store_reader */
-    enum store_access opens_as; /* for new readers */
+    struct db_pool pool;
+    enum store_access opens_as;
     _Atomic enum store_access access;
     atomic_bool is_empty; /* there is nothing to read: every lookup misses */
 };
 
 struct store_file {
     dev_t device;
-    ino_t inode;  /* 0: no file was opened yet */
-    bool is_made; /* the file did not exist before it was opened */
+    ino_t inode; /* 0: no file was opened yet */
+    bool is_made;
     bool is_gone; /* the file was removed while it was open, and this was not reported yet */
 };
 
@@ -84,7 +84,7 @@ struct store_pinned {
 
 struct store_retry { /* used while writing is off */
     uint64_t at_ns;
-    uint64_t after_ns; /* length of the wait before the next try */
+    uint64_t after_ns;
     uint64_t wanted;
 };
 
@@ -119,7 +119,7 @@ struct kernel_store {
     uint64_t quota_evictions;
     uint64_t kept; /* kernels stored by put and import */
     struct store_retry retry;
-    /* counts the openings of the file; an opening may replace the file */
+    /* Counts the openings of the file; an opening may replace the file. */
     uint64_t openings;
     struct store_orphans orphans;
 
@@ -300,8 +300,8 @@ KILN_MUST_CHECK enum kiln_code store_clear_some(struct kernel_store *store,
 /* The kernel with the lowest value is evicted first. */
 int64_t store_keep_until(uint64_t last_used, uint64_t compile_ns, uint64_t stored_size,
                          bool is_named);
-/* If |uid| is NULL, evicts a kernel of any user. Call this function within a transaction.
- * |ret_gone| is false if all kernels are pinned. */
+/* Evicts a kernel of |uid|, or of any user if |uid| is NULL. Call this function within a
+ * transaction. |ret_gone| is false if all kernels are pinned. */
 KILN_MUST_CHECK enum kiln_code store_evict_one(struct kernel_store *store, const uint32_t *uid,
                                                bool *ret_gone, struct kiln_err *err);
 struct store_own {
@@ -366,7 +366,7 @@ struct store_eviction {
 KILN_MUST_CHECK enum kiln_code store_evict_some(struct kernel_store *store, uint64_t used_max,
                                                 struct store_eviction *ret_eviction,
                                                 struct kiln_err *err);
-/* If |rc| says that the disk is full, the new message says what the operator can do. */
+/* Replaces a message about a full disk by one that says what the operator can do. */
 enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_code rc,
                                   struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code store_try_to_write(struct kernel_store *store, struct kiln_err *err);
@@ -374,8 +374,8 @@ KILN_MUST_CHECK enum kiln_code store_try_to_write(struct kernel_store *store, st
 KILN_MUST_CHECK enum kiln_code store_vacuum(struct kernel_store *store, struct kiln_err *err);
 /* Returns the bytes of the disk blocks of kernels.db and its log. */
 uint64_t store_taken_bytes(const struct kernel_store *store);
-/* store_before_batch makes space in the log for a change of so many kernels. */
+/* Returns how many kernels a transaction may change. store_before_batch makes space in the log. */
 unsigned store_batch(const struct kernel_store *store);
 KILN_MUST_CHECK enum kiln_code store_before_batch(struct kernel_store *store, struct kiln_err *err);
-/* The log is checkpointed when it has this many pages. */
+/* Returns the number of pages at which the log is checkpointed. */
 unsigned store_log_pages(uint64_t limit_bytes);

@@ -99,7 +99,7 @@ static enum kiln_code pack_object(struct kernel_store *store, struct put *put, s
     return rc;
 }
 
-/* The stored size of a large object is that of its pieces so far. */
+/* Determines the stored size; that of a large object is the size of its pieces so far. */
 static enum kiln_code find_or_pack(struct kernel_store *store, struct put *put,
                                    struct kiln_err *err)
 {
@@ -112,8 +112,8 @@ static enum kiln_code find_or_pack(struct kernel_store *store, struct put *put,
     return rc;
 }
 
-/* The store can have each content only once. Removes the object's keys, too, which this kiln
- * cannot serve. */
+/* Removes an object that only another kiln can read, and its keys. The store can have each
+ * content only once. */
 static enum kiln_code remove_unreadable(struct kernel_store *store, const struct put *put,
                                         struct kiln_err *err)
 {
@@ -371,8 +371,8 @@ static enum kiln_code pack_piece(struct kernel_store *store, struct put *put,
     return rc;
 }
 
-/* If kernels must be evicted for the piece, first checks that the whole object would fit. The
- * rest of the object counts uncompressed, because its compressed size is not known yet. */
+/* Stores the next piece. If this needs evictions, first checks that the whole object would fit.
+ * The rest of the object counts uncompressed, because its compressed size is not known yet. */
 static enum kiln_code put_piece(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
     struct kernel_putting *putting = put->putting;
@@ -396,8 +396,8 @@ static enum kiln_code put_piece(struct kernel_store *store, struct put *put, str
     return rc;
 }
 
-/* If the new kernel has the same object, the replaced kernel is only set aside until the new row
- * refers to the object. Removing it now would also remove the object. */
+/* Removes the replaced kernel, or, if the new kernel has the same object, only sets it aside
+ * until the new row refers to the object. */
 static enum kiln_code remove_replaced(struct kernel_store *store, struct put *put,
                                       struct kiln_err *err)
 {
