@@ -77,7 +77,7 @@ static enum kiln_code check_limits(const struct budget *b, const struct share *s
 enum kiln_code budget_take(struct budget *b, uid_t uid, uint64_t bytes, struct kiln_err *err)
 {
     if (bytes == 0)
-        return KILN_OK; /* nobody returns a charge of 0 bytes */
+        return KILN_OK;
     struct share *s = find_share(b, uid);
     enum kiln_code rc = check_limits(b, s, uid, bytes, err);
     if (rc)

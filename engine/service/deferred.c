@@ -107,8 +107,7 @@ static void step_work(struct task *task)
 
 static void start_next(struct request_queue *queue);
 
-/* One unit of time was charged when the step left the queue. Charges the user for the rest, then
- * starts the queue's next step. */
+/* Charges the user for the time of the step, except for the one unit that was charged before. */
 static void leave_work_queue(struct deferred *d)
 {
     struct request_queue *queue = d->queue;

@@ -36,52 +36,47 @@
 struct deferred;
 
 struct deferred_kind {
-    size_t size; /* of the whole request, which deferred_create allocates */
-    /* Sends the answer if the request's rc is KILN_OK. deferred_leave has removed the request
-     * from the caller's waiting ones. NULL: d->answer is sent as JSON. */
+    size_t size;
+    /* Sends the answer after deferred_leave if rc is KILN_OK. NULL: d->answer is sent as JSON. */
     void (*reply)(struct deferred *d, struct caller *caller);
     /* Called when the caller has left or cancelled. Stops work that this request has started
      * elsewhere. Returns false if the request will end by itself. Returns true if the request
      * may be destroyed when none of its steps runs; a step that only waits is then dropped, and
      * |stop| is called once more. NULL counts as a function that returns true. */
     bool (*stop)(struct deferred *d);
-    /* Frees what the request owns in addition to question, answer and its own block. May be
-     * NULL. */
     void (*release)(struct deferred *d);
 };
 
 struct deferred_step {
     enum work_queue work_queue;
     bool is_brief; /* |work| takes less than a millisecond */
-    /* Called on the engine's thread, right before |work| is handed to the work queue. May be
-     * NULL. */
+    /* Called on the engine's thread right before |work| is handed to the queue. May be NULL. */
     void (*begin)(struct deferred *d);
     /* Called on the work queue. NULL: only |done| is called, at the end of this loop iteration. */
     void (*work)(struct deferred *d);
-    /* Called on the engine's thread after |work|, before another step of the same request queue
-     * begins. Returns true to run |work| once more. May be NULL. */
+    /* Called on the engine's thread after |work|. Returns true to run |work| once more. May be
+     * NULL. */
     bool (*again)(struct deferred *d);
-    /* Called on the engine's thread after the last |work|, even if the caller has left
-     * (d->caller is then NULL). Must run another step, wait for something else, or call
-     * deferred_end. NULL: deferred_end is called. */
+    /* Called on the engine's thread after the last |work|, even if d->caller is NULL. Must run
+     * another step, wait for something else, or call deferred_end. NULL: deferred_end is called. */
     void (*done)(struct deferred *d);
 };
 
-/* Requests that share limits. A request counts until it is destroyed, even if its caller has
- * left. So a client cannot evade the limits by leaving and asking again. */
+/* A request counts until it is destroyed, even if its caller has left. So a client cannot evade
+ * the limits by leaving and asking again. */
 struct request_group {
     struct list members;
     const char *noun; /* plural, for messages: "imports" */
     unsigned max;     /* 0: no limit, as in the three limits below */
-    unsigned max_uid; /* for one user who is not an administrator */
+    unsigned max_uid;
     unsigned max_uid_admin;
     unsigned kept_for_admin; /* part of |max| that only administrators may use */
 };
 
 /* Runs one step at a time. First serves the user whose steps have taken the least time. */
 struct request_queue {
-    struct fair_queue waiting; /* of deferred.slot */
-    struct deferred *running;  /* may be NULL */
+    struct fair_queue waiting;
+    struct deferred *running;
 };
 
 struct deferred {
@@ -89,9 +84,9 @@ struct deferred {
     struct engine *engine;
     struct caller *caller; /* NULL once the request was answered, or the caller left */
     uint64_t request_id;
-    uint16_t type, code;   /* |code|: result for the metrics */
-    struct list_link link; /* in the caller's list of unanswered requests */
-    uid_t uid;             /* |uid| and |role| are copies, because the caller may leave */
+    uint16_t type, code;
+    struct list_link link;
+    uid_t uid; /* |uid| and |role| are copies, because the caller may leave */
     enum role role;
     bool is_admin;
     uint64_t charged; /* bytes of the user's budget, returned when the request is freed */
@@ -101,10 +96,10 @@ struct deferred {
     struct task task;
     uint64_t worked_ns; /* time of this step on its work queue so far */
     void *part;
-    struct request_queue *queue; /* the queue in which the step waits or runs; may be NULL */
+    struct request_queue *queue;
     struct fair_item slot;
     struct toolchain_wait *toolchains; /* owned; NULL: the request waits for no probe */
-    struct bytes body;                 /* borrowed; for the callbacks of struct toolchain_need */
+    struct bytes body;
     struct request_group *group;
     struct list_link member;
     struct json *question; /* owned, as is |answer|; may be NULL */
@@ -118,25 +113,20 @@ struct deferred {
  * requests already hold too much memory (KILN_BUSY). */
 void *deferred_create(const struct deferred_kind *kind, struct engine *e, struct caller *caller,
                       uint64_t request_id, struct kiln_err *err);
-/* The charge lasts until it is refunded or the request is freed. Returns KILN_BUSY if it exceeds
- * the user's budget. */
+/* Returns KILN_BUSY if the charge, which lasts until the request is freed, exceeds the budget. */
 KILN_MUST_CHECK enum kiln_code deferred_charge(struct deferred *d, uint64_t bytes,
                                                struct kiln_err *err);
 void deferred_refund(struct deferred *d, uint64_t bytes);
 /* Makes the caller wait for the request. Call this function only within the request's handler. */
 void deferred_wait(struct deferred *d);
-/* For the last line of a handler: like deferred_wait, but if |rc| is not KILN_OK, destroys the
- * request and returns |rc|. */
+/* Like deferred_wait, but if |rc| is not KILN_OK, destroys the request and returns |rc|. */
 KILN_MUST_CHECK enum kiln_code deferred_wait_or_destroy(struct deferred *d, enum kiln_code rc);
-/* Returns KILN_BUSY if the group has too many requests, of this user or in total. The message
- * names the limit. */
+/* Returns KILN_BUSY if the group has too many requests, of this user or in total. */
 KILN_MUST_CHECK enum kiln_code deferred_join(struct deferred *d, struct request_group *group,
                                              struct kiln_err *err);
 
-/* Runs |step| without waiting in a request queue. No other step of the request may be running or
- * waiting. */
+/* Runs |step| without a request queue. No other step of the request may be running or waiting. */
 void deferred_run(struct deferred *d, const struct deferred_step *step);
-/* Returns KILN_BUSY if too many requests wait. */
 KILN_MUST_CHECK enum kiln_code deferred_enqueue(struct deferred *d, struct request_queue *queue,
                                                 const struct deferred_step *step,
                                                 struct kiln_err *err);
@@ -150,7 +140,6 @@ void request_queue_done(struct request_queue *queue);
 
 /* Sends d->answer, or the error in d->rc and d->err. Sends nothing if the caller has left. */
 void deferred_answer(struct deferred *d);
-/* Answers like deferred_answer, then destroys the request. */
 void deferred_end(struct deferred *d);
 /* Refuses the request with |why| and cancels its work. */
 void deferred_fail(struct deferred *d, const struct kiln_err *why, const char *log);

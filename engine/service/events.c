@@ -7,8 +7,8 @@
 
 bool service_has_listeners(const struct engine *e) { return !list_is_empty(&e->subscribers); }
 
-/* One group of subscribers is the user who requested a compile, and the administrators; the
- * other group is all others. */
+/* A part of the subscribers: the user who requested a compile and the administrators, or all
+ * others. */
 struct audience {
     uid_t uid;
     bool knows; /* true: the first group */
@@ -25,7 +25,7 @@ static void send_event(struct engine *e, const struct json *event, const struct 
 {
     KILN_AUTO(mem) char *text = json_print(event, false);
     if (!text)
-        return; /* out of memory: the event is lost, which is allowed */
+        return;
     LIST_EACH (&e->subscribers, struct caller, subscribed, c) {
         if (audience && !is_of(audience, c))
             continue;
@@ -154,8 +154,7 @@ void event_store(struct engine *e, enum kernel_notice kind, const char *text)
     switch (kind) {
     case KERNEL_NOTICE_REPLACED:
         e->stats.store_replaced++;
-        accounting_touch_all(e->metrics.accounting); /* the new file has no usage rows, so write all
-                                                      * of them */
+        accounting_touch_all(e->metrics.accounting);
         event_report(e, "store_replaced", text);
         break;
     case KERNEL_NOTICE_TROUBLE: event_report(e, "store_trouble", text); break;

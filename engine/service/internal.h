@@ -48,12 +48,12 @@ struct engine {
     struct engine_metrics metrics;
     struct history *history;
     uint64_t instance;
-    char notice[512]; /* what opening the store reported; may be "" */
+    char notice[512];
 
     unsigned callers;
-    struct list subscribers; /* of struct caller, borrowed; the callers that want events */
+    struct list subscribers;
     struct inflights *inflights;
-    unsigned tasks_out; /* tasks that were handed to a work queue and are not done */
+    unsigned tasks_out;
     struct requests *requests;
 
     struct toolchain_probes *probes;
@@ -68,11 +68,11 @@ struct engine {
 
     struct store_upkeep *upkeep;
 
-    struct buffer records, body; /* scratch of the reply that is being built */
+    struct buffer records, body;
 };
 
-/* Runs |task| on a work queue and counts it as running. The task's done callback must first call
- * engine_task_ended. For maintenance, |uid| is e->own_uid. */
+/* Runs |task| on a work queue. Its done callback must first call engine_task_ended. For
+ * maintenance, |uid| is own_uid. */
 void engine_run(struct engine *e, uid_t uid, enum work_queue work_queue, struct task *task);
 /* Returns true if |task| was still waiting. Neither of its callbacks is then called. */
 bool engine_cancel(struct engine *e, enum work_queue work_queue, struct task *task);
@@ -82,13 +82,12 @@ void engine_task_ended(struct engine *e);
 /* Closes a descriptor that |uid| sent, perhaps on another thread, because closing may take long. */
 void engine_close_file(struct engine *e, uid_t uid, int fd);
 
-/* Call this function when an object was added, removed or replaced. Empties the hot set, which
- * does not record where an object came from, and forgets failed compiles, because a package may
- * now have a kernel that failed to compile. */
+/* Must follow adding, removing or replacing an object. Empties the hot set, which does not
+ * record where an object came from, and forgets failed compiles, because a package may now have
+ * their kernels. */
 void engine_forget_answers(struct engine *e);
-/* Call this function when only objects private to |uid| were removed or replaced. Removes from
- * the hot set these objects, and public objects that are cached because this user requested them
- * by name. Stored compile failures stay, because they concern other users, too. */
+/* Must follow removing or replacing objects that are private to |uid|. Removes from the hot set
+ * these objects, and public objects that are cached because this user requested them by name. */
 void engine_forget_hot_of(struct engine *e, uid_t uid);
 
 /* Answers with |e->body|, or with an error if memory ran out. */
@@ -96,11 +95,9 @@ void service_reply_body(struct engine *e, struct caller *caller, uint16_t type,
                         uint64_t request_id);
 /* Answers that there is too little memory to build the answer. */
 void service_refuse_unbuilt(struct engine *e, struct caller *caller, uint64_t request_id);
-/* |log| may be NULL. */
 void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id,
                     const struct kiln_err *why, const char *log);
 
-/* One handler for each request in common/protocol/messages.def. */
 #define KILN_REQUEST(name, number, role, body, purpose)                                      \
     enum kiln_code handle_##name(struct engine *e, struct caller *caller,                    \
                                  const struct frame_header *header, struct bytes frame_body, \
@@ -123,6 +120,5 @@ void event_report_key(struct engine *e, const char *name, const struct digest *k
 /* For an event that is not a problem; kilnd also logs it. */
 void event_note(struct engine *e, const char *name, const char *text);
 void event_store(struct engine *e, enum kernel_notice kind, const char *text);
-/* Must follow a write to the store. Reports a failed write, and whatever the store repaired
- * meanwhile. */
+/* Must follow a write to the store. Reports a failed write, and what the store repaired. */
 void event_after_write(struct engine *e, enum kiln_code rc, const struct kiln_err *err);

@@ -10,16 +10,16 @@
 enum needed_role { USE, ADMIN };
 enum body { BINARY, JSON, BINARY_FILES, JSON_FILES };
 
-/* Such a request does not count against the limit of unanswered requests, so a connection at its
- * limit can still cancel. */
+/* Returns true for requests that a connection at its limit of unanswered requests may still
+ * send. */
 static bool is_answered_at_once(unsigned type)
 {
     return type == MESSAGE_hello || type == MESSAGE_ping || type == MESSAGE_cancel ||
            type == MESSAGE_events;
 }
 
-/* The unmapped uid may stand for several users, so kilnd rejects its requests that act on a
- * user's data. */
+/* Returns whether a request acts on its user's data. The unmapped uid may stand for several
+ * users. */
 static bool needs_own_uid(unsigned type)
 {
     return type == MESSAGE_kernel_import || type == MESSAGE_tuning_put ||
@@ -56,7 +56,7 @@ void service_leave(struct engine *e, struct caller *caller)
     while (!list_is_empty(&caller->unanswered)) {
         struct deferred *d = LIST_FIRST(&caller->unanswered, struct deferred, link);
         d->code = KILN_CANCELLED;
-        deferred_cancel(d); /* also removes it from the list */
+        deferred_cancel(d);
     }
     list_remove(&caller->subscribed);
     e->callers--;
@@ -102,7 +102,7 @@ void service_reply_body(struct engine *e, struct caller *caller, uint16_t type, 
         caller->ops->reply(caller, &reply);
 }
 
-/* Users know the command and not the request. */
+/* Returns the command that sends the request, because users know the command. */
 static const char *command_of(unsigned type)
 {
     static const char *const commands[] = {
@@ -267,7 +267,6 @@ enum kiln_code handle_cancel(struct engine *e, struct caller *caller,
         service_refuse(e, caller, m.cancelled_id, &why, NULL);
         return KILN_OK;
     }
-    /* The request was answered in the meantime. */
     client_compiles_cancel(e, caller, m.cancelled_id);
     return KILN_OK;
 }

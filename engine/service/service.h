@@ -35,12 +35,12 @@ static inline size_t segments_size(const struct segment *segments, size_t count)
     return size;
 }
 
-/* Members are borrowed for the call. A transport that cannot send at once takes its own
- * references to the objects. */
+/* Members are borrowed for the call. A transport that sends later takes references to the
+ * objects. */
 struct reply {
     enum message_type type;
     uint64_t request_id;
-    uint16_t flags;    /* 0 or FRAME_MORE */
+    uint16_t flags;
     struct bytes body; /* without the bytes of the segments */
     const struct segment *segments;
     size_t segment_count;
@@ -48,7 +48,6 @@ struct reply {
     size_t object_count;
 };
 
-/* Members are borrowed. */
 struct request {
     struct caller *caller;
     const struct frame_header *header;
@@ -56,8 +55,7 @@ struct request {
 };
 
 struct caller_ops {
-    /* Must not call service_leave(). If sending fails, the transport calls service_leave()
-     * later. */
+    /* Must not call service_leave(). After a failure, the transport calls service_leave() later. */
     void (*reply)(struct caller *caller, const struct reply *reply);
 };
 
@@ -68,12 +66,10 @@ struct caller {
     gid_t gid;
     pid_t pid;
     enum role role;
-    /* True if |uid| may stand for several users (the overflow uid). These users share one user's
-     * limits. The engine stores nothing private for this uid, because each of these users could
-     * read it. */
+    /* |uid| may stand for several users (the overflow uid), who share one user's limits. The
+     * engine stores nothing private for this uid, because each of these users could read it. */
     bool is_anonymous;
-    /* Descriptors of the current request; the transport owns them. To take a descriptor, a
-     * handler replaces it by -1. */
+    /* Owned by the transport. To take a descriptor, a handler replaces it by -1. */
     int files[LIMIT_REQUEST_FILES];
     unsigned file_count;
     /* The members from here on belong to the engine: zero them before service_join. */
@@ -81,7 +77,7 @@ struct caller {
     struct list compiles;   /* of struct client_compile; the compiles that this connection may do */
     unsigned in_flight;
     bool greeted;
-    uint64_t events_request; /* request id for the event frames */
+    uint64_t events_request;
     uint16_t version;
     uint64_t capabilities;
     struct list_link subscribed;
@@ -91,13 +87,12 @@ void service_join(struct engine *engine, struct caller *caller);
 /* Cancels unanswered requests, and drops queued work that no other caller needs. */
 void service_leave(struct engine *engine, struct caller *caller);
 
-/* A refused request gets an error reply, and the function returns KILN_OK. The only failure is
- * KILN_INVALID before hello: the transport should then close the connection after the reply. */
+/* Returns KILN_OK even if the request is refused. The only failure is KILN_INVALID before hello:
+ * the transport should then close the connection after the reply. */
 KILN_MUST_CHECK enum kiln_code service_handle(struct engine *engine, struct caller *caller,
                                               const struct frame_header *header, struct bytes body,
                                               struct kiln_err *err);
 
-/* Takes ownership of |event|. Call service_has_listeners first, so that no event is created that
- * nobody receives. */
+/* Takes ownership of |event|. Call service_has_listeners before an event is created. */
 bool service_has_listeners(const struct engine *engine);
 void service_event(struct engine *engine, struct json *event);

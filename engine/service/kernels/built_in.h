@@ -21,8 +21,7 @@ KILN_MUST_CHECK enum kiln_code built_in_create(const struct engine_data *data,
 void built_in_destroy(struct built_in *built_in);
 bool built_in_exists(const struct engine *e);
 
-/* Returns KILN_UNSUPPORTED if the request writes files and there is no directory. |command| is
- * the name of the request. */
+/* Returns KILN_UNSUPPORTED if the request |command| writes files and there is no directory. */
 KILN_MUST_CHECK enum kiln_code built_in_check_request(const struct engine *e, unsigned type,
                                                       const char *command, struct kiln_err *err);
 struct unmet_plan { /* members are borrowed */
@@ -34,8 +33,6 @@ struct unmet_plan { /* members are borrowed */
 /* Replaces |err|, if data is built in, by an error that names the problem, the device and what
  * to do. |err| must have the code KILN_NOT_FOUND, or the code for a missing compiler. */
 void built_in_explain(struct engine *e, const struct unmet_plan *plan, struct kiln_err *err);
-/* Reports damage that was found when the engine was opened. */
 void built_in_report(struct engine *e);
-/* Returns an array of names, which the caller owns. */
 struct json *built_in_describe_damage(const struct engine *e);
 void built_in_tick(struct engine *e);

@@ -33,7 +33,6 @@ static bool answer_cached_failure(struct engine *e, const struct digest *key,
     return true;
 }
 
-/* Copies those inputs of |options| that |f| does not have yet. */
 static enum kiln_code copy_inputs(struct inflight *f, const struct fetch_options *options,
                                   uid_t uid, struct kiln_err *err)
 {
@@ -50,8 +49,8 @@ static enum kiln_code copy_inputs(struct inflight *f, const struct fetch_options
     return rc;
 }
 
-/* While the look-up of |f| runs on a work queue, only a source may be added to |f|, because the
- * look-up does not read the source. */
+/* Adds the ticket to |f|. While the look-up of |f| runs on a work queue, only a source may be
+ * added, because the look-up does not read the source. */
 static enum kiln_code join_inflight(struct inflight *f, const struct fetch_options *options,
                                     struct fetch_ticket *ticket, struct kiln_err *err)
 {
@@ -138,7 +137,7 @@ static bool answer_from_hot_set(struct engine *e, const struct digest *key,
         metrics_hot_ends(&e->metrics, ticket->began_ns);
     inflight_count_hit(e, ret_result, ticket);
     if (options->shared_key)
-        recency_touch(e, options->shared_key); /* the store may have the kernel under this key */
+        recency_touch(e, options->shared_key);
     return true;
 }
 

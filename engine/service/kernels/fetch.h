@@ -18,9 +18,9 @@ struct fetch_result {
     struct kiln_err err; /* if the code is KILN_OK, |tier|, |key| and |object| are set */
     enum tier tier;
     struct digest key;
-    struct object *object;   /* borrowed for the call; NULL on failure */
-    const char *log;         /* borrowed; may be NULL */
-    enum miss_reason reason; /* set if no tier had the kernel */
+    struct object *object; /* borrowed for the call; NULL on failure */
+    const char *log;
+    enum miss_reason reason;
 };
 
 struct fetch_ticket {
@@ -28,12 +28,11 @@ struct fetch_ticket {
     enum priority priority;
     bool no_object; /* only the result is wanted, not the object */
     bool is_rtc;    /* a look-up of a compile that a client does; counted separately */
-    uint64_t batch; /* number of the batch; 0: none. Several hits of one kernel in a batch count
-                     * as one */
+    uint64_t batch; /* 0: none. Several hits of one kernel in a batch count as one */
     /* Never called from within the call to which the ticket was passed. */
     void (*ready)(struct fetch_ticket *ticket, const struct fetch_result *result);
-    struct inflight *inflight; /* borrowed while waiting */
-    uint64_t began_ns;         /* 0: not timed */
+    struct inflight *inflight;
+    uint64_t began_ns;
     struct list_link waiting;
 };
 
@@ -44,19 +43,18 @@ struct fetch_options {
     const struct compile_job *job;
     const struct toolchain *tc;      /* borrowed; set if |job| is */
     const struct kernel_name *name;  /* NULL: packages are searched by key only */
-    const struct digest *shared_key; /* used if |name| is set: the key under which users share
-                                      * an imported kernel; may be NULL */
-    bool no_cache;                   /* compile |job|; neither use a stored result nor store
-                                      * this one */
+    const struct digest *shared_key; /* with |name|: the key under which users share an imported
+                                      * kernel; may be NULL */
+    bool no_cache;                   /* compile; neither use a stored result nor store this one */
 };
 
 /* Returns true if *ret_result has the answer, whose object is borrowed until the next call into
  * the engine. Returns false if the ticket's |ready| will be called. */
 bool fetch_begin(struct engine *e, const struct fetch_options *options, struct fetch_ticket *ticket,
                  struct fetch_result *ret_result);
-/* fetch_begin in two steps, so that a ticket can be allocated only if it must wait.
- * fetch_at_hand answers from memory. If it returns false, pass *ret_key, and the ticket or a
- * copy of it, to fetch_start. */
+/* These two functions are fetch_begin in two steps, so that a ticket is allocated only if it
+ * must wait. fetch_at_hand answers from memory. If it returns false, pass *ret_key, and the
+ * ticket or a copy of it, to fetch_start. */
 bool fetch_at_hand(struct engine *e, const struct fetch_options *options,
                    struct fetch_ticket *ticket, struct digest *ret_key,
                    struct fetch_result *ret_result);

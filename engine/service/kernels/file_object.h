@@ -3,8 +3,7 @@
 
 /*
  * Makes an object of a file that the engine wrote and will send with an answer. The object consists
- * of the file's descriptor, so even a large file takes no memory. The file may be unlinked
- * afterwards. The object's digest is not known.
+ * of the file's descriptor, so even a large file takes no memory. The object's digest is not known.
  *
  * Ownership  the caller owns the object
  * Threading  any thread

@@ -7,8 +7,8 @@
 
 #include <assert.h>
 
-/* The charge covers the request's memory, the memory of its task, and the time that the loop
- * needs to begin, end or cancel it. */
+/* Charged for a request's memory, and for the time that the loop needs to begin and end the
+ * request. */
 #define LOOKUP_COST 4096u
 
 _Static_assert(sizeof(struct inflight) <= LOOKUP_COST, "a look-up is charged for its memory");

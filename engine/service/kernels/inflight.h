@@ -5,7 +5,6 @@
  * In-flight requests. An in-flight request is one look-up and, if needed, one compile of a kernel,
  * with all callers that wait for it. Internal to fetch.h.
  *
- * Role       has the state that all steps of fetch.h's diagram use, and the table of requests
  * Ownership  an in-flight request owns its copies; its tickets belong to the callers. It is charged
  *            to the user who asked first
  * Threading  the engine's thread; while the task is on a work queue, only the task uses the fields
@@ -17,8 +16,7 @@
 enum stage { LOOKING, QUEUED, SEALING, DELIVERING }; /* QUEUED: waiting or being compiled */
 
 struct inflight {
-    struct compile_order order; /* first member, because the compile queue passes it to the done
-                                 * callback */
+    struct compile_order order; /* first: the compile queue passes it to the done callback */
     struct task task;           /* the look-up; later, the sealing of the object */
     struct hash_link by_place;
     struct engine *engine;
@@ -26,21 +24,21 @@ struct inflight {
     struct digest asked;
     enum stage stage;
     bool no_cache;
-    struct source *source;     /* owned; NULL: nothing can be compiled */
-    struct name_key *name_key; /* owned; may be NULL */
-    struct object *original;   /* owned reference; NULL: no object is copied (inflight_copy.h) */
+    struct source *source; /* owned; NULL: nothing can be compiled */
+    struct name_key *name_key;
+    struct object *original; /* owned reference; NULL: no object is copied (inflight_copy.h) */
     struct object_copying copying;
-    uint64_t copy_charged;       /* bytes charged to the user */
+    uint64_t copy_charged;
     uint64_t generation;         /* hot_set_generation() when the look-up began */
     struct list tickets;         /* of struct fetch_ticket, the newest first; borrowed */
     uid_t uid;                   /* the user who asked first */
     struct kernel_lookup lookup; /* its object is moved to |object| below */
     /* The next three members are filled on a work queue. */
-    struct object *object; /* owned reference */
+    struct object *object;
     enum tier tier;
     enum kiln_code found;
-    struct fetch_result *result;  /* owned; set while tickets remain that did not get the result */
-    struct lookup_report *report; /* owned; NULL: there is nothing to report */
+    struct fetch_result *result; /* owned; set while tickets remain that did not get the result */
+    struct lookup_report *report;
 };
 
 struct inflights;
@@ -48,11 +46,9 @@ struct inflights;
 KILN_MUST_CHECK enum kiln_code inflights_create(struct inflights **ret_inflights,
                                                 struct kiln_err *err);
 void inflights_destroy(struct inflights *inflights);
-/* Also counts requests that are not in the table. */
 unsigned inflights_count(const struct inflights *inflights);
 
-/* Creates an in-flight request outside the table, and charges it to the asker until it is
- * destroyed. Returns KILN_BUSY if that exceeds the asker's budget. */
+/* Creates a request outside the table. Returns KILN_BUSY if the asker's budget is used up. */
 KILN_MUST_CHECK enum kiln_code inflight_create(struct engine *e, const struct digest *asked,
                                                const struct fetch_ticket *asker,
                                                struct inflight **ret_inflight,
@@ -60,7 +56,7 @@ KILN_MUST_CHECK enum kiln_code inflight_create(struct engine *e, const struct di
 void inflight_destroy(struct inflight *f);
 struct inflight *inflight_of_task(struct task *t);
 
-/* Returns the place of a fetch in the table. Requests by name may be answered from packages, so
+/* Returns the key of a fetch in the table. Requests by name may be answered from packages, so
  * they only join identical requests. A kernel that must be compiled is still compiled only once
  * (inflight_compile_or_join). */
 struct digest inflight_place(const struct digest *key, const struct fetch_options *options);

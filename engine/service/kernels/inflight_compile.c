@@ -35,8 +35,7 @@ static void seal_work(struct task *task)
         f->found = check_object(f->object, &f->source->job, &result->err);
 }
 
-/* A crash or an exceeded limit may be due to how this user's compile ran, but the compiler will
- * reject the same source for every user. */
+/* Returns whether every user would get this failure, as when the compiler rejects the source. */
 static bool fails_for_all(const struct inflight *f)
 {
     enum compile_end end = f->order.task.result.end;
@@ -45,8 +44,8 @@ static bool fails_for_all(const struct inflight *f)
 
 static void remember_failure(struct inflight *f, const struct kiln_err *why)
 {
-    bool lasting = why->code == KILN_COMPILE_FAILED || why->code == KILN_INVALID ||
-                   why->code == KILN_CORRUPT; /* other codes describe this host's current state */
+    bool lasting =
+        why->code == KILN_COMPILE_FAILED || why->code == KILN_INVALID || why->code == KILN_CORRUPT;
     bool is_outdated = f->generation != hot_set_generation(f->engine->hot);
     if (!lasting || f->no_cache || is_outdated) /* a package may have the kernel by now */
         return;

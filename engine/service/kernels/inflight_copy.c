@@ -11,7 +11,6 @@
 #define BRIEF_MAX (1u << 20)
 #define STEP_BYTES (4u << 20)
 
-/* The place differs from that of every look-up. */
 static struct digest place_of(const struct digest *key, uid_t uid)
 {
     struct sha256 s;
@@ -41,7 +40,7 @@ static void copy_done(struct task *task)
     struct inflight *f = inflight_of_task(task);
     engine_task_ended(f->engine);
     if (list_is_empty(&f->tickets))
-        inflight_destroy(f); /* all callers left meanwhile */
+        inflight_destroy(f);
     else if (f->found)
         inflight_deliver_failure(f, &f->order.task.result.err, NULL);
     else if (f->object)
@@ -58,7 +57,7 @@ static void run_step(struct inflight *f)
     engine_run(f->engine, f->uid, WORK_QUEUE_READ, &f->task);
 }
 
-/* Many copies that take several steps may be incomplete at a time, so they are charged. */
+/* Charges a copy that takes several steps, because many such copies may be incomplete at a time. */
 static enum kiln_code charge_copy(struct inflight *f, struct kiln_err *err)
 {
     const uint64_t bytes = f->original->size > STEP_BYTES ? f->original->size : 0;

@@ -52,7 +52,7 @@ static void count_rtc(struct engine *e, const struct fetch_result *r,
                       const struct fetch_ticket *ticket)
 {
     if (r->err.code || r->tier == TIER_COMPILED)
-        return; /* compile_end counts the compiles of clients, seal_done those of kilnd */
+        return;
     inflight_account_hit(e, r->object, LOOKUP_DISK, ticket);
     recency_touch(e, &r->key);
 }
@@ -100,8 +100,8 @@ static enum miss_reason reason_of(const struct inflight *f, enum kiln_code code)
     return code && is_refusal(f, code) ? MISS_REFUSED : MISS_NEW;
 }
 
-/* An object from the store already has its origin. If memory runs out, the object's hits are
- * counted under "others". */
+/* Sets the origin of an object that is not from the store. Without memory, its hits count under
+ * "others". */
 void inflight_label_object(struct inflight *f)
 {
     struct object *object = f->object;
@@ -168,7 +168,6 @@ static void deliver_more(struct task *task)
         engine_later(f->engine, f->uid, &f->task);
 }
 
-/* Returns false if memory runs out. */
 static bool deliver_later(struct inflight *f, const struct fetch_result *result)
 {
     f->result = malloc(sizeof(*f->result));
@@ -201,7 +200,8 @@ void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, co
     deliver_result(f, &result);
 }
 
-/* If kernels were removed from the hot set during the look-up, this one may be one of them. */
+/* Does nothing if kernels were removed from the hot set during the look-up: this one may be
+ * among them. */
 static void keep_hot(struct inflight *f, const struct digest *key)
 {
     if (f->no_cache || f->generation != hot_set_generation(f->engine->hot))
@@ -219,7 +219,7 @@ void inflight_deliver_object(struct inflight *f, enum tier tier)
     };
     if (tier != TIER_COMPILED && tier != TIER_HOT)
         inflight_label_object(f);
-    if (f->lookup.has_shared_key && !f->object->is_private) { /* |asked| is one user's key */
+    if (f->lookup.has_shared_key && !f->object->is_private) {
         f->object->is_named = true;
         f->object->owner = (uint32_t)f->uid;
     }

@@ -13,16 +13,16 @@
 
 /* Also puts the object into the hot set under the requested key. */
 void inflight_deliver_object(struct inflight *f, enum tier tier);
-/* The row of a package does not state its source, so the object answers only requests by name. */
+/* Delivers a package's object, which answers only requests by name, because packages state no
+ * source. */
 void inflight_deliver_packaged(struct inflight *f);
 /* Returns false if the ticket's user needs a copy (inflight_copy.h). Small objects are usually
- * sent inside frames, and are otherwise copied when they are sent. */
+ * sent inside frames. */
 static inline bool inflight_may_answer(struct object *object, const struct fetch_ticket *ticket)
 {
     return object->size <= OBJECT_INLINE_MAX || ticket->no_object ||
            object_reserve(object, ticket->uid);
 }
-/* |log| may be NULL. */
 void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, const char *log);
 
 /* Sets the origin under which hits are counted, before the source is freed. */
@@ -30,9 +30,8 @@ void inflight_label_object(struct inflight *f);
 
 void inflight_count_result(struct engine *e, const struct fetch_result *r,
                            const struct fetch_ticket *ticket);
-/* Counts the compile time that a hit saves. A kernel that is in one batch several times counts
- * once if the tickets that get it are counted one after the other. A prefetch that hits saves no
- * user's time. */
+/* Counts the compile time that a hit saves. A prefetch saves no user's time. A kernel that one
+ * batch requests several times counts once if these tickets are counted one after the other. */
 static inline void inflight_account_hit(struct engine *e, struct object *object,
                                         enum lookup_end end, const struct fetch_ticket *ticket)
 {
@@ -54,7 +53,7 @@ static inline void inflight_account_hit(struct engine *e, struct object *object,
     e->metrics.saved_us += worth_us;
     accounting_hit(e->metrics.accounting, ticket->uid, object->accounting_kind, worth_us);
 }
-/* For a hot kernel whose look-up time was already recorded. */
+/* Counts a hot kernel whose look-up time was already recorded. */
 static inline void inflight_count_hit(struct engine *e, const struct fetch_result *r,
                                       const struct fetch_ticket *ticket)
 {

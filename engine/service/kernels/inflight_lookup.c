@@ -5,7 +5,7 @@
 #include "engine/service/kernels/inflight_deliver.h"
 #include "engine/service/kernels/store_tasks.h"
 
-/* If memory runs out, nothing is reported; the next look-up finds the same damage again. */
+/* If memory runs out, drops the report; the next look-up finds the same damage again. */
 static void keep_report(struct inflight *f, const struct lookup_report *report)
 {
     free(f->report);
@@ -45,7 +45,7 @@ static void report_lookup(struct inflight *f)
         event_report(e, "store_error", r->trouble.text); /* the client only gets a miss */
 }
 
-/* The owner of a private kernel may have joined a look-up that another user started by key. */
+/* Returns whether the kernel's owner has joined a look-up that another user started by key. */
 static bool is_its_owners(const struct inflight *f)
 {
     if (!f->found || !f->lookup.reader.hidden)
@@ -76,7 +76,7 @@ static void lookup_done(struct task *task)
     }
     const struct kiln_err miss = { .code = KILN_NOT_FOUND };
     if (list_is_empty(&f->tickets))
-        inflight_destroy(f); /* all callers left during the look-up */
+        inflight_destroy(f);
     else if (f->source)
         inflight_compile_or_join(f);
     else

@@ -17,8 +17,8 @@ static enum kiln_code parse_targets(struct bytes wanted, struct target *ret_targ
     return target_parse(bytes_of_text(arch), ret_plain, err);
 }
 
-/* A package's name states an arch but no features. So if the object is for another arch, the row
- * is damaged. If the object is for other features, it is only a miss. */
+/* Checks the object's target, because a package's name states an arch but no features. An object
+ * for another arch is damage; an object for other features is only a miss. */
 static enum kiln_code check_packaged(struct kernel_lookup *l, struct bytes raw)
 {
     struct target target, plain;
@@ -36,7 +36,7 @@ static enum kiln_code check_packaged(struct kernel_lookup *l, struct bytes raw)
     return code_object_suits(raw, &target) ? KILN_OK : KILN_NOT_FOUND;
 }
 
-/* The look-up continues, because an error at one tier must not prevent looking in the next one. */
+/* Notes an error at one tier, which must not prevent looking in the next one. */
 static void note_trouble(struct kernel_lookup *l, const struct kiln_err *why)
 {
     if (l->found && l->found != KILN_NOT_FOUND && !l->report->trouble.code)
@@ -51,7 +51,7 @@ static void look_into_store(struct kernel_lookup *l, const struct digest *key, b
     note_trouble(l, &why);
 }
 
-/* The database id of a plain name has no version of MIOpen. */
+/* Returns whether the database id of the name has no version of MIOpen. */
 static bool is_plain(const struct kernel_lookup *l)
 {
     const struct kernel_name *n = l->name;
@@ -59,8 +59,8 @@ static bool is_plain(const struct kernel_lookup *l)
     return digest_equal(&plain, &l->asked);
 }
 
-/* As long as there is only one version of MIOpen, a request without a version finds imported
- * kernels, too: first the caller's own kernels, then those for all users. */
+/* Looks under a database id with a version of MIOpen, if there is only one version: first for
+ * the caller's own kernels. */
 static void look_into_version(struct kernel_lookup *l)
 {
     const uint64_t scopes[] = { l->uid, KERNEL_SCOPE_EVERYONE };

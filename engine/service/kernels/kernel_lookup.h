@@ -19,19 +19,18 @@
 
 struct hot_lookup {
     const struct digest *key;
-    const struct kernel_name *name; /* may be NULL */
+    const struct kernel_name *name;
     uid_t uid;
 };
 
-/* Another user's private import is not visible, not even by its key. */
+/* Returns false for another user's private import, even if the key is known. */
 static inline bool kernel_is_visible(const struct object *object, uid_t uid)
 {
     return !object || !object->is_private || object->owner == (uint32_t)uid;
 }
 
 /* |find| is hot_set_find, or hot_set_peek if the look-up must not count as a use of the kernel.
- * *ret_key becomes the key under which the hot set has the object: l->key, or
- * kernel_name_packaged(l->name). Inline because every fetch runs it. */
+ * *ret_key becomes the key under which the hot set has the object. */
 typedef struct object *hot_set_finder(struct hot_set *set, const struct digest *key);
 static inline struct object *kernel_lookup_hot(struct hot_set *hot, hot_set_finder *find,
                                                const struct hot_lookup *l, struct digest *ret_key)
@@ -47,8 +46,7 @@ static inline struct object *kernel_lookup_hot(struct hot_set *hot, hot_set_find
     return object && kernel_is_visible(object, l->uid) ? object : NULL;
 }
 
-/* Damage and errors of a look-up. Allocated separately, because the struct is large and most
- * look-ups find nothing of that kind. */
+/* Allocated separately, because the struct is large and most look-ups find no damage. */
 struct lookup_report {
     struct package_found by_key, by_name;
     struct kiln_err trouble;
@@ -58,22 +56,20 @@ struct kernel_lookup {
     struct kernel_store *store;
     struct package_set *packages;
     uid_t uid; /* the user whose imported names are searched */
-    /* on whose behalf the store is searched; usually |uid| */
+    /* The user on whose behalf the store is searched; usually |uid|. */
     struct kernel_reader reader;
     struct digest asked;
     const struct kernel_name *name; /* borrowed; NULL: packages are searched by key only */
-    /* |shared_key| is only used if |name| is set. It is the kernel's key among the kernels that
-     * were imported for all users. */
+    /* |shared_key|, used only with |name|, is the kernel's key among the imports for all users. */
     bool has_shared_key;
-    struct digest shared_key; /* after the look-up: the key of the version of MIOpen that was
-                               * tried last */
+    struct digest shared_key; /* the look-up sets it to the key of the version tried last */
     enum kiln_code found;
     enum tier tier;
     struct object *object; /* owned reference */
     bool damaged, shared_damaged;
     bool is_shared; /* the object was found under shared_key */
     bool packaged;
-    struct lookup_report *report; /* borrowed, zeroed */
+    struct lookup_report *report;
 };
 
 static inline bool lookup_report_is_needed(const struct lookup_report *r)

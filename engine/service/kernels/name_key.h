@@ -17,8 +17,7 @@ struct kernel_name {
     struct bytes target;
 };
 
-/* Returns the key under which the hot set has a package's object. The row of a package states no
- * source, from which a key could be computed. */
+/* Returns the key of a package's object in the hot set. A package states no source. */
 struct digest kernel_name_packaged(const struct kernel_name *name);
 
 /* Checks a name that a client sent. |database_id| may contain a version of MIOpen, which
@@ -32,7 +31,7 @@ struct name_key {
     struct kernel_name name;
     struct engine *engine;
     uid_t uid;
-    size_t size; /* of storage, bytes */
+    size_t size;
     char storage[];
 };
 

@@ -20,7 +20,7 @@ struct program_job {
     struct compile_job job;
 };
 
-/* |target| and |tc| are borrowed by the job. */
+/* The job borrows |target| and |tc|. */
 KILN_MUST_CHECK enum kiln_code program_job_make(const struct solution_program *program,
                                                 const struct target *target,
                                                 const struct toolchain *tc,
@@ -28,5 +28,5 @@ KILN_MUST_CHECK enum kiln_code program_job_make(const struct solution_program *p
 void program_job_done(struct program_job *p);
 #define PROGRAM_JOB_AUTO __attribute__((cleanup(program_job_done)))
 
-/* Packages derive the name of the job's kernel from this (engine/package/kernel_name.h). */
+/* Returns what determines the kernel's name in packages (engine/package/kernel_name.h). */
 struct package_source program_job_source(const struct compile_job *job);

@@ -22,8 +22,7 @@ enum kiln_code source_copy(struct engine *e, uid_t uid, const struct fetch_optio
     const struct compile_job *job = options->job;
     const struct toolchain *tc = options->tc;
     size_t size = job->toolchain.size + job->target.size + job->program.size + job->options.size +
-                  job->source.size + job->headers.size + job->expressions.size +
-                  7; /* seven texts, each with a NUL */
+                  job->source.size + job->headers.size + job->expressions.size + 7;
     enum kiln_code rc = budget_take(e->budget, uid, size, err);
     if (rc)
         return rc;

@@ -14,15 +14,14 @@ struct source {
     struct compile_job job; /* views point into |storage|, where each text ends with a NUL */
     struct engine *engine;
     uid_t uid;
-    size_t size; /* of storage, bytes */
+    size_t size;
     char storage[];
 };
 
 struct fetch_options;
 
-/* Until the toolchain was probed for the job's target, the copy's origin is COMPILE_OF_CLIENT,
- * even for kiln's own jobs. Returns KILN_BUSY if the copy exceeds the user's budget, or
- * KILN_NO_MEMORY. */
+/* The copy's origin is COMPILE_OF_CLIENT until the toolchain was probed for the job's target.
+ * Returns KILN_BUSY if the copy exceeds the user's budget, or KILN_NO_MEMORY. */
 KILN_MUST_CHECK enum kiln_code source_copy(struct engine *e, uid_t uid,
                                            const struct fetch_options *options,
                                            struct source **ret_source, struct kiln_err *err);

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define RECENCY_EVERY_NS 10000000000u
-/* Number of kernels whose use can be recorded between two writes of recency. */
 #define TOUCHES_MAX 4096
 
 struct store_upkeep {
@@ -108,7 +107,7 @@ static void end_put(struct store_write *w)
     struct put_task *p = (struct put_task *)w;
     struct stats *stats = &w->engine->stats;
     if (!p->putting.is_over) {
-        store_write_run(w->engine, p->source->uid, w); /* other users' writes run in between */
+        store_write_run(w->engine, p->source->uid, w);
         return;
     }
     stats->puts_kept += p->kept;
@@ -201,7 +200,7 @@ void quarantine_later(struct engine *e, const struct digest *key)
     store_write_run(e, e->own_uid, &q->base);
 }
 
-/* A kernel that is used a thousand times is written once, because it has one slot. If two
+/* Marks the slot of a kernel, which is written once, however often the kernel is used. If two
  * kernels have the same slot, the mark of the first one is lost, and that kernel only counts as
  * less recently used. */
 void recency_touch(struct engine *e, const struct digest *key)
@@ -259,7 +258,7 @@ void recency_write(struct engine *e, bool force)
 
 struct packaged_task {
     struct store_write base;
-    struct package_found found; /* only |damaged|, |damage| and |damaged_row| are used */
+    struct package_found found;
 };
 
 static enum kiln_code quarantine_row(struct store_write *w, struct kiln_err *err)
@@ -275,7 +274,7 @@ static void keep_for_inspection(struct engine *e, const struct package_found *fo
 {
     struct packaged_task *p = calloc(1, sizeof(*p));
     if (!p)
-        return; /* no memory to store the damage, but the operator has its report */
+        return;
     p->base.write = quarantine_row;
     p->found = *found;
     store_write_run(e, e->own_uid, &p->base);
@@ -316,7 +315,7 @@ static void end_tidy(struct store_write *w)
     struct engine *e = w->engine;
     if (t->more && !w->rc && !e->draining) {
         t->more = false;
-        store_write_run(e, e->own_uid, w); /* runs after the writes that were queued meanwhile */
+        store_write_run(e, e->own_uid, w);
         return;
     }
     e->upkeep->is_tidying = false;

@@ -26,7 +26,7 @@ void store_write_run(struct engine *e, uid_t uid, struct store_write *write);
 
 struct store_upkeep;
 
-/* Limits of the bytes of compiled objects that wait to be stored, in total and for one user. */
+/* The parameters limit the compiled objects that wait to be stored, in total and for one user. */
 KILN_MUST_CHECK enum kiln_code store_upkeep_create(uint64_t waiting_bytes,
                                                    uint64_t waiting_bytes_uid,
                                                    struct store_upkeep **ret_upkeep,
@@ -35,14 +35,12 @@ void store_upkeep_destroy(struct store_upkeep *upkeep);
 void store_upkeep_set_limits(struct store_upkeep *upkeep, uint64_t waiting_bytes,
                              uint64_t waiting_bytes_uid);
 
-/* Takes ownership of |source|; adds a reference to |object|. If too many objects of the user
- * wait already, reports this and does not store the kernel. */
+/* Takes ownership of |source|. Does not store the kernel if too many objects of the user wait. */
 void store_later(struct engine *e, const struct digest *key, struct source *source,
                  struct object *object);
 void quarantine_later(struct engine *e, const struct digest *key);
-/* Records in the store that a row of a package is damaged. |name| is the requested name, or
- * NULL. If |found| does not say which row is damaged, the package is no longer searched for
- * |name|. */
+/* Records damage in a package. |name| is the requested name, or NULL. If |found| does not say
+ * which row is damaged, the package is no longer searched for |name|. */
 void quarantine_package(struct engine *e, const struct package_found *found,
                         const struct kernel_name *name);
 

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A request asks for the toolchains that it needs, and waits for the probes of unknown ones.
- * When the last of these probes has ended, the request asks again, because a result can make
- * another probe necessary. */
+/* When the last probe of a request has ended, the request asks again for its toolchains, because
+ * a result can make another probe necessary. */
 #include "engine/service/kernels/toolchain_waits.h"
 
 #include "engine/service/internal.h"
 #include "engine/service/kernels/toolchains.h"
 
-/* A request waits for the list of toolchains, then for a probe of each toolchain of a family.
- * Without a limit, it could wait forever if results were always dropped before the request reads
- * them. */
+/* A request could wait forever if results were always dropped before the request reads them. */
 #define TRIES_MAX 8u
 
 struct probe_wait {
@@ -71,7 +68,7 @@ static void ask_for_toolchains(struct deferred *d)
     if (rc == KILN_BUSY) {
         rc = keep_request(d);
     } else if (!rc) {
-        struct toolchain_wait *w = KILN_TAKE(d->toolchains); /* |w| may own the body, so |w| is
+        struct toolchain_wait *w = KILN_TAKE(d->toolchains); /* |w| may own the body, so it is
                                                               * freed after the answer */
         rc = need->answer(d);
         toolchain_wait_destroy(w);
@@ -111,8 +108,8 @@ static void ask_again(struct deferred *d)
 
 static const struct deferred_step ask_again_step = { .done = ask_again };
 
-/* The request continues in a separate step, because many requests may wait for one probe, and
- * continuing all of them at once would block the loop. */
+/* Continues the request in a later step: many requests may wait for one probe, and would block
+ * the loop. */
 static void probe_ended(struct probe_watch *watch)
 {
     struct probe_wait *wait = (struct probe_wait *)watch;
@@ -132,7 +129,6 @@ static bool is_waiting_for(const struct deferred *d, const struct probe *p)
     return false;
 }
 
-/* Returns KILN_BUSY if the request waits. */
 static enum kiln_code wait_for(struct deferred *d, struct probe *p, struct kiln_err *err)
 {
     if (is_waiting_for(d, p))

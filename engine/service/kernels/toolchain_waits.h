@@ -14,30 +14,27 @@ struct deferred;
 struct toolchain_wait;
 
 struct toolchain_need {
-    /* Calls toolchains_resolve or toolchains_probe for each toolchain. If one of these calls
-     * returns KILN_BUSY, so must |ask|, which is called again when the request's probes have
-     * ended. */
+    /* Calls toolchains_resolve or toolchains_probe for each toolchain. Returns KILN_BUSY if one
+     * of these calls does. |ask| is called again when the request's probes have ended. */
     enum kiln_code (*ask)(struct deferred *d);
-    /* Called when |ask| has returned KILN_OK. Ends the request, or lets it wait for something
-     * else. Another code of |ask| or |answer| refuses the request with the message in d->err. */
+    /* Ends the request, or lets it wait for something else. If |ask| or |answer| returns another
+     * code, the request is refused with the message in d->err. */
     enum kiln_code (*answer)(struct deferred *d);
 };
-/* Call this function after deferred_wait, and do not use |d| afterwards. The callbacks read the
- * body from d->body, which is a copy of |body| if the request waits. If the caller leaves,
+/* Calls |answer| when |ask| has returned KILN_OK. Call this function after deferred_wait, and do
+ * not use |d| afterwards. The callbacks read the body from d->body. If the caller leaves,
  * |answer| is not called, and waiting probes that only this request needs are dropped. */
 void toolchains_need(struct deferred *d, const struct toolchain_need *need, struct bytes body);
-/* Drops waiting probes that no other request needs. Accepts NULL. */
 void toolchain_wait_destroy(struct toolchain_wait *wait);
 
-/* |forced| is the toolchain that the user names; if it is empty, kiln chooses. Returns KILN_BUSY
- * if the request must wait for a probe. Call this function and the next two only from |ask|. */
+/* Chooses a toolchain if |forced|, a toolchain's name, is empty. Returns KILN_BUSY if the
+ * request must wait for a probe. Call this function and the next two only from |ask|. */
 KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct deferred *d, const struct target *target,
                                                   struct bytes forced,
                                                   const struct toolchain **ret_toolchain,
                                                   struct kiln_err *err);
-/* Returns KILN_BUSY when the request waits for the probe of |target|. Queues the probe for this
- * user; if it is already queued for another user, calls compile_queue_share. Returns
- * KILN_UNAVAILABLE if the probe cannot be started now. */
+/* Returns KILN_BUSY when the request waits. A probe that is already queued for another user is
+ * shared (compile_queue_share). Returns KILN_UNAVAILABLE if no probe can be started now. */
 KILN_MUST_CHECK enum kiln_code toolchains_probe(struct deferred *d, const struct toolchain *tc,
                                                 const struct target *target, struct kiln_err *err);
 /* Returns KILN_BUSY if the request must wait for the list of installed toolchains. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A probe is a compile of a one-line kernel, which finds out whether a toolchain builds for a
- * target. */
+/* A probe compiles one line, to find out whether a toolchain builds for a target. */
 #include "engine/service/kernels/toolchains.h"
 
 #include "common/base/clock.h"
@@ -14,15 +13,14 @@
 #include <string.h>
 
 #define DESCRIPTION_MAX (64u << 10)
-#define DESCRIBE_AGAIN_NS 10000000000u /* ten seconds */
-/* After this time, the installed toolchains are listed again, so kiln notices an upgraded
- * compiler within a minute. Kernels that the new compiler makes before that have the identity of
- * the old one. They are never served later, because requests then look for the new identity. */
+#define DESCRIBE_AGAIN_NS 10000000000u
+/* kiln notices an upgraded compiler after this time. Kernels that the new compiler makes before
+ * that have the identity of the old one, and are never served later. */
 #define DESCRIBE_FRESH_NS 60000000000u
 #define FAILURE_NS 600000000000u /* ten minutes, as long as a compile failure is stored */
-#define NOT_NOW_NS 1000000000u   /* one second */
-/* Each probe costs a process, and every new target needs probes. No batch needs more. A longer
- * list of targets (`kilnctl toolchain ls`) is probed in parts. */
+#define NOT_NOW_NS 1000000000u
+/* Each probe costs a process. No batch needs more. A longer list of targets (`kilnctl toolchain
+ * ls`) is probed in parts. */
 #define PROBES_MAX_UID 64u
 #define FAILED_PROBES_MAX 96 /* more failures than one list of targets can cause */
 
@@ -30,7 +28,7 @@
 struct failed_probe {
     char toolchain[16];
     struct target target;
-    uint64_t until_ns; /* 0: none */
+    uint64_t until_ns;
 };
 
 struct toolchain_probes {
@@ -50,8 +48,7 @@ struct probe {
     struct list_link link;
     uid_t uid; /* the user who asked first, and whose limit counts the probe */
     struct list watches;
-    struct task task;          /* second half of the describe job: reads cached probes from the
-                                * store */
+    struct task task;          /* the second half of the describe job */
     struct list cached_probes; /* of struct cached_probe; filled on a work queue */
     struct toolchain tc;       /* a copy, because the table may change meanwhile */
     struct target target;
@@ -122,7 +119,6 @@ static enum kiln_code start_probe(struct engine *e, struct probe *p, enum compil
     p->order.done = done;
     p->order.task.job = (struct compile_job){
         .kind = kind,
-        /* The target of a probe is not trusted. */
         .origin = kind == COMPILE_PROBE ? COMPILE_OF_CLIENT : COMPILE_OF_KILN,
         .toolchain = bytes_of_text(p->tc.name),
         .target = bytes_of_text(p->target.text),
@@ -163,8 +159,7 @@ static void add_cached_probe(void *context, const struct kernel_probe *stored)
     struct kiln_err ignored = KILN_ERR_INIT;
     struct cached_probe *m = calloc(1, sizeof(*m));
     if (!m || target_parse(bytes_of_text(stored->target), &m->target, &ignored)) {
-        free(m); /* only a newer kiln knows the target, or memory ran out: kiln probes again
-                  * when needed */
+        free(m); /* kiln probes again when needed */
         return;
     }
     m->toolchain_id = stored->toolchain_id;
@@ -181,7 +176,7 @@ static struct probe *probe_of_task(struct task *t)
 static void cached_probes_work(struct task *task)
 {
     struct probe *p = probe_of_task(task);
-    struct kiln_err ignored = KILN_ERR_INIT; /* if reading fails, kiln probes again */
+    struct kiln_err ignored = KILN_ERR_INIT;
     if (kernel_store_probes(p->engine->store, add_cached_probe, p, &ignored))
         return;
 }
@@ -196,7 +191,7 @@ static void learn_probe(struct engine *e, const struct cached_probe *m)
     }
 }
 
-/* Does not repeat the report until a compiler was found. */
+/* Reports once, until a compiler was found. */
 static void report_missing_toolchains(struct engine *e)
 {
     bool none = toolchain_table_count(e->toolchains) == 0;
@@ -233,7 +228,7 @@ static void describe_done(struct compile_order *order)
         return;
     }
     kiln_while(&err, "asking which toolchains are installed");
-    if (!e->draining) /* a stopping kilnd needs no toolchains */
+    if (!e->draining)
         event_report(e, "toolchains_unknown", err.text);
     memcpy(e->probes->describe_failure, err.text, sizeof(e->probes->describe_failure));
     e->probes->describe_at_ns = clock_monotonic_ns() + DESCRIBE_AGAIN_NS;
@@ -310,9 +305,9 @@ static void forget_failure(struct engine *e, struct failed_probe *f)
     f->until_ns = 0;
 }
 
-/* Notes a crash, a time-out or a lack of memory or workers. The failure is not stored, and the
- * probe is tried again after a while. If there are too many failures, for example because of
- * made-up targets, the oldest is forgotten, so that its probe is tried again sooner. */
+/* Notes a crash, a time-out or a lack of memory or workers. The probe is tried again after a
+ * while. If there are too many failures, for example because of made-up targets, the oldest is
+ * forgotten. */
 static void note_failure(struct engine *e, const struct probe *p, enum compile_end end)
 {
     uint64_t life = end == COMPILE_UNAVAILABLE ? NOT_NOW_NS : FAILURE_NS;
@@ -334,8 +329,8 @@ static void forget_old_failures(struct engine *e)
     }
 }
 
-/* While a request waits, its earlier results must stay, even if they have become old. So only
- * the beginning of a request may call this function. */
+/* Only the beginning of a request may drop results, because a waiting request needs even old
+ * ones. */
 void toolchains_refresh(struct engine *e)
 {
     if (e->probes->describe_at_ns <= clock_monotonic_ns())
@@ -343,7 +338,7 @@ void toolchains_refresh(struct engine *e)
     forget_old_failures(e);
 }
 
-/* Only the first line of the compiler's log is shown. */
+/* Shows only the first line of the compiler's log. */
 static void describe_failed_probe(const struct compile_result *result, char detail[512])
 {
     const char *log = result->log ? result->log : "";
@@ -442,7 +437,7 @@ enum kiln_code toolchains_find(const struct engine *e, const struct target *targ
 bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target)
 {
     struct target t;
-    struct kiln_err ignored = KILN_ERR_INIT; /* a target that cannot be parsed was not probed */
+    struct kiln_err ignored = KILN_ERR_INIT;
     return target_parse(target, &t, &ignored) == KILN_OK &&
            toolchain_probe_state(e->toolchains, tc, &t) == PROBE_WORKS;
 }

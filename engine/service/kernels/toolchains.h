@@ -20,14 +20,13 @@ KILN_MUST_CHECK enum kiln_code toolchains_create(struct toolchain_probes **ret_p
                                                  struct kiln_err *err);
 void toolchains_destroy(struct toolchain_probes *probes);
 
-/* |forced| is the toolchain that the user names; if it is empty, kiln chooses. Returns KILN_BUSY
- * if the toolchain is not known yet, but starts no probe; toolchains_resolve does. */
+/* Chooses a toolchain if |forced|, a toolchain's name, is empty. Returns KILN_BUSY if the
+ * toolchain is not known yet, but starts no probe. */
 KILN_MUST_CHECK enum kiln_code toolchains_find(const struct engine *e, const struct target *target,
                                                struct bytes forced,
                                                const struct toolchain **ret_toolchain,
                                                struct kiln_err *err);
-/* Lists the installed toolchains again if that is due, and drops old failures that may have been
- * temporary. Call this function when a request begins, before toolchains_find. */
+/* Drops old failures that may have been temporary. Call this function before toolchains_find. */
 void toolchains_refresh(struct engine *e);
 
 /* Asks a compiler process which toolchains are installed, unless one is already being asked. */
@@ -36,12 +35,9 @@ void toolchains_describe(struct engine *e);
 void toolchains_describe_soon(struct engine *e);
 /* |ret_failure| says why the last try failed, or is "". */
 bool toolchains_described(const struct engine *e, const char **ret_failure);
-/* Returns whether a probe found that |tc| builds for |target|. */
 bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target);
 /* Returns true if no probe and no describe job waits or runs. */
 bool toolchains_settled(const struct engine *e);
-
-/* ---- for toolchain_waits.c ---- */
 
 /* Notifies its owner once, when the probe ends. */
 struct probe_watch {
@@ -50,14 +46,14 @@ struct probe_watch {
     void (*ended)(struct probe_watch *watch); /* may free the watch */
 };
 void probe_watch_start(struct probe_watch *watch, struct probe *p);
-/* Drops the probe as probe_drop_unless_watched does. The probe must not have ended. */
+/* Also drops the probe as probe_drop_unless_watched does. The probe must not have ended. */
 void probe_watch_stop(struct probe_watch *watch);
 /* Drops a probe that waits for a compiler, if nobody watches it. A running probe continues. */
 void probe_drop_unless_watched(struct probe *p);
 
-/* Returns the probe of |target| with |tc|: one that already waits or runs, or a new one. Queues
- * a new probe for this user; for a probe that waits, calls compile_queue_share. Returns NULL and
- * fills |err| if no probe can be started now. */
+/* Returns a probe that waits or runs, or a new one. A new probe is queued for this user, and a
+ * waiting one is shared (compile_queue_share). Returns NULL and fills |err| if no probe can be
+ * started now. */
 KILN_MUST_CHECK struct probe *toolchains_probe_start(struct engine *e, uid_t uid,
                                                      const struct toolchain *tc,
                                                      const struct target *target,

@@ -17,7 +17,7 @@ enum kiln_code accounting_create(struct accounting **ret_accounting, struct kiln
     if (!accounting || !accounting->users || !accounting->kinds)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the usage accounting: out of memory");
     accounting->kind_count = 1;
-    accounting->others.uid = UINT32_MAX; /* no user has this uid */
+    accounting->others.uid = UINT32_MAX;
     *ret_accounting = KILN_TAKE(accounting);
     return KILN_OK;
 }
@@ -31,9 +31,7 @@ struct accounting *accounting_copy(const struct accounting *accounting)
                                  .others = accounting->others,
                                  .kind_count = accounting->kind_count,
                                  .since = accounting->since };
-    copy->users =
-        malloc((accounting->user_count + 1) *
-               sizeof(*accounting->users)); /* malloc(0) may return NULL, which is no error here */
+    copy->users = malloc((accounting->user_count + 1) * sizeof(*accounting->users));
     copy->kinds = malloc(accounting->kind_count * sizeof(*accounting->kinds));
     if (!copy->users || !copy->kinds)
         return NULL;
@@ -111,9 +109,9 @@ static bool same_kind(const struct accounting_kind *kind, uint64_t hash,
            strcmp(kind->what.target, what->target) == 0;
 }
 
-/* Adds the kind with the least compile time to "others", and returns its place. The kind's
- * number becomes invalid. A user who requests thousands of made-up names only replaces kinds
- * with little compile time. */
+/* Adds the kind with the least compile time to "others". The number of that kind becomes
+ * invalid. A user who requests thousands of made-up names only replaces kinds with little
+ * compile time. */
 static unsigned kind_gives_way(struct accounting *accounting)
 {
     unsigned least = 1;

@@ -4,8 +4,7 @@
 /*
  * Usage accounting: how much compile time was spent and saved, by user and by kind of kernel.
  *
- * Role       counts every compile, and every hit with the compile time that it saved. The sums are
- *            in memory, and are written to the store in batches (accounting_tasks.h)
+ * Role       counts every compile, and every hit with the compile time that it saved
  * Ownership  owns its rows; rows that it returns are borrowed until the next call
  * Threading  the engine's thread
  *
@@ -19,16 +18,16 @@
 #include <sys/types.h>
 
 #define ACCOUNTING_USERS_MAX 4096
-#define ACCOUNTING_KINDS_MAX 512         /* including kind 0, which counts the others */
-#define ACCOUNTING_PRIVATE "(private)"   /* program of privately imported kernels */
-#define ACCOUNTING_RTC "(NVRTC, hiprtc)" /* program of compiles that clients did themselves */
-/* Packages state compile times that kiln did not measure, so they need a limit. */
+#define ACCOUNTING_KINDS_MAX 512 /* including kind 0, which counts the others */
+#define ACCOUNTING_PRIVATE "(private)"
+#define ACCOUNTING_RTC "(NVRTC, hiprtc)"
+/* The limit for one hit, because packages state compile times that kiln did not measure. */
 #define ACCOUNTING_WORTH_MAX_US 1000000000u
 
 struct accounting_user {
     struct hash_link link;
     uint32_t uid;
-    bool is_changed; /* since it was written to the store */
+    bool is_changed;
     struct kernel_sums sums;
 };
 
@@ -45,12 +44,12 @@ struct accounting {
     struct hash_table by_uid; /* empty in a copy */
     unsigned user_count;
     struct accounting_user others;
-    struct accounting_user *latest; /* the user counted last */
+    struct accounting_user *latest;
     struct accounting_kind *kinds;
     unsigned kind_count;
     uint64_t since;
-    bool rewrites_users; /* a user's row was replaced: delete its stored row */
-    bool rewrites_kinds; /* the row of a kind was replaced: delete its stored row */
+    bool rewrites_users; /* a row was replaced: delete its stored row */
+    bool rewrites_kinds;
     bool has_changed;
     /* The members below belong to accounting_tasks.c. */
     bool is_busy;
@@ -88,7 +87,7 @@ static inline struct accounting_kind *accounting_kind_at(struct accounting *acco
     return kind->number == number ? kind : &accounting->kinds[0];
 }
 
-/* Every fetch that is found in memory runs this, so it takes only a few instructions. */
+/* Takes only a few instructions, because every fetch that is found in memory runs this. */
 static inline void accounting_hit(struct accounting *accounting, uint32_t uid, uint32_t number,
                                   uint64_t worth_us)
 {
@@ -106,7 +105,7 @@ void accounting_compiled(struct accounting *accounting, uint32_t uid, uint32_t n
 /* Adds a row of an earlier daemon to what this daemon has counted. */
 void accounting_take(struct accounting *accounting, const struct kernel_accounting_row *row);
 void accounting_touch_all(struct accounting *accounting);
-/* Names come from users and files. Replaces unprintable bytes by '?'. */
+/* Replaces unprintable bytes by '?', because names come from users and files. */
 void accounting_clean(char *name);
 struct kernel_sums accounting_total(const struct accounting *accounting);
 void accounting_sums_add(struct kernel_sums *sums, const struct kernel_sums *more);

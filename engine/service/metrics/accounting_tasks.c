@@ -5,7 +5,7 @@
 
 #define WRITE_EVERY_NS 10000000000u
 #define ROWS_MAX (ACCOUNTING_USERS_MAX + ACCOUNTING_KINDS_MAX + 1)
-/* If the table is full, each added row may replace another row, which takes about 15 us. */
+/* Adding a row to a full table takes about 15 us, because it may replace another row. */
 #define ROWS_A_STEP 32
 
 struct accounting_task {
@@ -82,7 +82,7 @@ static void load_ended(struct accounting_task *t)
     if (l->is_loaded && t->since && t->since < l->since)
         l->since = t->since;
     if (t->rc)
-        event_report(t->engine, "store_error", t->err.text); /* the next write tries again */
+        event_report(t->engine, "store_error", t->err.text);
     task_destroy(t);
 }
 
@@ -98,13 +98,12 @@ static void load_done(struct task *task)
         load_ended(t);
 }
 
-/* Nothing is written before the stored rows were read; otherwise sums that are too small would
- * overwrite them. */
+/* Must precede the first write, which would otherwise replace the stored rows by too small sums. */
 void accounting_load(struct engine *e)
 {
     struct accounting_task *t = task_create(e);
     if (!t)
-        return; /* out of memory: the next write tries again */
+        return;
     t->task = (struct task){ .work = load_work, .done = load_done };
     e->metrics.accounting->is_busy = true;
     engine_run(e, e->own_uid, WORK_QUEUE_READ, &t->task);

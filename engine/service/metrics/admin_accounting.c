@@ -169,7 +169,7 @@ static void join_equals(struct lines *lines)
     lines->count = kept;
 }
 
-/* Only administrators may see rows of other users. */
+/* Removes rows of other users, which only administrators may see. */
 static void hide_others(struct lines *lines, const struct admin *a)
 {
     size_t kept = 0;
@@ -242,7 +242,7 @@ static struct json *lines_to_json(const struct lines *lines, const struct admin 
     return answer;
 }
 
-/* A work queue can sum up the thousands of rows of a copy. */
+/* Copies the accounting, so that a work queue can sum up its thousands of rows. */
 static void begin_accounting(struct admin *a)
 {
     struct accounting **copy = a->own;

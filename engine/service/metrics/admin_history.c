@@ -84,7 +84,6 @@ static void append_kernel(void *context, const struct kernel_record *record)
     json_append(slowest->list, kernel_to_json(slowest->admin, record));
 }
 
-/* The answer has at most SAMPLES_MAX samples. */
 static struct kernel_history_range range_of(const struct json *question, uint64_t now)
 {
     uint64_t kept_since = now > HISTORY_KEPT_S ? now - HISTORY_KEPT_S : 0;
@@ -132,7 +131,7 @@ static void finish_history(struct admin *a)
     current.values[HISTORY_store_objects] = usage->objects;
     json_set(a->base.answer, "current", sample_to_json(&current));
     for (int i = HISTORY_misses_new; i <= HISTORY_misses_refused; i++)
-        current.values[i] += history_written(e, i); /* counts since the daemon started */
+        current.values[i] += history_written(e, i);
     set_misses(a->base.answer, &current);
 }
 

@@ -33,8 +33,8 @@ struct sample {
     enum metric_name metric;
     const char *values;
     uint64_t (*level)(const struct engine *e);
-    const char *hosted; /* name of a counter of the process around the engine */
-    size_t offset;      /* of the counter in struct stats */
+    const char *hosted;
+    size_t offset;
 };
 
 static const struct sample samples[] = {
@@ -257,8 +257,7 @@ static void write_evictions(struct page *p)
 
 static void write_rejections(struct page *p) { put_number(p, p->e->metrics.rejections); }
 
-/* The sample of successes is always written if this kind of transfer is possible; the sample of
- * a failure is written once this failure has occurred. */
+/* Successes are always written if this kind of transfer is possible, failures once they occur. */
 static void put_transfers(struct page *p, enum transfer_tier tier, enum transfer_op op)
 {
     static const char *const tiers[TRANSFER_TIERS] = { "package", "disk", "tuning" };
@@ -324,8 +323,6 @@ static const struct sample *first_sample(enum metric_name name)
     return NULL;
 }
 
-/* Some metrics need a process around the engine, and some need tuning databases, which may not
- * be open. */
 static bool is_known(const struct page *p, enum metric_name name)
 {
     const struct sample *first = first_sample(name);

@@ -46,7 +46,7 @@ const char *metrics_compile_result(unsigned result)
     return result == COMPILED_INVALID ? "invalid" : compile_end_name((enum compile_end)result);
 }
 
-/* Every URL except a file: URL counts as a download, even an invalid one. */
+/* Counts every URL except a file: URL as a download, even an invalid one. */
 static enum transfer_op transfer_op_of(const char *url)
 {
     static const char file[] = "file:";
@@ -66,7 +66,7 @@ static bool is_marked(const struct request_mark *mark, const struct caller *call
     return mark->caller == caller && mark->id == id;
 }
 
-/* A deferred request that was counted as successful when it ended may then be refused. */
+/* Corrects the count of a deferred request that is refused after it was counted as successful. */
 static void recount_ended_request(struct engine_metrics *f, enum kiln_code code)
 {
     f->requests[f->ended.type][f->ended.code]--;
@@ -86,8 +86,7 @@ static bool mark_waiter(const struct caller *caller, uint64_t id, enum kiln_code
     return false;
 }
 
-/* Clients choose the ids of their requests, and may use an id twice. The error may then be
- * counted for the wrong one of the two requests, but the sums are right. */
+/* If a client uses an id twice, the error may be counted for the wrong one of two requests. */
 void request_refused(struct engine_metrics *f, const struct caller *caller, uint64_t id,
                      enum kiln_code code)
 {

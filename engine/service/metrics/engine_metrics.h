@@ -8,9 +8,6 @@
  * Role       counts what the requests "metrics", "accounting" and "history" report
  * Ownership  the engine's
  * Threading  the engine's thread; nothing here locks or waits
- *
- * Counting a fetch that is found in memory takes about ten instructions. To keep it so short, the
- * clock is read for only one of HOT_TIMED_EVERY such fetches.
  */
 #include "common/base/clock.h"
 #include "common/base/err.h"
@@ -21,15 +18,14 @@
 
 #define METRICS_REQUESTS 64
 #define METRICS_TOOLCHAINS (TOOLCHAINS_MAX + 1)
-/* A prime, so that every position in a batch is timed now and then, even if many batches have
- * the same size. */
+/* A prime, so that every position in batches of one size is timed now and then. */
 #define HOT_TIMED_EVERY 31
 
-enum { /* METRICS_CODES is one more than the highest code */
+enum {
 #define KILN_CODE(name, number, retry, text) METRICS_CODE_##name = (number),
 #include "common/base/err_codes.def"
 #undef KILN_CODE
-       METRICS_CODES
+    METRICS_CODES
 };
 
 enum lookup_end {
@@ -42,10 +38,10 @@ enum lookup_end {
 };
 
 enum miss_reason {
-    MISS_NEW,        /* or removed */
-    MISS_DAMAGED,    /* the stored object failed its check */
-    MISS_STORE,      /* the store or the packages failed */
-    MISS_UNCACHED,   /* the caller requested a new compile */
+    MISS_NEW,
+    MISS_DAMAGED,
+    MISS_STORE,
+    MISS_UNCACHED,
     MISS_REMEMBERED, /* an earlier failure to compile it is stored */
     MISS_UNKNOWN,    /* requested by key or name, without a source to compile */
     MISS_REFUSED,    /* a limit was reached, memory ran out, or there was no compiler */
@@ -59,12 +55,7 @@ enum compile_metric { /* adds a result to those of enum compile_end */
                       COMPILE_RESULTS
 };
 
-enum transfer_tier {
-    TRANSFER_PACKAGE,
-    TRANSFER_DISK,   /* a kernel cache to import */
-    TRANSFER_TUNING, /* to import, merge or compare */
-    TRANSFER_TIERS
-};
+enum transfer_tier { TRANSFER_PACKAGE, TRANSFER_DISK, TRANSFER_TUNING, TRANSFER_TIERS };
 
 enum transfer_op { TRANSFER_DOWNLOAD, TRANSFER_COPY, TRANSFER_OPS };
 
@@ -74,10 +65,9 @@ struct toolchain_metrics {
     uint64_t results[COMPILE_RESULTS];
 };
 
-/* A request that is being handled, or that ended last. The next error may belong to either of
- * them. */
+/* A request that is being handled, or that ended last. The next error may belong to either. */
 struct request_mark {
-    const struct caller *caller; /* NULL: none */
+    const struct caller *caller;
     uint64_t id;
     uint16_t type;
     uint16_t code;
@@ -89,11 +79,10 @@ struct engine_metrics {
     struct request_mark handled, ended;
     uint64_t in_flight;
 
-    uint64_t compiled; /* for a caller */
+    uint64_t compiled;
     struct histogram lookups[LOOKUP_ENDS];
     uint64_t ahead[LOOKUP_ENDS];   /* the part of |lookups| that found kernels for prefetches */
-    unsigned hot_left, hot_bucket; /* hits until one is timed again; bucket of the hits that are
-                                    * not timed */
+    unsigned hot_left, hot_bucket; /* hits until one is timed again; bucket of the other hits */
     uint64_t hot_ns;
 
     struct histogram plan, queue;
@@ -106,7 +95,7 @@ struct engine_metrics {
     uint64_t rejections;
     uint64_t saved_us, compile_us;
     uint64_t client_saved_us; /* the part of |saved_us| for compiles that clients do themselves */
-    uint64_t batches;         /* number of the last batch that asked for kernels */
+    uint64_t batches;
     uint64_t started;
     struct accounting *accounting;
 };
@@ -114,8 +103,7 @@ struct engine_metrics {
 KILN_MUST_CHECK enum kiln_code metrics_open(struct engine_metrics *f, struct kiln_err *err);
 void metrics_close(struct engine_metrics *f);
 
-/* Returns the start time of a look-up that may find its kernel in memory, or 0 if this look-up
- * is not timed. */
+/* Returns the start time, or 0 if this look-up is not timed. */
 static inline uint64_t metrics_hot_begins(const struct engine_metrics *f)
 {
     return f->hot_left == 0 ? clock_monotonic_ns() : 0;

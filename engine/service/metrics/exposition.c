@@ -66,7 +66,7 @@ static void put_labels(struct buffer *out, const struct metric *metric, const ch
 }
 
 struct sample {
-    const char *suffix; /* appended to the metric's name */
+    const char *suffix;
     const char *const *values;
     const char *end; /* upper end of the bucket; NULL: the sample is not a bucket */
     const char *number;

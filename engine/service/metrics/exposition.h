@@ -30,8 +30,7 @@ void exposition_number(struct buffer *out, const struct metric *metric, const ch
                        uint64_t number);
 void exposition_micros(struct buffer *out, const struct metric *metric, const char *const *values,
                        uint64_t micros);
-struct exposition_range { /* the buckets end at 2^first, 2^(first + step), ..., 2^last
-                           * nanoseconds */
+struct exposition_range { /* buckets end at 2^first, 2^(first + step), ..., 2^last ns */
     unsigned first, last, step;
 };
 void exposition_histogram(struct buffer *out, const struct metric *metric,

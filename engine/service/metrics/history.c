@@ -83,7 +83,7 @@ struct kernel_sample history_unwritten(const struct engine *e)
     sample.values[HISTORY_hot_bytes] = hot_set_bytes(e->hot);
     sample.values[HISTORY_clients] = count_clients(e);
     if (sample.time <= h->since)
-        sample.time = h->since + 1; /* the clock was set back */
+        sample.time = h->since + 1;
     sample.span_s = sample.time - h->since;
     return sample;
 }
@@ -132,7 +132,7 @@ void history_write(struct engine *e, bool force)
     }
     struct history_task *t = calloc(1, sizeof(*t));
     if (!t)
-        return; /* these counts will be part of the next sample */
+        return;
     t->base.write = write_sample;
     t->base.written = end_sample;
     t->sample = sample;

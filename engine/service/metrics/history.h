@@ -5,8 +5,7 @@
  * Samples of the counters over the last weeks.
  *
  * Role       every HISTORY_EVERY_S seconds, writes the counts since the last sample to the store,
- *            if any kernel was fetched, compiled or evicted. Counts that could not be written
- *            become part of the next sample
+ *            if any kernel was fetched, compiled or evicted
  * Ownership  the engine owns the struct
  * Threading  the engine's thread; the writing is a task
  */

@@ -4,13 +4,11 @@
 /*
  * Counts every request once, when it ends, with its result.
  *
- * Role       service.c reports when a request begins, is deferred, is refused and ends. A request
- *            that is not deferred ends when its handler returns. A deferred request ends when its
- *            struct deferred is removed from its caller
+ * Role       a request that is not deferred ends when its handler returns. A deferred request ends
+ *            when its struct deferred is removed from its caller
  * Threading  the engine's thread
  *
- * Every request runs these functions, so they are inline. Code that only failures need is in
- * engine_metrics.c.
+ * Every request runs these functions, so they are inline.
  */
 #include "engine/service/internal.h"
 
@@ -60,6 +58,6 @@ static inline void request_waits_no_more(struct engine_metrics *f, const struct 
     f->ended.code = w->code;
 }
 
-/* Call this function when an error is sent, before or after the deferred request has ended. */
+/* Call this function when an error is sent, even after the deferred request has ended. */
 void request_refused(struct engine_metrics *f, const struct caller *caller, uint64_t id,
                      enum kiln_code code);

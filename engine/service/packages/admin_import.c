@@ -17,17 +17,17 @@ static const struct admin_member import_members[] = {
 
 struct import {
     struct kernel_store *store;
-    struct cache_rows *rows;    /* owned */
+    struct cache_rows *rows;
     struct cache_object object; /* owned: the object that is being stored; zeroed: none */
     struct kernel_putting putting;
     bool replaces;
     uint64_t begun;     /* seconds since the epoch; the time of all kernels of this import */
     struct buffer keys; /* of struct digest: the kernels of this step */
-    uint64_t charged;   /* bytes charged for the object that is being unpacked */
+    uint64_t charged;
     uint64_t reported_ns;
     struct json *damaged_rows;
     uint64_t damaged;
-    char first[256]; /* message of the first damage */
+    char first[256];
 };
 
 struct import_step {
@@ -69,12 +69,13 @@ static void compare_object(void *context, const struct kernel_record *r)
     other->differs = !digest_equal(&r->object, other->object);
 }
 
-/* The different object is for example from another version of MIOpen. */
+/* Returns whether the store has another object under |key|, such as one from another version of
+ * MIOpen. */
 static bool would_replace(struct kernel_store *store, const struct digest *key,
                           const struct digest *object)
 {
     struct other other = { .object = object };
-    struct kiln_err ignored = KILN_ERR_INIT; /* storing the kernel will report the same error */
+    struct kiln_err ignored = KILN_ERR_INIT;
     return kernel_store_show(store, key, compare_object, &other, &ignored) == KILN_OK &&
            other.differs;
 }
@@ -129,8 +130,7 @@ static enum kiln_code store_object(struct import_step *s, struct kiln_err *err)
     return rc;
 }
 
-/* If the object's row is invalid, reports the row and returns KILN_OK, so that the import
- * continues. */
+/* Reports an invalid row, and returns KILN_OK to continue the import. */
 static enum kiln_code take_object(struct import_step *s, struct kiln_err *err)
 {
     struct cache_object *o = &s->import->object;
@@ -249,7 +249,7 @@ static enum kiln_code unpack_cache(struct upload *u, struct kiln_err *err)
     struct import *import = u->state;
     const struct cache_listener listener = { note_damage, import };
     if (import->object.object)
-        return KILN_OK; /* it is not stored yet */
+        return KILN_OK;
     rc = cache_rows_unpack(import->rows, &listener, err);
     return rc ? stopped_short(u, err) : KILN_OK;
 }
@@ -275,7 +275,7 @@ static enum kiln_code take_cache(struct upload *u, bool *ret_more, struct kiln_e
     return rc;
 }
 
-/* A large object stays in memory for several steps. */
+/* Charges the object that is being unpacked, because it stays in memory for several steps. */
 static enum kiln_code charge_object(struct upload *u, struct import *import, struct kiln_err *err)
 {
     uint64_t bytes = cache_rows_bytes(import->rows);
@@ -319,10 +319,9 @@ static void finish_import(struct upload *u)
     u->base.engine->stats.evictions += json_get_u64(u->base.answer, "evicted", 0);
     if (json_get_u64(u->base.answer, "imported", 0) == 0)
         return;
-    /* An object that is imported for all users may be in the hot set under several keys, one for
-     * each user who requested it. A private import may also hide public objects from this user:
-     * once the user can fetch a kernel in two versions of MIOpen, a request for it that names no
-     * version finds neither of them. */
+    /* An object for all users may be in the hot set under several keys. A private import may
+     * also hide public objects from this user: once the user can fetch a kernel in two versions
+     * of MIOpen, a request for it that names no version finds neither of them. */
     if (json_get_bool(u->base.question, "for_all", false))
         engine_forget_answers(u->base.engine);
     else

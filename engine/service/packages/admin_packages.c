@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define ROWS_PAGE 1000
-#define ROWS_BYTES (1u << 20) /* of names and arguments */
+#define ROWS_BYTES (1u << 20)
 
 static const struct admin_member name_members[] = { { "name", MEMBER_TEXT }, { 0 } };
 
@@ -39,7 +39,7 @@ static struct json *info_to_json(const struct package_info *info)
     return j;
 }
 
-/* The signer's name alone does not say whether kilnd believes the signature. */
+/* Also says whether kilnd believes the signature, which the signer's name alone does not say. */
 static void set_signature(struct json *j, const struct package_signature *s)
 {
     set_signer(j, s->signer, &s->edition);
@@ -59,7 +59,7 @@ static const struct admin_member install_members[] = {
     { 0 },
 };
 
-/* The client's SHA-256 may be that of the compressed file. */
+/* Returns whether the client's SHA-256 may be that of the compressed file. */
 static bool may_be_packed(const struct transfer_job *job)
 {
     const char *text = job->url ? job->url : job->name ? job->name : "";
@@ -104,8 +104,8 @@ static void name_of_url(const char *url, char ret_name[PACKAGE_NAME_MAX])
     ret_name[size] = '\0';
 }
 
-/* kilnd does not trust kiln-transfer with the name, because the name decides which package is
- * replaced and which requests the new package answers. */
+/* Does not trust kiln-transfer with the name, which decides which package is replaced and which
+ * requests the new one answers. */
 static enum kiln_code check_name(const struct upload *u, struct kiln_err *err)
 {
     const struct transfer_job *job = &u->transfer.job;
@@ -136,7 +136,7 @@ static enum kiln_code check_package(struct upload *u, struct kiln_err *err)
     return rc ? rc : package_set_check(u->base.engine->packages, &package, checked, err);
 }
 
-/* A failure does not prevent installing or removing the package. */
+/* Ignores a failure, which must not prevent installing or removing the package. */
 static void forget_damage(struct engine *e, const char *name)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

@@ -4,10 +4,9 @@
 /*
  * One build: makes a package of the kernels that a list of problems needs.
  *
- * Role       in each loop iteration, chooses the solvers and perf configs of some problems, as a
- *            plan for the same caller would. A step on a work queue then determines the kernels and
- *            sorts them into the package's order. The kernels are fetched in this order, at most
- *            BUILD_WINDOW at a time. Further steps write them to the package
+ * Role       each loop iteration chooses some solvers and perf configs, as a plan for the same
+ *            caller would. A step on a work queue then sorts the kernels into the package's order.
+ *            They are fetched in this order, and further steps write them
  * Ownership  a deferred request
  * Threading  the engine's thread; while a step runs on a work queue, only the step uses its data.
  *            The steps of all builds run one at a time
@@ -19,8 +18,7 @@
 
 #include <limits.h>
 
-/* Kernels whose fetch has begun and that are not written yet. This number keeps every compiler
- * busy and needs few descriptors. */
+/* Enough kernels to keep every compiler busy, with few descriptors. */
 #define BUILD_WINDOW 256
 #define BUILD_ROWS_A_STEP 64
 /* Estimate, including the kernel's name and arguments. */
@@ -49,8 +47,7 @@ struct build_fetches {
 struct build_package {
     struct package_writer *writer;
     char path[PATH_MAX];
-    size_t written, step_end; /* rows before |written| are in the file; the current step ends at
-                               * |step_end| */
+    size_t written, step_end; /* rows before |written| are in the file */
     uint64_t rows;
     struct export_space space;
     struct object *file;
@@ -58,19 +55,19 @@ struct build_package {
 
 struct build {
     struct deferred base;
-    struct json *failures; /* owned until it is in the answer */
+    struct json *failures;
     struct target target;
     struct toolchain toolchain;
     enum package_format format;
     struct buffer problems;
     struct plan_ids ids;
-    struct plan_choice *choices;  /* owned; one for each problem, until the problems are solved */
-    size_t problem_count, chosen; /* |chosen|: problems whose solver was chosen */
+    struct plan_choice *choices; /* owned; one for each problem, until the problems are solved */
+    size_t problem_count, chosen;
     struct build_item *items;
     size_t item_count, capacity;
     struct build_item **order; /* owned; each kernel once, in the order of the package */
     size_t count;
-    size_t charged_items; /* how many kernels were charged */
+    size_t charged_items;
     struct build_fetches fetches;
     struct build_package package;
 };
@@ -79,18 +76,16 @@ struct build *build_create(struct engine *e, struct caller *caller, uint64_t req
                            struct kiln_err *err);
 static inline struct build *build_of(struct deferred *d) { return (struct build *)d; }
 void build_drop_item(struct build_item *item);
-/* Does nothing if a step already waits or runs. The step's |done| must first call
- * build_step_ended. */
+/* Does nothing if a step waits or runs. The step's |done| must first call build_step_ended. */
 void build_enqueue(struct build *b, const struct deferred_step *step);
 /* If the step failed or the caller has left, frees the build and returns false. */
 bool build_step_ended(struct build *b);
 
 void build_begin(struct build *b);
 
-/* Begins as many fetches as the limits allow. If there are enough rows to write, enqueues the
- * step that writes them. May free the build. */
+/* Begins fetches or the step that writes rows. May free the build. */
 void build_go_on(struct build *b);
-/* The answer has only the first failures. */
+/* Keeps the first failures for the answer. */
 void build_note_failure(struct build *b, const struct problem *problem, const struct kiln_err *why);
 
 extern const struct deferred_step build_write_step;

@@ -38,8 +38,8 @@ void build_note_failure(struct build *b, const struct problem *problem, const st
     json_append(b->failures, j);
 }
 
-/* If the queue was full and other fetches of this build are running, repeats this fetch later, and
- * limits the build to as many fetches as are running now. Returns false if the failure is final. */
+/* If the queue was full, repeats this fetch later, and limits the build to the fetches that run
+ * now. Returns false if the failure is final. */
 static bool ask_again(struct build *b, struct build_item *item, enum kiln_code code)
 {
     if (code != KILN_BUSY || b->fetches.under_way == 0)
@@ -114,8 +114,7 @@ static bool begin_more(struct build *b)
     return true;
 }
 
-/* Fails the build because kilnd is stopping. Without the kernels that are not fetched yet, the
- * package would be incomplete. */
+/* Ends the build, because a package without the kernels that are not fetched yet is incomplete. */
 static void fail_as_it_stops(struct build *b)
 {
     struct kiln_err why = KILN_ERR_INIT;
@@ -133,8 +132,7 @@ void build_go_on(struct build *b)
     while (b->fetches.ready < b->fetches.begun && b->order[b->fetches.ready]->ended)
         b->fetches.ready++;
     report_progress(b);
-    /* Even without rows to write, the step is enqueued if more fetches could begin. The build
-     * continues after the step, so other requests and builds run in between. */
+    /* The build continues after the step, so other requests and builds run in between. */
     if (more || b->fetches.ready == b->count ||
         b->fetches.ready - b->package.written >= BUILD_ROWS_A_STEP)
         build_enqueue(b, &build_write_step);

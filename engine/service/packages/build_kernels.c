@@ -5,7 +5,7 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/tuning/tuning_service.h"
 
-/* Choosing takes a few microseconds for each problem. */
+/* Choosing solvers takes a few microseconds for each problem. */
 #define CHOSEN_AT_ONCE 256
 
 static int compare_items(const void *a, const void *b)
@@ -55,14 +55,14 @@ static enum kiln_code add_problem(struct build *b, const struct problem *problem
     if (rc) {
         build_note_failure(b, problem, err);
         *err = KILN_ERR_INIT;
-        return KILN_OK; /* other problems may still be solved */
+        return KILN_OK;
     }
     for (uint32_t i = 0; !rc && i < s->program_count; i++)
         rc = add_program(b, problem, &s->programs[i], err);
     return rc;
 }
 
-/* Several problems may need the same kernel. */
+/* Removes duplicates, because several problems may need the same kernel. */
 static enum kiln_code sort_items(struct build *b, struct kiln_err *err)
 {
     b->order = calloc(b->item_count + 1, sizeof(struct build_item *));
@@ -121,7 +121,7 @@ static void gather_kernels(struct deferred *d)
         build_go_on(b);
 }
 
-/* An invalid problem is reported later, when it is solved. */
+/* Skips an invalid problem, which is reported when it is solved. */
 static void choose_next(struct build *b, const char *toolchain)
 {
     size_t i = b->chosen++;

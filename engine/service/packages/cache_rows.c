@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Storing a row takes time even if its object is small. */
+/* Limits the rows of a step, because storing a row takes time even if its object is small. */
 #define ROWS_A_STEP 256
-/* Bytes that are unpacked before the clock is read again. bzip2 decodes a block of 900 KB in one
- * call, which takes about 20 ms. */
+/* Bytes between two looks at the clock. bzip2 decodes 900 KB in one call, which takes about 20
+ * ms. */
 #define PIECE (256u << 10)
 
 struct current {
@@ -21,7 +21,7 @@ struct current {
     struct kern_unpacking *unpacking;
     struct sha256 digest;
     uint64_t size;
-    int fd; /* owned: a memfd; -1: no row is being unpacked */
+    int fd;
 };
 
 struct cache_rows {
@@ -41,7 +41,7 @@ struct step {
     uint64_t bytes;
     uint64_t listed;
     bool is_stopped;
-    enum kiln_code rc; /* a failure that is not due to the file */
+    enum kiln_code rc;
     struct kiln_err *err;
 };
 
@@ -109,8 +109,7 @@ uint64_t cache_rows_bytes(const struct cache_rows *rows)
     return rows->current.fd < 0 ? 0 : row->stored.size + object;
 }
 
-/* Unpacking a large object takes several steps, and SQLite keeps the row only during the first
- * one. */
+/* Copies the row, because SQLite keeps it only during the first of several steps. */
 static enum kiln_code copy_row(struct current *c, const struct kern_row *row, struct kiln_err *err)
 {
     size_t texts = row->name.size + row->args.size + 2, copied = row->stored.size + row->md5.size;
@@ -190,7 +189,7 @@ static enum kiln_code unpack_row(struct step *s, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* After a damaged row, the import continues. Any other failure ends the step. */
+/* Reports a damaged row, after which the import continues. Any other failure ends the step. */
 static void report_row(struct step *s, const struct kern_row *row, const struct kiln_err *why)
 {
     if (why->code == KILN_CORRUPT || why->code == KILN_INVALID) {
@@ -236,7 +235,7 @@ enum kiln_code cache_rows_unpack(struct cache_rows *rows, const struct cache_lis
                       .end_ns = clock_monotonic_ns() + CACHE_STEP_NS,
                       .err = err };
     if (rows->popped < rows->count)
-        return KILN_OK; /* the objects of the previous step must be stored first */
+        return KILN_OK;
     rows->popped = rows->count = 0;
     if (rows->current.fd >= 0)
         continue_row(&s);

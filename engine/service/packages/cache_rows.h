@@ -24,7 +24,7 @@ struct cache_rows;
 struct cache_object {
     uint64_t id;
     struct bytes name, args; /* a NUL follows each; they point into |texts| */
-    struct buffer texts;     /* owned */
+    struct buffer texts;
     struct object *object;
 };
 

@@ -10,15 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A rescan calls stat(2) on only a few directories and files. */
+/* Rescans may be frequent, because they call stat(2) on only a few directories and files. */
 #define RESCAN_EVERY_NS 2000000000u
-/* The file names the missing packages that were reported, and the boot since which they were. */
+/* Names the missing packages that were reported, and the boot since which they were. */
 #define REPORTED_FILE "package-missing.reported"
 
 struct rescan {
     struct task task;
     struct engine *engine;
-    struct json *events; /* owned array of {"event", "text"} */
+    struct json *events;
     bool changed;
     enum kiln_code rc;
     struct kiln_err err;
@@ -80,7 +80,7 @@ static void rescan_done(struct task *task)
     engine_task_ended(e);
     e->package_service->is_rescanning = false;
     if (r->changed)
-        engine_forget_answers(e); /* the hot set does not record from which package an object is */
+        engine_forget_answers(e);
     report_events(r);
     free(r);
 }
@@ -124,11 +124,11 @@ static bool reported_since_boot(const struct engine *e, const char *lines)
         bytes_equal(buffer_view(&reported), buffer_view(&boot)))
         return true;
     if (fs_replace_file(path, buffer_view(&boot), 0644, &ignored))
-        return false; /* the next start reports them again */
+        return false;
     return false;
 }
 
-/* Eight identical GPUs need only one line. */
+/* Returns false for further identical GPUs, because eight of them need only one line. */
 static bool is_first_of_its_kind(const struct gpu *gpus, size_t index)
 {
     for (size_t i = 0; i < index; i++) {
@@ -183,7 +183,7 @@ void packages_start(struct engine *e)
     engine_run(e, e->own_uid, WORK_QUEUE_READ, &c->task);
 }
 
-/* Stored objects are compressed to about a quarter, so a larger cache would not fit. */
+/* A larger cache would not fit, because stored objects are compressed to about a quarter. */
 #define IMPORT_OF_STORE 4
 
 static uint64_t import_limit(const struct engine_options *o)

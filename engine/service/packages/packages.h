@@ -4,9 +4,8 @@
 /*
  * The packages of this host, as the rest of the engine sees them.
  *
- * Role       owns everything that the engine needs for packages, except the package set. Rescans
- *            the package directories every few seconds. Reports once per boot which GPUs have no
- *            package
+ * Role       rescans the package directories every few seconds, and reports once per boot which
+ *            GPUs have no package
  * Ownership  the engine owns the struct; texts that it returns are borrowed
  * Threading  the engine's thread
  */
@@ -14,18 +13,17 @@
 
 struct package_service;
 
-/* Installed packages must be open before the first request is answered. */
 KILN_MUST_CHECK enum kiln_code packages_open(struct engine *e, const struct engine_options *options,
                                              struct kiln_err *err);
 void packages_close(struct engine *e);
-/* The next packages_tick rescans the directories, because trusted keys may have changed. */
+/* Makes the next packages_tick rescan the directories, because trusted keys may have changed. */
 void packages_set_limits(struct engine *e, const struct engine_options *options);
 /* Reports GPUs without a package, unless they were already reported since the last boot. */
 void packages_start(struct engine *e);
 /* Must run about once a second. */
 void packages_tick(struct engine *e);
 
-/* For files that are being received or sent. Returns "" if there is no directory. */
+/* Returns the directory for files that are being received or sent, or "" if there is none. */
 const char *packages_staging(const struct engine *e);
 /* Returns the directory in which the operating system's kernel describes the GPUs. */
 const char *packages_kfd_directory(const struct engine *e);

@@ -10,12 +10,12 @@
 
 struct package_service {
     struct request_group uploads;
-    char *directory;     /* these four are owned; "": there is no directory */
-    char *staging;       /* in |directory|; uploads arrive there */
-    char *trusted_keys;  /* of public keys */
+    char *directory; /* these four are owned; "": there is no directory */
+    char *staging;   /* in |directory|; uploads arrive there */
+    char *trusted_keys;
     char *kfd_directory; /* where the operating system's kernel describes the GPUs */
     uint64_t package_limit;
-    uint64_t import_limit; /* maximum bytes of a user's cache */
+    uint64_t import_limit;
     uint64_t rescan_at_ns;
     bool is_rescanning;
     bool require_signature;

@@ -7,8 +7,7 @@
 #include <string.h>
 
 #define PROBLEMS_MAX 20000u
-/* Estimate for which the user is charged at first. Further kernels are charged once they are
- * known. */
+/* Charged at first. Further kernels are charged once they are known. */
 #define KERNELS_A_PROBLEM 2
 
 static const struct admin_member build_members[] = {

@@ -82,7 +82,7 @@ static void take_done(struct deferred *d)
     }
     event_after_write(e, KILN_OK, &d->err); /* the answer reports the failure */
     if (!d->rc && u->more && !e->draining && d->caller) {
-        start_taking(u); /* in a separate step, so that other users' work runs in between */
+        start_taking(u);
         return;
     }
     if (!d->rc && u->more)
@@ -182,7 +182,7 @@ static void cancel_transfer(struct upload *u)
         executor->ops->transfer_cancel(executor, &u->transfer);
 }
 
-/* The upload ends by itself when its transfer or its step ends. */
+/* Cancels the transfer. The upload ends by itself when its transfer or its step ends. */
 static bool stop_upload(struct deferred *d)
 {
     cancel_transfer(upload_of(d));

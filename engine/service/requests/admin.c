@@ -115,8 +115,7 @@ static void release_admin(struct deferred *d)
         object_unref(a->files[i]);
 }
 
-/* The caller has left. A request that still must remove something ends by itself, in its next
- * step. */
+/* Returns false if the request still must remove something; then its next step ends the request. */
 static bool stop_admin(struct deferred *d)
 {
     const struct admin *a = admin_of(d);
@@ -147,8 +146,8 @@ static void work_admin(struct deferred *d)
 
 static enum kiln_code start_admin(struct admin *a, struct kiln_err *err);
 
-/* Returns false if the request needs no further step, if its client has left, or if the step
- * cannot start. A request whose kind |removes| continues without its client. */
+/* Returns false if there is no further step, or if it cannot start. A request whose kind
+ * |removes| continues without its client. */
 static bool start_next_step(struct admin *a)
 {
     struct deferred *d = &a->base;
@@ -201,8 +200,8 @@ static const struct deferred_step admin_steps[WORK_QUEUES] = {
 };
 static const struct deferred_step brief_step = ADMIN_STEP(WORK_QUEUE_READ, true);
 
-/* A step that scans the store first waits in a request queue. For all others, the work queues
- * are fair enough. */
+/* Lets a step that scans the store wait in a request queue. For others, the work queues are fair
+ * enough. */
 static enum kiln_code start_admin(struct admin *a, struct kiln_err *err)
 {
     const struct deferred_step *step =

@@ -26,20 +26,17 @@ struct admin_kind {
     size_t own_size; /* bytes of a->own; 0: none */
     bool scans;      /* scans the whole store, which may take seconds */
     bool is_brief;   /* |work|, on WORK_QUEUE_READ, takes less than a millisecond */
-    /* The last step removes files that belong to |own|, so it must run even if the caller has
-     * left. */
+    /* The last step removes files, so it must run even if the caller has left. */
     bool removes;
-    const struct admin_kind *dry_run; /* replaces this kind if the question sets dry_run; may be
-                                       * NULL */
+    const struct admin_kind *dry_run; /* used if the question sets dry_run; may be NULL */
     const struct admin_member *members;
-    /* Runs on the engine's thread before each call of |work|. Copies what |work| needs from the
-     * engine. May be NULL. */
+    /* Copies what |work| needs, on the engine's thread before each |work|. May be NULL. */
     void (*begin)(struct admin *a);
-    /* Runs on the work queue. Fills |answer|, or returns a code and fills |err|. If it sets
-     * |more|, it is called again in a later step, so that other users' work runs in between. */
+    /* Runs on the work queue. Fills |answer|, or returns a code and fills |err|. Sets |more| to
+     * be called again in a later step, so that other users' work runs in between. */
     enum kiln_code (*work)(struct admin *a);
-    /* Completes the answer, on the engine's thread. NULL: |work| has completed the answer, and
-     * the work queue converts it to text, because that may take long. */
+    /* Completes the answer, on the engine's thread. NULL: the work queue converts the answer to
+     * text, because that may take long. */
     void (*finish)(struct admin *a);
     /* Runs on the engine's thread after each call of |work|, even a failed one. */
     void (*ended)(struct admin *a);
@@ -48,19 +45,18 @@ struct admin_kind {
 };
 
 struct admin {
-    struct deferred base; /* in the group |admin| */
+    struct deferred base;
     const struct admin_kind *kind;
-    void *own;                             /* owned; zeroed at first */
+    void *own;
     char *text;                            /* owned; the answer as text; NULL: not converted yet */
-    struct object *files[ADMIN_FILES_MAX]; /* owned references; descriptors to send with the
-                                            * answer */
+    struct object *files[ADMIN_FILES_MAX]; /* owned references; descriptors of the answer */
     size_t file_count;
-    bool more; /* set by |work| */
+    bool more;
     bool is_begun;
 };
 
-/* An empty body counts as {}. Returns KILN_INVALID if the object has a member that is not in
- * |members|, or a member of the wrong type. The message names the request and the member. */
+/* An empty body counts as {}. The message of KILN_INVALID names the member that is not in
+ * |members|, or that has the wrong type. */
 KILN_MUST_CHECK enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
                                           const struct admin_member *members,
                                           struct json **ret_question, struct kiln_err *err);
@@ -77,7 +73,7 @@ void admin_send(struct engine *e, struct caller *caller, uint64_t id, const stru
                 uint16_t flags);
 void admin_send_files(const struct deferred *d, struct caller *caller, struct object *const *files,
                       size_t file_count);
-/* The kernel must be the only one that the caller may see and whose key begins with |prefix|. */
+/* Returns the key of the only kernel that the caller may see and whose key begins with |prefix|. */
 KILN_MUST_CHECK enum kiln_code admin_find_kernel(struct admin *a, const char *prefix,
                                                  struct digest *ret_key);
 /* Includes the owner if the caller owns the kernel or is an administrator. */

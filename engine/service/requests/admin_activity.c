@@ -18,10 +18,10 @@ struct activity {
     uid_t caller_uid;
     bool is_admin;
     uint64_t now_ns;
-    struct json *compiles; /* borrowed from the answer */
+    struct json *compiles;
     struct user_line users[USERS_MAX];
     unsigned user_count;
-    struct user_line others; /* users that the caller may not see, and users beyond USERS_MAX */
+    struct user_line others;
 };
 
 static bool may_know(const struct activity *a, uid_t uid)

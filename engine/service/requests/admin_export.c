@@ -13,8 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* One export quarantines at most this many damaged kernels, because each is a task on
- * WORK_QUEUE_WRITE. */
+/* Limits the tasks that quarantine kernels. */
 #define DAMAGED_MAX 256
 
 static const struct admin_member export_members[] = {
@@ -31,7 +30,6 @@ enum listing { LISTING_PRIVATE, LISTING_PUBLIC, LISTED };
 struct ids {
     char list[ADMIN_FILES_MAX][VERSIONED_ID_MAX];
     size_t count;
-    /* "": kernels of all versions. */
     const char *version;
     bool more;
     enum listing listing;
@@ -44,13 +42,13 @@ struct export
 {
     struct ids ids;
     size_t next;
-    struct cache_writer *writer; /* owned; NULL: no file is being written */
+    struct cache_writer *writer;
     char path[PATH_MAX];
     struct export_space space;
-    struct json *files; /* borrowed from the answer */
-    uint64_t damaged;   /* damaged kernels of the file */
+    struct json *files;
+    uint64_t damaged;
     uint64_t charged;
-    struct digest keys[DAMAGED_MAX]; /* kernels that failed their check */
+    struct digest keys[DAMAGED_MAX];
     size_t key_count, reported;
 };
 
@@ -122,7 +120,7 @@ static enum kiln_code refuse_several(const struct ids *ids, const char *device,
                      (int)strcspn(device, "@"), device, versions);
 }
 
-/* MIOpen reads only one file for each device. */
+/* Refuses two versions for one device, because MIOpen reads only one file for each device. */
 static enum kiln_code check_versions(const struct ids *ids, struct kiln_err *err)
 {
     for (size_t i = 0; i < ids->count; i++) {
@@ -143,9 +141,9 @@ static void note_damaged(void *context, const struct digest *key)
         x->keys[x->key_count++] = *key;
 }
 
-/* Reserves space for the file as it will be after the next step. The step may add
- * CACHE_WRITER_STEP_BYTES, one further object, and the large object that the step completes.
- * SQLite may also write a part of the previous step only then. */
+/* Reserves space for what the next step may add: CACHE_WRITER_STEP_BYTES, one further object,
+ * and the large object that the step completes. SQLite may also write a part of the previous
+ * step only then. */
 static enum kiln_code reserve_space(struct admin *a, struct export *x)
 {
     struct stat seen;
@@ -175,8 +173,7 @@ static void answer_file(struct admin *a, const struct export *x)
 {
     char name[VERSIONED_ID_MAX + 8];
     const char *id = x->ids.list[x->next];
-    /* If the request names a version, the file's name has no version, because MIOpen looks for
-     * such a name. */
+    /* If the request names a version, MIOpen looks for a file whose name has none. */
     int shown = x->ids.version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
     struct json *file = json_object();
     snprintf(name, sizeof(name), "%.*s.ukdb", shown, id);

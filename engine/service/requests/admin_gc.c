@@ -87,7 +87,6 @@ static void count_evicted(struct admin *a)
     c->counted = evicted;
 }
 
-/* The first step reads the whole store and writes nothing. */
 static enum kiln_code begin_on_reader(struct admin *a)
 {
     struct collect *c = a->own;
@@ -155,7 +154,7 @@ static const struct admin_member pin_members[] = {
 
 struct pin {
     struct kernel_pinning pinning;
-    const struct json *keys; /* the next key to pin; borrowed from the question */
+    const struct json *keys;
     bool is_begun, has_keys;
 };
 

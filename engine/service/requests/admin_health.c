@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request health lets kilnd check what its caller cannot see: the file systems of its unit,
- * and its private directories. */
+/* kilnd checks what the caller cannot see: the file systems of its unit, and its directories. */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "engine/service/requests/admin.h"
@@ -13,7 +12,7 @@
 
 /* A longer file is only checked if the caller requests it. */
 #define CHECKED_MAX (1ull << 30)
-/* Not every request may read a gigabyte. */
+/* Results are reused, because not every request may read a gigabyte. */
 #define CHECKED_AGE_MAX_S 60
 
 static const struct admin_member health_members[] = { { "deep", MEMBER_FLAG }, { 0 } };
@@ -56,8 +55,7 @@ static struct json *cache_to_json(const struct kernel_check *check, bool deep)
     return j;
 }
 
-/* Objects are passed as sealed memfds, so no request works if the operating system or a seccomp
- * filter refuses them. */
+/* Tries sealed memfds, which all requests need, and which a seccomp filter may refuse. */
 static void try_memfd(struct json *limits)
 {
     struct kiln_err err = KILN_ERR_INIT;

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* Limits of one answer: the number of kernels, and the bytes of their options and names. The
- * options and the name of one kernel may have 64 KiB each. */
+/* Limits one answer. The options and the name of one kernel may have 64 KiB each. */
 #define LIST_PAGE 1000
 #define LIST_BYTES (1u << 20)
 #define MATCHES_SHOWN 2
@@ -100,7 +99,7 @@ struct page {
     const struct admin *admin;
     struct json *kernels;
     size_t seen, most;
-    size_t bytes; /* total bytes of the options and names */
+    size_t bytes;
     bool more;
     char last[DIGEST_HEX_SIZE];
 };
@@ -229,7 +228,7 @@ static void note_owner(void *context, const struct kernel_record *r)
                         "(" ADMINISTRATORS "); you may remove your own private kernels");
 }
 
-/* An administrator may remove any kernel, other users only their private ones. */
+/* Returns KILN_OK for an administrator, and for the owner of a private kernel. */
 static enum kiln_code check_owner(struct admin *a)
 {
     if (a->base.is_admin)
@@ -250,9 +249,8 @@ static enum kiln_code work_remove(struct admin *a)
     return rc;
 }
 
-/* The hot set may have the kernel under several keys, one for each user who requested it by
- * name. A user who is not an administrator can only have removed a private kernel, so kernels of
- * other users stay in the hot set. */
+/* Removes all keys of the kernel from the hot set, which has one for each user who requested it
+ * by name. A user who is not an administrator can only have removed a private kernel. */
 static void finish_remove(struct admin *a)
 {
     if (a->base.is_admin)
@@ -348,9 +346,9 @@ static enum kiln_code work_clear(struct admin *a)
     return rc;
 }
 
-/* The hot set only knows keys and cannot tell which kernels the request selected, so all its
- * objects are removed. After a clear of private kernels, only this user's objects are removed,
- * so that other users' look-ups do not become slower. */
+/* Removes all objects from the hot set, which cannot tell which kernels the request selected.
+ * After a clear of private kernels, removes only this user's objects, so that other users'
+ * look-ups do not become slower. */
 static void forget_cleared(struct admin *a)
 {
     const struct clear *clear = a->own;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request kernel_promote serves results of clients' own compiles (compile_end) to all users, or
- * undoes this.
+ * The request kernel_promote serves results of clients' own compiles to all users, or undoes this.
  *
  * A promotion stores an object under a second key, which all users look up after their own keys.
- * The row of the user who compiled the object stays. All parts of a compile have the same target,
- * program and toolchain, so a selection by these has either all parts or none.
+ * All parts of a compile have the same target, program and toolchain, so a selection by these has
+ * either all parts or none.
  */
 #include "engine/service/requests/admin.h"
 
@@ -16,7 +15,7 @@
 
 #define PAGE 64
 #define STEP_NS 20000000u
-#define USERS_MAX 256  /* users that the answer names */
+#define USERS_MAX 256
 #define TEXT_SIZE 4096 /* compile_end never stores a longer text */
 #define PROMOTED_KINDS (KERNELS_OF(OBJECT_RTC_RESULT) | KERNELS_OF(OBJECT_RTC_FILES))
 
@@ -36,13 +35,13 @@ struct candidate {
     bool is_complete;
 };
 
-struct user_counts { /* counts only results, not the lists of files */
+struct user_counts {
     uint32_t uid;
     uint64_t compiles, promoted, held, changed;
 };
 
 struct promotion {
-    struct kernel_filter filter; /* its texts are borrowed from the question */
+    struct kernel_filter filter;
     bool is_begun, undoes, is_dry_run;
     bool is_changed;
     struct digest after;
@@ -156,8 +155,8 @@ static void note_shared(void *context, const struct kernel_record *record)
     shared->is_there = true;
 }
 
-/* An administrator trusts the user whom the request names, and themselves. Any other kernel may
- * be promoted only if a second user has sent the same bytes for the same key. */
+/* Returns true for kernels of the administrator or of the user whom the request names.
+ * Otherwise, a second user must have sent the same bytes for the same key. */
 static enum kiln_code is_trusted(struct admin *a, const struct promotion *p,
                                  const struct kernel_record *r, bool *ret_trusted)
 {
@@ -283,7 +282,7 @@ static enum kiln_code work_promote(struct admin *a)
     return rc;
 }
 
-/* The hot set may have objects that were withdrawn or replaced. */
+/* Empties the hot set, which may have objects that were withdrawn or replaced. */
 static void forget_changed(struct admin *a)
 {
     struct promotion *p = a->own;

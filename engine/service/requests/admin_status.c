@@ -116,7 +116,7 @@ static struct json *describe_queue(const struct engine *e)
     return queue;
 }
 
-/* kilnctl checks these limits before it reads a file. */
+/* Describes limits that kilnctl checks before it reads a file. */
 static struct json *describe_uploads(const struct engine *e)
 {
     struct json *uploads = json_object();
@@ -125,7 +125,7 @@ static struct json *describe_uploads(const struct engine *e)
     return uploads;
 }
 
-/* The members are in the order in which people read them: which daemon answers, its health, its
+/* Adds members in the order in which people read: which daemon answers, its health, its
  * contents. */
 static void finish_status(struct admin *a)
 {
@@ -180,8 +180,7 @@ enum kiln_code handle_config(struct engine *e, struct caller *caller,
     return KILN_OK;
 }
 
-/* Limits the connections of one user that get events, because each event is sent to all of them
- * at once. */
+/* Limits one user's connections that get events, because each event is sent to all of them. */
 #define SUBSCRIBERS_MAX_UID 64u
 
 static enum kiln_code check_subscribers(const struct engine *e, const struct caller *caller,

@@ -36,8 +36,7 @@ static enum kiln_code ask_for_probes(struct deferred *d)
     for (size_t i = 0; all && toolchain_known_targets[i] && !rc; i++)
         rc = probe_all(d, toolchain_known_targets[i], &waits, &d->err);
     if (rc == KILN_UNAVAILABLE && waits) {
-        d->err = KILN_ERR_INIT; /* no more can start now; the other probes start when these have
-                                 * ended */
+        d->err = KILN_ERR_INIT; /* the other probes start when these have ended */
         rc = KILN_OK;
     }
     return !rc && waits ? KILN_BUSY : rc;

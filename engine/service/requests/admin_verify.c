@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A verification may take long, so it has its own group and does not wait behind administrative
+/* A verification has its own group, because it may take long, and would delay administrative
  * requests. */
 #include "engine/service/requests/admin.h"
 
@@ -8,7 +8,7 @@ static const struct admin_member verify_members[] = { { "name", MEMBER_TEXT }, {
 struct verify {
     struct deferred base;
     struct package_report report;
-    struct json *quarantine; /* owned until it is in the answer */
+    struct json *quarantine;
 };
 
 static enum kiln_code verify_package(void *context, struct package *package, struct kiln_err *err)

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request why_miss says whether a fetch of a kernel would be a hit. If not, it lists the
- * nearest stored kernels and the parts of the key that differ.
- *
- * The question names the kernel by its key, by MIOpen's name, or by a problem. A problem stands for
- * the first missing program of the problem's plan.
+ * why_miss says whether a fetch would be a hit. If not, it lists the nearest stored kernels and the
+ * parts of the key that differ. The question names a kernel by its key, by MIOpen's name, or by a
+ * problem, which stands for the first missing program of its plan.
  */
 #include "engine/service/kernels/kernel_lookup.h"
 #include "engine/service/kernels/toolchain_waits.h"
@@ -86,8 +84,7 @@ static void look_into_hot_set(struct deferred *d)
         w->programs[i].is_hot = is_hot(w, &w->programs[i]);
 }
 
-/* Also looks for a hot kernel, because its key in the store and its package are needed to
- * exclude it from the nearest kernels. */
+/* Also looks for a hot kernel, to exclude it from the nearest kernels. */
 static void look_as_fetch(struct why *w, const struct wanted_program *p)
 {
     struct kernel_name name;

@@ -6,10 +6,8 @@
 
 #include <string.h>
 
-/* After reading this many kernels, the writer returns the store's connection, so that other
- * look-ups can use it. */
+/* After so many kernels, the store's connection is returned, so that other look-ups can use it. */
 #define KERNELS_A_READ 256
-/* Bytes that are packed before the clock is read again. */
 #define PIECE (256u << 10)
 
 struct large {
@@ -23,9 +21,9 @@ struct cache_writer {
     struct kernel_position position;
     bool is_read;
     struct large large;
-    uint64_t granted, needed; /* bytes that |large| may use, and bytes that it needs */
+    uint64_t granted, needed;
     uint64_t kernels;
-    uint64_t end_ns, bytes; /* when this step ends, and bytes packed in it */
+    uint64_t end_ns, bytes;
     enum kiln_code rc;
     struct kiln_err *err;
 };
@@ -50,7 +48,6 @@ static void large_done(struct large *large)
     *large = (struct large){ 0 };
 }
 
-/* Counts the copy of the object and its texts, and as much for the packed object. */
 static uint64_t memory_of(const struct kernel_record *r, struct bytes raw)
 {
     return 2 * (uint64_t)(raw.size + strlen(r->program) + strlen(r->options));
@@ -86,7 +83,7 @@ static bool is_time_up(const struct cache_writer *w)
     return w->bytes >= CACHE_WRITER_STEP_BYTES || clock_monotonic_ns() >= w->end_ns;
 }
 
-/* The store's bytes are only valid during this call. */
+/* Copies the kernel, because the store's bytes are only valid during this call. */
 static enum kiln_code begin_large(struct large *large, const struct kernel_record *r,
                                   struct bytes raw, struct kiln_err *err)
 {

@@ -11,8 +11,8 @@
  */
 #include "engine/store/kernel_store.h"
 
-/* A step ends after this time, or when it has packed this many bytes. It cannot end while libbz2
- * packs 900 KB, or while the store reads and checks an object. */
+/* Limits of a step, which cannot end while libbz2 packs 900 KB, or while the store reads an
+ * object. */
 #define CACHE_WRITER_STEP_NS 20000000u
 #define CACHE_WRITER_STEP_BYTES (4u << 20)
 
@@ -20,8 +20,8 @@ struct cache_writer;
 
 struct cache_writer_options { /* borrowed until the writer is destroyed */
     struct kernel_store *store;
-    const char *path; /* must not exist */
-    uint32_t uid;     /* the user who may fetch the kernels */
+    const char *path;
+    uint32_t uid;
     const char *database_id;
     /* Called for each kernel that failed its check and is not in the file. */
     void (*damaged)(void *context, const struct digest *key);
@@ -41,7 +41,7 @@ KILN_MUST_CHECK enum kiln_code cache_writer_write(struct cache_writer *writer,
 bool cache_writer_is_over(const struct cache_writer *writer);
 /* Returns the memory for the large object that is being packed or that comes next, or 0. */
 uint64_t cache_writer_bytes(const struct cache_writer *writer);
-/* At first, large objects may use no memory. */
+/* Sets the memory that large objects may use, at first 0. */
 void cache_writer_grant(struct cache_writer *writer, uint64_t bytes);
 uint64_t cache_writer_kernels(const struct cache_writer *writer);
 KILN_MUST_CHECK enum kiln_code cache_writer_finish(struct cache_writer *writer,

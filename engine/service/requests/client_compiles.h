@@ -15,10 +15,9 @@
  */
 #include "engine/service/internal.h"
 
-/* Each compile that |caller| may do passes to the next connection that waits for the result. */
+/* Passes each compile that |caller| may do to the next connection that waits for the result. */
 void client_compiles_leave(struct engine *e, struct caller *caller);
-/* |caller| has cancelled a request that was answered already. If the answer gave the right to
- * compile, this right goes to the next connection. */
+/* Passes the right to compile on if the cancelled request was answered with this right. */
 void client_compiles_cancel(struct engine *e, struct caller *caller, uint64_t request_id);
 void client_compiles_tick(struct engine *e);
 void client_compiles_drain(struct engine *e);

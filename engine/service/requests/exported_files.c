@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <sys/statvfs.h>
 
-/* Applies to a file that cannot be watched. */
+/* How long a file that cannot be watched counts as open. */
 #define UNKNOWN_S 600
-#define FREE_PART 16 /* a sixteenth of a small disk stays free */
+#define FREE_PART 16
 
 struct exported_file {
     struct list_link link;
@@ -30,9 +30,9 @@ struct exported_file {
 
 struct exported_files {
     bool is_closing;
-    pthread_mutex_t mutex; /* guards what follows */
+    pthread_mutex_t mutex;
     struct list files;
-    struct list spaces; /* of struct export_space */
+    struct list spaces;
     struct file_watches watches;
 };
 
@@ -109,8 +109,7 @@ static void forget_unwatched(struct exported_files *exported)
         forget_file(file);
 }
 
-/* Runs instead of close(2) when an object is dropped. exported_files_close closes the
- * descriptor. */
+/* Runs when an object is dropped. exported_files_close closes the descriptor. */
 static void close_later(void *context, int fd)
 {
     struct exported_file *file = context;
@@ -122,7 +121,6 @@ static void close_later(void *context, int fd)
     pthread_mutex_unlock(&exported->mutex);
 }
 
-/* Returns -1 if no descriptor is to be closed. */
 static int take_descriptor(struct exported_files *exported)
 {
     int fd = -1;

@@ -19,8 +19,7 @@
 struct engine;
 struct exported_files;
 
-/* Limits for a user who is not an administrator: two exports with ADMIN_FILES_MAX files each,
- * and the bytes of a package of the default maximum size. */
+/* Two exports with ADMIN_FILES_MAX files each, and a package of the default maximum size. */
 #define EXPORTED_FILES_MAX_UID 128u
 #define EXPORTED_BYTES_MAX_UID (8ull << 30)
 /* Limit for all such users together, because the number of watches is limited. */
@@ -37,34 +36,33 @@ KILN_MUST_CHECK enum kiln_code exported_files_create(struct exported_files **ret
                                                      struct kiln_err *err);
 void exported_files_destroy(struct exported_files *exported);
 
-/* Space that is reserved while a file is written. A zeroed struct reserves nothing. A struct
- * with a reservation must not move in memory. */
+/* Reserved while a file is written. Zeros reserve nothing. A reservation must not move in
+ * memory. */
 struct export_space {
-    struct export_receiver to;       /* set by the caller */
-    struct exported_files *exported; /* this and the members below belong to exported_files.c;
-                                      * NULL: nothing is reserved */
+    struct export_receiver to;
+    struct exported_files *exported; /* private to exported_files.c from here on; NULL: nothing
+                                      * is reserved */
     struct list_link link;
     uint64_t bytes;
 };
 
-/* Replaces the reservation of |space| by one of |size| bytes. Call this function before the file
- * is written, and before the file grows beyond that size. Returns KILN_BUSY if the user has too
- * many files or bytes open or reserved, and KILN_FULL if there is too little free disk space. */
+/* Replaces the reservation of |space|, before the file grows to |size| bytes. Returns KILN_BUSY
+ * if the user has too many files or bytes open or reserved, and KILN_FULL if there is too little
+ * free disk space. */
 KILN_MUST_CHECK enum kiln_code exported_files_reserve(struct exported_files *exported,
                                                       const char *directory, uint64_t size,
                                                       struct export_space *space,
                                                       struct kiln_err *err);
 /* Does nothing if nothing is reserved. */
 void export_space_release(struct export_space *space);
-/* Opens the file as object_of_file does. The file then counts instead of the reservation
- * |space|. The caller must remove the file's name, and must not destroy |exported| before the
- * object. */
+/* Makes the file count instead of the reservation |space|. The caller must remove the file's
+ * name, and must not destroy |exported| before the object. */
 KILN_MUST_CHECK enum kiln_code exported_files_open(struct exported_files *exported,
                                                    const char *path, struct export_space *space,
                                                    struct object **ret_object,
                                                    struct kiln_err *err);
-/* Closes the descriptors of dropped objects. Closing the last descriptor of a removed file takes
- * 0.2 s for a GiB, so call this function on a work queue. */
+/* Closes the descriptors of dropped objects, on a work queue: closing the last descriptor of a
+ * removed file takes 0.2 s for a GiB. */
 void exported_files_close(struct exported_files *exported);
 /* Forgets the files that no process has open. */
 void exported_files_sweep(struct exported_files *exported);

@@ -71,7 +71,8 @@ static struct program_inputs inputs_of(const struct message_compile_program *m)
                                     .expressions = m->expressions };
 }
 
-/* The compile must depend only on |inputs|, so that the result may be served to all users. */
+/* Checks that the compile depends only on |inputs|, so that the result may be served to all
+ * users. */
 static enum kiln_code check_program(const struct program_inputs *inputs, struct target *ret_target,
                                     struct kiln_err *err)
 {
@@ -212,8 +213,7 @@ enum kiln_code fetch_input_ask_for_program(struct deferred *d)
     return rc == KILN_BUSY ? rc : KILN_OK;
 }
 
-/* Limits the new targets in one batch. Each needs probes: compiles that find out whether a
- * toolchain supports the target. */
+/* Limits the probes of a batch, which find out whether a toolchain supports a target. */
 #define NEW_TARGETS_MAX 16
 
 struct new_targets {
@@ -235,9 +235,8 @@ static enum kiln_code note_target(struct new_targets *seen, const struct target 
     return KILN_OK;
 }
 
-/* Skips items with the same target and toolchain as the last item whose toolchain was known,
- * because most batches are for one target. The loop is not divided into slices, because a batch
- * has at most LIMIT_BATCH_ITEMS items. */
+/* Skips items with the toolchain of the item before, because most batches are for one target.
+ * The loop is not divided into slices, because a batch has at most LIMIT_BATCH_ITEMS items. */
 enum kiln_code fetch_input_ask_for_batch(struct deferred *d)
 {
     struct reader r = reader_of(d->body);
@@ -255,8 +254,7 @@ enum kiln_code fetch_input_ask_for_batch(struct deferred *d)
             bytes_equal(source.toolchain, fine.toolchain))
             continue;
         struct target target;
-        struct kiln_err of_item_only = KILN_ERR_INIT; /* the item reports this error when it
-                                                       * begins */
+        struct kiln_err of_item_only = KILN_ERR_INIT; /* reported when the item begins */
         enum kiln_code rc = ask_for_toolchain(d, &source, &target, &of_item_only);
         if (!rc)
             fine = source;

@@ -12,7 +12,6 @@
 #include "engine/service/requests/results.h"
 #include "engine/store/kernel_name.h"
 
-/* One request for a kernel, or one item of a batch. */
 struct fetch_input {
     struct result_options result;
     enum priority priority;
@@ -21,19 +20,17 @@ struct fetch_input {
     struct compile_job job;
     struct kernel_name name;
     struct digest shared_key;
-    bool is_rtc; /* see fetch_ticket */
+    bool is_rtc;
     struct kiln_err err;
 };
 
 /* These functions read one request. The caller zeroes |ret_input|, except its |err|, which must
- * be KILN_ERR_INIT. A failure is also stored in |ret_input|->err, and concerns only this item.
- * For an item with a source, KILN_BUSY without an error in |ret_input|->err means that the
- * toolchain is not known yet. */
+ * be KILN_ERR_INIT. |ret_input|->err also gets a failure, which concerns only this item. For a
+ * source, KILN_BUSY without this error means that the toolchain is not known yet. */
 enum kiln_code fetch_input_read_key(struct bytes body, struct fetch_input *ret_input);
 /* |storage| must have space for 2 * LIMIT_OPTIONS_TEXT bytes, for the canonical options. */
 enum kiln_code fetch_input_read_source(struct engine *e, struct bytes body, struct buffer *storage,
                                        struct fetch_input *ret_input);
-/* Returns KILN_BUSY as fetch_input_read_source does. */
 enum kiln_code fetch_input_read_program(struct engine *e, struct bytes body,
                                         struct fetch_input *ret_input);
 /* The fetch will search the caller's imports, then those for all users, then packages. */
@@ -41,10 +38,9 @@ enum kiln_code fetch_input_read_name(uid_t uid, struct bytes body, struct fetch_
 enum kiln_code fetch_input_read_next(struct engine *e, uid_t uid, struct reader *items,
                                      struct buffer *storage, struct fetch_input *ret_input);
 
-/* These functions implement struct toolchain_need.ask. If asking fails for a source, the request
- * continues; the error stays in d->err and becomes the result of its item. */
+/* These functions implement struct toolchain_need.ask. If asking fails for a source, the error
+ * in d->err becomes the result of its item. */
 enum kiln_code fetch_input_ask_for_source(struct deferred *d);
 enum kiln_code fetch_input_ask_for_program(struct deferred *d);
-/* Returns KILN_INVALID if there are too many new targets, or if the batch does not have |count|
- * items. */
+/* Returns KILN_INVALID for too many new targets, or another number of items than |count|. */
 enum kiln_code fetch_input_ask_for_batch(struct deferred *d);

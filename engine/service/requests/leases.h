@@ -8,8 +8,8 @@
  */
 #include "engine/service/internal.h"
 
-/* Other callers get the leases of |caller|, who has left. */
+/* Gives the leases of |caller|, who has left, to other callers. */
 void leases_leave(struct engine *e, const struct caller *caller);
-/* Requests whose waiting time is over get the current state of the lease. */
+/* Answers requests whose waiting time is over with the current state of the lease. */
 void leases_tick(struct engine *e);
 void leases_drain(struct engine *e);

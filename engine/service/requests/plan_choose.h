@@ -21,18 +21,16 @@
 #include "engine/solver/solver.h"
 #include "engine/tuning/tuning.h"
 
-/* Notes in |ret_target| whether a caller with |capabilities| can launch kernels with tensor
- * maps. */
+/* Notes whether a caller with |capabilities| can launch kernels with tensor maps. */
 KILN_MUST_CHECK enum kiln_code plan_target_take(uint64_t capabilities, struct bytes text,
                                                 struct target *ret_target, struct kiln_err *err);
 
 struct plan_ids {
-    char device[DATABASE_ID_MAX];  /* id in tuning records; "": the caller named no device */
-    char package[DATABASE_ID_MAX]; /* id of packages */
+    char device[DATABASE_ID_MAX]; /* id in tuning records; "": the caller named no device */
+    char package[DATABASE_ID_MAX];
 };
-/* |given| is the caller's database id of its device. If it is empty, packages are selected by
- * the target's arch. For NVIDIA's GPUs, |package| has no number of multiprocessors, because
- * packages do not depend on it; the number is stored in |target|. */
+/* Selects packages by arch if |given|, the caller's database id, is empty. For NVIDIA's GPUs,
+ * |package| has no number of multiprocessors; the number is stored in |target|. */
 KILN_MUST_CHECK enum kiln_code plan_ids_take(struct target *target, struct bytes given,
                                              struct plan_ids *ret_ids, struct kiln_err *err);
 /* Returns KILN_INVALID if the device and the target do not match. */
@@ -40,8 +38,7 @@ KILN_MUST_CHECK enum kiln_code plan_ids_check(const struct target *target,
                                               const struct plan_ids *ids, struct kiln_err *err);
 
 #define PLAN_TOOLCHAIN_MAX 256
-/* Writes for example "nvrtc 13.0 1a2b3c4d5e6f": name, version and the first digits of the
- * identity, in which a rebuilt compiler of the same version differs. */
+/* Writes for example "nvrtc 13.0 1a2b3c4d5e6f", in which the digits are those of the identity. */
 void plan_toolchain_write(const struct toolchain *tc, char text[PLAN_TOOLCHAIN_MAX]);
 
 struct plan_options {
@@ -50,15 +47,15 @@ struct plan_options {
     struct bytes solver, config;    /* forced by the caller; empty: kiln chooses */
     const char *database_id;        /* "": records are ignored */
     const char *driver, *toolchain; /* the caller's, to recognize stale records; "": unknown */
-    uint32_t uid;                   /* the user whose records come first */
-    bool by_heuristic;              /* ignore records */
+    uint32_t uid;
+    bool by_heuristic;
 };
 
 struct plan_choice {
     struct solver_choice chosen;
     char config[PERF_CONFIG_TEXT_MAX];
     enum plan_source source;
-    double expected_ms; /* 0: unknown */
+    double expected_ms;
 };
 /* |tuning| may be NULL.  Returns KILN_INVALID if a config is forced without a solver. */
 KILN_MUST_CHECK enum kiln_code plan_choose(struct tuning *tuning,
@@ -67,14 +64,14 @@ KILN_MUST_CHECK enum kiln_code plan_choose(struct tuning *tuning,
 
 #define PLAN_SOLVERS_MAX 16
 
-struct plan_known { /* records of a solver that can solve the problem */
+struct plan_known {
     const struct solver *solver;
     double find_ms;                    /* time of its find record; 0: none */
     char config[PERF_CONFIG_TEXT_MAX]; /* of its perf record; "": none that fits */
     double config_ms;                  /* median of the perf record; 0: unknown */
 };
-/* Lists the solvers that can solve the problem, in the order of |solvers[]|. All find_ms come
- * from the record of the tier that plan_choose uses. Returns the number of solvers. */
+/* Lists the solvers that can solve the problem, in the order of |solvers[]|, and returns their
+ * number. All find_ms are of the tier that plan_choose uses. */
 unsigned plan_known_of(struct tuning *tuning, const struct plan_options *options,
                        struct plan_known ret_known[PLAN_SOLVERS_MAX]);
 double plan_known_ms(const struct plan_known *known);

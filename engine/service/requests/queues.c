@@ -3,11 +3,9 @@
 
 #include <stdlib.h>
 
-/* Limits the administrative requests of one user that wait or run. */
 #define ADMIN_MAX_UID 4
 #define ADMIN_MAX_UID_ADMIN 32
-/* A client waits for the answer to a question about solvers before it asks the next one, and a
- * user may have one client process for each GPU of the host. */
+/* A client asks one question about solvers at a time. A user may have a client for each GPU. */
 #define SOLVER_QUESTIONS_MAX 1024
 #define SOLVER_QUESTIONS_MAX_UID 256
 /* A client also sends one put at a time. */
@@ -22,7 +20,7 @@ static void init_group(struct request_group *group, const char *noun)
     list_init(&group->members);
 }
 
-/* The requests of this queue also join groups (struct request_group), which limit their number. */
+/* For requests that also join groups (struct request_group), which limit their number. */
 static void init_unbounded(struct request_queue *queue)
 {
     const struct fair_queue_options options = { .noun = "requests" };

@@ -17,11 +17,11 @@ struct requests {
     struct request_group builds;
     struct request_group lease_waits;
     struct request_group compile_waits;
-    struct hash_table compiles;       /* of struct client_compile, by key */
-    uint64_t compile_parts;           /* files that compile_end has brought */
-    struct request_group tuning_puts; /* puts and results of leases */
-    /* Steps of scans of the whole store and of exports run one at a time, so that fetches can
-     * use the other reader threads. */
+    struct hash_table compiles;
+    uint64_t compile_parts; /* files that compile_end has brought */
+    struct request_group tuning_puts;
+    /* Scans and exports run one step at a time, so that fetches can use the other reader
+     * threads. */
     struct request_queue scans;
     /* Questions that search tuning spaces take milliseconds. They run one at a time, too. */
     struct request_queue solver_questions;

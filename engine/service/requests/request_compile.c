@@ -15,28 +15,25 @@
 
 /* After this time, the reply is KILN_BUSY, and the client compiles. */
 #define WAIT_MAX_MS 60000u
-/* After this time, the next client that asks gets the right to compile, too, because the holder
- * may have stopped. */
+/* After this time, the next client may compile, too, because the holder may have stopped. */
 #define HELD_MAX_NS 60000000000u
-/* Bytes that an unfinished compile takes from the user's budget, so that no user can begin
- * millions of compiles. */
+/* Charged for an unfinished compile, so that no user can begin millions. */
 #define COMPILE_COST 4096u
 #define RESULT_MAX (64u << 20)
 #define PIECE_SIZE (64u << 10)
 #define STEP_SIZE (4u << 20)
-/* Sizes with the terminating NUL. */
 #define SHOWN_MAX 256
 #define OPTIONS_MAX 2048
 
 struct client_compile {
     struct hash_link by_key;
-    struct list_link link; /* in the holder's list */
+    struct list_link link;
     struct digest key;     /* contains the uid */
     struct caller *holder; /* borrowed; the connection that may compile */
-    uint64_t request_id;   /* of the holder's compile_begin */
-    uint64_t since_ns;     /* when the holder got the right */
-    uid_t uid;             /* this user's budget is charged */
-    struct list waiting;   /* of struct begin, in order of arrival; borrowed */
+    uint64_t request_id;
+    uint64_t since_ns;
+    uid_t uid;
+    struct list waiting; /* of struct begin, in order of arrival; borrowed */
 };
 
 struct begin {
@@ -47,8 +44,8 @@ struct begin {
     uint32_t inline_limit;
     bool only_looks;
     uint64_t until_ns;
-    uint64_t parts_before;  /* value of requests.compile_parts when the look-up began */
-    struct list_link place; /* in |waiting| of the compile whose result is needed */
+    uint64_t parts_before; /* value of requests.compile_parts when the look-up began */
+    struct list_link place;
 };
 
 static void send_result(struct engine *e, struct caller *caller, uint64_t request_id,
@@ -71,8 +68,7 @@ static void answer_begin(struct begin *b, const struct fetch_result *result)
     send_result(e, caller, request_id, inline_limit, result);
 }
 
-/* KILN_NOT_FOUND gives the client the right to compile. KILN_BUSY says that another client is
- * still compiling. */
+/* KILN_NOT_FOUND gives the client the right to compile; KILN_BUSY: another client compiles. */
 static void answer_without(struct begin *b, enum kiln_code code)
 {
     const struct fetch_result result = { .err = { .code = code }, .key = b->key };
@@ -123,8 +119,7 @@ static void destroy_compile(struct engine *e, struct client_compile *c)
     free(c);
 }
 
-/* Gives the holder's right to the request that has waited longest. If no request waits, destroys
- * the compile. */
+/* Gives the right to the request that has waited longest, or destroys the compile. */
 static void pass_on(struct engine *e, struct client_compile *c)
 {
     if (list_is_empty(&c->waiting)) {
@@ -184,8 +179,7 @@ static const struct deferred_kind begin_kind = { .size = sizeof(struct begin),
                                                  .stop = stop_begin,
                                                  .release = release_begin };
 
-/* The look-up found no result. If no client compiles this key, this client gets the right to
- * compile; otherwise the request waits. */
+/* Gives this client the right to compile if no client compiles this key. */
 static void compile_or_wait(struct begin *b)
 {
     struct engine *e = b->base.engine;
@@ -222,9 +216,8 @@ static void look_again(struct begin *b)
         answer_begin(b, &result);
 }
 
-/* While the store was searched, the client that compiles the result may have sent it. If no
- * client compiles the result now, and some client has sent a file meanwhile, this file may be
- * the result, so the look-up is repeated. */
+/* Repeats the look-up if no client compiles the result now, and some client has sent a file
+ * meanwhile. That file may be the result. */
 static void on_fetched(struct fetch_ticket *ticket, const struct fetch_result *result)
 {
     struct begin *b = LIST_ENTRY(ticket, struct begin, ticket);
@@ -301,12 +294,12 @@ struct end {
     struct deferred base;
     struct digest key, client_key;
     enum object_kind kind;
-    int file;      /* owned; -1: no file */
+    int file;
     uint64_t size; /* bytes when the file arrived; charged to the user */
     uint64_t compile_ns;
     uint64_t created;
     char target[LIMIT_TARGET_TEXT], toolchain[SHOWN_MAX], program[SHOWN_MAX], options[OPTIONS_MAX];
-    int copy; /* owned; -1: none */
+    int copy;
     uint64_t copied;
     struct sha256 sum;
     struct object *object; /* owned reference to the copy; NULL: not copied */
@@ -375,9 +368,9 @@ static enum kiln_code end_copy(struct end *x, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Without a copy, the client could still change the file, and could make kilnd use more memory.
- * For example, reading a mapping of a file with holes allocates memory that counts as kilnd's,
- * but is freed only after the client has closed the file. */
+/* Copies the file in steps, because the client could still change it. Also, reading a mapping of
+ * a file with holes allocates memory that counts as kilnd's, but is freed only after the client
+ * has closed the file. */
 static void copy_some(struct deferred *d)
 {
     struct end *x = (struct end *)d;
@@ -436,7 +429,7 @@ static void label_result(struct end *x)
     x->object->accounting_kind = accounting_kind_of(x->base.engine->metrics.accounting, &what);
 }
 
-/* Even a result that could not be stored is given to the requests that wait for it. */
+/* Gives even a result that could not be stored to the requests that wait for it. */
 static void give_result(struct end *x)
 {
     struct engine *e = x->base.engine;
@@ -490,8 +483,8 @@ static const struct deferred_step copy_step = {
     .work_queue = WORK_QUEUE_READ, .work = copy_some, .again = has_more_to_copy, .done = store_copy
 };
 
-/* Accepts only memory files: this runs on the loop's thread, and fstat(2) of a file on FUSE
- * would wait for the client's filesystem. F_GET_SEALS fails at once for other files. */
+/* Accepts only memory files, because fstat(2) of a file on FUSE would wait for the client's
+ * filesystem. F_GET_SEALS fails at once for other files. */
 static enum kiln_code take_file(struct end *x, struct caller *caller, struct kiln_err *err)
 {
     struct stat seen;
@@ -577,8 +570,8 @@ static enum kiln_code take_result(struct engine *e, struct caller *caller, uint6
     return deferred_wait_or_destroy(&x->base, rc);
 }
 
-/* A refused request ends the compile, too, because a client of another build, whose messages
- * kilnd does not understand, has no other way to end it. |key| is the first field in all builds. */
+/* Ends the compile even if the request is refused, because a client of another build may have no
+ * other way to end it. |key| is the first field in all builds. */
 enum kiln_code handle_compile_end(struct engine *e, struct caller *caller,
                                   const struct frame_header *header, struct bytes body,
                                   struct kiln_err *err)

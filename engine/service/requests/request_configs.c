@@ -3,8 +3,7 @@
 #include "engine/service/requests/plan_choose.h"
 #include "engine/solver/candidates.h"
 
-/* Checking this many candidates takes 0.5 to 2.4 ms (measured), and the answer has at most 430
- * kB. */
+/* Checking so many candidates takes 0.5 to 2.4 ms (measured), and the answer has at most 430 kB. */
 #define POINTS_MAX 4096u
 
 struct configs_request {
@@ -12,8 +11,8 @@ struct configs_request {
     struct problem problem;
     struct target target;
     const struct solver *solver;
-    uint32_t first, end; /* candidates first .. end - 1 */
-    uint32_t next;       /* where the client's next request continues */
+    uint32_t first, end;
+    uint32_t next;
     uint32_t count;
     struct buffer records;
 };

@@ -5,11 +5,11 @@
 
 #include <string.h>
 
-/* Bytes that are charged for a waiting item. They exceed its memory, because the charge also
- * limits the time that the loop needs to answer or cancel the items. */
+/* Charged for an item. Exceeds its memory, because the charge also limits the time that the loop
+ * needs to answer or cancel the items. */
 #define ITEM_COST 1024u
 
-struct item { /* waits for its kernel, or for the end of the loop iteration */
+struct item {
     struct fetch_ticket ticket;
     struct fetch_request *request;
     struct list_link link;
@@ -23,16 +23,16 @@ struct item { /* waits for its kernel, or for the end of the loop iteration */
 
 _Static_assert(sizeof(struct item) <= ITEM_COST, "an item is charged for its memory");
 
-/* Further objects are sent as descriptors, because descriptors use no memory while a slow client
- * does not read. */
+/* Further objects are sent as descriptors, which use no memory while a slow client does not
+ * read. */
 #define INLINE_BYTES (8u << 20)
 
 struct fetch_request {
     struct deferred base;
-    uint32_t remaining;   /* items that are not ready */
-    uint64_t inline_left; /* bytes */
-    struct list waiting;  /* of struct item; owned, as is |ready| */
-    struct list ready;    /* found in this loop iteration, so they share frames */
+    uint32_t remaining;
+    uint64_t inline_left;
+    struct list waiting; /* of struct item; owned, as is |ready| */
+    struct list ready;   /* found in this loop iteration, so they share frames */
     uint64_t batch;
     /* The members from here on describe the items of a batch whose fetch has not begun. */
     struct reader items; /* reads the frame, or |rest| once the handler has returned */
@@ -119,8 +119,7 @@ static void go_on_later(struct fetch_request *rq)
         deferred_run(&rq->base, &go_on_step);
 }
 
-/* Other results of the request may be ready by the end of this loop iteration and share the
- * frame. */
+/* Keeps a result until the end of this loop iteration, when others may be ready, too. */
 static void keep_ready(struct item *item, const struct fetch_result *result)
 {
     struct fetch_request *rq = item->request;
@@ -184,8 +183,7 @@ static struct item *create_item(struct fetch_request *rq, const struct fetch_tic
     return item;
 }
 
-/* Returns true if *ret_result already has the answer. Otherwise, the item waits for a kernel
- * that is not in memory. */
+/* Returns true if *ret_result has the answer. Otherwise, the item waits. */
 static bool start_item(struct fetch_request *rq, const struct fetch_input *input,
                        const struct fetch_ticket *ticket, const struct digest *key,
                        struct fetch_result *ret_result)
@@ -213,7 +211,6 @@ static struct fetch_ticket ticket_of(const struct caller *caller, const struct f
                                   .ready = item_ready };
 }
 
-/* Returns true if *ret_result has the answer. */
 static bool begin_item(struct fetch_request *rq, const struct fetch_input *input,
                        struct fetch_result *ret_result)
 {
@@ -382,8 +379,7 @@ static void begin_next(struct fetch_request *rq, struct buffer *storage, struct 
     begin_and_add(rq, &input, list);
 }
 
-/* Begins items until a slice of the loop's time is used up. Results that are available at once
- * share frames. */
+/* Stops when a slice of the loop's time is used up. Available results share frames. */
 static void begin_some(struct fetch_request *rq, struct result_list *list)
 {
     BUFFER_AUTO struct buffer storage;

@@ -36,7 +36,7 @@ static void send_leased(struct engine *e, struct caller *caller, uint64_t reques
 struct deferred_lease {
     struct deferred base;
     struct lease_waiter place;
-    struct lease_request request; /* its texts and problem are stored in the members below */
+    struct lease_request request;
     char database_id[DATABASE_ID_MAX], solver[LEASE_NAME_MAX + 1];
     struct problem problem;
     uint64_t until_ns;
@@ -60,7 +60,7 @@ static void grant_lease(struct deferred_lease *lease, const struct lease_answer 
     deferred_destroy(d);
 }
 
-/* This function must not call the lease table, so it only notes that the request must ask again. */
+/* Only notes that the request must ask again, because it must not call the lease table. */
 static void on_lease_change(struct lease_waiter *place, enum lease_state state)
 {
     struct deferred_lease *lease =
@@ -262,7 +262,7 @@ static const struct tuning_put_kind best_kind = { .stays = true,
                                                   .ended = finish_lease,
                                                   .reply = reply_to_last_report };
 
-/* Requests that wait for the lease are notified after the record is written. */
+/* Notifies the requests that wait for the lease only after the record is written. */
 static enum kiln_code record_best(struct engine *e, struct caller *caller, uint64_t request_id,
                                   const struct lease_answer *answer, struct kiln_err *err)
 {

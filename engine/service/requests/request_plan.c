@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each program of the plan is fetched as if a client had sent its source. So plans and fetches
- * share the store, single flight and stored compile failures.
+ * Each program of the plan is fetched as if a client had sent its source.
  */
 #include "common/base/clock.h"
 #include "engine/service/kernels/built_in.h"
@@ -25,7 +24,7 @@ struct plan_request {
     uint64_t plan_ns;
     struct result_options result_options;
     enum priority priority;
-    struct plan_choice choice; /* borrows from the message */
+    struct plan_choice choice;
     struct solution solution;
     struct problem problem;
     struct toolchain toolchain; /* a copy; without a compiler, only the name "package" is set */
@@ -261,8 +260,7 @@ static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *
     return KILN_OK;
 }
 
-/* If no compiler is suitable, the plan continues without one, because a package may have the
- * kernels. */
+/* Continues without a compiler if none is suitable, because a package may have the kernels. */
 static enum kiln_code ask_for_toolchain(struct deferred *d)
 {
     struct plan_request *rq = (struct plan_request *)d;
@@ -306,9 +304,8 @@ static enum kiln_code choose_solver(struct plan_request *rq, const struct messag
     return rc;
 }
 
-/* Runs after the toolchain is known, because the choice of records may depend on it. If no
- * solver can solve the problem, the message says so, even if there is also no compiler for the
- * target. */
+/* Runs when the toolchain is known, because the choice of records may depend on it. If no solver
+ * can solve the problem, the message says so, even if there is also no compiler for the target. */
 static enum kiln_code make_plan(struct plan_request *rq)
 {
     struct deferred *d = &rq->base;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records are looked up on the engine's thread. A work queue computes the workspaces and, by
- * sampling each solver's tuning space, counts the valid configs. The counts are cached.
+ * A work queue computes the workspaces and, by sampling each solver's tuning space, counts the
+ * valid configs. The counts are cached.
  */
 #include "engine/service/internal.h"
 #include "engine/service/kernels/toolchain_waits.h"
@@ -38,8 +38,8 @@ static bool is_favoured(const struct solutions_request *rq, const struct solver 
     return !solver->is_favoured || solver->is_favoured(&rq->problem, &rq->target);
 }
 
-/* Solvers with find records come first, in the order of their times. Then come the solvers that
- * the heuristic favours, and then all others, both in the order of solvers[]. */
+/* Sorts solvers with find records first, by their times. Then come those that the heuristic
+ * favours, and then the others, in the order of solvers[]. */
 static bool comes_before(const struct solutions_request *rq, const struct plan_known *a,
                          const struct plan_known *b)
 {
@@ -163,7 +163,7 @@ static const struct deferred_step describe_step = { .work_queue = WORK_QUEUE_REA
                                                     .work = describe_solutions,
                                                     .done = end_solutions };
 
-/* If there is no compiler for the target, no record is stale because of its toolchain. */
+/* Continues without a compiler: then no record is stale because of its toolchain. */
 static enum kiln_code ask_for_toolchain(struct deferred *d)
 {
     struct solutions_request *rq = (struct solutions_request *)d;

@@ -16,7 +16,7 @@ void result_list_begin(struct result_list *list, struct engine *e, const struct 
     list->segment_count = 0;
     list->segment_bytes = 0;
     buffer_clear(&e->records);
-    buffer_put_u64(&e->records, 0); /* HEAD_SIZE bytes; set when the list is sent */
+    buffer_put_u64(&e->records, 0);
 }
 
 void result_list_begin_frame(struct result_list *list, struct engine *e,
@@ -40,11 +40,10 @@ static bool travels_inline(const struct result_list *list, const struct result_o
            (list->caller->capabilities & CAPABILITY_INLINE) && object->data;
 }
 
-/* Evicting this many objects takes only milliseconds. */
+/* Limits the evictions for one object, so that they take only milliseconds. */
 #define EVICTED_AT_ONCE 256
 
-/* Evicts hot objects that count for the receiver of |object| while this user would exceed the
- * limit. */
+/* Evicts hot objects that count for the receiver, while this user would exceed the limit. */
 static void make_space(struct engine *e, const struct object *object)
 {
     for (unsigned i = 0; i < EVICTED_AT_ONCE && held_objects_exceed(e->held, object); i++) {
@@ -55,7 +54,6 @@ static void make_space(struct engine *e, const struct object *object)
     }
 }
 
-/* Counts |object| for its receiver. |ret_object| is a reference. */
 static enum kiln_code count_object(struct engine *e, struct object *object,
                                    struct object **ret_object, struct kiln_err *err)
 {
@@ -66,8 +64,8 @@ static enum kiln_code count_object(struct engine *e, struct object *object,
     return rc;
 }
 
-/* Copies an object that was given to another user. If the object is hot, the copy becomes hot,
- * too. Large objects are not copied here (inflight_may_answer). */
+/* Makes the copy of a hot object hot, too. Large objects are not copied here
+ * (inflight_may_answer). */
 static enum kiln_code count_copy(struct engine *e, const struct object *object, uid_t uid,
                                  struct object **ret_object, struct kiln_err *err)
 {
@@ -104,7 +102,7 @@ static inline enum kiln_code object_for_caller(const struct result_list *list,
         return count_copy(e, object, uid, ret_object, err);
     if (!own->held)
         return count_object(e, own, ret_object, err);
-    *ret_object = object_ref(own); /* the usual case: the object counts already */
+    *ret_object = object_ref(own);
     return KILN_OK;
 }
 
@@ -135,8 +133,8 @@ static void put_u32_at(struct buffer *b, size_t at, uint32_t v)
     b->size = size;
 }
 
-/* Adds the object's bytes without copying them. In the record, the bytes precede the last two
- * fields, text and log, which are empty in a successful result. */
+/* Adds the bytes without copying them. In the record, the last two fields, text and log, follow
+ * them; both are empty in a successful result. */
 static void add_segment(struct result_list *list, struct object *object)
 {
     struct buffer *records = &list->engine->records;

@@ -10,9 +10,8 @@
  */
 #include "engine/service/kernels/fetch.h"
 
-/* A frame of a batch is sent when it has this many descriptors or bytes. So the client gets its
- * first results early, and one call can write the whole frame into the socket's buffer (208 KiB
- * by default). */
+/* A frame is sent at these limits. So the client gets its first results early, and one call can
+ * write the frame into the socket's buffer (208 KiB by default). */
 #define RESULT_LIST_OBJECTS 128
 #define RESULT_LIST_BYTES (96u << 10)
 /* A smaller object is copied into its record, because a segment would cost more. */
@@ -25,7 +24,7 @@ struct result_list {
     bool is_frame;
     size_t object_count;
     size_t segment_count, segment_bytes;
-    struct object *objects[RESULT_LIST_OBJECTS]; /* owned references */
+    struct object *objects[RESULT_LIST_OBJECTS];
     struct segment segments[RESULT_LIST_OBJECTS];
 };
 
@@ -36,13 +35,11 @@ struct result_options {
 };
 
 void result_list_begin(struct result_list *list, struct engine *e, const struct caller *caller);
-/* For result_list_send. */
 void result_list_begin_frame(struct result_list *list, struct engine *e,
                              const struct caller *caller);
 bool result_list_is_full(const struct result_list *list);
 void result_list_add(struct result_list *list, const struct result_options *options,
                      const struct fetch_result *result);
-/* Returns the records for a field of another message. */
 struct bytes result_list_records(const struct result_list *list);
 void result_list_done(struct result_list *list);
 /* Also calls result_list_done. */

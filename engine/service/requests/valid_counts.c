@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The hash of a question selects a place, whose old count is replaced. */
+/* A question's hash selects a place; a new count replaces the old count there. */
 #define VALID_COUNTS 128
 
 struct valid_counts {
-    struct valid_count places[VALID_COUNTS]; /* solver NULL: the place is free */
+    struct valid_count places[VALID_COUNTS];
 };
 
 enum kiln_code valid_counts_create(struct valid_counts **ret_counts, struct kiln_err *err)

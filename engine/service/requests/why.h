@@ -16,7 +16,7 @@ struct wanted_program {
     struct digest key;
     /* Texts are static, or stored in struct why or in the members below. */
     struct kernel_record record;
-    char *options;               /* owned */
+    char *options;
     struct buffer name, args;    /* name in packages and imported caches */
     char *name_text, *args_text; /* owned: name and args as C strings */
     bool is_hot;
@@ -29,7 +29,7 @@ struct known_toolchain {
 
 struct why {
     struct deferred base;
-    struct json *nearest; /* owned until it is in the answer */
+    struct json *nearest;
     struct target target;
     struct toolchain toolchain; /* a copy; without a compiler, only the name "package" is set */
     struct problem problem;     /* set, like |ids|, if the question names a problem */
@@ -53,7 +53,7 @@ struct why {
     /* |nearest| has the kernels that were imported under the name of |missing|. */
     bool namesakes_reported;
     const struct wanted_program *missing; /* one of |programs|; NULL: the question is a key */
-    struct kernel_record wanted;          /* texts are in |texts| */
+    struct kernel_record wanted;
     char *texts[5]; /* owned: target, toolchain, program, options, database id */
 };
 
@@ -62,8 +62,7 @@ KILN_MUST_CHECK enum kiln_code why_read_question(struct why *w, struct kiln_err 
 KILN_MUST_CHECK enum kiln_code why_ask_for_toolchain(struct deferred *d);
 KILN_MUST_CHECK enum kiln_code why_add_programs(struct why *w, struct kiln_err *err);
 
-/* These functions add to |nearest|. The store calls the first two, with a struct why as
- * |context|. */
+/* The store calls the first two functions, with a struct why as |context|. */
 void why_compare(void *context, const struct kernel_record *there);
 /* Skips kernels that do not have the missing kernel's name. */
 void why_compare_namesake(void *context, const struct kernel_record *there);

@@ -24,7 +24,7 @@ static void compare_texts(struct comparison *c, const char *part, const char *wa
 
 #define SHORT_DIGEST 12
 
-/* A digest of zeros is unknown. */
+/* Returns false if one of the digests is all zeros. */
 static bool are_known(const struct digest *a, const struct digest *b)
 {
     static const struct digest unknown;
@@ -43,8 +43,8 @@ static void compare_digests(struct comparison *c, const char *part, const struct
     compare_texts(c, part, a, b);
 }
 
-/* Writes for example "AMD clang version 15.0.0 (1f2e3d4c5b6a)". For a toolchain that is no
- * longer installed, only the identity is known. */
+/* Writes for example "AMD clang version 15.0.0 (1f2e3d4c5b6a)", or only the identity of a
+ * toolchain that is no longer installed. */
 static void show_version(const struct why *w, const struct digest *identity, char text[128])
 {
     char hex[DIGEST_HEX_SIZE];
@@ -79,7 +79,6 @@ static bool has_word(const char *words, const char *word, size_t length)
     return false;
 }
 
-/* Writes the options of |words| that |others| does not have. */
 static void only_here(const char *words, const char *others, struct buffer *ret_text)
 {
     for (const char *at = words; *at;) {
@@ -94,7 +93,7 @@ static void only_here(const char *words, const char *others, struct buffer *ret_
     buffer_put_u8(ret_text, '\0');
 }
 
-/* There may be many options, so only those that differ are shown. */
+/* Shows only the options that differ, because there may be many. */
 static void compare_options(struct comparison *c, const char *wanted, const char *there)
 {
     BUFFER_AUTO struct buffer a, b;
@@ -133,8 +132,7 @@ static void compare_targets(struct comparison *c, const char *wanted, const char
     compare_texts(c, "features", wanted_features, there_features);
 }
 
-/* Kernels of MIOpen have no known compiler. In "gfx906_60@3.2.0", the version of MIOpen follows
- * the database id. */
+/* Compares names of MIOpen. In "gfx906_60@3.2.0", the version is after the '@'. */
 static void compare_names(struct comparison *c, const char *const wanted[3],
                           const struct kernel_record *there)
 {

@@ -83,8 +83,7 @@ static struct json *entry_of(const struct showing *s, const struct tuning_entry 
     return j;
 }
 
-/* Adds the entries that a look-up leaves out (if |left_out|) or those that it returns (if not).
- * Returns their number. */
+/* |left_out| selects the entries that a look-up leaves out. Returns their number. */
 static unsigned add_entries(const struct showing *s, const struct tuning_answer *answer,
                             bool left_out, struct json *entries)
 {
@@ -126,7 +125,7 @@ static void add_record(struct showing *s, struct json *records, const struct tun
     s->records++;
 }
 
-/* Imported records have no rows, and look-ups always use them. */
+/* Returns true for imported records, which have no rows, because look-ups always use them. */
 static bool is_usable(const struct showing *s, const struct tuning_answer *answer)
 {
     bool usable = answer->row_count == 0;
@@ -135,7 +134,6 @@ static bool is_usable(const struct showing *s, const struct tuning_answer *answe
     return usable;
 }
 
-/* Returns the number of added answers. */
 static unsigned add_answers(struct showing *s, struct json *records,
                             const struct tuning_answer *answers, unsigned count, bool usable)
 {
@@ -157,8 +155,8 @@ static void add_nearest(struct showing *s, struct json *records)
         add_record(s, records, &answer);
 }
 
-/* First come the records that look-ups use, or, if there are none and the question asks for it,
- * the nearest neighbour. The records that look-ups ignore follow. */
+/* Lists first the records that look-ups use, else the nearest neighbour if the question asks for
+ * it, and then the records that look-ups ignore. */
 static struct json *records_of(struct showing *s, enum tuning_kind kind, struct bytes key)
 {
     struct json *records = json_array();

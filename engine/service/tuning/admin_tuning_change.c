@@ -20,9 +20,8 @@ struct change {
     bool undoes;
 };
 
-/* Only the search for records shows whether an unparsable text is the key of a record, because
- * an import stores keys verbatim if kiln cannot parse them. Users who may not change a record do
- * not learn that it exists. */
+/* Refuses a text that is neither a problem nor a record's key. Only the search finds the keys
+ * that an import stored unparsed. Users who may not change a record do not learn that it exists. */
 static void refuse_unknown(struct tuning_query *query, uint64_t found)
 {
     const struct change *c = query->state;
@@ -130,7 +129,7 @@ static enum kiln_code check_system(const struct json *q, const struct tuning_sel
     return KILN_OK;
 }
 
-/* The owner is the caller, or the user whom an administrator names. */
+/* Selects records of the caller, or of the user whom an administrator names. */
 static enum kiln_code select_owner(struct tuning_query *query, struct tuning_selected *s,
                                    struct kiln_err *err)
 {

@@ -23,14 +23,14 @@ struct diff {
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
     enum tuning_tier tiers[2]; /* TUNING_TIER_NONE: this side is a file */
     uint32_t uid;
-    char paths[2][512];   /* "": no file, or a file that has not arrived yet */
-    const char *names[2]; /* borrowed from the question */
+    char paths[2][512]; /* "": no file, or a file that has not arrived yet */
+    const char *names[2];
     struct tuning_progress *progress;
     uint64_t same, different, only[2];
     struct tuning_view sides[2];
     unsigned gathered;
-    uint64_t records[2]; /* for each side, how many records were compared */
-    uint64_t charged;    /* bytes of both sides that were charged */
+    uint64_t records[2];
+    uint64_t charged;
 };
 
 static void diff_done(struct diff *d)
@@ -104,7 +104,6 @@ static void report_difference(struct diff *d, const struct difference *x)
     tuning_progress_add(d->progress, "differences", j);
 }
 
-/* |sorted| finds the entries by id. */
 struct entries {
     struct tuning_entry all[TUNING_ENTRIES_MAX];
     const struct tuning_entry *sorted[TUNING_ENTRIES_MAX];
@@ -152,8 +151,7 @@ static const char *what_differs(enum tuning_kind kind, const struct tuning_entry
     return a->workspace != b->workspace ? "workspace" : "text";
 }
 
-/* Reports the entries of |a| that |b| lacks or has with other values. If |is_second|, reports
- * only entries that |b| lacks, because the others were reported before. */
+/* If |is_second|, reports only entries that |b| lacks, because the others were reported before. */
 static void compare_entries(struct diff *d, struct bytes key, const struct entries *a,
                             const struct entries *b, bool is_second)
 {
@@ -193,7 +191,6 @@ static void report_unpaired(struct diff *d, int side, const struct tuning_view_r
     report_difference(d, &x);
 }
 
-/* Returns false if no record is left. */
 static bool compare_next(struct diff *d)
 {
     struct tuning_view *a = &d->sides[0], *b = &d->sides[1];
@@ -203,7 +200,7 @@ static bool compare_next(struct diff *d)
         return false;
     int order = !has_x ? 1 : !has_y ? -1 : bytes_compare(x.key, y.key);
     if (x.is_repeated || y.is_repeated)
-        order = x.is_repeated ? -1 : 1; /* skips the repeated record */
+        order = x.is_repeated ? -1 : 1;
     else if (order < 0)
         report_unpaired(d, 0, &x);
     else if (order > 0)
@@ -241,7 +238,7 @@ static enum kiln_code gather_records(struct diff *d, struct tuning *tuning, stru
                                              .path = d->paths[index],
                                              .name = d->names[index] };
     bool more = false;
-    if (!side->has_begun) /* once for each side, not for every step */
+    if (!side->has_begun)
         tuning_progress_set_stage(d->progress, "reading", index, 2);
     side->progress = d->progress;
     enum kiln_code rc = tuning_view_step(side, tuning, &from, &more, err);
@@ -261,8 +258,7 @@ static enum kiln_code work_some(struct diff *d, struct tuning *tuning, bool *ret
     return KILN_OK;
 }
 
-/* Charges the user for the memory by which the sides have grown. Memory that charge_file charged
- * is not charged again. */
+/* Charges the memory by which the sides have grown, except what charge_file has charged. */
 static enum kiln_code charge_sides(struct diff *d, struct deferred *request, struct kiln_err *err)
 {
     uint64_t bytes = tuning_view_bytes(&d->sides[0]) + tuning_view_bytes(&d->sides[1]);
@@ -324,7 +320,7 @@ static const struct tuning_query_kind tiers_kind = {
 struct file_diff {
     struct tuning_change change;
     struct upload *upload;
-    struct tuning_progress *progress; /* owned */
+    struct tuning_progress *progress;
     struct diff diff;
 };
 
@@ -398,7 +394,7 @@ static enum kiln_code file_diff_create(struct upload *u, struct kiln_err *err)
     return read_diff(u->base.question, u->base.uid, u->base.role, &f->diff, err);
 }
 
-/* Keys and values are copied, and sorting the records takes about as much memory again. */
+/* Charges twice the size, because keys and values are copied and then sorted. */
 static enum kiln_code charge_file(struct upload *u, struct diff *d, struct kiln_err *err)
 {
     const struct transfer_result *o = &u->transfer.result;

@@ -21,8 +21,8 @@ struct export
     struct tuning_export what;
     bool has_kind, is_sqlite;
     enum tuning_kind kind;
-    char database_id[DATABASE_ID_MAX]; /* "": all ids */
-    char backend[TUNING_BACKEND_TEXT]; /* "": all backends */
+    char database_id[DATABASE_ID_MAX];
+    char backend[TUNING_BACKEND_TEXT];
     char version[MIOPEN_VERSION_TEXT]; /* as in MIOpen's names of user files */
     struct tuning_file_name names[ADMIN_FILES_MAX];
     size_t count, written;
@@ -30,7 +30,7 @@ struct export
     struct json *files;
     struct tuning_selection tiers;
     struct tuning_walk walk;
-    bool more; /* there are more files than one answer may have */
+    bool more;
 };
 
 static enum kiln_code read_words(const struct json *q, struct export *x, struct kiln_err *err)
@@ -49,7 +49,6 @@ static enum kiln_code read_words(const struct json *q, struct export *x, struct 
     return KILN_OK;
 }
 
-/* For example, converts "2.17.0.a82233c22". */
 static enum kiln_code read_version(const struct json *q, struct export *x, struct kiln_err *err)
 {
     const char *version = json_get_text(q, "version", "");

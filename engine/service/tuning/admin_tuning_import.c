@@ -68,7 +68,7 @@ static enum kiln_code read_name(const struct upload *u, struct tuning_file_name 
                           "cannot tell what '%.100s' contains (give its kind and its database id; "
                           "to kilnctl: --kind and --db-id)",
                           u->transfer.result.name);
-    if (rc || (has_kind && kind != ret_name->kind)) { /* the file's name is not used then */
+    if (rc || (has_kind && kind != ret_name->kind)) {
         *ret_name = (struct tuning_file_name){ .kind = kind };
         *err = KILN_ERR_INIT;
     }
@@ -84,7 +84,6 @@ static enum kiln_code read_name(const struct upload *u, struct tuning_file_name 
                                bytes_of_text(backend ? backend : ""), ret_name->backend, err);
 }
 
-/* Looks at the file's content, not at its name. */
 static enum kiln_code read_format(const char *path, enum tuning_format *ret_format,
                                   struct kiln_err *err)
 {

@@ -34,9 +34,9 @@ struct verify {
     enum stage stage;
     struct tuning_selection selection;
     struct tuning_walk walk;
-    struct hash_table devices; /* of struct newest, by name */
+    struct hash_table devices;
     struct hash_key key;
-    uint64_t bytes, charged; /* bytes of |devices|, and the part of them that was charged */
+    uint64_t bytes, charged;
     bool is_out_of_memory;
     uint64_t checked, unchecked; /* |unchecked|: records of databases that cannot be opened */
     uint64_t stale;
@@ -69,7 +69,7 @@ static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *
 
 static const char *text_of(const char *text) { return text ? text : ""; }
 
-/* Entries without an origin, such as imported ones, cannot be recognized as stale. */
+/* Returns false for entries such as imported ones, which cannot be recognized as stale. */
 static bool has_origin(const struct tuning_row *row)
 {
     const struct tuning_origin *o = &row->measured.origin;
@@ -169,8 +169,8 @@ static void report_stale(struct verify *v, const struct tuning_place *place,
     tuning_progress_add(v->query->progress, "stale", j);
 }
 
-/* Compares an entry with the driver and toolchain that the question names or, if it names
- * neither, with those of the device's newest measurement. */
+/* Compares |origin| with the question's driver and toolchain, or else with those of the device's
+ * newest measurement. */
 static bool is_stale(const struct verify *v, const struct tuning_origin *origin)
 {
     if (v->driver[0] || v->toolchain[0])
@@ -262,7 +262,6 @@ static void check_some(struct verify *v)
         end_system(v);
 }
 
-/* Returns false if all system databases were checked. */
 static bool check_systems(struct verify *v, const struct tuning *tuning)
 {
     const unsigned before = v->next;

@@ -157,9 +157,8 @@ static void answer_next(struct get *get)
     get->written++;
 }
 
-/* Returns false if problems are left because the time is used up. One answer can take long: a
- * search for a neighbour visits thousands of records, and a record may have hundreds of entries
- * in each tier. */
+/* Returns false if problems are left because the time is used up. A search for a neighbour
+ * visits thousands of records, and a record may have hundreds of entries in each tier. */
 static bool answer_some(struct get *get)
 {
     struct engine *e = get->engine;
@@ -183,7 +182,7 @@ static bool answer_some(struct get *get)
 struct long_get {
     struct deferred base;
     struct get get;
-    uint8_t *problems; /* owned: the problems that are left */
+    uint8_t *problems;
 };
 
 static void go_on(struct deferred *d)
@@ -246,7 +245,7 @@ enum kiln_code handle_tuning_get(struct engine *e, struct caller *caller,
 
 struct measured {
     struct tuning_place place;
-    struct tuning_put_token token; /* valid if |has_token| */
+    struct tuning_put_token token;
     bool has_token;
     struct tuning_measurement measured;
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT], key[PROBLEM_KEY_MAX];
@@ -254,7 +253,7 @@ struct measured {
     char direction; /* the problem's direction, as in keys */
     struct buffer values;
     struct tuning_row rows[TUNING_ENTRIES_MAX];
-    size_t ends[TUNING_ENTRIES_MAX]; /* where each entry ends in |values| */
+    size_t ends[TUNING_ENTRIES_MAX];
 };
 
 static enum kiln_code read_place(const struct message_tuning_put *m, const struct caller *caller,
@@ -392,7 +391,7 @@ static enum kiln_code read_entries(const struct message_tuning_put *m, struct me
                          reader_left(&entries));
     for (size_t i = 0, begin = 0; x->place.kind == TUNING_FIND && i < m->count;
          begin = x->ends[i], i++) {
-        size_t values = begin + x->rows[i].id.size + 1; /* the value follows "ID:" */
+        size_t values = begin + x->rows[i].id.size + 1;
         x->rows[i].values = bytes_of(x->values.data + values, x->ends[i] - values);
     }
     return KILN_OK;

@@ -19,7 +19,7 @@ struct open_try {
     struct kiln_err err;
 };
 
-/* A later try may succeed, for example because space was freed or a mode was corrected. */
+/* Returns whether a later try may succeed, for example because space was freed. */
 static bool may_pass(enum kiln_code rc)
 {
     return rc == KILN_IO || rc == KILN_FULL || rc == KILN_DENIED || rc == KILN_BUSY ||

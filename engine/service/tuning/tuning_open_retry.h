@@ -10,8 +10,7 @@
 
 struct tuning_service;
 
-/* Returns KILN_OK if the databases are open or a later try may open them; in the second case,
- * service->trouble has the reason. */
+/* Also returns KILN_OK if a later try may open the databases; service->trouble has the reason. */
 KILN_MUST_CHECK enum kiln_code tuning_open_first(struct tuning_service *service,
                                                  struct kiln_err *err);
 void tuning_open_retry_tick(struct engine *e);

@@ -9,14 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One more item never makes a frame exceed the protocol's limit. A frame usually has a tenth of
- * a megabyte. */
+/* One more item never makes a frame exceed the protocol's limit. */
 #define ITEMS_A_FRAME 1000u
 #define BYTES_A_FRAME (1u << 20)
 
 struct progress_list {
     const char *name;
-    struct progress_frame *open; /* borrowed; receives the next item; may be NULL */
+    struct progress_frame *open;
     uint64_t kept, kept_bytes, left_out;
 };
 
@@ -72,7 +71,6 @@ void tuning_progress_destroy(struct tuning_progress *progress)
     free(progress);
 }
 
-/* Returns NULL if memory runs out. */
 static struct progress_frame *frame_for(struct tuning_progress *progress,
                                         struct progress_list *list)
 {
@@ -111,8 +109,7 @@ static bool has_space(const struct progress_list *list, size_t size)
            list->kept_bytes + size <= PROGRESS_BYTES_MAX;
 }
 
-/* Counts an item that need not be created, because the list is full. This saves time, because a
- * change may have millions of items. */
+/* Only counts an item of a full list, which need not be created; a change may have millions. */
 bool tuning_progress_leave_out(struct tuning_progress *progress, const char *name)
 {
     pthread_mutex_lock(&progress->lock);

@@ -30,17 +30,15 @@ KILN_DEFINE_AUTO(tuning_progress)
 struct tuning_job_events tuning_progress_events(struct tuning_progress *progress);
 void tuning_progress_set_stage(struct tuning_progress *progress, const char *stage, uint64_t done,
                                uint64_t total);
-/* Takes ownership of |item|. |name| is a string literal. There are at most PROGRESS_LISTS_MAX
- * names. */
+/* Takes ownership of |item|. |name| is a string literal; at most PROGRESS_LISTS_MAX names exist. */
 void tuning_progress_add(struct tuning_progress *progress, const char *name, struct json *item);
 /* Returns true if the list is full. The item is then counted, and need not be created. */
 bool tuning_progress_leave_out(struct tuning_progress *progress, const char *name);
 /* Replaces a text longer than PROGRESS_VALUE_MAX by its beginning and its length. */
 void tuning_progress_set_value(struct json *item, const char *name, struct bytes text);
-/* The caller owns the frame, which is NULL if memory ran out. Returns false if there is nothing
- * new. */
+/* Returns false if there is nothing new. The caller owns the frame; NULL: out of memory. */
 bool tuning_progress_take(struct tuning_progress *progress, struct json **ret_frame);
-/* The client has left, so the thread that adds items must stop. */
+/* Stops the thread that adds items, because the client has left. */
 void tuning_progress_stop(struct tuning_progress *progress);
 bool tuning_progress_is_stopped(const struct tuning_progress *progress);
 uint64_t tuning_progress_left_out(struct tuning_progress *progress);

@@ -13,7 +13,7 @@ static enum kiln_code begin_put(struct tuning_change *change, struct tuning *tun
 {
     struct tuning_put *put = put_of(change);
     const struct tuning_options *options = &change->request->engine->tuning->options;
-    if (!options->directory && !options->data) /* with built-in data, records are kept in memory */
+    if (!options->directory && !options->data)
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "there is no state directory, so measurements cannot be stored");
     enum kiln_code rc =
@@ -92,7 +92,7 @@ enum kiln_code tuning_put_begin(struct engine *e, struct caller *caller, uint64_
     if (!rc)
         rc = keep_rows(put, what, err);
     if (!rc) {
-        deferred_wait(&put->base); /* the next call may end the request */
+        deferred_wait(&put->base);
         rc = tuning_queue_add(&put->change, err);
     }
     if (rc)

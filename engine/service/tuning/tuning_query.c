@@ -75,7 +75,6 @@ static void reply_with_files(struct deferred *d, struct caller *caller)
     admin_send_files(d, caller, query->files, query->file_count);
 }
 
-/* Drops the change if it has not begun. */
 static bool stop_query(struct deferred *d)
 {
     return tuning_queue_may_stop(&((struct tuning_query *)d)->change);
@@ -132,7 +131,7 @@ enum kiln_code tuning_query_run(struct engine *e, const struct request *request,
     rc = prepare_query(query, err);
     if (!rc) {
         query->change.events = tuning_progress_events(query->progress);
-        deferred_wait(&query->base); /* the next call may end the request */
+        deferred_wait(&query->base);
         rc = tuning_queue_add(&query->change, err);
     }
     if (rc)

@@ -23,28 +23,26 @@ struct tuning_query_kind {
     const struct admin_member *members;
     /* Checks the question and the caller's rights before the query waits. May be NULL. */
     enum kiln_code (*check)(struct tuning_query *query, struct kiln_err *err);
-    /* Creates query->change.job when the queue serves the query. NULL: there is no job, only
-     * |work|. */
+    /* Creates query->change.job when the queue serves the query. NULL: only |work| runs. */
     enum kiln_code (*begin)(struct tuning_query *query, struct tuning *tuning,
                             struct kiln_err *err);
     /* Does one step. Sets query->change.more to be called again, unless the caller has left. */
     enum kiln_code (*work)(struct tuning_query *query, struct tuning *tuning, struct kiln_err *err);
-    /* Called after |work| succeeded: fills the answer, or sets base.rc and base.err. May be
-     * NULL. */
+    /* Fills the answer after |work|, or sets base.rc and base.err. May be NULL. */
     void (*finish)(struct tuning_query *query);
     void (*state_done)(void *state); /* frees what the state owns; may be NULL */
     size_t state_size;
 };
 
 struct tuning_query {
-    struct deferred base; /* in the group |admin| */
+    struct deferred base;
     struct tuning_change change;
     const struct tuning_query_kind *kind;
     struct tuning_progress *progress;
     struct object *files[ADMIN_FILES_MAX]; /* owned references; descriptors of the answer */
     size_t file_count;
     struct export_space space;
-    void *state; /* owned; zeroed at first */
+    void *state;
 };
 
 KILN_MUST_CHECK enum kiln_code tuning_query_run(struct engine *e, const struct request *request,
@@ -57,17 +55,16 @@ KILN_MUST_CHECK enum kiln_code tuning_query_run(struct engine *e, const struct r
     {                                                                                         \
         return tuning_query_run(e, &(struct request){ caller, header, body }, &(kind_), err); \
     }
-/* The path is in the staging directory and unused. */
+/* Writes an unused path in the staging directory. */
 void tuning_query_path(const struct tuning_query *query, char *ret_path, size_t size);
-/* Call this function on the work queue before a file grows to |bytes|. Returns KILN_BUSY or
- * KILN_FULL if there is no space, and KILN_CANCELLED if the caller has left. */
+/* Reserves space, on the work queue, before a file grows. Returns KILN_BUSY or KILN_FULL if
+ * there is no space, and KILN_CANCELLED if the caller has left. */
 KILN_MUST_CHECK enum kiln_code tuning_query_reserve_space(struct tuning_query *query,
                                                           uint64_t bytes, struct kiln_err *err);
 /* Adds the file to the answer, and removes its name, even on failure. */
 KILN_MUST_CHECK enum kiln_code tuning_query_send_file(struct tuning_query *query, const char *path,
                                                       uint64_t *ret_bytes, struct kiln_err *err);
-/* Returns false if there is no frame, or if the caller has left. In the second case, also stops
- * |progress|. */
+/* Returns false if there is no frame, or if the caller has left; then also stops |progress|. */
 bool tuning_send_progress(const struct deferred *request, struct tuning_progress *progress);
 /* Does nothing if |count| is 0. */
 void tuning_set_count(struct json *answer, const char *name, uint64_t count);

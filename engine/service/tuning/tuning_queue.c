@@ -51,7 +51,7 @@ static enum kiln_code begin(struct tuning_change *change)
     struct deferred *d = change->request;
     if (!change->job)
         return change->kind->begin(change, d->engine->tuning->databases, &d->err);
-    if (!d->caller) /* the caller left */
+    if (!d->caller)
         return d->err.code = KILN_CANCELLED;
     return charge_job(change);
 }
@@ -82,8 +82,8 @@ static void work_step(struct deferred *d)
         d->rc = change->kind->work(change, d->engine->tuning->databases, &d->err);
 }
 
-/* Returns true if work on the engine's thread is left. The request then runs an additional step
- * only to continue, so that other requests are served in between. */
+/* Returns true if work on the engine's thread is left. An additional step then continues it, so
+ * that other requests are served in between. */
 static bool follow_up(struct deferred *d)
 {
     struct tuning_change *change = change_of(d);
@@ -91,7 +91,7 @@ static bool follow_up(struct deferred *d)
     change->stepping = true;
     if (!d->rc && change->job && !change->taken) {
         change->taken = tuning_job_take(d->engine->tuning->databases, change->job);
-        again = true; /* to continue tuning_job_take, or to free what was replaced */
+        again = true;
     }
     if (d->rc && change->job && !change->gives_up)
         again = change->gives_up = true; /* the next step frees the job's data */

@@ -21,9 +21,9 @@ struct tuning_change;
 
 struct tuning_change_kind {
     /* Called on the engine's thread before each step, unless change->job continues. Creates
-     * change->job, or leaves it NULL if the step only needs |work|. |begin| and |work| may set
-     * change->more to request another step. Other changes run between steps, so a change must
-     * not borrow from the databases from one step to the next. */
+     * change->job, or leaves it NULL if only |work| runs. |begin| and |work| may set
+     * change->more to request another step. A change must not borrow from the databases from one
+     * step to the next. */
     enum kiln_code (*begin)(struct tuning_change *change, struct tuning *tuning,
                             struct kiln_err *err);
     /* Called on the work queue after the step of the job, if there is a job. May be NULL. */
@@ -31,27 +31,26 @@ struct tuning_change_kind {
                            struct kiln_err *err);
     /* Sends a frame of progress, or returns false if there is none. May be NULL. */
     bool (*send_progress)(struct tuning_change *change);
-    /* Called once, on the engine's thread, when request->rc and request->err have the result.
-     * The queue then no longer borrows the change. */
+    /* Called once, on the engine's thread, when request->rc and request->err have the result. */
     void (*ended)(struct tuning_change *change);
 };
 
 struct tuning_change {
     const struct tuning_change_kind *kind;
     struct deferred *request; /* borrowed; the change is part of it */
-    struct tuning_job *job;   /* owned */
+    struct tuning_job *job;
     struct tuning_job_events events;
     struct tuning_counts counts; /* sums of the change's jobs so far */
-    uint64_t charged;            /* bytes charged to the user for the jobs */
+    uint64_t charged;
     bool has_begun, more, stepping, taken;
     bool gives_up; /* the job runs no further step, and frees what further steps would need */
 };
 
-/* The caller sets |kind| and |request|, and may set |events|. The request's group limits the
- * number of changes. Returns KILN_UNAVAILABLE if there are no databases. */
+/* The caller sets |kind| and |request|, and may set |events|. Returns KILN_UNAVAILABLE if there
+ * are no databases. */
 KILN_MUST_CHECK enum kiln_code tuning_queue_add(struct tuning_change *change, struct kiln_err *err);
 /* Returns true if the change has not begun, so that its request may be destroyed. */
 bool tuning_queue_may_stop(const struct tuning_change *change);
-/* Waiting changes end with KILN_UNAVAILABLE. */
+/* Ends waiting changes with KILN_UNAVAILABLE. */
 void tuning_queue_drain(struct engine *e);
 void tuning_queue_tick(struct engine *e);

@@ -20,7 +20,7 @@
 static enum kiln_code open_service(struct tuning_service *service,
                                    const struct engine_options *options, struct kiln_err *err)
 {
-    /* Groups of requests limit how many changes wait. */
+    /* The queue needs no limit, because groups of requests limit the changes. */
     request_queue_init(&service->queue, &(struct fair_queue_options){ .noun = "changes" });
     enum kiln_code rc = lease_table_create(&service->leases, err);
     if (rc)

@@ -13,8 +13,8 @@
 
 struct tuning_service;
 
-/* Fails only if a later try to open the databases cannot succeed, because the directory is on a
- * network filesystem, tuning.db is from a newer kiln, or memory ran out. */
+/* Fails only if a later try cannot succeed: the directory is on a network filesystem, tuning.db
+ * is from a newer kiln, or memory ran out. */
 KILN_MUST_CHECK enum kiln_code tuning_service_create(const struct engine_options *options,
                                                      struct tuning_service **ret_service,
                                                      struct kiln_err *err);
@@ -25,7 +25,7 @@ void tuning_service_start(struct engine *e);
 void tuning_service_set_limits(struct engine *e, const struct engine_options *options);
 /* Must run about once a second. Opens the databases if that failed before, and reports progress. */
 void tuning_service_tick(struct engine *e);
-/* Waiting changes end with KILN_UNAVAILABLE. */
+/* Ends waiting changes with KILN_UNAVAILABLE. */
 void tuning_service_drain(struct engine *e);
 
 /* Returns NULL if the databases could not be opened. */
@@ -34,5 +34,4 @@ struct lease_table *tuning_leases(const struct engine *e);
 const char *tuning_directory(const struct engine *e);
 /* Returns KILN_UNAVAILABLE with the reason if the databases are not open. */
 KILN_MUST_CHECK enum kiln_code tuning_ready(const struct engine *e, struct kiln_err *err);
-/* The caller owns the result. */
 struct json *tuning_service_describe(const struct engine *e);

@@ -11,12 +11,12 @@
 #include "engine/service/tuning/tuning_validation.h"
 
 struct tuning_service {
-    struct tuning *databases;        /* owned; NULL: not open, for the reason in |trouble| */
-    struct tuning_options options;   /* the directory is owned */
+    struct tuning *databases; /* owned; NULL: not open, for the reason in |trouble| */
+    struct tuning_options options;
     struct tuning_database asked[2]; /* the databases of the latest look-ups in find and in perf */
     char trouble[512];
-    char notice[512];  /* what opening the databases found; may be "" */
-    uint64_t retry_ns; /* when to try again to open the databases */
+    char notice[512];
+    uint64_t retry_ns;
     bool is_opening;
     struct request_queue queue;
     struct lease_table *leases;

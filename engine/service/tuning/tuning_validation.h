@@ -14,12 +14,11 @@
 
 #define TUNING_ORIGIN_TEXT 257 /* with the NUL */
 #define TUNING_BACKEND_TEXT 16
-/* Maximum size of an uploaded file after unpacking, because the file's records are collected in
- * memory. AMD's largest file has 60 MB. */
+/* Limited because the records are collected in memory. AMD's largest file has 60 MB, unpacked. */
 #define TUNING_FILE_MAX (256u << 20)
 
-/* |text| must be printable ASCII of at most |most| - 1 characters. Otherwise, returns
- * KILN_INVALID with a message that names |what|. */
+/* |text| must be printable ASCII with a length below |most|. The message of KILN_INVALID names
+ * |what|. */
 KILN_MUST_CHECK enum kiln_code tuning_text_take(const char *what, struct bytes text, size_t most,
                                                 char *ret_text, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_kind_take(unsigned number, enum tuning_kind *ret_kind,
@@ -27,8 +26,7 @@ KILN_MUST_CHECK enum kiln_code tuning_kind_take(unsigned number, enum tuning_kin
 KILN_MUST_CHECK enum kiln_code tuning_database_id_take(struct bytes text,
                                                        char ret_id[DATABASE_ID_MAX],
                                                        struct kiln_err *err);
-/* For perf, the backend must be empty. For find, an empty backend means the device's backend
- * (common/miopen/device_database_id.h). */
+/* Checks that the backend is empty for perf. For find, "" means that of the device. */
 KILN_MUST_CHECK enum kiln_code tuning_backend_take(enum tuning_kind kind, const char *database_id,
                                                    struct bytes text,
                                                    char ret_backend[TUNING_BACKEND_TEXT],
@@ -37,8 +35,8 @@ KILN_MUST_CHECK enum kiln_code tuning_backend_take(enum tuning_kind kind, const 
 struct tuning_database { /* zeroed: no database */
     char id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
 };
-/* |known| has the texts that were checked last for this kind, and receives the new ones. Texts
- * that equal those in |known|, as in most look-ups, are not checked again. */
+/* Does not check texts that equal those in |known|, as in most look-ups. |known| receives the
+ * new ones. */
 KILN_MUST_CHECK enum kiln_code tuning_database_take(enum tuning_kind kind, struct bytes id,
                                                     struct bytes backend,
                                                     struct tuning_database *known,
@@ -49,7 +47,7 @@ KILN_MUST_CHECK enum kiln_code tuning_key_of(enum tuning_kind kind, const struct
                                              char text[PROBLEM_KEY_MAX], struct bytes *ret_key,
                                              struct kiln_err *err);
 
-struct origin_fields { /* as the client sent them */
+struct origin_fields {
     struct bytes device_uuid, device, driver, toolchain, library;
 };
 struct origin_texts {
@@ -78,8 +76,8 @@ KILN_MUST_CHECK enum kiln_code tuning_backend_of_question(const struct json *que
                                                           char ret_backend[TUNING_BACKEND_TEXT],
                                                           struct kiln_err *err);
 
-/* Without the member |name|, the tier is |otherwise|. If the tier is unknown, returns
- * KILN_INVALID with a message that lists the tiers. */
+/* Without the member |name|, the tier is |otherwise|. The message of KILN_INVALID lists the
+ * tiers. */
 KILN_MUST_CHECK enum kiln_code tuning_tier_of_question(const struct json *question,
                                                        const char *name, enum tuning_tier otherwise,
                                                        enum tuning_tier *ret_tier,
@@ -92,18 +90,16 @@ KILN_MUST_CHECK enum kiln_code tuning_database_id_of_question(const struct json 
                                                               char ret_id[DATABASE_ID_MAX],
                                                               struct kiln_err *err);
 
-struct tuning_keys { /* the keys of the problem that a question names */
+struct tuning_keys {
     struct problem problems[3];
     char find[3][PROBLEM_KEY_MAX],
         perf[3][PROBLEM_KEY_MAX]; /* "": PerfDbs have no key for the problem */
-    unsigned count;               /* 0: the text is not a problem, but may be a record's
-                                   * verbatim key */
-    struct bytes verbatim;        /* borrowed */
+    unsigned count;               /* 0: not a problem, but perhaps a record's verbatim key */
+    struct bytes verbatim;
     struct kiln_err why; /* KILN_INVALID: the text is neither a key of MIOpen nor a command line */
 };
 KILN_MUST_CHECK enum kiln_code tuning_keys_of(const char *text, struct tuning_keys *ret_keys,
                                               struct kiln_err *err);
 unsigned tuning_keys_count(const struct tuning_keys *keys); /* 1 for a verbatim key */
-/* If PerfDbs have no key for the problem, returns its FindDb key, which records from old text
- * PerfDbs may have verbatim. */
+/* Returns the FindDb key, which old records may have, if PerfDbs have no key for the problem. */
 struct bytes tuning_keys_at(const struct tuning_keys *keys, enum tuning_kind kind, unsigned index);

@@ -11,8 +11,7 @@
 #include <string.h>
 
 #define TEXTS_MAX (1ull << 30)
-/* A step reads for this time, or until it has read this many bytes of keys and values. Then it
- * sorts. */
+/* A step reads for this time, or until it has read this many bytes. Then it sorts. */
 #define READ_NS 10000000u
 #define READ_BYTES (4u << 20)
 
@@ -36,8 +35,7 @@ uint64_t tuning_view_bytes(const struct tuning_view *side)
            tuning_reader_bytes(side->reader);
 }
 
-/* Items have offsets instead of pointers, because the copies move in memory while more are
- * added. */
+/* Returns where offsets begin. Items have no pointers, because the copies move in memory. */
 static uint8_t *base_of(const struct tuning_view *side)
 {
     return side->index ? (uint8_t *)tuning_index_text(side->index).data : side->texts.data;
@@ -48,7 +46,7 @@ static struct bytes key_at(const uint8_t *base, const struct item *item)
     return bytes_of(base + item->at, item->key_size);
 }
 
-/* Of two equal keys, the one that was read first comes first. */
+/* Sorts the record that was read first before another one with the same key. */
 static int by_key(const void *a, const void *b, void *base)
 {
     const struct item *x = a, *y = b;
@@ -196,7 +194,7 @@ static void read_system(struct tuning_view *side, bool *ret_more)
     *ret_more = false;
 }
 
-/* Old text PerfDbs have FindDb keys, which are converted to PerfDb keys. */
+/* Converts the FindDb keys of old text PerfDbs to PerfDb keys. */
 static struct bytes key_of(enum tuning_kind kind, struct bytes key, char text[PROBLEM_KEY_MAX])
 {
     struct kiln_err ignored = KILN_ERR_INIT;

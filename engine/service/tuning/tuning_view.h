@@ -45,9 +45,8 @@ struct tuning_view_record {
     bool is_repeated; /* the record before had the same key; only that record counts */
 };
 
-/* Leaves out damaged records, and lines of a file that are not records. The caller sets
- * |side->progress| before the first call; once it is stopped, the result is KILN_CANCELLED. Sets
- * |ret_more| if another call is needed. */
+/* Leaves out damaged records. The caller sets |side->progress| first; once it is stopped, the
+ * result is KILN_CANCELLED. Sets |ret_more| if another call is needed. */
 KILN_MUST_CHECK enum kiln_code tuning_view_step(struct tuning_view *side, struct tuning *tuning,
                                                 const struct tuning_view_source *from,
                                                 bool *ret_more, struct kiln_err *err);
