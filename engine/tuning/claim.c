@@ -3,15 +3,13 @@
 
 #include "engine/miopen/problem_key.h"
 
-/* No GPU reaches these. They are at least twice those of the fastest GPUs (in 2026: 8 TB/s, and
- * 2.5 PFLOP/s in fp8). */
+/* At least twice the speed of the fastest GPUs (in 2026: 8 TB/s, and 2.5 PFLOP/s in fp8). */
 #define BYTES_A_MS 20e9
 #define FLOPS_A_MS 5e12
 /* Nobody times a solver for an hour, and a launch takes more than a microsecond. */
 #define MEASURING_MAX_MS 3.6e6
 #define SAMPLE_MIN_MS 0.001
-/* Counting only some taps (positions of the filter along one axis) still gives a lower bound of
- * the work. */
+/* Counting only some taps (positions of the filter along one axis) gives a lower bound. */
 #define TAPS_MAX 64u
 
 struct axis {
@@ -21,8 +19,7 @@ struct axis {
 struct reach {       /* along one axis */
     double products; /* pairs (output, tap) whose input is not in the padding */
     double taps;     /* taps that such pairs have */
-    double points;   /* lower bound of the different inputs, and of the different outputs, of
-                      * such pairs */
+    double points;   /* lower bound of the different inputs, and outputs, of such pairs */
 };
 
 static int64_t outputs_of_tap(const struct axis *a, int64_t tap)

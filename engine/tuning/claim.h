@@ -7,20 +7,18 @@
  * Role       the only place that checks times, for measurements (put, lease) and imported records
  * Threading  pure functions
  *
- * The limits are far from any real time, so a real measurement is never rejected. A time within the
- * limits can still be false. Therefore `kilnctl db promote` also needs a measurement of a second
- * user.
+ * A time within the limits can still be false. Therefore `kilnctl db promote` also needs a
+ * measurement of a second user.
  */
 #include "common/protocol/problem.h"
 #include "engine/tuning/tuning_db.h"
 
-/* The shortest time that |problem|, which must be valid, can take on any GPU: the time to access
- * each tensor in memory once, or the time to compute all products whose inputs are outside the
- * padding, whichever is longer. */
+/* The shortest time that a valid problem can take on any GPU: the time to access each tensor in
+ * memory once, or to compute all products whose inputs are outside the padding, if that is
+ * longer. */
 double claim_floor_ms(const struct problem *problem);
 /* Returns KILN_INVALID if the median is less than claim_floor_ms, if taking the samples would
- * have taken longer than anybody waits, or if there are several samples but no spread. |problem|
- * is NULL if it is unknown. */
+ * have taken an hour, or if several samples have no spread. |problem| is NULL if it is unknown. */
 KILN_MUST_CHECK enum kiln_code claim_check(const struct problem *problem,
                                            const struct tuning_measurement *measured,
                                            struct kiln_err *err);

@@ -8,9 +8,7 @@
  * Ownership  struct kinship borrows the names from a struct family_names of the caller
  * Threading  pure functions
  *
- * A name consists of one byte for the kind of family and the problem's fields, without those that
- * may differ. Index files contain such names, so a change of the names needs a new version of the
- * index format.
+ * Index files contain the names, so a change of the names needs a new version of the index format.
  */
 #include "common/miopen/tuning_text.h"
 #include "common/protocol/problem.h"

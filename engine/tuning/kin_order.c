@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tree is that of tsearch(3), which is balanced. tfind() compares the nodes on the way to a
- * place. The last node that is less and the last that is greater are the neighbours of that place.
- * So this file calls tfind() with a comparison function that never returns 0 and remembers both
- * nodes.
+ * The tree is that of tsearch(3). tfind() compares the nodes on the way to a place. The last node
+ * that is less and the last that is greater are the neighbours of that place. So this file calls
+ * tfind() with a comparison function that never returns 0 and remembers both nodes.
  */
 #include "engine/tuning/kin_order.h"
 
@@ -19,7 +18,6 @@ static int compare_places(const struct kin_link *a, const struct kin_link *b)
     return c ? c : compare_numbers(a->batch, b->batch);
 }
 
-/* Equal places are ordered by their addresses. */
 static int compare_links(const void *a, const void *b)
 {
     int c = compare_places(a, b);

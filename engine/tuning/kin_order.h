@@ -5,11 +5,9 @@
  * Keeps the records of all families in order, so that the nearest record of a family is found
  * without a scan.
  *
- * Role       an ordered set by family, volume and batch size. A walk returns the members of one
- *            family, the nearest first. Each step takes logarithmic time, so a user who measures
- *            100 000 problems of one family does not make look-ups slow
- * Ownership  links are embedded in records, which leave the set before they are freed; the set owns
- *            the nodes of its tree
+ * Role       a set ordered by family, volume and batch size; each step of a walk takes logarithmic
+ *            time, however many problems of one family a user measures
+ * Ownership  links are embedded in records; the set owns the nodes of its tree
  * Threading  one thread (the engine's)
  *
  * Of two members, the nearer one is that whose volume has the smaller ratio to the wanted volume.
@@ -45,8 +43,8 @@ struct kin_group {
 struct kin_walk {
     const struct kin_order *order;
     struct kin_link wanted;
-    struct kin_group small, large; /* next groups with a volume up to the wanted one, and with a
-                                    * larger volume */
+    struct kin_group small, large; /* with a volume up to the wanted one, and with a larger
+                                    * volume */
 };
 
 void kin_walk_begin(struct kin_walk *walk, const struct kin_order *order,

@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Shares are large, so that asking for the next one takes little time in comparison, but small
- * enough that eight ranks end at about the same time. */
+/* Large shares make asking cheap; small shares let eight ranks end at about the same time. */
 #define SHARE_PARTS 64u
 #define SHARE_MIN 4u
 
@@ -26,9 +25,9 @@ struct lease {
     char solver[LEASE_NAME_MAX + 1];
     struct problem problem;
     uint32_t candidates;
-    uint32_t granted;    /* candidates below this number are in shares or reported */
-    struct list shares;  /* of struct share, owned: granted and not yet reported */
-    struct list waiting; /* of struct lease_waiter, borrowed */
+    uint32_t granted;   /* candidates below this number are in shares or reported */
+    struct list shares; /* of struct share, owned: granted and not yet reported */
+    struct list waiting;
     unsigned waiting_count;
     bool is_done; /* every candidate was reported; the lease lives until lease_finish */
     char best_params[LEASE_PARAMS_MAX + 1];
@@ -197,7 +196,7 @@ static bool has_holder(const struct lease *lease)
     return false;
 }
 
-/* A lease without a holder was kept for a waiter, which was notified but never asked again. */
+/* Drops leases that were kept for a waiter, which was notified but never asked again. */
 static void drop_abandoned_leases(struct lease_table *table)
 {
     LIST_EACH (&table->leases, struct lease, link, l) {
@@ -247,7 +246,7 @@ enum kiln_code lease_ask(struct lease_table *table, const void *holder,
             err, KILN_INVALID,
             "'%s' is being tuned with %u candidates, not %u, perhaps by another version",
             request->solver, (unsigned)lease->candidates, (unsigned)request->candidates);
-    if (lease && lease->is_done) { /* the best result is being stored */
+    if (lease && lease->is_done) {
         make_answer(lease, NULL, ret_answer);
         return KILN_OK;
     }
@@ -336,7 +335,7 @@ enum kiln_code lease_report(struct lease_table *table, const void *holder,
     }
     enum kiln_code rc = keep_best(lease, &report->best, err);
     if (rc)
-        return rc; /* the client may report the share again */
+        return rc;
     end_share(share);
     if (lease->candidates > 0)
         rc = take_share(lease, holder, &next, err);
@@ -373,7 +372,7 @@ void lease_finish(struct lease_table *table, uint64_t id)
     drop_lease(table, lease);
 }
 
-/* A lease without holders stays, with its reported results, while a client waits to continue it. */
+/* Frees the holder's shares. A lease without holders stays while a client waits to continue it. */
 static void leave_lease(struct lease_table *table, struct lease *lease, const void *holder)
 {
     bool returned = false;

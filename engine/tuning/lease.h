@@ -5,9 +5,7 @@
  * Tuning leases. The first client that asks to tune a problem gets the lease. Other clients take a
  * share of it, wait, or continue with the records that exist.
  *
- * Role       prevents the ranks of a job from measuring the same candidates. Divides the candidates
- *            of a tuning space into shares, keeps the best reported result, and gives the shares of
- *            holders that left to others
+ * Role       prevents the ranks of a job from measuring the same candidates of a tuning space
  * Ownership  the table owns the leases. A holder is identified by the address of the object for its
  *            connection, which is never dereferenced
  * Threading  one thread (the engine's)
@@ -23,7 +21,7 @@
 #define LEASES_MAX 4096u
 #define LEASES_MAX_UID 512u
 #define LEASE_WAITERS_MAX 1024u
-#define LEASE_PARAMS_MAX 1024u /* characters */
+#define LEASE_PARAMS_MAX 1024u
 #define LEASE_CANDIDATES_MAX (1u << 20)
 #define LEASE_NAME_MAX 128u /* characters of a solver's name or of a database id */
 
@@ -42,7 +40,7 @@ struct lease_request {
 enum lease_state {
     LEASE_GRANTED, /* measure candidates first .. first + count - 1, then report */
     LEASE_TAKEN,   /* another client tunes the problem, and no share is left */
-    LEASE_DONE,    /* every candidate was measured */
+    LEASE_DONE,
 };
 
 struct lease_best {     /* |params| is empty if no candidate ran */
@@ -76,19 +74,18 @@ struct lease_waiter { /* owned by the caller, which zeroes it; linked while it w
     struct list_link link;
     struct lease *lease;
     /* Called once, after the waiter was unlinked, never from within the call that links it.
-     * LEASE_DONE: every candidate was measured. LEASE_TAKEN: the lease or a share of it is free,
-     * so ask again. The callback must not call the table. */
+     * LEASE_TAKEN: the lease or a share of it is free, so ask again. The callback must not call
+     * the table. */
     void (*reported)(struct lease_waiter *waiter, enum lease_state state);
 };
-/* Returns false if no client holds the lease, or if the lease has too many waiters, in which
- * case |ret_full| is true. */
+/* Returns false if no client holds the lease, or, with |ret_full|, if too many clients wait. */
 bool lease_wait(struct lease_table *table, const struct lease_request *request,
                 struct lease_waiter *waiter, bool *ret_full);
 void lease_unwait(struct lease_waiter *waiter); /* accepts a waiter that does not wait */
 
 struct lease_report {
     uint64_t lease;
-    uint32_t first; /* first candidate of the measured share */
+    uint32_t first;
     struct lease_best best;
 };
 
@@ -104,13 +101,10 @@ struct lease_report {
 KILN_MUST_CHECK enum kiln_code lease_report(struct lease_table *table, const void *holder,
                                             const struct lease_report *report,
                                             struct lease_answer *ret_answer, struct kiln_err *err);
-/* Fills the request with which the lease was created. Texts are borrowed. Returns false if there
- * is no such lease. */
+/* Returns the request of a lease, with borrowed texts, or false if there is no such lease. */
 bool lease_show(const struct lease_table *table, uint64_t lease, struct lease_request *ret_request);
-/* Reports LEASE_DONE to the waiters and removes the lease. Call this function after the best
- * result was stored, or could not be stored. */
+/* Ends a lease after the best result was stored, or could not be stored. */
 void lease_finish(struct lease_table *table, uint64_t id);
-/* The holder's connection was closed. Frees the holder's shares, and ends leases that have
- * neither another holder nor a waiter. */
+/* Frees the holder's shares, and ends leases that have neither another holder nor a waiter. */
 void lease_leave(struct lease_table *table, const void *holder);
 unsigned lease_count(const struct lease_table *table);

@@ -16,8 +16,7 @@ struct side {
     struct bytes solver; /* only in find entries; empty if the entry is malformed */
 };
 
-/* In FindDb's old dialect, the id of an entry is an algorithm, and the entry describes the best
- * solver of that algorithm. */
+/* Returns whether entries of one algorithm have different solvers, as in FindDb's old dialect. */
 static bool differ_in_solver(const struct side *a, const struct side *b)
 {
     return a->solver.size && b->solver.size && !bytes_equal(a->solver, b->solver);
@@ -98,7 +97,6 @@ static double relative_spread(const struct side *s)
     return s->row->measured.spread_ms / s->time_ms;
 }
 
-/* |ret_reason| says why the second or the first measurement stays. */
 static bool second_counts(const struct side *a, const struct side *b, const char **ret_reason)
 {
     *ret_reason = "more samples";

@@ -30,8 +30,7 @@ enum merge_result {
     MERGE_SAME, /* equal in every relevant field */
     MERGE_KEPT,
     MERGE_TAKEN,
-    MERGE_POOLED, /* |measured| covers the samples of both; in find entries, |values| still has
-                   * the old time */
+    MERGE_POOLED, /* |measured| is pooled; in find entries, |values| still has the old time */
 };
 
 struct merge {
@@ -40,8 +39,8 @@ struct merge {
     char why[256]; /* if is_conflict: both times, and why one of them won */
 };
 
-/* |into| then borrows from |from| everything that it takes over, including the id. Both must
- * have the same id or, for find, the same solver. */
+/* Merges |from| into |into|, which borrows what it takes over. Both have the same id or, for
+ * find, the same solver. */
 struct merge measurement_merge(enum tuning_kind kind, struct tuning_row *into,
                                const struct tuning_row *from);
 /* Compares the kind of device, the driver and the toolchain. */

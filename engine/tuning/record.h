@@ -16,7 +16,7 @@ struct record {
     struct tuning_row *rows;
 };
 
-/* Copies |rows|, and sets their places to |place|. Returns NULL if memory runs out. */
+/* Returns NULL if memory runs out. */
 struct record *record_create(const struct tuning_place *place, const struct tuning_row *rows,
                              size_t count);
 void record_destroy(struct record *record);
@@ -27,8 +27,7 @@ struct record_list {
     size_t count, max;
     uint64_t bytes;
 };
-/* Takes ownership of |record|, even on failure (KILN_NO_MEMORY). NULL as |record| counts as a
- * failed allocation. */
+/* Takes ownership of |record|, even on failure. NULL as |record| counts as KILN_NO_MEMORY. */
 KILN_MUST_CHECK enum kiln_code record_list_add(struct record_list *list, struct record *record,
                                                struct kiln_err *err);
 void record_list_done(struct record_list *list);

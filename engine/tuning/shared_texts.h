@@ -16,11 +16,9 @@ struct shared_texts {
     uint64_t bytes; /* of memory, without the hash table's buckets */
 };
 
-/* |key| is the secret key of the hash function. Users choose the texts, and could otherwise make
- * all of them collide. */
+/* |key| must be secret: users choose the texts, and could otherwise make all of them collide. */
 void shared_texts_init(struct shared_texts *t, const struct hash_key *key);
-void shared_texts_done(struct shared_texts *t); /* also frees texts that were not given back */
-/* Returns the shared copy of |text|, and takes a reference. Returns NULL if memory runs out.
- * NULL as |text| counts as "". */
+void shared_texts_done(struct shared_texts *t);
+/* Takes a reference. Returns NULL if memory runs out. NULL as |text| counts as "". */
 const char *shared_texts_take(struct shared_texts *t, const char *text);
 void shared_texts_give_back(struct shared_texts *t, const char *text); /* accepts NULL */

@@ -45,7 +45,7 @@ void system_slot_destroy(struct system_slot *slot)
     free(slot);
 }
 
-/* Another index would give wrong answers, even if it is not damaged. */
+/* Refuses another index than the imported one, which would give wrong answers. */
 static enum kiln_code check_index(const struct system_slot *slot, struct kiln_err *err)
 {
     struct digest digest = tuning_index_digest(slot->index);
@@ -64,7 +64,7 @@ static void open_index(struct tuning *t, struct system_slot *slot)
     KILN_AUTO(mem) char *path = NULL;
     enum kiln_code rc = KILN_OK;
     if (asprintf(&path, "%s/%s", t->directory, slot->file.index_file) < 0) {
-        path = NULL; /* undefined after a failed asprintf */
+        path = NULL;
         rc = kiln_fail(&err, KILN_NO_MEMORY, "cannot open an index: out of memory");
     }
     if (!rc)
@@ -120,8 +120,8 @@ static enum kiln_code open_image(struct engine_item *item, enum tuning_kind kind
     return rc;
 }
 
-/* The slot of a damaged index has no index. If the data is no index at all, tuning_open fails,
- * so that the developer who built it in notices. */
+/* Opens built-in data. The slot of a damaged index has no index. If the data is no index at all,
+ * tuning_open fails. */
 static enum kiln_code open_built_in(struct engine_item *item, struct system_slot **ret_slot,
                                     struct kiln_err *err)
 {
@@ -171,8 +171,7 @@ struct system_slot *system_slot_find(const struct tuning *t, enum tuning_kind ki
 
 static unsigned unit_distance(unsigned a, unsigned b) { return a > b ? a - b : b - a; }
 
-/* If there is no file for this number of compute units, MIOpen uses the file for the nearest
- * number. */
+/* Returns the slot with the nearest number of compute units (MIOpen's rule). */
 static struct system_slot *nearest_slot(const struct tuning *t, enum tuning_kind kind,
                                         const char *database_id, const char *backend)
 {
@@ -252,7 +251,6 @@ static bool is_index_name(const char *name)
            strncmp(name + size - tail - suffix, INDEX_SUFFIX, suffix) == 0;
 }
 
-/* Removes indices of imports that did not complete, and indices that were replaced. */
 static void remove_unlisted(const struct tuning *t)
 {
     DIR *dir = opendir(t->directory);
@@ -274,7 +272,7 @@ static enum kiln_code load_all(struct tuning *t, struct kiln_err *err)
     return rc ? rc : load.rc;
 }
 
-/* An imported database replaces a built-in one. */
+/* Adds the built-in databases that no imported one replaces. */
 static enum kiln_code load_built_in(struct tuning *t, const struct engine_data *data,
                                     struct kiln_err *err)
 {
@@ -372,8 +370,7 @@ bool tuning_row_entry(const struct tuning_row *row, struct tuning_entry *ret_ent
     return tuning_entry_of(row->place.kind, row->id, row->values, ret_entry, &ignored) == KILN_OK;
 }
 
-/* In FindDb's old dialect, the id of an entry is an algorithm, and the solver's name is in its
- * values. */
+/* Compares the solver, which is in the values of an entry in FindDb's old dialect. */
 static bool is_solvers(const struct tuning_row *row, const char *solver)
 {
     struct tuning_entry entry;
@@ -446,8 +443,7 @@ static bool visit_stored(void *context, const struct tuning_place *place,
     const struct tuning_held *held = tuning_table_find(walk->tuning->table, place);
     (void)rows;
     (void)count;
-    return !held || walk->each(walk->context, held); /* NULL: memory ran out when the record was
-                                                      * loaded */
+    return !held || walk->each(walk->context, held);
 }
 
 enum kiln_code tuning_each_after(struct tuning *t, const struct tuning_place *after,

@@ -8,13 +8,11 @@
  * measured. Records belong to a tier: the user tier has one user's measurements, the host tier
  * those that all users share, and the system tier databases imported from MIOpen's files.
  *
- * Role       searches the user tier first, then host, then system; combines tuning.db, its records
- *            in memory and the mapped indices
+ * Role       searches the user tier first, then host, then system
  * Ownership  an answer is borrowed until the next look-up or tuning_job_take
- * Threading  tuning_find and listing functions: the engine's thread. A change is prepared and
- *            written on the tuning work queue (tuning_job_work). Then the engine's thread copies it
- *            into memory (tuning_job_take), so a look-up never waits for the disk. Only one step
- *            runs at a time
+ * Threading  tuning_find and listing functions: the engine's thread. A change is written on the
+ *            tuning work queue (tuning_job_work), then the engine's thread copies it into memory
+ *            (tuning_job_take), so a look-up never waits for the disk. Only one step runs at a time
  */
 #include "common/protocol/problem.h"
 #include "engine/data/engine_data.h"
@@ -30,15 +28,11 @@ struct tuning;
 enum tuning_stale { TUNING_TRUST, TUNING_WARN, TUNING_IGNORE };
 
 struct tuning_options {
-    const char *directory; /* NULL: measurements stay in memory, and all other changes fail with
-                            * KILN_UNSUPPORTED */
-    const struct engine_data *data;    /* borrowed; may be NULL; imported system databases
-                                        * replace these indices */
-    bool without_user, without_system; /* ignore that tier's records; without_user also refuses
-                                        * new ones */
-    uint64_t records_per_uid, bytes_per_uid; /* limits of one user (tuning_db.h); 0: no limit;
-                                              * without a directory, bytes_per_uid limits all
-                                              * records */
+    const char *directory;             /* NULL: only measurements are possible, in memory */
+    const struct engine_data *data;    /* may be NULL; an imported database replaces a built-in
+                                        * one */
+    bool without_user, without_system; /* ignore that tier; without_user also refuses new records */
+    uint64_t records_per_uid, bytes_per_uid; /* of one user (tuning_db.h); 0: no limit */
     enum tuning_stale stale;
     bool allow_network_fs;
 };
@@ -54,7 +48,7 @@ struct tuning_question {
     enum tuning_kind kind;
     const char *database_id, *backend; /* for find, an empty backend means that of the device */
     uint32_t uid;
-    const struct problem *problem; /* NULL: look up by |key| */
+    const struct problem *problem;
     struct bytes key;
     const char *driver, *toolchain; /* of the client; "": no entry is stale */
     bool nearest;                   /* on a miss, search the problem's families (family.h) */
@@ -62,14 +56,12 @@ struct tuning_question {
 
 struct tuning_answer {
     enum tuning_tier tier;
-    const char *database_id; /* of the record; the device of the client may have another number
-                              * of compute units */
+    const char *database_id; /* of the record; may have another number of compute units */
     struct bytes key;        /* of the record; differs from the key of the question if |is_near| */
-    struct bytes value;      /* the record's text (common/miopen/tuning_text.h); for perf, it
-                              * has the entries of all tiers: the user's first, then the host's,
-                              * then the system's */
-    const struct tuning_row *rows; /* one for each entry, in the same order; entries of the
-                                    * system tier, which come last, have none */
+    struct bytes value;      /* text of the record; for perf, the entries of the user's, the
+                              * host's and the system's record */
+    const struct tuning_row *rows; /* one for each entry, except entries of the system tier,
+                                    * which come last */
     size_t row_count;
     bool is_stale;
     bool is_near;
@@ -78,28 +70,25 @@ struct tuning_answer {
 };
 /* A text that is unknown ("" or NULL) on either side does not make the measurement stale. */
 bool tuning_is_stale(const struct tuning_origin *origin, const char *driver, const char *toolchain);
-/* Returns KILN_NOT_FOUND without a message on a miss. */
 KILN_MUST_CHECK enum kiln_code tuning_find(struct tuning *tuning,
                                            const struct tuning_question *question,
                                            struct tuning_answer *ret_answer, struct kiln_err *err);
 
-/* |question| must not set |nearest|. The look-up does not count in statistics. Returns false on
- * a miss. */
+/* |question| must not set |nearest|. Does not count in statistics. Returns false on a miss. */
 bool tuning_find_tier(struct tuning *tuning, const struct tuning_question *question,
                       enum tuning_tier tier, struct tuning_answer *ret_answer);
 
 /*
  * A change. It is created on the engine's thread, executed on the tuning work queue, then taken
- * over (tuning_job_take) and destroyed on the engine's thread. If it is destroyed before its work
- * succeeded, it has no effect. If it is destroyed later, it stays on the disk, and look-ups see the
- * whole change.
+ * over (tuning_job_take) and destroyed on the engine's thread. A change whose work succeeded stays
+ * on the disk, and look-ups see the whole change. Any other change has no effect.
  */
 struct tuning_job;
 
 struct tuning_counts {
-    uint64_t records, entries; /* read or examined */
+    uint64_t records, entries;
     uint64_t added, replaced, removed;
-    uint64_t bad;      /* malformed lines or rows */
+    uint64_t bad;
     uint64_t verbatim; /* records whose key kiln cannot parse as a problem */
     uint64_t conflicts;
     uint64_t held; /* entries that were not promoted, because only one user has them */
@@ -110,13 +99,13 @@ struct tuning_counts {
 struct tuning_promoter {
     uint32_t uid;
     uint64_t entries, promoted;
-    /* Number of other users' plans (choices of a solver and its parameters) that the examined
-     * entries change or, with a second user, would change. */
+    /* Other users' plans (solver and parameters) that the examined entries change or would
+     * change. */
     uint64_t changes;
 };
 
-struct tuning_plan_change {           /* borrowed for the call */
-    uint32_t uid;                     /* the user whose entry decides */
+struct tuning_plan_change { /* borrowed for the call */
+    uint32_t uid;
     const struct tuning_place *place; /* of the host's record */
     struct bytes solver;
     struct bytes from, to;
@@ -129,7 +118,7 @@ struct tuning_job_events { /* called on the work queue; any may be NULL */
     void (*verbatim)(void *context, uint64_t line, struct bytes key, const char *why);
     void (*conflict)(void *context, const struct tuning_place *place, const char *why);
     void (*plan_change)(void *context, const struct tuning_plan_change *change);
-    void (*promoter)(void *context, const struct tuning_promoter *user); /* at the end */
+    void (*promoter)(void *context, const struct tuning_promoter *user);
     void (*progress)(void *context, const char *step, uint64_t done, uint64_t total);
     void *context;
 };
@@ -141,8 +130,8 @@ struct tuning_key {
 
 struct tuning_selection { /* records of the host and user tiers; NULL, empty and NONE select any */
     enum tuning_tier tier;
-    uint32_t uid; /* with |by_uid|: selects only this user's records of the user tier; a removal
-                   * in any tier (NONE) is limited to the user tier */
+    uint32_t uid; /* with |by_uid|: only this user's records; a removal then concerns only the
+                   * user tier */
     bool by_uid;
     bool by_kind;
     enum tuning_kind kind;
@@ -151,19 +140,17 @@ struct tuning_selection { /* records of the host and user tiers; NULL, empty and
     struct bytes key;
     const struct tuning_key *keys; /* |key_count| keys; 0: any key */
     size_t key_count;
-    uint64_t older_than; /* entries measured before this time; 0: any, also entries whose time
-                          * is unknown */
+    uint64_t older_than; /* measured before this time; 0: any time, also an unknown one */
 };
 
 struct tuning_import {
-    const char *path;        /* an unpacked copy that only kilnd can access */
-    const char *source_name; /* what the user calls the file */
+    const char *path; /* an unpacked copy that only kilnd can access */
+    const char *source_name;
     struct tuning_file_name name;
-    enum tuning_tier tier; /* for the system tier, the import makes an index, which
-                            * replaces the existing one */
+    enum tuning_tier tier; /* for the system tier, replaces the existing index */
     uint32_t uid;          /* the user who imports; in the user tier, also the owner */
-    bool strict;           /* fail on the first bad line */
-    const char *library;   /* the library that wrote the file, if its name says so */
+    bool strict;
+    const char *library;
 };
 KILN_MUST_CHECK enum kiln_code tuning_job_import(struct tuning *tuning,
                                                  const struct tuning_import *import,
@@ -176,25 +163,22 @@ KILN_MUST_CHECK enum kiln_code tuning_job_import(struct tuning *tuning,
 KILN_MUST_CHECK enum kiln_code tuning_job_put(struct tuning *tuning, const struct tuning_row *rows,
                                               size_t count, struct tuning_job **ret_job,
                                               struct kiln_err *err);
-/* Makes a put idempotent. If a put of this user with the same token was recorded recently, the
- * job succeeds without effect and counts no records. */
+/* Makes a put idempotent: a repeated token of this user has no effect, and counts no records. */
 void tuning_job_once(struct tuning_job *job, const struct tuning_put_token *token);
 struct tuning_promotion {
-    bool needs_two;  /* copy only entries that a second user confirms: with about the same time
-                      * and, for perf, the same parameters */
+    bool needs_two;  /* a second user must have about the same time and, for perf, the same
+                      * parameters */
     uint32_t caller; /* entries of this user need no second user */
     bool is_dry_run;
 };
-/* Merges records of the user tier into the host's, in the order in which they were stored. The
- * users keep their records. */
+/* Merges the records into the host's, in the order in which they were stored. */
 KILN_MUST_CHECK enum kiln_code tuning_job_promote(struct tuning *tuning,
                                                   const struct tuning_selection *selection,
                                                   const struct tuning_promotion *promotion,
                                                   struct tuning_job **ret_job,
                                                   struct kiln_err *err);
 /* Restores the host's records that the last promotion changed. Records that were changed later
- * stay, and are reported as conflicts. If no promotion is stored, the job's work fails with
- * KILN_NOT_FOUND. */
+ * are reported as conflicts. The work fails with KILN_NOT_FOUND if no promotion is stored. */
 KILN_MUST_CHECK enum kiln_code tuning_job_undo_promotion(struct tuning *tuning,
                                                          struct tuning_job **ret_job,
                                                          struct kiln_err *err);
@@ -228,37 +212,32 @@ KILN_MUST_CHECK enum kiln_code tuning_job_work(struct tuning_job *job,
  * for a job. */
 bool tuning_job_take(struct tuning *tuning, struct tuning_job *job);
 bool tuning_job_has_more(const struct tuning_job *job);
-/* Frees what the step replaced, which may be an index of many megabytes. Call this function on
- * the work queue after tuning_job_take; otherwise tuning_job_destroy does this on the engine's
- * thread. */
+/* Frees what the step replaced, such as a large index. Call this function on the work queue
+ * after tuning_job_take. */
 void tuning_job_clear(struct tuning_job *job);
 /* Frees, on the work queue, what further steps would need. */
 void tuning_job_give_up(struct tuning_job *job);
 const struct tuning_counts *tuning_job_counts(const struct tuning_job *job);
-/* Memory that the records of an import, a merge or a removal take between two steps, including
- * stored records. 0 for the other jobs. */
+/* Memory of the records of an import, a merge or a removal between two steps, else 0. */
 uint64_t tuning_job_bytes(const struct tuning_job *job);
 
-struct tuning_walk { /* visits selected records of the user and host tiers, in no particular
-                      * order */
+struct tuning_walk { /* records of the user and host tiers, in no particular order */
     const struct tuning_selection *selection; /* borrowed; the caller sets these three members */
-    bool (*each)(void *context, const struct tuning_held *held); /* returns false to end the walk */
+    bool (*each)(void *context, const struct tuning_held *held);
     void *context;
-    size_t cursor; /* zeroed at first */
+    size_t cursor;
     bool is_over;
 };
-/* Runs until |end_ns|. Records may change between two calls: a record that stays until the end
- * is visited once. */
+/* Runs until |end_ns|. A record that stays until the end of the walk is visited once. */
 void tuning_walk_step(const struct tuning *tuning, struct tuning_walk *walk, uint64_t end_ns);
-/* Calls |each| for the records that have |after|'s tier, user, kind and device and a greater
- * key, in the order of their keys, until |each| returns false. Call this function on the tuning
- * work queue. */
+/* Calls |each| for records with |after|'s tier, user, kind and device and a greater key, in the
+ * order of their keys, until |each| returns false. Runs on the tuning work queue. */
 KILN_MUST_CHECK enum kiln_code tuning_each_after(struct tuning *tuning,
                                                  const struct tuning_place *after,
                                                  bool (*each)(void *context,
                                                               const struct tuning_held *held),
                                                  void *context, struct kiln_err *err);
-struct tuning_system { /* one imported or built-in system database */
+struct tuning_system {
     const struct tuning_system_file *file;
     const struct tuning_index *index; /* NULL: damaged or missing, as |why| says */
     const char *why;
@@ -275,31 +254,28 @@ struct tuning_stats {
     uint64_t hits[3]; /* by tier: system, host, user */
     uint64_t misses, near, stale;
     uint64_t ignored;  /* look-ups that left out stale entries (TUNING_IGNORE) */
-    uint64_t damaged;  /* records of indices that failed their check, and indices that could not
-                        * be opened */
+    uint64_t damaged;  /* records that failed their check, and indices that could not be opened */
     uint64_t left_out; /* records on disk that are missing in memory, because memory ran out */
     uint64_t memory_bytes, disk_bytes, mapped_bytes;
 };
 struct tuning_stats tuning_stats_of(const struct tuning *tuning);
 uint64_t tuning_count_of(const struct tuning *tuning, uint32_t uid);
-/* Runs SQLite's integrity check, on the tuning work queue. If the function returns KILN_CORRUPT,
- * the message says what is wrong. */
+/* Runs SQLite's integrity check, on the tuning work queue. The message of KILN_CORRUPT says what
+ * is wrong. */
 KILN_MUST_CHECK enum kiln_code tuning_check_db(struct tuning *tuning, struct kiln_err *err);
 
 struct tuning_export {
     struct tuning_file_name name;
     enum tuning_tier tier;
     uint32_t uid;
-    bool merged;               /* combine the tier with lower tiers, as a look-up does */
-    bool converts;             /* convert records to |dialect| */
+    bool merged; /* combine the tier with lower tiers, as a look-up does */
+    bool converts;
     enum find_dialect dialect; /* the old dialect keeps only the fastest solver of each algorithm */
-    /* Called before the file grows to |bytes|, about every megabyte. If it returns an error, the
-     * export ends. May be NULL. */
+    /* Called about every megabyte. If it returns an error, the export ends. May be NULL. */
     enum kiln_code (*reserve_space)(void *context, uint64_t bytes, struct kiln_err *err);
     void *context;
 };
-/* Records may change between two steps; each step writes the records that it finds. |path| must
- * not exist. */
+/* Each step writes the records that it finds. |path| must not exist. */
 struct tuning_exporter;
 KILN_MUST_CHECK enum kiln_code tuning_exporter_create(struct tuning *tuning,
                                                       const struct tuning_export *what,
@@ -311,11 +287,10 @@ KILN_MUST_CHECK enum kiln_code tuning_exporter_create(struct tuning *tuning,
 KILN_MUST_CHECK enum kiln_code tuning_exporter_step(struct tuning_exporter *exporter,
                                                     uint64_t end_ns, bool *ret_more,
                                                     struct kiln_err *err);
-/* Must follow the last step. A system database that is exported unchanged has the same bytes as
- * its source. Returns KILN_NOT_FOUND if there is nothing to write. */
+/* Must follow the last step. Returns KILN_NOT_FOUND if there is nothing to write. A system
+ * database that is exported unchanged has the same bytes as its source. */
 KILN_MUST_CHECK enum kiln_code tuning_exporter_finish(struct tuning_exporter *exporter,
                                                       struct tuning_counts *ret_counts,
                                                       struct kiln_err *err);
-/* Removes a file that was not finished. */
 void tuning_exporter_destroy(struct tuning_exporter *exporter);
 KILN_DEFINE_AUTO(tuning_exporter)

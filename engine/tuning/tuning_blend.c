@@ -10,14 +10,13 @@ struct blend {
     const struct tuning_place *place;
     struct tuning_row *rows;
     size_t count;
-    size_t size;               /* of the record's text */
+    size_t size;
     struct record_list owners; /* own the values that were rewritten */
     bool changed;
     struct kiln_err *err;
 };
 
-/* In FindDb's old dialect, the id of an entry is an algorithm, and the solver is one of its
- * values. */
+/* Compares the solver, which is one of the entry's values in FindDb's old dialect. */
 static bool is_of_solver(const struct tuning_row *row, struct bytes solver)
 {
     struct tuning_entry entry;
@@ -83,7 +82,6 @@ static enum kiln_code add_entry(struct blend *b, const struct tuning_row *from)
     return KILN_OK;
 }
 
-/* The values of a find entry contain the time. */
 static enum kiln_code restate_time(struct blend *b, struct tuning_row *row)
 {
     struct tuning_entry entry;
@@ -96,7 +94,7 @@ static enum kiln_code restate_time(struct blend *b, struct tuning_row *row)
     if (written.failed)
         return job_no_memory(b->err);
     struct tuning_row restated = *row;
-    size_t from = row->id.size + 1; /* the id stays as it is */
+    size_t from = row->id.size + 1;
     restated.values = bytes_of(written.data + from, written.size - from);
     struct record *owner = record_create(&row->place, &restated, 1);
     enum kiln_code rc = record_list_add(&b->owners, owner, b->err);
@@ -105,8 +103,8 @@ static enum kiln_code restate_time(struct blend *b, struct tuning_row *row)
     return rc;
 }
 
-/* A put replaces an entry that was measured with another driver or toolchain, however many
- * samples that entry has. */
+/* Lets a put replace an entry of another driver or toolchain, however many samples that entry
+ * has. */
 static struct merge merge_rows(struct blend *b, struct tuning_row *into,
                                const struct tuning_row *from)
 {
@@ -142,8 +140,7 @@ static enum kiln_code blend_entry(struct blend *b, const struct tuning_row *from
     return KILN_OK;
 }
 
-/* A job may change a record twice, for example when it promotes two users' records. Prefers the
- * record as this job has changed it. */
+/* Returns the pending record if this job has already changed it, as a promotion may. */
 static const struct tuning_held *find_held(const struct tuning_job *job,
                                            const struct tuning_place *place, bool *ret_pending)
 {
@@ -152,8 +149,8 @@ static const struct tuning_held *find_held(const struct tuning_job *job,
     return held ? held : tuning_table_find(job->tuning->table, place);
 }
 
-/* The record may borrow texts from the pending one, so it is copied before tuning_table_put
- * frees that one. */
+/* Copies the record, which may borrow texts from the pending one, before tuning_table_put frees
+ * that. */
 static enum kiln_code keep_record(struct blend *b)
 {
     struct tuning_job *job = b->job;
@@ -166,8 +163,7 @@ static enum kiln_code keep_record(struct blend *b)
     return rc;
 }
 
-/* A put fails if an entry cannot be stored. Other jobs leave the entry out and report a
- * conflict, so that one bad record does not prevent the promotion of other users' records. */
+/* Returns false if the entry cannot be stored. A put then fails; other jobs leave the entry out. */
 static bool may_be_stored(struct blend *b, const struct tuning_row *from, enum kiln_code *ret_rc)
 {
     struct kiln_err why = KILN_ERR_INIT;

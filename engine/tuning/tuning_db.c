@@ -55,7 +55,7 @@ static char *path_of(const struct tuning_db *db, const char *name)
     return asprintf(&path, "%s/%s", db->directory, name) < 0 ? NULL : path;
 }
 
-/* SQLite would let every user read a file that it creates. */
+/* Creates the file with mode 0600, because SQLite would let every user read it. */
 static enum kiln_code make_private(const struct tuning_db *db, const char *name,
                                    struct kiln_err *err)
 {
@@ -129,8 +129,7 @@ static enum kiln_code rename_to(const struct tuning_db *db, const char *from, st
     return db_directory_sync(&db->home, err);
 }
 
-/* The first tuning.db is renamed when it is complete. So if a tuning.db is empty or incomplete,
- * it was damaged. */
+/* Renames the first tuning.db when it is complete. So an incomplete one was damaged. */
 static enum kiln_code make_first(const struct tuning_db *db, struct kiln_err *err)
 {
     struct db *file = NULL;
@@ -143,9 +142,8 @@ static enum kiln_code make_first(const struct tuning_db *db, struct kiln_err *er
     return rc ? rc : rename_to(db, TUNING_FILE_NEW, err);
 }
 
-/* Creates a tuning.db if kilnd starts for the first time, or was killed between the two renames
- * of a salvage. Moves a log without a database away, because SQLite would apply that log to the
- * new database. */
+/* Creates a tuning.db at the first start, or if kilnd was killed between the renames of a
+ * salvage. Moves a log without a database away, because SQLite would apply that log. */
 static enum kiln_code put_in_place(struct tuning_db *db, struct tuning_salvage *salvage,
                                    struct kiln_err *err)
 {
@@ -192,7 +190,6 @@ static enum kiln_code open_file(struct tuning_db *db, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Removes unfinished files of a killed process. */
 static void tidy_directory(const struct tuning_db *db)
 {
     db_directory_remove(&db->home, TUNING_FILE_NEW);

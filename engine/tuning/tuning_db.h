@@ -11,8 +11,7 @@
  * On disk    docs/formats/tuning-db.md; schema in db/schema/tuning/
  *
  * A damaged file is renamed to tuning.db.damaged-<time> and kept. Every readable row is copied into
- * a new file; lost rows are counted and reported. Network filesystems are refused
- * (KILN_UNSUPPORTED).
+ * a new file; lost rows are counted and reported.
  */
 #include "common/base/digest.h"
 #include "common/miopen/tuning_text.h"
@@ -28,7 +27,7 @@ struct tuning_origin {       /* where a measurement was made; texts are borrowed
     const char *driver;
     const char *toolchain;
     const char *library; /* "libkiln 0.1.0", "MIOpen 2.17.0" */
-    uint32_t clock_mhz;  /* 0: unknown */
+    uint32_t clock_mhz;
 };
 
 struct tuning_measurement {
@@ -41,15 +40,15 @@ struct tuning_measurement {
 };
 
 struct tuning_place {
-    enum tuning_tier tier; /* host or user */
-    uint32_t uid;          /* owner; TUNING_NOBODY for host */
+    enum tuning_tier tier;
+    uint32_t uid; /* owner; TUNING_NOBODY for host */
     enum tuning_kind kind;
-    const char *database_id; /* "gfx90a68" */
-    const char *backend;     /* "HIP", "CUDA", "OpenCL"; "" for perf */
-    struct bytes key;        /* as in engine/miopen/problem_key.h, or verbatim */
+    const char *database_id;
+    const char *backend; /* "HIP", "CUDA", "OpenCL"; "" for perf */
+    struct bytes key;    /* as in engine/miopen/problem_key.h, or verbatim */
 };
 
-struct tuning_row { /* one entry of a record */
+struct tuning_row {
     struct tuning_place place;
     struct bytes id, values; /* verbatim, common/miopen/tuning_text.h */
     struct tuning_measurement measured;
@@ -59,15 +58,14 @@ struct tuning_db;
 
 struct tuning_db_options {
     const char *directory;    /* of tuning.db; created with mode 0700 if absent */
-    uint64_t records_per_uid; /* if a user exceeds this or the next limit, put fails with
-                               * KILN_FULL; 0: no limit */
+    uint64_t records_per_uid; /* 0: no limit; a put beyond a limit fails with KILN_FULL */
     uint64_t bytes_per_uid;   /* packed records with keys, plus TUNING_ENTRY_COST for each entry */
     bool allow_network_fs;
 };
 struct tuning_salvage {
     uint64_t saved, lost;
-    bool lost_unknown; /* more rows than |lost| may be lost */
-    char notice[512];  /* for the log; may be "" */
+    bool lost_unknown;
+    char notice[512]; /* for the log; may be "" */
 };
 KILN_MUST_CHECK enum kiln_code tuning_db_open(const struct tuning_db_options *options,
                                               struct tuning_db **ret_db,
@@ -78,7 +76,7 @@ KILN_DEFINE_AUTO(tuning_db)
 /* The limits apply from the next put on. Any thread may call this function. */
 void tuning_db_set_limits(struct tuning_db *db, uint64_t records_per_uid, uint64_t bytes_per_uid);
 
-/* Records come in the order in which they were first stored, until |each| returns false. */
+/* Reports records in the order in which they were first stored, until |each| returns false. */
 KILN_MUST_CHECK enum kiln_code tuning_db_each(struct tuning_db *db,
                                               bool (*each)(void *context,
                                                            const struct tuning_place *place,
@@ -86,8 +84,8 @@ KILN_MUST_CHECK enum kiln_code tuning_db_each(struct tuning_db *db,
                                                            size_t count),
                                               void *context, struct kiln_err *err);
 
-/* Calls |each| for the records that have |after|'s tier, uid, kind, database id and backend and
- * a greater key, in the order of their keys, until |each| returns false. */
+/* Calls |each| for records with |after|'s tier, uid, kind, database id and backend and a greater
+ * key, in the order of their keys, until |each| returns false. */
 KILN_MUST_CHECK enum kiln_code tuning_db_each_after(
     struct tuning_db *db, const struct tuning_place *after,
     bool (*each)(void *context, const struct tuning_place *place, const struct tuning_row *rows,
@@ -108,8 +106,6 @@ KILN_MUST_CHECK enum kiln_code tuning_change_commit(struct tuning_change *change
 void tuning_change_destroy(struct tuning_change *change); /* rolls back what was not committed */
 KILN_DEFINE_AUTO(tuning_change)
 
-/* ---- undoing the last promotion ---- */
-
 /* Stores the record as it is, for tuning_db_each_before. */
 KILN_MUST_CHECK enum kiln_code tuning_change_keep_before(struct tuning_change *change,
                                                          const struct tuning_place *place,
@@ -120,8 +116,7 @@ KILN_MUST_CHECK enum kiln_code tuning_change_note_written(struct tuning_change *
                                                           struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_change_forget_before(struct tuning_change *change,
                                                            struct kiln_err *err);
-/* Reports the records of tuning_change_keep_before. |count| is 0 if there was no record.
- * |is_unchanged|: the record is still as the promotion wrote it. */
+/* |count| is 0 if there was no record. |is_unchanged|: the record is as the promotion wrote it. */
 KILN_MUST_CHECK enum kiln_code tuning_db_each_before(struct tuning_db *db,
                                                      bool (*each)(void *context,
                                                                   const struct tuning_place *place,
@@ -134,7 +129,7 @@ struct tuning_system_file {
     const char *database_id, *backend;
     const char *source;
     const char *index_file;
-    struct digest digest;                /* of the index's content */
+    struct digest digest;
     uint64_t records, entries, rejected; /* |rejected|: lines that are not records */
     uint64_t imported_at;
     uint32_t uid;
@@ -152,16 +147,14 @@ KILN_MUST_CHECK enum kiln_code tuning_db_each_system(
     struct tuning_db *db, bool (*each)(void *context, const struct tuning_system_file *file),
     void *context, struct kiln_err *err);
 
-/* ---- puts that may be repeated ---- */
-
 /*
- * A client that lost its connection cannot know whether its put was recorded, so it sends the put
- * again with the same token. A token is stored in the same transaction as its put. Only the latest
- * tokens are kept. The limits exceed the number of puts that can be in progress at a time.
+ * A client that lost its connection sends its put again with the same token, which is stored in the
+ * same transaction as the put. Only the latest tokens are kept. The limits exceed the number of
+ * puts that can be in progress at a time.
  */
-#define TUNING_PUT_TOKEN 16u   /* bytes */
-#define TUNING_PUTS_UID 256u   /* kept for each user */
-#define TUNING_PUTS_MAX 65536u /* kept for all users together */
+#define TUNING_PUT_TOKEN 16u
+#define TUNING_PUTS_UID 256u
+#define TUNING_PUTS_MAX 65536u
 
 struct tuning_put_token {
     uint8_t bytes[TUNING_PUT_TOKEN];
@@ -181,7 +174,6 @@ KILN_MUST_CHECK enum kiln_code tuning_db_backup(struct tuning_db *db, const char
                                                 struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_db_vacuum(struct tuning_db *db, uint64_t *ret_freed,
                                                 struct kiln_err *err);
-/* Runs SQLite's integrity check. If the function returns KILN_CORRUPT, the message says what is
- * wrong. */
+/* Runs SQLite's integrity check. The message of KILN_CORRUPT says what is wrong. */
 KILN_MUST_CHECK enum kiln_code tuning_db_verify(struct tuning_db *db, struct kiln_err *err);
 uint64_t tuning_db_bytes(const struct tuning_db *db); /* of the file and its log */

@@ -11,7 +11,7 @@ enum kiln_code tuning_file_finish(const struct tuning_db *db, const char *name, 
 {
     KILN_AUTO(mem) char *path = NULL;
     if (asprintf(&path, "%s/%s", db->directory, name) < 0)
-        path = NULL; /* undefined after a failed asprintf */
+        path = NULL;
     enum kiln_code rc =
         path ? db_checkpoint(file, err)
              : kiln_fail(err, KILN_NO_MEMORY, "cannot write '%s': out of memory", db->path);
@@ -31,7 +31,7 @@ enum kiln_code tuning_db_checkpoint(struct tuning_db *db, struct kiln_err *err)
     return db_checkpoint_in_place(db->db, err);
 }
 
-/* A separate connection reads one consistent state while the main connection may write. */
+/* Uses a separate connection, so that the main connection may write meanwhile. */
 enum kiln_code tuning_db_backup(struct tuning_db *db, const char *path, struct kiln_err *err)
 {
     KILN_AUTO(db) struct db *reader = NULL;

@@ -8,13 +8,12 @@ struct tuning_change {
     struct tuning_db *owner;
     struct transaction transaction;
     struct buffer content;
-    int64_t records, systems; /* added ones minus removed ones */
-    bool changed_uncounted;   /* a user's records were changed before the user's usage was
-                               * counted */
-    struct kiln_err failure;  /* if it has a code, the change cannot be committed */
+    int64_t records, systems;
+    bool changed_uncounted; /* records changed before the user's usage was counted */
+    struct kiln_err failure;
 };
 
-/* If the file was removed or replaced, writing to the open file would lose the changes silently. */
+/* Detects that the file was removed or replaced: then writing would lose the changes silently. */
 static enum kiln_code check_in_place(const struct tuning_db *db, struct kiln_err *err)
 {
     struct stat seen;
@@ -49,8 +48,7 @@ enum kiln_code tuning_change_begin(struct tuning_db *db, struct tuning_change **
     return KILN_OK;
 }
 
-/* If the change modified records of a user who was counted only later, the rollback makes this
- * count wrong. So all counts are dropped. */
+/* Drops counts of users that a rollback makes wrong, because they were counted after a change. */
 static void end_usage(const struct tuning_change *change)
 {
     if (change->transaction.db && change->changed_uncounted)
@@ -72,8 +70,7 @@ void tuning_change_destroy(struct tuning_change *change)
     free(change);
 }
 
-/* SQLite may have rolled back the transaction by itself; a commit would then store only what was
- * written after that. So a failed change cannot be committed. */
+/* Prevents a commit after a failure: SQLite may have rolled back, and would store only a part. */
 static enum kiln_code note_result(struct tuning_change *change, enum kiln_code rc,
                                   struct kiln_err *err)
 {
@@ -140,8 +137,8 @@ static enum kiln_code full_of_bytes(uint32_t uid, uint64_t has, uint64_t max, st
         (unsigned)uid, (unsigned long long)has, (unsigned long long)max);
 }
 
-/* |old| and |new| are the bytes that the record counts before and afterwards; 0: no record. If
- * the function returns KILN_FULL, the change stays as it was. */
+/* Checks the limits. |old| and |new| are costs of the record; 0: no record. After KILN_FULL, the
+ * change is as before. */
 static enum kiln_code keep_to_quota(struct tuning_change *change, const struct tuning_place *place,
                                     uint64_t old, uint64_t new, struct kiln_err *err)
 {

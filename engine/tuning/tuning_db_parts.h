@@ -42,7 +42,7 @@ struct tuning_db {
     _Atomic uint64_t records_per_uid, bytes_per_uid; /* any thread may change them */
     struct tuning_usage *usages;
     size_t usage_count, usage_max;
-    dev_t device; /* of the open file */
+    dev_t device;
     ino_t inode;
     bool changing;
 };
@@ -52,11 +52,9 @@ KILN_MUST_CHECK enum kiln_code tuning_file_open(const struct tuning_db *db, cons
 /* Checkpoints the log, removes it and closes the file. Then all of the file is on disk. */
 KILN_MUST_CHECK enum kiln_code tuning_file_finish(const struct tuning_db *db, const char *name,
                                                   struct db *file, struct kiln_err *err);
-/* If the function returns KILN_CORRUPT, the message says what is wrong. */
 KILN_MUST_CHECK enum kiln_code tuning_file_check(struct db *file, struct tuning_row *rows,
                                                  struct kiln_err *err);
-/* Returns KILN_CORRUPT for damage of the file and its log that SQLite would not notice or would
- * misinterpret. */
+/* Returns KILN_CORRUPT for damage that SQLite would not notice or would misinterpret. */
 KILN_MUST_CHECK enum kiln_code tuning_file_look(const struct tuning_db *db, struct kiln_err *err);
 
 /* |why| describes the damage. Replaces the damaged tuning.db by a new file, which is not opened. */
@@ -77,12 +75,11 @@ KILN_MUST_CHECK enum kiln_code tuning_number(struct db *file, enum tuning_statem
 uint64_t tuning_record_cost(size_t key_and_content, size_t entries);
 /* The sizes of the row are in columns |column| and |column| + 1. */
 uint64_t tuning_read_cost(const struct query *q, int column);
-/* Returns the user's usage, borrowed until the next call. The first call counts the user's
- * records. */
+/* The usage is borrowed until the next call. The first call counts the user's records. */
 KILN_MUST_CHECK enum kiln_code tuning_usage_of(struct tuning_db *db, uint32_t uid,
                                                struct tuning_usage **ret_usage,
                                                struct kiln_err *err);
 /* Returns NULL if the user's records were not counted yet. */
 struct tuning_usage *tuning_usage_known(const struct tuning_db *db, uint32_t uid);
 void tuning_usage_settle(struct tuning_db *db, bool is_committed); /* call at the end of a change */
-void tuning_usage_forget(struct tuning_db *db); /* for counts that may be wrong */
+void tuning_usage_forget(struct tuning_db *db);

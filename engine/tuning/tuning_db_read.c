@@ -34,10 +34,10 @@ struct visit { /* without callbacks, rows are only checked */
     bool (*before)(void *context, const struct tuning_place *place, const struct tuning_row *rows,
                    size_t count, bool is_unchanged);
     void *context;
-    const struct tuning_place *after; /* for RECORD_AFTER */
+    const struct tuning_place *after;
 };
 
-/* Only the table before_promotion has empty content: there was no record. */
+/* Reads a record. Only in the table before_promotion, its content may be empty: no record. */
 static bool read_record(const struct query *q, struct tuning_place *place, struct tuning_row *rows,
                         size_t *ret_count)
 {

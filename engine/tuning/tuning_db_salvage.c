@@ -12,7 +12,7 @@
 
 #define LOG_NAME TUNING_FILE "-wal"
 #define COPY_STEP (64u << 10)
-/* Includes the key. */
+/* Maximum size of a row with its key. */
 #define ROW_MAX (TUNING_CONTENT_MAX + (64u << 10))
 
 struct salvage {
@@ -21,12 +21,12 @@ struct salvage {
     struct db *to;
     struct transaction transaction;
     struct buffer record;
-    uint64_t refused;     /* rows that failed their check */
-    bool found_twice;     /* in two versions */
+    uint64_t refused;
+    bool found_twice;
     uint64_t expected[3]; /* according to the database, by enum tuning_tally */
     bool expected_known[3];
-    bool log_lost;           /* changes in the log cannot be read */
-    struct kiln_err failure; /* the new file cannot be written */
+    bool log_lost;
+    struct kiln_err failure;
 };
 
 static void salvage_done(struct salvage *s)
@@ -42,8 +42,7 @@ static void salvage_done(struct salvage *s)
 #define HEADER_TEXT "SQLite format 3"
 #define VERSION_WAL 2
 
-/* SQLite opens a file of a newer version only for reading, without an error, so the versions are
- * checked here. */
+/* Rejects newer versions, because SQLite opens their files only for reading, without an error. */
 static enum kiln_code look_at_header(const struct tuning_db *db, struct kiln_err *err)
 {
     uint8_t header[HEADER_SIZE];
@@ -66,7 +65,7 @@ enum kiln_code tuning_file_look(const struct tuning_db *db, struct kiln_err *err
     if (rc)
         return rc;
     if (asprintf(&path, "%s-wal", db->path) < 0) {
-        path = NULL; /* undefined after a failed asprintf */
+        path = NULL;
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open '%s': out of memory", db->path);
     }
     rc = log_inspect(path, &log, err);
@@ -124,9 +123,8 @@ static uint64_t newest_time(const struct tuning_row *rows, size_t count)
     return newest;
 }
 
-/* A freed page may contain an old version of a record. Of two versions, the one that was
- * measured later is kept. |ret_newest| is the time of the version that was already salvaged, or
- * 0. */
+/* Keeps the version of a record that was measured later, because freed pages may contain old
+ * ones. |ret_newest| is the time of the salvaged version, or 0. */
 static enum kiln_code look_saved(struct salvage *s, const struct tuning_place *place,
                                  struct bytes content, uint64_t *ret_newest, struct kiln_err *err)
 {
@@ -242,7 +240,7 @@ static enum kiln_code add_log(struct salvage *s, struct kiln_err *err)
     KILN_AUTO(mem) char *log = NULL;
     KILN_AUTO(mem) char *whole = NULL;
     if (asprintf(&log, "%s/" LOG_NAME, directory) < 0)
-        log = NULL; /* undefined after a failed asprintf */
+        log = NULL;
     if (asprintf(&whole, "%s/" TUNING_FILE_WHOLE, directory) < 0)
         whole = NULL;
     if (!log || !whole)
@@ -285,7 +283,7 @@ static enum kiln_code open_scan(struct salvage *s, int *ret_fd, struct kiln_err 
         return kiln_fail_errno(err, errno, "cannot open '%s' to recover it", db->path);
     *ret_fd = fd;
     rc = page_scan_open(fd, &s->scan, err);
-    return rc == KILN_CORRUPT ? KILN_OK : rc; /* no page of the file can be read */
+    return rc == KILN_CORRUPT ? KILN_OK : rc;
 }
 
 static enum kiln_code write_rows(struct salvage *s, uint64_t saved[3], struct kiln_err *err)
@@ -307,8 +305,8 @@ static enum kiln_code write_rows(struct salvage *s, uint64_t saved[3], struct ki
     return rc ? rc : transaction_commit(&s->transaction, err);
 }
 
-/* If the list of freed pages is damaged, old rows on these pages are salvaged as well, so
- * |saved| may exceed the number of rows that the file had. */
+/* Counts rows. If the list of freed pages is damaged, |saved| may include old rows on these
+ * pages. */
 static void count_saved(const struct salvage *s, const uint64_t saved[3],
                         struct tuning_salvage *result)
 {
@@ -348,8 +346,9 @@ static enum kiln_code rename_in(const struct tuning_db *db, const char *from, co
     return KILN_OK;
 }
 
-/* If kilnd is killed before the damaged file was moved, its next start salvages again. If it is
- * killed later, its next start uses the new file, which is complete. */
+/* Puts the new file in place. If kilnd is killed before the damaged file was moved, its next
+ * start salvages again. If it is killed later, its next start uses the new file, which is
+ * complete. */
 static enum kiln_code swap_files(const struct tuning_db *db, char aside[96], struct kiln_err *err)
 {
     enum kiln_code rc = rename_in(db, TUNING_FILE_NEW, TUNING_FILE_SALVAGED, err);

@@ -15,16 +15,15 @@
 /* The old dialect writes the names of algorithms and solvers twice. */
 #define VALUE_MAX (4u * TUNING_VALUE_MAX)
 
-/* In the order of the file. */
 enum part { PART_SYSTEM, PART_HOST, PART_TIER, PARTS };
 
 struct tuning_exporter {
     struct tuning *tuning;
-    struct tuning_export what; /* the context is borrowed */
+    struct tuning_export what;
     char *path;
     enum part part;
     struct tuning_index *index;
-    uint64_t next;      /* the system database's next record */
+    uint64_t next;
     struct buffer last; /* key of the tier's latest record; empty: none */
     uint64_t end_ns;
     bool is_late;
@@ -58,8 +57,7 @@ static void write_text(struct tuning_exporter *out, struct bytes key, struct byt
         flush_out(out);
 }
 
-/* Reserves about a megabyte at a time. The last record before |reserved| may exceed it; the next
- * call then reserves that much more. */
+/* Reserves about a megabyte at a time. A record that exceeds it is reserved by the next call. */
 static enum kiln_code reserve_space(struct tuning_exporter *out)
 {
     if (!out->what.reserve_space || out->bytes < out->reserved)
@@ -68,8 +66,8 @@ static enum kiln_code reserve_space(struct tuning_exporter *out)
     return out->what.reserve_space(out->what.context, out->reserved, out->err);
 }
 
-/* A SQLite database may not allow a verbatim key; the record is then only counted. Records with
- * TF32 are left out, because MIOpen does not know this type. */
+/* Only counts a record whose verbatim key SQLite does not allow. Leaves out records with TF32,
+ * because MIOpen does not know this type. */
 static void write_record(struct tuning_exporter *out, struct bytes key, struct bytes value,
                          const struct tuning_index_record *source)
 {
@@ -107,8 +105,8 @@ static bool is_of_dialect(struct bytes value, enum find_dialect dialect)
     return true;
 }
 
-/* The old dialect keeps only one solver of each algorithm: the fastest or, of equally fast ones,
- * the first. */
+/* Returns whether another entry of the same algorithm counts, of which the old dialect keeps
+ * one: the fastest or, of equally fast ones, the first. */
 static bool is_beaten(struct bytes value, const struct tuning_entry *entry)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -124,7 +122,7 @@ static bool is_beaten(struct bytes value, const struct tuning_entry *entry)
     return false;
 }
 
-/* MIOpen reads a file in one dialect only. */
+/* Converts entries, because MIOpen reads a file in one dialect only. */
 static struct bytes in_dialect(struct tuning_exporter *out, struct bytes value)
 {
     enum find_dialect dialect = out->what.dialect;
@@ -183,7 +181,7 @@ static void write_system_record(struct tuning_exporter *out)
     }
     bool merges = out->what.merged && out->what.tier != TUNING_TIER_SYSTEM;
     struct bytes value = merges ? merged_value(out, record.key, record.value) : record.value;
-    /* The ids of the source could collide with new ones of merged records. */
+    /* Leaves ids out of merged records, in which they could collide with new ones. */
     write_record(out, record.key, in_dialect(out, value), merges ? NULL : &record);
 }
 
@@ -255,7 +253,7 @@ static bool write_tier_record(void *context, const struct tuning_place *place,
 static void write_tier(struct tuning_exporter *out, enum tuning_tier tier)
 {
     struct tier_walk walk = { .out = out, .tier = tier };
-    /* write_tier_record changes out->last. */
+    /* A copy, because write_tier_record changes out->last. */
     KILN_AUTO(mem) uint8_t *last = malloc(out->last.size + 1);
     if (!last) {
         out->rc = kiln_fail(out->err, KILN_NO_MEMORY, "cannot export records: out of memory");
@@ -273,9 +271,9 @@ static void write_tier(struct tuning_exporter *out, enum tuning_tier tier)
     out->rc = out->rc ? out->rc : rc;
 }
 
-/* If there is no system database for this device, a merged export uses the one with the nearest
- * number of compute units, as a look-up does. The exported file must contain its records: if a
- * file with a device's exact name exists, MIOpen no longer looks for a similar one. */
+/* Returns the system database to export: for a merged export, as in a look-up, that with the
+ * nearest number of compute units. If a file with a device's exact name exists, MIOpen no longer
+ * looks for a similar one. */
 static struct system_slot *slot_of(const struct tuning_exporter *out)
 {
     const struct tuning_file_name *name = &out->what.name;
@@ -292,7 +290,7 @@ static void begin_system(struct tuning_exporter *out)
     struct system_slot *slot = slot_of(out);
     if (slot && !slot->index)
         out->rc = kiln_fail(out->err, KILN_CORRUPT, "%s", slot->why);
-    else if (slot) /* an import may replace the index between two steps */
+    else if (slot)
         out->index = tuning_index_ref(slot->index);
 }
 
@@ -412,7 +410,7 @@ enum kiln_code tuning_exporter_finish(struct tuning_exporter *out, struct tuning
     if (rc)
         return rc;
     *ret_counts = out->counts;
-    free(out->path); /* the file is finished and stays */
+    free(out->path);
     out->path = NULL;
     return KILN_OK;
 }

@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-/* Limits the relatives (records of the problem's family) that a search compares in an imported
- * database. The family of a common filter size has thousands. */
+/* Relatives are records of the problem's family. A family may have thousands. */
 #define RELATIVES_MAX 20000u
 /* Limits the measured relatives that a search skips because all their entries are stale. */
 #define STALE_RELATIVES_MAX 256u
@@ -137,7 +136,7 @@ static bool find_in_tier(const struct lookup *l, enum tuning_tier tier, struct b
     return held && answer_held(l->scratch, l->question, held, answer);
 }
 
-/* Entries of the system tier come last and have no rows. */
+/* Adds the row of the last joined entry. Entries of the system tier come last and have no rows. */
 static bool join_row(struct scratch *s, const struct tuning_row *row)
 {
     if (!ARRAY_RESERVE(s->joined_rows, s->joined_count, s->joined_max, TUNING_ENTRIES_MAX))
@@ -183,7 +182,7 @@ static bool add_missing_rows(struct scratch *s, const struct tuning_question *q,
     return true;
 }
 
-/* The next tier may overwrite the scratch memory in which |top|'s value and rows are. */
+/* Copies |top|'s value and rows, because the next tier may overwrite their scratch memory. */
 static bool join_begin(struct scratch *s, const struct tuning_answer *top)
 {
     buffer_clear(&s->joined);
@@ -196,7 +195,7 @@ static bool join_begin(struct scratch *s, const struct tuning_answer *top)
     return !s->joined.failed;
 }
 
-/* If memory runs out, |top| stays as it is. */
+/* Joins lower tiers. If memory runs out, |top| stays as it is. */
 static void join_lower(const struct lookup *l, struct bytes key, struct tuning_answer *top)
 {
     struct scratch *s = l->scratch;
@@ -228,7 +227,7 @@ struct search {
     enum family family;
     unsigned seen, stale;
     bool found;
-    double batch_ratio, spatial_ratio; /* of the nearest record so far */
+    double batch_ratio, spatial_ratio;
     struct tuning_answer best;
 };
 
@@ -271,8 +270,8 @@ static bool consider_record(void *context, const struct tuning_index_record *rec
     return true;
 }
 
-/* Records come nearest first. Returns false to end the walk: at the first record that can be
- * used, or at one that is not nearer than |best|, which an earlier tier has. */
+/* Returns false to end the walk: at the first record that can be used, or at one that is not
+ * nearer than |best|, which an earlier tier has. */
 static bool consider_held(void *context, const struct tuning_held *held)
 {
     struct search *s = context;
@@ -282,8 +281,7 @@ static bool consider_held(void *context, const struct tuning_held *held)
         return false;
     if (!answer_held(s->lookup->scratch, s->lookup->question, held, &answer))
         return ++s->stale < STALE_RELATIVES_MAX;
-    /* A later record may overwrite the scratch memory, so find_near looks up the best record
-     * again. */
+    /* The scratch memory may be overwritten, so find_near looks up the best record again. */
     s->found = true;
     s->batch_ratio = batch;
     s->spatial_ratio = spatial;
@@ -291,7 +289,7 @@ static bool consider_held(void *context, const struct tuning_held *held)
     return false;
 }
 
-/* Of two equally near records, the first one wins, in the order user, host, system. */
+/* Searches in the order user, host, system. Of two equally near records, the first one wins. */
 static void search_family(struct search *s)
 {
     struct tuning *t = s->lookup->tuning;
@@ -308,7 +306,7 @@ static void search_family(struct search *s)
         tuning_index_family(s->slot->index, name, consider_record, s);
 }
 
-/* The families come from the key, because different problems may have the same PerfDb key. */
+/* Computes families from the key, because different problems may have the same PerfDb key. */
 static bool find_near(const struct lookup *l, struct bytes key, struct tuning_answer *ret_answer)
 {
     struct family_names names;
@@ -339,7 +337,7 @@ static void count_hit(struct scratch *s, const struct tuning_answer *answer)
     s->stale_hits += answer->is_stale && s->stale != TUNING_TRUST;
 }
 
-/* The key is empty if the database has no key for the problem. */
+/* Returns an empty key if the database has no key for the problem. */
 static struct bytes key_of(struct scratch *s, const struct tuning_question *q)
 {
     if (!q->problem)

@@ -17,8 +17,8 @@ struct tuning_reading {
     struct tuning_row rows[TUNING_ENTRIES_MAX];
     struct tuning_keys keys; /* finds keys that are the same after their conversion */
     struct buffer key_texts;
-    uint64_t size;  /* of the records read so far */
-    uint64_t fresh; /* records that the user does not have yet */
+    uint64_t size;
+    uint64_t fresh;
     enum kiln_code rc;
     struct kiln_err *err;
 };
@@ -46,13 +46,13 @@ struct named {
     char text[PROBLEM_KEY_MAX];
     struct bytes key;
     struct problem problem;
-    bool has_problem; /* false: kiln cannot describe the key's problem */
+    bool has_problem;
     struct family_names names;
     struct kinship kin;
 };
 
-/* Old text PerfDbs have FindDb keys, but look-ups use PerfDb keys. A problem with mixed layouts
- * has no PerfDb key, so its key stays as it is. */
+/* Converts the FindDb keys of old text PerfDbs. A problem with mixed layouts keeps its FindDb
+ * key. */
 static void convert_key(struct named *named, struct kiln_err *why)
 {
     const struct problem *problem = &named->problem;
@@ -65,8 +65,8 @@ static void convert_key(struct named *named, struct kiln_err *why)
     named->kin = kinship_of_key(TUNING_PERF, named->key, &named->names);
 }
 
-/* If kiln cannot parse the key, or cannot describe its problem, the key is kept verbatim, the
- * record has no families, and |why| is the reason. AMD's own files have such keys. */
+/* If kiln cannot parse the key or describe its problem, keeps the key verbatim, and |why| is the
+ * reason. AMD's own files have such keys. */
 static void name_record(const struct tuning_job *job, struct bytes key, struct named *named,
                         struct kiln_err *why)
 {
@@ -149,8 +149,7 @@ static void fail_full(struct tuning_reading *r, const char *what, uint64_t max)
                       (unsigned long long)max);
 }
 
-/* Ends the import of a file that exceeds the user's limits, before it fills the memory.
- * tuning.db checks later whether new and stored records together exceed a limit. */
+/* Ends the import of a file that alone exceeds the user's limits, before it fills the memory. */
 static void check_limits(struct tuning_reading *r, const struct record *record)
 {
     const struct tuning *t = r->job->tuning;
@@ -167,8 +166,7 @@ static void check_limits(struct tuning_reading *r, const struct record *record)
                   t->bytes_per_uid);
 }
 
-/* Of records with the same key, the first one counts. Keys of SQLite files are not converted,
- * and the reader of these files has checked them. */
+/* Refuses a repeated key: the first record counts. The reader of SQLite files has checked this. */
 static enum kiln_code check_repeated(struct tuning_reading *r, struct bytes key,
                                      struct kiln_err *err)
 {
@@ -189,7 +187,7 @@ static enum kiln_code check_repeated(struct tuning_reading *r, struct bytes key,
                : rc;
 }
 
-/* Records are stored after the whole file was read. */
+/* Keeps a record, which is stored after the whole file was read. */
 static bool keep_record(struct tuning_reading *r, const struct tuning_record *record,
                         const struct named *named)
 {
@@ -210,7 +208,7 @@ static bool keep_record(struct tuning_reading *r, const struct tuning_record *re
         r->rows[count++] = (struct tuning_row){
             .place = place, .id = entry.id, .values = entry.values, .measured = imported_by(import)
         };
-    if (count == 0) /* the record has no entry */
+    if (count == 0)
         return true;
     r->rc = record_list_add(given, record_create(&place, r->rows, count), r->err);
     if (!r->rc)
@@ -281,7 +279,7 @@ static enum kiln_code check_room(const struct tuning_job *job, struct kiln_err *
                      SYSTEMS_MAX);
 }
 
-/* The old index must keep its file, because it is still in use. */
+/* Returns a new name, because the old index is still in use. */
 static char *new_index_name(const struct tuning_file_name *name)
 {
     char *text = NULL;
@@ -367,7 +365,7 @@ static enum kiln_code read_some(struct tuning_reading *r, uint64_t end_ns, bool 
     r->err = err;
     enum kiln_code rc = tuning_reader_step(r->reader, &events, end_ns, ret_more, &reader_err);
     if (r->rc)
-        return r->rc; /* the callback stopped the reader */
+        return r->rc;
     if (rc)
         *err = reader_err;
     return rc ? kiln_while(err, "reading '%s'", r->job->import.source_name) : KILN_OK;

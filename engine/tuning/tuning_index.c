@@ -22,9 +22,9 @@ struct tuning_index {
     struct index_header header; /* from here on, in the machine's byte order */
     uint64_t entries;
     struct hash_key key;
-    struct bytes parts[INDEX_PARTS]; /* inside |map| */
+    struct bytes parts[INDEX_PARTS];
     _Atomic uint64_t damaged;
-    _Atomic unsigned refs; /* besides the first one */
+    _Atomic unsigned refs;
 };
 
 static enum kiln_code check_file(const struct stat *st, struct kiln_err *err)
@@ -193,7 +193,7 @@ static enum kiln_code digest_image(const struct tuning_index *index,
     return KILN_OK;
 }
 
-/* In the mapping, a page that the disk cannot read would raise SIGBUS. */
+/* Reads the file, because a page that the disk cannot read would raise SIGBUS in the mapping. */
 static enum kiln_code digest_file(const struct tuning_index *index,
                                   struct tuning_index_check *check, size_t end,
                                   struct kiln_err *err)
@@ -280,8 +280,7 @@ static void count_damage(struct tuning_index *index)
     atomic_fetch_add_explicit(&index->damaged, 1, memory_order_relaxed);
 }
 
-/* A damaged file may contain any offset. Returns false, and does not change |ret|, if the range
- * is not completely inside the part. */
+/* Returns false if the range is not inside the part: a damaged file may contain any offset. */
 static bool cut_part(const struct tuning_index *index, enum index_part part, uint64_t offset,
                      uint64_t size, struct bytes *ret)
 {
@@ -340,13 +339,12 @@ static bool read_record(const struct tuning_index *index, uint64_t place,
     return true;
 }
 
-/* Walks over the slots in which a name with a certain hash may be (linear probing). */
+/* A walk over the slots in which a name with a certain hash may be (linear probing). */
 struct probe {
     const struct tuning_index *index;
     enum index_part part;
     uint32_t tag;
-    size_t at, left; /* slots that may be visited, because a damaged table may have no free
-                      * slot, which would end the walk */
+    size_t at, left; /* |left|: a damaged table may have no free slot to end the walk */
 };
 
 static struct probe probe_for(const struct tuning_index *index, enum index_part part,
@@ -426,8 +424,7 @@ bool tuning_index_at(struct tuning_index *index, uint64_t place, struct tuning_i
     return true;
 }
 
-/* |member| is an index into the list of members. Returns false if the record is damaged, or is
- * not in the family at |place|. */
+/* Returns false if the record is damaged, or is not in the family at |place|. */
 static bool read_member(struct tuning_index *index, uint64_t member, enum family family,
                         uint32_t place, struct tuning_index_record *ret_record)
 {

@@ -16,7 +16,7 @@ struct slots {
 };
 
 struct built_family {
-    uint64_t name; /* offset in |names| */
+    uint64_t name;
     uint32_t name_size, count;
 };
 
@@ -26,7 +26,7 @@ struct tuning_index_builder {
     struct buffer records;
     struct buffer ids, names, text;
     struct buffer families;
-    struct slots family_of; /* from a family's name to its place in |families| */
+    struct slots family_of;
     struct hash_key key;
 };
 
@@ -103,7 +103,6 @@ static bool is_key(const struct tuning_index_builder *b, uint32_t place, struct 
     return bytes_equal(record_key(b, place), key);
 }
 
-/* Allocates slots for |entries| families, and adds the existing families. */
 static bool fill_family_slots(const struct tuning_index_builder *b, const struct hash_key *key,
                               size_t entries, struct slots *ret_slots)
 {
@@ -202,7 +201,8 @@ static struct index_record record_for(const struct tuning_index_builder *b,
                                   .id_count = htole32((uint32_t)r->id_count) };
 }
 
-/* An empty buffer has no memory, and adding an offset to its NULL pointer would be undefined. */
+/* Returns what was added after |at|. Adding an offset to the NULL pointer of an empty buffer
+ * would be undefined. */
 static struct bytes added_since(const struct buffer *b, size_t at)
 {
     return at < b->size ? bytes_of(b->data + at, b->size - at) : (struct bytes){ 0 };
@@ -298,9 +298,8 @@ static void image_done(struct image *i)
 }
 #define IMAGE_AUTO __attribute__((cleanup(image_done)))
 
-/* The hash key is derived from the digest of the records, whose checksums cover all text. So the
- * same content gives the same file, and the author of a file cannot choose keys that all have
- * the same slot. */
+/* Derives the hash key from all records. So the same content gives the same file, and the author
+ * of a file cannot choose keys that all have the same slot. */
 static struct hash_key key_for(const struct tuning_index_builder *b)
 {
     struct digest digest = sha256_of(buffer_view(&b->records));
@@ -330,7 +329,7 @@ static void list_member(uint32_t *members, struct index_family *family, size_t r
     family->count = htole32(count + 1);
 }
 
-/* Members are in source order. */
+/* Lists members in source order. */
 static void fill_families(const struct tuning_index_builder *b, struct image *image)
 {
     uint32_t first = 0;
@@ -420,7 +419,7 @@ static enum kiln_code image_make(const struct tuning_index_builder *b, struct im
     return KILN_OK;
 }
 
-/* Writing to the disk begins before the digest is computed, which saves a fifth of the time. */
+/* Begins writing to the disk before the digest is computed, which saves a fifth of the time. */
 static enum kiln_code write_image(void *context, int fd, struct kiln_err *err)
 {
     static const uint8_t zeros[8];

@@ -15,14 +15,14 @@
 
 #define INDEX_MAGIC "kilntidx"
 #define INDEX_VERSION 1u
-#define INDEX_NONE UINT32_MAX /* no family */
+#define INDEX_NONE UINT32_MAX
 
 /* The limits of tuning_file.h; an index that exceeds them is damaged. */
 #define INDEX_KEY_MAX (1u << 10)
 #define INDEX_VALUE_MAX (64u << 10)
 #define INDEX_IDS_MAX 256u
-/* AMD's largest database has a fortieth of these records. The limits prevent a damaged or
- * malicious file from requesting more memory than a machine has. */
+/* 40 times AMD's largest database. The limits prevent huge requests for memory by a damaged
+ * file. */
 #define INDEX_RECORDS_MAX (8u << 20)
 #define INDEX_TEXT_MAX (2ull << 30)
 

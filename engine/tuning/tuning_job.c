@@ -6,8 +6,7 @@
 #define STEP_NS 20000000u
 /* How long a step applies records. The rest of the step is for the commit. */
 #define STORE_NS (STEP_NS / 2)
-/* If the log has this many pages, a job copies them to the file. SQLite does that at 1000 pages,
- * and a step adds up to 750. */
+/* If the log has more pages, a job copies the log to the file. SQLite does so at 1000 pages. */
 #define LOG_LONG 250u
 /* Copying this many records into memory blocks the loop for about a millisecond. */
 #define TAKE_STEP 250u
@@ -58,7 +57,7 @@ static size_t pick_others(const struct tuning_job *job, const struct tuning_held
     return count;
 }
 
-/* Other jobs may have changed or removed the record since it was listed. */
+/* Removes entries of a record, which other jobs may have changed since it was listed. */
 static enum kiln_code remove_at(struct tuning_job *job, const struct tuning_place *place,
                                 struct kiln_err *err)
 {
@@ -128,7 +127,6 @@ static enum kiln_code write_changes(struct tuning_job *job, struct tuning_change
     return rc;
 }
 
-/* Applies at least one record, and more until the step ends. */
 static enum kiln_code put_changes(struct tuning_job *job, struct tuning_change *change,
                                   uint64_t end_ns, struct kiln_err *err)
 {
@@ -145,7 +143,7 @@ static enum kiln_code put_changes(struct tuning_job *job, struct tuning_change *
     return rc;
 }
 
-/* Must precede the first change of a promotion, so that it can be undone. */
+/* Stores the records before the first change of a promotion, so that it can be undone. */
 static enum kiln_code keep_before(const struct tuning_job *job, struct tuning_change *change,
                                   struct kiln_err *err)
 {
@@ -158,8 +156,8 @@ static enum kiln_code keep_before(const struct tuning_job *job, struct tuning_ch
     return rc;
 }
 
-/* Must follow the last change of a promotion, so that undoing it does not touch records that
- * were changed later. */
+/* Stores what a promotion wrote, so that undoing it does not touch records that were changed
+ * later. */
 static enum kiln_code note_written(const struct tuning_job *job, struct tuning_change *change,
                                    struct kiln_err *err)
 {
@@ -192,7 +190,7 @@ static enum kiln_code put_rest(const struct tuning_job *job, struct tuning_chang
 static enum kiln_code commit_changes(struct tuning_job *job, uint64_t end_ns, struct kiln_err *err)
 {
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
-    if (!job->tuning->db) { /* records are only kept in memory */
+    if (!job->tuning->db) {
         job->is_on_disk = true;
         return KILN_OK;
     }
@@ -206,8 +204,8 @@ static enum kiln_code commit_changes(struct tuning_job *job, uint64_t end_ns, st
     if (rc)
         return rc;
     rc = tuning_change_commit(change, err);
-    /* Even a failed commit may have taken effect, so tuning.db may list the new index, and the
-     * file is kept. The next start removes files that are not listed. */
+    /* Even a failed commit may have taken effect, so tuning.db may list the new index. The next
+     * start removes files that are not listed. */
     free(job->new_index);
     job->new_index = NULL;
     job->is_on_disk = rc == KILN_OK;
@@ -233,8 +231,8 @@ static enum kiln_code work_out(struct tuning_job *job, uint64_t end_ns, struct k
     return rc;
 }
 
-/* Otherwise SQLite copies the log in the commit that makes it long, which may be that of another
- * user's put. If copying fails, SQLite tries again after a later commit. */
+/* Copies a long log to the file. Otherwise a commit does, perhaps that of another user's put.
+ * After a failure, SQLite tries again. */
 static void checkpoint(struct tuning_job *job)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -251,7 +249,7 @@ static enum kiln_code work_step(struct tuning_job *job, struct kiln_err *err)
         rc = work_out(job, now_ns + STEP_NS, err);
         bool has_records = job->applied < job->given.count;
         if (rc || !job->is_worked_out || (has_records && clock_monotonic_ns() >= end_ns))
-            return rc; /* the next step stores them */
+            return rc;
     }
     if (job->promotion.is_dry_run) {
         record_list_done(&job->changes);
@@ -270,7 +268,7 @@ enum kiln_code tuning_job_work(struct tuning_job *job, const struct tuning_job_e
         return tuning_db_backup(job->tuning->db, job->path, err);
     if (job->type == JOB_VACUUM)
         return tuning_db_vacuum(job->tuning->db, &job->counts.bytes, err);
-    if (job->is_on_disk) /* the previous step was taken over */
+    if (job->is_on_disk)
         tuning_job_clear(job);
     job->is_on_disk = false;
     if (job->needs_checkpoint) {
@@ -324,8 +322,8 @@ bool tuning_job_take(struct tuning *t, struct tuning_job *job)
         if (tuning_table_put(t->table, &r->place, r->rows, r->count, &ignored) == KILN_OK)
             continue;
         if (job->retries++ < TAKE_RETRIES)
-            return false; /* the next call tries this record again */
-        t->left_out++;    /* look-ups get the old record until the next start */
+            return false;
+        t->left_out++; /* look-ups get the old record until the next start */
     }
     return job->taken == job->changes.count;
 }

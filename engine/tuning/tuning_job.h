@@ -2,8 +2,7 @@
 #pragma once
 
 /*
- * The internals of a change, shared by tuning_job.c, tuning_blend.c, tuning_import.c and
- * tuning_promote.c; private to this directory.
+ * The internals of a change; private to this directory.
  *
  * Ownership  a job owns its records and files, and borrows the databases
  * Threading  the tuning work queue while the job works, otherwise the engine's thread
@@ -32,25 +31,22 @@ struct tuning_job {
     struct tuning_walk walk;
     struct tuning_promotion promotion;
     char *path;               /* owned; of the backup */
-    struct record_list given; /* for a put, the measured rows; for an import, the file's
-                               * records; for a removal, the places of the records */
+    struct record_list given; /* a put's rows, a file's records, or the places of a removal */
     size_t applied;
     struct tuning_reading *reading;
-    bool is_worked_out;            /* |given| and |changes| are complete */
-    struct tuning_put_token token; /* for a put, if |is_once| */
+    bool is_worked_out;
+    struct tuning_put_token token;
     bool is_once;
     struct record_list changes;   /* of this step; they are in tuning.db if the step succeeded */
     size_t written;               /* how many of |changes| are in the transaction */
-    struct tuning_table *pending; /* owned; finds |changes| by place; for jobs that may change a
-                                   * record twice */
+    struct tuning_table *pending; /* owned; |changes| by place, if a record may change twice */
     bool is_on_disk;
-    bool needs_checkpoint;    /* the next step copies the log to the file */
-    size_t taken;             /* how many of |changes| the table has */
-    unsigned retries;         /* failed allocations of the table */
+    bool needs_checkpoint;
+    size_t taken; /* how many of |changes| the table has */
+    unsigned retries;
     struct system_slot *slot; /* owned: the imported system database */
     struct system_slot *old;  /* owned; replaced by |slot| */
-    char *new_index;          /* owned; a file that tuning.db does not list yet, and that is
-                               * removed with the job */
+    char *new_index;          /* owned; a file that tuning.db does not list yet */
     struct tuning_counts counts;
     const struct tuning_job_events *events; /* borrowed during work */
 };
@@ -65,10 +61,9 @@ uint64_t job_reading_bytes(const struct tuning_reading *reading);
 KILN_MUST_CHECK enum kiln_code job_promote(struct tuning_job *job, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code job_undo_promotion(struct tuning_job *job, struct kiln_err *err);
 
-/* Merges |from|'s entries into the record at |place| (engine/tuning/merge.h) and adds the result
- * to the changes. An import replaces the record by |from|, but keeps measurements of other
- * solvers. If the record would be too long, a put fails with KILN_FULL; other jobs leave entries
- * out and report a conflict. */
+/* Merges |from|'s entries into the record (engine/tuning/merge.h). An import replaces the
+ * record, but keeps measurements of other solvers. If the record would be too long, a put fails
+ * with KILN_FULL; other jobs leave entries out and report a conflict. */
 KILN_MUST_CHECK enum kiln_code job_merge_record(struct tuning_job *job,
                                                 const struct tuning_place *place,
                                                 const struct tuning_row *from, size_t count,

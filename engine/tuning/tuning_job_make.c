@@ -28,8 +28,7 @@ enum kiln_code job_no_memory(struct kiln_err *err)
 
 static char *copy_text(const char *text) { return strdup(text ? text : ""); }
 
-/* The database id and the backend become part of an index's file name, so neither may have a
- * '/'. */
+/* Refuses a '/', because these texts become part of an index's file name. */
 static enum kiln_code check_name(const struct tuning_file_name *name, struct kiln_err *err)
 {
     if (*name->database_id && !strchr(name->database_id, '/') && !strchr(name->backend, '/'))
@@ -78,7 +77,8 @@ enum kiln_code tuning_job_merge(struct tuning *t, const struct tuning_import *im
 
 static bool is_amount(double ms) { return ms >= 0 && ms <= TUNING_FIGURE_MAX; }
 
-/* Records are exported as text and parsed again, so every part must be valid in text. */
+/* Checks that every part is valid in text, because records are exported as text and parsed
+ * again. */
 static enum kiln_code check_measured(const struct tuning_place *place,
                                      const struct tuning_row *measured, struct kiln_err *err)
 {
@@ -106,7 +106,7 @@ static enum kiln_code check_measured(const struct tuning_place *place,
     return rc ? rc : claim_check(is_known ? &problem : NULL, &row->measured, err);
 }
 
-/* With an arbitrary number of samples, a client's measurement could win over all later ones. */
+/* Limits the number of samples, with which a client's measurement could win over all others. */
 static void cap_samples(struct record *record)
 {
     for (size_t i = 0; i < record->count; i++) {
@@ -115,7 +115,7 @@ static void cap_samples(struct record *record)
     }
 }
 
-/* The place has the device's own backend, and no owner in the host tier. */
+/* Returns the place with the device's own backend, and without an owner in the host tier. */
 static struct tuning_place normal_place(const struct tuning_place *place)
 {
     struct tuning_place usual = *place;
@@ -143,7 +143,7 @@ static bool has_all(const struct tuning_held *held, const struct tuning_row *row
     return true;
 }
 
-/* tuning.db enforces the limits if there is one. Existing entries may be measured again. */
+/* Checks the limits if there is no tuning.db. Existing entries may be measured again. */
 static enum kiln_code check_memory(const struct tuning *t, const struct tuning_place *place,
                                    const struct tuning_row *rows, size_t count,
                                    struct kiln_err *err)
@@ -315,12 +315,12 @@ enum kiln_code tuning_job_backup(struct tuning *t, const char *path, struct tuni
     return KILN_OK;
 }
 
-/* If removing fails, the next start removes the file. */
+/* Ignores a failure: the next start removes the file. */
 void job_remove_index(const struct tuning *t, const char *name)
 {
     KILN_AUTO(mem) char *path = NULL;
     if (asprintf(&path, "%s/%s", t->directory, name) < 0)
-        path = NULL; /* undefined after a failed asprintf */
+        path = NULL;
     if (path)
         unlink(path);
 }

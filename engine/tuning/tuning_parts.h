@@ -23,8 +23,7 @@ struct system_slot {
     struct tuning_system_file file; /* texts are owned */
     struct database_id id;          /* |device| is "" if the database id is not in MIOpen's form */
     struct tuning_index *index;
-    struct engine_item *item; /* borrowed; the data that is built into the program; NULL:
-                               * the database was imported */
+    struct engine_item *item; /* borrowed; built-in data; NULL: the database was imported */
     char why[320];
 };
 
@@ -50,15 +49,15 @@ struct tuning {
     struct tuning_table *table;
     struct system_slot *systems[SYSTEMS_MAX];
     unsigned system_count;
-    struct scratch scratch; /* for the engine's thread */
-    uint64_t left_out;      /* records that look-ups do not find because memory ran out */
+    struct scratch scratch;
+    uint64_t left_out; /* records that look-ups do not find because memory ran out */
     bool has_job;
     /* tuning_set_limits changes the members from here on, on any thread. */
     _Atomic uint64_t records_per_uid, bytes_per_uid; /* 0: no limit */
     _Atomic enum tuning_stale stale;
 };
 
-/* For the tuning work queue, but not at the same time as tuning_job_take. */
+/* Answers on the tuning work queue, but not at the same time as tuning_job_take. */
 KILN_MUST_CHECK enum kiln_code find_with(struct tuning *t, struct scratch *scratch,
                                          const struct tuning_question *question,
                                          struct tuning_answer *ret_answer, struct kiln_err *err);
@@ -69,14 +68,13 @@ enum kiln_code system_slot_open(struct tuning *t, const struct tuning_system_fil
 bool system_slot_is_usable(const struct system_slot *slot);
 void system_slot_destroy(struct system_slot *slot);
 KILN_DEFINE_AUTO(system_slot)
-/* Follows MIOpen's rule: returns the slot of the database id, else the slot of the same arch
- * with the nearest number of compute units, or NULL. */
+/* Follows MIOpen's rule: if there is no slot of this id, returns the slot of the same arch with
+ * the nearest number of compute units, or NULL. */
 struct system_slot *system_slot_for(struct tuning *t, enum tuning_kind kind,
                                     const char *database_id, const char *backend);
-/* Returns the slot with exactly this id, or NULL. */
 struct system_slot *system_slot_find(const struct tuning *t, enum tuning_kind kind,
                                      const char *database_id, const char *backend);
-/* For find, an empty backend means the device's own (common/miopen/device_database_id.h). */
+/* Replaces an empty backend of find by the device's own (common/miopen/device_database_id.h). */
 const char *tuning_backend(enum tuning_kind kind, const char *database_id, const char *backend);
 bool tuning_is_selected(const struct tuning_selection *selection, const struct tuning_held *held);
 /* Checks only the solver and the age of the entry; tuning_is_selected checks everything else. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Promotion copies entries of users to the host's records. There they decide the plans (the choice
- * of a solver and its parameters) of all users who have no record of their own.
+ * Promotion copies entries of users to the host's records, which decide the plans of all users who
+ * have no record of their own.
  *
  * A client can claim any time. So, unless an administrator names the user, an entry is only
- * promoted if a second user measured about the same time (struct tuning_promotion.needs_two). To
- * find that user, the entries of all users are sorted by record and solver.
+ * promoted if a second user measured about the same time. To find that user, the entries of all
+ * users are sorted by record and solver.
  */
 #include "engine/tuning/tuning_job.h"
 
@@ -15,15 +15,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Times of two users confirm each other if they differ by no more than this factor. So a false
- * time can be wrong by this factor, and change the choice between two solvers. */
+/* Times confirm each other up to this factor. So a false time can be wrong by this factor, and
+ * change the choice between two solvers. */
 #define SAME_FACTOR 1.25
 
-struct claim { /* borrows from the record */
+struct claim {
     const struct tuning_held *held;
     const struct tuning_row *row;
     struct bytes solver;
-    double time_ms; /* 0: unknown */
+    double time_ms;
 };
 
 struct promoting {
@@ -89,9 +89,9 @@ static bool collect_claims(void *context, const struct tuning_held *held)
     return p->rc == KILN_OK;
 }
 
-/* Two perf entries must have the same parameters. If |claim| has a time, |witness| must have
- * about the same time, because the time decides which parameters win. Imported parameters have
- * no time. */
+/* Perf entries must have the same parameters. If |claim| has a time, |witness| must have about
+ * the same time, because the time decides which parameters win. Imported parameters have no
+ * time. */
 static bool confirms(const struct claim *witness, const struct claim *claim)
 {
     double a = witness->time_ms, b = claim->time_ms;
@@ -102,7 +102,6 @@ static bool confirms(const struct claim *witness, const struct claim *claim)
     return (is_perf && b <= 0) || (low > 0 && high <= SAME_FACTOR * low);
 }
 
-/* Returns the first claim that does not sort before |claim|. */
 static const struct claim *first_like(const struct promoting *p, const struct claim *claim)
 {
     size_t low = 0, high = p->count;
@@ -130,8 +129,7 @@ static bool is_believed(const struct promoting *p, const struct claim *claim)
     return false;
 }
 
-/* For users who have no record of their own, the host's value counts, or else the system's.
- * Returns an empty value if there is none. */
+/* Returns the host's value, or else the system's, or else an empty one. */
 static struct bytes value_for_others(struct tuning *t, const struct tuning_place *host)
 {
     const struct tuning_held *held = tuning_table_find(t->table, host);
@@ -143,7 +141,7 @@ static struct bytes value_for_others(struct tuning *t, const struct tuning_place
     return slot && tuning_index_find(slot->index, host->key, &value) ? value : (struct bytes){ 0 };
 }
 
-/* For find, the fastest entry decides; for perf, the one of |solver|. */
+/* Finds the entry that decides a plan: for find, the fastest one; for perf, the one of |solver|. */
 static bool find_deciding(enum tuning_kind kind, struct bytes value, struct bytes solver,
                           struct tuning_entry *ret_entry)
 {
@@ -160,7 +158,6 @@ static bool find_deciding(enum tuning_kind kind, struct bytes value, struct byte
     return found;
 }
 
-/* Returns whether the merge would keep the host's parameters. */
 static bool host_prevails(const struct tuning *t, const struct tuning_place *host,
                           const struct tuning_row *row)
 {
@@ -173,7 +170,6 @@ static bool host_prevails(const struct tuning *t, const struct tuning_place *hos
     return false;
 }
 
-/* |change| describes how the entry would change plans of other users. */
 static bool changes_plans(struct tuning *t, const struct tuning_place *host,
                           const struct claim *claim, struct tuning_plan_change *change)
 {
@@ -202,8 +198,7 @@ static void note_change(struct promoting *p, struct tuning_promoter *user,
         events->plan_change(events->context, &change);
 }
 
-/* The list is short and in the order of the users' first records. Returns NULL if memory runs
- * out. */
+/* Returns NULL if memory runs out. The list is short. */
 static struct tuning_promoter *user_of(struct promoting *p, uint32_t uid)
 {
     for (size_t i = 0; i < p->user_count; i++) {

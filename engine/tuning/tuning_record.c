@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#define LAYOUT 1 /* version of the content after the checksum */
+#define LAYOUT 1
 #define SUM_SIZE 8
 
 static void write_u32(uint8_t *at, uint32_t value)
@@ -14,8 +14,7 @@ static void write_u32(uint8_t *at, uint32_t value)
         at[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* If a single byte changes, so does the checksum, because each step of the hash function FNV is
- * reversible. */
+/* Returns a checksum that every changed byte changes, because each step of FNV is reversible. */
 static uint64_t sum_of(const struct tuning_place *place, struct bytes body)
 {
     struct bytes id = bytes_of_text(place->database_id), backend = bytes_of_text(place->backend);
@@ -41,7 +40,7 @@ static void put_sum(const struct tuning_place *place, struct buffer *to, size_t 
     write_u32(to->data + start + 4, (uint32_t)(sum >> 32));
 }
 
-/* If the checksum does not match, the returned reader is in its failed state. */
+/* Returns a reader, which is in its failed state if the checksum does not match. */
 static struct reader body_of(const struct tuning_place *place, struct bytes packed)
 {
     struct reader r = reader_of(packed);
@@ -146,7 +145,7 @@ static bool is_id_of_one_before(const struct tuning_row *rows, size_t at)
     return false;
 }
 
-/* The text includes its NUL, so that text_of can return a pointer into the content. */
+/* Appends the text with its NUL, so that text_of can return a pointer into the content. */
 static void put_text(struct buffer *to, const char *text)
 {
     buffer_put_sized(to, bytes_of(known_text(text), strlen(known_text(text)) + 1));
@@ -211,8 +210,7 @@ static struct tuning_origin origin_of(struct reader *r)
     return o;
 }
 
-/* Most entries of a record have the same origin, so an origin is stored only if it differs from
- * that of |before|. */
+/* Stores the origin only if it differs from that of |before|, which is rare. */
 static void put_row(struct buffer *to, const struct tuning_row *row,
                     const struct tuning_row *before)
 {
@@ -305,8 +303,7 @@ bool tuning_record_unpack(const struct tuning_place *place, struct bytes packed,
     return true;
 }
 
-/* The index is opened in the directory of tuning.db, so its name must not lead to another
- * directory. */
+/* Rejects a name of an index that leads to another directory. */
 static bool is_file_name(const char *name)
 {
     return name[0] && name[0] != '.' && !strchr(name, '/') &&

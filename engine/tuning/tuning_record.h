@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The content of a row of tuning.db. It is a whole record or an imported system database, with a
- * checksum over content and key.
+ * The content of a row of tuning.db: a whole record or an imported system database, with a checksum
+ * over content and key.
  *
  * Role       the only code that writes and checks these bytes (docs/formats/tuning-db.md)
  * Ownership  unpacked rows borrow from the packed bytes and from the place

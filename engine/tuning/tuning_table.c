@@ -26,7 +26,7 @@ struct tuning_table {
 
 struct held_record { /* rows and texts are in the same allocation */
     struct hash_link by_place;
-    struct kin_link relations[FAMILIES]; /* in |kin|; for the families that the record has */
+    struct kin_link relations[FAMILIES];
     struct tuning_held held;
     struct owner *owner; /* NULL outside the user tier */
     size_t size;
@@ -99,7 +99,6 @@ static struct owner *find_owner(const struct tuning_table *t, uint32_t uid)
     return NULL;
 }
 
-/* Returns NULL if memory runs out. */
 static struct owner *take_owner(struct tuning_table *t, uint32_t uid)
 {
     struct owner *owner = find_owner(t, uid);
@@ -131,7 +130,7 @@ static void give_back_origin(struct tuning_table *t, const struct tuning_origin 
     shared_texts_give_back(&t->texts, o->library);
 }
 
-/* In a partly built record, the missing parts must be NULL. */
+/* Frees a record. In a partly built one, the missing parts must be NULL. */
 static void record_free(struct tuning_table *t, struct held_record *r)
 {
     for (size_t i = 0; i < r->held.row_count; i++)

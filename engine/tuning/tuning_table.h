@@ -4,8 +4,7 @@
 /*
  * The records of the user and host tiers in memory, so that a look-up is one probe of a hash table.
  *
- * Role       has the same records as tuning.db, which are loaded at the start; each committed
- *            change is then applied here as well
+ * Role       has the same records as tuning.db; each committed change is also applied here
  * Ownership  owns copies of everything; look-up results are borrowed until the next change
  * Threading  one thread (the engine's)
  */
@@ -27,25 +26,24 @@ struct tuning_held {
     struct kinship kin; /* zeroed if kiln cannot parse the key as a problem */
 };
 
-/* Replaces the record, or removes it if there are no rows. |place| and |rows| may point into the
- * table. After KILN_NO_MEMORY, the old record is still there. */
+/* |place| and |rows| may point into the table. After KILN_NO_MEMORY, the old record remains. */
 KILN_MUST_CHECK enum kiln_code tuning_table_put(struct tuning_table *table,
                                                 const struct tuning_place *place,
                                                 const struct tuning_row *rows, size_t count,
                                                 struct kiln_err *err);
 const struct tuning_held *tuning_table_find(const struct tuning_table *table,
                                             const struct tuning_place *place);
-/* Calls |each| for some of the records, in no particular order, until |each| returns false.
- * |cursor| is 0 at first, and again after the last call. The table may change between two calls:
- * a record that stays until the end is visited once. Returns false if |each| did. */
+/* Visits some records, in no particular order, until |each| returns false; then returns false.
+ * |cursor| is 0 at first, and again after the last call. Records may change between two calls: a
+ * record that stays until the end is visited once. */
 bool tuning_table_visit(const struct tuning_table *table, size_t *cursor,
                         bool (*each)(void *context, const struct tuning_held *held), void *context);
 struct tuning_relatives {
     const struct kinship *of;
     enum family family;
 };
-/* Calls |each| for the related records of |place|'s tier, user, kind, database id and backend,
- * the nearest first (engine/tuning/kin_order.h), until |each| returns false. */
+/* Reports related records, the nearest first (engine/tuning/kin_order.h), until |each| returns
+ * false. */
 void tuning_table_near(const struct tuning_table *table, const struct tuning_place *place,
                        struct tuning_relatives relatives,
                        bool (*each)(void *context, const struct tuning_held *held), void *context);
