@@ -7,8 +7,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* The copy needs neither a journal file nor fsync, because nobody reads the copy before it is
- * complete, and an incomplete copy is removed. */
+/* The copy needs no journal and no fsync: nobody reads it before it is complete. */
 static const char tune[] = "pragma journal_mode = memory; pragma synchronous = off";
 
 static enum kiln_code create_empty_file(const char *path, struct kiln_err *err)
@@ -23,7 +22,7 @@ static enum kiln_code create_empty_file(const char *path, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Copies all pages in one step, so that no other connection can write in between. */
+/* Copies in one step, so that no other connection can write in between. */
 static enum kiln_code copy_pages(struct db *from, struct db *to, struct kiln_err *err)
 {
     errno = 0;
@@ -37,8 +36,7 @@ static enum kiln_code copy_pages(struct db *from, struct db *to, struct kiln_err
     return KILN_OK;
 }
 
-/* Opens the copy with SQLite's "unix-none" file system layer, which takes no locks: the filesystem
- * of the copy may not support locks, and no other process knows the new file. */
+/* Opens the copy without locks ("unix-none"), which its filesystem may not support. */
 static enum kiln_code write_copy(struct db *from, struct db *to, struct kiln_err *err)
 {
     int rc = sqlite3_open_v2(to->path, &to->handle,
@@ -50,8 +48,7 @@ static enum kiln_code write_copy(struct db *from, struct db *to, struct kiln_err
     enum kiln_code code = db_exec(to, tune, "set up", err);
     if (!code)
         code = copy_pages(from, to, err);
-    /* The copied header says WAL mode. Switch to rollback mode, so that the copy needs no other
-     * file. */
+    /* Switches from WAL mode, which needs another file. */
     if (!code)
         code = db_exec(to, "pragma locking_mode = exclusive; pragma journal_mode = delete",
                        "write to", err);

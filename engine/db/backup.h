@@ -9,11 +9,9 @@
  */
 #include "engine/db/db.h"
 
-/* Writes a consistent copy of |db| to the new file |path|, mode 0600, which must not exist. The
- * copy needs no other file (rollback mode). The copy is not synced to the disk; a caller that keeps
- * it must sync it. On failure, no file remains. Only users who may see the data may have write
- * access to the directory. */
+/* Writes a consistent copy in rollback mode, mode 0600. |path| must not exist. The copy is not
+ * synced to the disk. On failure, no file remains. Only users who may see the data may have
+ * write access to the directory. */
 KILN_MUST_CHECK enum kiln_code db_backup(struct db *db, const char *path, struct kiln_err *err);
-/* Rewrites the file without its free pages. A failure leaves the file as it was. Needs memory for
- * the whole file. */
+/* Removes free pages. Needs memory for the whole file. A failure leaves the file as it was. */
 KILN_MUST_CHECK enum kiln_code db_vacuum(struct db *db, struct kiln_err *err);

@@ -2,8 +2,7 @@
 #pragma once
 
 /*
- * Declarations shared by the files of this directory: the parts of a connection, and the conversion
- * of SQLite's codes into messages. Not for other directories.
+ * Declarations shared by the files of this directory. Not for other directories.
  *
  * Threading  one thread at a time for each connection
  */
@@ -12,41 +11,37 @@
 #include <sqlite3.h>
 
 struct db {
-    sqlite3 *handle;         /* owned */
-    char *path;              /* owned */
-    sqlite3_stmt **prepared; /* owned, prepared_count of them */
+    sqlite3 *handle;
+    char *path;
+    sqlite3_stmt **prepared;
     size_t prepared_count;
     /* owned; prepared in advance, because a rollback must work when memory has run out */
     sqlite3_stmt *rollback;
     bool stuck; /* a failed transaction is still open; nothing is written until it is rolled back */
     bool read_only;
-    int log_pages, log_max; /* pages of the log after the last commit; checkpoint at |log_max| */
+    int log_pages, log_max;
     _Atomic uint64_t *misreads; /* borrowed; NULL: statements are not repeated */
-    unsigned work; /* calls of the progress handler in the current step (foreign files only) */
+    unsigned work;
 };
 
-/* Fails with the kiln_code for SQLite's |rc| and the message "cannot <doing> '<path>': <why>;
- * <advice>". */
+/* Converts SQLite's |rc|. The message is "cannot <doing> '<path>': <why>; <advice>". */
 KILN_MUST_CHECK enum kiln_code db_fail(const struct db *db, int rc, const char *doing,
                                        struct kiln_err *err);
 /* If an earlier rollback failed, tries again to roll that transaction back. */
 KILN_MUST_CHECK enum kiln_code db_unstick(struct db *db, struct kiln_err *err);
-/* Runs |sql|, which must be a constant of this directory, never input. */
 KILN_MUST_CHECK enum kiln_code db_exec(struct db *db, const char *sql, const char *doing,
                                        struct kiln_err *err);
-/* Returns the number that |sql| yields, or 0 if there is no row. */
+/* Returns 0 if there is no row. */
 KILN_MUST_CHECK enum kiln_code db_number(struct db *db, const char *sql, int64_t *ret_number,
                                          struct kiln_err *err);
 /* Returns KILN_UNSUPPORTED unless the schema is up to date. */
 KILN_MUST_CHECK enum kiln_code db_check_schema(struct db *db, const struct db_schema *schema,
                                                struct kiln_err *err);
-/* Brings the schema up to date in one transaction. */
 KILN_MUST_CHECK enum kiln_code db_migrate(struct db *db, const struct db_schema *schema,
                                           struct kiln_err *err);
-/* Limits what the file can make SQLite do. Call it before the first statement. */
+/* Limits what the file can make SQLite do. Must precede the first statement. */
 void db_limit_foreign(struct db *db);
-/* Returns KILN_CORRUPT unless |table| exists as an ordinary table with all its columns; the message
- * names the missing part. */
+/* The message of KILN_CORRUPT names the missing table or column. */
 KILN_MUST_CHECK enum kiln_code db_check_table(struct db *db, const struct db_table *table,
                                               struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code db_prepare(struct db *db, const char *const *statements,

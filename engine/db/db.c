@@ -5,19 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How long kiln waits for a lock. A writer in another process normally holds it for
- * milliseconds. */
+/* Waits so long for a lock, which a writer in another process normally holds for milliseconds. */
 #define BUSY_MS 5000
-/* By default, the write-ahead log is checkpointed when it has this many pages. When SQLite begins
- * to overwrite the log from its start, it truncates the log to the size of this many pages,
- * LOG_PAGE_BYTES each. */
+/* When SQLite begins to overwrite the log, it truncates the log to this many pages. */
 #define LOG_PAGES 1000u
 #define LOG_PAGE_BYTES 4120u
-/* Memory-mapped I/O is off: if a mapped file is truncated, reading it raises SIGBUS, whereas pread
- * returns an error code. */
+/* 0: reading a mapped file that was truncated raises SIGBUS, whereas pread returns an error
+ * code. */
 #define MMAP_BYTES 0
 
-/* Settings for a file whose content is not trusted: SQL in its schema must not do harm. */
+/* Prevents harm by SQL in the schema of a file that is not trusted. */
 static const struct {
     int option;
     int value;
@@ -33,9 +30,8 @@ static const struct {
     { SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0 },
 };
 
-/* Returns the path as a URI, because SQLite accepts the parameters |immutable| and |readonly_shm|
- * only in a URI. Characters that are not in |plain| are percent-encoded: "/a b" becomes
- * "file:/a%20b?immutable=1". */
+/* Returns a URI, the only form in which SQLite accepts |immutable| and |readonly_shm|: "/a b"
+ * becomes "file:/a%20b?immutable=1". */
 static char *uri_of(const struct db_options *o)
 {
     static const char plain[] =
@@ -56,7 +52,7 @@ static char *uri_of(const struct db_options *o)
     return uri;
 }
 
-/* Opens a database in memory, which SQLite reads in place and never writes to. */
+/* Opens memory that SQLite reads in place and never writes to. */
 static int open_image(struct db *db, struct bytes image)
 {
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_READWRITE;
@@ -85,9 +81,8 @@ static int open_handle(struct db *db, const struct db_options *o)
     return sqlite3_open_v2(uri, &db->handle, flags | SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
 }
 
-/* Opens the file for writing. If that is not possible at this moment, SQLite opens it read-only
- * without an error, and the connection stays read-only. So this function checks whether that
- * happened, and tries once more. */
+/* Tries twice. If a file cannot be opened for writing at this moment, SQLite opens it read-only
+ * without an error, and the connection stays read-only. */
 static int open_to_write(struct db *db, const struct db_options *o)
 {
     for (unsigned tries = 0; tries < 2; tries++) {
@@ -126,7 +121,7 @@ static bool is_empty(struct db *db)
     return empty;
 }
 
-/* Replaces SQLite's own hook: checkpoints as that hook does, and notes the length of the log. */
+/* Checkpoints as SQLite's own hook does, and notes the length of the log. */
 static int on_commit(void *context, sqlite3 *handle, const char *name, int pages)
 {
     struct db *db = context;
@@ -143,9 +138,9 @@ static const char *synchronous_of(const struct db_options *o)
     return o->full_sync ? "full" : "normal";
 }
 
-/* Sets the options of the connection. page_size and auto_vacuum take effect only before the first
- * table and before WAL mode. In an existing file, setting auto_vacuum would rewrite the header,
- * with two syncs. A new file has no data to lose, so nothing is synced until complete_new_file. */
+/* Sets the options. page_size and auto_vacuum take effect only before the first table and before
+ * WAL mode. In an existing file, setting auto_vacuum would rewrite the header, with two syncs. A
+ * new file has no data to lose, so nothing is synced until complete_new_file. */
 static enum kiln_code configure_connection(struct db *db, const struct db_options *o,
                                            bool *ret_fresh, struct kiln_err *err)
 {
@@ -170,9 +165,8 @@ static enum kiln_code configure_connection(struct db *db, const struct db_option
     return KILN_OK;
 }
 
-/* Checkpoints the new file, which syncs its header and schema to the disk. This must happen before
- * the first commit that must survive a power cut, because SQLite discards the write-ahead log of an
- * empty database file. */
+/* Syncs the header and the schema to the disk, before the first commit that must survive a power
+ * cut: SQLite discards the log of an empty database file. */
 static enum kiln_code complete_new_file(struct db *db, const struct db_options *o,
                                         struct kiln_err *err)
 {
@@ -182,11 +176,10 @@ static enum kiln_code complete_new_file(struct db *db, const struct db_options *
     return rc || !o->full_sync ? rc : db_checkpoint(db, err);
 }
 
-/* Lengthens the write-ahead log with zeros to the size at which it is checkpointed. Commits then
- * overwrite blocks that the file already has, so that their syncs write only the commit. A sync
- * after a file became longer also waits for the filesystem's journal, and thus for what all other
- * processes changed. SQLite ignores what follows the last commit. If this function fails, each
- * commit makes the log longer. */
+/* Lengthens the log with zeros to the size at which it is checkpointed. Commits then overwrite
+ * blocks that the file already has. A sync after a file became longer also waits for the
+ * filesystem's journal, and thus for what all other processes changed. SQLite ignores what
+ * follows the last commit. If this function fails, each commit makes the log longer. */
 static void lengthen_log(struct db *db)
 {
     static const uint8_t zeros[64u << 10];
@@ -199,8 +192,7 @@ static void lengthen_log(struct db *db)
         rc = log->pMethods->xWrite(log, zeros, sizeof(zeros), size);
 }
 
-/* Switches to WAL. If SQLite cannot switch, the pragma does not fail, but returns the mode that is
- * still in use. */
+/* Fails if SQLite keeps another mode, which the pragma returns without an error. */
 static enum kiln_code use_wal(struct db *db, struct kiln_err *err)
 {
     sqlite3_stmt *statement = NULL;
@@ -345,7 +337,7 @@ enum kiln_code transaction_commit(struct transaction *t, struct kiln_err *err)
     return rc;
 }
 
-/* Rolls back unless SQLite did so by itself, as it does after some failures. */
+/* Also handles failures after which SQLite has rolled back by itself. */
 static bool roll_back(struct db *db)
 {
     if (!sqlite3_get_autocommit(db->handle)) {

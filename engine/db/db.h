@@ -19,15 +19,15 @@
 
 struct db;
 
-/* A schema is a sequence of numbered migrations; number n is migrations[n - 1]. */
+/* Migration number n is migrations[n - 1]. */
 struct db_migration {
-    const unsigned char *sql; /* embedded by kiln_embed() */
+    const unsigned char *sql;
     const unsigned long *size;
 };
 
 struct db_schema {
-    const char *name;        /* for messages: "kernels" */
-    uint32_t application_id; /* is stored in the file and marks it as kiln's */
+    const char *name;
+    uint32_t application_id; /* marks the file as kiln's */
     const struct db_migration *migrations;
     unsigned count;
 };
@@ -40,36 +40,33 @@ struct db_table {
 
 struct db_options {
     const char *path;
-    /* If this is not empty, the database is this memory, which must stay valid and unchanged while
-     * the connection is open. |path| is then only a name for messages, and read_only and immutable
-     * must be set. An image has no write-ahead log. */
+    /* If not empty, the database is this memory, which must stay valid and unchanged. |path| is
+     * then only a name for messages, and read_only and immutable must be set. An image has no
+     * log. */
     struct bytes image;
     const char *shown; /* name of the file in messages; NULL: |path| */
-    /* db_open migrates the file to this schema. NULL: another connection has already done it. */
+    /* db_open migrates the file to this schema. NULL: another connection has already done that. */
     const struct db_schema *schema;
-    const char *const *statements; /* a query is identified by its index in this table */
+    const char *const *statements; /* a query is the index of its statement */
     size_t statement_count;
     uint64_t value_max; /* bytes; no stored text or blob is longer */
-    unsigned cache_kib; /* size of the page cache */
-    unsigned log_pages; /* checkpoint the write-ahead log at this many pages; 0: 1000 */
-    bool full_sync;     /* sync the disk at each commit, not only at checkpoints */
-    bool read_only;     /* if |schema| is set, db_open returns KILN_UNSUPPORTED unless the file has
-                         * this schema */
-    /* Requires read_only. No file is created or changed. An existing write-ahead log is ignored
-     * unless its -shm file exists, too. */
+    unsigned cache_kib;
+    unsigned log_pages; /* checkpoint the log at this many pages; 0: 1000 */
+    bool full_sync;     /* sync at each commit, not only at checkpoints */
+    bool read_only;     /* with |schema|, KILN_UNSUPPORTED unless the file has this schema */
+    /* Requires read_only. Changes no file. Ignores a log without its -shm file. */
     bool leave_files;
-    /* Requires read_only. The caller ensures that nobody writes to the file, so no lock is taken
-     * and no write-ahead log is read. */
+    /* Requires read_only. Nobody may write to the file. Takes no lock and reads no log. */
     bool immutable;
-    /* True if any user may have created or damaged the file. Its schema may then use only a small
-     * part of SQLite's features, and a step that takes longer than any valid file needs counts as
+    /* Any user may have created or damaged the file. Its schema may use only a small part of
+     * SQLite's features, and a step that takes longer than any valid file needs counts as
      * damage. */
     bool foreign;
-    /* Borrowed; used only with read_only. If it is not NULL, a statement that meets a damaged page
-     * runs a second time and reads from the disk, because the page may be damaged only in memory.
-     * This number counts the statements that then succeed. */
+    /* Borrowed; only with read_only; may be NULL. A statement that meets a damaged page runs
+     * again with pages from the disk, because the page may be damaged only in memory. This
+     * number counts the statements that then succeed. */
     _Atomic uint64_t *misreads;
-    const struct db_table *table; /* a table that must exist with these columns; NULL: no check */
+    const struct db_table *table; /* must exist with these columns; may be NULL */
 };
 
 KILN_MUST_CHECK enum kiln_code db_open(const struct db_options *options, struct db **ret_db,
@@ -77,30 +74,27 @@ KILN_MUST_CHECK enum kiln_code db_open(const struct db_options *options, struct 
 void db_destroy(struct db *db);
 KILN_DEFINE_AUTO(db)
 
-/* Checks all pages of a |foreign| database, and that its tables and indices have the same rows.
- * Returns KILN_CORRUPT with a message about the first damage. Runs in one step, which takes longer
- * the larger the file is. */
+/* Checks all pages of a |foreign| database, and that tables and indices have the same rows. The
+ * message of KILN_CORRUPT says what the first damage is. */
 KILN_MUST_CHECK enum kiln_code db_check_foreign(struct db *db, struct kiln_err *err);
-/* Returns how many rows the latest statement itself changed, without changes by triggers. */
+/* Returns how many rows the latest statement changed, without changes by triggers. */
 uint64_t db_changes(const struct db *db);
 uint64_t db_last_id(const struct db *db);
-/* Drops cached pages, so that the next read comes from the file. */
+/* Makes the next read come from the file. */
 void db_forget_pages(struct db *db);
-/* Copies the write-ahead log into the file and truncates the log. Waits some seconds for readers.
- * If they remain, a later checkpoint copies the rest. */
+/* Copies and truncates the log. Waits some seconds for readers; a later checkpoint copies the
+ * rest. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint(struct db *db, struct kiln_err *err);
-/* Like db_checkpoint, but without waiting, for callers that must not block. Copies only pages that
- * no reader needs. */
+/* Does not wait: copies only pages that no reader needs, and then truncates the log. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint_now(struct db *db, struct kiln_err *err);
-/* Like db_checkpoint_now, but does not truncate the log: the next changes overwrite it, so that
- * their syncs need not write the log's size. */
+/* Does not wait. The next changes overwrite the log, so that their syncs need not write its
+ * size. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint_in_place(struct db *db, struct kiln_err *err);
-/* Returns how many pages the log had after this connection's last commit. */
+/* Returns the length of the log after this connection's last commit. */
 unsigned db_log_pages(const struct db *db);
 
-/* A write transaction; rolled back at the end of its scope unless it was committed. */
 struct transaction {
-    struct db *db; /* borrowed; NULL when no transaction is open */
+    struct db *db; /* borrowed; NULL: no transaction is open */
 };
 void transaction_done(struct transaction *t);
 #define TRANSACTION_AUTO __attribute__((cleanup(transaction_done)))

@@ -11,9 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DAMAGED_COPIES_MAX 1000u /* damaged files that may be named after the same second */
+#define DAMAGED_COPIES_MAX 1000u
 
-/* Adds to |err| the advice |first| and how to set another directory. */
 static enum kiln_code add_advice(const struct db_directory_options *o, const char *first,
                                  struct kiln_err *err)
 {
@@ -23,8 +22,7 @@ static enum kiln_code add_advice(const struct db_directory_options *o, const cha
                      o->setting, is_root ? "" : " or ", is_root ? "" : o->variable);
 }
 
-/* Refuses a directory or file that others may change. Even a directory with the sticky bit is
- * refused: others cannot remove kiln's files there, but they can create a write-ahead log for the
+/* Refuses even a directory with the sticky bit, in which others can create a log for the
  * database, which SQLite would apply. */
 static enum kiln_code refuse_foreign_access(const struct db_directory_options *o, const char *what,
                                             const char *name, const struct stat *seen,
@@ -46,8 +44,7 @@ static enum kiln_code refuse_foreign_access(const struct db_directory_options *o
     return KILN_OK;
 }
 
-/* Refuses a path on which other users can replace a directory. SQLite opens the database by its
- * path, so these users could make it open another file. */
+/* Refuses a path on which another user may replace a directory, because SQLite opens by path. */
 static enum kiln_code refuse_foreign_path(const struct db_directory_options *o,
                                           struct kiln_err *err)
 {
@@ -101,8 +98,7 @@ static enum kiln_code open_directory(struct db_directory *directory, struct kiln
     if (!rc)
         rc = refuse_foreign_path(o, err);
     if (rc)
-        fd_close(
-            &directory->fd); /* directory->fd is open only if the directory passed the checks */
+        fd_close(&directory->fd);
     return rc;
 }
 
@@ -122,8 +118,6 @@ static bool is_absent(const char *path)
     return stat(path, &seen) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
-/* ---- the lock ---- */
-
 static enum kiln_code refuse_locked(const struct db_directory_options *o, pid_t pid,
                                     struct kiln_err *err)
 {
@@ -136,8 +130,8 @@ static enum kiln_code refuse_locked(const struct db_directory_options *o, pid_t 
                      owner, o->what, o->path, o->setting);
 }
 
-/* Locks the directory. The lock file is never removed: another process may just have opened it, and
- * would then lock a file without a name. */
+/* Never removes the lock file: another process may just have opened it, and would then lock a
+ * file without a name. */
 static enum kiln_code take_lock(struct db_directory *directory, bool writing, struct kiln_err *err)
 {
     const struct db_directory_options *o = &directory->options;
@@ -159,8 +153,6 @@ static enum kiln_code take_lock(struct db_directory *directory, bool writing, st
         fs_write_pid(lock.fd);
     return KILN_OK;
 }
-
-/* ---- replacement while it is open ---- */
 
 static bool is_same_file(const struct stat *a, const struct stat *b)
 {
@@ -223,8 +215,6 @@ void db_directory_close(struct db_directory *directory)
     fd_close(&directory->fd);
 }
 
-/* ---- files in the directory ---- */
-
 enum kiln_code db_directory_check_file(const struct db_directory *directory, const char *name,
                                        struct stat *ret_seen, struct kiln_err *err)
 {
@@ -245,7 +235,6 @@ enum kiln_code db_directory_check_file(const struct db_directory *directory, con
     return rc;
 }
 
-/* Finds a name under which there is neither a file nor a write-ahead log. */
 static bool find_free_name(const struct db_directory *directory, const char *name, char aside[96])
 {
     struct stat seen;

@@ -16,14 +16,13 @@
 
 struct db_directory_options {
     const char *path;
-    const char *what;    /* for messages: "state directory" */
-    const char *setting; /* the option that selects another directory: "--state-dir" */
-    /* The environment variable with which users other than root select another directory:
-     * "XDG_STATE_HOME". */
+    const char *what;
+    const char *setting; /* selects another directory: "--state-dir" */
+    /* selects another directory for users other than root: "XDG_STATE_HOME" */
     const char *variable;
-    const char *lock; /* name of the lock file in the directory */
+    const char *lock; /* file name in the directory */
     const char *file; /* for messages: "the database" */
-    bool is_cache;    /* write CACHEDIR.TAG, so that backup programs skip the directory */
+    bool is_cache;
     bool allow_network_fs;
 };
 
@@ -32,14 +31,14 @@ struct db_directory {
     int fd, lock; /* owned; -1: not open */
 };
 
-/* Creates the directory with mode 0700 if it is absent, and locks it. KILN_BUSY: another process
- * uses it; KILN_DENIED: other users may access or replace it; KILN_UNSUPPORTED: it is on a network
- * filesystem. */
+/* Creates the directory with mode 0700 if absent, and locks it. Returns KILN_BUSY if another
+ * process uses it, KILN_DENIED if other users may access or replace it, and KILN_UNSUPPORTED if
+ * it is on a network filesystem. */
 KILN_MUST_CHECK enum kiln_code db_directory_open(const struct db_directory_options *options,
                                                  struct db_directory *ret_directory,
                                                  struct kiln_err *err);
 void db_directory_close(struct db_directory *directory); /* also after a failed db_directory_open */
-/* Stores the options in |directory| without opening anything. */
+/* Does not open the directory. */
 void db_directory_init(struct db_directory *directory, const struct db_directory_options *options);
 /* Opens and locks the directory if it is not open, or if its path now leads to another one. If
  * |writing| is false, creates and changes nothing, so the directory or the lock may be missing
@@ -47,20 +46,20 @@ void db_directory_init(struct db_directory *directory, const struct db_directory
 KILN_MUST_CHECK enum kiln_code db_directory_refresh(struct db_directory *directory, bool writing,
                                                     struct kiln_err *err);
 
-/* Checks a file of the directory. Returns KILN_NOT_FOUND without a message if |name| is absent,
- * KILN_INVALID if it is not a regular file, and KILN_DENIED if other users may access it. Does not
- * open the file, because closing the descriptor would drop SQLite's locks on it. */
+/* Returns KILN_NOT_FOUND without a message if |name| is absent, KILN_INVALID if it is not a
+ * regular file, and KILN_DENIED if other users may access it. Does not open the file, because
+ * closing the descriptor would drop SQLite's locks on it. */
 KILN_MUST_CHECK enum kiln_code db_directory_check_file(const struct db_directory *directory,
                                                        const char *name, struct stat *ret_seen,
                                                        struct kiln_err *err);
 /* Renames |name| and SQLite's companion files to |name|.damaged-<seconds>, or to
- * |name|.damaged-<seconds>.<n> if that exists. |name| is renamed first: a log without its database
- * does no harm, but a database without its log would lose changes. */
+ * |name|.damaged-<seconds>.<n> if that exists. |name| is renamed first: a log without its
+ * database does no harm, but a database without its log would lose changes. */
 KILN_MUST_CHECK enum kiln_code db_directory_move_aside(const struct db_directory *directory,
                                                        const char *name, char ret_aside[96],
                                                        struct kiln_err *err);
-/* Removes |name| and SQLite's companion files; best effort. */
+/* Also removes SQLite's companion files. Ignores failures. */
 void db_directory_remove(const struct db_directory *directory, const char *name);
-/* Syncs the directory, so that renames and removals survive a power loss. */
+/* Makes renames and removals survive a power loss. */
 KILN_MUST_CHECK enum kiln_code db_directory_sync(const struct db_directory *directory,
                                                  struct kiln_err *err);

@@ -22,8 +22,7 @@ static const struct meaning forbidden = {
 static const struct meaning memory = { KILN_NO_MEMORY, "try again" };
 static const struct meaning io_error = { KILN_IO, "check the disk, or set another directory" };
 
-/* Returns what an errno means. SQLite's codes are not enough: SQLite reports only ENOSPC as a full
- * disk, and an exceeded quota or file size limit as an I/O error. */
+/* Evaluates errno, because SQLite reports an exceeded quota or file size limit as an I/O error. */
 static const struct meaning *from_errno(int errnum, const struct meaning *otherwise)
 {
     switch (errnum) {
@@ -63,8 +62,8 @@ static const struct meaning *meaning_of(int rc, int errnum)
     }
 }
 
-/* Finds the errno of a failure, which SQLite leaves in one of three places. After a failed access
- * to the log, it is still in errno, which is set to 0 before each statement. Otherwise it is in the
+/* Finds the errno, which SQLite leaves in one of three places. After a failed access to the log,
+ * it is still in errno, which is set to 0 before each statement. Otherwise it is in the
  * connection or, after a failed "commit", only in the file object. */
 static int errno_of(const struct db *db, int rc)
 {
@@ -77,8 +76,7 @@ static int errno_of(const struct db *db, int rc)
     return errnum;
 }
 
-/* Returns whether the filesystem is read-only. SQLite's code does not tell a read-only filesystem
- * from a read-only file. */
+/* Tells a read-only filesystem from a read-only file, which SQLite's code does not. */
 static bool is_on_read_only(const struct db *db)
 {
     struct statvfs seen;

@@ -3,13 +3,13 @@
 
 #include <string.h>
 
-/* One step may execute WORK_MAX x WORK_UNIT = 10 million instructions of SQLite's virtual machine.
- * A scan takes about six instructions for each row, and valid files have fewer than a million rows.
+/* One step may execute WORK_MAX x WORK_UNIT = 10 million instructions of SQLite's virtual
+ * machine. A scan takes about six for each row, and valid files have fewer than a million rows.
  * Without this limit, a table whose pages form a ring would be read forever. */
 #define WORK_UNIT 10000
 #define WORK_MAX 1000
 
-/* Limits of SQLite features. The schemas of valid files need much less. */
+/* Limits SQLite's features; the schemas of valid files need much less. */
 static const struct {
     int feature;
     int max;
@@ -39,8 +39,8 @@ void db_limit_foreign(struct db *db)
     limit_work(db);
 }
 
-/* Determines whether the column is stored. A generated column is not stored. It is refused, because
- * reading it runs an expression that the file contains. */
+/* Returns false for a generated column, because reading it runs an expression that the file
+ * contains. */
 static enum kiln_code is_stored(struct db *db, const char *table, const char *column,
                                 bool *ret_stored, struct kiln_err *err)
 {
@@ -61,10 +61,8 @@ static enum kiln_code is_stored(struct db *db, const char *table, const char *co
     return code;
 }
 
-/* Returns whether |column| is a column of the ordinary table |table|. The metadata that SQLite
- * returns includes neither views nor the columns of virtual tables whose module was not called. The
- * rows of sqlite_schema cannot be used instead: in a crafted file, they may differ from what SQLite
- * uses. */
+/* Returns false for a view and for a virtual table. In a crafted file, the rows of sqlite_schema
+ * may differ from what SQLite uses. */
 static bool has_column(struct db *db, const char *table, const char *column)
 {
     return sqlite3_table_column_metadata(db->handle, "main", table, column, NULL, NULL, NULL, NULL,
@@ -86,8 +84,7 @@ static enum kiln_code check_column(struct db *db, const char *table, const char 
 
 enum kiln_code db_check_table(struct db *db, const struct db_table *table, struct kiln_err *err)
 {
-    /* Reads the schema first. Otherwise, if the schema is damaged, the table would be reported as
-     * absent. */
+    /* Reads the schema first, because a damaged one would look like an absent table. */
     int64_t ignored = 0;
     enum kiln_code rc = db_number(db, "select count(*) from sqlite_schema", &ignored, err);
     if (!rc && !has_column(db, table->name, NULL))
@@ -97,8 +94,6 @@ enum kiln_code db_check_table(struct db *db, const struct db_table *table, struc
     return rc;
 }
 
-/* Reads the pragma's result: "ok" or a finding, which may begin with a line that names the
- * database. */
 static enum kiln_code read_finding(struct db *db, sqlite3_stmt *statement, struct kiln_err *err)
 {
     int rc = sqlite3_step(statement);
@@ -111,9 +106,8 @@ static enum kiln_code read_finding(struct db *db, sqlite3_stmt *statement, struc
                                                 db->path, line ? line + 1 : found);
 }
 
-/* Checks the database. The pragma's argument 1 makes SQLite stop at the first damage of a tree,
- * before it follows the trees to read rows. So it finds a ring of pages without following it, and
- * the size of the file limits the work. */
+/* Makes SQLite stop at the first damage of a tree (argument 1), before it reads rows. So SQLite
+ * finds a ring of pages without following it. */
 enum kiln_code db_check_foreign(struct db *db, struct kiln_err *err)
 {
     static const char sql[] = "pragma integrity_check(1)";

@@ -26,13 +26,12 @@
  * The checksum is cumulative. A frame's checksum starts with that of the frame before it, and
  * continues over the first 8 bytes of the header and the page. SQLite therefore rejects every frame
  * after a damaged one. But each frame also stores its checksum. So this file starts each frame with
- * the checksum that the previous frame stores, not with a computed one. One damaged page then makes
- * at most two frames bad: its own and, if its stored checksum is damaged, the next one.
+ * the checksum that the previous frame stores. One damaged page then makes at most two frames bad:
+ * its own and, if its stored checksum is damaged, the next one.
  *
  * Example: of frames 1 to 6, frames 2, 4 and 6 end transactions, and the page of frame 3 is
- * damaged. SQLite recovers frames 1 and 2. Here, 1, 2, 4, 5 and 6 are applied, and one page counts
- * as lost. The page of frame 3 keeps its older content, so the caller must check that rows fit
- * together.
+ * damaged. SQLite recovers frames 1 and 2. Here, 1, 2, 4, 5 and 6 are applied. The page of frame 3
+ * keeps its older content, so the caller must check that rows fit together.
  */
 #define MAGIC 0x377f0682u /* if the lowest bit is set, too, checksums use big-endian words */
 #define LOG_HEADER 32
@@ -44,22 +43,21 @@ struct checksum {
 };
 
 struct log {
-    int fd;             /* owned */
-    int file_fd;        /* owned; of the database; -1: the log is only inspected */
-    uint32_t page_size; /* the same in log and database */
-    bool is_big_endian; /* byte order of the words that checksums are computed from */
-    bool has_header;    /* the header passes its check */
+    int fd;
+    int file_fd; /* owned; the database; -1: the log is only inspected */
+    uint32_t page_size;
+    bool is_big_endian; /* of the words that checksums are computed from */
+    bool has_header;
     uint8_t salt[SALT_SIZE];
-    struct checksum start; /* the checksum in the log's header */
-    struct checksum sum;   /* the checksum that the previous frame stores */
-    uint8_t *page;         /* owned, PAGE_HEADER + page_size bytes */
+    struct checksum start;
+    struct checksum sum;
+    uint8_t *page;
 };
 
-struct log_page {   /* one frame */
+struct log_page {
     uint64_t at;    /* number of the frame, from 1 */
     uint32_t page;  /* number of the page in the database */
-    uint32_t pages; /* size of the database in pages after this transaction; 0: the transaction
-                     * continues */
+    uint32_t pages; /* pages of the database after this transaction; 0: the transaction continues */
     bool sum_is_right;
     bool is_current; /* has the log's salt, so it is not a leftover */
     bool is_good;
@@ -87,7 +85,6 @@ static struct checksum checksum_at(const uint8_t *at)
 
 static bool same_checksum(struct checksum a, struct checksum b) { return a.a == b.a && a.b == b.b; }
 
-/* Continues |sum| over |bytes|; |size| is a multiple of 8. */
 static struct checksum extend_checksum(const struct log *log, struct checksum sum,
                                        const uint8_t *bytes, size_t size)
 {
@@ -97,8 +94,6 @@ static struct checksum extend_checksum(const struct log *log, struct checksum su
     }
     return sum;
 }
-
-/* ---- the header ---- */
 
 static uint32_t page_size_of_file(const char *log_path)
 {
@@ -112,8 +107,7 @@ static uint32_t page_size_of_file(const char *log_path)
     return sqlite_page_size(stored);
 }
 
-/* Reads the header of the log. If the header fails its check, the page size is that of the database
- * file, and find_salt finds the salt. */
+/* If the header fails its check, find_salt finds the salt. */
 static void read_header(struct log *log, const char *path, const uint8_t header[LOG_HEADER])
 {
     uint32_t magic = sqlite_be32(header);
@@ -131,9 +125,6 @@ static void read_header(struct log *log, const char *path, const uint8_t header[
     log->page_size = page_size_of_file(path);
 }
 
-/* ---- pages ---- */
-
-/* Reads the frame after |p|. Returns false at the end of the log. */
 static bool read_next_page(struct log *log, struct log_page *p)
 {
     size_t size = PAGE_HEADER + (size_t)log->page_size;
@@ -153,9 +144,7 @@ static bool read_next_page(struct log *log, struct log_page *p)
     return true;
 }
 
-/* ---- opening ---- */
-
-/* Takes the salt from the first frame whose checksum continues that of its predecessor. */
+/* Takes the salt of the first frame whose checksum continues the one before. */
 static void find_salt(struct log *log)
 {
     struct log_page p = { 0 };
@@ -167,7 +156,7 @@ static void find_salt(struct log *log)
     log->sum = log->start;
 }
 
-/* Opens the log. If there is none, or it is empty, |log|->fd remains -1. */
+/* If there is no log, or an empty one, |log|->fd remains -1. */
 static enum kiln_code log_open(struct log *log, const char *path, struct kiln_err *err)
 {
     uint8_t header[LOG_HEADER];
@@ -190,14 +179,12 @@ static enum kiln_code log_open(struct log *log, const char *path, struct kiln_er
     return KILN_OK;
 }
 
-/* ---- the valid part ---- */
-
-struct extent {          /* which parts of a log are valid; frames are numbered from 1 */
+struct extent {
     uint64_t last_end;   /* the last frame that claims to end a transaction */
     uint64_t good_end;   /* the last such frame that passes its check */
     uint64_t sqlite_end; /* the last such frame that SQLite's recovery reaches */
     uint64_t bad;        /* frames up to |good_end| that fail their check */
-    uint32_t file_pages; /* size of the database in pages after the frame |good_end| */
+    uint32_t file_pages; /* of the database after the frame |good_end| */
 };
 
 static struct extent measure_log(struct log *log)
@@ -238,8 +225,6 @@ enum kiln_code log_inspect(const char *path, struct log_state *ret_state, struct
                                      .damaged = e.last_end > e.sqlite_end };
     return KILN_OK;
 }
-
-/* ---- applying ---- */
 
 static enum kiln_code write_page(const struct log *log, const struct log_page *p, const char *path,
                                  struct kiln_err *err)

@@ -5,9 +5,7 @@
  * Recovers the readable part of a damaged write-ahead log.
  *
  * Role       SQLite's recovery stops silently at the first page of a log that fails its check, and
- *            drops every later commit. This code checks each page independently of earlier damage:
- *            it expects the checksum to continue the one that the log stores for the previous page
- *            (https://sqlite.org/fileformat2.html#walformat)
+ *            drops every later commit. This code checks each page independently of earlier damage
  * Threading  any thread; nobody may write to the files meanwhile
  */
 #include "common/base/err.h"
@@ -16,19 +14,17 @@
 #include <stdint.h>
 
 struct log_state {
-    uint64_t pages; /* pages in the log, up to the last one that ends a transaction */
-    uint64_t lost;  /* those of |pages| that cannot be read, or that belong to a transaction whose
-                     * end cannot be read */
-    /* True if SQLite's recovery would drop complete transactions: those with pages in |lost|, and
-     * all later ones. */
+    uint64_t pages; /* up to the last page that ends a transaction */
+    uint64_t lost;  /* pages that cannot be read, or whose transaction's end cannot be read */
+    /* SQLite's recovery would drop complete transactions. */
     bool damaged;
 };
 
-/* Examines the log at |path|. The state is zeroed if there is no log, or if no transaction in it is
- * complete. If neither the log's header nor the end of any transaction can be read, all its pages
- * count as lost. */
+/* The state is zeroed if there is no log, or no complete transaction. If neither the log's
+ * header nor the end of any transaction can be read, all pages count as lost. */
 KILN_MUST_CHECK enum kiln_code log_inspect(const char *path, struct log_state *ret_state,
                                            struct kiln_err *err);
-/* Copies the readable pages of the log |path| into the database |file|, in their order. A page that
- * could not be read keeps its older content, so readers of |file| must check what they read. */
+/* Copies the readable pages of the log |path| into the database |file|, in their order. A page
+ * that could not be read keeps its older content, so readers of |file| must check what they
+ * read. */
 KILN_MUST_CHECK enum kiln_code log_apply(const char *path, const char *file, struct kiln_err *err);

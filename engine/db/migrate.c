@@ -3,8 +3,7 @@
 
 #include <stdio.h>
 
-/* kiln will never have this many migrations. A larger number means that the file is damaged, not
- * that it is from a newer kiln. */
+/* A larger number means damage, and not a newer kiln. */
 #define NUMBER_MAX 9999
 
 struct state {

@@ -6,8 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* Nobody reads the file before it is complete, and an incomplete file is removed. So the file needs
- * no journal on disk. */
+/* The file needs no journal: nobody reads it before it is complete. */
 static const char tune[] = "pragma page_size = 4096; pragma encoding = 'UTF-8';"
                            "pragma journal_mode = memory; pragma synchronous = off;"
                            "pragma auto_vacuum = none; begin immediate";

@@ -13,21 +13,19 @@
 #include "engine/db/db.h"
 
 struct db_new_file_options {
-    const char *path;  /* must not exist; created with mode 0644 minus the umask */
-    const char *setup; /* SQL that creates tables and indices */
+    const char *path; /* must not exist; created with mode 0644 minus the umask */
+    const char *setup;
     const char *const *statements;
     size_t statement_count;
     uint64_t value_max; /* bytes */
 };
 
-/* Creates the file and opens the transaction. */
 KILN_MUST_CHECK enum kiln_code db_new_file(const struct db_new_file_options *options,
                                            struct db **ret_db, struct kiln_err *err);
-/* Commits, closes the file and frees |db|. On failure, also removes the file. Nothing is synced:
- * kilnd sends such files to clients as descriptors, and removes them. */
+/* On failure, also removes the file. Syncs nothing, because kilnd sends such files to clients
+ * and removes them. */
 KILN_MUST_CHECK enum kiln_code db_new_file_finish(struct db *db, struct kiln_err *err);
-/* Closes and removes the file. Accepts NULL. */
+/* Also removes the file. Accepts NULL. */
 void db_new_file_abandon(struct db *db);
 
-/* Syncs the file's content and its name to the disk. */
 KILN_MUST_CHECK enum kiln_code db_sync_file(const char *path, struct kiln_err *err);

@@ -17,10 +17,9 @@
  *
  *     size of the record   row id   record   number of the first overflow page
  *
- * If a record is too long for its page, only its beginning is there. The rest is in a chain of
- * overflow pages, each of which begins with the number of the next. A record is a header and a
- * body. The header consists of its own length and one type for each column. The type also
- * determines the column's length.
+ * If a record is too long for its page, the rest is in a chain of overflow pages, each of which
+ * begins with the number of the next. A record is a header and a body. The header consists of its
+ * own length and one type for each column. The type also determines the column's length.
  *
  * Example: the row (id 5, x = 300, name = 'abc') of "t (x, name)" is the cell
  *
@@ -31,30 +30,30 @@
  *     61 62 63   'abc'
  *
  * SQLite reaches a leaf through its parents, so a damaged inner page hides everything below it.
- * This file reads each page by itself: if it has the type of a leaf, its cells are read. A cell is
- * reported only if the lengths in its header add up to the length of its record, which damage
- * rarely leaves true. Freed pages still contain old rows, so pages on the free list are skipped.
+ * This file reads each leaf page by itself. A cell is reported only if the lengths in its header
+ * add up to the length of its record, which damage rarely leaves true. Freed pages still contain
+ * old rows, so pages on the free list are skipped.
  */
 #define FILE_HEADER 100
-#define TABLE_LEAF 13 /* type of a leaf page of a table */
+#define TABLE_LEAF 13
 #define CELL_POINTERS 8
 #define VARINT_MAX 9
-/* At most this many times the file's size is read. Records of a valid file do not overlap, but
- * those of a crafted file may all use the same long chain of pages. */
+/* Limits what is read to a multiple of the file's size, because records of a crafted file may
+ * all use the same long chain of pages. */
 #define READS_MAX 8
 
 struct page_scan {
-    int fd; /* borrowed */
+    int fd;
     uint32_t page_size;
     uint32_t page_count;
-    uint32_t loaded;   /* number of the page in |page|; 0: none */
-    uint8_t *page;     /* owned, page_size bytes */
-    uint8_t *overflow; /* owned, page_size bytes */
-    uint8_t *is_free;  /* owned, one byte for each page number from 0 */
-    uint64_t left;     /* bytes of records that may still be read */
+    uint32_t loaded;
+    uint8_t *page;
+    uint8_t *overflow;
+    uint8_t *is_free; /* owned, one byte for each page number from 0 */
+    uint64_t left;    /* bytes of records that may still be read */
 };
 
-/* Returns the length of the varint at |at|, or 0 if it does not end before |end|. */
+/* Returns 0 if the varint does not end before |end|. */
 static size_t read_varint(const uint8_t *at, const uint8_t *end, uint64_t *ret_value)
 {
     uint64_t value = 0;
@@ -72,8 +71,7 @@ static size_t read_varint(const uint8_t *at, const uint8_t *end, uint64_t *ret_v
     return 0;
 }
 
-/* Reads a page. Fills unreadable parts with zeros. A page that begins with zeros is not a page of a
- * tree. */
+/* Fills unreadable parts with zeros. A page that begins with zeros is not a page of a tree. */
 static void read_page_into(struct page_scan *scan, uint32_t page, uint8_t *into)
 {
     size_t have = 0;
@@ -96,15 +94,12 @@ static void load_page(struct page_scan *scan, uint32_t page)
     scan->loaded = page;
 }
 
-/* ---- the file ---- */
-
 static void read_sizes(struct page_scan *scan, const uint8_t *header)
 {
     scan->page_size = sqlite_page_size(header + SQLITE_PAGE_SIZE_AT);
 }
 
-/* Marks the pages that one page of the free list names. Returns the next page of the list, or 0 at
- * its end or if it is damaged. */
+/* Returns the next page of the list, or 0 at its end or if it is damaged. */
 static uint32_t walk_trunk(struct page_scan *scan, uint32_t trunk, uint32_t *marked)
 {
     read_page_into(scan, trunk, scan->overflow);
@@ -121,8 +116,7 @@ static uint32_t walk_trunk(struct page_scan *scan, uint32_t trunk, uint32_t *mar
     return sqlite_be32(scan->overflow);
 }
 
-/* Marks the free pages, unless the free list has another length than the header says. A damaged
- * list may name any page. */
+/* Marks nothing if the free list has a wrong length, because a damaged list may name any page. */
 static void mark_free_pages(struct page_scan *scan, const uint8_t *header)
 {
     uint32_t marked = 0;
@@ -172,10 +166,6 @@ void page_scan_destroy(struct page_scan *scan)
     free(scan);
 }
 
-/* ---- cells ---- */
-
-/* Returns how many of a record's |size| bytes are in the cell's own page (formulas of the file
- * format). */
 static uint32_t local_size(const struct page_scan *scan, uint64_t size)
 {
     uint32_t usable = scan->page_size; /* kiln reserves no part of a page */
@@ -200,14 +190,14 @@ static enum page_kind kind_of_type(uint64_t type)
     return type == 0 ? PAGE_NULL : PAGE_NUMBER;
 }
 
-struct columns { /* a position in a record's header */
+struct columns {
     const uint8_t *at, *end;
-    uint64_t body; /* offset of the next column's bytes in the record */
+    uint64_t body;
     uint64_t type;
 };
 
-/* Begins at the first column. Returns false unless the whole header is in the first |local| bytes,
- * where it always is if there are few columns. */
+/* Returns false unless the whole header is in the first |local| bytes, as in all records with
+ * few columns. */
 static bool columns_begin(struct columns *c, const uint8_t *record, uint64_t local)
 {
     uint64_t header = 0;
@@ -218,8 +208,7 @@ static bool columns_begin(struct columns *c, const uint8_t *record, uint64_t loc
     return true;
 }
 
-/* Moves to the next column. |ret_at| is the offset of its bytes in the record. Returns false at the
- * end, or if the header is damaged. */
+/* |ret_at| is the column's offset in the record. Returns false at the end, or after damage. */
 static bool columns_next(struct columns *c, uint64_t *ret_at)
 {
     size_t used = read_varint(c->at, c->end, &c->type);
@@ -231,8 +220,7 @@ static bool columns_next(struct columns *c, uint64_t *ret_at)
     return c->body >= *ret_at;
 }
 
-/* Reads the columns' kinds. Returns false unless the columns' lengths in the header add up to the
- * length of the record. Adds the number of header bytes that it read to |of_headers|. */
+/* Returns false unless the columns' lengths in the header add up to the length of the record. */
 static bool describe_record(const uint8_t *record, struct page_cell *cell, uint64_t *of_headers)
 {
     struct columns c;
@@ -247,7 +235,6 @@ static bool describe_record(const uint8_t *record, struct page_cell *cell, uint6
     return c.at == c.end && c.body == cell->size;
 }
 
-/* Reads the cell at offset |at| of the loaded page. */
 static bool read_cell(const struct page_scan *scan, uint32_t at, struct page_cell *ret_cell,
                       uint64_t *of_headers)
 {
@@ -270,9 +257,8 @@ static bool read_cell(const struct page_scan *scan, uint32_t at, struct page_cel
     return describe_record(from, ret_cell, of_headers);
 }
 
-/* Returns whether the cells that were read are together longer than the page. The cells of a valid
- * page do not overlap, but a crafted page with overlapping cells could keep kiln busy. Headers are
- * counted separately, because rejected cells take time, too. */
+/* Returns whether the cells are longer than their page, as in a crafted page, which could keep
+ * kiln busy. Headers are counted separately, because rejected cells take time, too. */
 static bool is_crowded(const struct page_scan *scan, uint64_t of_cells, uint64_t of_headers)
 {
     return of_cells > scan->page_size || of_headers > scan->page_size;
@@ -295,7 +281,7 @@ static bool cells_of_page(struct page_scan *scan,
             at >= pointers && at < scan->page_size && read_cell(scan, at, &cell, &of_headers);
         of_cells += is_one ? cell.local : 0;
         if (is_crowded(scan, of_cells, of_headers))
-            return true; /* the rest of the page is skipped: it is damaged or crafted */
+            return true;
         if (is_one && !each(context, &cell))
             return false;
         load_page(scan, page); /* |each| may have loaded another page */
@@ -315,9 +301,7 @@ void page_scan_each(struct page_scan *scan,
     }
 }
 
-/* ---- records ---- */
-
-/* Appends the record to |record|, including the part in overflow pages. */
+/* Includes the part in overflow pages. */
 static bool copy_record(struct page_scan *scan, const struct page_cell *cell, struct buffer *record)
 {
     if (cell->size > scan->left)

@@ -4,20 +4,17 @@
 /*
  * Reads rows from the pages of a SQLite file without SQLite.
  *
- * Role       salvages a tuning.db that SQLite refuses wholly or in part. SQLite walks trees from
- *            their root and stops at the first damaged page; here each page is read independently.
- *            The rows found prove nothing: callers must check them
+ * Role       salvages a tuning.db that SQLite refuses wholly or in part. The rows found prove
+ *            nothing: callers must check them
  * Ownership  the descriptor is borrowed
  * Threading  one thread at a time for each scan
  *
- * Reads leaf pages of tables and the overflow pages of their cells
- * (https://sqlite.org/fileformat2.html). Pages on the free list are skipped. Texts are taken as
- * UTF-8, whatever the header says.
+ * Texts are taken as UTF-8, whatever the header says.
  */
 #include "common/base/bytes.h"
 #include "common/base/err.h"
 
-#define PAGE_COLUMNS_MAX 8 /* columns of a record; later ones are ignored */
+#define PAGE_COLUMNS_MAX 8 /* later columns are ignored */
 
 struct page_scan;
 
@@ -29,18 +26,18 @@ KILN_DEFINE_AUTO(page_scan)
 
 enum page_kind { PAGE_NULL, PAGE_NUMBER, PAGE_BLOB, PAGE_TEXT };
 
-struct page_cell {                      /* one record and its location */
-    int64_t id;                         /* row id */
-    uint32_t page, at, local, overflow; /* the record has |local| bytes at offset |at| of |page|,
-                                         * and the rest from page |overflow| on */
-    uint64_t size;                      /* bytes of the record, including its header */
-    unsigned columns;                   /* at most PAGE_COLUMNS_MAX */
-    uint8_t kinds[PAGE_COLUMNS_MAX];    /* values of enum page_kind */
+struct page_cell {
+    int64_t id;
+    uint32_t page, at, local, overflow; /* |local| bytes are at |at| in |page|, the rest from
+                                         * page |overflow| on */
+    uint64_t size;                      /* bytes, including the record's header */
+    unsigned columns;
+    uint8_t kinds[PAGE_COLUMNS_MAX];
 };
 
-/* Calls |each| for every record with a plausible header, in no particular order, until |each|
- * returns false. If the records read from a page are together longer than the page, they must
- * overlap, and the rest of the page is skipped. */
+/* Reports every record with a plausible header, in no particular order, until |each| returns
+ * false. If the records of a page are together longer than the page, the rest of the page is
+ * skipped. */
 void page_scan_each(struct page_scan *scan,
                     bool (*each)(void *context, const struct page_cell *cell), void *context);
 
@@ -49,8 +46,8 @@ struct page_value {
     struct bytes bytes; /* set for blobs and texts */
 };
 
-/* Appends the record to |record| and points |values| into it, one for each column of the cell.
- * Returns false if the record is damaged, or exceeds the maximum size of |record|. Records may
- * overlap, so all calls together read at most a few times the file's size. */
+/* Appends the record to |record| and points |values| into it. Returns false if the record is
+ * damaged, or exceeds the maximum size of |record|. Records may overlap, so all calls together
+ * read at most a few times the file's size. */
 bool page_scan_read(struct page_scan *scan, const struct page_cell *cell, struct buffer *record,
                     struct page_value values[PAGE_COLUMNS_MAX]);

@@ -27,8 +27,7 @@ void db_pool_done(struct db_pool *pool)
     pthread_mutex_destroy(&pool->mutex);
 }
 
-/* Waits until all connections are idle, and removes them from the pool. Call it with the mutex
- * locked. */
+/* Waits until all connections are idle, with the mutex locked. */
 static unsigned take_all(struct db_pool *pool, void *connections[DB_POOL_MAX])
 {
     while (pool->idle_count < pool->opened)
@@ -67,7 +66,7 @@ void db_pool_close(struct db_pool *pool)
 {
     void *old[DB_POOL_MAX];
     pthread_mutex_lock(&pool->mutex);
-    pool->max = 0; /* from now on, db_pool_take returns NULL */
+    pool->max = 0;
     pthread_cond_broadcast(&pool->changed);
     unsigned count = take_all(pool, old);
     pthread_mutex_unlock(&pool->mutex);
@@ -82,8 +81,7 @@ void db_pool_hold(struct db_pool *pool, bool hold)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* Waits for an idle connection and returns it. If it sets |ret_opens| instead, the caller must open
- * another connection, which |opened| already counts. Call it with the mutex locked. */
+/* Returns an idle connection, with the mutex locked. If |ret_opens|, the caller must open one. */
 static void *take_idle(struct db_pool *pool, bool *ret_opens)
 {
     while (pool->held || (pool->max > 0 && pool->idle_count == 0 && pool->opened >= pool->max))
@@ -96,8 +94,7 @@ static void *take_idle(struct db_pool *pool, bool *ret_opens)
     return *ret_opens ? NULL : pool->idle[--pool->idle_count];
 }
 
-/* Opens a connection. Call it with the mutex unlocked, because opening takes long. |opened| already
- * counts the new connection, so db_pool_open and db_pool_close wait for it. */
+/* Runs with the mutex unlocked, because opening takes long. |opened| counts the new connection. */
 static void *open_another(struct db_pool *pool)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -133,8 +130,7 @@ void db_pool_return(struct db_pool *pool, void *connection)
     pool->idle[pool->idle_count++] = connection;
     if (pool->max > 0) /* memory or descriptors may be available again */
         pool->max = pool->options.max;
-    /* Broadcasts, because threads that take a connection and a thread that closes wait on the same
-     * condition. */
+    /* Wakes all, because threads that take and a thread that closes wait on the same condition. */
     pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->mutex);
 }

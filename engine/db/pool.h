@@ -7,8 +7,7 @@
  * Role       lets several threads read concurrently, each on its own connection, and lets the file
  *            be replaced meanwhile
  * Ownership  owns the connections (db_pool_done closes them); the caller embeds the struct
- * Threading  db_pool_take and db_pool_return: any thread. All other functions: one thread at a
- *            time.
+ * Threading  db_pool_take and db_pool_return: any thread. All other functions: one thread at a time
  */
 #include "common/base/err.h"
 
@@ -21,37 +20,36 @@ struct db_pool_options {
     KILN_MUST_CHECK enum kiln_code (*open)(void *context, void **ret_connection,
                                            struct kiln_err *err);
     void (*close)(void *connection);
-    void *context; /* borrowed; passed to |open| */
-    unsigned max;  /* connections; DB_POOL_MAX at most */
+    void *context;
+    unsigned max;
 };
 
 struct db_pool {
     struct db_pool_options options;
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
-    void *idle[DB_POOL_MAX]; /* owned */
+    void *idle[DB_POOL_MAX];
     unsigned idle_count;
-    unsigned opened; /* idle connections and those in use */
-    unsigned max;    /* lower than options.max after a failure to open a connection, until a
-                      * connection is returned; 0: closed */
-    bool held;       /* db_pool_take waits */
+    unsigned opened;
+    unsigned max; /* 0: closed; lowered when opening fails, until the next return */
+    bool held;
 };
 
 void db_pool_init(struct db_pool *pool, const struct db_pool_options *options);
-/* Closes the idle connections; none may be in use. */
+/* No connection may be in use. */
 void db_pool_done(struct db_pool *pool);
 
-/* Opens |count| connections (at least 1) to replace the old ones, which are closed when they are
- * returned. Meanwhile, db_pool_take waits. On failure, the pool is unchanged. */
+/* Closes old connections when they are returned. Meanwhile, db_pool_take waits. On failure, the
+ * pool is unchanged. */
 KILN_MUST_CHECK enum kiln_code db_pool_open(struct db_pool *pool, unsigned count,
                                             struct kiln_err *err);
-/* Waits until all connections are returned and closes them; db_pool_take then returns NULL. */
+/* Waits until all connections are returned. Afterwards, db_pool_take returns NULL. */
 void db_pool_close(struct db_pool *pool);
 /* While |hold| is set, db_pool_take waits instead of returning NULL. */
 void db_pool_hold(struct db_pool *pool, bool hold);
 
-/* Returns an idle connection. If there is none, opens another one below the maximum, or waits. If
- * opening fails, the pool continues with fewer connections until one is returned. Returns NULL if
- * the pool is closed. */
+/* Returns NULL if the pool is closed. If there is no idle connection, opens another one below
+ * the maximum, or waits. If opening fails, the pool continues with fewer connections until one
+ * is returned. */
 void *db_pool_take(struct db_pool *pool);
 void db_pool_return(struct db_pool *pool, void *connection);

@@ -10,23 +10,22 @@
  *            query_step
  * Threading  as for the connection (db.h); one use of a statement at a time
  *
- * A failed bind is remembered and reported by the next query_step. Columns of a damaged file may
- * have any value. A missing text is read as "", missing bytes as an empty view. Callers must check
- * the values that they read.
+ * A failed bind is reported by the next query_step. Columns of a damaged file may have any value. A
+ * missing text is read as "", missing bytes as an empty view.
  */
 #include "engine/db/db.h"
 
 struct sqlite3_stmt;
 
 struct query {
-    struct db *db;                  /* borrowed */
-    struct sqlite3_stmt *statement; /* borrowed from the connection */
-    int failed;                     /* SQLite's code of the first bind that failed */
-    uint64_t rows;                  /* number of rows returned so far */
+    struct db *db;
+    struct sqlite3_stmt *statement;
+    int failed;
+    uint64_t rows;
 };
 
 struct query query_of(struct db *db, size_t statement);
-/* Ends the use: the statement releases its lock and its borrowed values. */
+/* Releases the statement's lock and its borrowed values. */
 void query_done(struct query *q);
 #define QUERY_AUTO __attribute__((cleanup(query_done)))
 
@@ -34,16 +33,12 @@ void query_done(struct query *q);
 void query_bind_u64(struct query *q, int at, uint64_t value);
 void query_bind_i64(struct query *q, int at, int64_t value);
 void query_bind_text(struct query *q, int at, const char *text); /* NULL counts as "" */
-/* Binds a text that has no terminating NUL. */
 void query_bind_text_view(struct query *q, int at, struct bytes text);
 void query_bind_bytes(struct query *q, int at, struct bytes bytes);
 
-/* Executes the statement until its next row. |ret_row| is false if there is no further row. */
 KILN_MUST_CHECK enum kiln_code query_step(struct query *q, bool *ret_row, struct kiln_err *err);
-/* Like query_step, for the condition of a loop: returns true if there is a row. Returns false after
- * the last row, or after a failure, which |*ret_rc| reports. */
+/* Returns false after the last row, or after a failure, which |*ret_rc| reports. */
 bool query_next(struct query *q, enum kiln_code *ret_rc, struct kiln_err *err);
-/* Runs the statement to its end and ignores its rows. */
 KILN_MUST_CHECK enum kiln_code query_run(struct query *q, struct kiln_err *err);
 
 /* |column| counts from 0. */

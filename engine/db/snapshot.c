@@ -12,21 +12,19 @@
 /*
  * This is why the copy is consistent. kiln holds SQLite's shared lock on the file during the copy.
  * So no writer in rollback mode changes the file, and nobody deletes a log. A writer in WAL mode
- * may still append to the log. It may copy pages from the log into the file (checkpoint), and then
- * write to the log from its start again. kiln copies the file first and the log afterwards. Unless
- * the log started over in between, the copied log contains every page that a checkpoint changed
- * during the copy. Recovery then replaces these pages in the copy of the file, whatever the copy
- * contains there. A log that starts over gets a new header (with new salts), so the header is
- * compared before and after.
+ * may still append to the log, copy pages from the log into the file (checkpoint), and then write
+ * to the log from its start again. kiln copies the file first and the log afterwards. Unless the
+ * log started over in between, the copied log contains every page that a checkpoint changed during
+ * the copy, and recovery replaces these pages. A log that starts over gets a new header (with new
+ * salts), so the header is compared before and after.
  *
  * Example: page 7 is in the log. While kiln copies the file, a checkpoint writes page 7, and the
  * copy has half of the old page and half of the new one. The copied log still has all of page 7.
  *
  * A transaction that has not ended may rewrite its pages in the log in place. Their checksums are
- * corrected only when it ends, so a copy made before that looks like a damaged log. SQLite's
- * recovery ends at such a page, which is right. A salvage would continue after it. But damage does
- * not change. So if a log looks damaged, and its bytes are different a moment later, the salvage
- * uses a new copy.
+ * corrected only when it ends, so a copy made before that looks like a damaged log, after which a
+ * salvage would continue. So if a log looks damaged, and its bytes are different a moment later,
+ * the salvage uses a new copy.
  */
 
 #define LOCK_WAIT_MS 5000
@@ -37,17 +35,16 @@
 #define LOG_HEADER 32
 
 struct log_header {
-    size_t size; /* 0: no log, or an empty one */
+    size_t size;
     uint8_t bytes[LOG_HEADER];
 };
 
 struct source {
-    struct db *db;      /* owned; opened only for its file, runs no statement */
-    sqlite3_file *file; /* borrowed from |db| */
-    const char *path;   /* borrowed; symbolic links resolved, as in SQLite's name of the log */
+    struct db *db; /* owned; opened only for its file, runs no statement */
+    sqlite3_file *file;
+    const char *path; /* symbolic links resolved, as in SQLite's name of the log */
     bool locked;
-    bool salvage; /* the copy is for a salvage, so the log is checked for changes if it looks
-                   * damaged */
+    bool salvage;
 };
 
 static void source_done(struct source *s)
@@ -75,9 +72,7 @@ static enum kiln_code copy_failed(enum kiln_code rc, const char *path, struct ki
     return rc ? kiln_while(err, "copying '%s'", path) : KILN_OK;
 }
 
-/* ---- the file ---- */
-
-/* Accepts only regular files, because opening a FIFO or a device could block forever. */
+/* Rejects FIFOs and devices, which could block forever when they are opened. */
 static enum kiln_code check_kind(const char *path, struct kiln_err *err)
 {
     struct stat seen;
@@ -132,8 +127,8 @@ static enum kiln_code make_file(const char *path, int *ret_fd, struct kiln_err *
     return KILN_OK;
 }
 
-/* Copies the file. Reads it through SQLite's own descriptor, because closing another descriptor of
- * the file would drop this process's locks on it. */
+/* Reads through SQLite's descriptor, because closing another one would drop this process's
+ * locks. */
 static enum kiln_code copy_file(struct source *s, const char *to, struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = -1;
@@ -156,9 +151,6 @@ static enum kiln_code copy_file(struct source *s, const char *to, struct kiln_er
     return copy_failed(rc, s->path, err);
 }
 
-/* ---- the log and the journal ---- */
-
-/* Opens the log or the journal. |ret_fd| is -1 if it does not exist. */
 static enum kiln_code open_companion(const char *path, int *ret_fd, struct kiln_err *err)
 {
     struct stat seen;
@@ -205,7 +197,6 @@ static enum kiln_code copy_content(int from_fd, int to_fd, struct kiln_err *err)
     }
 }
 
-/* Copies |from|, if it exists. */
 static enum kiln_code copy_companion(const char *from, const char *to, struct kiln_err *err)
 {
     KILN_AUTO(fd) int from_fd = -1;
@@ -218,9 +209,7 @@ static enum kiln_code copy_companion(const char *from, const char *to, struct ki
     return copy_failed(rc, from, err);
 }
 
-/* Refuses a journal that names a super-journal, because SQLite would open and delete any file that
- * the journal names.
- */
+/* Rejects a journal that names a super-journal, because SQLite would delete the named file. */
 static enum kiln_code check_journal(const char *path, struct kiln_err *err)
 {
     static const uint8_t magic[8] = { 0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7 };
@@ -239,9 +228,8 @@ static enum kiln_code check_journal(const char *path, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Copies the journal unless a writer holds the reserved lock. If no writer holds that lock, a
- * writer that died left the journal, and recovery needs it. A writer that holds the lock has just
- * begun the journal, and has not changed the file yet. */
+/* Copies the journal of a writer that died, which recovery needs. A writer that holds the
+ * reserved lock has not changed the file yet. */
 static enum kiln_code copy_journal(struct source *s, const char *to, struct kiln_err *err)
 {
     int reserved = 0;
@@ -258,14 +246,12 @@ static enum kiln_code copy_journal(struct source *s, const char *to, struct kiln
     return rc == KILN_CORRUPT ? kiln_while(err, "copying '%s'", s->path) : rc;
 }
 
-/* ---- one attempt ---- */
-
 static bool same_header(const struct log_header *a, const struct log_header *b)
 {
     return a->size == b->size && memcmp(a->bytes, b->bytes, LOG_HEADER) == 0;
 }
 
-/* Determines whether |from|, which may have grown meanwhile, begins with all of |copy|. */
+/* Compares with the beginning of |from|, which may have grown meanwhile. */
 static enum kiln_code begins_with(const char *from, const char *copy, bool *ret_same,
                                   struct kiln_err *err)
 {
@@ -290,8 +276,7 @@ static enum kiln_code begins_with(const char *from, const char *copy, bool *ret_
     return rc;
 }
 
-/* Checks the copied log. |ret_settled| is false if the log looks damaged only because it was being
- * written; then copy it again. */
+/* |ret_settled| is false if the log looks damaged only because it was being written. */
 static enum kiln_code check_settled(const char *from_log, const char *to_log, bool *ret_settled,
                                     struct kiln_err *err)
 {
@@ -304,8 +289,7 @@ static enum kiln_code check_settled(const char *from_log, const char *to_log, bo
     return copy_failed(begins_with(from_log, to_log, ret_settled, err), from_log, err);
 }
 
-/* Copies file, log and journal once. |ret_consistent| is false if a writer changed the log too much
- * meanwhile; then copy again. */
+/* |ret_consistent| is false if a writer changed the log too much meanwhile. */
 static enum kiln_code copy_once(struct source *s, const char *to, bool *ret_consistent,
                                 struct kiln_err *err)
 {
@@ -336,7 +320,7 @@ enum kiln_code db_snapshot(const char *from, const char *to, bool salvage, struc
     __attribute__((cleanup(source_done))) struct source s = { .salvage = salvage };
     bool done = false;
     enum kiln_code rc = open_source(&s, from, err);
-    /* Without this check, db_snapshot_remove below would remove the existing file. */
+    /* Otherwise, db_snapshot_remove below would remove the existing file. */
     if (!rc && access(to, F_OK) == 0)
         return kiln_fail_errno(err, EEXIST, "cannot create '%s'", to);
     if (!rc)
@@ -378,8 +362,7 @@ enum kiln_code db_snapshot_merge(const char *path, struct kiln_err *err)
     return rc ? rc : check_merged(path, err);
 }
 
-/* Removes the log and the journal after their content was merged. SQLite must not apply them
- * again. */
+/* Removes the log and the journal, which SQLite must not apply again. */
 static void remove_companions(const char *path)
 {
     static const char *const suffixes[] = { "-wal", "-shm", "-journal" };

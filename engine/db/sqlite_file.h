@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The database itself and its companion files; the database comes first. */
+/* The database comes first. */
 static const char *const sqlite_suffixes[] = { "", "-wal", "-shm" };
 #define SQLITE_SUFFIXES (sizeof(sqlite_suffixes) / sizeof(sqlite_suffixes[0]))
 
@@ -28,7 +28,6 @@ static inline bool sqlite_is_page_size(uint32_t size)
     return size >= 512 && size <= 65536 && (size & (size - 1)) == 0;
 }
 
-/* Returns the page size that |stored| means, or the default if |stored| is not valid. */
 static inline uint32_t sqlite_page_size(const uint8_t stored[2])
 {
     uint32_t size = sqlite_be16(stored) == 1 ? 65536 : sqlite_be16(stored);

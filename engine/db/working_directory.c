@@ -11,8 +11,8 @@ static char *name_working_directory(char *buffer, size_t size)
     return snprintf(buffer, size, "/proc/self/cwd") < (int)size ? buffer : NULL;
 }
 
-/* Replaces lstat(2) to hide from SQLite that /proc/self/cwd is a symbolic link. SQLite would
- * replace the link by its target, a path that this process cannot open. */
+/* Hides from SQLite that /proc/self/cwd is a symbolic link, whose target this process cannot
+ * open. */
 static int stat_target(const char *path, struct stat *ret_seen) { return stat(path, ret_seen); }
 
 void db_stay_in_working_directory(void)

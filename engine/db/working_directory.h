@@ -7,7 +7,6 @@
  * Threading  call it once, before any database is opened
  */
 
-/* Makes SQLite open a relative path as given, from the working directory, and follow links.
- * Otherwise SQLite would expand the path through parent directories that this process may not be
- * allowed to enter. */
+/* Makes SQLite open a relative path as given. Otherwise SQLite would expand the path through
+ * parent directories that this process may not be allowed to enter. */
 void db_stay_in_working_directory(void);
