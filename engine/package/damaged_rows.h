@@ -3,8 +3,7 @@
 
 /*
  * The list of requests whose rows in one package are unusable, so that no such row is unpacked
- * twice. A row is unusable if it failed its check, or if package_shun excluded it.  The list has a
- * maximum size: a new entry replaces the oldest one, whose row may then be unpacked once more.
+ * twice. A row is unusable if it failed its check, or if package_shun excluded it.
  *
  * Ownership  a plain value; a zeroed list is empty
  * Threading  the caller holds a lock
@@ -19,8 +18,6 @@ struct damaged_rows {
     size_t count, next;
 };
 
-/* Returns the identity of a lookup by name. */
 struct digest damaged_rows_name(const struct kern_name *name);
 bool damaged_rows_has(const struct damaged_rows *rows, const struct digest *request);
-/* Adds a request.  Does nothing if |request| is already in the list. */
 void damaged_rows_add(struct damaged_rows *rows, const struct digest *request);

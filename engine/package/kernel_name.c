@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-/* 48 bits, which is enough to distinguish the versions of one program. */
 #define NAME_DIGITS 12
 
 static bool has_nul(struct bytes text) { return text.size && memchr(text.data, '\0', text.size); }

@@ -5,7 +5,7 @@
  * The names of kiln's own kernels in MIOpen's schema.
  *
  *   name  "<program>.<12 hexadecimal digits>.o"; the digits are the beginning of the SHA-256 over
- *         the source, its headers and COMPILE_ABI.  So a package made from an older source never
+ *         the source, its headers and COMPILE_ABI. So a package made from an older source never
  *         answers for a newer one
  *   args  "<options> -mcpu=<arch>", as MIOpen writes them; only "<options>" for targets that are
  *         not AMD's
@@ -16,17 +16,17 @@
 #include "common/base/err.h"
 #include "common/target/target.h"
 
-struct package_source { /* the parts of a program's compile input that determine its names */
+struct package_source {
     struct bytes program;
-    struct bytes options; /* canonical, as in the kernel's key */
+    struct bytes options;
     struct bytes source;
     uint32_t header_count;
-    struct bytes headers; /* header_count x message_header; their order does not matter */
-    uint32_t abi;         /* COMPILE_ABI */
+    struct bytes headers; /* header_count x message_header, in any order */
+    uint32_t abi;
 };
 
-/* Append the name or the arguments.  Return KILN_INVALID if the program's name is empty or contains
- * a NUL, or if the headers are truncated. */
+/* Append to the buffer. Return KILN_INVALID if the program's name is empty or contains a NUL, or
+ * if the headers are truncated. */
 KILN_MUST_CHECK enum kiln_code package_kernel_name(const struct package_source *source,
                                                    struct buffer *ret_name, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code package_kernel_args(const struct package_source *source,

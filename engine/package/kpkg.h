@@ -8,18 +8,19 @@
  */
 #include "common/base/digest.h"
 
-#define KPKG_APPLICATION_ID 0x4b504b47u /* "KPKG" */
+#define KPKG_APPLICATION_ID 0x4b504b47u
 #define KPKG_VERSION 1
 
-struct kpkg_claim { /* the fields of a row over which its claim is computed (kpkg_claim_of) */
+struct kpkg_claim { /* the members over which kpkg_claim_of computes the claim of a row */
     struct bytes name, args;
-    struct bytes key; /* the bytes of a digest; empty if the row has none */
+    struct bytes key; /* a digest; empty if the row has none */
     struct bytes target, toolchain, toolchain_id, program, options;
     struct bytes source;  /* SHA-256 of the source's text */
     struct bytes headers; /* count x (u32 length and name, SHA-256 of the text) */
-    struct bytes object;  /* SHA-256 of the code object */
+    struct bytes object;
 };
 
-/* Returns the SHA-256 over the fields, each with its length.  It binds a row's name and key to its
- * object, so that even after a bit flip, a look-up never returns the object of another kernel. */
+/* Returns the SHA-256 over the members, each with its length. The claim binds a row's name and
+ * key to its object, so that even after a bit flip, a look-up never returns the object of
+ * another kernel. */
 struct digest kpkg_claim_of(const struct kpkg_claim *claim);

@@ -9,8 +9,6 @@
 #include "engine/digest/sha256.h"
 #include "engine/package/kpkg.h"
 
-/* Creates the tables.  The two numbers are KPKG_APPLICATION_ID ("KPKG") and KPKG_VERSION (format
- * 1). */
 static const char setup[] =
     "create table object (sha256 blob not null primary key, codec integer not null,"
     " raw_size integer not null, bytes blob not null);"
@@ -39,8 +37,8 @@ static const char *const statements[] = {
 };
 
 struct kpkg_writer {
-    struct db *db;       /* owned; NULL after the file is finished */
-    struct codec *codec; /* owned */
+    struct db *db; /* owned; NULL after the file is finished */
+    struct codec *codec;
 };
 
 enum kiln_code kpkg_writer_create(const char *path, struct kpkg_writer **ret_writer,
@@ -78,8 +76,7 @@ static struct bytes view_of(const struct digest *digest)
     return bytes_of(digest->bytes, sizeof(digest->bytes));
 }
 
-/* Returns the bytes of a digest. An absent digest is all zeros in memory, and an empty view in the
- * file. */
+/* Writes an absent digest, which is all zeros in memory, as an empty view. */
 static struct bytes view_if_any(const struct digest *digest)
 {
     static const struct digest none;
@@ -94,11 +91,10 @@ static enum kiln_code has_digest(struct kpkg_writer *writer, enum statement stat
     return query_step(&q, ret_has, err);
 }
 
-static const struct content_table { /* a table that stores each content once, in one row */
+static const struct content_table {
     enum statement has, put;
 } objects = { HAS_OBJECT, PUT_OBJECT }, sources = { HAS_SOURCE, PUT_SOURCE };
 
-/* Writes |content| into |table| unless the table already has it. */
 static enum kiln_code put_content(struct kpkg_writer *writer, const struct content_table *table,
                                   struct bytes content, struct digest *ret_sha256,
                                   struct kiln_err *err)
@@ -108,7 +104,7 @@ static enum kiln_code put_content(struct kpkg_writer *writer, const struct conte
     enum kiln_code rc = has_digest(writer, table->has, view_of(ret_sha256), &there, err);
     if (rc || there)
         return rc;
-    struct bytes stored = content; /* the stored form; an empty text is not compressed */
+    struct bytes stored = content; /* an empty text is not compressed */
     enum codec_id id = CODEC_RAW;
     if (content.size)
         rc = codec_pack(writer->codec, content, &stored, &id, err);
@@ -122,7 +118,6 @@ static enum kiln_code put_content(struct kpkg_writer *writer, const struct conte
     return query_run(&q, err);
 }
 
-/* Writes the texts of |entry|'s headers and appends the list of them (struct kpkg_claim). */
 static enum kiln_code put_headers(struct kpkg_writer *writer, const struct package_entry *entry,
                                   struct buffer *ret_list, struct kiln_err *err)
 {

@@ -17,22 +17,20 @@ struct package {
     const struct package_ops *ops;
     struct package_info info;
     struct file_identity identity;
-    struct engine_item *item; /* borrowed; the built-in package; NULL: the package is a file */
+    struct engine_item *item; /* borrowed; NULL: the package is a file */
     bool trusted;
-    struct db_pool connections; /* all connections are to the file with |identity| */
-    pthread_mutex_t mutex;      /* protects the members below */
+    struct db_pool connections;
+    pthread_mutex_t mutex;
     bool counted;
     uint64_t rows;
     bool is_hashed;
-    struct digest sha256;        /* SHA-256 of the file; valid if |is_hashed| */
-    struct damaged_rows damaged; /* also contains rows that package_shun excluded */
-    bool has_damage;             /* a lookup found a damaged row */
+    struct digest sha256;
+    struct damaged_rows damaged; /* includes rows that package_shun excluded */
+    bool has_damage;
 };
 
-/* ---- opening ---- */
-
-/* Fills in the package's data from its name and its record.  Only a built-in package may be for an
- * OpenCL device, because its builder knows the device. */
+/* Fills in the package's data. Only a built-in package may be for an OpenCL device, because its
+ * builder knows the device. */
 static enum kiln_code set_info(struct package *package, const struct package_options *options,
                                struct kiln_err *err)
 {
@@ -79,9 +77,8 @@ static enum kiln_code check_marks(const struct package *package, uint32_t applic
     return KILN_OK;
 }
 
-/* Returns whether the path still leads to the same file.  The file may be replaced at any moment,
- * so a new connection is used only if this function returns true after the connection was
- * opened. */
+/* Returns whether the path still leads to the same file. Call this function after a connection
+ * was opened, because the file may be replaced at any moment. */
 static bool is_same_file(const struct package *package)
 {
     struct file_identity now;
@@ -110,8 +107,8 @@ static enum kiln_code open_connection(void *context, void **ret_connection, stru
     return KILN_OK;
 }
 
-/* Opens the first connection.  More are opened only when several threads search at the same time,
- * because a host may have hundreds of packages. */
+/* Opens one connection. Others are opened when several threads search, because a host may have
+ * hundreds of packages. */
 static enum kiln_code open_first(struct package *package, unsigned readers, struct kiln_err *err)
 {
     const struct db_pool_options options = {
@@ -159,15 +156,13 @@ void package_destroy(struct package *package)
 {
     if (!package)
         return;
-    if (package->connections.options.open) /* true if the pool was initialised */
+    if (package->connections.options.open)
         db_pool_done(&package->connections);
     pthread_mutex_destroy(&package->mutex);
     free(package);
 }
 
 const struct package_info *package_info(const struct package *package) { return &package->info; }
-
-/* ---- rows that are known to be unusable ---- */
 
 bool package_has_damaged_rows(struct package *package)
 {
@@ -177,8 +172,7 @@ bool package_has_damaged_rows(struct package *package)
     return has;
 }
 
-/* Returns whether the list of damaged rows has entries. If it is empty, no digest of a requested
- * name is needed. */
+/* Returns false if the list is empty, so that no digest of a requested name is needed. */
 static bool knows_bad_rows(struct package *package)
 {
     pthread_mutex_lock(&package->mutex);
@@ -211,17 +205,13 @@ void package_shun(struct package *package, const struct kern_name *name)
 
 static bool shows_damage(enum kiln_code rc, bool damaged) { return damaged || rc == KILN_CORRUPT; }
 
-/* Returns whether a failure is permanent.  A failed read may succeed the next time, but content
- * that was read and is wrong remains wrong. */
+/* Returns whether a retry would fail, too: if the content is wrong, but not if a read failed. */
 static bool is_lasting(enum kiln_code rc, bool damaged)
 {
     return shows_damage(rc, damaged) || rc == KILN_UNSUPPORTED;
 }
 
-/* ---- lookups ---- */
-
-/* Turns damage of the file into a miss. Only a failure of this process (out of memory) stays an
- * error. */
+/* Turns damage of the file into a miss. Only a failure of this process (out of memory) stays. */
 static enum kiln_code damage_as_miss(const struct package *package, enum kiln_code rc, bool damaged,
                                      bool *ret_damaged, struct kiln_err *err)
 {
@@ -304,8 +294,6 @@ enum kiln_code package_rows(struct package *package, uint64_t *ret_rows, struct 
     return KILN_OK;
 }
 
-/* ---- the whole file ---- */
-
 bool package_is_trusted(const struct package *package) { return package->trusted; }
 
 static enum kiln_code hash_file(const struct package *package, struct digest *ret_sha256,
@@ -342,8 +330,6 @@ enum kiln_code package_sha256(struct package *package, struct digest *ret_sha256
     *ret_sha256 = sha256;
     return KILN_OK;
 }
-
-/* ---- checking the whole package ---- */
 
 void package_report_damage(struct package_report *report, const struct kiln_err *why)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define HEADER_SIZE 100 /* size of the header of a SQLite file */
+#define HEADER_SIZE 100
 #define PATH_LENGTH_MAX 4096
 
 bool package_failure_is_temporary(enum kiln_code code)
@@ -55,15 +55,13 @@ bool file_identity_at(int directory_fd, const char *name, struct file_identity *
     return true;
 }
 
-/* Reads a number of a SQLite header, which is big-endian. */
 static uint32_t number_at(const uint8_t *header, size_t offset)
 {
     const uint8_t *at = header + offset;
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Returns the file's size as the header states it, or 0 if the header's value cannot be used.
- * SQLite before 3.7 did not update it. */
+/* Returns 0 if the header's value cannot be used. SQLite before 3.7 did not update it. */
 static uint64_t stated_size(const uint8_t *header)
 {
     uint64_t page = (uint64_t)header[16] << 8 | header[17];

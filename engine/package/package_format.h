@@ -10,41 +10,39 @@
  */
 #include "engine/package/package.h"
 
-struct package_place {  /* location of a package */
-    const char *path;   /* path of the file; for a built-in package: its name */
-    struct bytes image; /* content of a package that is built into the program; empty for a file */
+struct package_place {
+    const char *path;   /* for a built-in package: its name */
+    struct bytes image; /* content of a built-in package; empty for a file */
 };
 
-struct package_progress { /* how a check reports its progress */
-    bool (*report)(void *context, uint64_t done, uint64_t rows); /* may be NULL */
+struct package_progress {
+    bool (*report)(void *context, uint64_t done, uint64_t rows);
     void *context;
 };
 
 struct package_ops {
     const char *name;
     enum package_format format;
-    uint32_t application_id, version; /* values that the file's header must have */
+    uint32_t application_id, version;
     enum kiln_code (*open)(const struct package_place *place, void **ret_connection,
                            struct kiln_err *err);
     void (*close)(void *connection);
     enum kiln_code (*rows)(void *connection, uint64_t *ret_rows, struct kiln_err *err);
-    /* Like package_find_named and package_find_key.  For a damaged row, however, these functions
-     * may also return just an error code, without setting |ret_damaged|. */
+    /* For a damaged row, these two functions may return just an error code, without
+     * |ret_damaged|. */
     enum kiln_code (*find_named)(void *connection, const struct kern_name *name,
                                  struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err);
     enum kiln_code (*find_key)(void *connection, const struct digest *key, struct buffer *ret_raw,
                                bool *ret_damaged, struct kiln_err *err);
     enum kiln_code (*each)(void *connection, const struct package_listing *listing,
                            struct kiln_err *err);
-    /* Checks all rows.  Fills in |good|, |damaged| and |first| of the report, in which the caller
-     * has set |rows|. */
+    /* Fills |good|, |damaged| and |first| of the report. The caller has set |rows|. */
     enum kiln_code (*check)(void *connection, const struct package_progress *progress,
                             struct package_report *report, struct kiln_err *err);
 };
 
 extern const struct package_ops package_kdb_ops, package_kiln_ops;
 
-/* Returns the format that a file's name indicates, or NULL for other files. */
+/* Returns NULL if |file_name| is not the name of a package. */
 const struct package_ops *package_ops_of(const char *file_name);
-/* Records one damaged row in |report|. */
 void package_report_damage(struct package_report *report, const struct kiln_err *why);

@@ -35,7 +35,7 @@ static bool list_row(void *context, const struct kern_row *row)
 {
     const struct package_listing *listing = context;
     struct kiln_err ignored = KILN_ERR_INIT;
-    /* This check must be first, because the texts of a damaged row may be huge. */
+    /* Must be first, because the texts of a damaged row may be huge. */
     if (kern_row_check(row, &ignored))
         return true;
     struct package_row r = {
@@ -66,7 +66,7 @@ static enum kiln_code each_row(void *connection, const struct package_listing *l
 struct checking {
     const struct package_progress *progress;
     struct package_report *report;
-    struct buffer raw; /* owned; used again for each row */
+    struct buffer raw;
     bool stopped;
 };
 

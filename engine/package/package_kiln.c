@@ -7,11 +7,9 @@
 
 #include <string.h>
 
-/* Cache size of each connection.  A small one is enough, because a lookup reads only a few pages,
- * and there may be many connections. */
+/* A small cache is enough: a look-up reads only a few pages, and there may be many connections. */
 #define CACHE_KIB 256
-/* Maximum size of a row.  It is more than the largest object, because a row also contains texts,
- * and a compressed object may be larger than the object itself. */
+/* A row also contains texts, and a compressed object may be larger than the object itself. */
 #define VALUE_MAX (LIMIT_CODE_OBJECT + (1u << 20))
 
 static const char *const statements[] = {
@@ -79,8 +77,6 @@ static enum kiln_code count_rows(void *connection, uint64_t *ret_rows, struct ki
     return rc;
 }
 
-/* ---- checking a row ---- */
-
 static struct kpkg_claim claim_at(const struct query *q)
 {
     return (struct kpkg_claim){
@@ -147,8 +143,6 @@ enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct query *q, struct
                            : KILN_OK;
 }
 
-/* Runs |q|, whose parameters are bound, and moves to its only row.  Returns KILN_NOT_FOUND if there
- * is no row. */
 static enum kiln_code step_to_row(struct query *q, struct kiln_err *err)
 {
     bool row = false;
@@ -156,8 +150,7 @@ static enum kiln_code step_to_row(struct query *q, struct kiln_err *err)
     return rc || row ? rc : KILN_NOT_FOUND;
 }
 
-/* Takes the object of the current row of |q|.  |is_requested| is false if it is not the requested
- * row; in a damaged file, an index may lead to another row. */
+/* If |is_requested| is false, an index of a damaged file has led to another row. */
 static enum kiln_code take_found(struct kpkg *kpkg, const struct query *q, bool is_requested,
                                  struct buffer *ret_raw, struct kiln_err *err)
 {
@@ -166,8 +159,7 @@ static enum kiln_code take_found(struct kpkg *kpkg, const struct query *q, bool 
     enum kiln_code rc = kpkg_take_object(kpkg, q, ret_raw, err);
     if (rc != KILN_UNSUPPORTED)
         return rc;
-    *err = KILN_ERR_INIT; /* a newer kiln wrote this object: it is not damaged, but cannot be
-                           * used */
+    *err = KILN_ERR_INIT; /* a newer kiln wrote this object */
     return KILN_NOT_FOUND;
 }
 
@@ -203,8 +195,6 @@ static enum kiln_code find_key(void *connection, const struct digest *key, struc
     *ret_damaged = rc == KILN_CORRUPT;
     return rc;
 }
-
-/* ---- listing ---- */
 
 enum kiln_code kpkg_next_id(uint64_t id, uint64_t *latest, struct kiln_err *err)
 {

@@ -41,22 +41,18 @@ struct kpkg {
     struct codec *codec;
 };
 
-/* Checks the claim of the current row of |q|.  Returns KILN_CORRUPT if it does not match the row's
- * fields. */
+/* Returns KILN_CORRUPT if the claim of the current row does not match its columns. */
 KILN_MUST_CHECK enum kiln_code kpkg_check_claim(const struct query *q, struct kiln_err *err);
-/* Unpacks an object.  Returns KILN_UNSUPPORTED for a stored form that only a newer kiln knows. */
+/* Returns KILN_UNSUPPORTED for a stored form that only a newer kiln knows. */
 KILN_MUST_CHECK enum kiln_code kpkg_unpack(struct kpkg *kpkg, const struct packed_object *stored,
                                            struct bytes *ret_raw, struct kiln_err *err);
-/* Appends the object of the current row of |q| after all checks. */
 KILN_MUST_CHECK enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct query *q,
                                                 struct buffer *ret_raw, struct kiln_err *err);
-/* Checks that the ids of rows increase, beginning at 1, and stores |id| in |latest|.  Returns
- * KILN_CORRUPT if |id| is not larger than |latest|.  Without this check, a crafted file whose pages
- * form a ring, or are shared, could return rows for ever. */
+/* Returns KILN_CORRUPT unless |id| is larger than |latest|, which it replaces. Otherwise, a
+ * crafted file whose pages form a ring, or are shared, could return rows for ever. */
 KILN_MUST_CHECK enum kiln_code kpkg_next_id(uint64_t id, uint64_t *latest, struct kiln_err *err);
 bool kpkg_is_digest(struct bytes stored, const struct digest *digest);
 
-/* Implements struct package_ops.check. */
 KILN_MUST_CHECK enum kiln_code kpkg_check_all(void *connection,
                                               const struct package_progress *progress,
                                               struct package_report *report, struct kiln_err *err);

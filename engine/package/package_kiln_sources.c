@@ -4,7 +4,6 @@
 #include "common/protocol/limits.h"
 #include "engine/digest/sha256.h"
 
-/* Checks the text that is stored under |sha256|. */
 static enum kiln_code check_text(struct kpkg *kpkg, struct bytes sha256, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_TEXT);
@@ -27,13 +26,12 @@ static enum kiln_code check_text(struct kpkg *kpkg, struct bytes sha256, struct 
     return rc;
 }
 
-/* Checks the headers of |list|, whose form is that of struct kpkg_claim. */
 static enum kiln_code check_headers(struct kpkg *kpkg, struct bytes list, struct kiln_err *err)
 {
     struct reader r = reader_of(list);
     enum kiln_code rc = KILN_OK;
     while (!rc && reader_left(&r) > 0) {
-        reader_sized(&r); /* skips the header's name */
+        reader_sized(&r);
         struct bytes sha256 = reader_take(&r, DIGEST_SIZE);
         rc = r.failed ? kiln_fail(err, KILN_CORRUPT, "a list of headers is truncated")
                       : check_text(kpkg, sha256, err);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the format and the database id that a package's file name states. */
 #include "engine/package/package_format.h"
 
 #include <string.h>

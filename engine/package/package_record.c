@@ -16,13 +16,13 @@
 #define RECORD_MAX 16384
 #define PATH_LENGTH_MAX (PATH_TEXT_MAX + PACKAGE_NAME_MAX + 16)
 
-struct stated { /* a record, with the identity of the file that it is for */
+struct stated {
     struct package_record record;
-    struct file_identity identity; /* inode, size and modification time */
+    struct file_identity identity;
 };
 
-struct candidates {               /* the records that may be for a file */
-    const char *directory, *name; /* of the file */
+struct candidates {
+    const char *directory, *name;
     struct stated stated[2];
     size_t count;
 };
@@ -63,8 +63,7 @@ static bool parse_record(const struct json *json, struct stated *ret_stated)
     return true;
 }
 
-/* Appends a record to |candidates|, if there is one.  A malformed record matches no file.  Fails
- * only if a later attempt may succeed. */
+/* Ignores a malformed record. Fails only if a later attempt may succeed. */
 static enum kiln_code load_record(struct candidates *candidates, const char *suffix,
                                   struct kiln_err *err)
 {
@@ -150,8 +149,7 @@ static const struct stated *find_by_digest(const struct candidates *candidates,
     return NULL;
 }
 
-/* Updates the identity in a record, so that the next start of kilnd does not hash the file again.
- * If this fails, the next start is only slower. */
+/* Updates the identity, so that the next start of kilnd need not hash the file again. */
 static void update_record(const char *directory, const char *name, const struct stated *s)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -179,7 +177,7 @@ enum kiln_code package_record_settle(const char *directory, const char *name, st
     return whole_file_sync_directory(directory, err);
 }
 
-/* Tries to rename the record. If that fails, the next read finds it under its temporary name. */
+/* Ignores a failure: the next read finds the record under its temporary name. */
 static void try_to_settle(const char *directory, const char *name)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -187,7 +185,6 @@ static void try_to_settle(const char *directory, const char *name)
         return;
 }
 
-/* Finds a record that states the identity of the file. */
 static const struct stated *find_by_identity(const struct candidates *candidates,
                                              const struct file_identity *identity)
 {
@@ -198,7 +195,7 @@ static const struct stated *find_by_identity(const struct candidates *candidates
     return NULL;
 }
 
-/* Compares the records with the content of the file, whose identity none of them states. */
+/* Compares contents, because no record states the identity of the file. */
 static enum kiln_code read_by_content(const struct candidates *candidates,
                                       const struct file_identity *identity,
                                       struct package_record *ret_record, struct kiln_err *err)

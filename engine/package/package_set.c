@@ -9,8 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- views ---- */
-
 struct view *view_create(size_t count)
 {
     struct view *view = calloc(1, sizeof(*view) + count * sizeof(view->members[0]));
@@ -36,8 +34,8 @@ void member_destroy(struct member *member)
     free(member);
 }
 
-/* Releases the references of |view|.  Moves the members that are now in no view to the front of
- * |view| and returns their number.  The caller can then close their files without the lock. */
+/* Moves members without a view to the front of |view| and returns their number. The caller can
+ * then close their files without the lock. */
 static size_t unref_members(struct view *view)
 {
     size_t gone = 0;
@@ -72,9 +70,8 @@ static enum rank rank_of(const struct member *member)
                                       : RANK_UNSIGNED;
 }
 
-/* Compares packages for the order in which look-ups search them.  Signed packages come first,
- * because their origin is known.  Newer editions come before older ones, whatever their names are,
- * because older ones may have faults that were corrected. */
+/* Sorts signed packages first, because their origin is known, and newer editions before older
+ * ones, which may have faults that were corrected. */
 static int by_trust(const void *left, const void *right)
 {
     const struct member *a = *(struct member *const *)left, *b = *(struct member *const *)right;
@@ -111,9 +108,7 @@ struct member *view_find(const struct view *view, size_t directory, const char *
     return NULL;
 }
 
-/* ---- create and destroy ---- */
-
-#define BUILT_IN "built into this program" /* shown instead of a directory's path */
+#define BUILT_IN "built into this program"
 
 enum kiln_code need_own_directory(const struct package_set *set, struct kiln_err *err)
 {
@@ -123,8 +118,7 @@ enum kiln_code need_own_directory(const struct package_set *set, struct kiln_err
                      "this program has no package directory, only built-in packages");
 }
 
-/* Creates kiln's own directory, and checks who can write to it. A user who can write to it decides
- * which code runs on the GPUs. */
+/* Checks who can write to the directory, because they decide which code runs on the GPUs. */
 static enum kiln_code prepare_directory(const char *path, struct kiln_err *err)
 {
     bool fresh = access(path, F_OK) != 0;
@@ -211,8 +205,6 @@ void package_set_destroy(struct package_set *set)
     free(set);
 }
 
-/* ---- lists ---- */
-
 void package_set_list(struct package_set *set,
                       void (*each)(void *context, const struct package_info *info,
                                    const struct package_signature *signature),
@@ -224,7 +216,7 @@ void package_set_list(struct package_set *set,
         struct package_info info = *package_info(package);
         struct kiln_err why = KILN_ERR_INIT;
         if (package_rows(package, &info.rows, &why))
-            info.rows = 0; /* it is damaged; lookups report that, and `pkg verify` shows details */
+            info.rows = 0; /* damaged: look-ups report that, and `pkg verify` shows details */
         struct package_signature signature;
         package_set_signature(set, package, &signature);
         each(context, &info, &signature);

@@ -6,11 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- which packages fit a database id ---- */
-
 struct wanted {
     char exact[DATABASE_ID_MAX];
-    char arch[DATABASE_ID_MAX]; /* the arch alone; "" if |exact| is that already */
+    char arch[DATABASE_ID_MAX]; /* "" if |exact| is the arch alone */
     char device[DATABASE_ID_MAX];
 };
 
@@ -55,8 +53,7 @@ bool package_set_covers(struct package_set *set, struct bytes database_id)
     return covers;
 }
 
-/* Finds an item of the built-in data that is damaged as a whole. Such an item has no member if the
- * damage was found when the set was created, so the members cannot be searched instead. */
+/* Searches the items, because one that is damaged as a whole has no member. */
 static const char *damaged_item(const struct package_set *set, const struct wanted *wanted)
 {
     for (size_t i = 0; set->data && i < set->data->count; i++) {
@@ -91,16 +88,14 @@ bool package_set_built_in_is_damaged(struct package_set *set, struct bytes datab
     return name != NULL;
 }
 
-/* ---- lookups ---- */
-
-struct answer { /* the answer of one package */
+struct answer {
     enum kiln_code rc;
     bool damaged;
     struct kiln_err why;
 };
 
-/* Evaluates a package's answer.  |row| is the kernel's name or key, for messages.  Returns true if
- * the search ends, because the package had the object or this process failed. */
+/* Returns true if the search ends, because the package had the object or this process failed.
+ * |row| is the kernel's name or key. */
 static bool note_answer(const struct member *member, const struct answer *answer, struct bytes row,
                         struct package_found *found, struct kiln_err *err)
 {
@@ -208,8 +203,6 @@ void package_set_shun(struct package_set *set, const char *package, const struct
     view_return(set, view);
 }
 
-/* ---- coverage ---- */
-
 const char *package_fit_name(enum package_fit fit)
 {
     static const char *const names[] = {
@@ -245,7 +238,7 @@ enum package_fit package_set_coverage(struct package_set *set, const char *datab
     return best;
 }
 
-struct others { /* packages for the same arch that MIOpen's rule does not search */
+struct others {
     char text[160];
     size_t used;
 };

@@ -13,15 +13,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define OWN 0 /* index of the directory that kiln installs into */
+#define OWN 0
 #define PACKED_SUFFIX ".bz2"
 
-/* ---- the uploaded file ---- */
-
-/* Rejects a file that a process still has open for writing: then the kernel refuses a read lease.
- * On filesystems without leases, only the hash protects against changes.  If another process opens
- * the file during the lease, the kernel sends a signal. This function selects SIGURG, which is
- * ignored by default; the default signal SIGIO would end kilnd. */
+/* Takes a read lease, which the kernel refuses if a process still has the file open for writing.
+ * If another process opens the file during the lease, the kernel sends SIGURG, which is ignored
+ * by default; the default signal SIGIO would end kilnd. */
 static enum kiln_code refuse_writers(int fd, const char *path, struct kiln_err *err)
 {
     if (fcntl(fd, F_SETSIG, SIGURG) != 0)
@@ -34,7 +31,6 @@ static enum kiln_code refuse_writers(int fd, const char *path, struct kiln_err *
     return KILN_OK;
 }
 
-/* Makes kilnd the owner of the file, so that no other user can change it. */
 static enum kiln_code take_over_file(int fd, const char *path, struct kiln_err *err)
 {
     struct stat seen;
@@ -87,8 +83,6 @@ static enum kiln_code check_name(const struct package_upload *upload, struct kil
     return package_name_check(name, /* ret_id= */ NULL, err);
 }
 
-/* ---- hash and signature ---- */
-
 static enum kiln_code refuse_other(const char *expected, struct kiln_err *err)
 {
     return kiln_fail(err, KILN_CORRUPT,
@@ -107,7 +101,6 @@ static enum kiln_code check_wanted(const struct package_upload *upload, struct k
     return refuse_other("the one given", err);
 }
 
-/* Copies |name| without its suffix; returns whether it had the suffix. */
 static bool unpacked_name(const char *name, char ret_name[PACKAGE_NAME_MAX])
 {
     size_t suffix = strlen(PACKED_SUFFIX);
@@ -128,7 +121,6 @@ static enum kiln_code refuse_only_packed(const char *signer, const char *fetched
                      signer, fetched);
 }
 
-/* Fills signer and edition of |checked| if the manifest states the hash of this file. */
 static enum kiln_code check_manifest(const struct package_set *set,
                                      const struct package_upload *upload,
                                      struct package_checked *checked, struct kiln_err *err)
@@ -168,7 +160,7 @@ static enum kiln_code check_signature(const struct package_set *set,
                      upload->name, set->keys_directory);
 }
 
-/* Counts the rows, which also verifies that the file is a package. */
+/* Also verifies that the file is a package. */
 static enum kiln_code count_rows(const struct package_upload *upload, uint64_t *ret_rows,
                                  struct kiln_err *err)
 {
@@ -199,10 +191,8 @@ enum kiln_code package_set_check(const struct package_set *set, const struct pac
     return KILN_OK;
 }
 
-/* ---- moving it into place ---- */
-
-/* Moves the file into place, after writing its record under a temporary name. So each installed
- * file has a record, even if the power fails at any moment. */
+/* Writes the record first, under a temporary name. So each installed file has a record, even if
+ * the power fails at any moment. */
 static enum kiln_code move_into_place(const struct package_set *set,
                                       const struct package_upload *upload,
                                       const struct file_identity *identity,
@@ -224,7 +214,7 @@ static enum kiln_code move_into_place(const struct package_set *set,
     return package_record_settle(directory, upload->name, err);
 }
 
-/* Replaces the view by one that has no member |without| and that has |with|. Both may be NULL. */
+/* Replaces |without| by |with|. Both may be NULL. */
 static enum kiln_code replace_member(struct package_set *set, const struct member *without,
                                      struct member *with, struct kiln_err *err)
 {
@@ -266,9 +256,8 @@ static enum kiln_code refuse_older(const struct package_info *there,
                      units_when(checked->edition.time, new_time));
 }
 
-/* Rejects a file that is older than a signed package of its database id and format.  Both answer
- * the same requests, whatever their names are, so an old file with known faults could answer
- * instead of the newer one. */
+/* Compares all signed packages of the same database id and format, because they answer the same
+ * requests. An old file with known faults must not answer instead of a newer one. */
 static enum kiln_code refuse_downgrade(const struct package_set *set,
                                        const struct package_upload *upload,
                                        const struct package_checked *checked, struct kiln_err *err)
@@ -285,8 +274,7 @@ static enum kiln_code refuse_downgrade(const struct package_set *set,
     return KILN_OK;
 }
 
-/* Protects signed packages.  Signatures would be worthless if an unsigned file of the same name
- * could replace a signed one, or if an older file could answer in its place. */
+/* Prevents an unsigned or an older file from answering in place of a signed one. */
 static enum kiln_code protect_signed(const struct package_set *set,
                                      const struct package_upload *upload,
                                      const struct package_checked *checked, struct kiln_err *err)
@@ -310,7 +298,6 @@ static enum kiln_code protect_signed(const struct package_set *set,
                          : "the new file is not signed by a trusted key");
 }
 
-/* Makes the file that is now in place visible to all lookups that begin later. */
 static enum kiln_code publish_member(struct package_set *set, const char *name,
                                      struct package_info *ret_info, struct kiln_err *err)
 {
@@ -322,7 +309,7 @@ static enum kiln_code publish_member(struct package_set *set, const char *name,
     rc = replace_member(set, view_find(set->view, OWN, name), member, err);
     if (rc)
         return rc;
-    KILN_TAKE(member); /* now the view owns the member */
+    KILN_TAKE(member);
     *ret_info = info;
     return KILN_OK;
 }
@@ -351,8 +338,6 @@ enum kiln_code package_set_adopt(struct package_set *set, const struct package_u
     refusal_forget(set, OWN, upload->name);
     return KILN_OK;
 }
-
-/* ---- removal ---- */
 
 static enum kiln_code deny_foreign(const struct member *member, struct kiln_err *err)
 {

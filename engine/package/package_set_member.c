@@ -38,8 +38,8 @@ enum kiln_code signer_check(const struct package_set *set, const char *signer, b
     return rc;
 }
 
-/* Finds the record of a member.  Returns KILN_NOT_FOUND, without a message, if there is no record.
- * Only packages in kiln's own directory have records. */
+/* Returns KILN_NOT_FOUND, without a message, if there is no record, as in other directories than
+ * kiln's own. */
 static enum kiln_code find_record(const struct package_set *set, const struct member *member,
                                   const char *name, struct package_record *ret_record,
                                   struct kiln_err *err)
@@ -114,8 +114,8 @@ enum kiln_code member_open(const struct package_set *set, size_t directory, cons
     return KILN_OK;
 }
 
-/* Opens a built-in package.  If the item is damaged, returns KILN_OK with |ret_member| NULL.  Fails
- * if the item was not a package when it was built in. */
+/* If the item is damaged, |ret_member| is NULL. Fails if the item was not a package when it was
+ * built in. */
 static enum kiln_code open_built_in(const struct package_set *set, struct engine_item *item,
                                     struct member **ret_member, struct kiln_err *err)
 {
@@ -131,7 +131,7 @@ static enum kiln_code open_built_in(const struct package_set *set, struct engine
         return kiln_while(err, "opening '%s', which is built into this program", item->name);
     if (rc)
         return KILN_OK;
-    *member = (struct member){ .refs = 1, /* a permanent reference */
+    *member = (struct member){ .refs = 1,
                                .package = member->package,
                                .identity = { .size = engine_item_view(item).size },
                                .directory = set->directory_count,

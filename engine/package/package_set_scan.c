@@ -10,10 +10,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The maximum number of files in one directory. A directory with more is not meant for packages. */
+/* A directory with more files is not meant for packages. */
 #define FILES_MAX 4096
 
-struct file { /* a file that is named like a package */
+struct file {
     size_t directory;
     char name[PACKAGE_NAME_MAX];
     struct file_identity identity;
@@ -24,7 +24,7 @@ struct scan {
     void (*changed)(void *context, const struct package_change *change);
     void (*refused)(void *context, const char *text);
     void *context;
-    struct file *files; /* owned */
+    struct file *files;
     size_t count, capacity;
     bool keys_changed;
 };
@@ -41,8 +41,6 @@ static void report_changed(struct scan *s, const struct member *member, bool app
     if (s->changed)
         s->changed(s->context, &change);
 }
-
-/* ---- candidates ---- */
 
 static bool ends_in(const char *name, const char *end)
 {
@@ -69,8 +67,7 @@ static bool add_file(struct scan *s, size_t directory, int directory_fd, const c
     return true;
 }
 
-/* Reports |why| once. If the directory becomes readable and then unreadable again, reports it
- * again. */
+/* Reports |why| once, and again if the directory was readable in between. */
 static void note_unreadable(struct scan *s, size_t directory, const struct kiln_err *why)
 {
     if (!s->set->unreadable[directory])
@@ -78,9 +75,8 @@ static void note_unreadable(struct scan *s, size_t directory, const struct kiln_
     s->set->unreadable[directory] = true;
 }
 
-/* Opens a directory.  Returns KILN_NOT_FOUND, without a message, if it does not exist.  Rejects a
- * directory that everybody can write to: any user could put code there, which other users' jobs
- * would run. */
+/* Returns KILN_NOT_FOUND, without a message, if there is no directory. Rejects one that
+ * everybody can write to: any user could put code there, which other users' jobs would run. */
 static enum kiln_code open_directory(const char *path, DIR **ret_dir, struct kiln_err *err)
 {
     DIR *dir = opendir(path);
@@ -118,8 +114,7 @@ static enum kiln_code list_directory(struct scan *s, size_t directory, struct ki
     return added ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory to list packages");
 }
 
-/* Checks whether the trusted keys changed.  A new or removed key also affects packages whose files
- * did not change. */
+/* Notices new and removed keys, which also affect packages whose files did not change. */
 static void check_keys_changed(struct scan *s)
 {
     struct stat seen;
@@ -129,8 +124,6 @@ static void check_keys_changed(struct scan *s)
     s->keys_changed = changed != s->set->keys_changed_ns;
     s->set->keys_changed_ns = changed;
 }
-
-/* ---- refused files ---- */
 
 static struct refusal *refusal_find(struct package_set *set, size_t directory, const char *name)
 {
@@ -157,7 +150,7 @@ void refusal_forget(struct package_set *set, size_t directory, const char *name)
         refusal_drop(set, refusal);
 }
 
-/* Adds a rejected file.  The caller holds refusals_mutex. */
+/* The caller holds refusals_mutex. */
 static struct refusal *refusal_add(struct package_set *set, const struct file *file)
 {
     struct refusal *grown =
@@ -173,7 +166,6 @@ static struct refusal *refusal_add(struct package_set *set, const struct file *f
     return refusal;
 }
 
-/* Records the failure.  Returns whether it is the first such failure of the file. */
 static bool refusal_note(struct package_set *set, const struct file *file,
                          const struct kiln_err *why)
 {
@@ -184,7 +176,7 @@ static bool refusal_note(struct package_set *set, const struct file *file,
     if (!refusal)
         refusal = refusal_add(set, file);
     if (!refusal)
-        return true; /* not stored, so the next rescan tries the file and reports it again */
+        return true;
     refusal->identity = file->identity;
     refusal->temporary = temporary;
     refusal->reported = why->code != KILN_BUSY;
@@ -193,8 +185,8 @@ static bool refusal_note(struct package_set *set, const struct file *file,
     return is_new;
 }
 
-/* Rejects a file and reports it.  A file that is incomplete (KILN_BUSY) may be a copy in progress,
- * so it is not reported yet.  If the next rescan finds it unchanged, that rescan reports it. */
+/* Does not report an incomplete file (KILN_BUSY), which may be a copy in progress, before the
+ * next rescan finds it unchanged. */
 static void refuse_file(struct scan *s, const struct file *file, const struct kiln_err *why)
 {
     pthread_mutex_lock(&s->set->refusals_mutex);
@@ -228,10 +220,7 @@ static void forget_vanished(struct package_set *set)
     }
 }
 
-/* ---- one file ---- */
-
-/* Returns whether a signature counts as before.  If the keys cannot be read now, the member stays,
- * and the next rescan checks its signature. */
+/* If the keys cannot be read now, the next rescan checks the signature. */
 static bool is_trusted_as_before(const struct scan *s, const struct member *member)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -259,7 +248,7 @@ static enum kiln_code open_file(struct scan *s, const struct file *file, struct 
     return member_open(s->set, file->directory, file->name, ret_member, err);
 }
 
-/* Returns the existing member for |file|, or a new one; NULL if the file is rejected. */
+/* Returns NULL if the file is rejected. */
 static struct member *member_for_file(struct scan *s, const struct view *old,
                                       const struct file *file)
 {
@@ -280,8 +269,6 @@ static struct member *member_for_file(struct scan *s, const struct view *old,
     return opened;
 }
 
-/* ---- all files ---- */
-
 static bool has_member(const struct view *view, const struct member *member)
 {
     for (size_t i = 0; i < view->count; i++) {
@@ -291,7 +278,7 @@ static bool has_member(const struct view *view, const struct member *member)
     return false;
 }
 
-/* Reports members that are in only one of the views; returns whether there are any. */
+/* Returns whether there are members that are in only one of the views. */
 static bool report_difference(struct scan *s, const struct view *old, const struct view *fresh)
 {
     bool differ = false;

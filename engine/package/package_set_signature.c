@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds out who signed a package that kiln did not install.  The result is shown to users, but no
- * look-up trusts it. */
+/* Shows users who signed a package that kiln did not install. No look-up trusts the result. */
 #include "engine/package/package_set_parts.h"
 
 #include "common/base/fs.h"
@@ -11,7 +10,6 @@
 
 #define MANIFEST_SUFFIX ".manifest"
 
-/* Compares the file's content with what the manifest states. */
 static enum kiln_code check_content(struct package *package, const struct manifest_file *file,
                                     struct kiln_err *err)
 {

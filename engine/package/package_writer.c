@@ -7,15 +7,15 @@
 
 #include <string.h>
 
-/* Maximum bytes of a name and of arguments.  MIOpen's names and arguments have less than 2200
- * bytes; in kiln's packages, they contain a program's name and its options. */
+/* MIOpen's names and arguments have less than 2200 bytes. In kiln's packages, they contain a
+ * program's name and its options. */
 #define NAME_LENGTH_MAX 4096
 #define ARGS_MAX (LIMIT_OPTIONS_TEXT + 4096)
 
 struct package_writer {
-    struct kern_db_writer *kdb; /* owned; NULL for the other format */
-    struct kpkg_writer *kpkg;   /* owned; NULL for the other format */
-    struct buffer name, args;   /* owned; name and arguments of the latest entry */
+    struct kern_db_writer *kdb;
+    struct kpkg_writer *kpkg;
+    struct buffer name, args;
 };
 
 enum kiln_code package_writer_create(const char *path, enum package_format format,
