@@ -4,7 +4,6 @@
 /*
  * Arrays that grow.
  *
- * Role       appends to an array of unknown length, whose capacity doubles when it is full
  * Ownership  the caller owns and frees the array
  * Threading  plain values; the owner of the array synchronises access
  *

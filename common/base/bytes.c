@@ -66,8 +66,6 @@ void buffer_done(struct buffer *b)
     *b = (struct buffer){ 0 };
 }
 
-/* Makes space for |more| bytes.  Returns false if out of memory, or if the limit would be
- * exceeded. */
 static bool grow_buffer(struct buffer *b, size_t more)
 {
     if (more > b->limit || b->size > b->limit - more)
@@ -104,8 +102,6 @@ void buffer_put(struct buffer *b, const void *data, size_t size)
         append_bytes(b, data, size);
 }
 
-/* Appends a number.  This is inlined with a constant |size|, so that the compiler emits a store
- * instead of a call of memcpy. */
 static inline void put_number(struct buffer *b, const void *number, size_t size)
 {
     if (make_room(b, size))
@@ -156,7 +152,6 @@ struct bytes reader_take(struct reader *r, size_t size)
     return view;
 }
 
-/* Reads a number.  Leaves |ret_number| unchanged if the message is too short. */
 static inline void take_number(struct reader *r, void *ret_number, size_t size)
 {
     if (r->failed || size > (size_t)(r->end - r->at)) {

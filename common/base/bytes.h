@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct bytes { /* borrowed view of bytes; may contain NULs, is not NUL-terminated */
+struct bytes { /* borrowed; not NUL-terminated */
     const uint8_t *data;
     size_t size;
 };
@@ -26,42 +26,36 @@ struct buffer {
     uint8_t *data; /* owned */
     size_t size;
     size_t capacity;
-    size_t limit; /* an append that would make the buffer larger than this fails */
-    bool failed;  /* an append failed because memory ran out, or because of |limit| */
+    size_t limit; /* an append beyond this size fails */
+    bool failed;
 };
 
 struct reader {
     const uint8_t *at; /* borrowed */
     const uint8_t *end;
-    bool failed; /* a read went beyond the end */
+    bool failed;
 };
 
-/* Views. */
 static inline struct bytes bytes_of(const void *data, size_t size)
 {
     return (struct bytes){ .data = data, .size = size };
 }
 struct bytes bytes_of_text(const char *text);
 bool bytes_equal(struct bytes a, struct bytes b);
-/* Compares the bytes like memcmp.  If one text is a prefix of the other, the shorter one comes
- * first. */
+/* Compares like memcmp.  If one text is a prefix of the other, the shorter one comes first. */
 int bytes_compare(struct bytes a, struct bytes b);
 bool bytes_equal_text(struct bytes a, const char *text);
 bool text_ends_with(const char *text, const char *end);
 /* Computes the 64-bit FNV-1a hash, for hash tables; never for security.  The text of OpenCL targets
  * contains such hashes (common/target/opencl_target.h), so the function must not change. */
 uint64_t bytes_hash(struct bytes b, uint64_t seed);
-/* Copies the bytes and a NUL to |*at|, and sets |*at| to the address after them.  Returns the
- * copy. */
 const char *bytes_pack_text(char **at, struct bytes b);
-/* Returns a heap copy with a terminating NUL, or NULL if out of memory. */
+/* Returns NULL if out of memory. */
 char *bytes_to_text(struct bytes b);
 
-/* Buffers.  buffer_init allocates nothing; buffer_done accepts a zeroed buffer. */
 void buffer_init(struct buffer *b, size_t limit);
 void buffer_done(struct buffer *b);
 #define BUFFER_AUTO __attribute__((cleanup(buffer_done)))
-/* Empties the buffer for another use, and keeps its memory. */
 static inline void buffer_clear(struct buffer *b)
 {
     b->size = 0;
@@ -79,7 +73,7 @@ static inline struct bytes buffer_view(const struct buffer *b)
     return bytes_of(b->data, b->size);
 }
 
-/* Readers.  On failure every getter returns zero or an empty view. */
+/* After a failure every getter returns zero or an empty view. */
 static inline struct reader reader_of(struct bytes b)
 {
     return (struct reader){ .at = b.data, .end = b.data ? b.data + b.size : NULL };
@@ -88,7 +82,7 @@ uint8_t reader_u8(struct reader *r);
 uint16_t reader_u16(struct reader *r);
 uint32_t reader_u32(struct reader *r);
 uint64_t reader_u64(struct reader *r);
-/* Returns the next |size| bytes, borrowed from the bytes that the reader was created with. */
+/* The result borrows from the bytes that the reader was created with. */
 struct bytes reader_take(struct reader *r, size_t size);
 struct bytes reader_sized(struct reader *r);
 size_t reader_left(const struct reader *r);

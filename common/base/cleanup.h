@@ -4,14 +4,13 @@
 /*
  * Scope-bound ownership (GCC and Clang).
  *
- * A local marked KILN_AUTO(type) is destroyed when its scope ends, whichever return statement ends
- * it.  KILN_TAKE moves ownership out, so a constructor reads:
+ * A local marked KILN_AUTO(type) is destroyed when its scope ends.  KILN_TAKE moves ownership out:
  *
  *     KILN_AUTO(store) struct store *s = calloc(1, sizeof(*s));
  *     ...                        // any early return cleans up
  *     *ret_store = KILN_TAKE(s);   // now the caller owns it
  *
- * This works because every destructor accepts NULL and half-built objects.
+ * Every destructor accepts NULL and half-built objects.
  *
  * Ownership  a marked local owns its object until KILN_TAKE or the end of its scope
  * Threading  no shared state
@@ -21,7 +20,6 @@
 
 #define KILN_AUTO(type) __attribute__((cleanup(type##_auto)))
 
-/* Declares the cleanup for a pointer type with a `void type_destroy(struct type *)`. */
 #define KILN_DEFINE_AUTO(type) \
     static inline void type##_auto(struct type **p) { type##_destroy(*p); }
 
@@ -38,7 +36,6 @@ static inline void fd_auto(int *fd)
     if (*fd >= 0)
         close(*fd);
 }
-/* Closes |*fd|, unless it is -1, and sets it to -1. */
 static inline void fd_close(int *fd)
 {
     fd_auto(fd);

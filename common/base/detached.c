@@ -2,19 +2,17 @@
 /*
  * The program's parent is an intermediate process, made by clone(2) without a termination signal.
  * Therefore wait() and waitpid() skip the intermediate (unless called with __WALL or __WCLONE), and
- * its end sends no SIGCHLD.  There are two cases:
+ * its end sends no SIGCHLD.
  *
  *   - Usually the intermediate exits at once.  Then process 1 or a subreaper becomes the program's
  *     parent.
  *   - If this process itself would become the parent (it is process 1 or a subreaper), the
  *     intermediate stays until the program or this process exits.
  *
- * The intermediate shares this process's memory, as after vfork. fork would copy the page tables,
- * which takes long in a process with much memory.  If the intermediate executed a program, it would
- * get separate memory, but it would also become an ordinary child, which sends SIGCHLD.  So it
- * executes nothing.  An intermediate that stays must exit when this process exits; otherwise it
- * would keep the shared memory allocated.  The calling thread continues once the intermediate has
- * exited, or has nothing left to do but to wait for the program.
+ * The intermediate shares this process's memory, as after vfork, because fork would copy the page
+ * tables.  The intermediate executes nothing: after execve it would be an ordinary child, which
+ * sends SIGCHLD.  The calling thread continues once the intermediate has exited, or only waits for
+ * the program.
  */
 #include "common/base/detached.h"
 
@@ -31,7 +29,6 @@
 #include <unistd.h>
 
 #define STACK 65536
-/* All descriptors that the program gets have numbers below this. */
 #define FILES_MAX 8
 
 #ifdef __SANITIZE_THREAD__
@@ -45,14 +42,13 @@ int __clone(int (*run)(void *context), void *stack, int flags, void *context, ..
 #define UNWATCHED
 #endif
 
-struct spawn { /* borrowed by the intermediate until the calling thread continues */
+struct spawn {
     const struct detached *detached;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    pid_t parent; /* id of this process */
-    int result;   /* an errno */
-    /* Write end of a pipe.  An intermediate that stays writes to it, and closes it, after it has
-     * spawned the program. */
+    pid_t parent;
+    int result;
+    /* An intermediate that stays writes to this pipe after it has spawned the program. */
     int done;
 };
 
@@ -64,7 +60,7 @@ UNWATCHED static pid_t spawn_program(struct spawn *s)
     return s->result ? 0 : pid;
 }
 
-/* Spawns the program and exits.  Does not call _exit, because sanitizers intercept it. */
+/* Does not call _exit, because sanitizers intercept it. */
 UNWATCHED static int spawn_and_end(void *context)
 {
     spawn_program(context);
@@ -98,8 +94,7 @@ UNWATCHED static long call_system(long number, long a, long b, long c, long d)
 #define call_system syscall /* sets errno, but only once, when the last child has ended */
 #endif
 
-/* Reaps children until there is none left, or until |parent| has exited.  Both events send SIGCHLD,
- * which is blocked. */
+/* Both the end of a child and the end of |parent| send SIGCHLD, which is blocked here. */
 UNWATCHED static void reap_children(pid_t parent)
 {
     static const unsigned long child_signal[_NSIG / CHAR_BIT] = { 1ul << (SIGCHLD - 1) };
@@ -122,10 +117,9 @@ UNWATCHED static int spawn_and_wait(void *context)
     struct spawn *s = context;
     pid_t parent = s->parent;
     syscall(SYS_rt_sigaction, SIGCHLD, by_default, NULL, _NSIG / CHAR_BIT);
-    /* Become the parent of the program's orphaned children. */
     syscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    /* Ask for a signal when the parent exits.  The kernel also sends the signal when only the
-     * thread of the parent that created this process exits. */
+    /* The kernel also sends this signal when only the parent's thread that made this process
+     * exits. */
     syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGCHLD, 0, 0, 0);
     spawn_program(s);
     int done = s->done;
@@ -200,15 +194,13 @@ int detached_set_signals(posix_spawnattr_t *attributes)
                                                          POSIX_SPAWN_SETSIGMASK);
 }
 
-/* Adds |fd|, or /dev/null if it is -1, as the program's descriptor |number|. */
 static int set_file(struct spawn *s, int fd, int number)
 {
     return fd < 0 ? posix_spawn_file_actions_addopen(&s->actions, number, "/dev/null", O_RDWR, 0)
                   : posix_spawn_file_actions_adddup2(&s->actions, fd, number);
 }
 
-/* Adds |files| as the program's descriptors.  Their numbers in this process must be above those
- * that they get in the program. */
+/* The numbers of |files| in this process must be above those that they get in the program. */
 static int set_files(struct spawn *s, const int *files)
 {
     int count = (int)s->detached->file_count;

@@ -5,8 +5,7 @@
  * Starts a program that is not a child of this process.
  *
  * Role       The caller's wait() and SIGCHLD handler do not see the program, even if the caller is
- *            process 1 of a container.  The caller's signal mask, handlers, descriptors and working
- *            directory do not change, and no handler of pthread_atfork runs
+ *            process 1 of a container.  No handler of pthread_atfork runs
  * Threading  one thread at a time
  */
 #include <spawn.h>
@@ -25,6 +24,6 @@ struct detached {
  * is blocked.  Returns 0 or an errno. */
 int detached_start(const struct detached *detached);
 
-/* Prepares posix_spawn to start a program in the same way: in a new session, with the default
- * actions of all signals, and with no signal blocked.  Returns 0 or an errno. */
+/* Sets the same session, default actions and signal mask for posix_spawn.  Returns 0 or an
+ * errno. */
 int detached_set_signals(posix_spawnattr_t *attributes);

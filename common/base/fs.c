@@ -153,7 +153,6 @@ void fs_write_pid(int fd)
         return;
 }
 
-/* Syncs the directory of |path|, so that a new name in it survives a power cut. */
 static enum kiln_code sync_directory_of(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(mem) char *copy = strdup(path);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Recognises network filesystems.  A filesystem implemented in the kernel has a number of its own
- * (statfs(2)).  All FUSE filesystems have the same number; they are distinguished by their type in
- * the list of mounts, such as "fuse.sshfs". */
+/* A filesystem implemented in the kernel has a number of its own (statfs(2)).  All FUSE filesystems
+ * have the same number; they are distinguished by their type in the list of mounts. */
 #include "common/base/fs.h"
 
 #include <errno.h>
@@ -13,10 +12,7 @@
 
 #define FUSE_NUMBER 0x65735546u
 #define MOUNTS "/proc/self/mountinfo"
-/* Maximum size of the list of mounts in bytes.  A host with many containers has thousands of
- * mounts. */
 #define MOUNTS_MAX (4u << 20)
-/* How many bytes of a line's beginning are read: enough for two ids and the device's numbers. */
 #define HEAD_MAX 64
 
 const char *fs_network_name(long f_type)
@@ -38,8 +34,6 @@ const char *fs_network_name(long f_type)
     return NULL;
 }
 
-/* ---- FUSE ---- */
-
 static bool begins_with_any(const char *type, const char *const *names)
 {
     for (; *names; names++) {
@@ -49,8 +43,7 @@ static bool begins_with_any(const char *type, const char *const *names)
     return false;
 }
 
-/* Sets the flags by the type of a FUSE filesystem.  Compares only the beginning of the type,
- * because some types end in a version or the name of a volume. */
+/* Compares only the beginning of the type: some types end in a version or the name of a volume. */
 static void classify_fuse(struct fs_place *place)
 {
     static const char *const networks[] = {
@@ -74,8 +67,7 @@ static void classify_fuse(struct fs_place *place)
         place->type[0] = '\0';
 }
 
-/* Copies a type and replaces unprintable characters, because the user who mounts a filesystem
- * chooses the type. */
+/* Replaces unprintable characters, because the user who mounts a filesystem chooses the type. */
 static void copy_type(const char *from, size_t size, char type[FS_TYPE_MAX])
 {
     size_t used = 0;
@@ -84,11 +76,9 @@ static void copy_type(const char *from, size_t size, char type[FS_TYPE_MAX])
     type[used] = '\0';
 }
 
-/* Reads a line such as "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw".  Returns
- * false unless the line is for |device| (here 98:0). */
+/* Reads a line such as "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw". */
 static bool read_mount(const char *line, size_t size, dev_t device, char type[FS_TYPE_MAX])
 {
-    /* Unambiguous, because blanks in paths are written as \040. */
     static const char before_type[] = " - ";
     char head[HEAD_MAX];
     unsigned first = 0, second = 0;
@@ -116,8 +106,6 @@ static bool find_type(struct bytes mounts, dev_t device, char type[FS_TYPE_MAX])
     return false;
 }
 
-/* Finds the type of a FUSE filesystem.  It is just "fuse" if the list of mounts cannot be read or
- * lacks the device. */
 static void name_fuse(dev_t device, char type[FS_TYPE_MAX])
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -127,8 +115,6 @@ static void name_fuse(dev_t device, char type[FS_TYPE_MAX])
         !find_type(buffer_view(&mounts), device, type))
         snprintf(type, FS_TYPE_MAX, "fuse");
 }
-
-/* ---- all filesystems ---- */
 
 int fs_look(const char *path, struct fs_place *ret_place)
 {

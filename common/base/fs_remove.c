@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Removes directories whose contents other users made, possibly with malicious intent: they may be
- * very deep, very large, or without permissions.
+ * Removes directories that other users made, possibly with malicious intent: they may be very deep,
+ * very large, or without permissions.
  *
  * Each level of recursion keeps a descriptor open, so the depth is limited.  A directory at depth
  * DEPTH_MAX is moved to the top directory under a temporary name.  The next pass over the top
@@ -20,20 +20,19 @@
 #define DEPTH_MAX 32
 
 struct removal {
-    int top;         /* borrowed: the directory to empty */
-    unsigned max;    /* maximum number of entries to remove */
-    unsigned seen;   /* number of entries found so far */
-    unsigned lifted; /* number of directories moved to the top */
-    unsigned names;  /* number of temporary names tried */
-    bool is_full;    /* |max| was reached */
+    int top;
+    unsigned max;
+    unsigned seen;
+    unsigned lifted;
+    unsigned names;
+    bool is_full;
     enum kiln_code rc;
     struct kiln_err *err;
 };
 
 static void empty_directory(struct removal *r, int directory_fd, unsigned depth);
 
-/* Stores the first failure and ignores later ones: the first also explains why the directories
- * above that entry cannot be removed. */
+/* Keeps only the first failure: the directories above fail because of it. */
 static void note_failure(struct removal *r, const char *name, int number)
 {
     if (!r->rc)
@@ -54,8 +53,6 @@ static int open_directory(int parent_fd, const char *name)
     return openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Opens a directory and sets its mode to 0700, because its owner may have removed their own
- * permissions. */
 static int open_closed_directory(int parent_fd, const char *name)
 {
     int fd = open_directory(parent_fd, name);
@@ -66,7 +63,6 @@ static int open_closed_directory(int parent_fd, const char *name)
     return fd;
 }
 
-/* Moves the entry to the top directory; the next pass removes it. */
 static void move_entry_up(struct removal *r, int parent_fd, const char *name)
 {
     char lifted[32];
@@ -108,13 +104,12 @@ static void remove_entry(struct removal *r, int parent_fd, const char *name, uns
         note_failure(r, name, errno);
 }
 
-/* Removes the contents of a directory, and closes |directory_fd|. */
+/* Closes |directory_fd|. */
 static void empty_directory(struct removal *r, int directory_fd, unsigned depth)
 {
     DIR *dir = fdopendir(directory_fd);
     if (!dir) {
         close(directory_fd);
-        /* The caller's attempt to remove the directory fails, and reports that it is not empty. */
         return;
     }
     for (struct dirent *e; !r->is_full && (e = readdir(dir));) {
@@ -124,7 +119,6 @@ static void empty_directory(struct removal *r, int directory_fd, unsigned depth)
     closedir(dir);
 }
 
-/* Empties the top directory.  Repeats passes until one of them moves nothing to the top. */
 static enum kiln_code empty_top(int top, unsigned max, struct kiln_err *err)
 {
     struct removal r = { .top = top, .max = max, .err = err };

@@ -7,7 +7,6 @@
  * Threading  before the process starts threads or enters a namespace
  */
 
-/* Lets kilnd run first on a busy processor, because many users wait for it.  |session| becomes the
- * nice value of this process's session, if this process leads it.  Ignores refusals by the
- * kernel. */
+/* Lowers the priority of this process, and of its session if the process leads it.  |session| is
+ * the session's nice value.  Ignores refusals by the kernel. */
 void give_way_to_kilnd(int session);

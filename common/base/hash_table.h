@@ -4,9 +4,7 @@
 /*
  * Hash tables whose links are members of the items, as in list.h.
  *
- * Role       indexes items that are allocated one by one: kernels in memory, tuning records,
- *            in-flight requests.  Sets that exist only during one read use special flat tables
- *            instead (engine/miopen/tuning_keys.h, tuning_ids.h)
+ * Role       indexes items that are allocated one by one
  * Ownership  owns only its buckets; an item must leave its table before it is freed.  A table with
  *            items must not move in memory
  * Threading  plain values; the owner of the table synchronises access
@@ -32,20 +30,17 @@ struct hash_link {
 struct hash_table {             /* a zeroed table is empty */
     struct hash_link **buckets; /* owned */
     struct hash_link *single;   /* the only bucket if there was no memory for |buckets| */
-    size_t mask;  /* number of buckets (a power of two) minus one; 0 if |single| is used */
-    size_t count; /* number of items */
+    size_t mask; /* number of buckets (a power of two) minus one; 0 if |single| is used */
+    size_t count;
 };
 
-/* Frees the buckets.  The table is then empty and can be used again. */
 void hash_table_done(struct hash_table *table);
-/* Adds an item.  Cannot fail: if there is no memory for more buckets, look-ups get slower. */
+/* Needs no memory: look-ups get slower if there is none for more buckets. */
 void hash_table_add(struct hash_table *table, struct hash_link *link, uint64_t hash);
-/* Removes an item.  Does nothing if |link| is in no table. */
+/* Does nothing if |link| is in no table. */
 void hash_table_remove(struct hash_table *table, struct hash_link *link);
-/* Returns how much memory |table| uses, not counting the struct itself and the items. */
 size_t hash_table_bytes(const struct hash_table *table);
-/* Iterate over all items, in no particular order.  The first function returns the first item, the
- * second the item after |link|; both return NULL at the end. */
+/* Iterate over all items, in no particular order. */
 struct hash_link *hash_table_begin(const struct hash_table *table);
 struct hash_link *hash_table_behind(const struct hash_table *table, const struct hash_link *link);
 
@@ -68,8 +63,6 @@ static inline struct hash_link *const *hash_table_buckets(const struct hash_tabl
     return table->mask ? table->buckets : &table->single;
 }
 
-/* Iterate over the items with this hash: return the first item, or the next item with |link|'s
- * hash; NULL at the end. */
 static inline struct hash_link *hash_table_first(const struct hash_table *table, uint64_t hash)
 {
     return hash_table_same(hash_table_buckets(table)[hash & table->mask], hash);
@@ -85,13 +78,12 @@ static inline void *hash_table_item(struct hash_link *link, size_t offset)
     return link ? (char *)link - offset : NULL;
 }
 
-/* Iterates over the items with the hash |wanted|.  The loop declares |item|.  The body must not
- * remove it, unless the body then ends the loop. */
+/* The body must not remove |item|, unless the body then ends the loop. */
 #define HASH_EACH(table, wanted, type, member, item)                                            \
     for (type *item = hash_table_item(hash_table_first(table, wanted), offsetof(type, member)); \
          item; item = hash_table_item(hash_table_next(&item->member), offsetof(type, member)))
 
-/* Iterates over all items of the table.  The body may remove and free |item|, but no other item. */
+/* The body may remove and free |item|, but no other item. */
 #define HASH_ALL(table, type, member, item)                                              \
     for (type *item = hash_table_item(hash_table_begin(table), offsetof(type, member)),  \
               *item##_next;                                                              \

@@ -39,7 +39,7 @@ enum kiln_code json_parse(struct bytes text, const char *origin, struct json **r
 
 void json_destroy(struct json *json) { cJSON_Delete(cjson_of(json)); }
 
-#define ESCAPED 6 /* size in bytes of an escape such as \\u009b */
+#define ESCAPED 6
 
 /* Escapes the control characters DEL and C1 in a printed tree; cJSON only escapes C0.  They occur
  * only within JSON strings, so they can be escaped after printing.  Returns NULL if out of

@@ -2,8 +2,7 @@
 #pragma once
 
 /*
- * JSON values.  Only this module uses cJSON.  This module is a separate library (kiln_json), which
- * libkiln does not link.
+ * JSON values.  Only this module uses cJSON.  libkiln does not link this module.
  *
  * Role       reads and writes the bodies of administrative requests; reads configuration files
  * Ownership  json_parse, json_object and json_array return owned trees (json_destroy); adding a
@@ -11,21 +10,19 @@
  * Threading  one thread per tree
  *
  * The functions that build a tree report no errors.  If memory runs out and a value is lost, the
- * tree is incomplete: json_print then rejects it, so that no incomplete JSON is used.
+ * tree is incomplete, and json_print rejects it.
  */
 #include "common/base/bytes.h"
 #include "common/base/err.h"
 
 struct json;
 
-/* Parses JSON of limited depth.  On failure, the message names |origin| and the offset where
- * parsing stopped. */
+/* On failure, the message names |origin| and the offset where parsing stopped. */
 KILN_MUST_CHECK enum kiln_code json_parse(struct bytes text, const char *origin,
                                           struct json **ret_json, struct kiln_err *err);
 void json_destroy(struct json *json);
 KILN_DEFINE_AUTO(json)
-/* Returns an owned heap text, indented or on one line. Returns NULL if memory ran out, now or when
- * |json| was built.  Accepts NULL. */
+/* The caller frees the text.  Returns NULL if memory ran out, now or when |json| was built. */
 char *json_print(const struct json *json, bool indent);
 
 /* Functions to build a tree.  A NULL object, array, value or text means that memory ran out
@@ -36,29 +33,24 @@ struct json *json_text(const char *text);
 struct json *json_number(double value);
 struct json *json_bool(bool value);
 void json_set(struct json *object, const char *name,
-              struct json *value); /* takes ownership of |value|: do not use it afterwards */
-/* Adds an empty array and returns it, so that the caller can fill it.  The tree owns the array.
- * Returns NULL if out of memory. */
+              struct json *value); /* takes ownership of |value| */
+/* Returns the new array, which the tree owns; NULL if out of memory. */
 struct json *json_set_array(struct json *object, const char *name);
 void json_set_text(struct json *object, const char *name, const char *text);
-/* Sets a member to |text|, up to its first NUL. */
 void json_set_bytes(struct json *object, const char *name, struct bytes text);
 void json_set_u64(struct json *object, const char *name, uint64_t value); /* exact up to 2^53 */
-void json_replace_u64(struct json *object, const char *name,
-                      /* changes the member's value, or adds the member */
-                      uint64_t value);
+void json_replace_u64(struct json *object, const char *name, uint64_t value);
 void json_set_number(struct json *object, const char *name, double value);
 void json_set_bool(struct json *object, const char *name, bool value);
 void json_append(struct json *array, struct json *value); /* takes ownership of |value| */
 
-/* Functions to read a tree.  Results are borrowed.  If a member is absent or has another type, the
- * functions return |otherwise|. */
+/* Results are borrowed.  If a member is absent or has another type, |otherwise| is returned. */
 bool json_is_object(const struct json *json);
 bool json_is_array(const struct json *json);
 bool json_is_text(const struct json *json);
 bool json_is_number(const struct json *json);
 bool json_is_bool(const struct json *json);
-const struct json *json_get(const struct json *object, const char *name); /* NULL if absent */
+const struct json *json_get(const struct json *object, const char *name);
 const char *json_get_text(const struct json *object, const char *name, const char *otherwise);
 uint64_t json_get_u64(const struct json *object, const char *name, uint64_t otherwise);
 double json_get_number(const struct json *object, const char *name, double otherwise);

@@ -4,8 +4,6 @@
 /*
  * Doubly linked lists whose links are members of the items.
  *
- * Role       the list for all modules; it allocates nothing, and an item is removed without a
- *            search
  * Ownership  a list owns nothing; an item must leave its list before it is freed
  * Threading  plain values; the owner of the list synchronises access
  *
@@ -21,11 +19,10 @@
 #include <stddef.h>
 
 struct list_link {
-    struct list_link *next, *previous; /* both are NULL if the item is in no list */
+    struct list_link *next, *previous; /* NULL if the item is in no list */
 };
 
-/* A ring of links.  The |next| of |head| is the first item, and the |previous| of |head| is the
- * last item. */
+/* A ring: |head.next| is the first item, and |head.previous| is the last one. */
 struct list {
     struct list_link head;
 };
@@ -40,31 +37,27 @@ struct list {
 #define LIST_ENTRY(pointer, type, member) \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
-/* Returns the first item, or NULL if the list is empty. */
 #define LIST_FIRST(list, type, member) \
     (list_is_empty(list) ? NULL : LIST_ENTRY((list)->head.next, type, member))
 
-/* Removes and returns the first item.  Returns NULL if the list is empty. */
 #define LIST_POP(list, type, member) \
     (list_is_empty(list) ? NULL : LIST_ENTRY(list_pop(list), type, member))
 
 #define LIST_LAST(list, type, member) \
     (list_is_empty(list) ? NULL : LIST_ENTRY((list)->head.previous, type, member))
 
-/* Computes the address of |item|'s link.  At the end of a loop, |item| is computed from the list's
- * head and is not a real item, so only its link may be used. */
+/* At the end of a loop, |item| is computed from the list's head and is not a real item, so only its
+ * link may be used. */
 #define LIST_LINK(item, type, member) \
     ((struct list_link *)(void *)((char *)(item) + offsetof(type, member)))
 
-/* Iterates over the items.  The loop declares |item|.  The body may remove and free |item|, but no
- * other item. */
+/* The body may remove and free |item|, but no other item. */
 #define LIST_EACH(list, type, member, item)                                                 \
     for (type *item = LIST_ENTRY((list)->head.next, type, member),                          \
               *item##_next = LIST_ENTRY(LIST_LINK(item, type, member)->next, type, member); \
          LIST_LINK(item, type, member) != &(list)->head; item = item##_next,                \
               item##_next = LIST_ENTRY(LIST_LINK(item, type, member)->next, type, member))
 
-/* Like LIST_EACH, from the last item to the first. */
 #define LIST_EACH_BACK(list, type, member, item)                                                \
     for (type *item = LIST_ENTRY((list)->head.previous, type, member),                          \
               *item##_next = LIST_ENTRY(LIST_LINK(item, type, member)->previous, type, member); \
@@ -79,7 +72,6 @@ static inline void list_init(struct list *list)
 static inline bool list_is_empty(const struct list *list) { return list->head.next == &list->head; }
 static inline bool list_holds(const struct list_link *link) { return link->next != NULL; }
 
-/* Inserts |link| after |place|, which is in a list or is its head. */
 static inline void list_insert_behind(struct list_link *place, struct list_link *link)
 {
     link->previous = place;
@@ -98,7 +90,7 @@ static inline void list_append(struct list *list, struct list_link *link)
     list_insert_behind(list->head.previous, link);
 }
 
-/* Removes |link| from its list.  Does nothing if |link| is in no list. */
+/* Does nothing if |link| is in no list. */
 static inline void list_remove(struct list_link *link)
 {
     if (!link->next)
@@ -108,7 +100,6 @@ static inline void list_remove(struct list_link *link)
     link->next = link->previous = NULL;
 }
 
-/* Removes the first item and returns its link.  Returns NULL if the list is empty. */
 static inline struct list_link *list_pop(struct list *list)
 {
     struct list_link *link = list_is_empty(list) ? NULL : list->head.next;
@@ -117,7 +108,6 @@ static inline struct list_link *list_pop(struct list *list)
     return link;
 }
 
-/* Appends all items of |from|, which is empty afterwards, to |list|. */
 static inline void list_append_all(struct list *list, struct list *from)
 {
     if (list_is_empty(from))

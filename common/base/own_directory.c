@@ -15,9 +15,8 @@
  * proc_sys_kernel(5)). */
 #define UNMAPPED 65534u
 
-/* Returns true for UNMAPPED.  The kernel shows this uid as the owner of files whose owner exists on
- * the host but not in this container.  Usually that is the host's root, who owns "/" and
- * "/home". */
+/* Returns true for UNMAPPED, the owner of files whose owner exists only outside this container.
+ * Usually that owner is the host's root, who owns "/" and "/home". */
 static bool is_unmapped_host_user(uid_t uid)
 {
     unsigned first = 0, outside = 0, count = 0;
@@ -29,8 +28,8 @@ static bool is_unmapped_host_user(uid_t uid)
     return is_read && count != UINT_MAX;
 }
 
-/* Rejects a directory that other users can change.  A world-writable directory is safe if it has
- * the sticky bit: users can then only remove or rename their own entries. */
+/* A world-writable directory is safe if it has the sticky bit: users can then only remove or rename
+ * their own entries. */
 static enum kiln_code refuse_other_users(const char *path, const struct stat *seen,
                                          struct kiln_err *err)
 {
@@ -46,8 +45,6 @@ static enum kiln_code refuse_other_users(const char *path, const struct stat *se
     return KILN_OK;
 }
 
-/* Checks the owner of |path|.  For a symbolic link, checks the owner of the link, not of the
- * target, because the link's owner can change the target. */
 static enum kiln_code check_owner(const char *path, struct kiln_err *err)
 {
     struct stat seen;
@@ -56,7 +53,6 @@ static enum kiln_code check_owner(const char *path, struct kiln_err *err)
     return refuse_other_users(path, &seen, err);
 }
 
-/* Checks all directories and links on |path|, which starts with a '/'. */
 static enum kiln_code check_path_parts(const char *path, struct kiln_err *err)
 {
     char part[PATH_MAX];
@@ -81,7 +77,6 @@ enum kiln_code own_directory_check(const char *path, struct kiln_err *err)
     return rc ? rc : check_path_parts(real, err);
 }
 
-/* Finds the deepest existing directory on |path|. */
 static enum kiln_code find_existing_directory(const char *path, char ret_there[PATH_MAX],
                                               struct kiln_err *err)
 {
@@ -94,8 +89,7 @@ static enum kiln_code find_existing_directory(const char *path, char ret_there[P
     return KILN_OK;
 }
 
-/* Checks the directories between |there| and |path| after their creation: another user may have
- * created one of them first. */
+/* Another user may have created one of the directories between |there| and |path| first. */
 static enum kiln_code check_made_directories(const char *path, const char *there,
                                              struct kiln_err *err)
 {

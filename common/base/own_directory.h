@@ -16,6 +16,4 @@
  * must be private to this user.  If the path breaks one of these rules, returns KILN_DENIED and
  * creates nothing. */
 KILN_MUST_CHECK enum kiln_code own_directory_make(const char *path, struct kiln_err *err);
-/* Checks whether a directory that is private to this user may be created in |path|.  Returns
- * KILN_DENIED if |path| breaks the rules of own_directory_make. */
 KILN_MUST_CHECK enum kiln_code own_directory_check(const char *path, struct kiln_err *err);

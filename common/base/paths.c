@@ -10,13 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct place { /* one kind of directory, for root and for other users */
+struct place {
     const char *root;
-    const char *manager;  /* the variable that systemd sets for a service unit (systemd.exec(5)) */
-    const char *variable; /* the variable of the XDG Base Directory Specification */
+    const char *manager;
+    const char *variable;
     const char *below_home;
     const char *what;
-    const char *flag; /* kilnd's command-line option; NULL if there is none */
+    const char *flag;
 };
 
 static const struct place cache = { "/var/cache/kiln", "CACHE_DIRECTORY", "XDG_CACHE_HOME",
@@ -39,24 +39,21 @@ static enum kiln_code put_path(char path[PATH_TEXT_MAX], struct kiln_err *err, c
     return KILN_OK;
 }
 
-/* Returns the value of a variable if it is an absolute path.  The XDG specification says that
- * relative values must be ignored. */
 static const char *absolute_variable(const char *name)
 {
     const char *value = getenv(name);
     return value && value[0] == '/' ? value : NULL;
 }
 
-/* Returns a variable's value, but NULL in a setuid program.  The user who starts such a program
- * must not choose its daemon, because the program runs the daemon's kernels. */
+/* Returns NULL in a setuid program: the user who starts it must not choose the daemon whose kernels
+ * the program runs. */
 static const char *trusted_variable(const char *name)
 {
     const char *value = secure_getenv(name);
     return value && value[0] ? value : NULL;
 }
 
-/* Returns whether this is the main process of a systemd unit, not a child that inherited its
- * variables. */
+/* Returns false for a child that inherited the unit's variables. */
 static bool is_of_a_unit(void)
 {
     uint64_t pid;
@@ -146,8 +143,6 @@ enum kiln_code paths_client_socket(char path[PATH_TEXT_MAX], struct kiln_err *er
     return put_path(path, err, "/run/kiln/kilnd.sock");
 }
 
-/* Builds the path from the running program's directory and |relative|.  Returns false if the user
- * may not execute that file. */
 static bool near_this_program(const char *relative, char path[PATH_TEXT_MAX])
 {
     char self[PATH_TEXT_MAX];

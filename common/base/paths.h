@@ -17,7 +17,6 @@
 
 #define PATH_TEXT_MAX 512
 
-/* Returns the path of the socket on which a daemon of this user listens. */
 KILN_MUST_CHECK enum kiln_code paths_daemon_socket(char path[PATH_TEXT_MAX], struct kiln_err *err);
 /* Returns the path of the socket to which a client connects: $KILN_SOCKET, else the socket of the
  * user's own daemon if the file exists, else the system's socket. */
@@ -26,16 +25,14 @@ KILN_MUST_CHECK enum kiln_code paths_cache_directory(char path[PATH_TEXT_MAX],
                                                      struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code paths_state_directory(char path[PATH_TEXT_MAX],
                                                      struct kiln_err *err);
-/* Return the directories of a user's private kilnd (common/protocol/private_directories.h): XDG's
+/* The directories of a user's private kilnd (common/protocol/private_directories.h): XDG's
  * directory, else the default below $HOME.  The rule is the same for root. */
 KILN_MUST_CHECK enum kiln_code paths_private_cache(char path[PATH_TEXT_MAX], struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code paths_private_state(char path[PATH_TEXT_MAX], struct kiln_err *err);
-/* Returns the directory of kilnd.json. */
 KILN_MUST_CHECK enum kiln_code paths_config_directory(char path[PATH_TEXT_MAX],
                                                       struct kiln_err *err);
-/* Finds a program of kiln, such as kiln-compiler.  Looks first in the running program's directory
- * (for a build directory), then at |relative| from there (for an installed tree that was moved),
- * then at |installed|. */
+/* Looks first in the running program's directory (for a build directory), then at |relative| from
+ * there (for an installed tree that was moved), then at |installed|. */
 KILN_MUST_CHECK enum kiln_code paths_program(const char *name, const char *relative,
                                              const char *installed, char path[PATH_TEXT_MAX],
                                              struct kiln_err *err);

@@ -8,8 +8,7 @@
  */
 #include <stdint.h>
 
-/* Returns the next number.  The algorithm is SplitMix64 (Steele, Lea, Flood 2014), which works well
- * with any seed. */
+/* SplitMix64 (Steele, Lea, Flood 2014), which works well with any seed. */
 static inline uint64_t random_next(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;

@@ -33,8 +33,6 @@ bool sorted_runs_add(struct sorted_runs *r, const void *item)
     return true;
 }
 
-/* Returns whether the new items continue the last run.  Often all items come in order already, and
- * then one run has all of them. */
 static bool extends_last(const struct sorted_runs *r, void *context)
 {
     return r->run_count > 0 &&

@@ -4,10 +4,9 @@
 /*
  * Sorts many items in short pieces (an external merge sort in memory).
  *
- * Role       divides a sort that would take seconds into short steps.  The caller adds some
- *            thousand items and sorts them as a run, and repeats this.  At the end the caller takes
- *            the items of all runs in order, one at a time, from a heap that has the next item of
- *            each run
+ * Role       divides a sort that would take seconds.  The caller adds some thousand items, sorts
+ *            them as a run, and repeats this.  At the end the caller takes the items of all runs in
+ *            order
  * Ownership  owns copies of the items; a zeroed struct is empty
  * Threading  one thread at a time
  */
@@ -16,7 +15,7 @@
 #include <stdint.h>
 
 struct sorted_run {
-    size_t next, end; /* indices of items */
+    size_t next, end;
 };
 
 struct sorted_runs {
@@ -25,18 +24,15 @@ struct sorted_runs {
     /* Owned; while items are taken, a heap ordered by each run's next item. */
     struct sorted_run *runs;
     size_t run_count, run_max;
-    size_t sorted; /* number of items that belong to a run */
+    size_t sorted;
     /* Compares two items like qsort(3); must not return 0. */
     int (*compare)(const void *a, const void *b, void *context);
 };
 
 void sorted_runs_done(struct sorted_runs *runs);
-/* Adds a copy of |item|.  Returns false if out of memory. */
 bool sorted_runs_add(struct sorted_runs *runs, const void *item);
-/* Sorts the items that were added since the last call.  Returns false if out of memory. */
 bool sorted_runs_end_run(struct sorted_runs *runs, void *context);
-/* Prepares to take the items.  Call it once, after the last run. */
 void sorted_runs_merge(struct sorted_runs *runs, void *context);
-/* Returns the next item in order, valid until sorted_runs_pop; NULL if none is left. */
+/* Returns the next item in order, valid until sorted_runs_pop; NULL at the end. */
 const void *sorted_runs_peek(const struct sorted_runs *runs);
 void sorted_runs_pop(struct sorted_runs *runs, void *context);

@@ -12,7 +12,7 @@ struct range {
 };
 
 static struct {
-    struct range *items; /* owned; sorted */
+    struct range *items; /* sorted */
     size_t count;
 } ranges;
 
@@ -36,7 +36,6 @@ static const struct range *range_of(uid_t uid)
                : NULL;
 }
 
-/* Parses "owner:first:count".  Returns false for any other line, and for a range of root. */
 static bool parse_range(const char *line, struct range *ret_range)
 {
     const bool is_of_root = strncmp(line, "root:", 5) == 0 || strncmp(line, "0:", 2) == 0;

@@ -5,9 +5,8 @@
  * Which uids belong to the same person, for limits and queues.
  *
  * Role       knows the ranges of subordinate uids (subuid(5)).  The owner of a range can start
- *            processes under each of its uids, so all uids of a range count as one user.  Data is
- *            still kept apart by uid.  Ignores ranges of root, which the containers of several
- *            people may share
+ *            processes under each of its uids, so all uids of a range count as one user.  Ignores
+ *            ranges of root, which the containers of several people may share
  * Ownership  keeps one table for the process
  * Threading  any thread, but no other call may overlap subordinate_uids_read
  */
@@ -16,12 +15,10 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Reads the ranges from |path|, usually /etc/subuid.  They replace the ranges that were read
- * before.  Skips lines that are not ranges.  If the file does not exist, there are no ranges. */
+/* Replaces the ranges that were read before by those of |path|, usually /etc/subuid.  Skips lines
+ * that are not ranges.  A missing file has no ranges. */
 KILN_MUST_CHECK enum kiln_code subordinate_uids_read(const char *path, struct kiln_err *err);
-/* Returns true if both uids are in the same range. */
 bool subordinate_uids_share_range(uid_t a, uid_t b);
-/* Returns true if both are the same uid, or are in the same range. */
 static inline bool is_one_user(uid_t a, uid_t b)
 {
     return a == b || subordinate_uids_share_range(a, b);

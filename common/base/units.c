@@ -36,15 +36,13 @@ static const struct unit time_units[] = {
     { "ms", 1 },       { "min", 60000 }, { "w", 604800000 }, { NULL, 0 },
 };
 
-/* JSON numbers are doubles, which are exact up to this integer. */
 #define EXACT_MAX 9007199254740992u
-/* The largest |scale| of a decimal. A unit's factor is at most 2^40, so its product with a fraction
- * fits 64 bits. */
+/* A unit's factor is at most 2^40, so its product with a fraction fits 64 bits. */
 #define FRACTION_MAX 1000000
 
 struct decimal {
     uint64_t whole;
-    uint64_t fraction, scale; /* the digits after the point, as fraction / scale */
+    uint64_t fraction, scale;
 };
 
 static uint64_t take_digits(const char **at, uint64_t max, uint64_t *ret_scale)
@@ -57,8 +55,7 @@ static uint64_t take_digits(const char **at, uint64_t max, uint64_t *ret_scale)
     return value;
 }
 
-/* Reads digits with at most one decimal point.  strtod is not used, because it also accepts signs,
- * "inf", "0x" and the locale's decimal point. */
+/* Does not use strtod, which also accepts signs, "inf", "0x" and the locale's decimal point. */
 static bool take_decimal(const char **at, struct decimal *ret_value)
 {
     const char *start = *at;
@@ -82,8 +79,6 @@ static void skip_spaces(const char **at)
         (*at)++;
 }
 
-/* Reads a unit and returns its factor.  Returns |none| if the text ends here, and 0 if the unit is
- * unknown. */
 static uint64_t take_unit(const char **at, const struct unit *units, uint64_t none)
 {
     size_t size = 0;
@@ -105,7 +100,6 @@ static uint64_t take_unit(const char **at, const struct unit *units, uint64_t no
     return 0;
 }
 
-/* Adds one number with its unit to |sum|. */
 static bool take_quantity(const char **at, const struct unit *units, uint64_t none, uint64_t *sum)
 {
     struct decimal value;

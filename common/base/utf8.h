@@ -4,9 +4,8 @@
 /*
  * Characters of UTF-8 (RFC 3629) in NUL-terminated texts.
  *
- * Names and messages come from clients, packages and compilers.  A terminal that shows them would
- * obey control characters in them, so kiln finds and escapes those: C0 (below 0x20), DEL, and C1
- * (U+0080 to U+009F, of which U+009B begins a terminal command, as ESC [ does).
+ * A terminal would obey control characters in names and messages, so kiln finds and escapes them:
+ * C0 (below 0x20), DEL, and C1 (U+0080 to U+009F).  For example, U+009B begins a terminal command.
  *
  * Threading  pure functions
  */
@@ -27,8 +26,7 @@ static inline size_t utf8_size(const unsigned char *at)
     return overlong || no_scalar || at[0] > 0xf4 ? 0 : size;
 }
 
-/* Returns the control character at |at|, or 0 if there is another character.  NUL ends the text and
- * does not count as one. */
+/* Returns 0 if |at| is no control character. */
 static inline unsigned utf8_control(const unsigned char *at)
 {
     if (at[0] < 0x20 || at[0] == 0x7f)

@@ -18,8 +18,7 @@ static enum kiln_code fill_file(int fd, const struct whole_file *file, struct ki
     return rc;
 }
 
-/* Gives the file its final name.  Uses rename(2) if an existing file may be replaced, and else
- * link(2), which fails if the name exists. */
+/* rename(2) replaces an existing file; link(2) fails if the name exists. */
 static enum kiln_code move_into_place(int directory_fd, const char *temp,
                                       const struct whole_file *file, struct kiln_err *err)
 {
@@ -39,7 +38,7 @@ static enum kiln_code write_file(int directory_fd, const struct whole_file *file
     int size = snprintf(temp, sizeof(temp), ".%s.tmp", file->name);
     if (size < 0 || (size_t)size >= sizeof(temp))
         return kiln_fail(err, KILN_INVALID, "its name is too long");
-    unlinkat(directory_fd, temp, 0); /* removes what a crash may have left */
+    unlinkat(directory_fd, temp, 0);
     KILN_AUTO(fd)
     int fd = openat(directory_fd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -47,7 +46,7 @@ static enum kiln_code write_file(int directory_fd, const struct whole_file *file
     enum kiln_code rc = fill_file(fd, file, err);
     if (!rc)
         rc = move_into_place(directory_fd, temp, file, err);
-    unlinkat(directory_fd, temp, 0); /* already absent if the file was renamed */
+    unlinkat(directory_fd, temp, 0);
     if (!rc && fsync(directory_fd) != 0) {
         rc = kiln_fail_errno(err, errno, "cannot sync its directory");
         if (!file->replace)

@@ -4,8 +4,7 @@
 /*
  * Atomic files: after a crash a file is either complete on the disk or absent.
  *
- * Role       writes keys and package records.  A file is written under a temporary name, synced and
- *            moved into place; then the directory is synced
+ * Role       writes keys and package records
  * Threading  one thread at a time for each name
  */
 #include "common/base/bytes.h"
@@ -22,6 +21,5 @@ struct whole_file {
 
 KILN_MUST_CHECK enum kiln_code whole_file_write(const struct whole_file *file,
                                                 struct kiln_err *err);
-/* Syncs |directory|, so that renames survive a power loss. */
 KILN_MUST_CHECK enum kiln_code whole_file_sync_directory(const char *directory,
                                                          struct kiln_err *err);

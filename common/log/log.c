@@ -15,7 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Maximum bytes of a message; the rest is cut off. */
 #define MESSAGE_MAX 16384
 /* Escaping turns each byte of a message into at most six bytes. */
 #define LINE_MAX (8 * MESSAGE_MAX)
@@ -36,7 +35,7 @@ static const struct {
 
 static const struct {
     const char *name;
-    int priority; /* priority as for syslog(3) */
+    int priority; /* as for syslog(3) */
 } levels[] = {
     [LOG_LEVEL_ERROR] = { "error", 3 },
     [LOG_LEVEL_WARNING] = { "warning", 4 },
@@ -47,15 +46,12 @@ static const struct {
 typedef void (*log_sink)(enum log_level level, const char *message);
 
 static atomic_int threshold = LOG_LEVEL_INFO;
-/* If NULL, records go to the outputs below. */
 static _Atomic(log_sink) current_sink;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the members below */
 static struct log_limit limits[LOG_EVENTS];
 static enum log_format form = LOG_FORMAT_TEXT;
-/* With LOG_FORMAT_TEXT, true if standard error is a stream of journald; lines then begin with a
- * priority. */
 static bool for_stream;
-static int journal = -1; /* owned; the socket to journald */
+static int journal = -1; /* owned */
 
 void log_set_level(enum log_level most) { atomic_store(&threshold, (int)most); }
 
@@ -98,8 +94,6 @@ enum kiln_code log_set_format(enum log_format format, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* ---- writing ---- */
-
 static uint64_t wall_us(void)
 {
     struct timespec now;
@@ -110,11 +104,10 @@ static uint64_t wall_us(void)
 static void write_line(const struct buffer *line)
 {
     if (!line->failed && write(STDERR_FILENO, line->data, line->size) < 0)
-        return; /* nothing can be done: the failure cannot be reported anywhere */
+        return;
 }
 
-/* Writes a record.  The caller holds the mutex, so that the socket stays open and lines are not
- * mixed.  Allocates no memory, so that a process that runs out of memory can still log that. */
+/* Allocates nothing, so that a process without memory can still log. */
 static void write_record(const struct log_record *record)
 {
     static uint8_t space[LINE_MAX];

@@ -4,10 +4,9 @@
 /*
  * Log lines of kilnd (libkiln never logs).
  *
- * Role       writes one record per event of common/log/log_events.def: a line of text or a JSON
- *            object on standard error, or journald's native fields.  Engine code only writes debug
- *            lines; the daemon logs each failure once, where it decides how to handle it.  Events
- *            that clients can cause are rate-limited, each kind separately
+ * Role       writes one record per event of common/log/log_events.def.  Engine code only writes
+ *            debug lines; the daemon logs each failure once.  Events that clients can cause are
+ *            rate-limited, each kind separately
  * Format     docs/operations/logs.md
  * Threading  any thread; a record is one system call
  */
@@ -16,8 +15,8 @@
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
-/* The output format.  LOG_FORMAT_AUTO means journald's fields if standard error is a stream of the
- * journal, else text. */
+/* LOG_FORMAT_AUTO means LOG_FORMAT_JOURNAL if standard error is a stream of the journal, else
+ * text. */
 enum log_format { LOG_FORMAT_AUTO, LOG_FORMAT_TEXT, LOG_FORMAT_JSON, LOG_FORMAT_JOURNAL };
 
 enum log_event {
@@ -27,8 +26,7 @@ enum log_event {
     LOG_EVENTS
 };
 
-/* The fields of a record besides its message.  Texts are borrowed.  A field that does not apply is
- * NULL or 0. */
+/* Texts are borrowed.  A field that does not apply is NULL or 0. */
 struct log_fields {
     const char *event; /* replaces the event's name, for an event that is not in the table */
     const struct digest *key;
@@ -39,21 +37,17 @@ struct log_fields {
 
 void log_set_level(enum log_level most);
 /* Sets the format, which is text before the first call.  If journald cannot be reached,
- * LOG_FORMAT_JOURNAL fails and keeps the old format, but LOG_FORMAT_AUTO uses text and logs a
- * message. */
+ * LOG_FORMAT_JOURNAL fails and keeps the old format; LOG_FORMAT_AUTO uses text. */
 KILN_MUST_CHECK enum kiln_code log_set_format(enum log_format format, struct kiln_err *err);
 
-/* Sends every later record only to |sink|, on the thread that logs it.  This is for programs with
- * the engine linked in, where kiln may not write to standard error. */
+/* Sends every later record only to |sink|, on the thread that logs it.  A program with the engine
+ * linked in uses this, because kiln may not write to its standard error. */
 void log_set_sink(void (*sink)(enum log_level level, const char *message));
 
-/* Logs an event.  |fields| may be NULL. */
 void log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
     KILN_PRINTF(3, 4);
-/* Logs a line for debugging, without an event. */
 void log_debug(const char *fmt, ...) KILN_PRINTF(1, 2);
-/* Returns the event with that name, or LOG_EVENT_notice if there is none in the table. */
+/* Returns LOG_EVENT_notice for an unknown name. */
 enum log_event log_event_named(const char *name);
-/* Reports withheld lines; call it periodically.  For each kind of event that may be logged again,
- * logs how many lines were withheld. */
+/* Logs how many lines were withheld.  Call it periodically. */
 void log_report_withheld(void);

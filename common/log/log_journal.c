@@ -27,7 +27,6 @@ enum kiln_code journal_open(const char *path, int *ret_fd, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Sends a large record as a memfd, which must be sealed for journald to accept it. */
 static bool send_as_file(int socket, struct bytes record)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

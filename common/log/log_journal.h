@@ -12,12 +12,8 @@
 
 #define JOURNAL_SOCKET "/run/systemd/journal/socket"
 
-/* Opens a socket for journal_send.  Returns the code of the system's error if it cannot connect to
- * |path|. */
 KILN_MUST_CHECK enum kiln_code journal_open(const char *path, int *ret_fd, struct kiln_err *err);
-/* Sends a record.  Returns false if journald did not accept it.  Never blocks on a stalled
- * journald. */
+/* Never blocks on a stalled journald. */
 bool journal_send(int fd, struct bytes record);
-/* Returns whether |variable| refers to |fd|.  |variable| is the value of JOURNAL_STREAM
- * ("device:inode"), or NULL. */
+/* |variable| is the value of JOURNAL_STREAM ("device:inode"), or NULL. */
 bool journal_is_stream(const char *variable, int fd);

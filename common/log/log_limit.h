@@ -14,14 +14,12 @@
 #define LOG_LIMIT_EVERY_NS 3000000000ull
 
 struct log_limit {
-    unsigned used; /* number of lines of the burst that were used */
+    unsigned used;
     /* From this time on, |used| decreases by one every LOG_LIMIT_EVERY_NS. */
     uint64_t since_ns;
-    uint64_t withheld; /* number of lines withheld since the last report */
+    uint64_t withheld;
 };
 
-/* Returns whether one more line may be written now.  If not, counts the line as withheld. */
 bool log_limit_take(struct log_limit *limit, uint64_t now_ns);
-/* Returns the number of withheld lines, and sets it to 0.  If the limit does not allow a line for
- * the report now, returns 0 and changes nothing. */
+/* Returns 0 if the limit does not allow a line for the report now. */
 uint64_t log_limit_report(struct log_limit *limit, uint64_t now_ns);

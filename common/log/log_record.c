@@ -18,9 +18,6 @@ static void put_number(struct buffer *out, uint64_t number)
     put_text(out, text);
 }
 
-/* ---- text ---- */
-
-/* Writes an escape, such as \x1b or \u001b. */
 static void put_escaped(struct buffer *out, char kind, int digits, unsigned number)
 {
     char escaped[8];
@@ -28,8 +25,8 @@ static void put_escaped(struct buffer *out, char kind, int digits, unsigned numb
     put_text(out, escaped);
 }
 
-/* Writes |text| on one line and escapes control characters.  Also escapes bytes that are not UTF-8,
- * which may be control characters on a terminal with an 8-bit character set. */
+/* Also escapes bytes that are not UTF-8, which may be control characters on a terminal with an
+ * 8-bit character set. */
 static void put_on_one_line(struct buffer *out, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
@@ -55,8 +52,6 @@ void log_record_text(struct buffer *line, const struct log_record *record, bool 
     put_on_one_line(line, record->message);
     buffer_put_u8(line, '\n');
 }
-
-/* ---- JSON ---- */
 
 static void put_json_text(struct buffer *out, const char *text)
 {
@@ -129,8 +124,6 @@ void log_record_json(struct buffer *line, const struct log_record *record)
         put_number_member(line, "duration_us", fields->duration_us);
     put_text(line, "}\n");
 }
-
-/* ---- journald ---- */
 
 static void put_field(struct buffer *out, const char *name, const char *value)
 {

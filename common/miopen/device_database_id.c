@@ -57,7 +57,6 @@ bool database_id_write(const struct database_id *id, char text[DATABASE_ID_MAX])
     return true;
 }
 
-/* Writes the name of a target's device.  Returns false if the id would be too long. */
 static bool name_device(const struct target *target, char device[DATABASE_ID_MAX])
 {
     char arch[LIMIT_TARGET_TEXT];

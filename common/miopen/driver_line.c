@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The values of all flags. */
 struct values {
     long long n, c, k, g, spatial, directions;
     long long in_d, in_h, in_w, fil_d, fil_h, fil_w;
@@ -24,10 +23,10 @@ static const struct flag {
     char letter; /* 0 if the flag has only its long name */
     const char *name;
     enum value value;
-    size_t slot; /* offset of the value in struct values */
-    size_t size; /* size of the array of a WORD flag */
+    size_t slot;
+    size_t size;
     long long default_number, min, max;
-    const char *default_word; /* for an UNSUPPORTED flag, the only value that is accepted */
+    const char *default_word;
     const char *help;
 } flags[] = {
 #define DRIVER_NUMBER(letter_, name_, field, default_, min_, max_, help_) \
@@ -105,8 +104,7 @@ static const struct flag *find_flag(const char *word, const char **ret_value)
     return NULL;
 }
 
-/* Rejects a flag that kiln does not support.  The message names the flag as MIOpenDriver's users
- * know it: "-b 1: bias is not supported". */
+/* The message names the flag as MIOpenDriver's users know it: "-b 1: bias is not supported". */
 static enum kiln_code refuse_unsupported(const struct flag *f, const char *value,
                                          struct kiln_err *err)
 {
@@ -189,8 +187,8 @@ static enum kiln_code read_layouts(const struct values *g, struct problem *p, st
     return rc;
 }
 
-/* Returns the padding before the first element in TensorFlow's mode "same".  The mode pads so that
- * the output has ceil(in / stride) elements, and splits the padding between both ends. */
+/* TensorFlow's mode "same" makes an output of ceil(in / stride) elements, and splits the padding
+ * between both ends.  Returns the padding before the first element. */
 static uint32_t same_pad(uint32_t in, uint32_t filter, uint32_t stride)
 {
     uint32_t rest = stride && in % stride ? in % stride : stride;
@@ -215,17 +213,18 @@ static enum kiln_code apply_pad_mode(const struct values *g, struct problem *p,
     return KILN_OK;
 }
 
-/* One axis of a transposed convolution. */
 struct transposed_axis {
     uint32_t in, filter, pad, stride, dilation;
     long long output_pad;
 };
 
-/* Returns the size of a transposed convolution's output:
+/*
+ * Returns the size of a transposed convolution's output:
  *
  *   (in - 1) * stride + dilation * (filter - 1) + 1 - 2 * pad + output_pad
  *
- * Returns 0 if the size is not positive or is too large. */
+ * Returns 0 if the size is not positive or is too large.
+ */
 static uint32_t transposed_size(struct transposed_axis a)
 {
     long long size = (long long)(a.in - 1) * a.stride + (long long)a.dilation * (a.filter - 1) + 1 -
@@ -233,8 +232,6 @@ static uint32_t transposed_size(struct transposed_axis a)
     return size > 0 && size <= UINT32_MAX ? (uint32_t)size : 0;
 }
 
-/* Turns a transposed convolution into the ordinary convolution that has it as its backward-data
- * direction. x and y change places. */
 static void exchange_x_and_y(const struct values *g, struct problem *p)
 {
     struct problem t = *p;
@@ -310,8 +307,6 @@ static enum kiln_code build_line(const struct values *g, enum data_type type,
     return KILN_OK;
 }
 
-/* Finds the data type that "conv", "convfp16", ... stands for.  Returns false if |word| is any
- * other word. */
 static bool program_type(const char *word, enum data_type *ret_type)
 {
     static const struct {
@@ -348,8 +343,6 @@ enum kiln_code driver_words_parse(const char *const *words, size_t count,
                      count ? words[0] : "", count > 1 ? " ..." : "");
 }
 
-/* Splits |text| in place.  A word in quotes may contain blanks.  A backslash has no special
- * meaning. */
 static enum kiln_code split_words(char *text, const char *words[DRIVER_WORDS_MAX],
                                   size_t *ret_count, struct kiln_err *err)
 {

@@ -18,13 +18,11 @@
 
 enum { PLAIN, COMMA, REFUSED };
 
-/* For each byte value, its class in a part of an entry. */
 #define R REFUSED
 #define R16 R, R, R, R, R, R, R, R, R, R, R, R, R, R, R, R
 static const uint8_t class_of[256] = {
-    R16,           R16, /* control characters */
-    [','] = COMMA, [':'] = R, [';'] = R, ['='] = R, [0x7f] = R, R16, R16,
-    R16,           R16,       R16,       R16,       R16,        R16,
+    R16, R16, [','] = COMMA, [':'] = R, [';'] = R, ['='] = R, [0x7f] = R, R16,
+    R16, R16, R16,           R16,       R16,       R16,       R16,
 };
 #undef R16
 #undef R
@@ -36,7 +34,6 @@ const char *tuning_kind_name(enum tuning_kind kind)
     return kind == TUNING_FIND ? "find" : "perf";
 }
 
-/* The two arguments with which "%.*s" prints a word in a message.  The word must be printable. */
 #define SHOWN_MAX 60
 #define SHOWN(b) ((b).size > SHOWN_MAX ? SHOWN_MAX : (int)(b).size), (const char *)(b).data
 
@@ -52,7 +49,6 @@ static enum kiln_code refuse_byte(const char *what, struct bytes word, size_t at
                      "the %s contains '%c', which separates the parts of a record", what, c);
 }
 
-/* Tests sixteen bytes at a time, which compilers turn into vector instructions. */
 #define BLOCK 16
 typedef uint8_t block __attribute__((vector_size(BLOCK)));
 typedef uint64_t block_halves __attribute__((vector_size(BLOCK)));
@@ -85,7 +81,6 @@ bool tuning_is_printable(struct bytes text)
     return at == text.size;
 }
 
-/* Returns whether each byte is PLAIN; if |commas| is set, COMMA is also allowed. */
 static bool is_clean_block(const uint8_t *from, bool commas)
 {
     block b = block_at(from);
@@ -133,12 +128,10 @@ enum kiln_code tuning_word_check(const char *what, struct bytes word, bool comma
     return check_bytes(what, word, commas, err);
 }
 
-/* ---- numbers ---- */
-
 struct decimal {
     uint64_t mantissa; /* exact while |digits| is below 19 */
     int digits;
-    int power; /* the exponent of ten */
+    int power;
 };
 
 static const uint8_t *take_digits(const uint8_t *at, const uint8_t *end, struct decimal *d)
@@ -150,7 +143,6 @@ static const uint8_t *take_digits(const uint8_t *at, const uint8_t *end, struct 
     return at;
 }
 
-/* Reads an exponent.  Returns NULL if none follows the 'e'. */
 static const uint8_t *take_exponent(const uint8_t *at, const uint8_t *end, struct decimal *d)
 {
     bool negative = at < end && *at == '-';
@@ -193,7 +185,6 @@ static double parse_with_strtod(struct bytes text)
     return value;
 }
 
-/* Reads a finite decimal without sign. */
 static bool parse_time(struct bytes text, double *ret_time)
 {
     static const double tens[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -226,9 +217,6 @@ static bool parse_bytes(struct bytes text, uint64_t *ret_number)
     return text.size > 0;
 }
 
-/* ---- entries ---- */
-
-/* Stores at most FIELDS_OLD fields, but counts all of them. */
 static unsigned split_fields(struct bytes values, struct bytes fields[FIELDS_OLD])
 {
     const uint8_t *at = values.data, *end = at + values.size;
@@ -337,8 +325,6 @@ enum kiln_code tuning_entry_next(enum tuning_kind kind, struct bytes *text,
     return KILN_OK;
 }
 
-/* ---- writing ---- */
-
 static void put_bytes(struct buffer *to, struct bytes part)
 {
     buffer_put(to, part.data, part.size);
@@ -354,8 +340,7 @@ static void begin_entry(struct buffer *to, struct bytes id)
     put_text(to, ":");
 }
 
-/* Formats the time in the C locale, because printf uses the decimal point of the thread's
- * locale. */
+/* Formats the time as in the C locale. */
 static void put_measure(struct buffer *to, const struct tuning_entry *e)
 {
     char text[64];
@@ -391,8 +376,6 @@ void tuning_entry_write_perf(struct buffer *to, struct bytes solver, struct byte
     put_bytes(to, params);
 }
 
-/* ---- MIOpen's names ---- */
-
 static bool is_name(struct bytes text, const char *more)
 {
     for (size_t i = 0; i < text.size; i++) {
@@ -425,8 +408,6 @@ static bool is_algorithm(struct bytes text, char direction)
     return false;
 }
 
-/* Checks a solver's name.  If it is not printable text, the message says so instead of listing the
- * allowed characters. */
 enum kiln_code tuning_solver_check(struct bytes solver, struct kiln_err *err)
 {
     if (solver.size <= TUNING_WORD_MAX && is_name(solver, "_<>-"))

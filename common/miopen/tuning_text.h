@@ -19,39 +19,38 @@
 /* Limits.  In AMD's databases, the longest key has 72 bytes, the longest value has 637 bytes, and a
  * record has up to 10 entries. */
 #define TUNING_KEY_MAX 1024u
-#define TUNING_VALUE_MAX (64u << 10) /* all entries of a record */
+#define TUNING_VALUE_MAX (64u << 10)
 #define TUNING_ENTRIES_MAX 256u
 #define TUNING_WORD_MAX 1024u
 
 enum tuning_kind { TUNING_FIND, TUNING_PERF };
-const char *tuning_kind_name(enum tuning_kind kind); /* "find" or "perf" */
+const char *tuning_kind_name(enum tuning_kind kind);
 
-/* After the id, an entry of the old dialect has five fields, and an entry of the new dialect has
- * three. */
+/* The old dialect has five fields after the id, the new one three. */
 enum find_dialect { FIND_OLD, FIND_NEW };
 
-struct tuning_entry { /* one ID:VALUES of a record */
-    /* Identifies the entry within its record: the solver, or in the old dialect the algorithm. */
+struct tuning_entry {
+    /* The solver's name; in the old dialect, the algorithm. */
     struct bytes id;
-    struct bytes values; /* verbatim */
-    struct bytes solver; /* for find and perf */
+    struct bytes values;
+    struct bytes solver;
     /* Only for FindDb entries.  In the old dialect, this is the id, because the entry's fourth
      * field may name a library instead. */
     struct bytes algorithm;
-    struct bytes params; /* for perf: equal to |values| */
-    double time_ms;      /* for find */
-    uint64_t workspace;  /* for find: bytes of workspace */
+    struct bytes params;
+    double time_ms;
+    uint64_t workspace;
     enum find_dialect dialect;
 };
 
-/* Parses the first entry of |*text| and removes it.  Returns KILN_NOT_FOUND without a message if
- * |*text| is empty.  Returns KILN_INVALID with a message, and leaves |*text| unchanged, if the
- * entry is invalid.  The number of fields determines the dialect.  In a valid entry, texts are
- * printable ASCII and times are finite decimals; |params| may be empty. */
+/* Parses the first entry of |*text| and removes it.  The number of fields determines the dialect.
+ * Returns KILN_NOT_FOUND without a message if |*text| is empty.  Returns KILN_INVALID, and leaves
+ * |*text| unchanged, if the entry is invalid.  In a valid entry, texts are printable ASCII and
+ * times are finite decimals; |params| may be empty. */
 KILN_MUST_CHECK enum kiln_code tuning_entry_next(enum tuning_kind kind, struct bytes *text,
                                                  struct tuning_entry *ret_entry,
                                                  struct kiln_err *err);
-/* Parses an entry from the two parts before and after its ':'. */
+/* |id| and |values| are the parts of the entry before and after its ':'. */
 KILN_MUST_CHECK enum kiln_code tuning_entry_of(enum tuning_kind kind, struct bytes id,
                                                struct bytes values, struct tuning_entry *ret_entry,
                                                struct kiln_err *err);
@@ -69,19 +68,16 @@ KILN_MUST_CHECK enum kiln_code tuning_entry_check(enum tuning_kind kind,
 void tuning_entry_write_find(struct buffer *to, enum find_dialect dialect,
                              const struct tuning_entry *e);
 void tuning_entry_write_perf(struct buffer *to, struct bytes solver, struct bytes params);
-/* Returns whether |text| is printable ASCII, as records require. */
 bool tuning_is_printable(struct bytes text);
-/* Returns KILN_INVALID unless |word| can be part of a record.  It must be printable ASCII of 1 to
- * 1024 bytes, without ';', ':', '=' and ','.  If |commas| is true, ',' is allowed; a solver's
- * parameters may contain it. */
+/* Returns KILN_INVALID unless |word| is printable ASCII of 1 to 1024 bytes, without ';', ':', '='
+ * and ','.  If |commas| is true, ',' is allowed, as in a solver's parameters. */
 KILN_MUST_CHECK enum kiln_code tuning_word_check(const char *what, struct bytes word, bool commas,
                                                  struct kiln_err *err);
 /* MIOpen keeps the FindDb of fusions and the PerfDb of batch normalisation in files of their own.
  * Their records have the backends "HIP.fusion" and "batchnorm"; other PerfDb records have none. */
 #define TUNING_FUSION ".fusion"
 #define TUNING_BATCHNORM "batchnorm"
-/* Returns |backend| without TUNING_FUSION at its end. */
 struct bytes tuning_backend_base(struct bytes backend);
-/* Returns KILN_INVALID unless |backend| is HIP, CUDA or OpenCL, or one of the two special backends
- * above.  The message only lists HIP, CUDA and OpenCL. */
+/* Returns KILN_INVALID unless |backend| is HIP, CUDA, OpenCL or one of the special backends
+ * above. */
 KILN_MUST_CHECK enum kiln_code tuning_backend_check(struct bytes backend, struct kiln_err *err);

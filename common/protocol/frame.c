@@ -4,7 +4,7 @@
 #include <endian.h>
 #include <string.h>
 
-struct wire { /* a frame's header as it is sent, little-endian */
+struct wire {
     uint32_t magic;
     uint16_t version, type;
     uint64_t request_id;

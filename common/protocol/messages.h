@@ -97,7 +97,6 @@ enum compile_part {
 #define CAPABILITY_TENSOR_MAPS 2u /* set by a client that can encode the tensor maps of a plan */
 #define CAPABILITIES_HERE (CAPABILITY_INLINE | CAPABILITY_TENSOR_MAPS)
 
-/* The C types of the field types in messages.def. */
 #define MESSAGE_C_U8 uint8_t
 #define MESSAGE_C_U16 uint16_t
 #define MESSAGE_C_U32 uint32_t
@@ -125,7 +124,6 @@ KILN_RECORDS(MESSAGE_DECLARE)
 #undef KILN_REQUEST
 #undef KILN_REPLY
 
-/* Returns the message's name, such as "fetch", or "?" for an unknown number. */
 const char *message_name(unsigned type);
 
 /* Checks that message_X_read() read exactly the whole body.  Returns KILN_INVALID, with the

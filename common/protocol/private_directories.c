@@ -34,9 +34,9 @@ static enum kiln_code make_writable_directory(const char *path, struct kiln_err 
     return rc ? rc : fs_refuse_network(path, "XDG_CACHE_HOME and XDG_STATE_HOME", err);
 }
 
-struct kind { /* one of the two directories */
+struct kind {
     enum kiln_code (*find)(char path[PATH_TEXT_MAX], struct kiln_err *err);
-    const char *temporary; /* suffix of its path in a temporary directory */
+    const char *temporary;
     bool has_socket;
 };
 

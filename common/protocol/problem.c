@@ -24,16 +24,13 @@ struct extent problem_output(const struct problem *p)
     };
 }
 
-/* The bounds of one number of a problem, with MIOpenDriver's name for it and its offset in struct
- * problem. */
 struct bound {
     const char *name;
     size_t at;
     uint32_t least, most;
 };
 
-/* These limits are far above any real size, and small enough that the products below fit into 64
- * bits. */
+/* Far above any real size, and so small that the products below fit into 64 bits. */
 #define DIMENSION_MAX (1u << 24)
 #define SMALL_MAX (1u << 16)
 #define BOUND(name, field, least, most)                    \
@@ -84,8 +81,6 @@ static enum kiln_code refuse_number(const struct bound *b, uint32_t value, struc
                      (unsigned)b->least, (unsigned)b->most);
 }
 
-/* Checks the numbers of a problem.  Runs for every problem that is looked up, in the client and in
- * the daemon, so it copies nothing. */
 static enum kiln_code check_bounds(const struct problem *p, const struct bound *first, size_t count,
                                    struct kiln_err *err)
 {
@@ -105,7 +100,6 @@ static enum kiln_code check_numbers(const struct problem *p, struct kiln_err *er
     return check_bounds(p, flat_bounds, sizeof(flat_bounds) / sizeof(flat_bounds[0]), err);
 }
 
-/* Returns the product of five factors, or UINT64_MAX if the product does not fit. */
 static uint64_t product(const uint64_t factors[5])
 {
     uint64_t all = 1;

@@ -11,10 +11,7 @@
  * Tensors keep their forward names in every direction: x is N,C,D,H,W; w is K,C/groups,Z,Y,X; y is
  * N,K,Do,Ho,Wo.  FORWARD computes y, BACKWARD_DATA computes x, BACKWARD_WEIGHTS computes w.  A 2-D
  * problem has spatial_dims 2, and its depth fields are in.d = filter.d = stride.d = dilation.d = 1,
- * pad.d = 0.
- *
- * A transposed convolution (MIOpenDriver's -m trans) is the same arithmetic with x and y exchanged.
- * struct problem does not represent it: common/miopen/driver_line.c exchanges x and y.
+ * pad.d = 0.  For a transposed convolution, common/miopen/driver_line.c exchanges x and y.
  */
 #include "common/base/bytes.h"
 #include "common/base/err.h"
@@ -37,32 +34,26 @@ struct problem {
     uint32_t allow_tf32; /* 1 if solvers may round the operands of fp32 products to TF32 */
 };
 
-/* Returns the spatial size of y, which follows from x, filter, pad, stride and dilation.  The
- * problem must be valid. */
 struct extent problem_output(const struct problem *p);
 
-/* Rejects zero sizes, groups that do not divide c and k, and an empty output.  Also rejects tensors
- * of 2^31 elements or more, and TF32 for another type than fp32.  The message names the field and
- * its value. */
+/* Rejects zero sizes, groups that do not divide c and k, an empty output, tensors of 2^31 elements
+ * or more, and TF32 for another type than fp32.  The message names the field and its value. */
 KILN_MUST_CHECK enum kiln_code problem_check(const struct problem *p, struct kiln_err *err);
 
-/* Return the number of elements of a tensor.  The problem must be valid. */
 uint64_t problem_x_elements(const struct problem *p);
 uint64_t problem_w_elements(const struct problem *p);
 uint64_t problem_y_elements(const struct problem *p);
-/* Returns the number of floating-point operations: two for each multiply-add.  It is the same for
- * all three directions. */
+/* Counts two operations for each multiply-add.  All three directions have the same number. */
 double problem_flops(const struct problem *p);
 
-size_t data_type_size(enum data_type type);           /* bytes */
-const char *data_type_name(enum data_type type);      /* "fp32", "fp16", "bf16", "int8" */
-const char *direction_name(enum direction direction); /* "F", "B", "W" */
-/* Returns "NCHW", "NHWC", "NCDHW" or "NDHWC". */
+size_t data_type_size(enum data_type type);
+const char *data_type_name(enum data_type type);
+const char *direction_name(enum direction direction);
 const char *layout_name(enum layout layout, uint32_t spatial_dims);
 
 bool problem_equal(const struct problem *a, const struct problem *b);
 
-/* Writes the MIOpenDriver command for this problem as one line, for people and logs. */
+/* Writes the MIOpenDriver command for this problem as one line. */
 void problem_to_driver(const struct problem *p, char *text, size_t size);
 
 /* Write and read the wire format: every field as u32 in the order of declaration (26 numbers, 104

@@ -6,13 +6,9 @@
 #include <ctype.h>
 #include <string.h>
 
-/* kilnd searches the texts on the thread that serves all users.  These limits bound the time: the
- * size of source and headers, and the names that are compared to find which headers are included.
- */
+/* kilnd searches the texts on the thread that serves all users.  These limits bound that time. */
 #define TEXTS_MAX (1u << 20)
 #define COMPARISONS_MAX (1u << 20)
-
-/* ---- options ---- */
 
 /* Options of NVRTC that name no file and do not depend on the current directory.  If one of them
  * puts the program's name into an output, a search of the output finds the name.  Each option is
@@ -52,7 +48,6 @@ static const char *const allowed_options[] = {
     "minimal",
 };
 
-/* Takes the next option from |rest|.  Returns false if there is none. */
 static bool next_option(struct bytes *rest, struct bytes *ret_option)
 {
     const uint8_t *blank = rest->size ? memchr(rest->data, ' ', rest->size) : NULL;
@@ -64,7 +59,6 @@ static bool next_option(struct bytes *rest, struct bytes *ret_option)
     return is_there;
 }
 
-/* Returns the option's name without dashes and value: "D" of "-DN=1", "std" of "--std=c++17". */
 static struct bytes option_name(struct bytes option)
 {
     size_t at = 0, end;
@@ -109,8 +103,6 @@ static bool are_options_allowed(const struct program_inputs *inputs)
     return true;
 }
 
-/* ---- texts ---- */
-
 static bool has_word(struct bytes text, const char *word)
 {
     return text.size && memmem(text.data, text.size, word, strlen(word));
@@ -137,8 +129,6 @@ static bool is_header(const struct program_inputs *inputs, struct bytes name)
     return false;
 }
 
-/* Returns whether |rest|, which follows the word "include", names a header that is given in
- * memory. */
 static bool names_header(const struct program_inputs *inputs, struct bytes rest)
 {
     size_t at = 0;
@@ -152,14 +142,12 @@ static bool names_header(const struct program_inputs *inputs, struct bytes rest)
     return end && is_header(inputs, bytes_of(name, (size_t)(end - name)));
 }
 
-/* Returns whether the word before |rest| ends there; "include_next" counts as "include". */
 static bool ends_word(struct bytes rest)
 {
     return !rest.size || !is_identifier_part(rest.data[0]) ||
            (rest.size >= 5 && memcmp(rest.data, "_next", 5) == 0);
 }
 
-/* Returns whether |text| may have a directive |word| that reads a file. */
 static bool has_directive(const struct program_inputs *inputs, struct bytes text, const char *word)
 {
     const size_t size = strlen(word);
@@ -175,8 +163,7 @@ static bool has_directive(const struct program_inputs *inputs, struct bytes text
     return false;
 }
 
-/* Returns whether a line end is spliced within an identifier, which would hide it from the
- * searches. */
+/* An identifier with a spliced line end would be hidden from the searches. */
 static bool splits_identifier(struct bytes text)
 {
     const uint8_t *end = text.data + text.size, *at = text.data;

@@ -14,8 +14,8 @@
 
 struct program_inputs {
     struct digest library; /* SHA-256 over the build ids of NVRTC and of its builtins library */
-    struct bytes options;  /* in their order, separated by one blank */
-    struct bytes name;     /* of the program; it may occur in the outputs */
+    struct bytes options;
+    struct bytes name; /* of the program; it may occur in the outputs */
     struct bytes source;
     uint32_t header_count;
     struct bytes headers;     /* header_count x message_header */
@@ -23,8 +23,7 @@ struct program_inputs {
 };
 
 /* Returns NULL if the compile depends only on its inputs.  Otherwise returns a literal that names
- * another possible dependency.  The search is textual, so even a comment may be taken for a
- * dependency. */
+ * another possible dependency.  Even a comment in the source may be taken for a dependency. */
 const char *program_inputs_obstacle(const struct program_inputs *inputs);
-/* Returns the architecture in the options, such as "sm_90"; empty if there is none. */
+/* Returns the architecture in the options, such as "sm_90"; empty: none. */
 struct bytes program_inputs_target(const struct program_inputs *inputs);

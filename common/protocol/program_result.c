@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Appends an output, with its size before it.  Returns false if the library does not have the
- * output: the function that returns its size then fails.  Sets |failed| if the output cannot be
- * read. */
+/* Returns false if the library lacks the output: the function that returns its size then fails.
+ * Sets |failed| if the output cannot be read. */
 static bool put_output(const struct program_output *output, void *program, struct buffer *to)
 {
     size_t size = 0;
@@ -56,7 +55,6 @@ static bool put_names(const struct program_functions *functions, void *program,
     return true;
 }
 
-/* Appends the log.  Returns false if it cannot be read. */
 static bool put_log(const struct program_functions *functions, void *program,
                     const struct program_log_form *form, uint32_t *present, struct buffer *to)
 {

@@ -4,8 +4,7 @@
 /*
  * The stored form of what a run-time compiler returned: all outputs, the log and the lowered names.
  *
- * Role       libkiln-rtc collects this form from the program's compiler, and kiln-compiler from the
- *            compiler that it loaded. libclient/rtc/result.c reads it
+ * Role       libkiln-rtc and kiln-compiler write this form; libclient/rtc/result.c reads it
  * Ownership  the caller owns everything
  * Threading  plain functions
  *
@@ -16,11 +15,11 @@
  */
 #include "common/base/bytes.h"
 
-#define PROGRAM_RESULT_MAGIC 0x3243544bu /* "KTC2" */
+#define PROGRAM_RESULT_MAGIC 0x3243544bu
 
 enum { PROGRAM_OUTPUTS = 4 };
 
-struct program_output { /* the two functions of one kind of output, such as PTX */
+struct program_output {
     int (*size)(void *program, size_t *ret_size);
     int (*get)(void *program, char *ret_bytes);
 };
@@ -31,15 +30,14 @@ struct program_functions { /* of a run-time compiler; each returns 0 for success
     struct program_output outputs[PROGRAM_OUTPUTS]; /* zeroed if the compiler lacks it */
 };
 
-struct program_log_form { /* stores the log in another form */
+struct program_log_form {
     /* Appends the log with its size before it.  Returns bits to set in the set of outputs. */
     uint32_t (*put)(const void *context, struct bytes log, struct buffer *to);
-    const void *context; /* borrowed */
+    const void *context;
 };
 
-/* Appends the result of |program|, which was compiled.  |expressions| has sized texts with their
- * NUL.  If |log_form| is NULL, the log is stored verbatim.  Returns false if a part of the result
- * cannot be read or is too large for |to|. */
+/* |expressions| has sized texts with their NUL.  If |log_form| is NULL, the log is stored verbatim.
+ * Returns false if a part of the result cannot be read or is too large for |to|. */
 bool program_result_collect(const struct program_functions *functions, void *program,
                             struct bytes expressions, const struct program_log_form *log_form,
                             struct buffer *to);

@@ -12,15 +12,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Maximum number of connections that wait to be accepted. kilnd accepts them in the order of their
- * arrival, whichever user they belong to, so each of them delays the next one.  If this many wait,
- * connect() blocks. */
+/* kilnd accepts connections in the order of their arrival, whichever user they belong to.  If this
+ * many wait, connect() blocks. */
 #define BACKLOG 128
-/* Maximum number of attempts.  Another process may remove the lock file after this process opened
- * it and before this process locked it; then this process tries again. */
+/* Another process may remove the lock file after this process opened it. */
 #define LOCK_TRIES 8
-
-/* ---- lock ---- */
 
 static bool is_same_file(int fd, const char *path)
 {
@@ -48,10 +44,6 @@ enum kiln_code server_lock_take(const char *path, int *ret_fd, pid_t *ret_holder
                      "cannot lock '%s': other daemons start and stop there continuously", path);
 }
 
-/* ---- socket ---- */
-
-/* Binds the socket, sets the file's mode and group, and listens.  Clients cannot connect before
- * listen(), so none connects while the mode and the group are not final. */
 static enum kiln_code listen_at(int fd, const char *path, mode_t mode, gid_t gid,
                                 struct kiln_err *err)
 {

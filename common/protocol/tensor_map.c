@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-/* Bounds that the CUDA driver API documents for cuTensorMapEncodeTiled and
- * cuTensorMapEncodeIm2col. */
+/* The CUDA driver documents these bounds for cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col. */
 #define ALIGNMENT 16u
 #define STRIDE_BELOW (1ull << 40)
 #define STEP_MAX 8u
@@ -15,8 +14,6 @@
 #define CHANNELS_MAX 256u
 #define PIXELS_MAX 1024u
 #define IM2COL_RANK_MIN 3u
-
-/* ---- codec ---- */
 
 void tensor_map_write(struct buffer *b, const struct tensor_map *map)
 {
@@ -63,9 +60,6 @@ struct tensor_map tensor_map_read(struct reader *r)
     return map;
 }
 
-/* ---- the bounds of each part ---- */
-
-/* Returns the size of an element in bytes, or 0 for types that kiln's planner does not use. */
 static uint32_t element_of(const struct tensor_map *m)
 {
     switch (m->type) {
@@ -77,7 +71,6 @@ static uint32_t element_of(const struct tensor_map *m)
     }
 }
 
-/* Rejects a value; |rule| describes the allowed values. */
 static enum kiln_code refuse_map(struct kiln_err *err, const char *what, uint32_t index,
                                  int64_t value, const char *rule)
 {
@@ -113,7 +106,6 @@ static enum kiln_code check_dims(const struct tensor_map *m, struct kiln_err *er
     return KILN_OK;
 }
 
-/* Checks a row of |row| elements of a box in shared memory. */
 static enum kiln_code check_row(const struct tensor_map *m, uint32_t row, struct kiln_err *err)
 {
     static const uint32_t swizzled[] = { 0, 32, 64, 128 };
@@ -139,9 +131,7 @@ static enum kiln_code check_tiled(const struct tensor_map *m, struct kiln_err *e
 
 static enum kiln_code check_corner(const struct tensor_map *m, uint32_t i, struct kiln_err *err)
 {
-    static const int32_t beyond[] = { 1 << 15, 1 << 7,
-                                      /* Indexed by the number of spatial dimensions, 1 to 3. */
-                                      1 << 4 };
+    static const int32_t beyond[] = { 1 << 15, 1 << 7, 1 << 4 };
     int32_t lower = m->lower[i], upper = m->upper[i], end = 0;
     if (i < m->rank - 2)
         end = beyond[m->rank - IM2COL_RANK_MIN];
@@ -198,7 +188,7 @@ enum kiln_code tensor_map_check(const struct tensor_map *m, struct kiln_err *err
     return rc;
 }
 
-/* Computes in 128 bits: a stride has 40 bits and a size 32, so a product may need 72. */
+/* A product may need 72 bits: a stride has 40, and a size 32. */
 uint64_t tensor_map_reach(const struct tensor_map *m)
 {
     uint64_t reach = 0;

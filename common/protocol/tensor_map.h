@@ -4,8 +4,7 @@
 /*
  * Tensor maps: how the copy hardware of a GPU (NVIDIA's TMA) reads a tensor.
  *
- * Role       The daemon plans a map without an address; libkiln encodes it for the addresses of a
- *            launch. Both check maps by the same rules, some of which are CUDA's and some kiln's
+ * Role       The daemon plans a map without an address; libkiln encodes it for a launch
  * Ownership  plain values
  * Threading  pure functions
  */
@@ -14,13 +13,10 @@
 
 #define TENSOR_MAP_DIMS_MAX 5u
 #define TENSOR_MAP_SPATIAL_MAX 3u
-/* Size of a map on the wire, in bytes.  Its fields are four u8, rank and offset; dims, stride, step
- * and box of each dimension; two corners of each spatial dimension; channels and pixels. */
 #define TENSOR_MAP_WIRE_SIZE \
     (4u + 4u + 8u + TENSOR_MAP_DIMS_MAX * 20u + TENSOR_MAP_SPATIAL_MAX * 8u + 8u)
 
-/* A type, in addition to those of enum data_type: fp32 elements, which the copy to shared memory
- * rounds to TF32. */
+/* In addition to enum data_type: fp32 elements that the copy to shared memory rounds to TF32. */
 #define TENSOR_MAP_TF32 4u
 
 enum tensor_map_mode {
@@ -30,19 +26,19 @@ enum tensor_map_mode {
     TENSOR_MAP_IM2COL,
 };
 
-enum tensor_map_swizzle { /* how the 16-byte chunks of a row are permuted in shared memory */
-                          TENSOR_MAP_SWIZZLE_NONE,
-                          TENSOR_MAP_SWIZZLE_32,
-                          TENSOR_MAP_SWIZZLE_64,
-                          TENSOR_MAP_SWIZZLE_128, /* for rows of 128 bytes */
+enum tensor_map_swizzle {
+    TENSOR_MAP_SWIZZLE_NONE,
+    TENSOR_MAP_SWIZZLE_32,
+    TENSOR_MAP_SWIZZLE_64,
+    TENSOR_MAP_SWIZZLE_128,
 };
 
 /* Dimensions are numbered from the innermost: an image has c, w, h, n. */
 struct tensor_map {
     uint8_t operand; /* enum argument_kind: ARGUMENT_X to ARGUMENT_WORKSPACE */
     uint8_t type;    /* enum data_type, or TENSOR_MAP_TF32; 2 or 4 bytes per element */
-    uint8_t mode;    /* enum tensor_map_mode */
-    uint8_t swizzle; /* enum tensor_map_swizzle */
+    uint8_t mode;
+    uint8_t swizzle;
     uint32_t rank;
     uint64_t offset; /* in bytes, from the beginning of the operand */
     uint32_t dims[TENSOR_MAP_DIMS_MAX];
@@ -55,13 +51,12 @@ struct tensor_map {
     uint32_t channels, pixels;
 };
 
-/* Writes a map.  Unused array members, and members that the mode does not use, must be zero. */
+/* Unused array members, and members that the mode does not use, must be zero. */
 void tensor_map_write(struct buffer *b, const struct tensor_map *map);
-/* Reads a map.  Accepts any bits, so call tensor_map_check on the result. */
+/* Accepts any bits, so call tensor_map_check on the result. */
 struct tensor_map tensor_map_read(struct reader *r);
-/* Checks a map.  The message of KILN_INVALID names the value that the copy hardware or kiln does
- * not support. */
+/* The message of KILN_INVALID names the value that the copy hardware or kiln does not support. */
 KILN_MUST_CHECK enum kiln_code tensor_map_check(const struct tensor_map *map, struct kiln_err *err);
-/* Returns how many bytes, from the beginning of the operand, copies may read; UINT64_MAX on
- * overflow.  The map must have been checked. */
+/* Returns how many bytes of the operand copies may read; UINT64_MAX on overflow.  The map must have
+ * been checked. */
 uint64_t tensor_map_reach(const struct tensor_map *map);

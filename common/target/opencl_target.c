@@ -7,15 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Maximum lengths of the readable parts.  Two devices with equal readable parts differ in the
- * hash. */
 #define DEVICE_CHARACTERS 72
 #define PLATFORM_CHARACTERS 40
-/* The whole text has at most 154 characters ("opencl:" 72 ":" 40 "-" 16 "-" 16), fewer than
+/* The text has at most 154 characters ("opencl:" 72 ":" 40 "-" 16 "-" 16), below
  * LIMIT_TARGET_TEXT. */
 #define DRIVER_CHARACTERS 16
 
-/* Replaces each run of characters that a target must not contain by one '-'. */
 static void replace_forbidden(const char *name, char *out, size_t size)
 {
     size_t used = 0;
@@ -41,7 +38,6 @@ void opencl_target_text(const struct opencl_names *names, char text[LIMIT_TARGET
     uint64_t hash = 0;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         const char *part = parts[i] ? parts[i] : "";
-        /* Hash the terminating NUL, too, so that it separates the parts. */
         hash = bytes_hash(bytes_of(part, strlen(part) + 1), hash);
     }
     char device[DEVICE_CHARACTERS + 1], platform[PLATFORM_CHARACTERS + 1],
