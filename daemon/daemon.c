@@ -20,11 +20,10 @@
 #include <signal.h>
 #include <stdlib.h>
 
-/* Number of threads that read the stores.  More of them would only wait for the disk. */
 #define READERS 4
 
 struct daemon {
-    struct config *config; /* borrowed */
+    struct config *config;
     struct serving serving;
     struct listener listener;
     struct worker_user compilers_user, transfers_user;
@@ -41,8 +40,6 @@ static struct daemon *daemon_of(struct serving *serving)
 {
     return LOOP_OWNER_OF(struct daemon, serving, serving);
 }
-
-/* ---- stop ---- */
 
 static void on_closing(struct serving *serving)
 {
@@ -87,18 +84,16 @@ static void on_stop_signal(struct loop_signal *signal, int number)
     if (d->serving.phase == SERVING_RUNS)
         start_drain(d, "");
     else
-        serving_hurry(&d->serving); /* second signal: stop at once */
+        serving_hurry(&d->serving);
 }
-
-/* ---- reload ---- */
 
 static struct daemon *reloaded(struct reload *reload)
 {
     return LOOP_OWNER_OF(struct daemon, reload, reload);
 }
 
-/* Applies the settings that config.def marks NOW, except drain_timeout, which is read at the stop.
- */
+/* Applies all settings that config.def marks NOW, except drain_timeout, which is read at the
+ * stop. */
 static enum kiln_code apply_config(struct reload *reload, const struct config *c,
                                    const struct peer_groups *groups, struct kiln_err *err)
 {
@@ -138,10 +133,6 @@ static void on_hang_up(struct loop_signal *signal, int number)
         reload_begin(&d->reload);
 }
 
-/* ---- start ---- */
-
-/* Stops kilnd after |idle_exit| without clients and work.  Connections that wait to be accepted
- * break when kilnd stops; their clients connect again. */
 static void stop_when_idle(struct daemon *d)
 {
     uint64_t limit_ms = config_number(d->config, CONFIG_idle_exit);
@@ -155,8 +146,8 @@ static void stop_when_idle(struct daemon *d)
         start_drain(d, ", as it has no clients");
 }
 
-/* Stops a kilnd whose socket's file is gone, for example because the user deleted the cache
- * directory.  Clients then start another private kilnd, which waits for this one to end. */
+/* If the socket's file is gone, for example because the user deleted the cache directory, clients
+ * start another private kilnd, which waits for this one to end. */
 static void stop_when_unreachable(struct daemon *d)
 {
     if (d->config->is_private && d->serving.phase == SERVING_RUNS &&
@@ -212,8 +203,6 @@ static enum kiln_code find_user(const struct worker_kind *kind, const char *serv
                     : worker_user_find(kind, name, ret_user, err);
 }
 
-/* Finds the users that compilers and transfers run as, and which uids of clients belong to one
- * user. */
 static enum kiln_code find_users(struct daemon *d, struct kiln_err *err)
 {
     const struct config *c = d->config;
@@ -288,8 +277,6 @@ static enum kiln_code open_serving(struct daemon *d, struct kiln_err *err)
     return serving_open(&d->serving, &options, err);
 }
 
-/* Unblocks the signals that kilnd handles.  The parent process may have started kilnd with these
- * signals blocked; a pending one is delivered now. */
 static void unblock_signals(void)
 {
     sigset_t watched;
@@ -328,7 +315,6 @@ static enum kiln_code start_parts(struct daemon *d, struct kiln_err *err)
         return rc;
     manager_init(&d->manager, d->serving.loop, &d->serving.owner, &d->listener,
                  config_text(c, CONFIG_descriptor_store));
-    /* Watch signals first, so that an early stop leaves no socket file behind. */
     rc = watch_signals(d, err);
     if (!rc)
         rc = open_socket(d, err);
@@ -395,9 +381,8 @@ static void run_until_stopped(struct daemon *d)
     loop_run(s->loop);
 }
 
-/* How much freed memory the allocator keeps.  Queued replies are allocated and freed in pieces of
- * about 100 KiB.  If each were returned to the system, the next one would cause page faults
- * again. */
+/* Queued replies are allocated and freed in pieces of about 100 KiB.  If each were returned to the
+ * system, the next one would cause page faults again. */
 #define MEMORY_KEPT (4 << 20)
 
 static void keep_memory(void)
@@ -429,8 +414,7 @@ int daemon_run(struct config *config, int argc, const char *const *argv)
     struct daemon d = { .config = config, .listener = LISTENER_CLOSED };
     struct kiln_err err = KILN_ERR_INIT;
     signal(SIGCHLD, SIG_DFL); /* if SIGCHLD is ignored, the exit statuses of workers are lost */
-    signal(SIGPIPE, SIG_IGN); /* so that kilnd does not end when a reader of its log exits */
-    /* so that writing beyond a size limit fails instead of ending kilnd */
+    signal(SIGPIPE, SIG_IGN); /* a reader of kilnd's log may exit */
     signal(SIGXFSZ, SIG_IGN);
     keep_memory();
     notify_adopt();

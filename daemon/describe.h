@@ -10,7 +10,7 @@
 #include "daemon/server/server.h"
 #include "daemon/workers/pool.h"
 
-/* Adds the member "workers" to the answer to 'status'.  Adds nothing if |pool| is NULL. */
+/* |pool| may be NULL. */
 void describe_workers(const struct pool *pool, struct json *status);
-/* Adds counts to the answer to 'stats'; |server| and |pool| may be NULL. */
+/* |server| and |pool| may be NULL. */
 void describe_counts(const struct server *server, const struct pool *pool, struct json *stats);

@@ -15,7 +15,7 @@
 #include "daemon/workers/transfer.h"
 #include "engine/jobs/executor.h"
 
-struct executor_uv_parts { /* borrowed, with all members */
+struct executor_uv_parts { /* all borrowed */
     struct loop *loop;
     struct work_queues *work_queues;
     struct pool *pool;
@@ -24,7 +24,7 @@ struct executor_uv_parts { /* borrowed, with all members */
 };
 
 struct executor_uv {
-    struct executor base; /* passed to the engine */
+    struct executor base;
     struct executor_uv_parts parts;
 };
 

@@ -15,6 +15,6 @@ struct free_memory {
     bool was_busy;
 };
 
-/* Call it about once a second.  |peak| is the largest number of bytes of waiting requests since the
- * last call; |now| is the current number. */
+/* Call it about once a second.  |peak| and |now| are bytes of waiting requests: the maximum since
+ * the last call, and the current number. */
 void free_memory_tick(struct free_memory *free_memory, uint64_t peak, uint64_t now);

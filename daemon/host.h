@@ -14,7 +14,7 @@
 #include "engine/engine.h"
 
 struct host {
-    struct engine_host base; /* passed to the engine */
+    struct engine_host base;
     const struct config *config;
     const struct reload *reload;
     const struct listener *listener;

@@ -6,12 +6,11 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Size of the processor set that is requested.  It is larger than the kernel supports; the kernel
- * ignores processors that do not exist or that the cgroup excludes. */
+/* This is more than the kernel supports; the kernel ignores processors that do not exist. */
 #define PROCESSORS_MAX 16384
 
-/* Raises soft limits to the hard ones.  Does not raise RLIMIT_STACK, which determines the size of
- * each thread's stack, nor RLIMIT_CORE.  server/descriptors.c raises RLIMIT_NOFILE. */
+/* RLIMIT_STACK, which is the size of each thread's stack, and RLIMIT_CORE stay.
+ * server/descriptors.c raises RLIMIT_NOFILE. */
 static void raise_limits(void)
 {
     static const __rlimit_resource_t raised[] = { RLIMIT_AS,    RLIMIT_CPU,     RLIMIT_DATA,

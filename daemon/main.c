@@ -8,24 +8,14 @@
  *   serving.c        the serving core: loop, engine, processes, server
  *   executor_uv.c    runs the engine's work on threads and in processes
  *   leave_job.c      undoes what a private kilnd inherits from its job
- *   free_memory.c    returns freed memory to the system after a burst of requests
  *   host.c           what this process adds to 'status' and 'stats'; the engine's log
  *   describe.c       compilers and connections in 'status' and 'stats'
- *   config/          config.def lists the settings; reload.c reads them again on SIGHUP
+ *   config/          settings, and how SIGHUP reloads them
  *   manager/         the service manager: notification, inherited and stored sockets
- *   loop/            all of libuv: loop, timers, descriptors, signals, processes, work queues
- *   server/          listener    the socket that clients connect to
- *                    server      accepts and refuses connections, finds slow peers
- *                    session     one connection: frames in, replies out
- *                    inbox       cuts a byte stream into frames
- *                    outbox      sends and queues replies
- *                    peer        identifies the user at the other end
- *                    account     what one user holds
- *                    closer      closes clients' descriptors on other threads
- *   workers/         pool        gives jobs to compilers, restarts compilers
- *                    worker      one kiln-compiler process, and its states
- *                    worker_process  a child, or a process in a unit of its own (kiln_launch.c)
- *                    transfer    schedules kiln-transfer processes; one of them: transfer_process
+ *   loop/            all of libuv: timers, descriptors, signals, processes, work queues
+ *   server/          connections: listener, server, session, inbox, outbox, peer, account, closer
+ *   workers/         processes: the pool of compilers, and transfers
+ *   programs/        kiln-compiler, kiln-transfer and kiln-launch
  *   built_in/        compiles for the static build; not part of kilnd
  *
  * Below is the engine (engine/engine.h), which uses neither sockets nor the loop.
@@ -44,9 +34,8 @@
 
 #define EXIT_USAGE 2
 
-/* Logs that the configuration is invalid.  The setting of the log's format could not be read, so
- * kilnd detects the format.  Under systemd, the message goes to the journal with its fields, where
- * kilnctl doctor looks for it. */
+/* The setting of the log's format could not be read.  Under systemd, the message goes to the
+ * journal, where kilnctl doctor looks for it. */
 static int refuse_config(const struct kiln_err *why)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -55,13 +44,11 @@ static int refuse_config(const struct kiln_err *why)
     return EXIT_USAGE;
 }
 
-/* Checks the filesystem of a directory.  A directory that does not exist yet will be on the
- * filesystem of its nearest existing parent. */
 static enum kiln_code check_directory(const struct config *config, int key, struct kiln_err *err)
 {
     char path[PATH_TEXT_MAX];
     snprintf(path, sizeof(path), "%s", config_text(config, key));
-    (void)fs_cut_to_existing(path); /* a failure is ignored, because fs_refuse_network reports it */
+    (void)fs_cut_to_existing(path);
     return fs_refuse_network(path, config_table[key].key, err);
 }
 
@@ -86,7 +73,7 @@ int main(int argc, char **argv)
     struct kiln_err err = KILN_ERR_INIT;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--private") == 0)
-            leave_job(); /* comes first, because defaults depend on the number of processors */
+            leave_job(); /* first, because defaults depend on the number of processors */
     }
     enum kiln_code rc =
         config_load(argc, (const char *const *)argv, (const char *const *)environ, &config, &err);

@@ -14,26 +14,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Maximum wait for the child's answer. A name service in the network may be slow. But the wait must
- * end: a reload that waits occupies a thread of a work queue, and the child has copies of kilnd's
- * descriptors and file locks. */
+/* A name service in the network may be slow.  A reload that waits occupies a thread of a work
+ * queue, and the child has copies of kilnd's descriptors and file locks. */
 #define ANSWER_MS 30000
 
 struct question {
     enum { USER, USER_OF_UID, GROUP } kind;
-    const char *name; /* borrowed */
+    const char *name;
     uid_t uid;
 };
 
-struct answer { /* the child's answer; small enough for one atomic write to a pipe */
+struct answer { /* small enough for one atomic write to a pipe */
     bool is_found;
-    int errnum; /* 0 if the name service answered */
+    int errnum; /* 0: the name service answered */
     struct name_service_user user;
 };
 
-/* ---- in the child ---- */
-
-/* Returns whether |errnum| means "not found": 0, or a value that getpwnam(3) lists for it. */
 static bool means_absent(int errnum)
 {
     return errnum == 0 || errnum == ENOENT || errnum == ESRCH || errnum == EBADF || errnum == EPERM;
@@ -77,8 +73,6 @@ _Noreturn static void run_child(const struct question *question, int to)
     _exit(write(to, &answer, sizeof(answer)) == (ssize_t)sizeof(answer) ? 0 : 1);
 }
 
-/* ---- in kilnd ---- */
-
 static enum kiln_code fail_question(const struct question *question, const char *why,
                                     struct kiln_err *err)
 {
@@ -89,7 +83,6 @@ static enum kiln_code fail_question(const struct question *question, const char 
                      question->kind == USER_OF_UID ? uid : question->name, why);
 }
 
-/* Returns false if the child neither answers nor ends in time. */
 static bool wait_for_answer(int from)
 {
     struct pollfd waiting = { .fd = from, .events = POLLIN };
@@ -100,7 +93,6 @@ static bool wait_for_answer(int from)
     return rc > 0;
 }
 
-/* Returns whether the whole answer came. */
 static bool read_answer(int from, struct answer *ret_answer)
 {
     ssize_t got;

@@ -5,8 +5,7 @@
  * Looks up users and groups in the host's name service (nsswitch.conf).
  *
  * Role       asks glibc in a child process, because glibc's first look-up in a process crashes if
- *            an allocation fails (seen with 2.36: SIGSEGV, or an assertion in nss_database.c).
- *            kilnd then reports the failure instead of ending without a message
+ *            an allocation fails (seen with 2.36: SIGSEGV, or an assertion in nss_database.c)
  * Ownership  plain values
  * Threading  any thread; blocks for up to 30 s, and may use the network
  */
@@ -20,8 +19,7 @@ struct name_service_user {
     char name[64];
 };
 
-/* Return KILN_NOT_FOUND, without a message, if the host has no such user or group.  After any other
- * failure, it is not known whether the user or group exists. */
+/* Return KILN_NOT_FOUND, without a message, if the host has no such user or group. */
 KILN_MUST_CHECK enum kiln_code name_service_user(const char *name,
                                                  struct name_service_user *ret_user,
                                                  struct kiln_err *err);

@@ -4,20 +4,13 @@
 #include "engine/jobs/transfer_limits.h"
 
 #define TICK_MS 1000
-/* How often to check whether a running compile must give way to waiting ones
- * (engine/jobs/compile_yield.h).  This interval is used only while compiles wait, and is short
- * compared with YIELD_WAIT_NS. */
 #define SHARE_MS 100
-/* How often to check, during a stop, whether running work has ended. */
 #define DRAIN_TICK_MS 10
-/* Maximum time of a transfer.  It protects against a server that sends just enough to keep the
- * transfer alive; a transfer that makes no progress ends much sooner. */
+/* Protects against a server that sends just enough to keep the transfer alive. */
 #define TRANSFER_MAX_MS (24u * 3600 * 1000)
-/* Maximum time without a report of progress.  This time is longer than any step that reports no
- * progress: libcurl's stall limit (a minute), a pause between two attempts (a minute), and hashing
- * or syncing 8 GiB on a slow disk. */
+/* Longer than any step that reports no progress: libcurl's stall limit (a minute), a pause between
+ * two attempts (a minute), and hashing or syncing 8 GiB on a slow disk. */
 #define TRANSFER_SILENCE_MS (10u * 60 * 1000)
-/* The maximum time from a transfer's last report to its exit. */
 #define TRANSFER_EXIT_MS 5000
 
 const struct transfers_options TRANSFERS_STANDARD = {
@@ -25,8 +18,6 @@ const struct transfers_options TRANSFERS_STANDARD = {
     .silence_ms = TRANSFER_SILENCE_MS,
     .exit_ms = TRANSFER_EXIT_MS,
 };
-
-/* ---- stop ---- */
 
 static void on_server_closed(void *context)
 {
@@ -46,8 +37,6 @@ static void on_transfers_closed(void *context)
     s->transfers = NULL;
 }
 
-/* Closes everything in the reverse order of start.  The engine has no work outstanding.  The loop
- * ends when the last handle has closed. */
 void serving_close(struct serving *s)
 {
     if (!s->loop || s->phase == SERVING_CLOSES)
@@ -118,10 +107,6 @@ void serving_drain(struct serving *s, uint64_t timeout_ms)
 
 void serving_hurry(struct serving *s) { s->deadline_ms = 0; }
 
-/* ---- start ---- */
-
-/* Called every SHARE_MS while compiles wait for a compiler: stops a running compile if it must give
- * way to another user. */
 static void on_compiles_wait(struct loop_timer *timer)
 {
     struct serving *s = LOOP_OWNER_OF(struct serving, share, timer);

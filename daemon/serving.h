@@ -4,10 +4,8 @@
 /*
  * The serving core of kilnd: the engine, everything it needs to run, and the server in front of it.
  *
- * Role       opens and closes loop, work queues, compilers, transfers, engine and server in order.
- *            daemon.c is the program around it.  Process-wide state (signals, environment, umask,
- *            working directory, standard error) is left to that program, which also sets the log
- *            sink
+ * Role       Process-wide state (signals, environment, umask, working directory, standard error)
+ *            is left to the program around it (daemon.c), which also sets the log sink
  * Ownership  the caller embeds the struct, zeroed; the struct owns all that it opens, and borrows
  *            what options point to
  * Threading  one thread, the loop's
@@ -17,9 +15,8 @@
  *   serving_start    clients are served once loop_run is called
  *   serving_drain    refuses connections and requests, lets running work finish for a while, then
  *                    calls serving_close
- *   serving_close    notifies the program (|closing|) and closes at once; also called after one of
- *                    the functions above failed.  loop_run returns when all handles are closed,
- *                    including the program's
+ *   serving_close    notifies the program (|closing|) and closes at once; also called after a
+ *                    failure.  loop_run returns when all handles are closed
  *   serving_end      frees what is left
  */
 #include "daemon/executor_uv.h"
@@ -27,22 +24,22 @@
 #include "daemon/server/server.h"
 #include "engine/engine.h"
 
-/* The limits of transfers. daemon.c fills in the path of kiln-transfer and its user. */
+/* daemon.c fills in the path of kiln-transfer and its user. */
 extern const struct transfers_options TRANSFERS_STANDARD;
 
 enum serving_phase { SERVING_RUNS, SERVING_DRAINS, SERVING_CLOSES };
 
 struct serving_options {
-    unsigned readers; /* number of threads that read the stores */
-    /* serving_open fills in the loop and the work queues of these options. */
+    unsigned readers;
+    /* The loop and the work queues need not be set. */
     const struct pool_options *pool;
-    /* serving_open fills in the loop and the work queues of these options. */
+    /* The loop and the work queues need not be set. */
     const struct transfers_options *transfers;
-    const struct engine_options *engine; /* serving_open fills in the executor and the readers */
+    const struct engine_options *engine; /* the executor and the readers need not be set */
     const struct server_limits *limits;
     struct listener *listener;
     const char *publish_group;
-    bool own_user_only; /* passed to the server (server_options) */
+    bool own_user_only;
 };
 
 struct serving {
@@ -56,16 +53,16 @@ struct serving {
     struct server *server;
     struct loop_owner owner;
     struct loop_timer tick;
-    struct loop_timer share; /* runs while compiles wait for a compiler */
+    struct loop_timer share;
     enum serving_phase phase;
-    uint64_t deadline_ms; /* when draining ends */
+    uint64_t deadline_ms;
 
-    /* Callbacks of the program around the serving core, which sets them before serving_start. */
-    /* Called once a second while kilnd serves; may be NULL. */
+    /* The program sets these callbacks before serving_start. */
+    /* Called once a second; may be NULL. */
     void (*ticked)(struct serving *serving);
-    /* Returns whether the program has work that draining must wait for; may be NULL. */
+    /* Returns whether draining must wait for work of the program; may be NULL. */
     bool (*is_busy)(struct serving *serving);
-    void (*closing)(struct serving *serving); /* called before anything is closed */
+    void (*closing)(struct serving *serving);
 };
 
 KILN_MUST_CHECK enum kiln_code serving_begin(struct serving *serving, struct kiln_err *err);
@@ -74,8 +71,7 @@ KILN_MUST_CHECK enum kiln_code serving_open(struct serving *serving,
                                             struct kiln_err *err);
 void serving_start(struct serving *serving);
 void serving_drain(struct serving *serving, uint64_t timeout_ms);
-/* Stops waiting for the work that still runs while draining. */
+/* Ends the wait of serving_drain. */
 void serving_hurry(struct serving *serving);
-/* Closes at once.  Does nothing if it is closing already. */
 void serving_close(struct serving *serving);
 void serving_end(struct serving *serving);

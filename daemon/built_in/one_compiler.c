@@ -22,31 +22,28 @@
 #include <sys/socket.h>
 
 #define MS 1000000ull
-#define PROBE_MS 60000u /* time limit of a job that is not the compile of a kernel */
+#define PROBE_MS 60000u /* for a job that is not the compile of a kernel */
 #define START_MS 30000u
-/* Maximum wait for kiln-launch's report that the process ended, after the process closed its socket
- * or was killed. */
 #define END_MS 5000u
-/* The process's exit status if it does not know its flags. */
 #define EXIT_USAGE 2
 
 enum process_state { PROCESS_NONE, PROCESS_STARTING, PROCESS_IDLE, PROCESS_BUSY };
 
 struct one_compiler {
-    struct embed_compiler base; /* first member */
+    struct embed_compiler base;
     struct built_in_programs programs;
     struct temp_root temp; /* |temp.fd| is -1 while it is not open */
-    int wake_fd;           /* owned; -1 while it does not exist */
-    int launch;            /* owned; the connection to kiln-launch, or -1 if it is not running */
+    int wake_fd;           /* owned; -1: none */
+    int launch;            /* owned; -1 if kiln-launch does not run */
     enum process_state state;
-    bool has_hung_up;     /* the process closed its end of |socket| */
-    int socket, control;  /* owned connections to the process and to kiln-launch's child, or -1 */
-    unsigned jobs;        /* number of jobs given to the process */
-    uint64_t deadline_ns; /* deadline of the event that |state| waits for */
-    char directory[PATH_TEXT_MAX]; /* the process's directory; "" if there is no process */
+    bool has_hung_up;    /* the process closed its end of |socket| */
+    int socket, control; /* owned; -1: none */
+    unsigned jobs;
+    uint64_t deadline_ns;
+    char directory[PATH_TEXT_MAX]; /* "" if there is no process */
     const struct compile_job *job; /* borrowed; NULL if no job is running */
-    struct compile_result *result; /* borrowed; the result of |job| */
-    struct worker_files files;     /* owned while |state| is PROCESS_BUSY */
+    struct compile_result *result;
+    struct worker_files files; /* owned while |state| is PROCESS_BUSY */
     uint64_t started_ns;
 };
 
@@ -57,9 +54,6 @@ static struct one_compiler *self_of(struct embed_compiler *base)
 
 static uint64_t in_ms(unsigned ms) { return clock_monotonic_ns() + ms * MS; }
 
-/* ---- the end of a process ---- */
-
-/* Waits for kiln-launch's report that the process ended.  Returns false if none came in time. */
 static bool await_end(struct one_compiler *c, struct launch_report *ret_report)
 {
     uint64_t end = in_ms(END_MS);
@@ -75,7 +69,6 @@ static bool await_end(struct one_compiler *c, struct launch_report *ret_report)
     return false;
 }
 
-/* Kills the process if it still runs, and removes its files. */
 static void end_process(struct one_compiler *c)
 {
     struct launch_report unused;
@@ -91,8 +84,6 @@ static void end_process(struct one_compiler *c)
     c->has_hung_up = false;
     c->state = PROCESS_NONE;
 }
-
-/* ---- the end of a job ---- */
 
 static void finish_job(struct one_compiler *c, enum compile_end end, const char *text,
                        const struct worker_result *collected)
@@ -110,7 +101,6 @@ static void finish_job(struct one_compiler *c, enum compile_end end, const char 
     c->result = NULL;
 }
 
-/* Fails the job.  |how| completes a message about the process, such as "exited with status 1". */
 static void fail_job(struct one_compiler *c, enum compile_end end, const char *how)
 {
     struct kiln_err said = KILN_ERR_INIT;
@@ -129,8 +119,8 @@ static void fail_job(struct one_compiler *c, enum compile_end end, const char *h
     end_process(c);
 }
 
-/* Fails because kiln-compiler is of another build.  Called if the process, before it is ready,
- * sends an invalid message or exits as if it did not know its flags. */
+/* kiln-compiler is of another build if it sends an invalid message before it is ready, or exits as
+ * if it did not know its flags. */
 static void fail_other_build(struct one_compiler *c, const char *how)
 {
     struct kiln_err said = KILN_ERR_INIT;
@@ -182,8 +172,6 @@ static void fail_late(struct one_compiler *c)
     }
 }
 
-/* ---- starting ---- */
-
 static enum kiln_code start_launch(struct one_compiler *c, struct kiln_err *err)
 {
     static char name[] = "kiln-launch", flag[] = "--keep";
@@ -224,7 +212,6 @@ static enum kiln_code prepare_programs(struct one_compiler *c, struct kiln_err *
     return rc;
 }
 
-/* Asks the running kiln-launch, or a new one, to start the process. */
 static enum kiln_code pass_launch_request(struct one_compiler *c,
                                           const struct launch_request *request,
                                           struct kiln_err *err)
@@ -236,8 +223,7 @@ static enum kiln_code pass_launch_request(struct one_compiler *c,
     return rc ? rc : launch_send_request(c->launch, request, err);
 }
 
-/* Asks kiln-launch to fork a child, and connects to this child.  The child starts the program that
- * is requested over this connection. */
+/* kiln-launch forks a child, which starts the program that is requested over this connection. */
 static enum kiln_code reach_launch(struct one_compiler *c, struct kiln_err *err)
 {
     const char *const arguments[] = { c->programs.compiler, NULL };
@@ -296,8 +282,6 @@ static enum kiln_code start_process(struct one_compiler *c, struct kiln_err *err
     return KILN_OK;
 }
 
-/* ---- a job ---- */
-
 static void give_job(struct one_compiler *c)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -322,7 +306,6 @@ static void take_result(struct one_compiler *c, const struct worker_result *resu
         c->state = PROCESS_IDLE;
 }
 
-/* Reads one message from the process. */
 static void read_message(struct one_compiler *c)
 {
     enum worker_message message;
@@ -335,7 +318,7 @@ static void read_message(struct one_compiler *c)
         give_job(c);
     } else if (!rc && message == WORKER_RESULT && c->state == PROCESS_BUSY) {
         take_result(c, &result);
-    } else if (rc == KILN_UNAVAILABLE) { /* probably exiting; its exit status comes next */
+    } else if (rc == KILN_UNAVAILABLE) { /* probably exiting */
         c->has_hung_up = true;
         c->deadline_ns = in_ms(END_MS);
     } else if (c->state == PROCESS_STARTING) {
@@ -361,9 +344,6 @@ static void read_report(struct one_compiler *c)
         fail_ended(c, &report);
 }
 
-/* ---- operations of engine/embed/embed_compiler.h ---- */
-
-/* Returns whether a process that has been idle is still alive. */
 static bool is_alive(struct one_compiler *c)
 {
     struct pollfd polled = { .fd = c->socket, .events = POLLIN };

@@ -5,8 +5,8 @@
  * One kiln-compiler process, for an engine without an event loop.
  *
  * Role       starts the process at its first job, through a kiln-launch that is not a child of the
- *            program. Gives it one job at a time. Replaces it after a job whose source came from
- *            outside, after many jobs, and after a failure
+ *            program.  Replaces it after a job whose source came from outside, after many jobs, and
+ *            after a failure
  * Ownership  one for the process, never freed
  * Threading  see engine/embed/embed_compiler.h
  */

@@ -40,7 +40,6 @@ static enum kiln_code find_compiler(char path[PATH_TEXT_MAX], struct kiln_err *e
                      KILN_COMPILER_INSTALLED);
 }
 
-/* Finds kiln-launch, which is installed in the directory of kiln-compiler. */
 static enum kiln_code find_launch(const char *compiler, char path[PATH_TEXT_MAX],
                                   struct kiln_err *err)
 {

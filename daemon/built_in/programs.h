@@ -10,13 +10,12 @@
 #include "common/base/paths.h"
 
 struct built_in_programs {
-    char compiler[PATH_TEXT_MAX]; /* kiln-compiler */
-    char launch[PATH_TEXT_MAX];   /* kiln-launch, which starts it */
-    char temp[PATH_TEXT_MAX];     /* where temporary directories are created */
+    char compiler[PATH_TEXT_MAX];
+    char launch[PATH_TEXT_MAX];
+    char temp[PATH_TEXT_MAX];
 };
 
-/* Finds the programs.  Returns KILN_UNAVAILABLE, with advice, if one is missing.  Also returns
- * KILN_UNAVAILABLE if this process has more rights than the user who started it: that user could
- * choose the programs by environment variables. */
+/* Returns KILN_UNAVAILABLE if a program is missing, or if this process has more rights than the
+ * user who started it: that user could choose the programs by environment variables. */
 KILN_MUST_CHECK enum kiln_code built_in_programs_find(struct built_in_programs *ret_programs,
                                                       struct kiln_err *err);

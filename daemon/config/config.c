@@ -13,7 +13,6 @@
 
 #define FILE_NAME "kilnd.json"
 #define VARIABLE_PREFIX "KILND_"
-/* Maximum size of a file; no file that a person writes is larger. */
 #define FILE_MAX (1u << 20)
 
 const struct setting config_table[CONFIG_KEYS] = {
@@ -65,8 +64,6 @@ static void set_origin(struct config_entry *entry, const char *kind, const char 
 {
     snprintf(entry->origin, sizeof(entry->origin), "%s%s%s", kind, *kind ? " " : "", name);
 }
-
-/* ---- files ---- */
 
 static enum kiln_code take_member(struct config *config, const char *path,
                                   const struct json *member, bool seen[CONFIG_KEYS],
@@ -148,7 +145,6 @@ static enum kiln_code take_files(struct config *config, const char *instead, str
         return take_file(config, instead, err);
     char directory[PATH_TEXT_MAX];
     char path[PATH_TEXT_MAX + sizeof(FILE_NAME) + 1];
-    /* Ignore the failure: a user without a home directory has no configuration files. */
     struct kiln_err none = KILN_ERR_INIT;
     if (paths_config_directory(directory, &none) != KILN_OK)
         return KILN_OK;
@@ -156,8 +152,6 @@ static enum kiln_code take_files(struct config *config, const char *instead, str
     enum kiln_code rc = take_file_if_there(config, path, err);
     return rc ? rc : take_drop_ins(config, directory, err);
 }
-
-/* ---- variables ---- */
 
 static enum kiln_code take_variable(struct config *config, const char *name, const char *value,
                                     struct kiln_err *err)
@@ -196,11 +190,9 @@ static enum kiln_code take_variables(struct config *config, const char *const *e
     return KILN_OK;
 }
 
-/* ---- flags ---- */
-
-struct flag { /* one argument of the command line */
+struct flag {
     char name[64];
-    const char *value; /* NULL if the flag has no value */
+    const char *value;
 };
 
 static struct flag split_argument(const char *argument)
@@ -286,8 +278,6 @@ static enum kiln_code take_flags(struct config *config, int argc, const char *co
     return KILN_OK;
 }
 
-/* ---- all sources ---- */
-
 static enum kiln_code take_standards(struct config *config, struct kiln_err *err)
 {
     for (int i = 0; i < CONFIG_KEYS; i++) {
@@ -308,8 +298,7 @@ bool config_is_default(const struct config *config, enum config_key key)
     return strcmp(config->entries[key].origin, "default") == 0;
 }
 
-/* Loads the settings from all sources.  Reads variables and flags twice: the first time only for
- * --config, which names the file. */
+/* Reads variables and flags twice: the first time only for --config, which names the file. */
 enum kiln_code config_load(int argc, const char *const *argv, const char *const *environment,
                            struct config *ret_config, struct kiln_err *err)
 {

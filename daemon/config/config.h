@@ -38,40 +38,31 @@ enum config_request { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION, CONFIG_CHECK };
 
 struct config {
     struct config_entry entries[CONFIG_KEYS];
-    enum config_request request; /* what the flags request besides settings */
-    /* True if --private was given: kilnd serves one user and has separate directories. */
+    enum config_request request;
+    /* --private was given: kilnd serves one user and has separate directories. */
     bool is_private;
 };
 
 extern const struct setting config_table[CONFIG_KEYS];
 
-/* Loads the settings.  |environment| has the form of environ(7).  On failure, the message names the
- * source, the key and what is wrong. */
+/* |environment| has the form of environ(7).  On failure, the message names the source and the
+ * key. */
 KILN_MUST_CHECK enum kiln_code config_load(int argc, const char *const *argv,
                                            const char *const *environment,
                                            struct config *ret_config, struct kiln_err *err);
-/* Returns true if no source set |key|. */
 bool config_is_default(const struct config *config, enum config_key key);
 uint64_t config_number(const struct config *config, enum config_key key);
-/* Returns the text of a setting, borrowed from |config|. */
 const char *config_text(const struct config *config, enum config_key key);
-/* Sets the socket that is really used: a socket that the service manager opened replaces the
- * setting.  If the directory for temporary files is not set, sets it to a directory next to the
- * socket. */
+/* A socket that the service manager opened replaces the setting.  The default directory for
+ * temporary files is next to the socket. */
 KILN_MUST_CHECK enum kiln_code config_use_socket(struct config *config, const char *path,
                                                  bool inherited, struct kiln_err *err);
-/* Returns {"value": text, "origin": text}, owned by the caller. */
+/* Returns {"value": text, "origin": text}; the caller owns it. */
 struct json *config_describe(const struct config_entry *entry, enum config_key key);
-/* Prints the flags to standard output, for --help. */
 void config_print_help(void);
 
-/* ---- for config.c and config_defaults.c ---- */
-
-/* Computes the defaults that depend on the host, for keys that no source set. */
 KILN_MUST_CHECK enum kiln_code config_fill_defaults(struct config *config, struct kiln_err *err);
-/* Applies --private: changes directories and socket, unless flags name them, and some defaults. */
 KILN_MUST_CHECK enum kiln_code config_make_private(struct config *config, struct kiln_err *err);
-/* Write the names of a key's flag and variable: "--cache-dir" and "KILND_CACHE_DIR" for
- * "cache_dir". */
+/* Write "--cache-dir" and "KILND_CACHE_DIR" for "cache_dir". */
 void config_flag_name(const char *key, char name[64]);
 void config_variable_name(const char *key, char name[64]);

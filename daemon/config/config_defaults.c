@@ -21,7 +21,7 @@
 #define KILN_TRANSFER_FROM_KILND "../libexec/kiln/kiln-transfer"
 #endif
 
-/* CMake sets this text with -DKILN_CACHE_DIR.  If it is "", the default depends on the user. */
+/* -DKILN_CACHE_DIR sets this text.  If it is "", the default depends on the user. */
 #ifndef KILN_BUILT_CACHE_DIR
 #define KILN_BUILT_CACHE_DIR ""
 #endif
@@ -30,12 +30,10 @@
 #endif
 
 #define CACHE_MAX (20ull << 30)
-/* Defaults of a private kilnd: after how much time without clients it exits, and how long a stop
- * may take. */
 #define PRIVATE_IDLE_EXIT_MS 60000
 #define PRIVATE_DRAIN_MS 5000
-#define CACHE_SHARE 10          /* the default is 1/CACHE_SHARE of the filesystem */
-#define CACHE_UNIT (1ull << 20) /* the default is rounded to a multiple of this, to be readable */
+#define CACHE_SHARE 10 /* the default is 1/CACHE_SHARE of the filesystem */
+#define CACHE_UNIT (1ull << 20)
 
 static bool is_unset(const struct config *c, enum config_key key)
 {
@@ -62,7 +60,6 @@ static void directory_of(const char *path, char directory[PATH_TEXT_MAX])
         *slash = '\0';
 }
 
-/* Finds the directory itself or, if it does not exist, its nearest existing parent. */
 static bool find_existing(const char *directory, char found[PATH_TEXT_MAX], struct stat *ret_seen)
 {
     char path[PATH_TEXT_MAX];
@@ -90,8 +87,7 @@ static uint64_t cache_limit_of(const char *directory)
     return share < CACHE_MAX ? share : CACHE_MAX;
 }
 
-/* Returns whether a directory is suitable for temporary files.  A world-writable directory without
- * the sticky bit is not, because every user may rename kilnd's files in it. */
+/* In a world-writable directory without the sticky bit, every user may rename kilnd's files. */
 static bool takes_files(const char *directory, const struct worker_user *user)
 {
     char found[PATH_TEXT_MAX];
@@ -102,8 +98,6 @@ static bool takes_files(const char *directory, const struct worker_user *user)
            worker_user_may_enter(user, found);
 }
 
-/* Returns the user that compilers run as, if known.  An unknown user is rejected later, when kilnd
- * starts. */
 static struct worker_user user_of(const struct config *c)
 {
     struct worker_user user = { 0 };
@@ -126,8 +120,7 @@ static void fill_temp(struct config *c)
              named && takes_files(general, &user) ? general : "/tmp");
 }
 
-/* Finds kiln-transfer.  If it is not installed, kilnd still runs, but rejects requests that need a
- * transfer. */
+/* Without kiln-transfer, kilnd only rejects requests that need a transfer. */
 static void find_transfer(char path[PATH_TEXT_MAX])
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -136,8 +129,6 @@ static void find_transfer(char path[PATH_TEXT_MAX])
         snprintf(path, PATH_TEXT_MAX, "%s", KILN_TRANSFER_INSTALLED);
 }
 
-/* Sets the default directory of trusted keys.  A user without configuration files trusts the keys
- * of the system's administrator. */
 static void fill_trusted_keys(char path[PATH_TEXT_MAX])
 {
     char directory[PATH_TEXT_MAX];
@@ -199,9 +190,8 @@ static enum kiln_code fill_directories(struct config *c, struct kiln_err *err)
     return rc;
 }
 
-/* Makes paths absolute, because compilers run in directories of their own.  The socket's path stays
- * relative: a socket's path has at most 107 bytes, and only the relative path may be short
- * enough. */
+/* Compilers run in directories of their own.  The socket's path stays relative: it has at most 107
+ * bytes, and only the relative path may be short enough. */
 static enum kiln_code make_absolute(struct config *c, enum config_key key, struct kiln_err *err)
 {
     char here[PATH_TEXT_MAX], whole[2 * PATH_TEXT_MAX];

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Descriptions of valid values for each numeric type, for messages. */
 static const char *const forms[] = {
     [SETTING_SIZE] = UNITS_SIZE_FORM,
     [SETTING_DURATION] = UNITS_TIME_FORM,

@@ -20,32 +20,28 @@ enum setting_type {
 
 enum setting_applies { SETTING_NOW, SETTING_RESTART };
 
-struct setting { /* one row of config.def */
+struct setting {
     const char *key;
     enum setting_type type;
-    enum setting_applies applies; /* when a changed value takes effect */
-    const char *standard;         /* the default value as text */
+    enum setting_applies applies;
+    const char *standard;
     const char *rule;
     const char *help;
 };
 
 struct setting_value {
-    /* For SIZE in bytes, for DURATION in milliseconds; for COUNT the number; for CHOICE the
-     * word's index. */
+    /* SIZE: bytes.  DURATION: milliseconds.  COUNT: the number.  CHOICE: the word's index. */
     uint64_t number;
     char text[PATH_TEXT_MAX]; /* for PATH, TEXT and CHOICE */
 };
 
-/* Parses a value.  On failure, the message describes a valid value of that type; the caller adds
- * the origin. */
+/* On failure, the message describes a valid value; the caller adds the origin. */
 KILN_MUST_CHECK enum kiln_code setting_parse(const struct setting *setting, const char *text,
                                              struct setting_value *ret_value, struct kiln_err *err);
-/* Reads a JSON value: a text, as for setting_parse, or a number.  A number is in bytes for SIZE and
- * in seconds for DURATION. */
+/* Reads a text, or a number: in bytes for SIZE and in seconds for DURATION. */
 KILN_MUST_CHECK enum kiln_code setting_from_json(const struct setting *setting,
                                                  const struct json *json,
                                                  struct setting_value *ret_value,
                                                  struct kiln_err *err);
-/* Writes a value in the form that setting_parse reads, such as "512MiB" or "5m". */
 void setting_print(const struct setting *setting, const struct setting_value *value, char *text,
                    size_t size);

@@ -10,8 +10,7 @@
 
 #include <sys/types.h>
 
-/* Creates |path| like fs_make_directories_mode.  Rejects a directory that kilnd cannot write to, or
- * that everybody can write to.  The message names |what| ("the state directory") and ends with
- * |advice|, which says what to set. */
+/* Rejects a directory that kilnd cannot write to, or that everybody can write to.  The message
+ * names |what| ("the state directory") and ends with |advice|. */
 KILN_MUST_CHECK enum kiln_code directory_make(const char *path, mode_t mode, const char *what,
                                               const char *advice, struct kiln_err *err);

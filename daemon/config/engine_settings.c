@@ -20,7 +20,6 @@ static enum tuning_stale tuning_stale(const struct config *c)
                                          : TUNING_WARN;
 }
 
-/* Splits |path| in place at the colons. */
 static void split_path(char *path, const char *ret_directories[PACKAGE_DIRECTORIES_MAX + 1])
 {
     size_t count = 0;
@@ -32,8 +31,6 @@ static void split_path(char *path, const char *ret_directories[PACKAGE_DIRECTORI
     ret_directories[count] = NULL;
 }
 
-/* Returns the limit of code objects that one user's processes keep open (held_objects.h).  This is
- * the limit of the hot set, or the largest size of one object if that is more. */
 static uint64_t held_limit(const struct config *c)
 {
     uint64_t hot = config_number(c, CONFIG_hot_limit);

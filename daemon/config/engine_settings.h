@@ -15,13 +15,13 @@
 
 struct engine_settings {
     struct engine_options options;
-    /* |options| points into this member and into the next two. */
+    /* |options| points into these members. */
     char packages[PATH_TEXT_MAX + 16];
     char path[PATH_TEXT_MAX];
     const char *directories[PACKAGE_DIRECTORIES_MAX + 1];
 };
 
-/* Fills in all options except executor, host and readers.  |hot_count| is the number of descriptors
- * that the hot set may use. */
+/* Leaves out executor, host and readers.  |hot_count| is the number of descriptors of the hot
+ * set. */
 void engine_settings_of(const struct config *config, unsigned hot_count,
                         struct engine_settings *ret_settings);

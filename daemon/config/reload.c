@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 struct reload_task {
-    struct task task; /* first member */
+    struct task task;
     struct reload *reload;
-    struct config *fresh; /* owned */
+    struct config *fresh;
     struct peer_groups groups;
     enum kiln_code rc;
     struct kiln_err err;
@@ -23,8 +23,7 @@ static void task_destroy(struct reload_task *t)
     free(t);
 }
 
-/* Reads the configuration from its files, variables and flags, and looks up its groups.  Runs on
- * another thread than the loop's, because the disk may be asleep, and the name service may use a
+/* Does not run on the loop's thread, because the disk may be asleep, and the name service may use a
  * network. */
 static void on_work_queue(struct task *task)
 {
@@ -46,8 +45,6 @@ static bool is_same(const struct config_entry *a, const struct config_entry *b)
     return a->value.number == b->value.number && strcmp(a->value.text, b->value.text) == 0;
 }
 
-/* Returns whether a setting changed.  Ignores a computed default that differs from the earlier one
- * although no source changed. */
 static bool was_changed(const struct reload *r, enum config_key key)
 {
     const struct config_entry *before = &r->started->entries[key], *now = &r->fresh->entries[key];
@@ -65,7 +62,6 @@ static void list_waiting(const struct reload *r, char *text, size_t size)
     }
 }
 
-/* Logs the settings that changed now and those that need a restart. */
 static void take_over(struct reload *r)
 {
     for (int key = 0; key < CONFIG_KEYS; key++) {

@@ -16,42 +16,41 @@
 
 struct reload;
 
-struct reload_parts { /* borrowed, with all members */
+struct reload_parts { /* all borrowed */
     struct work_queues *work_queues;
-    struct config *config; /* the active configuration; only changed on the loop */
+    struct config *config; /* only changed on the loop */
     int argc;
-    const char *const *argv; /* the flags, as given at start */
-    /* Applies the new values.  If it fails, it has applied nothing. */
+    const char *const *argv;
+    /* If it fails, it has applied nothing. */
     enum kiln_code (*apply)(struct reload *reload, const struct config *fresh,
                             const struct peer_groups *groups, struct kiln_err *err);
-    /* Called when a reload begins and when it ends.  |note| says what was wrong, or is "". */
+    /* |note| says what was wrong, or is "". */
     void (*begins)(struct reload *reload);
     void (*ended)(struct reload *reload, const char *note);
 };
 
 struct reload {
     struct reload_parts parts;
-    struct config *started; /* owned; the configuration that was read at start */
+    struct config *started; /* owned */
     /* Owned; the configuration that was read last; NULL before the first reload. */
     struct config *fresh;
     bool waits[CONFIG_KEYS];
     struct reload_task *task; /* owned; not NULL while a reload is in progress */
     bool again;               /* another SIGHUP came during the reload */
-    /* Why the last reload was rejected; its text is empty if it was accepted. */
+    /* Empty if the last reload was accepted. */
     struct kiln_err refused;
 };
 
-/* Prepares for reloads.  Call it before the loop runs, with the configuration as config_load
- * returned it. */
+/* Call it before the loop runs, with the configuration as config_load returned it. */
 KILN_MUST_CHECK enum kiln_code reload_init(struct reload *reload, const struct reload_parts *parts,
                                            struct kiln_err *err);
 void reload_begin(struct reload *reload);
 /* Lets the current reload finish and drops a pending one. */
 void reload_cancel(struct reload *reload);
 bool reload_is_under_way(const struct reload *reload);
-/* Returns the value that |key| will have after a restart, or NULL if that is the current value. */
+/* Returns NULL if a restart would not change the value. */
 const struct config_entry *reload_waiting(const struct reload *reload, enum config_key key);
-/* Returns why the last reload was rejected; "" if it was accepted, or if there was none. */
+/* Returns "" if the last reload was accepted. */
 const char *reload_refused(const struct reload *reload);
-/* Frees what |reload| owns.  Call it only while no reload is in progress. */
+/* No reload may be in progress. */
 void reload_done(struct reload *reload);

@@ -6,12 +6,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define DESCRIPTORS 12 /* at least as many descriptors as libuv opens for a loop */
+#define DESCRIPTORS 12 /* at least as many as libuv opens for a loop */
 
 #ifdef __SANITIZE_THREAD__
-/* Suppresses a false report of ThreadSanitizer.  libuv closes descriptors with a direct system
- * call, which the sanitizer does not see.  So the sanitizer reports a race with the next use of the
- * same descriptor number. */
+/* libuv closes descriptors with a direct system call, which the sanitizer does not see.  So the
+ * sanitizer reports a race with the next use of the same number. */
 const char *__tsan_default_suppressions(void);
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void)
 {
@@ -24,8 +23,7 @@ enum kiln_code loop_fail(struct kiln_err *err, int status, const char *what)
     return kiln_fail_errno(err, -status, "%s", what);
 }
 
-/* Checks that enough descriptors are free, because libuv aborts the process if it cannot create its
- * pipes and event descriptors. */
+/* libuv aborts the process if it cannot create its pipes and event descriptors. */
 static enum kiln_code check_descriptors(struct kiln_err *err)
 {
     int fds[DESCRIPTORS], count = 0;
@@ -83,8 +81,6 @@ void loop_destroy(struct loop *loop)
         return;
     loop_queue_close(loop);
     loop_timers_close(loop);
-    /* If a handle is still open, libuv still uses the memory: a leak is better than a use after
-     * free. */
     if (uv_loop_close(&loop->uv) == 0)
         free(loop);
 }
@@ -105,8 +101,6 @@ void loop_handle_opened(struct loop_handle *handle, struct loop_owner *owner, vo
     owner->open++;
 }
 
-/* Called when a handle has closed.  If it was the last handle of its owner, calls the owner's
- * |gone|. libuv runs close callbacks in reverse order, so any handle may be the last one. */
 static void on_closed(uv_handle_t *uv)
 {
     struct loop_handle *handle = LOOP_OWNER_OF(struct loop_handle, uv, uv);

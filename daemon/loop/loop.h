@@ -19,31 +19,27 @@
 struct loop;
 
 struct loop_owner {
-    unsigned open; /* number of handles that have not closed yet */
-    /* May free the owner; NULL for an owner that is not freed. */
+    unsigned open;
+    /* May free the owner; may be NULL. */
     void (*gone)(struct loop_owner *owner);
 };
 
-/* Storage large enough for any libuv handle, so that uv.h stays in this directory (checked at
- * build time). */
+/* At least the size of any libuv handle (checked at build time), so that uv.h stays in this
+ * directory. */
 #define LOOP_HANDLE_SIZE 192
 
 struct loop_handle {
     struct loop_owner *owner; /* borrowed; NULL if the handle is closing, or was never opened */
-    struct loop_owner *count; /* borrowed; the owner that counts this handle until it is closed */
+    struct loop_owner *count; /* borrowed; counts this handle until it is closed */
     _Alignas(16) unsigned char uv[LOOP_HANDLE_SIZE];
 };
 
 KILN_MUST_CHECK enum kiln_code loop_create(struct loop **ret_loop, struct kiln_err *err);
-/* Frees the loop.  Every handle must be closed.  Accepts NULL. */
 void loop_destroy(struct loop *loop);
 
-/* Runs callbacks until no handle is open. */
 void loop_run(struct loop *loop);
-/* Waits for at least one event and runs the callbacks.  Returns false if no handle is open. */
 bool loop_iteration(struct loop *loop);
-/* Returns the monotonic time in milliseconds at which this loop iteration began.  Makes no system
- * call. */
+/* Returns the monotonic time at which this iteration began, without a system call. */
 uint64_t loop_now_ms(const struct loop *loop);
 
 /* Returns true between init and close. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Implements the loop's queue.  A check handle runs the tasks, after the events of an iteration.
- * While tasks wait, an idle handle keeps the loop from blocking.  A timer with a delay of zero
- * would not work: if a timer's callback starts it, libuv 1.44 runs it at once, before it looks for
- * events.
+ * A check handle runs the tasks, after the events of an iteration.  While tasks wait, an idle
+ * handle keeps the loop from blocking.  A timer with a delay of zero would not work: if a timer's
+ * callback starts it, libuv 1.44 runs it at once, before it looks for events.
  */
 #include "daemon/loop/loop_queue.h"
 
@@ -12,8 +11,7 @@
 
 #include <unistd.h>
 
-/* Time charged to a user when their task starts: about as much as a request for a hot kernel
- * takes. */
+/* This is about as long as a request for a hot kernel takes. */
 #define TASK_UNIT_NS 5000u
 
 static void do_nothing(uv_idle_t *uv) { (void)uv; }
@@ -31,7 +29,6 @@ static uint64_t cost_of(const struct loop *loop, uint64_t took_ns)
     return worked_ns < took_ns ? worked_ns : took_ns;
 }
 
-/* Runs the first waiting task, and returns the time at which it ended. */
 static uint64_t run_next(struct loop *loop, uint64_t began_ns)
 {
     struct task *task = LIST_ENTRY(fair_queue_pop(&loop->waiting), struct task, item);
@@ -42,8 +39,6 @@ static uint64_t run_next(struct loop *loop, uint64_t began_ns)
     return ended_ns;
 }
 
-/* Runs waiting tasks for one time slice.  Tasks that are added meanwhile wait for the next
- * iteration. */
 static void on_check(uv_check_t *uv)
 {
     struct loop *loop = uv_handle_get_data((uv_handle_t *)uv);
@@ -83,7 +78,7 @@ enum kiln_code loop_queue_open(struct loop *loop, struct kiln_err *err)
     uv_check_init(&loop->uv, &loop->queue_check);
     uv_idle_init(&loop->uv, &loop->queue_idle);
     uv_handle_set_data((uv_handle_t *)&loop->queue_check, loop);
-    /* Keep the handle always active, because starting and stopping it for each task would cost 50
+    /* The handle is always active: starting and stopping it for each task would cost 50
      * instructions. */
     uv_check_start(&loop->queue_check, on_check);
     uv_unref((uv_handle_t *)&loop->queue_check);

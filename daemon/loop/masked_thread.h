@@ -8,5 +8,5 @@
  */
 #include <pthread.h>
 
-/* Starts a thread.  Returns 0 or an errno. */
+/* Returns 0 or an errno. */
 int masked_thread_start(pthread_t *ret_thread, void *(*run)(void *context), void *context);

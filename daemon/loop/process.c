@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Child processes. libuv's process handles are not used, because they need a handler for SIGCHLD
- * and reap by pid.
- */
+/* libuv's process handles are not used: they need a handler for SIGCHLD and reap by pid. */
 #include "daemon/loop/process.h"
 
 #include <errno.h>
@@ -12,13 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* If there are no pidfds (old kernel, system-call filter), a timer polls with this interval, which
- * is short compared with a compilation. */
 #define POLL_MS 10
 
-/* ---- end of a process ---- */
-
-/* Gets the status of a process that has ended.  Returns false if it still runs. */
 static bool get_status(const struct loop_process *p, int options, siginfo_t *ret_info)
 {
     bool has_fd = loop_handle_is_open(&p->watch.handle);
@@ -31,8 +23,8 @@ static bool get_status(const struct loop_process *p, int options, siginfo_t *ret
     return rc < 0 || ret_info->si_pid != 0;
 }
 
-/* Checks whether the process has ended.  If so, kills its process group and then reaps it; until it
- * is reaped, the kernel cannot reuse the group's number. */
+/* Kills the process group before it reaps the process; until then, the kernel cannot reuse the
+ * group's number. */
 static void check_end(struct loop_process *p)
 {
     siginfo_t info, same;
@@ -74,8 +66,6 @@ static bool watch_descriptor(struct loop *loop, struct loop_process *p, struct l
     loop_watch_set(&p->watch, WATCH_READ);
     return true;
 }
-
-/* ---- life ---- */
 
 void loop_process_watch(struct loop *loop, struct loop_process *process, struct loop_owner *owner,
                         pid_t pid)

@@ -4,8 +4,8 @@
 /*
  * Child processes.  spawn.h documents the state in which they start.
  *
- * Role       reaps processes that spawn_process started, without a handler for SIGCHLD.  No other
- *            code in this process may reap them, and SIGCHLD must not be ignored
+ * Role       reaps processes without a handler for SIGCHLD.  No other code in this process may reap
+ *            them, and SIGCHLD must not be ignored
  * Ownership  the caller embeds the struct; end with loop_process_close
  * Threading  the loop's thread
  */
@@ -15,21 +15,19 @@
 #include <sys/types.h>
 
 struct loop_process {
-    struct loop_watch watch; /* watches |pid_fd| */
-    struct loop_timer poll;  /* polls for the process's end if there is no |pid_fd| */
-    int pid_fd;              /* owned while |watch| is open */
-    /* Also the number of the process group. 0 if the process was never started or is already
-     * reaped. */
+    struct loop_watch watch;
+    struct loop_timer poll;
+    int pid_fd; /* owned while |watch| is open */
+    /* Also the number of the process group.  0: never started, or already reaped. */
     pid_t pid;
-    /* Called once, after the process was reaped and its group was killed.  The caller must still
-     * close the handles. */
+    /* Called once.  The caller must still close the handles. */
     void (*exited)(struct loop_process *process, int status, int signal);
 };
 
-/* Waits for the end of the process |pid|, which may have ended already. */
+/* The process may have ended already. */
 void loop_process_watch(struct loop *loop, struct loop_process *process, struct loop_owner *owner,
                         pid_t pid);
-/* Sends SIGKILL to the process group.  Does nothing once the process was reaped. */
+/* Does nothing once the process was reaped. */
 void loop_process_kill(const struct loop_process *process);
-/* Closes the handles; the process itself continues.  Accepts a zeroed struct. */
+/* The process itself continues.  Accepts a zeroed struct. */
 void loop_process_close(struct loop_process *process);

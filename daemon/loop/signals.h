@@ -14,10 +14,8 @@ struct loop_signal {
     void (*received)(struct loop_signal *signal, int number); /* set by the caller before init */
 };
 
-/* Begins to receive |number|.  The caller sets |received| before the call.  After a failure, no
- * handle is open. */
 KILN_MUST_CHECK enum kiln_code loop_signal_init(struct loop *loop, struct loop_signal *signal,
                                                 struct loop_owner *owner, int number,
                                                 struct kiln_err *err);
-/* Stops receiving.  Accepts a zeroed struct. */
+/* Accepts a zeroed struct. */
 void loop_signal_close(struct loop_signal *signal);

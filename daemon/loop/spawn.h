@@ -14,10 +14,10 @@
 
 struct loop_spawn {
     const char *program;
-    const char *const *arguments; /* NULL-terminated, with the program's name first */
-    int fd_2;                     /* borrowed; becomes the child's standard error; -1: /dev/null */
-    int fd_3;                     /* borrowed; becomes the child's descriptor 3 */
+    const char *const *arguments;
+    int fd_2; /* borrowed; the child's standard error; -1: /dev/null */
+    int fd_3; /* borrowed; the child's descriptor 3 */
 };
 
-/* Starts the process.  Returns 0 or an errno. */
+/* Returns 0 or an errno. */
 int spawn_process(const struct loop_spawn *spawn, pid_t *ret_pid);

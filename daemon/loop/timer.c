@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Timers that make waits cheap.  While a libuv timer is pending, libuv gives each wait for events a
- * time-out, which the kernel sets and cancels with each request.  That takes 0.5 us of a look-up's
- * 13 us.  So pending timers are in a sorted list here, and one timerfd, watched like any other
- * descriptor, fires when the first of them is due.  libuv's own timers are only used for a delay of
- * zero, which means the next iteration.
+ * While a libuv timer is pending, libuv gives each wait for events a time-out, which the kernel
+ * sets and cancels with each request.  That takes 0.5 us of a look-up's 13 us.  So pending timers
+ * are in a sorted list here, and one timerfd fires when the first of them is due.  libuv's own
+ * timers are only used for a delay of zero, which means the next iteration.
  */
 #include "daemon/loop/timer.h"
 
@@ -19,14 +18,10 @@
 
 LOOP_HANDLE_FITS(uv_timer_t);
 
-/* ---- pending timers ---- */
-
-/* Sets the timerfd for the first pending timer.  If none is pending, the timerfd does not keep the
- * loop running. */
 static void set_alarm(struct loop *loop)
 {
     const struct loop_timer *first = LIST_FIRST(&loop->timers, struct loop_timer, link);
-    struct itimerspec at = { .it_value.tv_sec = 0 }; /* never */
+    struct itimerspec at = { .it_value.tv_sec = 0 };
     if (first)
         at.it_value = (struct timespec){ .tv_sec = (time_t)(first->due_ms / 1000),
                                          .tv_nsec = (long)(first->due_ms % 1000 * MS) };
@@ -37,8 +32,7 @@ static void set_alarm(struct loop *loop)
         uv_unref((uv_handle_t *)&loop->alarm);
 }
 
-/* Inserts the timer after those that are due earlier or at the same time.  Searches from the end,
- * because most new timers are due last. */
+/* Searches from the end, because most new timers are due last. */
 static void insert_timer(struct loop_timer *timer, uint64_t due_ms)
 {
     struct list_link *place = &timer->loop->timers.head;
@@ -57,9 +51,8 @@ static bool is_first(const struct loop_timer *timer)
     return timer->loop->timers.head.next == &timer->link;
 }
 
-/* Starts a timer.  Uses the real time, because the loop's time does not advance within an
- * iteration.  By the loop's time, a timer that starts itself again in its callback would always be
- * due. */
+/* The loop's time does not advance within an iteration.  By that time, a timer that starts itself
+ * again in its callback would always be due. */
 static void start_pending(struct loop_timer *timer, uint64_t after_ms)
 {
     uint64_t now_ms = clock_monotonic_ns() / MS;
@@ -76,8 +69,6 @@ static void stop_pending(struct loop_timer *timer)
         set_alarm(timer->loop);
 }
 
-/* Runs the timers that are due.  Looks for the first one again after each callback, because a
- * callback may start, stop and close any timer. */
 static void on_due(uv_check_t *uv)
 {
     struct loop *loop = uv_handle_get_data((uv_handle_t *)uv);
@@ -95,8 +86,7 @@ static void on_due(uv_check_t *uv)
     set_alarm(loop);
 }
 
-/* Called when the timerfd fires.  Events that have arrived by now are handled before the timers,
- * because they may postpone a deadline. */
+/* Events that have arrived by now come first, because they may postpone a deadline. */
 static void on_alarm(uv_poll_t *uv, int status, int events)
 {
     (void)status;
@@ -133,8 +123,6 @@ void loop_timers_close(struct loop *loop)
     uv_run(&loop->uv, UV_RUN_NOWAIT);
     close(loop->alarm_fd);
 }
-
-/* ---- one timer ---- */
 
 static void on_next_iteration(uv_timer_t *uv)
 {

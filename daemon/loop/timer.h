@@ -13,18 +13,17 @@
 
 struct loop_timer {
     struct loop_handle handle;
-    struct loop *loop; /* borrowed */
+    struct loop *loop;
     void (*fire)(struct loop_timer *timer);
     uint64_t due_ms, repeat_ms;
-    struct list_link link; /* in the loop's list of pending timers, while it is pending */
+    struct list_link link;
 };
 
 void loop_timer_init(struct loop *loop, struct loop_timer *timer, struct loop_owner *owner,
                      void (*fire)(struct loop_timer *timer));
-/* Starts a timer.  If |repeat_ms| is 0, it fires once.  If it is running already, the new time
- * replaces the old one. */
+/* If |repeat_ms| is 0, it fires once.  Replaces the time of a timer that is running already. */
 void loop_timer_start(struct loop_timer *timer, uint64_t after_ms, uint64_t repeat_ms);
 void loop_timer_stop(struct loop_timer *timer);
 bool loop_timer_is_running(const struct loop_timer *timer);
-/* Closes a timer.  Accepts a zeroed struct. */
+/* Accepts a zeroed struct. */
 void loop_timer_close(struct loop_timer *timer);

@@ -15,19 +15,19 @@
 
 struct loop {
     uv_loop_t uv;
-    /* used only by timer.c: */
-    uv_poll_t alarm; /* watches |alarm_fd| */
-    int alarm_fd;    /* owned timerfd: fires when the first of |timers| is due */
-    /* Runs the timers, after the events that arrived together with the alarm. */
+    /* Used by timer.c: */
+    uv_poll_t alarm;
+    int alarm_fd; /* owned timerfd, which fires when the first of |timers| is due */
+    /* Runs after the events that arrived together with the alarm. */
     uv_check_t after_events;
-    struct list timers; /* of struct loop_timer: pending timers, earliest first */
-    /* used only by loop_queue.c: */
+    struct list timers; /* pending; earliest first */
+    /* Used by loop_queue.c: */
     struct fair_queue waiting; /* of struct task, borrowed */
-    uid_t own_uid;             /* kilnd's uid, for which space in |waiting| is reserved */
-    uint64_t slice_ns;         /* the thread's processor time when the last slice with several
-                                * tasks began */
-    uv_check_t queue_check;    /* runs the waiting tasks */
-    uv_idle_t queue_idle;      /* active while tasks wait */
+    uid_t own_uid;             /* kilnd's uid */
+    /* The thread's processor time when the last slice with several tasks began. */
+    uint64_t slice_ns;
+    uv_check_t queue_check;
+    uv_idle_t queue_idle; /* active while tasks wait */
 };
 
 #define LOOP_UV(type, handle) ((type *)(void *)(handle)->uv)
@@ -35,15 +35,13 @@ struct loop {
     _Static_assert(sizeof(type) <= LOOP_HANDLE_SIZE, "LOOP_HANDLE_SIZE too small " \
                                                      "for " #type)
 
-/* Makes the owner count the handle.  Call it right after uv_X_init. */
+/* Call it right after uv_X_init. */
 void loop_handle_opened(struct loop_handle *handle, struct loop_owner *owner, void *self);
-/* Closes a handle.  Accepts one that is closed, is closing, or was never opened. */
+/* Accepts a handle that is closed, is closing, or was never opened. */
 void loop_handle_close(struct loop_handle *handle);
-/* The functions below are called when the loop is created and destroyed.  loop_timers_close must be
- * called last; it runs one loop iteration. */
+/* loop_timers_close must be called last. */
 KILN_MUST_CHECK enum kiln_code loop_queue_open(struct loop *loop, struct kiln_err *err);
 void loop_queue_close(struct loop *loop);
 KILN_MUST_CHECK enum kiln_code loop_timers_open(struct loop *loop, struct kiln_err *err);
 void loop_timers_close(struct loop *loop);
-/* Fails with the code for a libuv status, which is a negated errno on this platform. */
 enum kiln_code loop_fail(struct kiln_err *err, int status, const char *what);

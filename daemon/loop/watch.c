@@ -10,7 +10,7 @@ static void on_poll(uv_poll_t *uv, int status, int events)
 {
     struct loop_watch *watch = uv_handle_get_data((uv_handle_t *)uv);
     if (status < 0)
-        watch->events = 0; /* libuv has stopped the poll */
+        watch->events = 0;
     watch->ready(watch, status < 0 ? WATCH_BROKEN : (unsigned)events);
 }
 

@@ -12,23 +12,20 @@
 
 #define WATCH_READ 1u
 #define WATCH_WRITE 2u
-/* An event that is only reported, never requested: the descriptor failed, and no more events will
- * come. */
+/* Only reported, never requested: the descriptor failed, and no more events will come. */
 #define WATCH_BROKEN 4u
 
 struct loop_watch {
     struct loop_handle handle;
-    unsigned events;                                          /* events that the watch waits for */
+    unsigned events;
     void (*ready)(struct loop_watch *watch, unsigned events); /* set by the caller before init */
 };
 
-/* Creates a watch of |fd|.  The caller sets |ready| before the call.  After a failure, no handle is
- * open. */
 KILN_MUST_CHECK enum kiln_code loop_watch_init(struct loop *loop, struct loop_watch *watch,
                                                struct loop_owner *owner, int fd,
                                                struct kiln_err *err);
-/* Sets the events to wait for: WATCH_READ | WATCH_WRITE, or 0 to pause.  Makes no system call if
- * they are unchanged. */
+/* Waits for WATCH_READ | WATCH_WRITE, or for nothing (0).  An unchanged value costs no system
+ * call. */
 void loop_watch_set(struct loop_watch *watch, unsigned events);
-/* Closes a watch.  Accepts a zeroed struct. */
+/* Accepts a zeroed struct. */
 void loop_watch_close(struct loop_watch *watch);

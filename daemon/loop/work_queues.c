@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Work queues with threads of their own instead of libuv's pool.  That pool is shared by the whole
- * process, an environment variable sets its size, and its threads inherit the signal mask of the
- * first thread that uses it.
+ * Not libuv's pool, which is shared by the whole process: an environment variable sets its size,
+ * and its threads inherit the signal mask of the first thread that uses it.
  */
 #include "daemon/loop/work_queues.h"
 
@@ -15,33 +14,29 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Maximum number of brief tasks that a thread runs before it wakes the loop.  A wake-up for each
- * task would take as long as some of the tasks. */
+/* A wake-up of the loop takes as long as some brief tasks, so a thread runs several of them
+ * first. */
 #define BRIEF_MAX 8
-/* Time charged to a user when their task starts; the rest is charged when the task's time is known.
- * A look-up of a kernel that is not in the store takes about this long. */
+/* This is as long as a look-up of a kernel that is not in the store. */
 #define TASK_UNIT_NS 20000u
 
-struct slot { /* one thread and its current tasks */
+struct slot {
     struct work_queues *work_queues;
     pthread_t thread;
     enum work_queue work_queue;
-    pthread_cond_t given; /* signalled when |tasks| or |ending| changes */
-    /* Borrowed; a single task, or several brief ones in the order in which they run. */
+    pthread_cond_t given;
     struct list tasks;
-    struct list finished; /* the tasks that are done, for the loop's thread */
-    /* Link in the list of free slots, or in the list of slots whose tasks are done. */
+    struct list finished;
     struct list_link link;
-    uint64_t given_ns;         /* when the loop's thread passed |tasks| to the slot */
-    bool is_long;              /* the current task is not brief */
-    _Atomic uint64_t began_ns; /* when the current task began; 0 if there is none */
+    uint64_t given_ns; /* when the loop's thread passed |tasks| to the slot */
+    bool is_long;
+    _Atomic uint64_t began_ns; /* when the current task began; 0: none */
 };
 
 struct queue {
-    struct fair_queue waiting; /* of struct task, borrowed: tasks that wait for a free slot */
-    /* Number of threads, and number of those that run a task that is not brief. */
+    struct fair_queue waiting; /* of struct task, borrowed */
     unsigned threads, long_tasks;
-    struct list free; /* of struct slot */
+    struct list free;
 };
 
 struct work_queues {
@@ -49,17 +44,15 @@ struct work_queues {
     /* Sent when a slot's tasks are done; keeps the loop running while tasks are in progress. */
     uv_async_t wake;
     unsigned out, started;
-    uid_t own_uid; /* kilnd's uid, for which space in each queue is reserved */
+    uid_t own_uid; /* kilnd's uid */
     struct queue queues[WORK_QUEUES];
     pthread_mutex_t mutex; /* protects the members below, and |tasks| of each slot */
-    struct list done;      /* of struct slot */
+    struct list done;
     bool ending;
     struct slot slots[]; /* first the readers, then one for each ordered work queue */
 };
 
 static void start_waiting(struct work_queues *work_queues, enum work_queue work_queue);
-
-/* ---- on a worker thread ---- */
 
 static void run_tasks(struct slot *slot)
 {
@@ -96,18 +89,15 @@ static void *run_slot(void *context)
     return NULL;
 }
 
-/* ---- on the loop's thread ---- */
-
 static void count_one_less(struct work_queues *work_queues)
 {
     if (--work_queues->out == 0)
         uv_unref((uv_handle_t *)&work_queues->wake);
 }
 
-/* Charges the users for their tasks.  A task is charged for the whole time for which it held its
- * thread.  This includes the time after its end until the loop gave the thread new tasks.  If only
- * the time of the work were charged, the charges of all users would grow much more slowly than the
- * clock while the loop is busy.  A user who has used 20 ms more than the others would then wait far
+/* Charges each task for the whole time for which it held its thread, until the loop gave the thread
+ * new tasks.  If only the work were charged, all charges would grow much more slowly than the clock
+ * while the loop is busy.  A user who has used 20 ms more than the others would then wait far
  * longer than 20 ms, although threads are idle. */
 static void charge_users(struct queue *q, const struct slot *slot, struct list *finished)
 {
@@ -122,8 +112,6 @@ static void charge_users(struct queue *q, const struct slot *slot, struct list *
         fair_queue_settle(&q->waiting, task->uid, task->worked_ns + idle_ns);
 }
 
-/* Handles a slot whose tasks are done.  Gives it new tasks before it runs the done callbacks, so
- * that the thread works meanwhile.  A done callback may free its task. */
 static void finish_slot(struct slot *slot)
 {
     struct work_queues *work_queues = slot->work_queues;
@@ -157,8 +145,7 @@ static bool is_brief(void *context, const struct fair_item *item)
     return LIST_ENTRY(item, const struct task, item)->is_brief;
 }
 
-/* Returns the filter of tasks that may start, or NULL if every task may.  If there are several
- * threads, one of them only runs brief tasks. */
+/* NULL accepts every task.  One of several threads only runs brief tasks. */
 static fair_filter *may_start(const struct queue *q)
 {
     return q->threads > 1 && q->long_tasks + 1 >= q->threads ? is_brief : NULL;
@@ -170,8 +157,8 @@ static bool next_is_brief(const struct queue *q)
     return next && is_brief(NULL, next);
 }
 
-/* Moves the first waiting task, in fair order, to |tasks|.  If more tasks wait than there are
- * threads, also moves brief tasks that follow it.  Returns whether the first task is brief. */
+/* Takes the first task in fair order.  If more tasks wait than there are threads, also takes brief
+ * tasks that follow it.  Returns whether the first task is brief. */
 static bool take_tasks(struct queue *q, struct list *tasks)
 {
     const unsigned share = q->waiting.count / q->threads;
@@ -199,10 +186,7 @@ static void start_waiting(struct work_queues *work_queues, enum work_queue work_
     }
 }
 
-/* Number of work queues that run one task at a time. */
 #define ORDERED (WORK_QUEUES - 1)
-
-/* ---- life ---- */
 
 static void add_slot(struct work_queues *work_queues, struct slot *slot, enum work_queue work_queue)
 {

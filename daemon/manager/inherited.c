@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The first inherited descriptor: SD_LISTEN_FDS_START of sd_listen_fds(3). */
 #define FIRST 3
 
 static enum kiln_code name_all(struct inherited *in, const char *names, struct kiln_err *err)

@@ -17,7 +17,7 @@
 
 struct inherited_fd {
     int fd; /* owned; -1 after a caller has taken it */
-    /* The descriptor's name in LISTEN_FDNAMES; "unknown" if that is not set. */
+    /* "unknown" if LISTEN_FDNAMES is not set */
     char name[INHERITED_NAME_MAX];
 };
 
@@ -26,11 +26,10 @@ struct inherited {
     struct inherited_fd items[INHERITED_MAX];
 };
 
-/* Takes the inherited descriptors, sets close-on-exec on all, and unsets the variables.  Takes none
- * if LISTEN_PID names another process. */
+/* Sets close-on-exec, and unsets the variables.  Takes nothing if LISTEN_PID names another
+ * process. */
 KILN_MUST_CHECK enum kiln_code inherited_take(struct inherited *ret_inherited,
                                               struct kiln_err *err);
-/* Starts at item |from|, and returns the first descriptor whose name begins with |prefix|.  Returns
- * NULL if there is none. */
+/* Looks from item |from| on.  Returns NULL if no name begins with |prefix|. */
 struct inherited_fd *inherited_find(struct inherited *inherited, const char *prefix, size_t from);
 void inherited_done(struct inherited *inherited);

@@ -13,11 +13,10 @@
 #define HANDED_SOCKET 3
 #define HANDED_LOCK 4
 
-/* The service manager keeps descriptors for kilnd across restarts; their names begin with this.
- * One is the listening socket.  Older versions of kilnd stored others, which are not used. */
+/* The service manager keeps descriptors with such names across restarts.  One is the listening
+ * socket.  Older versions of kilnd stored others, which are not used. */
 #define OURS_PREFIX "kiln-"
 
-/* Finds the socket that the service manager opened; |ret_item| is NULL if it opened none. */
 static enum kiln_code find_given(struct inherited *in, struct inherited_fd **ret_item,
                                  struct kiln_err *err)
 {
@@ -36,8 +35,6 @@ static enum kiln_code find_given(struct inherited *in, struct inherited_fd **ret
     return KILN_OK;
 }
 
-/* Resumes the socket of an earlier kilnd.  Returns KILN_NOT_FOUND if kilnd must create a new one.
- * Fails if another daemon listens at the path. */
 static enum kiln_code resume_listener(struct inherited *in, const char *path, const char *group,
                                       struct listener *ret_listener, struct kiln_err *err)
 {

@@ -11,17 +11,16 @@
 #include "daemon/manager/inherited.h"
 #include "daemon/server/listener.h"
 
-/* Opens the socket.  |path| and |group| apply only if kilnd creates it. */
+/* |path| and |group| apply only if kilnd creates the socket. */
 KILN_MUST_CHECK enum kiln_code listening_socket_open(struct inherited *inherited, const char *path,
                                                      const char *group,
                                                      struct listener *ret_listener,
                                                      struct kiln_err *err);
-/* Opens the socket of `kilnd --private`: adopts the one that libkiln created (private_kilnd.c) and
- * passed as descriptor 3.  Descriptor 4 is the lock, which is held until this process ends.  If a
- * person started kilnd, creates a new socket. */
+/* Adopts the socket that libkiln created (private_kilnd.c) and passed as descriptor 3.  Descriptor
+ * 4 is the lock, which is held until this process ends.  If a person started kilnd, creates a new
+ * socket. */
 KILN_MUST_CHECK enum kiln_code listening_socket_open_private(const char *path,
                                                              struct listener *ret_listener,
                                                              struct kiln_err *err);
-/* Drops unused descriptors: asks the manager to close the stored descriptors that this kilnd does
- * not use, and closes all inherited descriptors that were not taken. */
+/* Also asks the manager to close the stored descriptors that this kilnd does not use. */
 void listening_socket_drop_unused(struct inherited *inherited);

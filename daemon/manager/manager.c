@@ -8,12 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Minimum time between changes of the status line, which is for people. */
 #define STATUS_EVERY_MS 5000
-/* Time for a stop after the drain, to end processes and close databases. */
 #define STOP_MARGIN_MS 15000u
-
-/* ---- notifications ---- */
 
 static void describe_status(const struct manager *m, char status[160])
 {
@@ -40,9 +36,8 @@ static void report_status(struct manager *m, const char *before)
     notify_manager(message, NULL, *before ? NOTIFY_MUST_ARRIVE : NOTIFY_MAY_BE_LOST);
 }
 
-/* Sends the watchdog's signal, unless a work queue hangs.  The loop may run while a thread hangs,
- * for example in a filesystem.  Without the signal the manager restarts kilnd, which loses no
- * request. */
+/* The loop may run while a thread hangs, for example in a filesystem.  Without the signal the
+ * manager restarts kilnd, which loses no request. */
 static void on_watchdog(struct loop_timer *timer)
 {
     struct manager *m = LOOP_OWNER_OF(struct manager, watchdog, timer);
@@ -56,8 +51,6 @@ static void on_watchdog(struct loop_timer *timer)
     if (!is_stuck)
         notify_manager("WATCHDOG=1", NULL, NOTIFY_MAY_BE_LOST);
 }
-
-/* ---- the descriptor store ---- */
 
 void manager_forget(const char *name)
 {
@@ -76,8 +69,6 @@ static void keep_listener(struct manager *m)
     snprintf(message, sizeof(message), "FDSTORE=1\nFDNAME=%s", name);
     m->listener->kept = notify_manager(message, &files, NOTIFY_MUST_ARRIVE);
 }
-
-/* ---- life ---- */
 
 void manager_init(struct manager *m, struct loop *loop, struct loop_owner *owner,
                   struct listener *listener, const char *setting)

@@ -16,38 +16,34 @@
 #include "daemon/server/server.h"
 #include "engine/engine.h"
 
-/* A task of a work queue that takes longer than this counts as stuck. The longest normal tasks read
- * a whole package or compact the kernel store, which takes minutes on a slow disk. */
+/* The longest normal tasks read a whole package or compact the kernel store, which takes minutes on
+ * a slow disk. */
 #define MANAGER_STUCK_S 900u
 
 struct manager {
-    struct loop *loop;     /* borrowed, as are the members below */
-    struct engine *engine; /* NULL until it exists */
-    struct server *server; /* NULL until it exists */
+    struct loop *loop; /* borrowed, as are the members below */
+    struct engine *engine;
+    struct server *server;
     const struct work_queues *work_queues;
     struct listener *listener;
     struct loop_timer watchdog;
-    bool is_stuck;        /* a work queue hangs in a task, and this was logged already */
-    bool keeps;           /* the manager has a descriptor store, which keeps the socket */
-    char status[160];     /* the status line that was sent last */
-    char note[160];       /* text before the status; usually "" */
-    uint64_t reported_ms; /* when the status was sent last */
+    bool is_stuck;
+    bool keeps; /* the manager has a descriptor store, which keeps the socket */
+    char status[160];
+    char note[160]; /* text before the status; usually "" */
+    uint64_t reported_ms;
 };
 
-/* Prepares |manager|.  |setting| is the value of descriptor_store: "auto", "on" or "off". */
+/* |setting| is the value of descriptor_store: "auto", "on" or "off". */
 void manager_init(struct manager *manager, struct loop *loop, struct loop_owner *owner,
                   struct listener *listener, const char *setting);
-/* Asks the manager to close the descriptors that it stores under |name|. */
 void manager_forget(const char *name);
 
-/* Sends READY=1, gives the manager the socket and starts the watchdog. */
 void manager_ready(struct manager *manager);
-/* Sends the status line if it changed.  Call this about once a second. */
 void manager_tick(struct manager *manager);
-/* Announce the beginning and the end of a reload.  |note| is added to the status line, unless it is
- * "". */
+/* |note| is added to the status line. */
 void manager_reloading(struct manager *manager);
 void manager_reloaded(struct manager *manager, const char *note);
-/* Announces the stop.  Running work may take up to |timeout_ms| to finish. */
+/* Running work may take up to |timeout_ms| to finish. */
 void manager_stopping(struct manager *manager, uint64_t timeout_ms);
 void manager_close(struct manager *manager);

@@ -13,7 +13,6 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
-/* Maximum wait for a busy manager. */
 #define SEND_MAX_S 5
 
 static struct {
@@ -23,8 +22,7 @@ static struct {
     int store_size;
 } manager = { .store_size = -1 };
 
-/* Sets the address from NOTIFY_SOCKET.  systemd writes an absolute path, or '@' and a name in the
- * abstract namespace. */
+/* |path| is absolute, or '@' and a name in the abstract namespace. */
 static void adopt_socket(const char *path)
 {
     struct sockaddr_un *a = &manager.address;

@@ -14,12 +14,10 @@
 /* Takes the notify variables from the environment, so that compilers cannot send messages as kilnd.
  * Call it before any compiler starts. */
 void notify_adopt(void);
-/* Returns true if a service manager listens. */
 bool notify_is_on(void);
-/* Returns the interval at which to send WATCHDOG=1, from WATCHDOG_USEC and WATCHDOG_PID.  Returns 0
- * if the manager does not expect it. */
+/* Returns the interval of WATCHDOG=1; 0 if the manager does not expect it. */
 uint64_t notify_watchdog_ms(void);
-/* Returns the size of the manager's descriptor store, from FDSTORE; -1 if unknown. */
+/* Returns -1 if the size is unknown. */
 int notify_store_size(void);
 
 enum notify_urgency {
@@ -28,13 +26,12 @@ enum notify_urgency {
 };
 #define NOTIFY_FILES_MAX 8
 
-struct notify_files { /* borrowed; descriptors that are sent with the message */
+struct notify_files { /* borrowed */
     const int *fds;
-    size_t count; /* at most NOTIFY_FILES_MAX */
+    size_t count;
 };
 
 /* Sends |state|, for example "READY=1"; several lines are allowed.  |files| may be NULL.  Returns
- * false, and logs the reason, if the message could not be sent.  Returns true if there is no
- * manager. */
+ * false, and logs the reason, if the message could not be sent. */
 bool notify_manager(const char *state, const struct notify_files *files,
                     enum notify_urgency urgency);

@@ -5,11 +5,10 @@
  *     kiln-compiler --temp DIR [--max-jobs N] [--limits ...] [--user ...] [--outside ...]
  *     the socket is descriptor 3
  *
- *   main                  reads the arguments, confines the process, runs the jobs
  *   enter_box             sets limits, a process group, namespaces and the user, and then gives up
  *                         the privileges that these steps may need
- *   prepare_process       makes the process end with kilnd, sets directory and environment, and
- *                         removes access to everything on the host that a compiler does not need
+ *   prepare_process       makes the process end with kilnd, and removes access to everything on the
+ *                         host that a compiler does not need
  *   compiler_worker_serve runs the jobs (engine/compile/worker.c)
  *
  * kilnd starts it as kilnd's own user.  The process gives up its rights itself, before it reads a
@@ -40,23 +39,17 @@
 #define SOCKET_FD 3
 #define EXIT_USAGE 2
 #define EXIT_SURROUNDINGS 4
-/* Size of the private directory, which is in memory, in multiples of the largest object.  At their
- * peak, hiprtc and clang store the object twice (before and after linking), and PoCL three
- * times. */
+/* The private directory is in memory.  At their peak, hiprtc and clang store the object twice
+ * (before and after linking), and PoCL three times. */
 #define DIRECTORY_FILES 4u
-/* With this nice value, a compiler gets a third as much processor time as kilnd or a client when
- * the processors are busy.  The value is lower than that of transfers, because a client waits for
- * each compile. */
+/* A compiler then gets a third as much processor time as kilnd or a client. */
 #define SESSION_NICENESS 5
 
-/* Disables LeakSanitizer, which would have to read this process's memory.  The sandbox forbids
- * that. */
+/* LeakSanitizer would have to read this process's memory, which the sandbox forbids. */
 #if defined(__SANITIZE_ADDRESS__)
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return 1; }
 #elif defined(__SANITIZE_THREAD__)
-/* Suppresses ThreadSanitizer's reports of races inside the compilers' libraries, which are not part
- * of kiln. */
 #define OTHERS(kind)                                                                       \
     kind ":libamdhip64\n" kind ":libhiprtc\n" kind ":libamd_comgr\n" kind ":libhsa\n" kind \
          ":libLLVM\n" kind ":libclang\n" kind ":libnvrtc\n" kind ":libpocl\n" kind         \
@@ -70,15 +63,15 @@ const char *__tsan_default_suppressions(void)
 
 struct arguments_given {
     const char *temp;
-    const char *describe; /* internal flag: describe one back end, and answer on descriptor 3 */
-    bool resume;          /* internal flag: |files| belong to a job that was received already */
+    const char *describe; /* internal: describe one back end, and answer on descriptor 3 */
+    bool resume;          /* internal: |files| belong to a job that was received already */
     int files[3];
-    uint64_t max_jobs;       /* 0 means no limit */
-    const char *limits_text; /* NULL means no limits */
+    uint64_t max_jobs;
+    const char *limits_text;
     struct process_limits limits;
-    const char *user; /* NULL if the process keeps its user */
+    const char *user; /* NULL: the process keeps its user */
     unsigned uid, gid;
-    const char *outside; /* kilnd's namespaces; if NULL, those in which this program was started */
+    const char *outside; /* kilnd's namespaces; NULL: those in which this program was started */
 };
 
 static int usage(FILE *to, int status)
@@ -121,7 +114,6 @@ static int refuse_flag(const char *flag, const char *wanted, const char *text)
     return EXIT_USAGE;
 }
 
-/* Reads the arguments.  Returns -1 to continue, or an exit status. */
 static int read_arguments(int argc, char **argv, struct arguments_given *given)
 {
     static const struct option known[] = {
@@ -159,8 +151,7 @@ static int read_arguments(int argc, char **argv, struct arguments_given *given)
     return usage(stderr, EXIT_USAGE);
 }
 
-/* Clears the environment except for a few variables, because dozens of variables change what
- * compilers do. */
+/* Dozens of other variables change what compilers do. */
 static bool keep_few_variables(void)
 {
     static const char *const kept[] = { "PATH",           "LD_LIBRARY_PATH", "OCL_ICD_VENDORS",
@@ -181,8 +172,6 @@ static bool keep_few_variables(void)
     return fine && setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 0) == 0;
 }
 
-/* Sets the compilers' variables.  Disables the compilers' own caches, because kiln is the cache:
- * other caches would only hide work and grow. */
 static bool set_variables(const char *directory)
 {
     char pocl[PATH_MAX];
@@ -203,14 +192,12 @@ static bool no_input(void)
     return fine;
 }
 
-/* ---- the box ---- */
-
 static enum kiln_code give_up_privileges(const struct arguments_given *given, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     if (given->user)
         rc = change_user(given->uid, given->gid, "compiler_user", err);
-    /* The process has these privileges because every user gets them in a new user namespace. */
+    /* Every user gets these privileges in a new user namespace. */
     if (!rc && !give_up_capabilities())
         rc = kiln_fail_errno(err, errno, "cannot drop the privileges of a compiler process");
     return rc;
@@ -228,7 +215,6 @@ static enum kiln_code become_user(const struct arguments_given *given, struct ki
     return rc;
 }
 
-/* Drops the privileges of the supervising processes, which only wait. */
 static bool stay_behind(void *context)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -239,9 +225,9 @@ static bool stay_behind(void *context)
     return rc == KILN_OK;
 }
 
-/* Confines the process.  Limits come first: after a change of user, a process may not set its OOM
- * score.  Creating namespaces needs privileges: either those of kilnd, or those that any user has
- * in a new user namespace.  That namespace must belong to the user that the process will run as. */
+/* Limits come first: after a change of user, a process may not set its OOM score.  Creating
+ * namespaces needs privileges: either those of kilnd, or those that any user has in a new user
+ * namespace.  That namespace must belong to the user that the process will run as. */
 static enum kiln_code enter_box(struct arguments_given *given, char directory[PATH_MAX],
                                 struct confinement *c, struct kiln_err *err)
 {
@@ -259,7 +245,7 @@ static enum kiln_code enter_box(struct arguments_given *given, char directory[PA
         rc = become_user(given, err);
     if (rc)
         return rc;
-    setpgid(0, 0); /* so that kilnd can kill it together with its children */
+    setpgid(0, 0); /* kilnd kills it together with its children */
     const struct confine_options options = { .directory = directory,
                                              .free_space = DIRECTORY_FILES * given->limits.output,
                                              .outside = given->outside,
@@ -270,7 +256,6 @@ static enum kiln_code enter_box(struct arguments_given *given, char directory[PA
     return rc ? rc : become_user(given, err);
 }
 
-/* Prepares a process that has executed this program again and is confined already. */
 static enum kiln_code stay_in_box(char directory[PATH_MAX], struct kiln_err *err)
 {
     if (!getcwd(directory, PATH_MAX))
@@ -278,9 +263,8 @@ static enum kiln_code stay_in_box(char directory[PATH_MAX], struct kiln_err *err
     return KILN_OK;
 }
 
-/* Makes this process end with its parent.  The kernel sends a signal only for a parent that ends
- * after this request, so this also checks whether the parent has ended already.  |starter| was the
- * parent when this program began.  If the parent is the supervisor of this process namespace, it is
+/* The kernel sends no signal for a parent that ended before this request.  |starter| was the parent
+ * when this program began.  If the parent is the supervisor of this process namespace, it is
  * outside of the namespace, and getppid() returns 0. */
 static bool die_with_parent(pid_t starter)
 {
@@ -304,7 +288,7 @@ static int prepare_process(struct arguments_given *given, pid_t starter, struct 
     sigaddset(&beyond_limit, SIGXFSZ);
     sigprocmask(SIG_BLOCK, &beyond_limit, NULL);
     if (!die_with_parent(starter))
-        return EXIT_SURROUNDINGS; /* kilnd has ended, so nobody would receive a message */
+        return EXIT_SURROUNDINGS;
     umask(0077);
     if (chdir(directory) != 0) {
         fprintf(stderr, "kiln-compiler: user %u cannot enter the directory '%s': %s\n",
@@ -315,8 +299,7 @@ static int prepare_process(struct arguments_given *given, pid_t starter, struct 
         fprintf(stderr, "kiln-compiler: cannot set up its environment: %s\n", strerror(errno));
         return EXIT_SURROUNDINGS;
     }
-    /* Programs that this process runs must not read its memory, which may contain sources.  execve
-     * has reset this setting. */
+    /* Programs that this process runs must not read its memory.  execve has reset this setting. */
     prctl(PR_SET_DUMPABLE, 0);
     if (!given->resume)
         confine_finish(c);
@@ -339,7 +322,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);
-    if (!given.resume) /* so that a source cannot use descriptors that kilnd inherited */
+    if (!given.resume) /* a source must not use descriptors that kilnd inherited */
         closefrom(SOCKET_FD + 1);
     static struct confinement confinement;
     status = prepare_process(&given, starter, &confinement);

@@ -11,12 +11,9 @@
  *     descriptor 3 is a connection to the program with the engine, which sends one request for each
  *     program to start; each request has a connection of its own (daemon/built_in/one_compiler.c)
  *
- *   main            waits for the request to start a program (daemon/programs/launch.h)
- *   become_program  in the child: sets descriptor 3 and the directory, executes the program
  *   keep_process    reports the start to kilnd; kills the process when kilnd asks for it or ends;
  *                   reports how the process ended
- *   serve_requests  --keep: for each program, forks a child that does all of this; returns when the
- *                   engine ends
+ *   serve_requests  --keep: forks a child for each request; returns when the engine ends
  *
  * So kilnd needs neither the right to become another user nor the network access that fetching
  * processes need.  When kiln-launch ends, the service manager ends everything that the process left
@@ -46,8 +43,7 @@
 #define EXIT_SURROUNDINGS 4
 #define EXIT_NO_PROGRAM 127
 
-/* Disables LeakSanitizer, which would have to read this process's memory.  No process may do
- * that. */
+/* LeakSanitizer would have to read this process's memory, which no process may do. */
 #if defined(__SANITIZE_ADDRESS__)
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return 1; }
@@ -75,8 +71,7 @@ static bool make_blocking(int fd)
     return flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
 }
 
-/* Takes the connection and moves it away from descriptor 3, which is for the socket of the program
- * to start. */
+/* Descriptor 3 is for the socket of the program to start. */
 static int take_connection(void)
 {
     int control = fcntl(GIVEN_FD, F_DUPFD_CLOEXEC, GIVEN_FD + 1);
@@ -91,7 +86,6 @@ static bool redirect_descriptor(int fd, int to)
     return fd == to ? fcntl(fd, F_SETFD, 0) == 0 : dup2(fd, to) == to;
 }
 
-/* Executes the program in the child.  Does not return. */
 static void become_program(const char *program, pid_t parent, const struct launch_received *request)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -114,7 +108,6 @@ static void become_program(const char *program, pid_t parent, const struct launc
     _exit(EXIT_NO_PROGRAM);
 }
 
-/* Kills the process group of |pid|, and the process itself if it does not lead a group yet. */
 static void end_group(pid_t pid)
 {
     kill(-pid, SIGKILL);
@@ -132,8 +125,6 @@ static void report_end(int control, pid_t pid)
     launch_send_report(control, &report);
 }
 
-/* Waits until one of |polled| has an event, or until the next check of |process| or |other|.
- * Returns the result of poll(2). */
 static int wait_for_news(struct pollfd polled[3], const struct watched *process,
                          const struct watched *other)
 {
@@ -143,9 +134,8 @@ static int wait_for_news(struct pollfd polled[3], const struct watched *process,
     return poll(polled, 3, ms);
 }
 
-/* Supervises the process until it ends. kilnd sends no more messages, so any event on |control|
- * means that the connection has ended.  |other| is the process at the connection's other end, or
- * NULL. */
+/* kilnd sends no more messages, so any event on |control| means that the connection has ended.
+ * |other| is the process at the connection's other end, or NULL. */
 static void keep_process(int control, const struct watched *process, const struct watched *other)
 {
     const struct launch_report started = { .kind = LAUNCH_STARTED,
@@ -167,13 +157,12 @@ static void keep_process(int control, const struct watched *process, const struc
             end_group(process->pid);
         }
     }
-    end_group(process->pid); /* the process is not reaped yet, so its pid was not reused */
+    end_group(process->pid); /* not reaped yet, so its pid was not reused */
     report_end(control, process->pid);
 }
 
-/* Ends all processes that are left, for --keep, where no service manager does this.  This process
- * is a subreaper: it becomes the parent of all orphaned processes, even of other sessions.
- * Otherwise the program would become their parent. */
+/* For --keep.  This process is a subreaper: it becomes the parent of all orphaned processes, even
+ * of other sessions.  Otherwise the program would become their parent. */
 static void end_rest(void)
 {
     int pid;
@@ -220,7 +209,6 @@ static int start_program(int control, const char *program, bool is_kept,
     return watch_and_keep(control, pid, is_kept);
 }
 
-/* Handles one message from |control|. */
 static int launch_program(int control, const char *program, bool is_kept)
 {
     static struct launch_received request;
@@ -235,10 +223,6 @@ static int launch_program(int control, const char *program, bool is_kept)
     return start_program(control, program, is_kept, &request);
 }
 
-/* ---- --keep: for an engine in a job ---- */
-
-/* Starts a process for --keep, in a child of this process.  Uses the standard error that came with
- * the request. */
 static int launch_kept(const struct launch_received *given)
 {
     signal(SIGCHLD, SIG_DFL);
@@ -250,7 +234,6 @@ static int launch_kept(const struct launch_received *given)
     return launch_program(given->fd_3, given->arguments[0], /* is_kept= */ true);
 }
 
-/* Waits for the next request.  Returns false when the other end is closed. */
 static bool wait_for_more(int control, const struct watched *other)
 {
     struct pollfd polled[] = { { .fd = control, .events = POLLIN },
@@ -268,20 +251,19 @@ static bool wait_for_more(int control, const struct watched *other)
 
 static bool take_one(int control, struct launch_received *ret_given)
 {
-    struct kiln_err ignored = KILN_ERR_INIT; /* ignored, because nobody would read the message */
+    struct kiln_err ignored = KILN_ERR_INIT;
     return launch_receive_request(control, ret_given, &ignored) == KILN_OK &&
            ret_given->directory >= 0 && ret_given->arguments[0][0] == '/';
 }
 
-/* Serves requests until the program ends.  Each child ends when its own connection does, so none is
- * left when this returns.  If a child cannot be started, its connection is closed. */
+/* Each child ends when its own connection does, so none is left when this returns. */
 static int serve_requests(int control)
 {
     static struct launch_received given;
     struct watched other;
     if (!watched_begin_peer(&other, control))
         return EXIT_SURROUNDINGS;
-    signal(SIGCHLD, SIG_IGN); /* so that the kernel reaps the children */
+    signal(SIGCHLD, SIG_IGN); /* the kernel reaps the children */
     while (wait_for_more(control, &other) && take_one(control, &given)) {
         if (fork() == 0) {
             close(control);
@@ -312,7 +294,7 @@ int main(int argc, char **argv)
                 "manager starts this program\n");
         return EXIT_USAGE;
     }
-    prctl(PR_SET_DUMPABLE, 0); /* so that other processes of this user cannot read its memory */
+    prctl(PR_SET_DUMPABLE, 0); /* other processes of this user cannot read its memory */
     KILN_AUTO(fd) int control = take_connection();
     if (control < 0) {
         fprintf(stderr, "kiln-launch: cannot accept the connection: %s\n", strerror(errno));

@@ -3,13 +3,8 @@
  * kiln-transfer: a process that gets one package, checks it, and ends.
  *
  *     kiln-transfer [--user UID:GID | --launched]  the socket is descriptor 3; started by kilnd
- *     kiln-transfer --snapshot PATH   started by kilnctl, with its user's rights
- *
- *   main            reads the arguments, then does one thing
- *   serve_job       receives the job, confines itself, runs engine/transfer/transfer.c, sends the
- *                   result
- *   send_snapshot   opens a database that may be in use, and sends its descriptor
- *   on_terminate    removes all files when SIGTERM comes
+ *     kiln-transfer --snapshot PATH   opens a database that may be in use, and sends its
+ *                                     descriptor; started by kilnctl, with its user's rights
  */
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"
@@ -34,25 +29,19 @@
 #define SOCKET_FD 3
 #define EXIT_USAGE 2
 #define EXIT_SURROUNDINGS 4
-/* Maximum number of descriptors, for libcurl's connections, SQLite and the staged files. */
 #define FILES_MAX 128
-/* Limit of the user's processes and threads: libcurl resolves names in threads.  Does not apply to
- * root. */
+/* libcurl resolves names in threads.  This limit does not apply to root. */
 #define PROCESSES_MAX 4096
-/* Memory limit: one object of the largest allowed size, packed and unpacked, and the libraries'
- * memory. */
 #define MEMORY_MAX (2ull << 30)
-/* Limit of a transfer's processor time.  Unpacking a package of the largest allowed size takes
- * about 400 seconds. */
+/* Unpacking the largest package takes about 400 seconds. */
 #define CPU_MAX_S 1200u
-/* Limit of processor time for a user's file.  It is lower than CPU_MAX_S, because such a file needs
- * no signature, so its content may be crafted to take long. */
+/* A user's file needs no signature, so its content may be crafted to take long. */
 #define CPU_MAX_USER_S 300u
 #define SESSION_NICENESS 10
 #define PROGRESS_EVERY_NS 200000000u
 
 /* The sanitizers' own memory exceeds any useful limit, and LeakSanitizer reads /proc, which this
- * process cannot do.  The unit tests of engine/transfer check for leaks instead. */
+ * process cannot do.  The unit tests of engine/transfer check for leaks. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define LIMIT_MEMORY 0
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
@@ -61,14 +50,11 @@ int __lsan_is_turned_off(void) { return 1; }
 #define LIMIT_MEMORY 1
 #endif
 
-/* ---- cleaning up after a sudden end ---- */
-
 static struct {
-    char directory[512];           /* "" if there is nothing to remove */
-    struct transfer_result result; /* contains the file's name */
+    char directory[512];
+    struct transfer_result result;
 } workplace;
 
-/* Removes the files when SIGTERM comes.  Makes only calls that are safe in a signal handler. */
 static void on_terminate(int signal)
 {
     if (workplace.directory[0] && chdir(workplace.directory) == 0) {
@@ -78,7 +64,7 @@ static void on_terminate(int signal)
         unlink(SNAPSHOT_COPY "-journal");
         if (workplace.result.name[0])
             unlink(workplace.result.name);
-        /* A confined process may not do this; then kilnd removes the directory. */
+        /* kilnd removes the directory if a confined process may not. */
         rmdir(workplace.directory);
     }
     _exit(128 + signal);
@@ -94,8 +80,6 @@ static bool take_place(const char *directory)
         signal(signals[i], on_terminate);
     return true;
 }
-
-/* ---- one job ---- */
 
 struct reporter {
     char stage[16];
@@ -129,7 +113,6 @@ static bool set_limit(int resource, uint64_t most)
 
 static bool set_limits(const struct transfer_job *job)
 {
-    /* A write beyond the limit then fails with an error, which can be reported. */
     signal(SIGXFSZ, SIG_IGN);
     return set_limit(RLIMIT_FSIZE, job->size_limit) && set_limit(RLIMIT_CORE, 0) &&
            set_limit(RLIMIT_CPU, job->of_user ? CPU_MAX_USER_S : CPU_MAX_S) &&
@@ -137,12 +120,11 @@ static bool set_limits(const struct transfer_job *job)
            (!LIMIT_MEMORY || set_limit(RLIMIT_DATA, MEMORY_MAX));
 }
 
-/* True if kiln-launch started this process.  kilnd, at the other end of the socket, is then not the
- * parent, and the unit ends with kiln-launch. */
+/* kiln-launch started this process.  kilnd, at the other end of the socket, is then not the parent,
+ * and the unit ends with kiln-launch. */
 static bool is_launched;
 
-/* Makes this process get a signal when its parent ends.  The kernel sends no signal for a parent
- * that has ended before this request. */
+/* The kernel sends no signal for a parent that ended before this request. */
 static void die_with_parent(int number)
 {
     struct ucred peer = { 0 };
@@ -153,7 +135,7 @@ static void die_with_parent(int number)
         raise(number);
 }
 
-/* Confines the process.  |ret_notice| does not change if every layer of the sandbox is in place. */
+/* |ret_notice| does not change if every layer of the sandbox is in place. */
 static enum kiln_code prepare_process(struct received_job *received,
                                       const struct transfer_user *user, struct kiln_err *ret_notice,
                                       struct kiln_err *err)
@@ -169,7 +151,6 @@ static enum kiln_code prepare_process(struct received_job *received,
     if (rc)
         return rc;
     if (user)
-        /* The user of this process may not enter the parent directories. */
         strcpy(workplace.directory, ".");
     rc = transfer_confine(job, user, &why);
     die_with_parent(SIGTERM); /* again after the change of user, which clears it */
@@ -202,8 +183,6 @@ static int serve_job(const struct transfer_user *user)
     transfer_send_result(SOCKET_FD, &workplace.result, notice.text);
     _exit(status); /* kilnd has the result, and closing a file could block for ever */
 }
-
-/* ---- a snapshot ---- */
 
 static enum kiln_code make_directory(char directory[512], struct kiln_err *err)
 {
@@ -297,7 +276,7 @@ int main(int argc, char **argv)
                         "start this program\n");
         return EXIT_USAGE;
     }
-    closefrom(SOCKET_FD + 1); /* so that a server cannot reach descriptors that kilnd inherited */
+    closefrom(SOCKET_FD + 1); /* a server must not reach descriptors that kilnd inherited */
     signal(SIGPIPE, SIG_IGN); /* a server may close a connection while this process writes */
     return path ? send_snapshot(path, salvage) : serve_job(other ? &user : NULL);
 }

@@ -12,8 +12,6 @@
 #define DESCRIPTORS_MAX 2
 _Static_assert(DESCRIPTORS_MAX <= FD_MESSAGE_MAX, "they fit in one message");
 
-/* ---- kilnd's side ---- */
-
 enum kiln_code launch_connect(const char *service, int *ret_control, struct kiln_err *err)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -35,7 +33,6 @@ enum kiln_code launch_connect(const char *service, int *ret_control, struct kiln
     return KILN_OK;
 }
 
-/* Writes the arguments one after the other, each NUL-terminated. */
 static size_t put_arguments(const char *const *arguments, char packet[LAUNCH_PACKET_MAX])
 {
     size_t used = 0;
@@ -79,8 +76,6 @@ enum kiln_code launch_receive_report(int control, struct launch_report *ret_repo
     bool known = ret_report->kind == LAUNCH_STARTED || ret_report->kind == LAUNCH_ENDED;
     return got == (ssize_t)sizeof(*ret_report) && known ? KILN_OK : KILN_INVALID;
 }
-
-/* ---- kiln-launch's side ---- */
 
 static bool take_arguments(struct launch_received *r, size_t size)
 {

@@ -4,8 +4,7 @@
 /*
  * The messages between kilnd and kiln-launch.
  *
- * Role       defines the messages.  Each process has one SOCK_SEQPACKET connection, and each
- *            message is one packet:
+ * Role       Each process has one SOCK_SEQPACKET connection, and each message is one packet:
  *
  *   kilnd -> kiln-launch   request   the arguments, the process's descriptor 3 and, optionally, its
  *                                    working directory
@@ -26,13 +25,12 @@
 #define LAUNCH_PACKET_MAX 4096
 
 struct launch_request {
-    const char *const *arguments; /* NULL-terminated, with the program's name first */
-    /* Borrowed.  |directory| becomes the working directory; -1 keeps that of kiln-launch. */
+    const char *const *arguments;
+    /* Borrowed; a |directory| of -1 keeps the working directory of kiln-launch. */
     int fd_3, directory;
 };
 
-/* Connects without waiting.  Returns KILN_UNAVAILABLE if nothing listens at |service|; the message
- * says what to check. */
+/* Never waits.  Returns KILN_UNAVAILABLE if nothing listens at |service|. */
 KILN_MUST_CHECK enum kiln_code launch_connect(const char *service, int *ret_control,
                                               struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code launch_send_request(int control,
@@ -41,24 +39,23 @@ KILN_MUST_CHECK enum kiln_code launch_send_request(int control,
 
 struct launch_received {
     char text[LAUNCH_PACKET_MAX];
-    char *arguments[LAUNCH_ARGUMENTS_MAX + 1]; /* point into |text| */
-    /* Owned by the receiver; |directory| is -1 if the request has none. */
+    char *arguments[LAUNCH_ARGUMENTS_MAX + 1];
+    /* Owned by the receiver; |directory| may be -1. */
     int fd_3, directory;
 };
-/* Waits for a request.  Returns KILN_NOT_FOUND, without a message, if kilnd closed the connection
- * before it sent one. */
+/* Returns KILN_NOT_FOUND, without a message, if kilnd closed the connection before a request. */
 KILN_MUST_CHECK enum kiln_code launch_receive_request(int control,
                                                       struct launch_received *ret_request,
                                                       struct kiln_err *err);
 
 enum launch_report_kind { LAUNCH_STARTED = 1, LAUNCH_ENDED = 2 };
 struct launch_report {
-    uint32_t kind;           /* enum launch_report_kind */
-    uint32_t pid, uid;       /* for LAUNCH_STARTED */
+    uint32_t kind;
+    uint32_t pid, uid;
     int32_t status, signal_; /* for LAUNCH_ENDED */
 };
-/* Sends a report.  Drops it if kilnd has ended. */
+/* Drops the report if kilnd has ended. */
 void launch_send_report(int control, const struct launch_report *report);
-/* Receives a report without waiting.  Returns KILN_BUSY if none has come yet, KILN_UNAVAILABLE if
- * none will come, and KILN_INVALID if it is malformed, all without a message. */
+/* Never waits.  Returns KILN_BUSY if no report has come yet, KILN_UNAVAILABLE if none will come,
+ * and KILN_INVALID if it is malformed, all without a message. */
 KILN_MUST_CHECK enum kiln_code launch_receive_report(int control, struct launch_report *ret_report);

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #define LOOK_MS 100
-/* Exists since Linux 6.5; the headers may be older. */
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
@@ -54,8 +53,6 @@ bool watched_begin(struct watched *ret_watched, pid_t pid)
     return true;
 }
 
-/* Begins to watch the peer of a socket.  Uses the peer's pidfd if the kernel provides it, because
- * the peer's pid may have been reused. */
 bool watched_begin_peer(struct watched *ret_watched, int socket)
 {
     struct ucred peer;
@@ -75,8 +72,8 @@ bool watched_begin_peer(struct watched *ret_watched, int socket)
 
 int watched_pause_ms(const struct watched *w) { return w->fd >= 0 ? -1 : LOOK_MS; }
 
-/* Returns whether the process has ended, by its pid.  A process looks like a zombie if its first
- * thread has ended but others run, so this checks its threads, too. */
+/* A process looks like a zombie if its first thread has ended but others run, so this checks its
+ * threads, too. */
 static bool is_gone(const struct watched *w)
 {
     siginfo_t child = { .si_pid = 0 };

@@ -15,11 +15,11 @@
 #include <sys/types.h>
 
 struct account {
-    struct accounts *all; /* borrowed */
+    struct accounts *all;
     uid_t uid;
     unsigned connections;
     size_t bytes;
-    size_t limit; /* maximum of |bytes| */
+    size_t limit;
     struct list_link link;
 };
 
@@ -29,19 +29,17 @@ struct account_limits {
 };
 
 struct accounts {
-    struct list list; /* of struct account; owned; it has only users with a connection */
+    struct list list;
     struct account_limits limits;
     size_t bytes; /* bytes of all users together */
 };
 
 void accounts_init(struct accounts *accounts, const struct account_limits *limits);
-/* Counts one more connection.  Returns NULL if the user is at the limit, or if out of memory. */
+/* Returns NULL if the user is at the limit, or if out of memory. */
 struct account *account_join(struct accounts *accounts, uid_t uid);
-/* Counts one connection less, and frees the account after the last one. */
+/* Frees the account after the last connection. */
 void account_leave(struct account *account);
-/* Charges |bytes|.  Returns false, and charges nothing, if the user would exceed the limit for one
- * user.  Also returns false if the user would then hold more than half of the bytes that remain for
- * this user: the limit for all users minus the bytes of the other users. */
+/* Returns false, and charges nothing, if the user would exceed the limit for one user, or would
+ * hold more than half of the bytes that the other users leave. */
 bool account_charge(struct account *account, size_t bytes);
-/* Reverses account_charge. */
 void account_release(struct account *account, size_t bytes);

@@ -15,20 +15,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Stack size of a thread.  close(2) needs little; the rest is for sanitizers. */
 #define STACK_SIZE (256u << 10)
 
-/* Maximum number of one user's connections with unread data that may wait to be closed. */
 #define SOCKETS_MAX_UID 64
-/* Number of preallocated entries for connections of all users, for use when memory runs out. */
 #define SPARES_MAX 256u
-/* The uid under which the preallocated entries are queued.  No user has it, because chown(2) and
- * the kernel reserve it. */
+/* No user has this uid.  The preallocated entries, for use when memory runs out, are queued under
+ * it. */
 #define SPARES_UID ((uid_t)-1)
 
 enum closing_kind { A_FILE, A_SOCKET, A_SPARE }; /* A_SPARE: a socket in a preallocated entry */
 
-struct closing { /* a descriptor, in the queue or in a list of unused ones */
+struct closing {
     struct fair_item item;
     struct user *user; /* borrowed; only set while the entry is in the queue */
     int fd;
@@ -38,13 +35,13 @@ struct closing { /* a descriptor, in the queue or in a list of unused ones */
 struct user {
     struct list_link link;
     uid_t uid;
-    unsigned connections;   /* number of connections between closer_join and closer_leave */
-    unsigned held;          /* number of received files that are not closed yet */
-    unsigned sockets;       /* number of sockets in the queue */
-    unsigned waiting;       /* number of files and sockets in the queue */
-    uint64_t full_since_ns; /* when a check first found is_full() to be true; 0 if none has */
-    bool busy;              /* a thread is closing one of the user's descriptors */
-    struct list unused;     /* unused entries of |files| */
+    unsigned connections;
+    unsigned held; /* received files that are not closed yet */
+    unsigned sockets;
+    unsigned waiting;
+    uint64_t full_since_ns; /* when a check first found is_full() to be true; 0: not full */
+    bool busy;
+    struct list unused;
     /* One for each file that the user may hold, so that adding a file cannot fail. */
     struct closing files[];
 };
@@ -52,8 +49,8 @@ struct user {
 struct closer {
     pthread_mutex_t lock; /* protects all members below */
     struct closer_limits limits;
-    struct list users;       /* of struct user; owned */
-    struct fair_queue queue; /* of struct closing */
+    struct list users; /* of struct user; owned */
+    struct fair_queue queue;
     struct user *spare_user; /* in |users|; owns the preallocated entries */
     unsigned threads;
     bool closing;
@@ -75,7 +72,6 @@ static struct user *find_user(const struct closer *closer, uid_t uid)
     return NULL;
 }
 
-/* Adds a user.  Returns NULL if out of memory. */
 static struct user *add_user(struct closer *closer, uid_t uid, unsigned files,
                              enum closing_kind kind)
 {
@@ -107,7 +103,6 @@ static void remove_user(struct closer *closer, struct user *user)
     free(user);
 }
 
-/* Frees a user who has no connection and no descriptor to close. */
 static void remove_if_gone(struct closer *closer, struct user *user)
 {
     if (user->connections == 0 && user->held == 0 && user->waiting == 0 && !user->busy &&
@@ -165,8 +160,6 @@ static bool is_full(const struct closer *closer, const struct user *user)
                     user->sockets >= SOCKETS_MAX_UID);
 }
 
-/* Frees the closer.  Does not close waiting descriptors; the kernel closes them when kilnd
- * exits. */
 static void free_closer(struct closer *closer)
 {
     for (struct fair_item *item; (item = fair_queue_pop(&closer->queue));)
@@ -178,17 +171,13 @@ static void free_closer(struct closer *closer)
     free(closer);
 }
 
-/* ---- threads ---- */
-
-/* Returns whether an item may be closed now.  Allows one close at a time for each user, so that a
- * close that hangs delays no other user. */
+/* Allows one close at a time for each user, so that a close that hangs delays no other user. */
 static bool may_close(void *context, const struct fair_item *item)
 {
     (void)context;
     return !closing_of(item)->user->busy;
 }
 
-/* Closes the next descriptor.  Returns false if none can be closed now. */
 static bool close_next(struct closer *closer)
 {
     struct fair_item *item = fair_queue_pop_if(&closer->queue, may_close, /* context= */ NULL);
@@ -207,8 +196,6 @@ static bool close_next(struct closer *closer)
     pthread_mutex_lock(&closer->lock);
     user->busy = false;
     user->held -= is_file;
-    /* Restart the grace period here, because the user may be full again when check_user() runs
-     * next. */
     if (!is_full(closer, user))
         user->full_since_ns = 0;
     remove_if_gone(closer, user);
@@ -233,8 +220,8 @@ static void *run_thread(void *context)
     return NULL;
 }
 
-/* Starts a thread; call it with the lock held.  If no thread can start, a running thread or the
- * next call does the work. */
+/* The caller holds the lock.  If no thread can start, a running thread or the next call does the
+ * work. */
 static void start_thread(struct closer *closer)
 {
     pthread_attr_t attributes;
@@ -246,13 +233,11 @@ static void start_thread(struct closer *closer)
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_SIZE);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* because the loop's thread handles signals */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the loop's thread handles signals */
     closer->threads += pthread_create(&thread, &attributes, run_thread, closer) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
 }
-
-/* ---- public ---- */
 
 enum kiln_code closer_create(const struct closer_limits *limits, struct closer **ret_closer,
                              struct kiln_err *err)
@@ -327,8 +312,8 @@ void closer_take(struct closer *closer, uid_t uid, int fd)
     pthread_mutex_unlock(&closer->lock);
 }
 
-/* Takes a connection to close.  If there is neither memory nor a preallocated entry, shuts the
- * socket down but leaves it open, because the loop must not wait for its close. */
+/* If there is neither memory nor a preallocated entry, shuts the socket down but leaves it open,
+ * because the loop must not wait for its close. */
 void closer_take_socket(struct closer *closer, uid_t uid, int fd)
 {
     int unread = 0;

@@ -5,10 +5,9 @@
  * Closes descriptors that clients sent, on other threads than the loop's.
  *
  * Role       close(2) of a file on FUSE or on a network filesystem can wait for its server for
- *            ever.  A few threads close them fairly, at most one thread for each user.  So a user
- *            whose files hang delays neither the loop nor the work queues nor other users.  A file
- *            counts towards its user's limit from its reception until it is closed. closer_join
- *            allocates the memory for all files of a user, so closer_take cannot fail
+ *            ever.  So at most one thread closes the files of a user.  A file counts towards its
+ *            user's limit from its reception until it is closed.  closer_join allocates the memory
+ *            for all files of a user, so closer_take cannot fail
  * Ownership  owns the descriptors that it takes.  closer_destroy does not wait for a close that
  *            hangs; the thread of that close frees the memory that it still uses
  * Threading  any thread; nothing blocks
@@ -22,15 +21,14 @@
 struct closer;
 
 struct closer_limits {
-    unsigned threads;      /* maximum number of threads; a thread ends when it is idle */
-    unsigned held_max_uid; /* maximum files of one user; at least as many as one message may have */
+    unsigned threads;      /* a thread ends when it is idle */
+    unsigned held_max_uid; /* at least as many as one message may have */
 };
 #define CLOSER_LIMITS_DEFAULT \
     ((struct closer_limits){ .threads = 16, .held_max_uid = LIMIT_FRAME_DESCRIPTORS + 67 })
 
 KILN_MUST_CHECK enum kiln_code closer_create(const struct closer_limits *limits,
                                              struct closer **ret_closer, struct kiln_err *err);
-/* Accepts NULL. */
 void closer_destroy(struct closer *closer);
 /* Registers a connection of |uid| that may send files.  Call closer_leave when it is closed. */
 KILN_MUST_CHECK enum kiln_code closer_join(struct closer *closer, uid_t uid, struct kiln_err *err);
@@ -40,19 +38,15 @@ void closer_leave(struct closer *closer, uid_t uid);
 bool closer_is_full(struct closer *closer, uid_t uid);
 enum closer_state {
     CLOSER_HAS_SPACE,
-    /* closer_is_full is true; check again soon, because closing takes microseconds unless a file
-     * hangs. */
+    /* closer_is_full is true.  Closing takes microseconds unless a file hangs. */
     CLOSER_IS_FULL,
     CLOSER_IS_STUCK, /* the state was CLOSER_IS_FULL at every check for |grace_ms| */
 };
 enum closer_state closer_check(struct closer *closer, uid_t uid, uint64_t grace_ms);
-/* Counts |count| received files of |uid| until closer_take has closed each.  The user must have
- * joined, and closer_is_full must be false. */
+/* Counts |count| received files until closer_take has closed each.  The user must have joined, and
+ * closer_is_full must be false. */
 void closer_charge(struct closer *closer, uid_t uid, unsigned count);
-/* Takes |fd|, which |uid| sent and which was charged. */
 void closer_take(struct closer *closer, uid_t uid, int fd);
-/* Takes a connection of |uid| that is no longer read.  A connection without unread data, and thus
- * without unread descriptors, is closed at once. */
+/* Closes a connection without unread data, and thus without unread descriptors, at once. */
 void closer_take_socket(struct closer *closer, uid_t uid, int fd);
-/* Fills |err| with the message for a user who has reached the limit of files. */
 enum kiln_code closer_refuse(uid_t uid, struct kiln_err *err);

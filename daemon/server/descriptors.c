@@ -6,7 +6,6 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
-/* RESERVE is for everything outside the shares: databases, loop, transfers, objects in transit. */
 #define RESERVE 512u
 #define MIN 64u
 

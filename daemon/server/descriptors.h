@@ -9,9 +9,8 @@
  */
 #include <stddef.h>
 
-/* Maximum number of descriptors for one compiler process.  Five are for the running process: its
- * socket, its pidfd, its output, and the job's object and log.  Three are for an earlier process
- * that is still ending; there may be one for each running process. */
+/* Five are for the running process: its socket, its pidfd, its output, and the job's object and
+ * log. Three are for an earlier process that is still ending. */
 #define DESCRIPTORS_A_WORKER 8u
 
 struct descriptor_shares {
@@ -20,5 +19,4 @@ struct descriptor_shares {
     unsigned workers; /* gets its share first */
 };
 
-/* Returns the part of |wanted| that is available.  Logs if that is less than |wanted|. */
 struct descriptor_shares descriptors_share(struct descriptor_shares wanted);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Initial size of the memory for an unfinished frame; it doubles as bytes arrive. */
 #define CAPACITY_FIRST 4096
 
 void inbox_init(struct inbox *inbox, struct account *account)
@@ -12,7 +11,6 @@ void inbox_init(struct inbox *inbox, struct account *account)
     *inbox = (struct inbox){ .account = account, .wanted = FRAME_HEADER_SIZE };
 }
 
-/* Drops the current frame. */
 static void reset_inbox(struct inbox *inbox)
 {
     if (inbox->capacity)
@@ -99,7 +97,7 @@ enum kiln_code inbox_keep(struct inbox *inbox, struct bytes rest, struct kiln_er
     else if (!inbox->kept)
         return copy_rest(inbox, rest, err);
     else
-        inbox->left = rest; /* |rest| is a part of the bytes that are kept already */
+        inbox->left = rest;
     return KILN_OK;
 }
 
@@ -125,8 +123,6 @@ struct bytes inbox_received(struct inbox *inbox, struct bytes scratch, size_t re
     return bytes_of(scratch.data, received - own);
 }
 
-/* Returns the request id of a header that is rejected, so that the client can match the error to
- * its request. */
 static uint64_t request_id_of(const uint8_t *raw)
 {
     struct reader r = reader_of(bytes_of(raw, FRAME_HEADER_SIZE));
@@ -136,7 +132,6 @@ static uint64_t request_id_of(const uint8_t *raw)
     return reader_u64(&r);
 }
 
-/* Returns a frame without copying it, if it is complete in |from|.  Most small requests are. */
 static bool next_in_place(struct bytes *from, const struct frame_header *header,
                           struct bytes *ret_body)
 {
@@ -148,7 +143,6 @@ static bool next_in_place(struct bytes *from, const struct frame_header *header,
     return true;
 }
 
-/* Copies from |from| until the current frame has |wanted| bytes, or |from| is used up. */
 static enum kiln_code gather_bytes(struct inbox *inbox, struct bytes *from, struct kiln_err *err)
 {
     size_t part = inbox->wanted - inbox->size;

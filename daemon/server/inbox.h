@@ -4,11 +4,10 @@
 /*
  * Splits a byte stream into frames.
  *
- * Role       returns whole frames in place.  Copies and keeps only the beginning of an unfinished
- *            frame, and the bytes passed to inbox_keep
- * Ownership  owns the unfinished frame, at most a header and LIMIT_FRAME_BODY.  Its memory grows
- *            with the bytes received, not with the size in the header.  This memory and kept bytes
- *            are charged to the account
+ * Role       returns whole frames in place.  Copies only the beginning of an unfinished frame, and
+ *            the bytes passed to inbox_keep
+ * Ownership  owns the unfinished frame, whose memory grows with the bytes received, not with the
+ *            size in the header.  This memory and kept bytes are charged to the account
  * Threading  the loop's thread
  */
 #include "common/protocol/frame.h"
@@ -17,41 +16,40 @@
 #include <sys/uio.h>
 
 struct inbox {
-    struct account *account; /* borrowed */
-    uint8_t *data;           /* owned; NULL between frames */
+    struct account *account;
+    uint8_t *data; /* owned; NULL between frames */
     size_t size;
     size_t capacity;
     size_t wanted; /* size of the current frame; FRAME_HEADER_SIZE until its header is complete */
     struct frame_header header;
-    bool is_returned;  /* |data| contains the body that the last inbox_next returned */
-    uint8_t *kept;     /* owned; the bytes passed to inbox_keep, or NULL */
-    size_t kept_size;  /* size of |kept| in memory */
+    bool is_returned; /* |data| contains the body that the last inbox_next returned */
+    uint8_t *kept;    /* owned; may be NULL */
+    size_t kept_size;
     struct bytes left; /* the part of |kept| that was not used yet */
 };
 
 void inbox_init(struct inbox *inbox, struct account *account);
-/* Frees what the inbox owns.  Accepts a zeroed inbox. */
+/* Accepts a zeroed inbox. */
 void inbox_done(struct inbox *inbox);
-/* Returns true while a frame is incomplete. */
 bool inbox_is_partial(const struct inbox *inbox);
 
-/* Fills |iov| with buffers for the next read and returns their number.  The first is for the rest
- * of the current frame, so that large bodies are not copied twice; the last is |scratch|. */
+/* Fills |iov| for the next read and returns the number of buffers.  The first is for the rest of
+ * the current frame, so that large bodies are not copied twice; the last is |scratch|. */
 int inbox_buffers(struct inbox *inbox, struct bytes scratch, struct iovec iov[2]);
-/* Accounts for |received| bytes that were read into the buffers of inbox_buffers.  Returns the part
- * that is in |scratch|. */
+/* |received| bytes were read into the buffers of inbox_buffers.  Returns the part in |scratch|. */
 struct bytes inbox_received(struct inbox *inbox, struct bytes scratch, size_t received);
-/* Keeps |rest|, which are received bytes that inbox_next has not used yet.  inbox_kept returns them
- * until the next call of inbox_keep.  An empty |rest| drops kept bytes.  Returns KILN_BUSY if the
- * user holds too many bytes. */
+/* Keeps |rest|, received bytes that inbox_next has not used yet, for inbox_kept.  Drops bytes that
+ * were kept before.  Returns KILN_BUSY if the user holds too many bytes. */
 KILN_MUST_CHECK enum kiln_code inbox_keep(struct inbox *inbox, struct bytes rest,
                                           struct kiln_err *err);
 static inline struct bytes inbox_kept(const struct inbox *inbox) { return inbox->left; }
-/* Returns the next frame and removes its bytes from |from|.  The body is valid until the next call.
+/*
+ * Returns the next frame and removes its bytes from |from|.  The body is valid until the next call.
  *   KILN_NOT_FOUND  there is no whole frame yet; all of |from| was consumed
  *   KILN_INVALID    not a frame, or beyond a limit: the stream is lost
  *   KILN_BUSY       the user holds too many bytes
- * For the last two codes, |ret_header| has the request id if that could be read. */
+ * For the last two codes, |ret_header| has the request id if that could be read.
+ */
 KILN_MUST_CHECK enum kiln_code inbox_next(struct inbox *inbox, struct bytes *from,
                                           struct frame_header *ret_header, struct bytes *ret_body,
                                           struct kiln_err *err);

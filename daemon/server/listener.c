@@ -25,8 +25,6 @@ static enum kiln_code record_file(struct listener *l, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* ---- opened by the service manager ---- */
-
 static enum kiln_code check_inherited(int fd, struct sockaddr_un *address, struct kiln_err *err)
 {
     int listens = 0, type = 0;
@@ -61,8 +59,6 @@ enum kiln_code listener_adopt(int fd, struct listener *ret_listener, struct kiln
     return KILN_OK;
 }
 
-/* ---- made by kilnd ---- */
-
 static enum kiln_code add_advice(struct kiln_err *err)
 {
     struct kiln_err why = *err;
@@ -71,8 +67,7 @@ static enum kiln_code add_advice(struct kiln_err *err)
         geteuid() == 0 ? "" : "set XDG_RUNTIME_DIR to a directory that only you may write to, or ");
 }
 
-/* Creates the socket's directory.  If it is root's, every user may pass through it; the mode of the
- * socket limits who may connect. */
+/* Every user may pass through root's directory; the mode of the socket limits who may connect. */
 static enum kiln_code make_directory(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(mem) char *directory = strdup(path);
@@ -99,8 +94,7 @@ static enum kiln_code refuse_live(const char *path, pid_t pid, struct kiln_err *
                      path);
 }
 
-/* Checks whether a daemon listens at |address|.  Returns KILN_OK if none does.  Otherwise |ret_pid|
- * is the daemon's pid, or 0 if unknown. */
+/* Returns KILN_OK if no daemon listens at |address|.  Otherwise |ret_pid| is its pid, or 0. */
 static enum kiln_code probe_daemon(const struct sockaddr_un *address, pid_t *ret_pid,
                                    struct kiln_err *err)
 {
@@ -158,12 +152,8 @@ static enum kiln_code remove_dead_socket(const struct sockaddr_un *address, stru
     return rc;
 }
 
-/* Returns the mode of the socket.  If kilnd runs as root, members of the socket's group may use it,
- * too. */
 static mode_t mode_of_socket(void) { return geteuid() == 0 ? 0660 : 0600; }
 
-/* Finds the group that may connect to root's socket; kilnd's own group if |group| does not
- * exist. */
 static enum kiln_code find_group_of_socket(const char *group, bool *ret_root_only, gid_t *ret_gid,
                                            struct kiln_err *err)
 {
@@ -245,8 +235,6 @@ bool listener_is_reachable(const struct listener *l)
            st.st_ino == l->inode;
 }
 
-/* ---- made by an earlier kilnd ---- */
-
 void listener_name(const struct listener *l, char name[LISTENER_NAME_MAX])
 {
     snprintf(name, LISTENER_NAME_MAX, LISTENER_NAME_PREFIX "%llx-%llx",
@@ -264,7 +252,6 @@ static bool read_name(const char *name, struct listener *l)
     return true;
 }
 
-/* Sets mode and group as for a new socket: the setting or the mode may have changed. */
 static enum kiln_code renew_access(struct listener *l, const char *group, struct kiln_err *err)
 {
     if (chmod(l->path, mode_of_socket()) < 0)
@@ -319,8 +306,7 @@ void listener_close(struct listener *l)
     if (l->lock_fd >= 0) {
         char lock[sizeof(l->path) + sizeof(LISTENER_LOCK_SUFFIX)];
         snprintf(lock, sizeof(lock), "%s" LISTENER_LOCK_SUFFIX, l->path);
-        /* Remove the file while it is locked.  A process that has opened it then notices that its
-         * name is gone. */
+        /* A process that has opened the lock file then notices that its name is gone. */
         unlink(lock);
         close(l->lock_fd);
     }

@@ -9,21 +9,19 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-/* Frames up to this size are copied and sent together: a copy costs less than a system call. */
+/* Up to this size, a copy costs less than a system call. */
 #define HOLD_MAX 4096
-/* Size of a chunk that is created while small frames are held, so that the chunk has space for more
- * of these frames. */
 #define CHUNK_SIZE 16384
 #define GATHER_MAX 128
 
 struct chunk {
     struct list_link link;
-    size_t size, capacity;   /* of |data| */
-    size_t segment_bytes;    /* size of the segments' objects */
-    size_t sent;             /* how many bytes of data and segments were sent */
-    size_t charged;          /* bytes charged to the account */
-    size_t object_count;     /* number of objects; 0 after they were sent with the first byte */
-    size_t segment_count;    /* number of segments of the frame that began the chunk */
+    size_t size, capacity;
+    size_t segment_bytes;
+    size_t sent;
+    size_t charged;
+    size_t object_count; /* 0 after the objects were sent with the first byte */
+    size_t segment_count;
     struct object **objects; /* owned references; in this allocation, like the next two arrays */
     struct segment *segments;
     uint8_t *data;
@@ -61,17 +59,14 @@ void outbox_done(struct outbox *o)
 
 bool outbox_is_empty(const struct outbox *o) { return list_is_empty(&o->chunks); }
 
-/* ---- sending ---- */
-
-struct send_call { /* the arguments of one sendmsg */
+struct send_call {
     struct iovec iov[GATHER_MAX];
     size_t count, bytes;
     struct object *const *objects;
     size_t object_count;
 };
 
-/* Turns the result of a send into the number of bytes sent: 0 if the socket accepts none now,
- * negative if the peer is gone. */
+/* Returns 0 if the socket accepts nothing now, and a negative number if the peer is gone. */
 static ssize_t check_sent(struct outbox *o, ssize_t sent, struct kiln_err *err)
 {
     o->starved = sent < 0 && (errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM);
@@ -83,8 +78,6 @@ static ssize_t check_sent(struct outbox *o, ssize_t sent, struct kiln_err *err)
     return -1;
 }
 
-/* Sends a small frame. Copies head and body into one buffer, which takes less time than sendmsg(2)
- * with two parts. */
 static ssize_t send_copied(struct outbox *o, int fd, struct bytes head, struct bytes body,
                            struct kiln_err *err)
 {
@@ -127,7 +120,6 @@ static void add_part(struct send_call *call, const uint8_t *data, size_t size, s
     }
 }
 
-/* Adds |body| and its segments to the call, but leaves out the first |skip| bytes. */
 static void add_body(struct send_call *call, struct bytes body, const struct segment *segments,
                      size_t segment_count, size_t skip)
 {
@@ -164,7 +156,7 @@ static void forget_sent(struct outbox *o, size_t sent)
     LIST_EACH (&o->chunks, struct chunk, link, c) {
         size_t left = c->size + c->segment_bytes - c->sent;
         if (sent > 0)
-            drop_objects(c); /* they were sent with the first byte */
+            drop_objects(c);
         if (sent < left) {
             c->sent += sent;
             return;
@@ -188,8 +180,6 @@ enum kiln_code outbox_flush(struct outbox *o, int fd, struct kiln_err *err)
     }
     return KILN_OK;
 }
-
-/* ---- queueing ---- */
 
 static enum kiln_code charge_bytes(struct outbox *o, size_t bytes, struct kiln_err *err)
 {
@@ -252,7 +242,6 @@ static enum kiln_code push_chunk(struct outbox *o, const struct outgoing *frame,
     return KILN_OK;
 }
 
-/* Queues |frame|; appends it to the last chunk if that has space. */
 static enum kiln_code enqueue_frame(struct outbox *o, struct bytes head,
                                     const struct outgoing *frame, bool hold, struct kiln_err *err)
 {

@@ -18,20 +18,20 @@
 #include "engine/service/service.h"
 
 struct outbox {
-    struct account *account; /* borrowed */
-    struct list chunks;      /* of struct chunk; owned */
-    size_t bytes;            /* queued bytes; each reference counts as OUTBOX_OBJECT_COST */
-    size_t limit;            /* limit of |bytes|; if it is exceeded, the connection is dropped */
-    bool starved;            /* too many of kilnd's descriptors are in transit, so retry later */
-    bool progressed;         /* something was sent since the owner last cleared this */
+    struct account *account;
+    struct list chunks; /* of struct chunk */
+    size_t bytes;       /* each reference counts as OUTBOX_OBJECT_COST */
+    size_t limit;       /* beyond it, the connection is dropped */
+    bool starved;       /* too many of kilnd's descriptors are in transit, so retry later */
+    bool progressed;    /* something was sent since the owner last cleared this */
 };
 
-/* The charge for a queued reference: its descriptor and its bookkeeping. */
+/* A queued reference has a descriptor and some bookkeeping. */
 #define OUTBOX_OBJECT_COST 512
 
-struct outgoing { /* one frame; all members are borrowed */
+struct outgoing {
     struct frame_header header;
-    struct bytes body; /* the body, without its zero-copy segments */
+    struct bytes body; /* without its zero-copy segments */
     const struct segment *segments;
     size_t segment_count;
     struct object *const *objects;
@@ -40,13 +40,12 @@ struct outgoing { /* one frame; all members are borrowed */
 
 void outbox_init(struct outbox *outbox, struct account *account, size_t limit);
 void outbox_done(struct outbox *outbox);
-/* Sends or queues a frame.  If |hold| is true, a small frame waits for outbox_flush, so that one
- * system call sends several frames.  Returns KILN_FULL if too much is queued for this connection or
- * user, and KILN_UNAVAILABLE if the peer is gone. */
+/* If |hold| is true, a small frame waits for outbox_flush, so that one system call sends several.
+ * Returns KILN_FULL if too much is queued for this connection or user, and KILN_UNAVAILABLE if the
+ * peer is gone. */
 KILN_MUST_CHECK enum kiln_code outbox_send(struct outbox *outbox, int fd,
                                            const struct outgoing *frame, bool hold,
                                            struct kiln_err *err);
-/* Sends queued frames until the socket accepts no more.  Returns KILN_UNAVAILABLE if the peer is
- * gone. */
+/* Returns KILN_UNAVAILABLE if the peer is gone. */
 KILN_MUST_CHECK enum kiln_code outbox_flush(struct outbox *outbox, int fd, struct kiln_err *err);
 bool outbox_is_empty(const struct outbox *outbox);

@@ -9,10 +9,9 @@
 #include <sys/socket.h>
 
 #define ADMIN_GROUP "kiln-admin"
-/* Number of supplementary groups that are read without an allocation.  Linux allows 65536. */
 #define GROUPS_USUAL 64
 #define OVERFLOW_ID 65534u /* Linux's DEFAULT_OVERFLOWUID and DEFAULT_OVERFLOWGID */
-#define NO_UID ((uid_t)-1) /* uid of a socket whose peer the kernel does not know */
+#define NO_UID ((uid_t)-1) /* the kernel does not know the peer */
 
 static enum kiln_code find_group(const char *name, gid_t *ret_gid, struct kiln_err *err)
 {
@@ -66,15 +65,13 @@ static bool is_member(int fd, gid_t wanted)
         return contains_group(few, size / sizeof(few[0]), wanted);
     if (errno != ERANGE)
         return false;
-    /* The kernel has set |size| to the size that it needs. */
     KILN_AUTO(mem) gid_t *many = malloc(size);
     if (!many || getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, many, &size) < 0)
         return false;
     return contains_group(many, size / sizeof(*many), wanted);
 }
 
-/* Returns whether the peer is in |group|.  The overflow gid never matches, because it may stand for
- * any group. */
+/* The overflow gid never matches, because it may stand for any group. */
 static bool is_in_group(int fd, const struct ucred *credentials, gid_t group,
                         const struct peer_overflow *overflow)
 {

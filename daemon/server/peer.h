@@ -25,29 +25,28 @@ struct peer {
 #define PEER_NO_GROUP ((gid_t)-1)
 
 struct peer_groups {
-    gid_t admin;   /* members are administrators; PEER_NO_GROUP if no user is a member */
+    gid_t admin;   /* members are administrators; or PEER_NO_GROUP */
     gid_t publish; /* members may change data that all users share; or PEER_NO_GROUP */
 };
-/* Looks up kiln-admin and |publish_group|, which may be NULL or "".  A group that the host does not
- * have is PEER_NO_GROUP.  Do not call it on the loop's thread, because it asks the name service. */
+/* Looks up kiln-admin and |publish_group|, which may be NULL or "".  A missing group is
+ * PEER_NO_GROUP.  Not for the loop's thread, because it asks the name service. */
 KILN_MUST_CHECK enum kiln_code peer_groups_find(const char *publish_group,
                                                 struct peer_groups *ret_groups,
                                                 struct kiln_err *err);
 
-/* The ids that the kernel shows for users and groups that are not mapped into this user namespace.
- * They are also the ids of 'nobody' and 'nogroup'. */
+/* The ids that the kernel shows for users and groups that are not mapped into this user
+ * namespace. */
 struct peer_overflow {
     uid_t uid;
     gid_t gid;
 };
-/* Reads the ids from /proc/sys/kernel/overflowuid and overflowgid; they are 65534 if that fails. */
+/* Returns 65534 if the ids cannot be read. */
 struct peer_overflow peer_overflow(void);
 
-/* Identifies the peer of |fd|.  Its role is ADMIN for root, for kilnd's own user and for members of
- * |groups.admin|; PUBLISH for members of |groups.publish|; and USE for all others and for anonymous
- * peers. */
+/* The role is ADMIN for root, for kilnd's own user and for members of |groups.admin|; PUBLISH for
+ * members of |groups.publish|; USE for all others and for anonymous peers. */
 KILN_MUST_CHECK enum kiln_code peer_of(int fd, const struct peer_groups *groups,
                                        const struct peer_overflow *overflow, struct peer *ret_peer,
                                        struct kiln_err *err);
-/* Returns the pid of the peer, or 0 if unknown. */
+/* Returns 0 if unknown. */
 pid_t peer_pid(int fd);

@@ -24,26 +24,21 @@ struct request_files {
     int fds[LIMIT_REQUEST_FILES];
     unsigned count;
     bool is_cut; /* some were dropped or not received, so their number cannot match the frame's */
-    struct closer *closer; /* borrowed */
-    uid_t uid;             /* the user who sent them */
+    struct closer *closer;
+    uid_t uid; /* the user who sent them */
 };
 
-/* Space for as many descriptors as a message may have.  With less space, the kernel would close the
- * rest during the call, on the loop's thread. */
+/* With less space, the kernel would close the rest during the call, on the loop's thread. */
 struct request_files_buffer {
     FD_MESSAGE_SPACE(space, LIMIT_FRAME_DESCRIPTORS);
 };
 
-/* Prepares |files|.  |uid| must have joined the closer.  Receive a message only while
- * closer_is_full is false for |uid|. */
+/* |uid| must have joined the closer.  Receive a message only while closer_is_full is false. */
 void request_files_init(struct request_files *files, struct closer *closer, uid_t uid);
-/* Prepares |message| to receive descriptors; |control| is used until request_files_received. */
+/* |control| is used until request_files_received. */
 void request_files_expect(struct request_files_buffer *control, struct msghdr *message);
-/* Takes the descriptors; call it after recvmsg.  Returns false if more arrived than allowed. */
+/* Call it after recvmsg.  Returns false if more descriptors arrived than allowed. */
 bool request_files_received(struct request_files *files, const struct msghdr *message);
-/* Returns true if exactly |announced| descriptors arrived. */
 bool request_files_are(const struct request_files *files, unsigned announced);
-/* Forgets the descriptors, because the caller has taken them. */
 void request_files_clear(struct request_files *files);
-/* Closes the kept descriptors. */
 void request_files_drop(struct request_files *files);

@@ -12,19 +12,13 @@
 
 #define SWEEP_MS 1000
 #define RETRY_MS 10
-/* Maximum time of the reaper, and of accepting connections, in one loop iteration; both continue in
- * the next one. */
 #define TURN_NS 500000u
-/* Time between two turns of accepting if more connections wait. */
 #define ACCEPT_PAUSE_MS 2
-/* One connection in ADMINS_SHARE is reserved for administrators, but at most ADMINS_MAX in all, so
- * that many users together cannot lock administrators out. */
+/* One connection in ADMINS_SHARE, at most ADMINS_MAX, is reserved for administrators, so that many
+ * users together cannot lock them out. */
 #define ADMINS_SHARE 8u
 #define ADMINS_MAX 16u
 
-/* ---- new connections ---- */
-
-/* Sends the error, if the socket accepts it at once, and closes the connection. */
 static void refuse_connection(struct server *server, int fd, uid_t uid, const struct kiln_err *why)
 {
     uint8_t raw[FRAME_HEADER_SIZE + 1024];
@@ -51,7 +45,6 @@ static unsigned connections_for(const struct server *server, enum role role)
     return role == ROLE_ADMIN ? all : all - (kept < ADMINS_MAX ? kept : ADMINS_MAX);
 }
 
-/* Opens a session for |fd|.  On failure the caller still owns |fd|, and refuses it. */
 static enum kiln_code open_connection(struct server *server, int fd, uid_t *ret_uid,
                                       struct kiln_err *err)
 {
@@ -81,16 +74,13 @@ static enum kiln_code open_connection(struct server *server, int fd, uid_t *ret_
     return KILN_OK;
 }
 
-/* Opens the spare descriptor.  Closing this descriptor frees one for a connection that must be
- * refused.  If opening fails, the server tries again at the next connection. */
 static void open_spare(struct server *server)
 {
     if (server->spare_fd < 0)
         server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Refuses one connection although no descriptor is free.  If the connection remained pending, it
- * would wake the loop again and again. */
+/* A connection that remained pending would wake the loop again and again. */
 static void refuse_without_descriptors(struct server *server)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -115,9 +105,8 @@ static void take_connection(struct server *server, int fd)
         refuse_connection(server, fd, uid, &err);
 }
 
-/* Returns true if the client has closed the connection without sending anything.  Without this
- * check, clients that connect and disconnect in a loop would delay other new connections, because
- * creating a session takes several times longer than the check. */
+/* Without this check, clients that connect and disconnect in a loop would delay other new
+ * connections: creating a session takes several times longer than the check. */
 static bool has_left(int fd)
 {
     uint8_t first;
@@ -139,9 +128,8 @@ static bool accept_one(struct server *server)
     return true;
 }
 
-/* Accepts connections for a limited time, then pauses.  Clients that connect and disconnect in a
- * loop would otherwise keep the loop always busy.  On a busy host, the scheduler makes a busy
- * thread wait, and with it every request. */
+/* Accepts for a limited time, then pauses.  Otherwise clients that connect and disconnect in a loop
+ * would keep the loop always busy, and a busy host's scheduler makes a busy thread wait. */
 static void on_accept(struct task *acceptor)
 {
     struct server *server = LOOP_OWNER_OF(struct server, acceptor, acceptor);
@@ -161,8 +149,8 @@ static void on_accept_again(struct loop_timer *timer)
     loop_watch_set(&server->watch, WATCH_READ);
 }
 
-/* Accepting waits in the loop's queue, like requests.  Otherwise users who open many connections
- * would delay the requests of others. */
+/* Accepting waits in the loop's queue, like requests, so that users who open many connections do
+ * not delay the requests of others. */
 static void on_connection(struct loop_watch *watch, unsigned events)
 {
     (void)events;
@@ -170,8 +158,6 @@ static void on_connection(struct loop_watch *watch, unsigned events)
     if (!server->acceptor.item.user)
         loop_queue_add(server->loop, &server->acceptor);
 }
-
-/* ---- sessions ---- */
 
 static bool is_over(const struct session *s)
 {
@@ -187,8 +173,7 @@ static void drop_session(struct server *server, struct session *s)
     session_close(s);
 }
 
-/* Closes ended sessions for a limited time, because a user may end thousands of sessions at once,
- * each with many waiting requests. */
+/* A user may end thousands of sessions at once, each with many waiting requests. */
 static void on_reap(struct task *reaper)
 {
     struct server *server = LOOP_OWNER_OF(struct server, reaper, reaper);
@@ -215,7 +200,6 @@ void server_check_times(struct server *server, uint64_t now_ms)
     LIST_EACH (&server->sessions, struct session, link, s)
         session_check_time(s, now_ms);
     if (server->draining)
-        /* Some sessions may now be idle, because their work ended without a reply. */
         server_reap_soon(server);
 }
 
@@ -240,8 +224,6 @@ void server_retry_soon(struct server *server)
         loop_timer_start(&server->retry, RETRY_MS, 0);
 }
 
-/* ---- life ---- */
-
 static void on_closed(struct loop_owner *owner)
 {
     struct server *server = LOOP_OWNER_OF(struct server, owner, owner);
@@ -254,8 +236,6 @@ static void on_closed(struct loop_owner *owner)
         closed(context);
 }
 
-/* Looks up the groups.  If only kilnd's own user may connect, the uid is enough, and no group is
- * looked up. */
 static enum kiln_code init_groups(struct server *server, const struct server_options *options,
                                   struct kiln_err *err)
 {

@@ -19,15 +19,15 @@
 struct server_limits {
     unsigned connections;
     unsigned connections_per_uid;
-    uint64_t hello_ms; /* maximum time from the connection to its hello */
-    uint64_t frame_ms; /* maximum time from a frame's first byte to its last */
-    uint64_t stuck_ms; /* maximum time for which replies wait while the peer reads none */
+    uint64_t hello_ms; /* from the connection to its hello */
+    uint64_t frame_ms; /* from a frame's first byte to its last */
+    uint64_t stuck_ms; /* while replies wait and the peer reads none */
     /* How long a user may stay at the maximum number of files that wait to be closed. */
     uint64_t full_ms;
     size_t bytes_per_session; /* limit of unread replies */
     size_t bytes_per_uid;     /* limit of unread replies and unfinished requests */
-    size_t bytes;             /* limit of unread replies and unfinished requests for all users */
-    /* If a session has more than this many bytes of unread replies, its requests are not read. */
+    size_t bytes;             /* limit for all users */
+    /* With more bytes of unread replies, a session's requests are not read. */
     size_t pause_bytes;
 };
 
@@ -46,38 +46,36 @@ struct server_limits {
     })
 
 struct server_counts {
-    unsigned clients; /* current number */
+    unsigned clients;
     uint64_t connections_refused;
     uint64_t protocol_errors;
     uint64_t slow_peers_closed;
 };
 
-/* Size of the receive buffer.  All sessions share it, because each request is handled before the
- * next read. */
+/* All sessions share it: each request is handled before the next read. */
 #define SERVER_SCRATCH (64u << 10)
 
 struct server {
-    struct loop *loop;         /* borrowed */
-    struct engine *engine;     /* borrowed */
-    struct closer *closer;     /* borrowed */
+    struct loop *loop;
+    struct engine *engine;
+    struct closer *closer;
     struct listener *listener; /* borrowed; NULL after kilnd stopped accepting connections */
     struct server_limits limits;
     struct server_counts counts;
     struct accounts accounts;
-    struct list sessions; /* of struct session; owned */
+    struct list sessions;
     struct peer_groups groups;
     struct peer_overflow overflow;
-    /* Owned; an open descriptor that is closed when no other is free, so that a connection can
-     * be refused with a reason. */
+    /* Owned; closed when no other descriptor is free, so that a connection can be refused with a
+     * reason. */
     int spare_fd;
     bool draining, own_user_only;
     struct loop_owner owner;
-    struct loop_watch watch;        /* watches the listener */
+    struct loop_watch watch;
     struct loop_timer accept_again; /* runs while the listener is not watched */
-    struct loop_timer sweep;        /* finds slow peers, once a second */
-    struct task acceptor;           /* accepts connections; a task of the loop's queue */
-    struct task reaper;             /* closes ended sessions; a task of the loop's queue */
-    /* Soon calls session_retry for the sessions that need it. */
+    struct loop_timer sweep;
+    struct task acceptor;
+    struct task reaper;
     struct loop_timer retry;
     void (*closed)(void *context);
     void *context;
@@ -89,33 +87,27 @@ struct server_options {
     struct engine *engine;
     struct listener *listener;
     struct closer *closer; /* must outlive the loop, whose last iterations use it */
-    /* Name of the group of publishers; NULL or "" if there is none. */
+    /* NULL or "": none */
     const char *publish_group;
-    bool own_user_only;                 /* refuse all other users, whatever their groups */
+    bool own_user_only;                 /* whatever their groups */
     const struct server_limits *limits; /* copied */
 };
 
 KILN_MUST_CHECK enum kiln_code server_create(const struct server_options *options,
                                              struct server **ret_server, struct kiln_err *err);
-/* Sets the limits of connections.  They apply to new connections; existing ones remain. */
+/* The limits apply to new connections. */
 void server_set_limits(struct server *server, unsigned connections, unsigned connections_per_uid);
 void server_set_groups(struct server *server, const struct peer_groups *groups);
-/* Accepts no more connections and reads no more requests.  Pending requests are answered; each
- * session ends when it is idle. */
+/* Pending requests are answered; each session ends when it is idle. */
 void server_drain(struct server *server);
-/* Returns true if no session is left. */
 bool server_is_empty(const struct server *server);
-/* Closes every session at once. */
 void server_drop_sessions(struct server *server);
-/* Closes the server; call it after server_drop_sessions.  |closed| is called when the server is
- * freed, but never within this call. */
+/* Call it after server_drop_sessions.  |closed| is called when the server is freed, but never
+ * within this call. */
 void server_close(struct server *server, void (*closed)(void *context), void *context);
 struct server_counts server_counts(const struct server *server);
-/* Returns the bytes of unread replies and unfinished requests. */
 size_t server_bytes(const struct server *server);
 
-/* Schedules the reaper; called by sessions. */
 void server_reap_soon(struct server *server);
 void server_retry_soon(struct server *server);
-/* Ends sessions that are too slow.  Called by the sweep, and by tests with a clock of their own. */
 void server_check_times(struct server *server, uint64_t now_ms);

@@ -38,7 +38,6 @@ static void update_watch(struct session *s)
     loop_watch_set(&s->watch, events);
 }
 
-/* Marks the session as ended.  The reaper closes it after the current work. */
 static void end_session(struct session *s, enum session_end end)
 {
     if (s->end != END_NOT && s->end != END_ANSWERED)
@@ -51,8 +50,6 @@ static void end_session(struct session *s, enum session_end end)
     server_reap_soon(s->server);
 }
 
-/* Handles the result of an attempt to send: ends the session if it failed, else waits until the
- * rest can be sent. */
 static void after_send(struct session *s, enum kiln_code rc, const struct kiln_err *err)
 {
     if (rc) {
@@ -66,7 +63,7 @@ static void after_send(struct session *s, enum kiln_code rc, const struct kiln_e
         s->moved_ms = loop_now_ms(s->server->loop);
     }
     if (s->draining || s->end == END_ANSWERED)
-        server_reap_soon(s->server); /* if this was the last reply, the reaper closes the session */
+        server_reap_soon(s->server);
     update_watch(s);
 }
 
@@ -101,7 +98,6 @@ static void send_reply(struct caller *caller, const struct reply *r)
 
 static const struct caller_ops caller_ops = { .reply = send_reply };
 
-/* Sends one error to a peer that broke the protocol, then ends the session. */
 static void refuse_stream(struct session *s, uint64_t request_id, const struct kiln_err *why)
 {
     uint8_t raw[1024];
@@ -117,7 +113,6 @@ static void refuse_stream(struct session *s, uint64_t request_id, const struct k
     end_session(s, END_ANSWERED);
 }
 
-/* Passes the frame's descriptors to the handler, and closes those that it does not take. */
 static enum kiln_code handle_with_files(struct session *s, const struct frame_header *header,
                                         struct bytes body, struct kiln_err *err)
 {
@@ -153,7 +148,6 @@ static void handle_frame(struct session *s, const struct frame_header *header, s
         end_session(s, END_ANSWERED);
 }
 
-/* Closes descriptors that no frame announced, and those whose frame will not be read. */
 static void drop_strays(struct session *s)
 {
     bool expected =
@@ -164,7 +158,6 @@ static void drop_strays(struct session *s)
     s->server->counts.protocol_errors++;
 }
 
-/* Keeps the rest of |received| for the session's next time slice. */
 static void keep_rest(struct session *s, struct bytes received)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -174,8 +167,7 @@ static void keep_rest(struct session *s, struct bytes received)
         refuse_stream(s, /* request_id= */ 0, &err);
 }
 
-/* Handles complete frames of |received| until the time slice is over.  The rest stays in the inbox:
- * complete frames, and the beginning of an incomplete one. */
+/* The rest stays in the inbox: complete frames, and the beginning of an incomplete one. */
 static void handle_frames(struct session *s, struct bytes received)
 {
     const uint64_t end_ns = clock_monotonic_ns() + TASK_SLICE_NS;
@@ -224,8 +216,7 @@ static ssize_t receive_bytes(struct session *s, struct iovec *iov, int count)
     return got;
 }
 
-/* Returns false if the next message could have more files than the user may still send.  Closing
- * usually takes microseconds, so the session retries soon.  Ending the session instead would also
+/* Closing usually takes microseconds, so the session retries soon.  Ending the session would also
  * disturb the user's other jobs. */
 static bool may_receive_files(struct session *s)
 {
@@ -244,7 +235,6 @@ static bool may_receive_files(struct session *s)
     return false;
 }
 
-/* Receives some bytes.  Returns false if nothing was received. */
 static bool receive_some(struct session *s, struct bytes *ret_received)
 {
     if (!may_receive_files(s))
@@ -264,9 +254,8 @@ static bool receive_some(struct session *s, struct bytes *ret_received)
     return true;
 }
 
-/* Reads and handles requests.  Reads at most once in a time slice, so that a peer that sends very
- * many requests does not delay the others.  If requests of the previous slice are left, handles
- * those instead of reading. */
+/* Reads at most once in a time slice, so that a peer that sends very many requests does not delay
+ * the others.  Requests that are left from the previous slice come first. */
 static void read_requests(struct session *s)
 {
     bool was_partial = inbox_is_partial(&s->inbox);
@@ -352,8 +341,6 @@ static void on_gone(struct loop_owner *owner)
     free(s);
 }
 
-/* Joins the account and the closer, and watches the socket.  If one step fails, undoes the steps
- * before it. */
 static enum kiln_code connect_session(struct session *s, uid_t uid, struct kiln_err *err)
 {
     struct server *server = s->server;

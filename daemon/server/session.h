@@ -4,10 +4,9 @@
 /*
  * One connection: passes frames to the service and sends its replies.
  *
- * Role       reads when the socket is readable, and answers at once if possible.  It stops reading
- *            from a peer that does not read its replies.  It closes the connection to a peer that
- *            is too slow, sends too much or breaks the protocol.  All work that costs time waits in
- *            the loop's queue, which is fair between users
+ * Role       stops reading from a peer that does not read its replies.  Closes the connection to a
+ *            peer that is too slow, sends too much or breaks the protocol.  Work that costs time
+ *            waits in the loop's queue, which is fair between users
  * Ownership  belongs to its server; frees itself after its last handle closed
  * Threading  the loop's thread.  The service may reply within a call of the session, so a broken
  *            session is only marked, and the server's reaper closes it later
@@ -22,33 +21,32 @@
 
 struct server;
 
-enum session_end { /* why a session ends, which determines the counter to increment */
-                   END_NOT,
-                   END_GONE,     /* the peer closed the connection */
-                   END_ANSWERED, /* close the session when the last reply has been sent */
-                   END_PROTOCOL, /* the peer broke the protocol */
-                   /* The peer did not read, did not finish a frame or did not send hello in
-                    * time. */
-                   END_SLOW,
+enum session_end {
+    END_NOT,
+    END_GONE,
+    END_ANSWERED, /* close the session when the last reply has been sent */
+    END_PROTOCOL,
+    /* The peer did not read, did not finish a frame or did not send hello in
+     * time. */
+    END_SLOW,
 };
 
 struct session {
-    struct caller caller;    /* the part of this session that the engine uses */
-    struct server *server;   /* borrowed */
-    struct closer *closer;   /* borrowed; exists longer than the server */
-    struct account *account; /* borrowed */
+    struct caller caller;
+    struct server *server;
+    struct closer *closer; /* borrowed; exists longer than the server */
+    struct account *account;
     struct loop_owner owner;
     struct loop_watch watch;
-    struct task turn; /* task in the loop's queue, which handles |events| */
+    struct task turn; /* handles |events| */
     unsigned events;
-    int fd; /* owned */
+    int fd;
     struct inbox inbox;
     struct outbox outbox;
-    struct request_files files; /* descriptors of the incomplete frame */
+    struct request_files files;
     uint64_t joined_ms;
     uint64_t frame_ms; /* when the unfinished frame began */
-    /* When the outbox last made progress: bytes were sent, or a reply was added to the empty
-     * outbox. */
+    /* When bytes were sent last, or a reply was added to the empty outbox. */
     uint64_t moved_ms;
     enum session_end end;
     bool hold; /* more requests are already received, so combine small replies */
@@ -56,23 +54,18 @@ struct session {
     bool is_barred;
     /* No requests are read; the session is closed once the pending ones are answered. */
     bool draining;
-    struct list_link link; /* in the server's list */
+    struct list_link link;
 };
 
-/* Opens a session, and becomes the owner of |fd| if it succeeds.  Returns KILN_BUSY if the user has
- * as many connections as allowed. */
+/* Owns |fd| if it succeeds.  Returns KILN_BUSY if the user has as many connections as allowed. */
 KILN_MUST_CHECK enum kiln_code session_open(struct server *server, int fd, const struct peer *peer,
                                             struct session **ret_session, struct kiln_err *err);
-/* Ends the session's requests and closes the session.  The caller has removed it from the
- * server. */
+/* The caller has removed the session from the server. */
 void session_close(struct session *session);
-/* Called once a second: ends the session if the peer is too slow.  |now_ms| is a time of the loop's
- * clock. */
+/* Ends the session if the peer is too slow.  |now_ms| is a time of the loop's clock. */
 void session_check_time(struct session *session, uint64_t now_ms);
-/* Sends queued frames again, after Linux lacked memory or had too many of kilnd's descriptors in
- * transit.  Reads requests again, after too many of the user's files waited to be closed. */
+/* Sends again after Linux lacked memory or had too many of kilnd's descriptors in transit.  Reads
+ * again after too many of the user's files waited to be closed. */
 void session_retry(struct session *session);
-/* Stops reading requests. */
 void session_drain(struct session *session);
-/* Returns true if all requests are answered and all replies are sent. */
 bool session_is_idle(const struct session *session);

@@ -4,25 +4,22 @@
 /*
  * Chooses the compiler process for a job.
  *
- * Role       chooses by the libraries that processes have loaded.  Any idle process may run the
- *            job, because none of them has seen a client's source
+ * Role       chooses by the libraries that processes have loaded
  * Ownership  borrows
  * Threading  the loop's thread
  */
 #include "daemon/workers/worker.h"
 
-enum loaded { /* which libraries a process has loaded, from worst to best for a job */
-              /* The libraries of an older version of the job's compiler, which was upgraded
-               * since. */
+enum loaded { /* from worst to best for a job */
+              /* An older version of the job's compiler, which was upgraded since. */
               LOADED_STALE,
-              LOADED_OTHER, /* the libraries of another compiler */
+              LOADED_OTHER,
               LOADED_NOTHING,
               LOADED_IT,
 };
 
 bool worker_is_idle(const struct worker *worker);
-/* Compares the libraries that the worker has loaded with |toolchain|; an |id| of zeros matches any
- * version. */
+/* An |id| of zeros matches any version. */
 enum loaded worker_loaded(const struct worker *worker, struct bytes toolchain,
                           const struct digest *id);
 /* Prefers an idle worker with the job's toolchain loaded, then one with nothing loaded, then any

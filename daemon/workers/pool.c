@@ -12,10 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Maximum time until a worker is ready.  It is long enough to map a compiler on a loaded host; a
- * worker that takes longer is broken. */
 #define START_TIMEOUT_MS 30000
-/* Pauses between failed starts; each is twice as long as the one before. */
 #define PAUSE_FIRST_MS 100
 #define PAUSE_MAX_MS 30000
 /* After this many failed starts in a row, waiting jobs fail if no worker is left. */
@@ -26,26 +23,24 @@ struct pool {
     struct temp_root temp;
     struct worker_options options;
     unsigned wanted;
-    unsigned starting_max;   /* maximum number of workers that start at the same time */
-    struct list workers;     /* worker processes that have not exited */
-    unsigned living;         /* number of |workers| */
-    unsigned leaving;        /* number of processes that exited but are not freed yet */
-    unsigned failures;       /* number of failed starts in a row */
-    struct kiln_err failure; /* why the last start failed */
-    /* Of struct compile_task; the compile queue passes at most one for each compile slot. */
+    unsigned starting_max;
+    struct list workers; /* workers that have not exited */
+    unsigned living;
+    unsigned leaving;  /* exited but not freed yet */
+    unsigned failures; /* failed starts in a row */
+    struct kiln_err failure;
+    /* At most one task for each compile slot. */
     struct list waiting;
-    /* Of struct compile_task; these tasks have no worker, and their done callbacks are due. */
     struct list ending;
     struct warming warming;
     unsigned out;
     struct pool_counts counts;
     struct loop_owner owner;
     struct loop_timer restart; /* starts workers, one in each loop iteration */
-    struct loop_timer settle;  /* runs callbacks in the next loop iteration, never within a call */
-    struct loop_timer grace;   /* fires when jobs have waited long enough for a warm-up */
-    /* Fires one window after a client's source; ends unneeded warm processes. */
+    struct loop_timer settle;  /* runs callbacks in the next loop iteration */
+    struct loop_timer grace;
     struct loop_timer review;
-    char outside[NAMESPACE_TEXT_MAX]; /* names of kilnd's namespaces */
+    char outside[NAMESPACE_TEXT_MAX];
     struct sandbox_reports sandbox;
     bool stopping;
     bool closing;
@@ -53,9 +48,8 @@ struct pool {
     void *context;
 };
 
-/* Returns true if no new worker can be started, and no existing one can take a job now or later.
- * A starting worker does not count, because there is always one if all workers hang at their
- * start. */
+/* Returns true if no worker can take a job now or later.  A starting worker does not count: if all
+ * workers hang at their start, one always starts. */
 static bool is_broken(const struct pool *p)
 {
     bool may_start = p->failures < FAILURES_REPORTED, one_works = false;
@@ -64,12 +58,8 @@ static bool is_broken(const struct pool *p)
     return p->stopping || (!may_start && !one_works);
 }
 
-/* ---- jobs ---- */
-
 static void keep_up(struct pool *p);
 
-/* Logs why a job could not be given to a worker: the worker's process is gone, or kilnd itself
- * lacks a resource. */
 static void log_not_given(enum kiln_code rc, struct kiln_err *err)
 {
     kiln_while(err, "sending a job to a compiler process");
@@ -79,15 +69,14 @@ static void log_not_given(enum kiln_code rc, struct kiln_err *err)
         log_event(LOG_EVENT_job_not_given, NULL, "%s", err->text);
 }
 
-/* Records that a job has started on a worker. */
 static void note_started(struct pool *p, const struct compile_job *job)
 {
     if (warming_note(&p->warming, job) && !loop_timer_is_running(&p->review))
         loop_timer_start(&p->review, warming_window_ms(&p->warming), 0);
 }
 
-/* Ends warm processes that are not needed.  They hold memory, so their number depends on how many
- * sources were compiled at the same time recently. */
+/* Warm processes hold memory, so their number depends on how many sources were compiled at the same
+ * time recently. */
 static void on_review(struct loop_timer *timer)
 {
     struct pool *p = LOOP_OWNER_OF(struct pool, review, timer);
@@ -101,8 +90,6 @@ static struct worker *next_to_warm_up(struct pool *p)
     return p->stopping ? NULL : warming_next(&p->warming);
 }
 
-/* Schedules warm-ups for the next loop iteration, so that jobs that arrive in this one start
- * first. */
 static void warm_up_soon(struct pool *p)
 {
     if (next_to_warm_up(p))
@@ -119,7 +106,6 @@ static void start_warmups(struct pool *p)
     }
 }
 
-/* Ends |task| in the next loop iteration, because no job may end within a call. */
 static void end_soon(struct pool *p, struct compile_task *task, const struct kiln_err *err)
 {
     task->result = COMPILE_RESULT_INIT;
@@ -129,9 +115,8 @@ static void end_soon(struct pool *p, struct compile_task *task, const struct kil
     loop_timer_start(&p->settle, 0, 0);
 }
 
-/* Gives the job to the best worker, and takes it from the queue.  If the worker's process is gone,
- * tries the next best worker.  Also takes the job from the queue if giving it fails for a reason
- * that does not depend on the worker.  Returns false if the job remains in the queue. */
+/* If the worker's process is gone, tries the next best worker.  Returns false if the job remains in
+ * the queue. */
 static bool give_job(struct pool *p, struct compile_task *task)
 {
     for (struct worker *w; (w = worker_choose(&p->workers, task));) {
@@ -152,8 +137,7 @@ static bool give_job(struct pool *p, struct compile_task *task)
     return false;
 }
 
-/* Gives waiting jobs to workers, in order, except jobs that wait for a warm-up.  Runs again when a
- * warm-up ends or takes too long. */
+/* Keeps the order, except for jobs that wait for a warm-up. */
 static void give_jobs(struct pool *p)
 {
     unsigned claimed = 0;
@@ -201,8 +185,6 @@ static void refuse_waiting(struct pool *p)
     }
 }
 
-/* Closes the timers when the pool is empty.  Closing a timer that is closed already does
- * nothing. */
 static void close_when_empty(struct pool *p)
 {
     if (!p->closing || p->living || p->leaving || p->out)
@@ -239,7 +221,6 @@ static void log_probe_end(const struct compile_task *task)
         log_event(LOG_EVENT_compile_ended_badly, &fields, "%s", task->result.err.text);
 }
 
-/* Counts a job that ended because the worker, or a program that it ran, died or took too long. */
 static void count_end(struct pool *p, const struct worker *w, const struct compile_task *task)
 {
     enum compile_end end = task->result.end;
@@ -268,8 +249,6 @@ static void on_finished(struct worker *w, struct compile_task *task)
         end_task(p, task);
 }
 
-/* ---- workers ---- */
-
 static uint64_t pause_ms(const struct pool *p)
 {
     if (p->failures == 0)
@@ -279,9 +258,8 @@ static uint64_t pause_ms(const struct pool *p)
     return pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS;
 }
 
-/* Returns how many workers may start at the same time.  That is one per processor, because more
- * would delay each other and kilnd's first answers.  It is at least two, so that one worker that
- * hangs does not delay all others. */
+/* One worker per processor: more would delay each other and kilnd's first answers.  At least two,
+ * so that one worker that hangs does not delay all others. */
 static unsigned count_starting_max(void)
 {
     cpu_set_t allowed;
@@ -289,9 +267,8 @@ static unsigned count_starting_max(void)
     return count > 2 ? (unsigned)count : 2;
 }
 
-/* Starts the next worker, if one is missing.  Up to |wanted| retired workers are not counted as
- * running, because they are about to end; a limit is needed in case they do not end.  The pool
- * calls this again when a worker is ready or has ended. */
+/* Up to |wanted| retired workers are not counted as running, because they are about to end; a limit
+ * is needed in case they do not end. */
 static void keep_up(struct pool *p)
 {
     unsigned retired = 0, starting = 0;
@@ -313,8 +290,7 @@ static void on_start_failed(struct pool *p, const struct kiln_err *err)
     loop_timer_start(&p->settle, 0, 0);
 }
 
-/* Starts one worker in each loop iteration, so that kilnd serves requests meanwhile on a host with
- * many cores. */
+/* Starts one worker in each loop iteration, so that kilnd serves requests meanwhile. */
 static void on_restart(struct loop_timer *timer)
 {
     struct pool *p = LOOP_OWNER_OF(struct pool, restart, timer);
@@ -362,8 +338,6 @@ static void on_gone(struct worker *w)
     p->leaving--;
     close_when_empty(p);
 }
-
-/* ---- life ---- */
 
 static void free_pool(struct pool *p)
 {
@@ -486,8 +460,6 @@ struct pool_counts pool_counts(const struct pool *p)
     return counts;
 }
 
-/* Returns the user that workers run as.  Workers in a unit report it themselves, because an
- * administrator may have changed the unit. */
 static struct worker_user user_of(const struct pool *p)
 {
     struct worker_user user = p->temp.user;

@@ -8,14 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Limits of reading.  A read gets at most READ_BYTES and is followed by a pause.  So at most 400 kB
- * are read in a second, which is many times what compilers print. */
+/* With the pauses, kilnd reads at most 400 kB in a second, many times what compilers print. */
 #define READ_BYTES 8192
 #define PAUSE_MS 20
-/* Maximum number of lines of one read that become log records; further lines are only counted. */
 #define READ_LINES 32
 
-struct line_counts { /* numbers of lines of one read */
+struct line_counts {
     unsigned logged, left_out;
 };
 
@@ -63,7 +61,6 @@ static void split_lines(struct process_stderr *o, const char *bytes, size_t size
                   counts.left_out);
 }
 
-/* Reads once.  Returns false if the pipe has ended. */
 static bool read_pipe(struct process_stderr *o)
 {
     char bytes[READ_BYTES];

@@ -31,8 +31,6 @@ void sandbox_reports_refuse(struct sandbox_reports *r, const struct sandbox_repo
     r->latest = *report;
 }
 
-/* Returns the layers that all workers have.  Workers may differ, because the layers that the host
- * supports may change, and so may the unit. */
 struct sandbox_report sandbox_reports_worst(const struct sandbox_reports *r,
                                             const struct list *workers)
 {

@@ -12,17 +12,15 @@
 #include "engine/sandbox/layers.h"
 
 struct sandbox_reports {
-    bool is_known; /* a process has reported its layers */
-    /* The latest report, even of a process that was killed because of it. */
+    bool is_known;
+    /* That of the newest process, even if it was killed because of this report. */
     struct sandbox_report latest;
     bool is_refused; /* a process was killed because of the latest report */
     uint32_t logged; /* layers that were logged as missing */
 };
 
-/* Records the report of a process that is ready.  Logs the layers that are missing.  For later
- * processes, logs a line only if another layer is missing. */
+/* Logs the missing layers, for later processes only if another layer is missing. */
 void sandbox_reports_add(struct sandbox_reports *reports, const struct sandbox_report *report);
-/* Records the report of a process that was killed because of it. */
 void sandbox_reports_refuse(struct sandbox_reports *reports, const struct sandbox_report *report);
 /* Returns the layers that all running |workers| have. */
 struct sandbox_report sandbox_reports_worst(const struct sandbox_reports *reports,

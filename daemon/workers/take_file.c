@@ -8,10 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Size of a piece.  If the copy is synced, each piece is written to the disk before the next one is
- * copied; otherwise the sync at the end would have to write the whole file at once.  On a
- * filesystem with reflinks, copy_file_range shares the blocks of a piece.  FICLONE would share the
- * blocks of the whole file, and write them to the disk, in one step. */
+/* Each piece of a synced copy is written to the disk before the next one is copied; otherwise the
+ * sync at the end would have to write the whole file at once.  On a filesystem with reflinks,
+ * copy_file_range shares the blocks of a piece. */
 #define PIECE (4u << 20)
 
 static enum kiln_code check_size(const struct stat *seen, uint64_t size_max, struct kiln_err *err)
@@ -42,9 +41,8 @@ static enum kiln_code begin(struct file_take *t, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Copies the next piece.  If the file shrinks meanwhile, the copy is too short; if it grows, the
- * rest is not copied.  In both cases the copy is rejected later, because it does not match the
- * digest that kiln-transfer reported. */
+/* If the file shrinks or grows meanwhile, the copy does not match the digest that kiln-transfer
+ * reported, and is rejected later. */
 static enum kiln_code copy_piece(struct file_take *t, struct kiln_err *err)
 {
     ssize_t done;

@@ -14,26 +14,26 @@
 #include <sys/types.h>
 
 struct file_take {         /* the caller sets the members up to |is_synced| and zeroes the rest */
-    const char *from, *to; /* paths; borrowed, like |stopped| */
+    const char *from, *to; /* borrowed, like |stopped| */
     uint64_t size_max;
     const atomic_int *stopped;
-    /* True if the copy must be written to the disk.  False for a file that is removed after use,
-     * because syncs of large files delay those of other users. */
+    /* False for a file that is removed after use: syncs of large files delay those of other
+     * users. */
     bool is_synced;
-    uint64_t size; /* bytes of the copy so far */
-    /* The members below are private to take_copy. */
+    uint64_t size;
+    /* The rest is private to take_copy. */
     bool has_begun;
-    int from_fd, to_fd; /* owned until the last step */
-    /* Bytes that are left to copy; the other user may change the file's size meanwhile. */
+    int from_fd, to_fd;
+    /* The other user may change the file's size meanwhile. */
     off_t left;
 };
 
-/* Copies another user's regular file |from| to the new file |to|, which kilnd owns.  The copy
- * shares the file's blocks if the filesystem supports that.  Descriptors that the other user keeps
- * open do not refer to the copy.  The copy is not renamed to |from|: when a file replaces another
- * one, ext4 begins to write all of the new file to the disk.  One call copies at most 4 MiB; call
- * it again while |ret_more| is true.  Returns KILN_IO if |from| is not a regular file or cannot be
- * copied, and KILN_FULL if it has more than |size_max| bytes.  After |stopped| becomes nonzero, the
- * next call returns KILN_CANCELLED, without a message.  If a call fails, the copy is removed. */
+/* Copies another user's regular file |from| to the new file |to|, which kilnd owns.  Descriptors
+ * that the other user keeps open do not refer to the copy.  The copy is not renamed to |from|: when
+ * a file replaces another one, ext4 begins to write all of the new file to the disk.  One call
+ * copies at most 4 MiB; call it again while |ret_more| is true.  Returns KILN_IO if |from| is not a
+ * regular file or cannot be copied, and KILN_FULL if it has more than |size_max| bytes.  After
+ * |stopped| becomes nonzero, the next call returns KILN_CANCELLED, without a message.  If a call
+ * fails, the copy is removed. */
 KILN_MUST_CHECK enum kiln_code take_copy(struct file_take *take, bool *ret_more,
                                          struct kiln_err *err);

@@ -15,13 +15,12 @@
 #include <sys/stat.h>
 
 #define PREFIX "kilnd-temp-"
-#define RANDOM_LETTERS 6 /* number of characters that mkdtemp replaces */
+#define RANDOM_LETTERS 6
 #define NAME_LETTERS (sizeof(PREFIX) - 1 + RANDOM_LETTERS)
-/* At its start, kilnd removes the directories of dead daemons (the sweep).  It removes a directory
- * that contains files only if it has this marker; otherwise the directory belongs to a user. */
+/* At its start, kilnd removes the directories of dead daemons (the sweep).  A directory with files
+ * but without this marker belongs to a user. */
 #define MARKER ".made-by-kilnd"
-/* How often kilnd tries to create a directory.  Several attempts may be needed, because another
- * daemon's sweep may remove a new directory before it is locked. */
+/* Another daemon's sweep may remove a new directory before it is locked. */
 #define TRIES_MAX 8
 
 static void dir_auto(DIR **dir)
@@ -30,8 +29,8 @@ static void dir_auto(DIR **dir)
         closedir(*dir);
 }
 
-/* Opens and locks kilnd's directory |name|.  Returns -1 with errno set if it belongs to another
- * user, if it is in use (EAGAIN), or if a call failed. */
+/* Returns -1 with errno set if |name| belongs to another user, or is in use (EAGAIN), or if a call
+ * failed. */
 static int lock_directory(int base_fd, const char *name)
 {
     KILN_AUTO(fd) int fd = openat(base_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -70,7 +69,6 @@ static bool is_mark_or_link(const char *name)
     return strcmp(name, MARKER) == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* Removes the content of kilnd's directory |fd| except its marker. */
 static enum kiln_code remove_content(int fd, struct kiln_err *err)
 {
     fchmod(fd, 0700); /* the compilers' user may have removed this permission */
@@ -135,7 +133,6 @@ static bool still_there(const char *path, int fd)
     return by_name.st_ino == by_fd.st_ino && by_name.st_dev == by_fd.st_dev;
 }
 
-/* Locks and marks the new directory.  On failure removes it and sets errno. */
 static bool claim_directory(struct temp_root *root)
 {
     root->fd = lock_directory(AT_FDCWD, root->path);
@@ -149,7 +146,6 @@ static bool claim_directory(struct temp_root *root)
     return false;
 }
 
-/* Adds to the message which filesystem is full, and what to do. */
 static enum kiln_code advise_temp_dir(const char *base, struct kiln_err *err)
 {
     struct kiln_err why = *err;
@@ -161,8 +157,6 @@ static enum kiln_code advise_temp_dir(const char *base, struct kiln_err *err)
                      why.text, base);
 }
 
-/* Lets |user| pass through the directory.  Other users can pass through, too, but only to
- * directories that only |user| may enter. */
 static enum kiln_code let_in(const struct temp_root *root, struct kiln_err *err)
 {
     if (!root->user.other)

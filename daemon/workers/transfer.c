@@ -8,16 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each user's import may fill one part in USERS_DISK_PART of the free space, so that the imports of
- * all users together fill at most half of it. */
+/* The imports of all users together fill at most half of the free space. */
 #define USERS_DISK_PART (2 * (UPLOADS_MAX - UPLOADS_FOR_ADMINS))
 
 struct transfers {
     char *program, *service; /* owned */
     struct transfer_process_options options;
-    struct list processes, stuck; /* of struct transfer_process */
+    struct list processes, stuck;
     unsigned out;
-    struct list ended; /* of struct transfer_task; tasks whose done callbacks are due */
+    struct list ended; /* the done callbacks are due */
     struct loop_owner owner;
     struct loop_timer settle; /* runs callbacks in the next loop iteration, never within a call */
     bool stopping, closing;

@@ -4,10 +4,8 @@
 /*
  * Transfers: one kiln-transfer process for each.
  *
- * Role       starts each transfer immediately.  The system divides processors and network between
- *            them, and the engine limits their number (engine/jobs/transfer_limits.h).  If SIGKILL
- *            does not end TRANSFERS_STUCK_MAX_UID processes of one user, this user's new transfers
- *            fail until one of these processes ends
+ * Role       starts each transfer immediately.  If SIGKILL does not end TRANSFERS_STUCK_MAX_UID
+ *            processes of one user, this user's new transfers fail until one of them ends
  * Ownership  owns the processes; borrows tasks until their done callback
  * Threading  the loop's thread; done callbacks never run from within a call
  */
@@ -18,25 +16,24 @@ struct transfers;
 struct transfers_options {
     struct loop *loop;               /* borrowed */
     struct work_queues *work_queues; /* borrowed */
-    const char *program;             /* path of kiln-transfer; copied */
-    /* Copied; the name of the unit that starts the processes.  NULL or "" if there is none. */
+    const char *program;             /* copied */
+    /* The unit that starts the processes; copied; NULL or "": none. */
     const char *service;
-    struct worker_user user; /* the user that the processes run as */
-    uint64_t timeout_ms;     /* maximum wall-clock time of one transfer */
-    uint64_t silence_ms;     /* maximum time without progress from its process */
-    uint64_t exit_ms;        /* see transfer_process_options */
+    struct worker_user user;
+    uint64_t timeout_ms; /* the maximum wall-clock time of one transfer */
+    uint64_t silence_ms;
+    uint64_t exit_ms; /* see transfer_process_options */
 };
 
 KILN_MUST_CHECK enum kiln_code transfers_create(const struct transfers_options *options,
                                                 struct transfers **ret_transfers,
                                                 struct kiln_err *err);
 void transfers_start(struct transfers *transfers, struct transfer_task *task);
-/* Ends the task with KILN_CANCELLED, unless it has ended already.  Ignores an unknown task. */
+/* The task ends with KILN_CANCELLED, unless it has ended already.  Ignores an unknown task. */
 void transfers_cancel(struct transfers *transfers, struct transfer_task *task);
-/* Returns the number of tasks that were passed to this object and have not ended. */
 unsigned transfers_out(const struct transfers *transfers);
-/* Ends running transfers.  These and later transfers end with KILN_UNAVAILABLE. */
+/* Running and later transfers end with KILN_UNAVAILABLE. */
 void transfers_stop(struct transfers *transfers);
-/* Stops all transfers.  |closed| is called when everything is freed except processes that cannot be
- * killed, but never within this call.  The caller must not pass any more tasks. */
+/* |closed| is called when everything is freed except processes that cannot be killed, but never
+ * within this call.  The caller must not pass any more tasks. */
 void transfers_close(struct transfers *transfers, void (*closed)(void *context), void *context);

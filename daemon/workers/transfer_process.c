@@ -18,8 +18,6 @@ static struct kiln_err *err_of(struct transfer_process *p) { return &p->task->re
 
 static bool is_launched(const struct transfer_process *p) { return *p->options->service != '\0'; }
 
-/* ---- the result ---- */
-
 static void say_stop(struct transfer_process *p, enum transfer_stop stop)
 {
     struct kiln_err *err = err_of(p);
@@ -42,9 +40,7 @@ static void say_stop(struct transfer_process *p, enum transfer_stop stop)
     }
 }
 
-/* ---- the end: taking one file, or nothing ---- */
-
-/* Removes |path|.  kilnd may lack the rights to remove files that another user created in it. */
+/* kilnd may lack the rights to remove files that another user created in |path|. */
 static void remove_it(struct transfer_process *p, const char *path)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -60,9 +56,8 @@ static void say_kept(const struct transfer_process *p)
                   p->kept.text);
 }
 
-/* Prepares the copy.  kilnd copies the file, because a process that still runs may have the file
- * open, and could truncate it while kilnd has it mapped.  Such a process can also replace the file
- * in the directory, but not in the copy. */
+/* A process that still runs may have the file open, and could truncate it while kilnd has it
+ * mapped.  So kilnd copies the file. */
 static enum kiln_code prepare_copy(struct transfer_process *p)
 {
     struct transfer_result *o = &p->task->result;
@@ -77,7 +72,6 @@ static enum kiln_code prepare_copy(struct transfer_process *p)
     return KILN_OK;
 }
 
-/* Does one step of taking over the file that the process made. */
 static enum kiln_code take_file(struct transfer_process *p)
 {
     struct transfer_result *o = &p->task->result;
@@ -85,11 +79,11 @@ static enum kiln_code take_file(struct transfer_process *p)
     if (!rc)
         rc = take_copy(&p->take, &p->takes_more, &o->err);
     o->size = p->take.size;
-    o->err.code = rc; /* a cancelled copy has no message */
+    o->err.code = rc;
     return rc;
 }
 
-/* Takes over the manifest.  A missing or incomplete manifest means that there is no signature. */
+/* A missing or incomplete manifest means that there is no signature. */
 static void take_manifest(struct transfer_process *p)
 {
     struct transfer_result *o = &p->task->result;
@@ -129,7 +123,6 @@ static void run_clearing(struct transfer_process *p);
 static void on_cleared(struct task *task)
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, work, task);
-    /* The task waits in the fair queue again, so that other users' tasks run in between. */
     if (p->takes_more) {
         run_clearing(p);
         return;
@@ -159,8 +152,6 @@ static void on_handles_closed(struct loop_owner *owner)
 {
     start_clearing(LOOP_OWNER_OF(struct transfer_process, owner, owner));
 }
-
-/* ---- the process ---- */
 
 static void close_handles(struct transfer_process *p)
 {
@@ -263,14 +254,12 @@ static void on_progress(struct transfer_process *p, const struct transfer_progre
         p->task->progress(p->task, progress);
 }
 
-/* Reads one packet.  Returns false if there is none now. */
 static bool read_report(struct transfer_process *p)
 {
     struct transfer_report report;
     struct kiln_err err = KILN_ERR_INIT;
     enum kiln_code rc = transfer_receive_report(p->socket, &report, &err);
     if (rc == KILN_UNAVAILABLE)
-        /* Stop reading; the exit status of the process explains the reason. */
         loop_watch_set(&p->watch, 0);
     else if (rc && rc != KILN_BUSY)
         transfer_process_stop(p, STOP_NONSENSE);
@@ -317,10 +306,8 @@ static void on_exit_status(struct worker_process *process, int status, int numbe
     close_handles(p);
 }
 
-/* ---- the start ---- */
-
-/* Gives the process access to the directory.  A process in a unit gets access by its group.  kilnd
- * needs no special rights to set a group that it is a member of. */
+/* A process in a unit gets access by its group.  kilnd needs no special rights to set a group that
+ * it is a member of. */
 static void give_directory(struct transfer_process *p)
 {
     const struct worker_user *user = &p->options->user;
@@ -371,7 +358,7 @@ static enum kiln_code run_program(struct transfer_process *p, int their_fd)
                                       NULL };
     static const char *const launched[] = { "kiln-transfer", "--launched", NULL };
     KILN_AUTO(fd) int directory = -1;
-    if (is_launched(p)) /* because the process may not enter the parent directories */
+    if (is_launched(p))
         directory = open(p->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     const struct worker_spawn spawn = { .program = o->program,
                                         .service = o->service,
@@ -395,8 +382,6 @@ static enum kiln_code run_program(struct transfer_process *p, int their_fd)
     return KILN_OK;
 }
 
-/* Starts the process.  Once a handle is open, the struct is freed only after all handles have
- * closed. */
 static void start_process(struct transfer_process *p)
 {
     int pair[2];

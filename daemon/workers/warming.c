@@ -4,10 +4,9 @@
 #include "common/base/clock.h"
 #include "daemon/workers/choose.h"
 
-/* Maximum time that jobs wait for a warm-up.  Loading a compiler takes less than a second on an
- * idle host.  A warm-up that takes longer than this hangs, or the host is overloaded. */
+/* Loading a compiler takes less than a second on an idle host.  A warm-up that takes longer than
+ * this hangs, or the host is overloaded. */
 #define GRACE_MS 2000
-/* Length of a window.  The number of concurrent sources is forgotten after one to two windows. */
 #define WINDOW_MS 600000
 #define NS_PER_MS 1000000u
 
@@ -35,10 +34,8 @@ static bool has_needed_toolchain(const struct warming *warming, const struct wor
     return worker_loaded(w, bytes_of_text(need->toolchain), &need->toolchain_id) == LOADED_IT;
 }
 
-/* ---- what is needed ---- */
-
-/* Records a source's toolchain and target for warm-ups.  Ignores a target that the compiler is not
- * known to support, because each process that warms up for it might crash. */
+/* Ignores a target that the compiler is not known to support, because each process that warms up
+ * for it might crash. */
 static bool note_need(struct warming *warming, const struct compile_job *job)
 {
     unsigned under_way = 0;
@@ -50,8 +47,6 @@ static bool note_need(struct warming *warming, const struct compile_job *job)
     return true;
 }
 
-/* Ends idle workers that have loaded an older version of the job's compiler.  Jobs for the upgraded
- * compiler need a new process. */
 static void retire_stale(const struct warming *warming, const struct compile_job *job)
 {
     LIST_EACH (warming->workers, struct worker, link, w) {
@@ -73,14 +68,12 @@ uint64_t warming_window_ms(const struct warming *warming)
     return warming->need.window_ns / NS_PER_MS;
 }
 
-/* Returns whether the worker has done nothing but a warm-up.  Replacing it costs no more than a
- * start. */
 static bool has_only_warmed_up(const struct worker *w)
 {
     return worker_is_idle(w) && w->jobs == 1 && w->warmup.task.job.kind == COMPILE_PROBE;
 }
 
-/* Returns the next worker to retire, or NULL.  Workers for another compiler come first. */
+/* Workers for another compiler come first.  May return NULL. */
 static struct worker *next_to_retire(const struct warming *warming, unsigned wanted)
 {
     unsigned prepared = 0;
@@ -103,11 +96,9 @@ bool warming_retire_surplus(struct warming *warming)
     return wanted > 1;
 }
 
-/* ---- warm-ups ---- */
-
 /* Returns a worker that has loaded nothing yet and may run more jobs than the warm-up.  Returns
- * NULL if no such worker is idle, if enough are warm, or while the first one warms up.  The first
- * warm-up must end first, because a warm-up may kill its process, and should then kill only one. */
+ * NULL if no such worker is idle, if enough are warm, or while the first one warms up: a warm-up
+ * may kill its process, and should then kill only one. */
 struct worker *warming_next(struct warming *warming)
 {
     unsigned prepared = 0, preparing = 0;
@@ -135,8 +126,8 @@ enum kiln_code warming_start(struct warming *warming, struct worker *w, struct k
     return rc;
 }
 
-/* Records the result of a warm-up.  COMPILE_UNAVAILABLE means a temporary lack of a resource, which
- * loading the compiler did not cause. */
+/* COMPILE_UNAVAILABLE means a temporary lack of a resource, which loading the compiler did not
+ * cause. */
 void warming_ended(struct warming *warming, struct worker *w)
 {
     struct compile_result *result = &w->warmup.task.result;
@@ -147,10 +138,6 @@ void warming_ended(struct warming *warming, struct worker *w)
     compile_result_done(result);
 }
 
-/* ---- jobs that wait for one ---- */
-
-/* Returns how long a job may still wait for the warm-up of |w|.  Returns 0 if |w| is not warming
- * up, or if it has taken too long. */
 static uint64_t grace_left_ns(const struct warming *warming, const struct worker *w,
                               uint64_t now_ns)
 {

@@ -4,19 +4,17 @@
 /*
  * Decides which compiler processes warm up (warmup.h), and for how long jobs wait for warm-ups.
  *
- * Role       chooses the next process that loads the libraries that clients' sources need.  Retires
- *            warm processes that are no longer needed.  Decides whether a job waits for a warm-up
- *            or starts in another process
+ * Role       chooses the next process that loads libraries, and retires those no longer needed
  * Ownership  borrows the pool's list of processes; the caller embeds the struct
  * Threading  the loop's thread
  */
 #include "daemon/workers/pool.h"
 
 struct warming {
-    const struct list *workers; /* of struct worker; borrowed */
+    const struct list *workers;
     struct warmup_need need;
-    uint64_t grace_ns; /* maximum wait of a source for a warm-up */
-    unsigned jobs_max; /* maximum number of jobs that one process runs */
+    uint64_t grace_ns; /* how long a source may wait for a warm-up */
+    unsigned jobs_max;
 };
 
 void warming_init(struct warming *warming, const struct list *workers,
@@ -24,28 +22,24 @@ void warming_init(struct warming *warming, const struct list *workers,
 
 bool worker_is_warming_up(const struct worker *worker);
 
-/* Records that a worker has started |job|, and retires idle workers whose libraries were upgraded
- * since.  Returns true if the job is a client's source; the caller then calls
- * warming_retire_surplus one window later. */
+/* Retires idle workers whose libraries were upgraded since.  Returns true if |job|, which a
+ * worker has started, is a client's source; the caller then calls warming_retire_surplus one
+ * window later. */
 bool warming_note(struct warming *warming, const struct compile_job *job);
 uint64_t warming_window_ms(const struct warming *warming);
-/* Retires warm workers if there are more than the recent number of concurrent sources.  If it
- * returns true, call it again one window later. */
+/* Retires warm workers beyond the recent number of concurrent sources.  If it returns true, call it
+ * again one window later. */
 bool warming_retire_surplus(struct warming *warming);
 
-/* Returns the next worker that shall load the libraries that clients' sources need, or NULL if no
- * worker can or should load them now. */
+/* Returns NULL if no worker can or should load libraries now. */
 struct worker *warming_next(struct warming *warming);
-/* Starts the worker's warm-up.  Returns the codes of worker_run_job. */
 KILN_MUST_CHECK enum kiln_code warming_start(struct warming *warming, struct worker *worker,
                                              struct kiln_err *err);
-/* Records the result of the worker's warm-up. */
 void warming_ended(struct warming *warming, struct worker *worker);
 
 /* Returns true if a worker that is warming up for this job will be ready sooner than a new worker.
  * Other jobs already wait for |claimed| of these workers. */
 bool warming_is_worth_waiting(const struct warming *warming, const struct compile_job *job,
                               unsigned claimed);
-/* Returns the time until jobs no longer wait for the oldest current warm-up.  Jobs wait for each
- * warm-up only for a limited time. */
+/* Returns the time until jobs no longer wait for the oldest current warm-up. */
 uint64_t warming_grace_ms(const struct warming *warming);

@@ -3,8 +3,7 @@
 
 /*
  * Warm-up: compiler processes load libraries before they get a client's source.  Each client's
- * source needs a process that has run no other source.  Without a warm-up, it would wait until this
- * process has loaded the libraries.
+ * source needs a process that has run no other source.
  *
  * Role       remembers which libraries sources needed, and how many sources came at the same time.
  *            Creates the job that loads the libraries: kiln's own one-line kernel
@@ -16,39 +15,39 @@
 
 #define TOOLCHAIN_NAME_MAX 16
 
-struct warmup { /* the warm-up of one process */
+struct warmup {
     struct compile_task task;
     char toolchain[TOOLCHAIN_NAME_MAX];
     char target[LIMIT_TARGET_TEXT];
 };
 
 struct warmup_need {
-    char toolchain[TOOLCHAIN_NAME_MAX]; /* toolchain of the last source; "" if none is known */
+    char toolchain[TOOLCHAIN_NAME_MAX]; /* "" if there was no source */
     char target[LIMIT_TARGET_TEXT];
     struct digest toolchain_id;
     /* Length of a window, set by the owner.  A need is forgotten after two windows at most. */
     uint64_t window_ns;
-    uint64_t since_ns; /* when the current window began */
-    /* Largest number of concurrent sources in the current window, and in the previous one. */
+    uint64_t since_ns;
+    /* The maximum in the current window, and in the previous one. */
     unsigned concurrent_max, concurrent_max_before;
-    char failed[TOOLCHAIN_NAME_MAX]; /* toolchain of the last warm-up that failed */
-    struct digest failed_id;         /* identity of that toolchain */
-    uint64_t failed_ns;              /* when that warm-up failed; 0 if none failed */
+    char failed[TOOLCHAIN_NAME_MAX]; /* the compiler whose warm-up failed last */
+    struct digest failed_id;
+    uint64_t failed_ns;
 };
 
-/* Records that a client's source starts; |under_way| sources run now, including this one. Call it
- * only for a target that the compiler is known to support. Otherwise the compiler may abort in
- * every process that warms up for the target. */
+/* |under_way| sources run now, including this one.  Call it only for a target that the compiler is
+ * known to support.  Otherwise the compiler may abort in every process that warms up for the
+ * target. */
 void warmup_note(struct warmup_need *need, const struct compile_job *job, unsigned under_way,
                  uint64_t now_ns);
-/* Returns how many processes to keep warm.  Returns 0 if nothing is needed, or if a warm-up failed
- * within the last window; otherwise at least 1. */
+/* Returns how many processes to keep warm; 0 if nothing is needed, or if a warm-up failed within
+ * the last window. */
 unsigned warmup_wanted(struct warmup_need *need, uint64_t now_ns);
-/* Records that |p| failed.  For one window, its compiler is not loaded in advance; otherwise
- * warm-ups might kill one process after another and delay the jobs that wait for them. */
+/* For one window, the compiler is not loaded in advance; otherwise warm-ups might kill one process
+ * after another and delay the jobs that wait for them. */
 void warmup_failed(struct warmup_need *need, const struct warmup *p, uint64_t now_ns);
 /* Postpones the warm-up until another source needs it, because it could not start or temporarily
  * lacked a resource. */
 void warmup_put_off(struct warmup_need *need);
-/* Creates a warm-up.  Call it only if warmup_wanted does not return 0. */
+/* Call it only if warmup_wanted does not return 0. */
 void warmup_make(const struct warmup_need *need, struct warmup *ret_warmup);

@@ -16,9 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* How long a worker may take to exit after its last job. */
 #define LEAVE_MS 5000
-/* How long a worker that closed its socket may take to exit. */
 #define HANG_UP_MS 1000
 
 static struct worker *worker_of_watch(struct loop_watch *watch)
@@ -38,7 +36,7 @@ static void move_to_state(struct worker *w, enum worker_state to)
         [WORKER_KILLED] = TO(GONE),
         [WORKER_GONE] = 0,
     };
-    (void)allowed; /* because it is unused with NDEBUG */
+    (void)allowed;
     assert(allowed[w->state] & (1u << to));
     w->state = to;
 }
@@ -56,8 +54,6 @@ static void kill_for(struct worker *w, enum worker_blame blame)
     if (w->blame || w->state == WORKER_GONE)
         return;
     w->blame = blame;
-    /* Kills the process.  A starting worker keeps its state, because the message about its exit
-     * depends on that. */
     if (w->state != WORKER_STARTING)
         move_to_state(w, WORKER_KILLED);
     loop_timer_stop(&w->deadline);
@@ -75,9 +71,7 @@ static void on_deadline(struct loop_timer *timer)
         kill_for(w, w->state == WORKER_LEAVING ? BLAME_LINGERED : BLAME_DEADLINE);
 }
 
-/* Waits for the exit of a process that closed its socket, which most likely means that it is
- * exiting.  Does not kill it at once, because its own exit status says more than the signal of a
- * kill. */
+/* Does not kill the process at once: its own exit status says more than the signal of a kill. */
 static void on_hang_up(struct worker *w)
 {
     w->hung_up = true;
@@ -85,8 +79,7 @@ static void on_hang_up(struct worker *w)
     loop_timer_start(&w->deadline, HANG_UP_MS, 0);
 }
 
-/* Finishes the job.  Removes it from the worker first, because the done callback may free the
- * task. */
+/* Removes the job from the worker first, because the done callback may free the task. */
 static void finish_job(struct worker *w, enum compile_end end, const char *text,
                        const struct worker_result *result)
 {
@@ -97,8 +90,7 @@ static void finish_job(struct worker *w, enum compile_end end, const char *text,
     w->options->events.finished(w, task);
 }
 
-/* Handles a result.  A client may control the process that ran its job, so kilnd kills that process
- * instead of asking it to exit. */
+/* A client may control the process that ran its job, so kilnd kills that process. */
 static void on_result(struct worker *w, const struct worker_result *result)
 {
     loop_timer_stop(&w->deadline);
@@ -126,7 +118,6 @@ static void on_ready_message(struct worker *w, const struct worker_result *hands
     w->options->events.ready(w, &w->sandbox);
 }
 
-/* Handles one message.  Returns false if there is none now. */
 static bool read_message(struct worker *w)
 {
     enum worker_message message;
@@ -142,7 +133,6 @@ static bool read_message(struct worker *w)
     else if (rc == KILN_UNAVAILABLE)
         on_hang_up(w);
     else
-        /* The message is invalid, or came after the process was killed. */
         kill_for(w, BLAME_NONSENSE);
     return !rc && w->socket >= 0;
 }
@@ -222,8 +212,6 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
     snprintf(bounds, sizeof(bounds), "%" PRIu64 ",%" PRIu64 ",%" PRIu64, limits->cpu_s,
              limits->memory, limits->output);
     snprintf(who, sizeof(who), "%u:%u", (unsigned)user->uid, (unsigned)user->gid);
-    /* --user and its value come last: if the process keeps its user, NULL ends the list before
-     * them. */
     const char *const arguments[] = {
         "kiln-compiler",
         "--temp",
@@ -249,7 +237,6 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
     return worker_process_start(w->options->loop, &w->process, &w->owner, &spawn, err);
 }
 
-/* Opens the handles.  Once one is open, |w| is freed only after all handles have closed. */
 static enum kiln_code open_handles(struct worker *w, int their_fd, struct kiln_err *err)
 {
     loop_timer_init(w->options->loop, &w->deadline, &w->owner, on_deadline);

@@ -37,82 +37,78 @@ enum worker_state {
 };
 
 struct worker_events {
-    /* Called when the worker is ready.  |sandbox| has the layers that confine it. */
     void (*ready)(struct worker *worker, const struct sandbox_report *sandbox);
-    /* Called when the job's result is filled in.  The worker may take another job when it is IDLE;
-     * after a client's job it is never IDLE again. */
+    /* The worker may take another job when it is IDLE; after a client's job it is never IDLE
+     * again. */
     void (*finished)(struct worker *worker, struct compile_task *task);
-    /* Called when the process has ended; |err| says why.  If a job was running in it, |finished| is
-     * called afterwards. */
+    /* |err| says why.  If a job was running in the worker, |finished| is called afterwards. */
     void (*exited)(struct worker *worker, const struct kiln_err *err);
-    void (*gone)(struct worker *worker); /* called before the worker is freed */
+    void (*gone)(struct worker *worker);
 };
 
 struct worker_options {
-    struct loop *loop;               /* borrowed */
-    struct work_queues *work_queues; /* borrowed; removes temporary files, which may block */
-    struct temp_root *temp;          /* borrowed */
-    const char *program;             /* borrowed; path of kiln-compiler */
-    /* Borrowed; the name of the unit that starts the process, or "" if there is none. */
+    struct loop *loop;
+    struct work_queues *work_queues; /* borrowed; removes temporary files */
+    struct temp_root *temp;
+    const char *program;
+    /* Borrowed; the unit that starts the process; "": none. */
     const char *service;
     const char *outside;  /* borrowed; namespaces that the process must not be in */
     bool require_sandbox; /* a worker that lacks a layer of the sandbox is not used */
-    /* The process sets these limits itself.  |limits.jobs| is how many jobs it runs before it is
-     * replaced. */
+    /* The process sets these limits itself.  |limits.jobs|: it is replaced after so many jobs. */
     struct process_limits limits;
-    uint64_t timeout_ms;       /* maximum wall-clock time of one job */
-    uint64_t start_timeout_ms; /* maximum time until the worker reports that it is ready */
+    uint64_t timeout_ms; /* the maximum wall-clock time of one job */
+    uint64_t start_timeout_ms;
     struct worker_events events;
 };
 
-enum worker_blame { /* why kilnd killed the worker */
-                    BLAME_NOTHING,
-                    BLAME_SLOW_START,
-                    BLAME_UNCONFINED,
-                    BLAME_DEADLINE,
-                    BLAME_CLOSED,
-                    BLAME_NONSENSE,
-                    BLAME_LINGERED,
-                    BLAME_RETIRED,
-                    BLAME_STOPPED,
-                    BLAME_YIELDED, /* killed so that another job gets a compiler */
+enum worker_blame {
+    BLAME_NOTHING,
+    BLAME_SLOW_START,
+    BLAME_UNCONFINED,
+    BLAME_DEADLINE,
+    BLAME_CLOSED,
+    BLAME_NONSENSE,
+    BLAME_LINGERED,
+    BLAME_RETIRED,
+    BLAME_STOPPED,
+    BLAME_YIELDED, /* killed because another job gets its compiler */
 };
 
 struct worker {
-    const struct worker_options *options; /* borrowed */
-    void *context;                        /* passed to the events */
+    const struct worker_options *options;
+    void *context;
     struct loop_owner owner;
     struct worker_process process;
     struct loop_watch watch;
     struct loop_timer deadline;
-    struct task removal; /* removes the temporary directory */
+    struct task removal;
     enum worker_state state;
     enum worker_blame blame;
     bool failed_to_start; /* worker_start returned an error, so there are no events */
     /* The process closed its end of the socket, so it gets no more jobs. */
     bool hung_up;
-    int socket;    /* owned; -1 when closed */
-    unsigned jobs; /* number of jobs given to it so far */
-    /* The worker got a client's source to compile, which is its last job. */
+    int socket; /* owned; -1 when closed */
+    unsigned jobs;
+    /* It got a client's source to compile, which is its last job. */
     bool is_spent;
-    char toolchain[TOOLCHAIN_NAME_MAX]; /* toolchain of the last job, whose libraries are loaded */
-    struct digest toolchain_id;         /* identity of |toolchain|; zeros if it is not known */
+    char toolchain[TOOLCHAIN_NAME_MAX]; /* whose libraries are loaded */
+    struct digest toolchain_id;         /* zeros if it is not known */
     struct compile_task *task;          /* borrowed; the current job */
-    struct warmup warmup;               /* filled by the pool */
-    struct worker_files files;          /* owned while there is a job */
-    struct sandbox_report sandbox;      /* filled in once the worker is ready */
-    uint64_t started_ns;                /* when the current job started */
-    uint64_t time_ms;                   /* wall-clock limit of the current job */
-    /* "" if a unit runs the worker, because a unit has its own temporary directory. */
+    struct warmup warmup;
+    struct worker_files files;     /* owned while there is a job */
+    struct sandbox_report sandbox; /* filled in once the worker is ready */
+    uint64_t started_ns;
+    uint64_t time_ms;
+    /* "" for a worker in a unit, which has its own temporary directory. */
     char temp[PATH_TEXT_MAX];
-    struct list_link link; /* link in its owner's list */
+    struct list_link link;
 };
 
-/* Minimum time limit of a probe.  It applies even if the setting compile_timeout is shorter,
- * because loading a compiler takes seconds. */
+/* The minimum applies even if the setting compile_timeout is shorter, because loading a compiler
+ * takes seconds. */
 #define WORKER_PROBE_MIN_MS 60000u
 
-/* Returns the wall-clock limit of one job; a probe or a description gets at least a minute. */
 static inline uint64_t worker_time_ms(const struct worker_options *options, enum compile_kind kind)
 {
     bool probes = kind != COMPILE_KERNEL && options->timeout_ms < WORKER_PROBE_MIN_MS;
@@ -121,14 +117,14 @@ static inline uint64_t worker_time_ms(const struct worker_options *options, enum
 
 KILN_MUST_CHECK enum kiln_code worker_start(const struct worker_options *options, void *context,
                                             struct worker **ret_worker, struct kiln_err *err);
-/* Gives a job to a worker, which must be IDLE.  On failure, the caller keeps the job.  Returns
- * KILN_UNAVAILABLE if the process is gone or is being killed.  Any other failure has its cause in
- * kilnd and leaves the worker unchanged. */
+/* The worker must be IDLE.  On failure, the caller keeps the job.  Returns KILN_UNAVAILABLE if the
+ * process is gone or is being killed.  Any other failure has its cause in kilnd and leaves the
+ * worker unchanged. */
 KILN_MUST_CHECK enum kiln_code worker_run_job(struct worker *worker, struct compile_task *task,
                                               struct kiln_err *err);
-/* Kills an IDLE worker that is no longer useful. */
+/* The worker must be IDLE. */
 void worker_retire(struct worker *worker);
-/* Kills the worker; its current job ends as COMPILE_UNAVAILABLE. */
+/* The current job ends as COMPILE_UNAVAILABLE. */
 void worker_stop(struct worker *worker);
 /* Kills a BUSY worker, whose job must give way to others and ends as COMPILE_UNAVAILABLE. */
 void worker_yield(struct worker *worker);

@@ -9,10 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The exit status of a worker that does not know its flags. */
 #define EXIT_USAGE 2
 
-/* Decides by the log whether memory ran out: compilers then print a message and abort. */
+/* Compilers that run out of memory print a message and abort. */
 static enum compile_end end_by_log(const struct worker *w)
 {
     const char *unused;
@@ -51,7 +50,6 @@ static enum compile_end end_of(const struct worker *w, int status, int signal)
     return signal ? end_of_signal(w, signal) : COMPILE_CRASHED;
 }
 
-/* Space for the end of a message about the process, such as "exited with status 1". */
 #define HOW_MAX 160
 
 static void describe_exit(const struct worker *w, int status, int signal, char how[HOW_MAX])
@@ -72,7 +70,6 @@ static void describe_exit(const struct worker *w, int status, int signal, char h
         snprintf(how, HOW_MAX, "exited with status %d", status);
 }
 
-/* Describes what happened to the process, with the limit that it exceeded and its setting. */
 static void describe_end(const struct worker *w, enum compile_end end, int status, int signal,
                          char how[HOW_MAX])
 {
@@ -138,8 +135,6 @@ static void say_lack(const struct sandbox_report *sandbox, struct kiln_err *ret_
               missing, report_advice(sandbox), sandbox->why);
 }
 
-/* Returns true if the worker is of another build than kilnd.  This is so if the worker, before it
- * was ready, sent an invalid message or exited as if it did not know its flags. */
 static bool is_of_another_build(const struct worker *w, int status, int signal)
 {
     return w->state == WORKER_STARTING &&

@@ -8,10 +8,8 @@
  */
 #include "daemon/workers/worker.h"
 
-/* Decides how the job ended.  |status| and |signal| are those of the process's exit.  |text|
- * receives a complete message, which names the compiled program, the target, the toolchain, and the
- * limit that was exceeded with its setting. */
+/* |status| and |signal| are those of the process's exit.  |text| receives a complete message, which
+ * names the compiled program, the target, the toolchain, and the limit that was exceeded. */
 enum compile_end worker_end_of_job(const struct worker *worker, int status, int signal, char *text,
                                    size_t size);
-/* Describes the end of a worker that had no job. */
 void worker_end_text(const struct worker *worker, int status, int signal, struct kiln_err *ret_err);

@@ -11,8 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Maximum time from a kill to the report that the process ended.  The service manager may be busy
- * or stopping. */
 #define LOST_MS 5000
 
 static void on_child_exit(struct loop_process *child, int status, int signal)
@@ -21,9 +19,7 @@ static void on_child_exit(struct loop_process *child, int status, int signal)
     p->exited(p, status, signal);
 }
 
-/* ---- children ---- */
-
-struct start { /* the start of a child, on another thread */
+struct start {
     struct task task;
     struct loop *loop;
     struct loop_owner *owner;
@@ -64,7 +60,6 @@ static void on_started(struct task *task)
         loop_process_kill(&p->child);
 }
 
-/* Copies the arguments, because they may be gone when the child starts. */
 static bool copy_arguments(struct start *s, const char *const *arguments)
 {
     size_t used = 0;
@@ -112,8 +107,6 @@ static enum kiln_code start_child(struct loop *loop, struct worker_process *p,
     return rc;
 }
 
-/* ---- launched and kept processes ---- */
-
 static void end_process(struct worker_process *p, int status, int signal)
 {
     loop_watch_set(&p->watch, 0);
@@ -126,7 +119,7 @@ static void on_lost(struct loop_timer *timer)
     end_process(LOOP_OWNER_OF(struct worker_process, lost, timer), WORKER_PROCESS_LOST, 0);
 }
 
-/* Reads a report of kiln-launch: the first one names the user, the second one reports the end. */
+/* The first report names the user, the second one reports the end. */
 static void on_control(struct loop_watch *watch, unsigned events)
 {
     struct worker_process *p = LOOP_OWNER_OF(struct worker_process, watch, watch);
@@ -143,8 +136,6 @@ static void on_control(struct loop_watch *watch, unsigned events)
         end_process(p, (int)report.status, (int)report.signal_);
 }
 
-/* Asks the service manager's unit to start the process, and watches |control| for the reports of
- * kiln-launch. */
 static enum kiln_code ask_service(struct loop *loop, struct worker_process *p,
                                   struct loop_owner *owner, const struct worker_spawn *spawn,
                                   struct kiln_err *err)

@@ -14,25 +14,23 @@
 #include "daemon/loop/work_queues.h"
 #include "daemon/workers/process_stderr.h"
 
-/* Passed to |exited| instead of an exit status if the service manager did not start the process, or
- * ended its unit. */
+/* The service manager did not start the process, or ended its unit. */
 #define WORKER_PROCESS_LOST (-1)
-/* Passed to |exited| instead of an exit status if the program could not be run, for the reason
- * |start_errnum|. */
+/* The program could not be run, for the reason |start_errnum|. */
 #define WORKER_PROCESS_NOT_STARTED (-2)
 
 struct worker_process {
     struct loop_process child;
-    bool is_killed; /* worker_process_kill was called, perhaps before the child was started */
+    bool is_killed; /* perhaps before the child was started */
     int start_errnum;
     /* Only for a child; for a launched process, the unit decides where its output goes. */
     struct process_stderr output;
-    struct loop_watch watch; /* watches |control| */
-    struct loop_timer lost;  /* fires if no report comes after a kill */
-    bool launched;           /* kiln-launch started the process, so it is not a child */
+    struct loop_watch watch;
+    struct loop_timer lost; /* fires if no report comes after a kill */
+    bool launched;          /* started by kiln-launch, so not a child */
     uint64_t lost_ms;
     int control; /* owned; only open if |launched| */
-    uid_t uid;   /* the user that a launched process runs as, from its report; else -1 */
+    uid_t uid;   /* the user of a launched process, from its report; else -1 */
     /* Called once, after the process has ended.  The caller must still close the handles. */
     void (*exited)(struct worker_process *process, int status, int signal);
 };
@@ -40,24 +38,24 @@ struct worker_process {
 struct worker_spawn {
     /* Borrowed until the process ends; starts a child, which may block. */
     struct work_queues *work_queues;
-    const char *program; /* program of a child; for other processes the unit names it */
-    const char *service; /* path of the unit's socket; "" if there is none */
+    const char *program; /* only for a child */
+    const char *service; /* path of the unit's socket; "": none */
     /* NULL-terminated, at most LAUNCH_ARGUMENTS_MAX; the program's name comes first, and must
      * outlive the process. */
     const char *const *arguments;
-    int fd_3;      /* borrowed; becomes the process's descriptor 3 */
-    int directory; /* borrowed; working directory of a launched process; -1 for that of the unit */
-    uint64_t lost_ms; /* how long to wait for a launched process after a kill; 0 for the default */
+    int fd_3;         /* borrowed; becomes the process's descriptor 3 */
+    int directory;    /* borrowed; working directory of a launched process; -1: that of the unit */
+    uint64_t lost_ms; /* how long to wait for a launched process after a kill; 0: the default */
 };
 
-/* Starts the process.  On failure, the handles that were opened close themselves, and |exited| is
- * not called.  A child is started after the call, on another thread. */
+/* On failure, the handles that were opened close themselves, and |exited| is not called.  A child
+ * is started after the call, on another thread. */
 KILN_MUST_CHECK enum kiln_code worker_process_start(struct loop *loop,
                                                     struct worker_process *process,
                                                     struct loop_owner *owner,
                                                     const struct worker_spawn *spawn,
                                                     struct kiln_err *err);
-/* Sends SIGKILL to the process and its process group. */
+/* Kills the process group, too. */
 void worker_process_kill(struct worker_process *process);
-/* Closes the handles.  Kills a launched process, but not a child.  Accepts a zeroed struct. */
+/* Kills a launched process, but not a child.  Accepts a zeroed struct. */
 void worker_process_close(struct worker_process *process);

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* On Linux, 65534 is the user nobody, even if no account has this number (in a minimal container).
- * Distributions and systemd do not assign the number 65533 to any user (systemd's UIDS-GIDS.md). */
+ * Distributions and systemd do not assign 65533 to any user (systemd's UIDS-GIDS.md). */
 const struct worker_kind worker_compilers = { "compilers", "compiler_user", "kiln-worker",
                                               "65534" };
 const struct worker_kind worker_transfers = { "transfers", "transfer_user", "kiln-transfer",
@@ -41,8 +41,6 @@ enum kiln_code worker_users_differ(const struct worker_user *compilers,
         compilers->name);
 }
 
-/* Finds the account whose number is |uid|.  If there is none, the number is also used as the
- * group. */
 static enum kiln_code find_number(uid_t uid, struct name_service_user *ret_user,
                                   struct kiln_err *err)
 {
@@ -54,9 +52,8 @@ static enum kiln_code find_number(uid_t uid, struct name_service_user *ret_user,
     return KILN_OK;
 }
 
-/* Finds |name|, an account or a number; "" is kilnd's own user.  As in a unit's User=, digits are
- * always a number: useradd refuses such a name.  Returns KILN_NOT_FOUND, without a message, if
- * |name| is neither. */
+/* As in a unit's User=, digits are always a number: useradd refuses such a name.  Returns
+ * KILN_NOT_FOUND, without a message, if |name| is neither an account nor a number. */
 static enum kiln_code look_up(const char *name, struct worker_user *user, struct kiln_err *err)
 {
     struct name_service_user found = { 0 };

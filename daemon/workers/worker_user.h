@@ -17,8 +17,7 @@
 struct worker_kind {
     const char *who, *setting;
     const char *account; /* name of the account for these processes */
-    /* A user number for hosts without that account; compilers and transfers have different
-     * numbers. */
+    /* A user number for hosts without that account; compilers and transfers have different ones. */
     const char *stand_in;
 };
 extern const struct worker_kind worker_compilers, worker_transfers;
@@ -26,28 +25,26 @@ extern const struct worker_kind worker_compilers, worker_transfers;
 struct worker_user {
     uid_t uid;
     gid_t gid;
-    bool other; /* true if this is not kilnd's own user, so that a worker must change to it */
+    bool other; /* not kilnd's own user, so that a worker must change to it */
     char name[WORKER_USER_NAME_MAX];
 };
 
-/* Finds a user.  |name| is an account or a user number; "" means kilnd's own user.  Only root may
- * name another user. */
+/* |name| is an account or a user number; "" means kilnd's own user.  Only root may name another
+ * user. */
 KILN_MUST_CHECK enum kiln_code worker_user_find(const struct worker_kind *kind, const char *name,
                                                 struct worker_user *ret_user, struct kiln_err *err);
-/* Finds the account that the unit's processes run as.  Returns KILN_NOT_FOUND if the host does not
- * have it. */
+/* Returns KILN_NOT_FOUND if the host does not have the account. */
 KILN_MUST_CHECK enum kiln_code worker_user_of_service(const struct worker_kind *kind,
                                                       struct worker_user *ret_user,
                                                       struct kiln_err *err);
-/* Finds the default for a kilnd that runs as root: |account| if it exists, else |stand_in|. */
+/* Chooses |account| if it exists, else |stand_in|. */
 KILN_MUST_CHECK enum kiln_code worker_user_standard(const struct worker_kind *kind,
                                                     const char **ret_name, struct kiln_err *err);
-/* Checks that compilers and transfers run as different users.  Returns KILN_INVALID if they run as
- * the same user, unless that is kilnd's own.  A process may send signals to other processes of its
- * user, so a transfer that an attacker controls could disturb compilers. */
+/* Returns KILN_INVALID if both are the same user, unless that is kilnd's own.  A process may send
+ * signals to other processes of its user, so a transfer that an attacker controls could disturb
+ * compilers. */
 KILN_MUST_CHECK enum kiln_code worker_users_differ(const struct worker_user *compilers,
                                                    const struct worker_user *transfers,
                                                    struct kiln_err *err);
-/* Returns whether |user| may enter |directory|, according to the modes of the directories on the
- * path. */
+/* Checks the modes of the directories on the path. */
 bool worker_user_may_enter(const struct worker_user *user, const char *directory);

@@ -3,18 +3,15 @@
 /*
  * kiln-embed: a build tool that prepares the data for an embedded program.
  *
- *   index NAME FILE OUT     converts MIOpen's FindDb or PerfDb (FILE, which may be compressed with
- *                           bzip2) into the index that kilnd would create
- *                           (docs/formats/tuning-index.md). NAME is the name that the file has in
- *                           MIOpen
- *   package FILE OUT        converts a package (FILE, which may be compressed with bzip2) into one
- *                           file that needs no other file
+ *   index NAME FILE OUT     converts MIOpen's FindDb or PerfDb into the index that kilnd would
+ *                           create (docs/formats/tuning-index.md).  NAME is the file's name in
+ *                           MIOpen.  FILE may be compressed with bzip2, as for package
+ *   package FILE OUT        converts a package into one file that needs no other file
  *   id TARGET               prints the database id of the OpenCL device with that target
  *   table OUT NAME:FILE...  writes C source with the bytes and the SHA-256 of all items
  *   report NAME:FILE...     prints the number of bytes by device and kind
  *
- * Some names are known only after an item was built, so if a file FILE.name exists, the item's name
- * is read from it.
+ * If a file FILE.name exists, the item's name is read from it.
  */
 #include "common/miopen/device_database_id.h"
 #include "common/base/fs.h"
@@ -38,9 +35,6 @@
 #define UNPACKED_MAX (4ull << 30)
 #define PATH_LENGTH_MAX 4096
 
-/* ---- files ---- */
-
-/* Decompresses |from| into |to|. */
 static enum kiln_code unpack_file(const char *from, const char *to, struct kiln_err *err)
 {
     KILN_AUTO(fd) int in = open(from, O_RDONLY | O_CLOEXEC);
@@ -53,7 +47,6 @@ static enum kiln_code unpack_file(const char *from, const char *to, struct kiln_
     return rc ? kiln_while(err, "unpacking '%s'", from) : KILN_OK;
 }
 
-/* Returns the path of |file|, or of a decompressed copy in |directory|. */
 static enum kiln_code get_unpacked(const char *file, const char *directory,
                                    char path[PATH_LENGTH_MAX], struct kiln_err *err)
 {
@@ -72,9 +65,8 @@ static enum kiln_code move_file(const char *from, const char *to, struct kiln_er
     return kiln_fail_errno(err, errno, "cannot move '%s' to '%s'", from, to);
 }
 
-#define NAME_LENGTH_MAX 256 /* bytes of an item's name, with the terminating NUL */
+#define NAME_LENGTH_MAX 256
 
-/* Reads |name| from FILE.name. If this file does not exist, |name| is unchanged. */
 static enum kiln_code read_name(const char *file, char name[NAME_LENGTH_MAX], struct kiln_err *err)
 {
     char path[PATH_LENGTH_MAX + 8];
@@ -89,12 +81,10 @@ static enum kiln_code read_name(const char *file, char name[NAME_LENGTH_MAX], st
                : kiln_fail(err, KILN_INVALID, "'%s' does not contain the name of a package", path);
 }
 
-/* ---- index ---- */
-
 struct import_notes {
-    uint64_t bad;   /* rejected lines */
+    uint64_t bad;
     uint64_t first; /* number of the first one */
-    char why[256];  /* reason for the first one */
+    char why[256]; /* reason for the first one */
 };
 
 static void on_bad_line(void *context, uint64_t line, const char *why)
@@ -106,8 +96,7 @@ static void on_bad_line(void *context, uint64_t line, const char *why)
     snprintf(notes->why, sizeof(notes->why), "%s", why);
 }
 
-/* Fails if there were bad lines. kilnd would skip and report them, but nobody would see a report
- * about built-in data. */
+/* Nobody would see a report about built-in data. */
 static enum kiln_code refuse_bad_lines(const struct import_notes *notes, const char *name,
                                        struct kiln_err *err)
 {
@@ -180,8 +169,6 @@ static enum kiln_code make_index(const char *directory, char **words, struct kil
     return rc ? kiln_while(err, "creating an index of '%s'", words[1]) : KILN_OK;
 }
 
-/* ---- package ---- */
-
 static enum kiln_code copy_file(const char *from, const char *to, struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer content;
@@ -190,7 +177,6 @@ static enum kiln_code copy_file(const char *from, const char *to, struct kiln_er
     return rc ? rc : fs_replace_file(to, buffer_view(&content), 0644, err);
 }
 
-/* Opens the package from memory, in the same way as the embedded program. */
 static enum kiln_code check_package(const char *path, const char *name, struct kiln_err *err)
 {
     KILN_AUTO(package) struct package *package = NULL;
@@ -218,8 +204,8 @@ static enum kiln_code check_package(const char *path, const char *name, struct k
     return rc;
 }
 
-/* Converts the file in a copy, because a kernel database of MIOpen may be in WAL mode and have a
- * write-ahead log. The copy has no log. */
+/* A kernel database of MIOpen may be in WAL mode and have a write-ahead log.  The copy has no
+ * log. */
 static enum kiln_code make_package(const char *directory, char **words, struct kiln_err *err)
 {
     char path[PATH_LENGTH_MAX], copy[PATH_LENGTH_MAX + 8];
@@ -244,17 +230,14 @@ static enum kiln_code make_package(const char *directory, char **words, struct k
     return rc ? kiln_while(err, "converting the package '%s'", words[0]) : KILN_OK;
 }
 
-/* ---- table ---- */
-
 struct entry {
     char name[NAME_LENGTH_MAX];
     char path[PATH_LENGTH_MAX];
     struct digest digest;
     uint64_t size;
-    const char *kind; /* for the report: "kernels", "FindDb" or "PerfDb" */
+    const char *kind;
 };
 
-/* Returns whether the name can be written into C source without escapes. */
 static bool is_plain_name(const char *name)
 {
     return name[strspn(
@@ -286,8 +269,6 @@ static enum kiln_code read_entry(const char *word, struct entry *ret_entry, stru
     return rc;
 }
 
-/* Opens the item in the same way as the embedded program, which would fail to start with a bad
- * item. */
 static enum kiln_code open_entry(const struct entry *e, struct bytes image, struct kiln_err *err)
 {
     if (strcmp(e->kind, "kernels") == 0) {
@@ -360,8 +341,6 @@ static void write_entry(FILE *out, const struct entry *e, size_t number)
     fprintf(out, "} } },\n");
 }
 
-/* Embeds the file with the assembler, aligned to 16 bytes, like kiln_embed() in
- * cmake/embed.cmake. */
 static void write_bytes(FILE *out, const struct entry *e, size_t number)
 {
     static const char text[] =
@@ -414,7 +393,6 @@ static enum kiln_code write_table(const char *path, const struct entry *entries,
     return KILN_OK;
 }
 
-/* Writes the table to |path|, or prints the report if |path| is NULL. */
 static enum kiln_code list_items(const char *path, char **words, size_t count, struct kiln_err *err)
 {
     KILN_AUTO(mem) struct entry *entries = calloc(count + 1, sizeof(*entries));
@@ -447,10 +425,6 @@ static enum kiln_code print_id(const char *text, struct kiln_err *err)
     return rc;
 }
 
-/* ---- main ---- */
-
-/* Runs |make| with a temporary directory that is in the directory of |out|, so that the result can
- * be renamed to |out|. */
 static enum kiln_code with_directory(const char *out,
                                      enum kiln_code (*make)(const char *directory, char **words,
                                                             struct kiln_err *err),
