@@ -14,7 +14,7 @@ struct arguments {
     char **items; /* owned, NULL-terminated when not empty */
     size_t count;
     size_t capacity;
-    bool failed; /* an addition failed because memory ran out */
+    bool failed;
 };
 
 void arguments_done(struct arguments *a);
@@ -22,10 +22,9 @@ void arguments_done(struct arguments *a);
 
 void arguments_add(struct arguments *a, const char *fmt, ...) KILN_PRINTF(2, 3);
 /* Adds each option of a canonical options text.  |translate| adds an option in the compiler's
- * spelling; if it is NULL, options are added unchanged. */
+ * spelling; if NULL, options are added unchanged. */
 void arguments_add_options(struct arguments *a, struct bytes options,
                            void (*translate)(struct arguments *a, const char *option));
-/* Returns whether any option in |options| begins with |start|. */
 bool options_name(struct bytes options, const char *start);
-/* Returns the arguments as one text, separated by blanks, or NULL if out of memory. */
+/* The caller frees the text.  Returns NULL if out of memory. */
 char *arguments_join(const struct arguments *a);

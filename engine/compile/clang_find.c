@@ -8,8 +8,8 @@
 #include <string.h>
 
 #define CANDIDATES_MAX 32
-#define NEWEST 40u /* highest version number that is looked for in PATH */
-#define OLDEST 15u /* first version with gfx90a, gfx940 and code object version 5 */
+#define NEWEST 40u
+#define OLDEST 15u /* the first version with gfx90a, gfx940 and code object version 5 */
 #define OUTPUT_MAX (64u << 10)
 
 struct candidate {
@@ -43,8 +43,6 @@ enum kiln_code clang_version(const char *path, char *text, size_t size, struct k
     return KILN_OK;
 }
 
-/* Returns clang's major version from Debian's path, or else from clang's own output.  Returns 0 if
- * it is unknown. */
 static unsigned major_of(const char *path)
 {
     const char *debian = strstr(path, "/llvm-");

@@ -13,11 +13,8 @@
 
 #define CLANG_PATH_MAX 256
 
-/* Writes the path of the clang to |path|.  Returns KILN_UNAVAILABLE if there is none; the message
- * lists where the function looked. */
+/* Returns KILN_UNAVAILABLE if there is no such clang. */
 KILN_MUST_CHECK enum kiln_code clang_find(char path[CLANG_PATH_MAX], struct kiln_err *err);
-/* Reads the first line of `clang --version`. */
 KILN_MUST_CHECK enum kiln_code clang_version(const char *path, char *text, size_t size,
                                              struct kiln_err *err);
-/* Finds the lld that the clang at |path| runs. */
 void clang_linker(const char *path, char linker[CLANG_PATH_MAX]);

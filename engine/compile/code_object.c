@@ -8,7 +8,6 @@
 #define MACHINE_AMDGPU 224
 #define MACHINE_CUDA 190
 
-/* Bits of e_flags in AMD's objects, for code object version 4 (ELF ABI version 2) and later. */
 #define AMD_MACHINE_MASK 0xffu
 #define AMD_FEATURES_SINCE_ABI 2u
 #define AMD_XNACK_SHIFT 8
@@ -17,8 +16,7 @@
 #define AMD_FEATURE_OFF 2u
 #define AMD_FEATURE_ON 3u
 
-/* In NVIDIA's objects, the SM number is in the first byte of e_flags, and since ELF ABI version 8
- * (CUDA 13) in the second byte. */
+/* The SM number is the first byte of e_flags; since ELF ABI version 8 (CUDA 13), the second. */
 #define NVIDIA_HIGH_SINCE_ABI 8u
 
 #define SHOWN_ARCHES 16
@@ -57,8 +55,7 @@ static enum kiln_code check_arch(unsigned number, const struct target *target, s
     char arch[LIMIT_TARGET_TEXT], found[SHOWN_ARCHES];
     target_arch(target, arch, sizeof(arch));
     const struct machine *wanted = by_arch(arch), *is = by_number(number);
-    /* If the wanted processor is not in the table, accepts every number that is not in the table
-     * either. */
+    /* A processor that is not in the table matches every number that is not in it either. */
     if (wanted ? wanted->number == number : !is)
         return KILN_OK;
     snprintf(found, sizeof(found), "number %#x", number);

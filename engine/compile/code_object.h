@@ -13,11 +13,9 @@
  */
 #include "common/target/target.h"
 
-/* Returns KILN_CORRUPT if |object| is not an object for |target|; the message says what was
- * expected and what was found. */
 KILN_MUST_CHECK enum kiln_code code_object_check(struct bytes object, const struct target *target,
                                                  struct kiln_err *err);
 
-/* Returns whether an object that passed the check for the arch also runs with the feature settings
- * of |target|.  An object that was compiled for both settings of a feature suits either of them. */
+/* Returns whether an object that passed the check also runs with the feature settings of
+ * |target|. */
 bool code_object_suits(struct bytes object, const struct target *target);

@@ -4,8 +4,7 @@
 /*
  * One compiler back end, as the worker process sees it.
  *
- * Role       compiles source for a target to a code object.  The first job that names the back end
- *            opens it
+ * Role       compiles source for a target to a code object
  * Ownership  open creates it, close destroys it; jobs are borrowed
  * Threading  one thread; only kiln-compiler links the implementations, never the daemon
  *
@@ -17,25 +16,22 @@
 #include "engine/compile/toolchain.h"
 #include "engine/compile/worker_wire.h"
 
-struct compiler { /* first member of every implementation */
+struct compiler {
     const struct compiler_ops *ops;
 };
 
 struct compiler_ops {
     const char *name;
     enum target_family family;
-    /* The back end loads an LLVM or a runtime that cannot share a process with that of another back
-     * end: two LLVMs register the same options and abort.  A worker opens at most one such back
-     * end. */
+    /* Two LLVMs in one process register the same options and abort.  A worker opens at most one
+     * back end with this flag. */
     bool needs_own_process;
-    /* Opens the back end.  Returns KILN_UNAVAILABLE, with a list of what was looked for, if it is
-     * not installed on this host. */
+    /* Returns KILN_UNAVAILABLE if the back end is not installed. */
     enum kiln_code (*open)(struct compiler **ret_compiler, struct kiln_err *err);
     /* Fills version, path, identity and only_target. */
     enum kiln_code (*describe)(struct compiler *compiler, struct toolchain *ret_toolchain,
                                struct kiln_err *err);
-    /* Compiles a job.  Appends the object if it returns COMPILE_DONE; otherwise |err| has a
-     * message. */
+    /* Appends the object if it returns COMPILE_DONE; otherwise |err| has a message. */
     enum compile_end (*compile)(struct compiler *compiler, const struct compile_job *job,
                                 const struct target *target, struct buffer *ret_object,
                                 struct kiln_err *err);
@@ -47,18 +43,15 @@ extern const struct compiler_ops compiler_hiprtc, compiler_clang, compiler_nvrtc
 #define COMPILERS 4
 extern const struct compiler_ops *const compilers[COMPILERS];
 
-/* Finds a back end by its name.  Returns NULL if there is none. */
 const struct compiler_ops *compiler_find(struct bytes name);
-/* Returns a job that compiles a one-line kernel in the language of |family|. */
 struct compile_job compiler_probe_job(enum target_family family);
-/* Adds |text| to the job's log; a write error is ignored. */
 void compiler_log(const char *text, size_t size);
 
 /* Runs `kiln-compiler --describe NAME` for every back end, in one process for each, so that a crash
  * only loses that back end.  Appends JSON for toolchain_table_describe. */
 KILN_MUST_CHECK enum kiln_code compilers_describe(struct buffer *ret_json, struct kiln_err *err);
-/* Implements --resume: serves like compiler_worker_serve.  This process has executed its program
- * again, because the job in |files| needs a process without another back end. */
+/* Implements --resume, like compiler_worker_serve.  This process has executed its program again,
+ * because the job in |files| needs a process without another back end. */
 int compiler_worker_resume(const struct compiler_worker_options *options, const int files[3]);
-/* Implements --describe: writes one row to |fd|; returns the process's exit status. */
+/* Implements --describe: writes one row to |fd|. */
 int compiler_describe_to(const char *name, int fd);

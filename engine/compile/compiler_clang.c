@@ -14,16 +14,13 @@
 #include <sys/wait.h>
 
 #define DIRECTORY "job"
-/* Names of files in the job's directory.  No program has one of these names, because a program's
- * name does not begin with '-'. */
+/* No program has such a name, because a program's name does not begin with '-'. */
 #define OBJECT "-object"
 #define PRELUDE "-prelude"
 
-/* The content of hip_prelude.hip, which kiln_embed builds in. */
 extern const unsigned char hip_prelude[];
 extern const unsigned long hip_prelude_size;
 
-/* clang's exit status for an error in the source; other statuses mean that the compiler failed. */
 #define CLANG_REPORTED 1
 
 struct clang {
@@ -43,10 +40,10 @@ static void add_fixed(struct arguments *a, const struct clang *c, const struct t
         "-nogpulib",
         "-nostdinc",
         "-nostdinc++",
-        /* Without this flag, clang's id of the compilation unit would depend on the path of the
-         * temporary directory. */
+        /* Otherwise clang's id of the compilation unit depends on the path of the temporary
+         * directory. */
         "-fuse-cuid=none",
-        "-fno-crash-diagnostics", /* otherwise clang would write a reproducer, which nobody reads */
+        "-fno-crash-diagnostics",
         "-fno-color-diagnostics",
         "-O3",
         "-std=c++17",
@@ -63,7 +60,7 @@ static void add_fixed(struct arguments *a, const struct clang *c, const struct t
 
 static enum compile_end report_death(int number, struct kiln_err *err)
 {
-    if (number == SIGKILL) { /* probably the kernel's OOM killer, or a person, sent the signal */
+    if (number == SIGKILL) {
         kiln_fail(err, KILN_UNAVAILABLE,
                   "clang was killed by another process, or by the kernel for lack of memory (see "
                   "the kernel's log, then try again)");
@@ -77,8 +74,7 @@ static enum compile_end report_death(int number, struct kiln_err *err)
     return end;
 }
 
-/* Determines from clang's exit status how the job ended.  If clang's linker dies, clang continues
- * and exits with an arbitrary status. */
+/* If clang's linker dies, clang continues and exits with an arbitrary status. */
 static enum compile_end judge_status(int status, struct kiln_err *err)
 {
     enum compile_end end = COMPILE_DONE;

@@ -41,7 +41,7 @@ static const struct rtc_kind kind = {
     .advice = "install ROCm or Debian's libamdhip64-5, or set KILN_ROCM_PATH",
     .symbols = symbols,
     .deciding = deciding,
-    .first_target = "gfx1030", /* every release of hiprtc so far knows it */
+    .first_target = "gfx1030",
     .add_options = add_options,
 };
 

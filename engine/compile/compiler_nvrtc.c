@@ -22,7 +22,6 @@ static const char *const names[] = {
 /* "libnvrtc" also matches libnvrtc-builtins */
 static const char *const deciding[] = { "libnvrtc", NULL };
 
-/* Adds an option in NVRTC's spelling, which for some options differs from clang's. */
 static void add_translated(struct arguments *a, const char *option)
 {
     static const struct {
@@ -46,7 +45,7 @@ static void add_options(struct arguments *options, const struct compile_job *job
 {
     arguments_add(options, "--gpu-architecture=%s", target->text);
     arguments_add(options, "-DKILN_CUDA=1");
-    /* NVRTC rejects two -std options, so add the default only if the job has none. */
+    /* NVRTC rejects two -std options. */
     if (!options_name(job->options, "-std=") && !options_name(job->options, "--std="))
         arguments_add(options, "-std=c++17");
     arguments_add_options(options, job->options, add_translated);

@@ -16,11 +16,11 @@ struct opencl {
     struct compiler base;
     struct opencl_library cl;
     struct opencl_device devices[DEVICES_MAX];
-    void *contexts[DEVICES_MAX]; /* owned by the driver, which keeps them until the process ends */
+    void *contexts[DEVICES_MAX]; /* owned by the driver until the process ends */
     size_t count;
 };
 
-struct build { /* the programs of one job; released by build_done */
+struct build {
     const struct opencl_library *cl;
     void *context;
     void *device;
@@ -52,8 +52,6 @@ static enum compile_end judge_result(int result, const char *call, struct kiln_e
     return COMPILE_REFUSED;
 }
 
-/* Adds an option in OpenCL C's spelling.  OpenCL C has no levels of optimisation, so -O1 to -O3 are
- * left out. */
 static void translate_option(struct arguments *a, const char *option)
 {
     static const struct {
@@ -123,8 +121,6 @@ static void write_log(const struct build *b, void *program)
         compiler_log(log, strlen(log));
 }
 
-/* Builds the program.  If there are headers, compiles and links it in two steps, because only
- * clCompileProgram accepts headers. */
 static enum compile_end build_program(struct build *b, const char *options, struct kiln_err *err)
 {
     int result;
@@ -160,10 +156,9 @@ static void append_size(const struct build *b, void *kernel, char *list, size_t 
         snprintf(list + used, size - used, "%s%s", used ? "," : "", entry);
 }
 
-/* Makes PoCL add to the binary a version of each kernel for the work-group size that the kernel
- * requires.  By default, PoCL's binaries only contain a version for any size.  A launch then builds
- * and links a version for its own size, which takes 30 ms and needs a linker on the client's
- * machine.  Other drivers ignore this. */
+/* Makes PoCL add a version of each kernel for the work-group size that the kernel requires.
+ * Otherwise each launch builds and links that version, which takes 30 ms and needs a linker on the
+ * client's machine.  Other drivers ignore this. */
 static void ask_for_required_sizes(const struct build *b)
 {
     void *kernels[KERNELS_MAX];
@@ -261,7 +256,6 @@ static enum kiln_code opencl_describe(struct compiler *compiler, struct toolchai
     snprintf(ret_toolchain->path, sizeof(ret_toolchain->path), "libOpenCL.so.1");
     identity_init(&id, compiler->ops->name, ret_toolchain->only_target);
     enum kiln_code rc = identity_put_loaded(&id, deciding, err);
-    /* PoCL links its kernels with the system's linker, so the linker is part of the identity. */
     if (!rc && access("/usr/bin/ld", R_OK) == 0)
         rc = identity_put_file(&id, "/usr/bin/ld", err);
     ret_toolchain->identity = identity_end(&id);

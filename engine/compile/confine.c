@@ -16,15 +16,12 @@
 
 #define READ_FILE LANDLOCK_ACCESS_FS_READ_FILE
 #define READ (READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_EXECUTE)
-/* PoCL renames files from one directory to another.  Landlock's version 1 cannot allow that. */
+/* PoCL renames files from one directory to another, which Landlock's version 1 cannot allow. */
 #define VERSION_NEEDED 2
 
-/* Limits of processes and threads.  One worker may have PROCESSES_BASE, and in addition
- * PROCESSES_EACH for each processor. */
 #define PROCESSES_BASE 640u
 #define PROCESSES_EACH 8u
-/* Limit for all workers together, which run as one user.  It is equal to TasksMax of kiln's systemd
- * slice. */
+/* This limit for all workers is equal to TasksMax of kiln's systemd slice. */
 #define PROCESSES_OF_WORKERS 16384u
 
 static void allow_named(const struct landlock_rules *rules, const char *variable)
@@ -38,9 +35,8 @@ static void allow_named(const struct landlock_rules *rules, const char *variable
     free(paths);
 }
 
-/* Allows kiln-compiler's own program file, because a worker executes that file again when it needs
- * another toolchain.  The link in /proc leads to the file even if the user may not enter its
- * directory. */
+/* A worker executes kiln-compiler again when it needs another toolchain.  The link in /proc works
+ * even if the user may not enter the file's directory. */
 static void allow_self(const struct landlock_rules *rules)
 {
     landlock_allow(rules, "/proc/self/exe", READ);
@@ -65,14 +61,15 @@ static void allow_system(const struct landlock_rules *rules)
         "/dev/null",
         "/dev/zero",
         "/dev/urandom",
-        "/etc/debian_version", /* clang's driver reads it to recognise the distribution */
+        "/etc/debian_version",
         "/etc/os-release",
         "/etc/lsb-release",
-        /* /sys is missing on purpose: its files describe the host's devices, such as network
-         * addresses.  PoCL reads the number of processors and the memory size there, but works
-         * without them.
+        /*
+         * /sys is missing on purpose: its files describe the host's devices, such as network
+         * addresses.  PoCL reads the number of processors there, but works without it.
          *
-         * In /proc, Landlock denies environ and similar files of processes outside the sandbox. */
+         * In /proc, Landlock denies environ and similar files of processes outside the sandbox.
+         */
         "/proc",
     };
     static const char *const variables[] = { "PATH", "LD_LIBRARY_PATH", "OCL_ICD_VENDORS",
@@ -83,8 +80,6 @@ static void allow_system(const struct landlock_rules *rules)
         allow_named(rules, variables[i]);
     landlock_allow(rules, "/dev/null", READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE);
 }
-
-/* ---- layer by layer ---- */
 
 static void note_missing(struct confinement *c, enum sandbox_layer layer, const char *why)
 {
@@ -107,8 +102,6 @@ static void note_errors(struct confinement *c, const struct namespace_errors *er
     }
 }
 
-/* Returns the limit of processes and threads.  It grows with the number of processors, because
- * LLVM's linker and PoCL start a thread for each of them. */
 static unsigned processes_max(void)
 {
     long processors = sysconf(_SC_NPROCESSORS_CONF);
@@ -174,9 +167,8 @@ static void confine_files(struct confinement *c)
         c->report.landlock = version;
 }
 
-/* Limits the number of processes.  RLIMIT_NPROC counts all processes of a user (setrlimit(2)).  So
- * it is set only if all processes of this user, or all of them in this user namespace, are
- * compilers. */
+/* RLIMIT_NPROC counts all processes of a user (setrlimit(2)).  So it is set only if all processes
+ * of this user, or all of them in this user namespace, are compilers. */
 static void limit_processes(const struct confinement *c)
 {
     rlim_t max = c->has_user_namespace ? processes_max() : PROCESSES_OF_WORKERS;
@@ -191,8 +183,7 @@ static void limit_processes(const struct confinement *c)
 static void report_reasons(struct confinement *c)
 {
     for (enum sandbox_layer l = 0; l < LAYERS; l++) {
-        /* Only the verification decides whether a layer is missing: a layer may be in force
-         * although a step failed. */
+        /* A layer may be in force although a step failed, so only the verification decides. */
         if (!report_has(&c->report, l))
             report_add_reason(&c->report, l, c->reason[l][0] ? c->reason[l] : "not in force");
     }

@@ -28,31 +28,30 @@
 #define CONFINE_REASON_MAX 120
 
 struct confine_options {
-    /* Borrowed until confine_finish; the only directory that stays writable. */
+    /* Borrowed until confine_finish.  The only directory that stays writable. */
     const char *directory;
-    /* Maximum number of bytes that may be written to |directory|; 0 if only the disk limits it. */
     uint64_t free_space;
-    const char *outside;  /* kilnd's namespaces (namespaces_to_text); if NULL, the current ones */
-    bool is_workers_user; /* true if only compiler processes run as the user of this process */
-    supervisor_give_up *give_up; /* runs in the supervisor and the init process (supervisor.h) */
-    void *context;               /* passed to |give_up| */
+    const char *outside;  /* kilnd's namespaces (namespaces_to_text); NULL: the current ones */
+    bool is_workers_user; /* only compilers run as the user of this process */
+    supervisor_give_up *give_up;
+    void *context;
 };
 
 struct confinement {
     struct confine_options options;
-    struct namespace_ids outside;            /* namespaces that this process must not be in */
-    char reason[LAYERS][CONFINE_REASON_MAX]; /* why a layer could not be enabled, or "" */
-    /* The process is in a private user namespace, in which its processes are counted separately. */
+    struct namespace_ids outside;
+    char reason[LAYERS][CONFINE_REASON_MAX];
+    /* Processes are counted separately in each private user namespace. */
     bool has_user_namespace;
     struct sandbox_report report;
 };
 
-/* Initialises |c|, and creates the namespaces and mounts.  If it creates a process namespace, it
- * returns in a child process.  Layers that cannot be enabled are recorded, and are not an error. */
+/* Creates the namespaces and mounts.  If it creates a process namespace, it returns in a child
+ * process.  Layers that cannot be enabled are recorded, and are not an error. */
 KILN_MUST_CHECK enum kiln_code confine_begin(struct confinement *c,
                                              const struct confine_options *options,
                                              struct kiln_err *err);
-/* Grants write access to |options.directory|.  Grants read access to system directories and to the
+/* Grants write access to |options.directory|, and read access to system directories and to the
  * paths in PATH, LD_LIBRARY_PATH, OCL_ICD_VENDORS, KILN_CUDA_PATH and KILN_ROCM_PATH.  Fills
  * |report|. */
 void confine_finish(struct confinement *c);

@@ -64,9 +64,9 @@ int compiler_describe_to(const char *name, int fd)
     return text && fs_write_all(fd, bytes_of_text(text), &err) == KILN_OK ? 0 : 1;
 }
 
-struct inspection { /* one back end and the process that describes it */
+struct inspection {
     const struct compiler_ops *ops;
-    int row_fd; /* owned */
+    int row_fd;
     pid_t pid;
     struct kiln_err err;
 };

@@ -13,19 +13,16 @@
 #include <elf.h>
 
 struct elf_image {
-    struct bytes content; /* borrowed */
+    struct bytes content;
     Elf64_Ehdr header;
 };
 
-/* Opens an ELF file.  Returns false unless |content| starts with a 64-bit little-endian ELF header,
- * and its section table, if any, is within |content|. */
+/* Returns false unless |content| starts with a 64-bit little-endian ELF header, and its section
+ * table, if any, is within |content|. */
 bool elf_image_open(struct bytes content, struct elf_image *ret_image);
 size_t elf_section_count(const struct elf_image *image);
-/* Finds the section |index|.  Returns false if there is no such section, or if it is not within the
- * file. */
+/* Returns false if there is no such section, or if it is not within the file. */
 bool elf_section(const struct elf_image *image, size_t index, Elf64_Shdr *ret_section,
                  struct bytes *ret_content);
-/* Returns the bytes of the build id; empty if there is none. */
 struct bytes elf_build_id(const struct elf_image *image);
-/* Returns the build id in one note section or segment; empty if there is none. */
 struct bytes elf_notes_build_id(struct bytes notes);

@@ -41,7 +41,6 @@ static void put_content(struct identity *id, struct bytes content)
     id->files++;
 }
 
-/* Maps a file.  The caller unmaps it. */
 static enum kiln_code map_file(const char *path, struct bytes *ret_content, struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -4,9 +4,8 @@
 /*
  * A toolchain's identity: SHA-256 over the build ids of all files that determine its output.
  *
- * Role       recognises toolchains.  Two hosts, or one host before and after an upgrade, have the
- *            same toolchain if and only if the identities are equal.  A file without a build id is
- *            hashed completely
+ * Role       Two hosts, or one host before and after an upgrade, have the same toolchain if and
+ *            only if the identities are equal.  A file without a build id is hashed completely
  * Ownership  plain value
  * Threading  one thread
  */
@@ -15,22 +14,20 @@
 
 struct identity {
     struct sha256 sum;
-    size_t files; /* number of files added so far */
+    size_t files;
 };
 
 void identity_init(struct identity *id, const char *toolchain, const char *version);
 KILN_MUST_CHECK enum kiln_code identity_put_file(struct identity *id, const char *path,
                                                  struct kiln_err *err);
-/* Adds every loaded library of this process whose file name starts with one of |prefixes|, sorted
- * by name.  |prefixes| is NULL-terminated. */
+/* Adds loaded libraries whose file name starts with one of |prefixes| (NULL-terminated), sorted by
+ * name. */
 KILN_MUST_CHECK enum kiln_code identity_put_loaded(struct identity *id, const char *const *prefixes,
                                                    struct kiln_err *err);
-/* Adds those shared libraries that the program |path| would load and whose names start with one of
- * |prefixes|. */
 KILN_MUST_CHECK enum kiln_code identity_put_needed(struct identity *id, const char *path,
                                                    const char *const *prefixes,
                                                    struct kiln_err *err);
 struct digest identity_end(struct identity *id);
-/* Returns SHA-256 over the build ids of two files, by which libkiln-rtc identifies NVRTC.  Returns
- * zeros if one of the files has no build id or cannot be read. */
+/* libkiln-rtc identifies NVRTC by this digest.  Returns zeros if one of the files has no build id
+ * or cannot be read. */
 struct digest identity_of_build_ids(const char *first, const char *second);

@@ -14,15 +14,13 @@
 #include "engine/compile/compile_job.h"
 #include "engine/compile/headers.h"
 
-/* Version of the fixed options and defines that the back ends add.  Raise it when one of these
- * options or defines changes, so that objects compiled with the old ones are no longer found. */
+/* Version of the fixed options and defines that the back ends add.  Raise it when one of them
+ * changes, so that objects compiled with the old ones are no longer found. */
 #define COMPILE_ABI 1u
 
-/* Computes the key.  The job's headers must have passed headers_check, and its options must come
- * from options_canonicalise. */
+/* The job's headers must have passed headers_check, and its options must be canonical
+ * (options.h). */
 struct digest kernel_key(const struct compile_job *job, const struct digest *toolchain_identity);
 
-/* Compute SHA-256 over the source, and over the headers sorted by name.  With these parts of a key,
- * users find out how two keys differ. */
 struct digest kernel_source_id(const struct compile_job *job);
 struct digest kernel_headers_id(const struct compile_job *job);

@@ -9,8 +9,7 @@
 #define PATH_LENGTH_MAX 512
 
 /* Keeps dlerror()'s first message about a file that exists but does not load, for example because a
- * library that it needs is missing.  Ignores messages about absent files, which begin with |path|
- * itself, because they explain nothing. */
+ * library that it needs is missing.  Messages about absent files begin with |path| itself. */
 static void keep_reason(const char *path, char *reason, size_t size)
 {
     const char *text = dlerror();

@@ -97,7 +97,7 @@ size_t opencl_devices(const struct opencl_library *library, struct opencl_device
                 library->clGetDeviceIDs(platforms[i], types[t], 1, &d.device, &found) != 0 ||
                 !found)
                 continue;
-            platforms[i] = NULL; /* so that each platform reports only one device */
+            platforms[i] = NULL; /* each platform reports one device */
             name_device(library, &d);
             ret_devices[count++] = d;
         }

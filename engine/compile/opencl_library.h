@@ -14,7 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Values from the OpenCL 1.2 specification. */
 #define OPENCL_OUT_OF_HOST_MEMORY (-6)
 #define OPENCL_DEVICE_TYPE_CPU 2u
 #define OPENCL_DEVICE_TYPE_ALL 0xffffffffu
@@ -34,16 +33,16 @@ struct opencl_library {
 #undef OPENCL_SYMBOL
 };
 
-struct opencl_device { /* all members are borrowed from the driver */
+struct opencl_device {
     void *platform;
     void *device;
     char target[LIMIT_TARGET_TEXT];
-    char version[192]; /* shown to users */
+    char version[192];
 };
 
 KILN_MUST_CHECK enum kiln_code opencl_library_open(struct opencl_library *ret_library,
                                                    struct kiln_err *err);
-/* Lists one device of each platform: a CPU if it has one, else its first device.  CPUs come first
- * in the list.  Returns at most |max| devices. */
+/* Lists one device of each platform: a CPU if it has one, else its first device.  CPUs come
+ * first. */
 size_t opencl_devices(const struct opencl_library *library, struct opencl_device *ret_devices,
                       size_t max);

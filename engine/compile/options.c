@@ -18,8 +18,8 @@ static const struct allowed {
 
 struct option {
     struct bytes text;
-    struct bytes macro; /* the name after -D or -U; empty for other options */
-    size_t place;       /* position of the option in the job's options */
+    struct bytes macro; /* empty unless the option is -D or -U */
+    size_t place;
 };
 
 static bool is_macro(struct bytes option)
@@ -45,8 +45,8 @@ static bool is_identifier(struct bytes name)
     return name.size && !isdigit(name.data[0]);
 }
 
-/* Returns whether a macro's value is allowed.  Quotes, backslashes and '#' are rejected: compilers
- * interpret them differently, and no number or type name needs them. */
+/* Compilers interpret quotes, backslashes and '#' differently, and no number or type name needs
+ * them. */
 static bool value_is_fine(struct bytes value)
 {
     for (size_t i = 0; i < value.size; i++) {
@@ -139,15 +139,13 @@ static enum kiln_code split_options(struct bytes text, struct option *options, s
     return KILN_OK;
 }
 
-/* Returns the subject of an option.  A later option replaces an earlier one with the same
- * subject. */
+/* A later option replaces an earlier one with the same subject. */
 static struct bytes option_subject(const struct option *o)
 {
     return o->macro.size ? o->macro : o->text;
 }
 
-/* Compares options so that macros come first, and options with equal subjects are next to each
- * other in the given order. */
+/* Puts macros first, and options with equal subjects next to each other in the given order. */
 static int compare_subjects(const void *left, const void *right)
 {
     const struct option *a = left, *b = right;
@@ -157,7 +155,6 @@ static int compare_subjects(const void *left, const void *right)
     return order ? order : (a->place > b->place) - (a->place < b->place);
 }
 
-/* Compares options so that macros are sorted by name, and the others keep the given order. */
 static int by_place(const void *left, const void *right)
 {
     const struct option *a = left, *b = right;
@@ -168,7 +165,6 @@ static int by_place(const void *left, const void *right)
     return (a->place > b->place) - (a->place < b->place);
 }
 
-/* Keeps the last option of each subject: "-O2 -O3 -O2" becomes "-O2". */
 static size_t drop_replaced(struct option *options, size_t count)
 {
     size_t kept = 0;

@@ -5,8 +5,7 @@
  * Compile options: an allow-list, and a canonical order.
  *
  * Allowed: -D -U (macro names must be identifiers), -O0..-O3, -Os, -std=, and a list of switches
- * for floating point, vectorisation, the target and OpenCL's mathematics (-cl-*).  Any other
- * option, especially -I and -include, is rejected; the message names it.
+ * for floating point, vectorisation, the target and OpenCL's mathematics (-cl-*).
  *
  * In the canonical form, one blank separates options.  -D and -U come first, sorted by macro name;
  * of several with the same name, only the last one remains.  The others follow in their given
@@ -17,8 +16,7 @@
 #include "common/base/bytes.h"
 #include "common/base/err.h"
 
-/* Checks the options and appends their canonical form to |ret_canonical|.  Returns KILN_DENIED if
- * an option is not allowed (the message names it), and KILN_INVALID if the text is too long or has
- * control characters. */
+/* Returns KILN_DENIED with the option that is not allowed, such as -I, and KILN_INVALID if the text
+ * is too long or has control characters. */
 KILN_MUST_CHECK enum kiln_code options_canonicalise(struct bytes text, struct buffer *ret_canonical,
                                                     struct kiln_err *err);

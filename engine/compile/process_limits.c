@@ -8,13 +8,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Maximum number of open files.  A compiler opens its libraries, headers and a few pipes. */
 #define FILES_MAX 1024
-/* Half of the maximum of 1000.  The kernel should kill a compile, which can be repeated, before a
- * training job, which cannot. */
+/* The kernel should kill a compile, which can be repeated, before a training job.  The maximum is
+ * 1000. */
 #define OOM_SCORE "500"
 
-/* Does not limit the address space under sanitizers, which reserve terabytes of it. */
+/* Sanitizers reserve terabytes of address space. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define LIMIT_ADDRESSES 0
 #else
@@ -27,7 +26,7 @@ static enum kiln_code set_limit(int resource, const char *name, uint64_t soft, u
     struct rlimit now;
     if (getrlimit(resource, &now) < 0)
         return kiln_fail_errno(err, errno, "cannot read %s", name);
-    /* Keep a lower hard limit, because only root may raise it. */
+    /* Only root may raise a hard limit. */
     struct rlimit want = { .rlim_cur = soft, .rlim_max = hard };
     if (want.rlim_max > now.rlim_max)
         want.rlim_max = now.rlim_max;
@@ -38,8 +37,6 @@ static enum kiln_code set_limit(int resource, const char *name, uint64_t soft, u
     return KILN_OK;
 }
 
-/* Makes the kernel kill this process first when memory runs out.  Without /proc the score stays 0,
- * which does no harm. */
 static void prefer_for_oom(void)
 {
     KILN_AUTO(fd) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -72,7 +69,7 @@ void process_limits_next_job(uint64_t cpu_s)
     if (getrlimit(RLIMIT_CPU, &limit) != 0 || getrusage(RUSAGE_SELF, &used) != 0)
         return;
     rlim_t spent = (rlim_t)used.ru_utime.tv_sec + (rlim_t)used.ru_stime.tv_sec +
-                   2; /* + 2, because both times are rounded down */
+                   2; /* both times are rounded down */
     limit.rlim_cur = spent + cpu_s < limit.rlim_max ? spent + cpu_s : limit.rlim_max;
     setrlimit(RLIMIT_CPU, &limit);
 }

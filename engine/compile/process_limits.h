@@ -12,19 +12,16 @@
 #include <stdint.h>
 
 struct process_limits {
-    uint64_t cpu_s;  /* processor time of one job, in seconds */
-    uint64_t memory; /* address space, in bytes */
-    uint64_t output; /* size of one file, in bytes */
-    /* Maximum number of jobs of one worker, which limits their total CPU time; 0 means
-     * unlimited. */
+    uint64_t cpu_s; /* CPU seconds of one job */
+    uint64_t memory;
+    uint64_t output;
+    /* 0: unlimited */
     unsigned jobs;
 };
 
-/* Sets the limits of this process and of all processes that it starts.  Also makes the kernel kill
- * these processes first when memory runs out. */
+/* Also makes the kernel kill these processes first when memory runs out. */
 KILN_MUST_CHECK enum kiln_code process_limits_apply(const struct process_limits *limits,
                                                     struct kiln_err *err);
-/* Sets the limit of CPU time for the next job; call it before each job.  The system limits the CPU
- * time of a whole process.  So the new limit is the time that the process has used already, plus
- * |cpu_s|; but it never exceeds the limit of all jobs. */
+/* Sets the limit of CPU time for the next job: the time that this process has used already, plus
+ * |cpu_s|, but never more than the limit of all jobs. */
 void process_limits_next_job(uint64_t cpu_s);

@@ -14,8 +14,8 @@
 #define EXIT_NOT_STARTED 127
 #define PASSED_FD 3
 
-/* Returns how many seconds of CPU time this process has left.  This value becomes the limit of a
- * child, because a child's CPU time is counted from zero. */
+/* A child's CPU time is counted from zero, so the rest of this process's limit is the child's
+ * limit. */
 static struct rlimit cpu_left(void)
 {
     struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
@@ -28,14 +28,12 @@ static struct rlimit cpu_left(void)
     return limit;
 }
 
-/* Executes the program in the child, after fork.  Makes only system calls, because a thread of the
- * parent may have held a lock of libc. */
+/* Makes only system calls, because a thread of the parent may have held a lock of libc. */
 _Noreturn static void exec_program(const struct program *p, const struct rlimit *cpu, pid_t parent,
                                    char *const *environment)
 {
     sigset_t none;
     sigemptyset(&none);
-    /* Undo what the child inherits: a worker blocks SIGXFSZ. */
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
@@ -51,8 +49,6 @@ _Noreturn static void exec_program(const struct program *p, const struct rlimit 
     _exit(EXIT_NOT_STARTED);
 }
 
-/* Returns a copy of this process's environment in which |added| replaces the variables of the same
- * name. */
 static char **environment_with(const char *added)
 {
     size_t count = 0, kept = 0, name = added ? strcspn(added, "=") + 1 : 0;

@@ -16,17 +16,15 @@
 
 struct program {
     const char *const *argv; /* argv[0] is a path; NULL-terminated */
-    const char *directory;   /* working directory; if NULL, that of the caller */
-    const char *environment; /* one NAME=VALUE to set, or NULL */
-    int out_fd;              /* becomes the standard output; -1 if the child inherits it */
-    int pass_fd;             /* becomes the child's descriptor 3; -1 if there is none */
+    const char *directory;   /* working directory; NULL: that of the caller */
+    const char *environment;
+    int out_fd;  /* becomes the standard output; -1: inherited */
+    int pass_fd; /* becomes the child's descriptor 3; -1: none */
 };
 
 KILN_MUST_CHECK enum kiln_code program_start(const struct program *program, pid_t *ret_pid,
                                              struct kiln_err *err);
-/* Waits for the end of a program.  |ret_status| is the status of waitpid. */
 KILN_MUST_CHECK enum kiln_code program_wait(pid_t pid, int *ret_status, struct kiln_err *err);
-/* Runs the program to its end and appends its standard output.  Returns KILN_UNAVAILABLE unless it
- * exits with 0. */
+/* Appends the standard output.  Returns KILN_UNAVAILABLE unless the program exits with 0. */
 KILN_MUST_CHECK enum kiln_code program_read(const char *const *argv, const char *environment,
                                             struct buffer *ret_output, struct kiln_err *err);

@@ -7,25 +7,21 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Result codes, which are the same numbers in both libraries. */
 #define RTC_OUT_OF_MEMORY 1
 #define RTC_INVALID_OPTION 5
 #define RTC_COMPILATION 6
-/* Returned if the library cannot use its builtins library, whatever the source is. */
 #define RTC_BUILTIN_OPERATION 7
 
 struct rtc {
     struct compiler base;
-    const struct rtc_kind *kind; /* borrowed */
+    const struct rtc_kind *kind;
     struct rtc_library library;
     char path[256];
-    char builtins_path[256];      /* "" if there are no builtins, or they could not be loaded */
-    struct kiln_err builtins_err; /* why the builtins library could not be loaded */
-    /* True after the library has loaded all other libraries that it needs. */
+    char builtins_path[256];
+    struct kiln_err builtins_err;
     bool has_compiled;
 };
 
-/* A job in the form that the library needs: NUL-terminated copies of its texts. */
 struct rtc_input {
     struct arguments options;
     char *source;
@@ -60,7 +56,6 @@ static bool copy_headers(const struct compile_job *job, struct rtc_input *input)
     return true;
 }
 
-/* Copies the job's texts.  Returns false if out of memory. */
 static bool make_input(const struct rtc_kind *kind, const struct compile_job *job,
                        const struct target *target, struct rtc_input *input)
 {
@@ -83,8 +78,7 @@ static void write_log(const struct rtc_library *library, void *program)
         compiler_log(log, size - 1);
 }
 
-/* Fails because a library or file of the compiler is missing.  The result is COMPILE_UNAVAILABLE,
- * so that kilnd does not record a failure for the kernel, whose source is not the cause. */
+/* Returns COMPILE_UNAVAILABLE, so that kilnd does not record a failure for the kernel. */
 static enum compile_end fail_builtins(const struct rtc *rtc, struct kiln_err *err)
 {
     if (rtc->builtins_err.code)
@@ -134,8 +128,6 @@ static enum compile_end take_code(const struct rtc *rtc, void *program, struct b
     return ret_object->failed ? compile_no_memory(err) : COMPILE_DONE;
 }
 
-/* ---- whole programs ---- */
-
 static int add_expressions(const struct rtc_library *library, void *program,
                            struct bytes expressions)
 {
@@ -150,8 +142,8 @@ static int add_expressions(const struct rtc_library *library, void *program,
     return result;
 }
 
-/* Returns whether the result has names of static variables or of an anonymous namespace. They
- * contain a hash that may depend on the directory of the compile. */
+/* Names of static variables and of an anonymous namespace have a hash that may depend on the
+ * directory of the compile. */
 static bool has_internal_names(const struct buffer *result)
 {
     static const char *const marks[] = { "_GLOBAL__N_", "_INTERNAL_" };
@@ -220,13 +212,10 @@ enum compile_end rtc_compile(struct compiler *compiler, const struct compile_job
     return end;
 }
 
-/* ---- the installed version ---- */
-
-/* Compiles a probe, to make the library load the other libraries that it needs (comgr, builtins).
- * The library loads them only with the first compilation, and identity_put_loaded only adds loaded
- * libraries.  If the library rejects |first_target|, it has loaded them, too.  Any other failure is
- * returned: an identity without one of the libraries would look like another version of the
- * compiler. */
+/* Compiles a probe, because the library loads comgr or its builtins only with the first compile,
+ * and identity_put_loaded only adds loaded libraries.  The library may reject |first_target|.  Any
+ * other failure is returned: an identity without one of the libraries would look like another
+ * version. */
 static enum kiln_code load_everything(struct rtc *rtc, struct kiln_err *err)
 {
     const struct rtc_kind *kind = rtc->kind;
@@ -243,7 +232,6 @@ static enum kiln_code load_everything(struct rtc *rtc, struct kiln_err *err)
     return err->code;
 }
 
-/* Returns whether the library can do jobs with |is_program|. */
 static bool compiles_programs(const struct rtc *rtc)
 {
     const struct rtc_library *l = &rtc->library;
@@ -291,12 +279,10 @@ static enum kiln_code open_library(struct rtc *rtc, struct kiln_err *err)
     return library_bind(dl, kind->what, kind->symbols, &rtc->library, err);
 }
 
-/* Loads NVRTC's builtins library early, from NVRTC's own directory.  NVRTC itself loads it by its
- * bare name at the first compilation; the dynamic linker then uses the library that is already
- * loaded.  Otherwise the dynamic linker would look it up in /etc/ld.so.cache, and the sandbox may
- * forbid that: ldconfig replaces this file whenever a package is installed, but Landlock only lets
- * a process read the file that existed when the process was confined.  A failure is reported only
- * if NVRTC does not find the library. */
+/* Loads NVRTC's builtins library from NVRTC's own directory before NVRTC loads it by its bare name.
+ * The dynamic linker would then read /etc/ld.so.cache.  ldconfig replaces that file, and Landlock
+ * only allows the file that existed when the process was confined.  A failure is reported only if
+ * NVRTC does not find the library. */
 static void load_builtins(struct rtc *rtc)
 {
     char directory[sizeof(rtc->path)], name[64];

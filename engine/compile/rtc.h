@@ -20,8 +20,7 @@ struct rtc_library {
     int (*log)(void *program, char *log);
     int (*code_size)(void *program, size_t *size);
     int (*code)(void *program, char *code);
-    /* The members below are NULL if the library lacks them.  Jobs with |is_program| need the first
-     * four of them. */
+    /* NULL if the library lacks it.  Jobs with |is_program| need the first four. */
     int (*add_name)(void *program, const char *expression);
     int (*lowered)(void *program, const char *expression, const char **name);
     int (*ptx_size)(void *program, size_t *size);
@@ -35,25 +34,20 @@ struct rtc_library {
     const char *(*error_text)(int result);
 };
 
-/* The differences between hiprtc and NVRTC. */
 struct rtc_kind {
     const struct compiler_ops *ops;
-    const char *what;          /* name shown to users, such as "NVRTC" */
-    const char *root_variable; /* environment variable with the vendor's installation directory */
-    const char *root;          /* default of that directory */
-    const char *below;         /* subdirectory of that directory with the libraries */
-    const char *const *names;  /* see library_search.names */
-    /* If a file name such as "NAME.so" is set, NAME.so.MAJOR.MINOR in the library's directory must
-     * be loaded first.  The member is NULL if there is no such file. */
+    const char *what;
+    const char *root_variable; /* environment variable with the installation directory */
+    const char *root;
+    const char *below;
+    const char *const *names;
+    /* NAME.so.MAJOR.MINOR must be loaded first if this is "NAME.so"; may be NULL. */
     const char *builtins;
-    const char *advice; /* see library_search.advice */
+    const char *advice;
     const struct library_symbol *symbols;
-    /* Beginnings of the names of the libraries that determine the output, for
-     * identity_put_loaded. */
     const char *const *deciding;
-    /* A compilation for this target makes the library load its other libraries. */
+    /* A compile for this target makes the library load its other libraries. */
     const char *first_target;
-    /* Adds all compiler options for |job| and |target|. */
     void (*add_options)(struct arguments *options, const struct compile_job *job,
                         const struct target *target);
 };

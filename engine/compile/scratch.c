@@ -10,10 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Enough for two short directories and LIMIT_PROGRAM_NAME characters. */
 #define PATH_LENGTH_MAX 512
 
-/* Writes a file.  header_name_is_fine has accepted |name|, so the file is below |directory|. */
 static enum kiln_code put_file(const char *directory, struct bytes name, struct bytes content,
                                struct kiln_err *err)
 {

@@ -4,27 +4,19 @@
 /*
  * The worker's private directory, which contains a job's files while the job runs.
  *
- * Role       holds source and headers, for compilers that read files, and the files that compilers
- *            leave behind
- *
  * Ownership  directories are relative to the process's working directory
  * Threading  one thread
  */
 #include "common/base/err.h"
 #include "engine/compile/compile_job.h"
 
-/* Name of the headers' directory in the job's directory.  No program has this name, because a
- * program's name does not begin with '-'. */
+/* No program has this name, because a program's name does not begin with '-'. */
 #define SCRATCH_HEADERS "-headers"
 
-/* Creates an empty file without a name, for the output of a child program.  The file is deleted
- * when its last descriptor is closed.  It is in the private directory, because the sandbox forbids
- * memfd_create. */
+/* Creates an empty file without a name, for the output of a child program.  It is in the private
+ * directory, because the sandbox forbids memfd_create. */
 KILN_MUST_CHECK enum kiln_code scratch_unnamed(int *ret_fd, struct kiln_err *err);
-/* Writes a file of the compiler back end into |directory|, which must exist. */
 KILN_MUST_CHECK enum kiln_code scratch_put(const char *directory, const char *name,
                                            struct bytes content, struct kiln_err *err);
-/* Creates |directory|, writes the job's source into it, and writes the headers into its
- * subdirectory SCRATCH_HEADERS, each under its own name. */
 KILN_MUST_CHECK enum kiln_code scratch_fill(const char *directory, const struct compile_job *job,
                                             struct kiln_err *err);

@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Maximum number of stored probe results.  A host has only a few GPUs, but clients may request
- * targets that do not exist, and each of them adds a failure.  So failures are dropped first.
- * There are at most dozens of successes, because compilers support no more targets. */
+/* A host has few GPUs, but clients may request targets that do not exist, and each of them adds a
+ * failure.  So failures are dropped first.  There are at most dozens of successes. */
 #define PROBES_MAX 256u
 #define DETAIL_LETTERS 200
 
@@ -15,11 +14,11 @@ struct probe {
     struct digest identity;
     char target[LIMIT_TARGET_TEXT];
     enum probe_state state;
-    uint64_t learned; /* sequence number; a lower one is older */
+    uint64_t learned;
     char detail[DETAIL_LETTERS];
 };
 
-struct absence { /* a toolchain that a worker did not find */
+struct absence {
     char name[16];
     char reason[DETAIL_LETTERS];
 };
@@ -53,7 +52,7 @@ static const struct known {
 static const struct {
     const char *name;
     const char *language;
-    const char *installs; /* advice on what to install if no toolchain of this family was found */
+    const char *installs;
 } families[] = {
     [TARGET_AMDGPU] = { "amdgpu", "HIP",
                         "install ROCm, or Debian's libamdhip64-5 or clang-19 with lld-19" },
@@ -225,7 +224,6 @@ const struct toolchain *toolchain_table_find_library(const struct toolchain_tabl
     return NULL;
 }
 
-/* Returns the index of a probe's result, or the table's probe_count if there is none. */
 static size_t probe_place(const struct toolchain_table *table, const struct toolchain *tc,
                           const struct target *target)
 {
@@ -265,9 +263,8 @@ static bool is_of_now(const struct toolchain_table *table, const struct probe *p
     return false;
 }
 
-/* Returns how useful a result is.  The result of a removed toolchain is useless.  A failure can
- * be determined again by another probe.  A success is the most useful, because its target is in
- * use. */
+/* The result of a removed toolchain is useless, and a failure can be determined again by a
+ * probe. */
 static unsigned probe_worth(const struct toolchain_table *table, const struct probe *p)
 {
     if (!is_of_now(table, p))
@@ -275,7 +272,6 @@ static unsigned probe_worth(const struct toolchain_table *table, const struct pr
     return p->state == PROBE_WORKS ? 2 : 1;
 }
 
-/* Returns the oldest of the least useful results. */
 static struct probe *least_probe(struct toolchain_table *table)
 {
     struct probe *least = &table->probes[0];
@@ -329,8 +325,6 @@ static void append_text(char *text, size_t size, const char *fmt, ...)
     va_end(args);
 }
 
-/* For each toolchain of the family, writes that it can build for |target|, why it cannot, or that
- * it was not found.  Example: "hiprtc can; clang: ...; ". */
 static void explain_absence(const struct toolchain_table *table, const struct target *target,
                             char *text, size_t size)
 {

@@ -6,14 +6,13 @@
  * build.
  *
  * Role       stores a worker's COMPILE_DESCRIBE answer and the results of probes; chooses the
- *            toolchain for a target.  This code neither loads nor runs a compiler
+ *            toolchain for a target.  Neither loads nor runs a compiler
  * Ownership  the table owns its rows; returned rows are borrowed until the next
  *            toolchain_table_describe
  * Threading  one thread at a time (the daemon's loop)
  *
- * A toolchain's identity is the SHA-256 over the build ids of all libraries and programs that
- * determine its output.  It changes with an upgrade, so no stale objects are served afterwards.
- * Probe results are cached by (identity, target).
+ * Probe results are cached by (identity, target).  The identity (identity.h) changes with an
+ * upgrade.
  */
 #include "common/base/digest.h"
 #include "common/base/err.h"
@@ -25,20 +24,18 @@ enum probe_state {
     PROBE_UNKNOWN,
     PROBE_WORKS,
     PROBE_FAILS,
-    PROBE_NOT_NOW, /* no process was free to probe; this says nothing about the target */
+    PROBE_NOT_NOW, /* no process was free to probe; says nothing about the target */
 };
 
 struct toolchain {
-    char name[16];     /* "hiprtc", "clang", "nvrtc" or "opencl" */
-    char version[192]; /* shown to users */
-    char path[256];    /* file of the library or program; shown to users */
+    char name[16];
+    char version[192];
+    char path[256];
     enum target_family family;
     struct digest identity;
-    /* SHA-256 over the build ids of NVRTC and its builtins library. libkiln-rtc identifies an NVRTC
-     * by this digest.  Zeros for other toolchains. */
+    /* SHA-256 over the build ids of NVRTC and its builtins library; zeros for other toolchains. */
     struct digest library;
-    /* The only target that the toolchain can build, if that is known without a probe (OpenCL: the
-     * device's target); otherwise empty. */
+    /* Set if the toolchain can only build one target (OpenCL: the device's); else empty. */
     char only_target[LIMIT_TARGET_TEXT];
 };
 
@@ -49,30 +46,25 @@ KILN_MUST_CHECK enum kiln_code toolchain_table_create(struct toolchain_table **r
 void toolchain_table_destroy(struct toolchain_table *table);
 KILN_DEFINE_AUTO(toolchain_table)
 
-/* Replaces all rows with those of a COMPILE_DESCRIBE answer, which is JSON.  The answer comes from
- * a worker, so this function validates it. */
+/* Replaces all rows with those of a COMPILE_DESCRIBE answer, which comes from a worker and is
+ * validated. */
 KILN_MUST_CHECK enum kiln_code toolchain_table_describe(struct toolchain_table *table,
                                                         struct bytes json, struct kiln_err *err);
 size_t toolchain_table_count(const struct toolchain_table *table);
 const struct toolchain *toolchain_table_at(const struct toolchain_table *table, size_t index);
-/* Finds a toolchain by name.  Returns NULL if there is none. */
 const struct toolchain *toolchain_table_find(const struct toolchain_table *table,
                                              struct bytes name);
 
-/* Finds a toolchain by its |library|.  Returns NULL if there is none. */
 const struct toolchain *toolchain_table_find_library(const struct toolchain_table *table,
                                                      const struct digest *library);
 
 enum probe_state toolchain_probe_state(const struct toolchain_table *table,
                                        const struct toolchain *tc, const struct target *target);
-/* Returns the language that the toolchains of a family compile: "HIP", "CUDA" or "OpenCL C". */
 const char *toolchain_language(enum target_family family);
-/* Stores a probe's result.  |detail| is the message of a failed probe, for users, or NULL if the
- * probe succeeded.  PROBE_UNKNOWN removes the result.  When the table is full, the oldest failure
- * is evicted first, then the oldest of the others. */
+/* |detail| is the message of a failed probe, or NULL.  PROBE_UNKNOWN removes the result.  When the
+ * table is full, the oldest failure is evicted first, then the oldest of the others. */
 void toolchain_probe_learn(struct toolchain_table *table, const struct toolchain *tc,
                            const struct target *target, enum probe_state state, const char *detail);
-/* Returns the message of a probe that failed or could not run, or "". */
 const char *toolchain_probe_detail(const struct toolchain_table *table, const struct toolchain *tc,
                                    const struct target *target);
 
@@ -95,5 +87,5 @@ KILN_MUST_CHECK enum kiln_code toolchain_choose(const struct toolchain_table *ta
                                                 const struct toolchain **ret_toolchain,
                                                 struct kiln_err *err);
 
-/* The targets that `kilnctl toolchain ls` probes when asked for all targets of a family. */
-extern const char *const toolchain_known_targets[]; /* NULL-terminated */
+/* These are what `kilnctl toolchain ls` probes when asked for all targets of a family. */
+extern const char *const toolchain_known_targets[];

@@ -17,11 +17,10 @@
 #include <sys/socket.h>
 
 #define EXIT_DONE 0
-/* Exit status if the daemon sent something that is not a job, or if a result could not be sent. */
 #define EXIT_WIRE 3
 #define ARGUMENTS_MAX 12
 
-struct job_files { /* owned descriptors, or -1 */
+struct job_files {
     int job_fd;
     int object_fd;
     int log_fd;
@@ -30,24 +29,21 @@ struct job_files { /* owned descriptors, or -1 */
 #define NO_FILES ((struct job_files){ -1, -1, -1 })
 
 struct worker {
-    const struct compiler_worker_options *options; /* borrowed */
-    struct compiler *opened[COMPILERS];            /* owned; in the order of compilers[] */
-    /* An element is valid if |identified| is set for it. */
+    const struct compiler_worker_options *options;
+    struct compiler *opened[COMPILERS]; /* in the order of compilers[] */
     struct digest identity[COMPILERS];
     bool identified[COMPILERS];
     bool restarted; /* this process executed its program again for the current job */
-    /* Owned; copies of the original standard output and error.  A job's output goes to its log;
-     * these copies are restored after each job. */
+    /* Owned copies of the original standard output and error, which are restored after each job. */
     int worker_out, worker_err;
-    unsigned jobs_left; /* number of jobs left, including the current one; 0 means unlimited */
+    unsigned jobs_left; /* with the current one; 0: unlimited */
 };
 
-/* The state of the job that runs. */
 struct current_job {
-    const struct job_files *files; /* borrowed */
-    struct compile_job job;        /* its texts are borrowed */
+    const struct job_files *files;
+    struct compile_job job;
     struct target target;
-    size_t place; /* index of the job's back end in compilers[] */
+    size_t place;
 };
 
 static void worker_done(struct worker *w)
@@ -67,8 +63,6 @@ static void files_done(struct job_files *f)
     fd_auto(&f->log_fd);
 }
 
-/* Waits for a job.  Returns KILN_NOT_FOUND if the daemon closed its end of the socket, because the
- * worker is no longer needed. */
 static enum kiln_code wait_for_job(int socket_fd, struct job_files *ret_files, struct kiln_err *err)
 {
     uint8_t packet[2];
@@ -102,7 +96,6 @@ static void direct_output(int out_fd, int err_fd)
     dup2(err_fd, STDERR_FILENO);
 }
 
-/* Returns whether |ops| cannot share this process with a back end that is already open. */
 static bool needs_restart(const struct worker *w, const struct compiler_ops *ops)
 {
     for (size_t i = 0; i < COMPILERS; i++) {
@@ -112,7 +105,6 @@ static bool needs_restart(const struct worker *w, const struct compiler_ops *ops
     return false;
 }
 
-/* Clears the log, which a compiler other than the requested one may have written. */
 static void clear_log(int log_fd)
 {
     if (ftruncate(log_fd, 0) == 0)
@@ -121,8 +113,6 @@ static void clear_log(int log_fd)
 
 static bool keep_across_exec(int fd) { return fcntl(fd, F_SETFD, 0) == 0; }
 
-/* Appends |flag| and |value| to the NULL-terminated |arguments|.  Does nothing if |value| is
- * NULL. */
 static void add_argument(const char *arguments[ARGUMENTS_MAX], const char *flag, const char *value)
 {
     size_t count = 0;
@@ -134,9 +124,8 @@ static void add_argument(const char *arguments[ARGUMENTS_MAX], const char *flag,
     arguments[count + 1] = value;
 }
 
-/* Replaces this process's program by a new kiln-compiler that runs this job first.  Process, socket
- * and sandbox remain the same, but no compiler library is loaded any longer.  Returns only on
- * failure. */
+/* Executes kiln-compiler again, without any compiler library loaded.  Process, socket and sandbox
+ * remain the same.  Returns only on failure. */
 static enum compile_end restart_worker(const struct worker *w, const struct job_files *files,
                                        struct kiln_err *err)
 {
@@ -149,8 +138,6 @@ static enum compile_end restart_worker(const struct worker *w, const struct job_
     add_argument(arguments, "--user", w->options->user);
     clear_log(files->log_fd);
     direct_output(w->worker_out, w->worker_err);
-    /* The worker's user may not be allowed to enter the directory of the program file, so use the
-     * link in /proc. */
     if (keep_across_exec(w->options->socket_fd) && keep_across_exec(files->job_fd) &&
         keep_across_exec(files->object_fd) && keep_across_exec(files->log_fd))
         execv("/proc/self/exe", (char *const *)(uintptr_t)arguments);
@@ -190,11 +177,9 @@ static bool accepts_any_version(const struct compile_job *job)
     return digest_equal(&job->toolchain_id, &any);
 }
 
-/* Compares the compiler with the version that kilnd expects.  A process keeps the libraries that
- * it has loaded, even after an upgrade.  So if the versions differ, the process restarts once.
- * If they still differ, kilnd's description of the compiler is outdated, and kilnd must request
- * a new one.  If a compiler cannot be identified, the result is COMPILE_UNAVAILABLE, and |err|
- * says why. */
+/* Compares the compiler with the version that kilnd expects.  A process keeps the libraries that it
+ * has loaded, even after an upgrade, so it restarts once.  If the versions still differ, kilnd must
+ * request a new description.  Returns COMPILE_UNAVAILABLE if a compiler cannot be identified. */
 static enum compile_end check_identity(struct worker *w, const struct current_job *current,
                                        struct kiln_err *err)
 {
@@ -232,9 +217,8 @@ static enum kiln_code check_job(const struct compile_job *job, const struct comp
     return rc ? rc : headers_check(job->headers, job->header_count, err);
 }
 
-/* Appends a reference to the log to the message of a kernel whose log is not empty.  The log of a
- * probe is never shown.  The message names the language, because OpenCL C source for an AMD GPU is
- * a common mistake. */
+/* Refers to the log of a kernel in its message.  The log of a probe is never shown.  The message
+ * names the language, because OpenCL C source for an AMD GPU is a common mistake. */
 static void refer_to_log(const struct compiler_ops *ops, const struct compile_job *job, int log_fd,
                          struct kiln_err *err)
 {
@@ -259,10 +243,8 @@ static enum compile_end compile_with(struct compiler *compiler, const struct cur
     return end;
 }
 
-/* Compiles the job, and checks that the compiler is the one that kilnd expects.  The compiler's
- * identity is known only after all its libraries are loaded, and the first compilation loads them.
- * So the first job of a process is compiled first and checked afterwards; every later job is
- * checked first. */
+/* The first compile loads the libraries that identify the compiler.  So the first job of a process
+ * is compiled first and checked afterwards; every later job is checked first. */
 static enum compile_end compile_checked(struct worker *w, const struct current_job *current,
                                         struct buffer *object, struct kiln_err *err)
 {
@@ -274,7 +256,7 @@ static enum compile_end compile_checked(struct worker *w, const struct current_j
         return checked;
     enum compile_end end = compile_with(w->opened[current->place], current, object, err);
     if (!is_first || (end != COMPILE_DONE && end != COMPILE_REFUSED && end != COMPILE_CRASHED))
-        return end; /* memory or time ran out, and identifying the compiler would need both */
+        return end; /* identifying the compiler would need more memory or time */
     struct kiln_err mismatch = KILN_ERR_INIT;
     checked = check_identity(w, current, &mismatch);
     if (checked == COMPILE_DONE)
@@ -313,7 +295,7 @@ static enum compile_end write_object(const struct buffer *object, int object_fd,
     }
     if (fs_write_all(object_fd, buffer_view(object), err)) {
         kiln_while(err, "writing the code object");
-        return COMPILE_MEMORY; /* a write to a memfd fails only if memory runs out */
+        return COMPILE_MEMORY;
     }
     return COMPILE_DONE;
 }
@@ -335,7 +317,7 @@ static enum compile_end run_job(struct worker *w, const struct job_files *files,
         end = compile_job(w, &current, &object, err);
     else if (compilers_describe(&object, err))
         end = COMPILE_MEMORY;
-    fs_empty_directory("pocl"); /* PoCL leaves files there after each job */
+    fs_empty_directory("pocl");
     if (end != COMPILE_DONE || current.job.kind == COMPILE_PROBE)
         return end;
     return write_object(&object, files->object_fd, err);
@@ -388,7 +370,6 @@ static enum kiln_code send_ready(const struct compiler_worker_options *options,
     return send_packet(options->socket_fd, &ready, err);
 }
 
-/* Serves jobs.  |first| is a job that was received before this process restarted, or NO_FILES. */
 static enum kiln_code serve_jobs(struct worker *w, struct job_files first, struct kiln_err *err)
 {
     bool endless = w->jobs_left == 0;
@@ -406,8 +387,6 @@ static enum kiln_code serve_jobs(struct worker *w, struct job_files first, struc
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
 
-/* Runs the worker; |first| is passed to serve_jobs.  A restarted worker does not report ready
- * again. */
 static int run_worker(const struct compiler_worker_options *options, struct job_files first)
 {
     struct kiln_err err = KILN_ERR_INIT;

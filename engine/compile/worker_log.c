@@ -9,8 +9,7 @@
 
 #define CUT_LINE_MAX 64
 #define HALF ((LIMIT_COMPILE_LOG - CUT_LINE_MAX) / 2)
-/* How many of the log's last bytes are searched.  Compilers print the reason for a failure in their
- * last lines; earlier lines may quote the source. */
+/* Only the log's last bytes are searched, because earlier lines may quote the source. */
 #define LAST_WORDS 400
 #define NO_MEMORY "the compiler used more memory than allowed (setting compile_memory)"
 #define TOO_LARGE "the compiler wrote more than allowed (setting compile_output)"
@@ -55,8 +54,6 @@ char *worker_log_read(int log_fd)
     return fitting ? fitting : log;
 }
 
-/* Finds LLVM's reason for a failure, which is at the beginning of a line; a stack dump may
- * follow. */
 static const char *llvm_error(const char *log)
 {
     static const char word[] = "LLVM ERROR: ";

@@ -11,11 +11,10 @@
  */
 #include "engine/compile/compile_job.h"
 
-/* Returns the log as text.  If it is longer than LIMIT_COMPILE_LOG, its middle is left out.
- * Returns NULL if it is empty or cannot be read, or if out of memory. */
+/* If the log is longer than LIMIT_COMPILE_LOG, its middle is left out.  Returns NULL if the log is
+ * empty or cannot be read, or if out of memory. */
 char *worker_log_read(int log_fd);
 
-/* Finds the cause of a compiler's death in its |log|, which may be NULL.  Returns COMPILE_MEMORY or
- * COMPILE_OUTPUT, with a message in |ret_text|, if the last lines name one of these causes;
- * otherwise returns |end|. */
+/* |log| may be NULL.  Returns COMPILE_MEMORY or COMPILE_OUTPUT, with a message in |ret_text|, if
+ * the last lines name that cause; otherwise returns |end|. */
 enum compile_end worker_log_cause(const char *log, enum compile_end end, const char **ret_text);

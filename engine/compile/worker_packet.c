@@ -51,8 +51,7 @@ void worker_ready_write(struct buffer *b, const struct sandbox_report *sandbox)
     buffer_put_sized(b, bytes_of_text(KILN_VERSION));
 }
 
-/* Copies and terminates a text.  Replaces control characters by spaces.  Returns false if the text
- * does not fit. */
+/* Replaces control characters by spaces.  Returns false if the text does not fit. */
 static bool take_text(struct bytes text, char *copy, size_t size)
 {
     if (text.size >= size)
@@ -63,7 +62,6 @@ static bool take_text(struct bytes text, char *copy, size_t size)
     return true;
 }
 
-/* Checks that a report has reasons if and only if layers are missing. */
 static bool is_consistent(const struct sandbox_report *sandbox)
 {
     bool all = sandbox->has == LAYERS_ALL;

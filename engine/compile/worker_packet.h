@@ -20,18 +20,14 @@
 #define WORKER_JOB 1
 #define WORKER_JOB_FILES 3
 #define WORKER_PACKET_MAX 1024
-/* A client's source and its headers fit into the body of one frame; 64 KiB more are for names and
- * options. */
+/* 64 KiB are for names and options. */
 #define WORKER_JOB_MAX (LIMIT_FRAME_BODY + (64u << 10))
 
 void worker_job_write(struct buffer *b, const struct compile_job *job);
-/* Decodes a job file.  Returns KILN_INVALID if the bytes are not a job. */
 KILN_MUST_CHECK enum kiln_code worker_job_read(struct bytes content, struct compile_job *ret_job,
                                                struct kiln_err *err);
 void worker_ready_write(struct buffer *b, const struct sandbox_report *sandbox);
 void worker_result_write(struct buffer *b, const struct worker_result *result);
-/* Decode the part of a packet after the message number.  They return KILN_INVALID if that part is
- * malformed. */
 KILN_MUST_CHECK enum kiln_code worker_ready_read(struct reader *r, struct worker_result *ret_result,
                                                  struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code worker_result_read(struct reader *r,

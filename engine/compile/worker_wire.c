@@ -108,7 +108,6 @@ static void fail_result(struct compile_result *result, enum compile_end end, con
     kiln_fail(&result->err, code_of(end), "%s", text);
 }
 
-/* Seals the object, so that no process can change it, and becomes its owner. */
 static void take_object(struct compile_result *result, struct worker_files *files)
 {
     struct kiln_err err = KILN_ERR_INIT;
