@@ -8,12 +8,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Maximum number of rows that are tried for one name and arguments. MIOpen's index allows only one.
- * In its first versions, the index also contained hash and size, so there could be several. */
+/* Rows that are tried for one name and arguments.  MIOpen's index allows only one; in its first
+ * versions, several rows could differ in hash and size. */
 #define CANDIDATES_MAX 16
 #define CACHE_KIB 512
-/* All listed rows together may have at most this many times the bytes of the file. Rows of a
- * genuine file do not overlap; the rows of a crafted file could all use the same pages. */
+/* The rows of a crafted file could all use the same pages, so all listed rows together may only
+ * have this many times the bytes of the file. */
 #define LISTED_MAX 2
 
 enum kern_db_statement {
@@ -24,10 +24,10 @@ enum kern_db_statement {
 };
 
 struct kern_db {
-    char *path;      /* owned; the name of the file, as the caller wrote it */
-    uint64_t size;   /* of the file, in bytes */
-    struct db *db;   /* owned */
-    uint64_t listed; /* bytes of the rows listed since the listing began */
+    char *path;
+    uint64_t size;
+    struct db *db;
+    uint64_t listed;
 };
 
 static const char *const statements[KERN_DB_STATEMENT_COUNT] = {
@@ -43,10 +43,6 @@ static const struct db_table table = { .name = "kern_db",
                                        .columns = columns,
                                        .column_count = sizeof(columns) / sizeof(columns[0]) };
 
-/* ---- opening ---- */
-
-/* Checks that the file is a regular one before it is opened; opening a pipe could block for
- * ever. */
 static enum kiln_code check_file(struct kern_db *db, struct kiln_err *err)
 {
     struct stat seen;
@@ -124,10 +120,6 @@ enum kiln_code kern_db_check(struct kern_db *db, struct kiln_err *err)
     return db_check_foreign(db->db, err);
 }
 
-/* ---- lookups ---- */
-
-/* Returns the current row of |q|, which runs the statement ROW or NEXT. The row borrows from
- * |q|. */
 static struct kern_row row_of(const struct query *q)
 {
     int64_t raw_size = query_i64(q, 5);
@@ -159,7 +151,6 @@ static enum kiln_code unpack_row(struct kern_db *db, int64_t id, const struct ke
     return rc ? kiln_while(err, "'%s'", db->path) : KILN_OK;
 }
 
-/* Unpacks the first row with this name that passes its check. */
 static enum kiln_code find_row(struct kern_db *db, const struct kern_name *name, struct buffer *raw,
                                struct kiln_err *err)
 {
@@ -189,8 +180,6 @@ enum kiln_code kern_db_find(struct kern_db *db, const struct kern_name *name,
     return rc == KILN_CORRUPT ? KILN_NOT_FOUND : rc;
 }
 
-/* ---- all rows ---- */
-
 enum kiln_code kern_db_count(struct kern_db *db, uint64_t *ret_rows, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db->db, KERN_DB_COUNT);
@@ -201,7 +190,6 @@ enum kiln_code kern_db_count(struct kern_db *db, uint64_t *ret_rows, struct kiln
     return rc;
 }
 
-/* Checks that the row has a higher id than |after|, the id of the previous row. */
 static enum kiln_code check_order(struct kern_db *db, uint64_t after, const struct kern_row *row,
                                   struct kiln_err *err)
 {

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The statements have exactly the text of MIOpen's own ones, because sqlite_schema stores it. */
+/* The text is exactly MIOpen's, because sqlite_schema stores it. */
 static const char schema[] = "CREATE TABLE IF NOT EXISTS `kern_db` ("
                              "`id` INTEGER PRIMARY KEY ASC"
                              ",`kernel_name` TEXT NOT NULL"
@@ -95,13 +95,11 @@ static enum kiln_code insert_row(struct kern_db_writer *writer, const struct ker
     return rc;
 }
 
-/* ---- piece by piece ---- */
-
 struct kern_packing {
-    struct bytes name, args, raw; /* borrowed */
-    struct bzip2_packer *packer;  /* owned */
+    struct bytes name, args, raw;
+    struct bzip2_packer *packer;
     struct md5 md5;
-    size_t done; /* bytes of |raw| that were packed */
+    size_t done;
 };
 
 static enum kiln_code name_kernel(struct bytes name, struct kiln_err *err)
@@ -167,8 +165,6 @@ enum kiln_code kern_db_writer_put(struct kern_db_writer *writer, struct kern_pac
     }
     return rc ? name_kernel(p->name, err) : KILN_OK;
 }
-
-/* ---- at once ---- */
 
 enum kiln_code kern_db_writer_add(struct kern_db_writer *writer, struct bytes name,
                                   struct bytes args, struct bytes raw, struct kiln_err *err)

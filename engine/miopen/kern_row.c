@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define PIECE (16u << 10) /* size of a buffer on the stack */
+#define PIECE (16u << 10)
 
 static enum kiln_code check_sizes(const struct kern_row *row, struct kiln_err *err)
 {
@@ -34,13 +34,11 @@ enum kiln_code kern_row_check(const struct kern_row *row, struct kiln_err *err)
     return check_sizes(row, err) ? name_row(row, err) : KILN_OK;
 }
 
-/* ---- piece by piece ---- */
-
 struct kern_unpacking {
     struct kern_row row;
-    struct bzip2_reader *reader; /* owned; NULL if the blob is not compressed */
+    struct bzip2_reader *reader; /* NULL if the blob is not compressed */
     struct md5 md5;
-    uint64_t raw_size, done; /* bytes */
+    uint64_t raw_size, done;
 };
 
 enum kiln_code kern_unpacking_begin(const struct kern_row *row,
@@ -113,8 +111,6 @@ void kern_unpacking_destroy(struct kern_unpacking *unpacking)
     bzip2_reader_destroy(unpacking->reader);
     free(unpacking);
 }
-
-/* ---- at once ---- */
 
 enum kiln_code kern_row_unpack(const struct kern_row *row, struct buffer *ret_raw,
                                struct kiln_err *err)

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #define CACHE_KIB 2048
-#define VALUE_MAX (16u << 20) /* bytes of a row; a longer row means that the file is damaged */
-#define PROGRESS_EACH 4096u   /* rows */
+#define VALUE_MAX (16u << 20)
+#define PROGRESS_EACH 4096u
 
 static const char *const columns[] = {
     "id",
@@ -27,7 +27,6 @@ static const char *const columns[] = {
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
 static const struct db_table table = { "config", columns, COLUMNS };
 
-/* Selects the id, the other columns, and the name of the first column that has the wrong type. */
 static const char *const statement = "select id"
 #define PERF_DB_NUMBER(name) ", " #name
 #define PERF_DB_TEXT(name) ", " #name
@@ -43,29 +42,27 @@ static const char *const statement = "select id"
                                      " else '' end from config";
 
 struct perf_db_reader {
-    const struct tuning_reader_events *events; /* callbacks of the current step */
+    const struct tuning_reader_events *events;
     struct perf_db_rows rows;
-    struct db *db;      /* owned */
+    struct db *db;
     struct query query; /* reads the table config; its |db| is NULL until all rows were read */
-    uint64_t left;      /* how many more rows config can have in a genuine file */
-    uint64_t next;      /* number of rows of perf_db that were consumed so far */
-    uint64_t reported;  /* the value of |next| at the latest report of progress */
-    int64_t config_id;  /* id of the current row of config */
-    size_t key_start;   /* where its key begins in |key_texts| */
-    bool is_in_record;  /* true while rows of perf_db for the current row of config are read */
+    uint64_t left;      /* rows that config can still have in a genuine file */
+    uint64_t next;
+    uint64_t reported;
+    int64_t config_id;
+    size_t key_start;
+    bool is_in_record; /* while the rows of perf_db for |config_id| are read */
     struct tuning_keys keys;
-    struct buffer key_texts; /* all keys so far */
+    struct buffer key_texts;
     struct buffer value;
     struct tuning_ids solvers;
-    uint64_t ids[TUNING_ENTRIES_MAX]; /* row ids of |solvers| */
+    uint64_t ids[TUNING_ENTRIES_MAX];
 };
 
 static enum kiln_code report_bad(const struct perf_db_reader *r, uint64_t id, const char *why)
 {
     return r->events->bad(r->events->context, id, why) ? KILN_OK : KILN_CANCELLED;
 }
-
-/* ---- keys ---- */
 
 static void put_number(struct buffer *to, uint64_t number)
 {
@@ -78,7 +75,7 @@ static void put_number(struct buffer *to, uint64_t number)
     buffer_put(to, digits + at, sizeof(digits) - at);
 }
 
-/* Appends a word. Rejects an 'x', because it separates the columns of a key. */
+/* An 'x' separates the columns of a key, so no word may have one. */
 static enum kiln_code put_word(struct buffer *to, const char *column, struct bytes word,
                                struct kiln_err *err)
 {
@@ -121,8 +118,6 @@ static enum kiln_code put_key(struct buffer *to, const struct query *q, struct k
     return rc;
 }
 
-/* Adds the key of a row of config. Returns KILN_INVALID if the row is invalid; the message says
- * why. */
 static enum kiln_code add_config(struct perf_db_reader *r, const struct query *q, size_t *ret_start,
                                  struct kiln_err *err)
 {
@@ -147,8 +142,6 @@ static enum kiln_code add_config(struct perf_db_reader *r, const struct query *q
     *ret_start = start;
     return rc;
 }
-
-/* ---- rows ---- */
 
 static const char *refusal_of_row(const struct perf_db_reader *r, struct bytes solver,
                                   struct bytes params)
@@ -189,9 +182,8 @@ static void pop_row(struct perf_db_reader *r)
     r->next++;
 }
 
-/* Reports rows of perf_db that were not read yet, up to the config id |id| (exclusive). They are
- * invalid, because config has no valid row for them. Sets |ret_more| if the time is up before the
- * end. */
+/* Rows of perf_db before the config |id| that were not read have no valid row of config.  Sets
+ * |ret_more| if the time is up. */
 static enum kiln_code report_dangling(struct perf_db_reader *r, int64_t id, uint64_t end_ns,
                                       bool *ret_more)
 {
@@ -208,8 +200,6 @@ static enum kiln_code report_dangling(struct perf_db_reader *r, int64_t id, uint
     return rc;
 }
 
-/* Reads the rows of perf_db for the current row of config. Sets |ret_more| if the time is up before
- * the end. */
 static enum kiln_code read_rows(struct perf_db_reader *r, uint64_t end_ns, bool *ret_more)
 {
     const struct perf_db_row *row = NULL;
@@ -247,7 +237,6 @@ static enum kiln_code emit_record(struct perf_db_reader *r, struct kiln_err *err
     return r->events->record(r->events->context, &record) ? KILN_OK : KILN_CANCELLED;
 }
 
-/* Begins a record with the current row of config. If the row is invalid, reports it instead. */
 static enum kiln_code begin_record(struct perf_db_reader *r, struct kiln_err *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
@@ -264,8 +253,6 @@ static enum kiln_code begin_record(struct perf_db_reader *r, struct kiln_err *er
     r->is_in_record = !rc;
     return rc;
 }
-
-/* ---- steps ---- */
 
 static enum kiln_code next_config(struct perf_db_reader *r, struct kiln_err *err)
 {
@@ -292,7 +279,6 @@ static enum kiln_code continue_record(struct perf_db_reader *r, uint64_t end_ns,
     return emit_record(r, err);
 }
 
-/* Reports the remaining rows of perf_db, for which config has no row. */
 static enum kiln_code end_configs(struct perf_db_reader *r, uint64_t end_ns, bool *ret_more)
 {
     enum kiln_code rc = report_dangling(r, INT64_MAX, end_ns, ret_more);
@@ -373,8 +359,7 @@ enum kiln_code perf_db_reader_open(const char *path, struct perf_db_reader **ret
     if (rc)
         return rc;
     r->left = perf_db_rows_max(r->rows.file_size);
-    /* A key can be longer than its row, because a number that is stored in one byte may become
-     * "127x". */
+    /* A key can be longer than its row: a number that is stored in one byte may become "127x". */
     buffer_init(&r->key_texts, 8 * r->rows.file_size + 2 * TUNING_KEY_MAX);
     buffer_init(&r->value, TUNING_VALUE_MAX + 1);
     rc = tuning_ids_init(&r->solvers, err);

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#define ROW_MIN 6u /* bytes of the shortest row, including its pointer in the page */
-/* Maximum number of rows of a step; sorting them takes some milliseconds. */
+#define ROW_MIN 6u
 #define RUN_MAX 16384u
 
 static const char *const columns[] = { "id", "solver", "config", "params" };
@@ -56,7 +55,6 @@ struct bytes perf_db_row_params(const struct perf_db_rows *rows, const struct pe
     return bytes_of(rows->texts.data + row->offset + row->solver_size + 1, row->params_size);
 }
 
-/* Appends "solver:params". On failure, appends nothing. */
 static enum kiln_code put_texts(struct buffer *texts, struct bytes solver, struct bytes params,
                                 struct kiln_err *err)
 {
@@ -84,7 +82,6 @@ static enum kiln_code fail_memory(struct kiln_err *err)
     return kiln_fail(err, KILN_NO_MEMORY, "no memory to read a PerfDb");
 }
 
-/* Adds the current row. Returns KILN_INVALID if the row is invalid; the message says why. */
 static enum kiln_code add_row(struct perf_db_rows *rows, struct kiln_err *err)
 {
     const struct query *q = &rows->query;

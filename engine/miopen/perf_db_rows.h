@@ -20,34 +20,29 @@ struct perf_db_row {
 };
 
 struct perf_db_rows {        /* a zeroed struct has no rows */
-    struct sorted_runs rows; /* of struct perf_db_row; sorted by config, then by id */
+    struct sorted_runs rows; /* sorted by config, then by id */
     struct buffer texts;
     uint64_t file_size;
     struct db *db; /* owned; NULL once all rows were read */
     struct query query;
-    uint64_t left; /* how many more rows a genuine table can have */
+    uint64_t left; /* rows that a genuine table can still have */
     int64_t latest;
 };
 
-/* Opens the PerfDb |like->path| with the options |like|. */
 KILN_MUST_CHECK enum kiln_code perf_db_rows_open(const struct db_options *like,
                                                  struct perf_db_rows *rows, struct kiln_err *err);
-/* Reads rows until |end_ns|, but at least one. Keeps the valid rows, and reports the others to
- * |events->bad|. Returns KILN_CANCELLED without a message if |events->bad| returns false. Sets
- * |ret_more| if another step is needed. */
+/* Reads rows until |end_ns|, but at least one.  Keeps valid rows, and reports the others to
+ * |events->bad|.  Returns KILN_CANCELLED without a message if |events->bad| returns false. */
 KILN_MUST_CHECK enum kiln_code perf_db_rows_step(struct perf_db_rows *rows,
                                                  const struct tuning_reader_events *events,
                                                  uint64_t end_ns, bool *ret_more,
                                                  struct kiln_err *err);
 void perf_db_rows_done(struct perf_db_rows *rows);
-/* Returns the bytes of memory that the rows take, without SQLite's cache. */
 uint64_t perf_db_rows_bytes(const struct perf_db_rows *rows);
-/* Returns the first row in the order of configs, or NULL if no row is left. The row is valid until
- * perf_db_rows_pop removes it. */
+/* Returns the first row in the order of configs, or NULL; valid until perf_db_rows_pop. */
 const struct perf_db_row *perf_db_rows_peek(const struct perf_db_rows *rows);
 void perf_db_rows_pop(struct perf_db_rows *rows);
 struct bytes perf_db_row_solver(const struct perf_db_rows *rows, const struct perf_db_row *row);
 struct bytes perf_db_row_params(const struct perf_db_rows *rows, const struct perf_db_row *row);
-/* Returns the largest number of rows that a genuine table in a file of this size can have. Without
- * this limit, a crafted file whose pages form a ring would yield rows forever. */
+/* Without this limit, a crafted file whose pages form a ring would yield rows forever. */
 uint64_t perf_db_rows_max(uint64_t file_size);

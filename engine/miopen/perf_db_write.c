@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The statements have exactly the text of MIOpen's own ones, because sqlite_schema stores it. */
+/* The text is exactly MIOpen's, because sqlite_schema stores it. */
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS `config` (`id` INTEGER PRIMARY KEY ASC,`layout` TEXT NOT NULL,"
     "`data_type` TEXT NOT NULL,`direction` TEXT NOT NULL,`spatial_dim` INT NOT NULL,"
@@ -23,7 +23,6 @@ static const char schema[] =
     "`config` INTEGER NOT NULL,`params` TEXT NOT NULL);"
     "CREATE UNIQUE INDEX IF NOT EXISTS `idx_perf_db` ON perf_db(solver, config);";
 
-/* ADD_CONFIG inserts a config's id and then its columns, in the order of a PerfDb key. */
 enum { ADD_CONFIG, ADD_ROW, REMOVE_ROWS, REMOVE_CONFIG };
 static const char *const statements[] = {
     [ADD_CONFIG] = "insert or ignore into config (id"
@@ -52,8 +51,8 @@ static const struct {
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
 struct perf_db_writer {
-    struct db *db;                 /* owned; NULL once finished or failed */
-    uint64_t last_config, last_id; /* the highest ids written so far */
+    struct db *db; /* owned; NULL once finished or failed */
+    uint64_t last_config, last_id;
 };
 
 enum kiln_code perf_db_create(const char *path, struct perf_db_writer **ret_writer,
@@ -82,14 +81,12 @@ void perf_db_writer_destroy(struct perf_db_writer *writer)
     free(writer);
 }
 
-/* ---- checking a record ---- */
-
 struct key_parts {
     struct bytes texts[COLUMNS];
     int64_t numbers[COLUMNS];
 };
 
-/* Accepts only the canonical spelling of a number, so that reading the file gives the same key. */
+/* Accepts only the canonical spelling, so that reading the file gives the same key. */
 static bool parse_number(struct bytes text, int64_t *ret_number)
 {
     int64_t number = 0;
@@ -117,7 +114,7 @@ static struct bytes cut_part(struct bytes *key)
 static enum kiln_code parse_key(struct bytes key, struct key_parts *parts, struct kiln_err *err)
 {
     enum kiln_code rc = tuning_word_check("key", key, /* commas= */ false, err);
-    bool end = false; /* the part is at the end of the key, so no 'x' follows it */
+    bool end = false;
     for (size_t i = 0; !rc && i < COLUMNS; i++) {
         struct bytes part = cut_part(&key);
         end = part.data + part.size == key.data;
@@ -152,8 +149,6 @@ static enum kiln_code check_value(struct bytes value, const uint64_t *ids, struc
     }
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
-
-/* ---- writing ---- */
 
 static uint64_t max_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
@@ -210,9 +205,8 @@ static enum kiln_code remove_row(struct perf_db_writer *writer, size_t statement
     return query_run(&q, err);
 }
 
-/* Removes the rows of a record that could not be added completely. |err| keeps the error of the
- * addition. If the removal also fails, |err| gets the error of the removal, and the file is then
- * unusable. */
+/* |err| keeps the error of the addition.  If the removal also fails, |err| gets the error of the
+ * removal, and the file is then unusable. */
 static enum kiln_code undo_record(struct perf_db_writer *writer, uint64_t config,
                                   const uint64_t *ids, size_t count, struct kiln_err *err)
 {
@@ -225,8 +219,7 @@ static enum kiln_code undo_record(struct perf_db_writer *writer, uint64_t config
     return rc ? rc : KILN_INVALID;
 }
 
-/* Adds a record's rows with the ids |ids|. If |ids| is NULL, the rows get the ids after the highest
- * one so far. */
+/* If |ids| is NULL, the rows get the ids after the highest one so far. */
 static enum kiln_code add_rows(struct perf_db_writer *writer, struct bytes value, uint64_t config,
                                const uint64_t *ids, struct kiln_err *err)
 {

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* The tensors as MIOpen names them: "in" is x for the forward direction, and dy for the other
- * directions. */
+/* "in" is x for the forward direction, and dy for the other directions. */
 struct sides {
     uint32_t in_channels, out_channels;
     uint32_t in_layout, out_layout;
@@ -23,7 +22,7 @@ static struct sides sides_of(const struct problem *p)
 
 static char *put_number(char *at, uint32_t value)
 {
-    if (value < 10) { /* most numbers of a key have one digit */
+    if (value < 10) {
         *at = (char)('0' + value);
         return at + 1;
     }
@@ -58,7 +57,6 @@ static char *put_layout(char *at, uint32_t layout, const struct problem *p)
     return put_text(at, layout_name((enum layout)layout, p->spatial_dims));
 }
 
-/* Writes the numbers of |e|, separated by |between| and followed by |after|. */
 static char *put_extent(char *at, struct extent e, char between, char after,
                         const struct problem *p)
 {
@@ -122,8 +120,7 @@ static char *put_column(char *at, uint32_t value)
     return at;
 }
 
-/* Writes the numbers of |e| in PerfDb's order, with the depth last. A 2-D problem gets the depth
- * |flat|. */
+/* In PerfDb's order, the depth is last.  A 2-D problem gets the depth |flat|. */
 static char *put_columns(char *at, struct extent e, uint32_t flat, const struct problem *p)
 {
     at = put_column(at, e.h);
@@ -159,7 +156,6 @@ size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX])
 
 bool problem_key_has_tf32(struct bytes key)
 {
-    /* No other part of a key contains "TF32". */
     return memmem(key.data, key.size, "TF32", 4) != NULL;
 }
 
@@ -176,8 +172,8 @@ static struct bytes trim_blanks(struct bytes text)
     return text;
 }
 
-/* Returns the byte after the first number of a key: '-' for FindDb, 'x' for PerfDb. Returns 0 if
- * the text is not a key, because it has blanks or does not begin with a number and such a byte. */
+/* Returns the byte after the first number of a key: '-' for FindDb, 'x' for PerfDb, 0 if the text
+ * is not a key. */
 static char key_separator(struct bytes text)
 {
     size_t digits = 0;

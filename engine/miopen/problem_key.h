@@ -31,28 +31,25 @@
  */
 #include "common/protocol/problem.h"
 
-#define PROBLEM_KEY_MAX 320 /* for both kinds of keys, with the terminating NUL */
+#define PROBLEM_KEY_MAX 320
 
-/* Writes the FindDb key and returns its length. The problem must be valid (problem_check). */
+/* Returns the length.  The problem must be valid (problem_check). */
 size_t find_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
-/* Like find_key_write.  For a problem with mixed layouts, writes "" and returns 0. */
+/* For a problem with mixed layouts, writes "" and returns 0. */
 size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
 
-/* Returns whether the problem of a key allows TF32. */
 bool problem_key_has_tf32(struct bytes key);
 
-/* Parse a key. On success, the problem is valid, and writing its key gives the same bytes. Return
- * KILN_INVALID if the text is not such a key; the message states the error and its column, counted
- * from 1. Return KILN_UNSUPPORTED if no problem of kiln has this key, because of a bias, an unknown
- * type or mix of layouts, or an output size that does not follow from the other values. Callers
- * that store such a key keep it verbatim. */
+/* On success, the problem is valid, and its key has the same bytes.  Return KILN_INVALID with the
+ * column, counted from 1, if the text is not such a key.  Return KILN_UNSUPPORTED if no problem of
+ * kiln has this key, because of a bias, an unknown type or mix of layouts, or an output size that
+ * does not follow from the other values. */
 KILN_MUST_CHECK enum kiln_code find_key_parse(struct bytes text, struct problem *ret_problem,
                                               struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code perf_key_parse(struct bytes text, struct problem *ret_problem,
                                               struct kiln_err *err);
 
-/* Parses the text that a user enters for a problem: a FindDb key, a PerfDb key, or a
- * MIOpenDriver command line. Each direction of a command line is a separate problem, so there
- * are at most three. */
+/* Parses what a user enters: a FindDb key, a PerfDb key, or a MIOpenDriver command line, each
+ * direction of which is a separate problem. */
 KILN_MUST_CHECK enum kiln_code problem_named(struct bytes text, struct problem ret_problems[3],
                                              unsigned *ret_count, struct kiln_err *err);

@@ -41,7 +41,6 @@ static enum kiln_code read_layout(struct bytes name, uint32_t dims, uint32_t *re
     return refuse_value(err, dims == 3 ? "in three dimensions the layout" : "the layout", name);
 }
 
-/* Sets the layouts. The direction and spatial_dims of |p| are set already. */
 static enum kiln_code read_layouts(const struct key_parts *parts, struct problem *p,
                                    struct kiln_err *err)
 {
@@ -59,8 +58,7 @@ static enum kiln_code read_layouts(const struct key_parts *parts, struct problem
     return KILN_OK;
 }
 
-/* Checks the number of layouts in the key. MIOpen writes one layout if all three are NCHW (NCDHW),
- * otherwise all three. */
+/* MIOpen writes one layout if all three are NCHW (NCDHW), otherwise all three. */
 static enum kiln_code check_layout_count(const struct key_parts *parts, const struct problem *p,
                                          struct kiln_err *err)
 {
@@ -82,8 +80,6 @@ static uint32_t read_direction(const struct key_parts *parts)
     }
 }
 
-/* Sets everything except |in|, the size of x. In a 2-D problem, the depths get the values that kiln
- * uses for 2-D. */
 static enum kiln_code read_parts(const struct key_parts *parts, struct problem *p,
                                  struct kiln_err *err)
 {
@@ -125,7 +121,6 @@ static enum kiln_code check_problem(const struct problem *p, struct kiln_err *er
                : KILN_OK;
 }
 
-/* Compares the output of the complete problem |p| with |y|, the output that the key states. */
 static enum kiln_code check_output(const struct problem *p, struct extent y, struct kiln_err *err)
 {
     enum kiln_code rc = check_problem(p, err);
@@ -166,9 +161,8 @@ enum kiln_code find_key_parse(struct bytes text, struct problem *ret_problem, st
     return rc;
 }
 
-/* Returns the smallest input size that gives the output size |y|, or 0 if it exceeds 32 bits. If
- * no input size gives |y|, the result is wrong, and the caller notices that when it checks the
- * output. */
+/* Returns 0 if the size exceeds 32 bits.  If no input size gives |y|, the result is wrong, and the
+ * caller notices that when it checks the output. */
 static uint32_t smallest_input(uint32_t y, uint32_t filter, uint32_t pad, uint32_t stride,
                                uint32_t dilation)
 {
@@ -183,7 +177,6 @@ static uint32_t smallest_input(uint32_t y, uint32_t filter, uint32_t pad, uint32
     return padded - pads <= UINT32_MAX ? (uint32_t)(padded - pads) : 0;
 }
 
-/* Checks the depths in a key of a 2-D problem, which have fixed values. */
 static enum kiln_code check_flat(const struct key_parts *parts, struct kiln_err *err)
 {
     if (parts->spatial_dims != 2 ||

@@ -10,23 +10,21 @@
 
 #define LAYOUT_ORDERS 3 /* in, weights, out */
 
-/* The parts of a key, whose values have not been checked. |in| and |out| are as MIOpen names them:
- * for the backward directions, they are exchanged. */
+/* Values that have not been checked.  |in| and |out| are as MIOpen names them: for the backward
+ * directions, they are exchanged. */
 struct key_parts {
     uint32_t spatial_dims, in_channels, out_channels, n, bias, groups;
     struct extent in, filter, out, pad, stride, dilation;
     struct bytes layouts[LAYOUT_ORDERS];
     unsigned layout_count;
     struct bytes type, direction;
-    /* FindDb only, such as "_g4_ciFP16"; empty if the key ends before it, or only states the
-     * groups */
+    /* FindDb only, such as "_g4_ciFP16"; empty if the key only states the groups */
     struct bytes suffix;
-    bool one_group_stated; /* the key ends with "_g1" */
+    bool one_group_stated;
 };
 
-/* Split a key into its parts, which borrow from |text|. The direction is one of F, B, W; there are
- * one or three layouts. Return KILN_INVALID if the text has another form; the message states the
- * column. */
+/* The parts borrow from |text|.  The direction is one of F, B, W; there are one or three layouts.
+ * Return KILN_INVALID with the column if the text has another form. */
 KILN_MUST_CHECK enum kiln_code find_key_split(struct bytes text, struct key_parts *ret_parts,
                                               struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code perf_key_split(struct bytes text, struct key_parts *ret_parts,

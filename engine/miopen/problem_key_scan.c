@@ -4,16 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* After an error, all further steps do nothing, so that only the first error is reported. */
+/* After an error, all further steps do nothing. */
 struct scan {
     struct bytes text;
     size_t at;
-    const char *kind; /* "FindDb", "PerfDb" */
+    const char *kind;
     enum kiln_code rc;
     struct kiln_err *err;
 };
 
-/* Describes the byte at the current position, for messages. */
 static void describe_byte(const struct scan *s, char text[16])
 {
     if (s->at >= s->text.size)
@@ -24,8 +23,7 @@ static void describe_byte(const struct scan *s, char text[16])
         snprintf(text, 16, "byte 0x%02x", s->text.data[s->at]);
 }
 
-/* Reports that |what| was expected at this position. |where| is "as" or "after", for messages such
- * as "expected a number as in_w" or "expected 'x' after in_w". */
+/* |where| is "as" or "after": "expected a number as in_w", "expected 'x' after in_w". */
 static void fail_expected(struct scan *s, const char *what, const char *where, const char *field)
 {
     char found[16];
@@ -41,8 +39,6 @@ static bool is_digit(const struct scan *s)
     return s->at < s->text.size && s->text.data[s->at] >= '0' && s->text.data[s->at] <= '9';
 }
 
-/* Accepts numbers only as MIOpen writes them, without a sign and without a leading zero, so that
- * writing the problem's key gives the same text. */
 static uint32_t take_number(struct scan *s, const char *field)
 {
     if (s->rc || !is_digit(s)) {
@@ -80,8 +76,7 @@ static bool is_word_byte(uint8_t byte)
            (byte >= 'a' && byte <= 'z');
 }
 
-/* Takes letters and digits, up to the first other byte or to |end|, which may be a letter or digit
- * itself. The word must not be empty. */
+/* Takes letters and digits, up to |end|, which may be one itself.  The word must not be empty. */
 static struct bytes take_word(struct scan *s, char end, const char *field)
 {
     size_t start = s->at;
@@ -113,9 +108,6 @@ static bool check_size(struct scan *s)
     return false;
 }
 
-/* ---- FindDb ---- */
-
-/* Takes three numbers (two in 2-D), separated by |between| and followed by |after|. */
 static struct extent take_extent(struct scan *s, uint32_t dims, char between, char after,
                                  const char *const names[3])
 {
@@ -131,9 +123,8 @@ static struct extent take_extent(struct scan *s, uint32_t dims, char between, ch
     return e;
 }
 
-/* Takes the sizes of "in" and of the filter. The separator after the third number tells whether the
- * key is 2-D or 3-D. In 2-D, the third number is the filter's height, and an 'x' follows it. In
- * 3-D, it is in_w, and a '-' follows it. */
+/* In 2-D, the third number is the filter's height, and an 'x' follows it.  In 3-D, it is in_w, and
+ * a '-' follows it. */
 static void take_in_and_filter(struct scan *s, struct key_parts *parts)
 {
     uint32_t first = take_number(s, "in_h or in_d");
@@ -177,7 +168,6 @@ static void take_find_numbers(struct scan *s, struct key_parts *parts)
     take_separator(s, '-', "bias");
 }
 
-/* Takes LAYOUT-TYPE-DIRECTION or LAYOUT-LAYOUT-LAYOUT-TYPE-DIRECTION. */
 static void take_find_words(struct scan *s, struct key_parts *parts)
 {
     struct bytes words[LAYOUT_ORDERS + 2];
@@ -199,7 +189,7 @@ static void take_find_words(struct scan *s, struct key_parts *parts)
     check_direction(s, parts);
 }
 
-/* Takes "_g4", and parts that later versions of MIOpen add ("_ciFP16"). */
+/* Later versions of MIOpen add parts, such as "_ciFP16". */
 static void take_suffix(struct scan *s, struct key_parts *parts)
 {
     size_t start = s->at;
@@ -237,8 +227,6 @@ enum kiln_code find_key_split(struct bytes text, struct key_parts *ret_parts, st
     return s.rc;
 }
 
-/* ---- PerfDb ---- */
-
 static uint32_t take_column(struct scan *s, const char *field)
 {
     uint32_t value = take_number(s, field);
@@ -246,7 +234,6 @@ static uint32_t take_column(struct scan *s, const char *field)
     return value;
 }
 
-/* Takes three numbers in PerfDb's order: height, width, depth. */
 static struct extent take_columns(struct scan *s, const char *const names[3])
 {
     struct extent e;

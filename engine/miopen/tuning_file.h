@@ -12,41 +12,37 @@
 #include "common/miopen/tuning_text.h"
 
 struct tuning_record {
-    /* Verbatim for FindDb; for PerfDb in the form of engine/miopen/problem_key.h. */
+    /* For FindDb verbatim; for PerfDb as in engine/miopen/problem_key.h. */
     struct bytes key;
-    /* The value of a text file, verbatim; in SQLite, the record's rows, joined in the order of ids.
-     */
+    /* In SQLite, the record's rows, joined in the order of ids. */
     struct bytes value;
     size_t entry_count;  /* 0 for a config without rows in SQLite */
-    uint64_t line;       /* number of the line in a text file, from 1; in SQLite, the config's id */
+    uint64_t line;       /* line of a text file, from 1; in SQLite, the config's id */
     const uint64_t *ids; /* in SQLite, perf_db.id of each entry; NULL for a text file */
     size_t id_count;
-    struct bytes raw; /* the whole line of a text file, without its '\n' */
+    struct bytes raw;
 };
 
 struct tuning_reader_events {
-    /* Receives a record with a valid key and valid entries. Returns false to stop reading; the
-     * reader then returns KILN_CANCELLED without a message. */
+    /* Receives a valid record.  If it returns false, the reader returns KILN_CANCELLED without a
+     * message. */
     bool (*record)(void *context, const struct tuning_record *record);
-    /* Receives an invalid line or row. |why| is one message of printable ASCII, without the file's
-     * name. Returns false to stop reading. */
+    /* Receives an invalid line or row.  |why| is printable ASCII, without the file's name.  Returns
+     * false to stop reading. */
     bool (*bad)(void *context, uint64_t line, const char *why);
-    /* Called from time to time and at the end. |done| and |total| are bytes (text) or rows
-     * (SQLite). May be NULL. */
+    /* |done| and |total| are bytes (text) or rows (SQLite).  May be NULL. */
     void (*progress)(void *context, uint64_t done, uint64_t total);
     void *context;
 };
 
 struct perf_db_writer;
-/* Creates a SQLite PerfDb at |path|, which must not exist. Schema and indices have exactly the text
- * that MIOpen itself writes. (The files that AMD distributes were written by other tools, and
- * differ in blanks.) The same records in the same order give the same bytes. */
+/* |path| must not exist.  Schema and indices have exactly the text that MIOpen itself writes.  The
+ * same records in the same order give the same bytes. */
 KILN_MUST_CHECK enum kiln_code perf_db_create(const char *path, struct perf_db_writer **ret_writer,
                                               struct kiln_err *err);
-/* Adds a record. Uses only its key, value, line and ids. The key must be a PerfDb key with 21
- * canonical numbers, so convert a FindDb key first. If |line| is 0, or |ids| is NULL, uses the next
- * free ids instead. Returns KILN_INVALID if the key or value is invalid, or if the file already has
- * the key. After such an error, nothing was written, and the writer remains usable. */
+/* Uses only the record's key, value, line and ids.  The key must be a PerfDb key with 21 canonical
+ * numbers.  If |line| is 0, or |ids| is NULL, uses the next free ids.  Returns KILN_INVALID if the
+ * key or value is invalid, or if the file already has the key; the writer remains usable. */
 KILN_MUST_CHECK enum kiln_code perf_db_writer_add(struct perf_db_writer *writer,
                                                   const struct tuning_record *record,
                                                   struct kiln_err *err);

@@ -16,7 +16,6 @@ void tuning_ids_clear(struct tuning_ids *ids)
     ids->count = 0;
 }
 
-/* Returns the slot of |id|, or the free slot for it. */
 static size_t slot_of(const struct tuning_ids *ids, struct bytes id)
 {
     size_t at = keyed_hash(id, &ids->hash_key) & (TUNING_IDS_SLOTS - 1);

@@ -6,12 +6,10 @@
 #define CAPACITY_MIN 1024u
 #define EXPECTED_MAX (1u << 20) /* limits the memory that a hostile file's size can cause */
 
-/* How many slots of the old table are moved when a key is added.  Before the new table is full,
- * half as many keys can be added as the old table has slots.  So two slots per key would be
- * enough. */
+/* Slots of the old table that are moved when a key is added.  Two would be enough: before the new
+ * table is full, half as many keys are added as the old table has slots. */
 #define MOVED_MAX 4u
 
-/* Returns the slot of the key, or the free slot where it belongs. */
 static struct tuning_key_place *find_place(const struct tuning_key_table *table, uint32_t hash,
                                            const uint8_t *base, struct bytes key)
 {
@@ -37,7 +35,6 @@ static void drop_table(struct tuning_key_table *table)
     *table = (struct tuning_key_table){ .capacity = 0 };
 }
 
-/* Copies some keys to the new table, and drops the old one after the last key. */
 static void move_some(struct tuning_keys *keys)
 {
     const struct tuning_key_table *old = &keys->old;

@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-struct tuning_reader { /* has either |text| or |perf|; has neither for an empty text */
-    struct bytes map;  /* owned */
+struct tuning_reader { /* has either |text| or |perf|; neither for an empty text */
+    struct bytes map;
     struct tuning_text_reader *text;
     struct perf_db_reader *perf;
 };

@@ -15,29 +15,26 @@
 #define TUNING_READ_BYTES (4 << 20)
 
 struct tuning_reader;
-/* Opens a private file that nobody changes. */
+/* Nobody may change the file. */
 KILN_MUST_CHECK enum kiln_code tuning_reader_open(const char *path, enum tuning_kind kind,
                                                   enum tuning_format format,
                                                   struct tuning_reader **ret_reader,
                                                   struct kiln_err *err);
-/* Reads for one step, which ends at |end_ns| (monotonic clock).  Sets |ret_more| if another step is
- * needed. */
+/* Reads until |end_ns| (monotonic clock).  Sets |ret_more| if another step is needed. */
 KILN_MUST_CHECK enum kiln_code tuning_reader_step(struct tuning_reader *reader,
                                                   const struct tuning_reader_events *events,
                                                   uint64_t end_ns, bool *ret_more,
                                                   struct kiln_err *err);
-/* Returns the memory in bytes that the reader holds between two steps, including the mapping of a
- * text file; 0 for NULL. */
+/* Returns the bytes held between two steps, with the mapping of a text file; 0 for NULL. */
 uint64_t tuning_reader_bytes(const struct tuning_reader *reader);
 void tuning_reader_destroy(struct tuning_reader *reader);
 KILN_DEFINE_AUTO(tuning_reader)
 
-/* Reads a text file; |text| is its whole unpacked content.  Follows MIOpen's rules: reads from
- * front to back, skips blank lines, and ends a key at the first '='.  If a key is repeated, its
- * first record counts, and the later ones are reported as |bad|.  If an id is repeated in a record,
- * its first entry counts; the later ones are reported as |bad| and left out of |value|.  A byte
- * order mark and a '\r' before '\n' are accepted and stay in |raw|.  The last line may lack its
- * '\n'. */
+/* Follows MIOpen's rules: reads from front to back, skips blank lines, and ends a key at the first
+ * '='.  The first record of a repeated key counts, and the later ones are reported as |bad|.  If an
+ * id is repeated in a record, the later entries are reported as |bad| and left out of |value|.  A
+ * byte order mark and a '\r' before '\n' are accepted and stay in |raw|.  The last line may lack
+ * its '\n'. */
 struct tuning_text_reader;
 KILN_MUST_CHECK enum kiln_code tuning_text_reader_create(enum tuning_kind kind, struct bytes text,
                                                          struct tuning_text_reader **ret_reader,
@@ -53,7 +50,7 @@ KILN_DEFINE_AUTO(tuning_text_reader)
 /* Reads a PerfDb with MIOpen's schema 1.1.0.  Nobody may change the file meanwhile.  Records come
  * in the order of config ids, entries in the order of perf_db ids; all ids are at least 1.  An
  * invalid row is reported with its own id, and |why| names its table.  Returns KILN_CORRUPT if the
- * file is not such a database; the message names the missing table or column. */
+ * file is not such a database. */
 struct perf_db_reader;
 KILN_MUST_CHECK enum kiln_code perf_db_reader_open(const char *path,
                                                    struct perf_db_reader **ret_reader,

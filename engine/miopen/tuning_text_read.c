@@ -9,20 +9,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PROGRESS_EACH (1u << 20) /* bytes */
-/* Typical size of a line in bytes, to guess the number of records. */
+#define PROGRESS_EACH (1u << 20)
 #define RECORD_USUAL 256u
 
 struct tuning_text_reader {
     enum tuning_kind kind;
-    const struct tuning_reader_events *events; /* callbacks of the current step */
+    const struct tuning_reader_events *events;
     struct bytes text;
-    /* Positions up to which the text was read, and up to which progress was reported. */
     const uint8_t *at, *reported;
-    uint64_t line; /* number of the current line, from 1 */
+    uint64_t line;
     struct tuning_keys keys;
-    struct buffer value;   /* the current record without repeated ids; empty if it has none */
-    struct tuning_ids ids; /* of the current record's entries */
+    struct buffer value; /* the current record without repeated ids; empty if it has none */
+    struct tuning_ids ids;
 };
 
 static enum kiln_code report_bad(const struct tuning_text_reader *r, const char *why)
@@ -30,14 +28,12 @@ static enum kiln_code report_bad(const struct tuning_text_reader *r, const char 
     return r->events->bad(r->events->context, r->line, why) ? KILN_OK : KILN_CANCELLED;
 }
 
-/* Skips an entry whose id is repeated. At the first such entry, copies the preceding ones to
- * |r->value|, which is empty for records without repeated ids. */
 static enum kiln_code skip_entry(struct tuning_text_reader *r, struct bytes value, size_t offset,
                                  struct bytes id)
 {
     char why[160];
     if (r->value.size == 0)
-        buffer_put(&r->value, value.data, offset - 1); /* without the preceding ';' */
+        buffer_put(&r->value, value.data, offset - 1);
     snprintf(why, sizeof(why), "'%.*s' is repeated in the record; the first counts",
              id.size > 80 ? 80 : (int)id.size, (const char *)id.data);
     return report_bad(r, why);
@@ -51,8 +47,6 @@ static void copy_entry(struct tuning_text_reader *r, struct bytes entry)
     buffer_put(&r->value, entry.data, entry.size);
 }
 
-/* Reads the entries of a record and reports repeated ids. Returns KILN_INVALID if the line is
- * invalid; the message says why. */
 static enum kiln_code read_entries(struct tuning_text_reader *r, struct bytes value,
                                    struct kiln_err *err)
 {
@@ -127,8 +121,8 @@ static enum kiln_code emit_record(struct tuning_text_reader *r, struct bytes raw
     return r->events->record(r->events->context, &record) ? KILN_OK : KILN_CANCELLED;
 }
 
-/* Reads a line. Remembers its key only if the record is valid, so that a later valid record with
- * the same key counts. */
+/* Remembers the key only of a valid record, so that a later valid record with the same key
+ * counts. */
 static enum kiln_code read_line(struct tuning_text_reader *r, struct bytes raw, struct bytes line,
                                 struct kiln_err *err)
 {

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DIGITS_MAX 6          /* no device has millions of compute units */
-#define TELLING_DIGIT 5       /* the position, from 0, in which arches differ most */
-#define XNACK_SUFFIX "_xnack" /* the only feature that MIOpen's ids carry */
+#define DIGITS_MAX 6
+#define TELLING_DIGIT 5 /* arches differ most at this position, counted from 0 */
+#define XNACK_SUFFIX "_xnack"
 #define NVIDIA_PREFIX "sm_"
 #define OPENCL_PREFIX "opencl_"
 #define HASH_DIGITS 8
@@ -36,9 +36,8 @@ static bool starts_with(struct bytes text, struct bytes start)
     return text.size >= start.size && memcmp(text.data, start.data, start.size) == 0;
 }
 
-/* Returns the length of the longest arch that |text| begins with, or 0 if there is none. Every
- * request for records calls this function. So it compares the sixth character first, in which
- * arches differ most. */
+/* Returns the length of the longest arch that |text| begins with, or 0.  Runs for every request, so
+ * it first compares the character in which arches differ most. */
 static size_t arch_length(struct bytes text)
 {
     size_t longest = 0;
@@ -58,7 +57,6 @@ static int digit_of(uint8_t c, unsigned base)
     return value < (int)base ? value : -1;
 }
 
-/* Parses all of |text| as a number without leading zeros. Returns 0 if |text| is anything else. */
 static unsigned number_of(struct bytes text, unsigned base)
 {
     unsigned number = 0;
@@ -73,8 +71,7 @@ static unsigned number_of(struct bytes text, unsigned base)
     return number;
 }
 
-/* Parses the compute units. Accepts only one spelling of each number; otherwise two files could
- * have the same id. */
+/* Accepts only one spelling of each number; otherwise two files could have the same id. */
 static bool units_of(struct bytes text, unsigned *ret_units)
 {
     bool decimal = text.data[0] == '_';
@@ -91,11 +88,9 @@ static bool is_nvidia_target(struct bytes text)
     struct target target;
     struct kiln_err ignored = KILN_ERR_INIT;
     return text.size < DATABASE_ID_MAX && target_parse(text, &target, &ignored) == KILN_OK &&
-           target.family == TARGET_NVIDIA &&
-           bytes_equal(text, bytes_of_text(target.text)); /* the canonical spelling */
+           target.family == TARGET_NVIDIA && bytes_equal(text, bytes_of_text(target.text));
 }
 
-/* Parses "sm_90a" or "sm_90_132". */
 static bool parse_nvidia_id(struct bytes text, struct database_id *id)
 {
     size_t begin = strlen(NVIDIA_PREFIX), device = text.size;
@@ -109,13 +104,11 @@ static bool parse_nvidia_id(struct bytes text, struct database_id *id)
     memcpy(id->device, text.data, device);
     if (!at)
         return true;
-    /* "sm_90a" names a target, not a device with multiprocessors. */
     bool has_letter = digit_of(text.data[device - 1], 10) < 0;
     id->compute_units = number_of(bytes_of(at + 1, text.size - device - 1), 10);
     return !has_letter && id->compute_units > 0;
 }
 
-/* Parses "opencl_1a2b3c4d". */
 static bool parse_opencl_id(struct bytes text, struct database_id *id)
 {
     size_t begin = strlen(OPENCL_PREFIX);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* The first row that matches a name counts.  So a special form of a name comes before its general
- * form.  Of two names for the same content, the newer comes first. */
+ * form, and a newer name for the same content before an older one. */
 const struct miopen_file miopen_files[] = {
     { MIOPEN_SYSTEM, MIOPEN_FIND, "", "ID.BACKEND.fdb.txt", 0, 0 },
     { MIOPEN_SYSTEM, MIOPEN_FIND, "fusion", "ID.BACKEND.fusion.fdb.txt", 3001, 0 },
@@ -42,13 +42,9 @@ const struct miopen_file miopen_files[] = {
 };
 const size_t miopen_file_count = sizeof(miopen_files) / sizeof(miopen_files[0]);
 
-/* ---- patterns ---- */
-
 enum word { WORD_ID, WORD_BACKEND, WORD_VERSION, WORD_SCHEMA, WORD_ANY, WORDS };
 static const char *const words_of_patterns[WORDS] = { "ID", "BACKEND", "VERSION", "SCHEMA", "*" };
 
-/* Returns the length of the word ("ID", "BACKEND" and so on) at the beginning of |pattern|, or 0 if
- * the pattern begins with an ordinary character. */
 static size_t word_at(const char *pattern, enum word *ret_word)
 {
     for (enum word word = 0; word < WORDS; word++) {
@@ -82,8 +78,6 @@ static void set_word(struct miopen_words *words, enum word word, struct bytes te
         words->version = text;
 }
 
-/* Matches |text| with |pattern|.  For each word, tries the longest text first.  That is fast
- * enough, because a pattern has at most three words. */
 static bool matches(const char *pattern, struct bytes text, struct miopen_words *words)
 {
     enum word word = WORD_ANY;
@@ -178,12 +172,8 @@ bool miopen_file_is_likely(const char *name)
     return false;
 }
 
-/* ---- versions ---- */
-
 static bool is_separator(char c) { return c == '.' || c == '_'; }
 
-/* Reads the number at |at|. Returns its number of digits, or 0 if it has more than four or there is
- * none. */
 static size_t number_at(const char *at, unsigned *ret_number)
 {
     size_t size = strspn(at, "0123456789");

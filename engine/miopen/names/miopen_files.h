@@ -4,8 +4,7 @@
 /*
  * The files of MIOpen, from 2.15 (ROCm 5.0) on: their names, and which versions use them.
  *
- * Role       the only table of these names: imports, exports, `kilnctl miopen overlay` and
- *            `kilnctl miopen harvest` use it, and docs/formats/miopen-versions.md explains its rows
+ * Role       the only table of these names; docs/formats/miopen-versions.md explains its rows
  * Ownership  words borrow from the name
  * Threading  pure functions
  */
@@ -21,65 +20,56 @@ enum miopen_place {
 };
 
 enum miopen_content {
-    MIOPEN_FIND,        /* FindDb, text */
-    MIOPEN_PERF_TEXT,   /* PerfDb */
-    MIOPEN_PERF_SQLITE, /* PerfDb */
-    MIOPEN_KERNELS,     /* kern_db */
-    /* Data of MIOpen's heuristics, which kiln does not read; `kilnctl miopen overlay` makes
-     * links to it. */
+    MIOPEN_FIND,
+    MIOPEN_PERF_TEXT,
+    MIOPEN_PERF_SQLITE,
+    MIOPEN_KERNELS,
+    /* `kilnctl miopen overlay` links the data of MIOpen's heuristics, which kiln does not read. */
     MIOPEN_MODEL,
-    /* Locks, times and SQLite's logs, which are useless without the file that they accompany. */
+    /* Locks, times and SQLite's logs, which are useless without their file. */
     MIOPEN_TRANSIENT
 };
 
 /* Releases are written as one number: 2017 is MIOpen 2.17. */
-/* Value of |until| for a name that kiln accepts, but that no release of MIOpen uses. */
+/* |until| of a name that kiln accepts, but that no release of MIOpen uses. */
 #define MIOPEN_NEVER 1u
-/* The first release that throws an exception if its heuristic models are missing, and the first
- * release that has a version directory below MIOPEN_CUSTOM_CACHE_DIR.  Some builds of 3.5 have no
- * such directory. */
+/* The first release that fails without its heuristic models, and the first release that has a
+ * version directory below MIOPEN_CUSTOM_CACHE_DIR.  Some builds of 3.5 have no such directory. */
 #define MIOPEN_WITH_MODELS 2020u
 #define MIOPEN_WITH_VERSIONED_CACHE 3005u
 
 struct miopen_file {
     enum miopen_place place;
     enum miopen_content content;
-    const char *part; /* the part of MIOpen: "fusion", "batchnorm"; "" for convolutions */
-    /* In this pattern, the words ID (a database id or arch), BACKEND, VERSION and SCHEMA stand for
-     * texts of that kind, and * stands for any text. */
+    const char *part; /* "fusion", "batchnorm"; "" for convolutions */
+    /* In this pattern, ID (a database id or arch), BACKEND, VERSION and SCHEMA stand for texts of
+     * that kind, and * for any text. */
     const char *name;
-    unsigned since, until; /* the releases that use the name; 0 means no limit */
+    unsigned since, until; /* releases; 0: no limit */
 };
 extern const struct miopen_file miopen_files[];
 extern const size_t miopen_file_count;
 
-/* The texts that match ID, BACKEND and so on; empty if the word is not in the pattern. */
 struct miopen_words {
     struct bytes id, backend;
-    struct bytes version; /* the text that matches VERSION or SCHEMA */
+    struct bytes version;
 };
-/* Returns whether |name| matches the pattern |file->name|.  Does not check that an id or a backend
- * exists. */
+/* Does not check that an id or a backend exists. */
 bool miopen_file_matches(const struct miopen_file *file, struct bytes name,
                          struct miopen_words *ret_words);
-/* Returns the first row of |place| that |name| matches, or NULL. */
 const struct miopen_file *miopen_file_find(enum miopen_place place, const char *name);
-/* Returns whether |name| ends with the fixed text after the last word of the pattern |file->name|,
- * and has something before it. */
+/* Returns whether |name| has something before the fixed text at the pattern's end. */
 bool miopen_file_has_ending(const struct miopen_file *file, struct bytes name);
 bool miopen_file_is_of(const struct miopen_file *file, unsigned release);
-/* Writes |file->name| with its words replaced.  The id also replaces "*". */
+/* The id also replaces "*". */
 void miopen_file_write(const struct miopen_file *file, const struct miopen_words *words,
                        char text[128]);
-/* Returns whether a file that matches no row could contain results of MIOpen, perhaps of a newer
- * MIOpen. */
+/* Returns whether a file that matches no row could contain results of a newer MIOpen. */
 bool miopen_file_is_likely(const char *name);
 
-/* Returns the release of a version: 2017 for "2.17.0.a82233c22" or "2_17_0_a82233c22". Returns 0 if
- * the text does not begin with two numbers. */
+/* Returns 2017 for "2.17.0.a82233c22" or "2_17_0_a82233c22"; 0 if there are no two numbers. */
 unsigned miopen_release(const char *version);
 #define MIOPEN_VERSION_TEXT 48
-/* Writes |version| as MIOpen does, with |separator| between its parts.  MIOpen always writes four
- * parts.  The fourth is the commit, and is empty if it is not known: "3.5.2" becomes "3.5.2." or
- * "3_5_2_". */
+/* MIOpen writes four parts.  The fourth is the commit, which may be empty: "3.5.2" becomes "3.5.2."
+ * or "3_5_2_". */
 void miopen_version_write(const char *version, char separator, char text[MIOPEN_VERSION_TEXT]);

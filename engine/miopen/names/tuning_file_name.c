@@ -24,8 +24,8 @@ static bool copy_word(struct bytes text, char *to, size_t capacity)
     return true;
 }
 
-/* Sets the backend. Some parts of MIOpen, such as fusion and batchnorm, have separate databases.
- * Their records have separate backends: "HIP.fusion", "batchnorm". */
+/* Fusion and batch normalisation have separate databases and backends: "HIP.fusion",
+ * "batchnorm". */
 static bool set_backend(const struct miopen_file *file, struct bytes backend,
                         struct tuning_file_name *n)
 {
@@ -61,8 +61,6 @@ static enum kiln_code refuse_form(const char *name, enum miopen_content content,
         err);
 }
 
-/* Checks that the device can use the backend. A device that can use "HIP" can also use
- * "HIP.fusion". */
 static enum kiln_code check_backend(const struct tuning_file_name *n, struct kiln_err *err)
 {
     return n->kind == TUNING_FIND ? database_id_backend_check(bytes_of_text(n->database_id),
@@ -90,8 +88,6 @@ static enum kiln_code read_words(const char *name, const struct miopen_file *fil
     return check_backend(n, &why) ? refuse_name(name, why.text, err) : KILN_OK;
 }
 
-/* Rejects a |name| that matches no row of miopen_files[]. If a row has the same ending, the message
- * says which form such a name must have. */
 static enum kiln_code refuse_unknown(const char *name, struct bytes stem, struct kiln_err *err)
 {
     for (size_t i = 0; i < miopen_file_count; i++)
@@ -133,8 +129,6 @@ enum kiln_code tuning_file_name_parse(const char *name, struct tuning_file_name 
     }
     return refuse_unknown(name, stem, err);
 }
-
-/* ---- writing ---- */
 
 static bool is_for(const struct miopen_file *file, const struct tuning_file_name *name,
                    const char *part)
