@@ -16,8 +16,8 @@ bool has_capability(int capability)
            (data[capability / BITS_OF_ONE].effective >> (capability % BITS_OF_ONE)) & 1u;
 }
 
-/* The kernel may have more capabilities than the headers name, so the loop ends when the call
- * fails, which it does after the last one. */
+/* The kernel may have more capabilities than the headers name.  The call fails after the last
+ * one. */
 void give_up_future_capabilities(void)
 {
     if (!has_capability(CAP_SETPCAP))

@@ -10,11 +10,10 @@
  */
 #include <stdbool.h>
 
-/* Returns whether the effective set has |capability|, a number of <linux/capability.h>. */
 bool has_capability(int capability);
 /* Clears the bounding and ambient sets, so that no set-user-id program and no file capabilities can
- * give capabilities back.  Needs CAP_SETPCAP; without it the sets stay as they are. */
+ * give capabilities back.  Does nothing without CAP_SETPCAP. */
 void give_up_future_capabilities(void);
-/* Drops all capabilities.  Returns false if the kernel refuses that.  Without capabilities, root
- * can only open files by their permissions, as any other user. */
+/* Returns false if the kernel refuses.  Without capabilities, root can only open files by their
+ * permissions. */
 bool give_up_capabilities(void);

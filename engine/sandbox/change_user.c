@@ -8,8 +8,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* setresuid(2) drops the capabilities, unless the parent process set SECBIT_NO_SETUID_FIXUP or
- * SECBIT_KEEP_CAPS (capabilities(7)).  So become_user also drops them explicitly. */
+/* setresuid(2) keeps the capabilities if the parent process set SECBIT_NO_SETUID_FIXUP or
+ * SECBIT_KEEP_CAPS (capabilities(7)), so they are also dropped explicitly. */
 static bool become_user(uid_t uid, gid_t gid)
 {
     give_up_future_capabilities(); /* before setresuid, which drops the needed CAP_SETPCAP */
@@ -26,8 +26,8 @@ static bool has_only(uid_t uid, gid_t gid)
            getgroups(0, NULL) == 0;
 }
 
-/* Returns whether the process can become the old user again.  It tries to do so, because the ids
- * that the kernel reports do not prove that the attempt would fail. */
+/* Tries to become the old user again: the ids that the kernel reports do not prove that the attempt
+ * would fail. */
 static bool can_return(void)
 {
     return setresuid(0, 0, 0) == 0 || setresgid(0, 0, 0) == 0 || setgroups(0, NULL) == 0;

@@ -20,8 +20,6 @@ unsigned landlock_version(void)
     return version > 0 ? (unsigned)version : 0;
 }
 
-/* Returns the rights that |version| knows.  Rights are bits, and each version adds the next higher
- * bits.  So a table of the number of bits describes all versions. */
 struct landlock_rights landlock_rights(unsigned version)
 {
     static const unsigned files[] = { 0, 13, 14, 15, 15, 16 }; /* number of bits, by version */
@@ -33,9 +31,8 @@ struct landlock_rights landlock_rights(unsigned version)
     };
 }
 
-/* Begins a ruleset.  |attributes| is the kernel's struct landlock_ruleset_attr, which has grown
- * with the versions.  An older kernel accepts a longer struct if the bytes that it does not know
- * are zero. */
+/* |attributes|, the kernel's struct landlock_ruleset_attr, has grown with the versions.  An older
+ * kernel accepts a longer struct if the bytes that it does not know are zero. */
 enum kiln_code landlock_begin(const struct landlock_rights *handled,
                               struct landlock_rules *ret_rules, struct kiln_err *err)
 {

@@ -14,14 +14,10 @@
  *     rule:    /tmp/job  read, write
  *
  * Landlock needs no privilege.  Its rules apply in addition to a file's permissions, and cannot be
- * undone (landlock(7)).  Each version of the kernel's interface knows more rights.
+ * undone (landlock(7)).
  *
- * Role       wraps the system calls.  engine/compile/confine.c and engine/transfer/confine.c
- *            decide which files a process may open
- *
- * Ownership  landlock_enforce and landlock_rules_done close the rules; an enforced ruleset is
- *            permanent
- *
+ * Role       wraps the system calls; confine.c of compilers and transfers decides about files
+ * Ownership  landlock_enforce and landlock_rules_done close the rules
  * Threading  call before any thread is started
  */
 #include "common/base/err.h"
@@ -29,35 +25,33 @@
 #include <linux/landlock.h>
 #include <stdint.h>
 
-/* Constants that older kernel headers lack */
+/* Older kernel headers lack these. */
 #define LANDLOCK_TRUNCATE (1ull << 14)        /* since version 3; in |files| */
 #define LANDLOCK_BIND_TCP (1ull << 0)         /* since version 4; in |network| */
 #define LANDLOCK_CONNECT_TCP (1ull << 1)      /* since version 4; in |network| */
 #define LANDLOCK_ABSTRACT_SOCKETS (1ull << 0) /* since version 6; in |scoped| */
 #define LANDLOCK_SIGNALS (1ull << 1)          /* since version 6; in |scoped| */
 
-struct landlock_rights { /* the rights that a ruleset handles */
-    uint64_t files;      /* rights for files, which landlock_allow can allow */
-    uint64_t network;    /* rights for the network, all of which kiln forbids */
-    uint64_t scoped;     /* rights that are only allowed towards processes with the same ruleset */
+struct landlock_rights {
+    uint64_t files; /* can be allowed with landlock_allow */
+    uint64_t network;
+    uint64_t scoped; /* only allowed towards processes with the same ruleset */
 };
 
 struct landlock_rules {
-    int fd;           /* owned; -1 if there is none */
-    uint64_t handled; /* file rights that the ruleset handles */
+    int fd; /* owned; -1: none */
+    uint64_t handled;
 };
 
-/* Returns the kernel's Landlock version, from 1, or 0 if Landlock is missing or disabled. */
+/* Returns 0 if Landlock is missing or disabled. */
 unsigned landlock_version(void);
-/* Returns all rights that |version| knows. */
 struct landlock_rights landlock_rights(unsigned version);
 KILN_MUST_CHECK enum kiln_code landlock_begin(const struct landlock_rights *handled,
                                               struct landlock_rules *ret_rules,
                                               struct kiln_err *err);
-/* Frees the rules.  Accepts rules that were enforced already. */
 void landlock_rules_done(struct landlock_rules *rules);
-/* Allows |access| to everything below the directory |path|, or to the file |path|.  Skips a path
- * that does not exist, or that this process cannot open. */
+/* Allows |access| to everything below |path|.  Skips a path that does not exist, or that this
+ * process cannot open. */
 void landlock_allow(const struct landlock_rules *rules, const char *path, uint64_t access);
-/* Enforces the rules for this process.  It must have set PR_SET_NO_NEW_PRIVS. */
+/* The process must have set PR_SET_NO_NEW_PRIVS. */
 KILN_MUST_CHECK enum kiln_code landlock_enforce(struct landlock_rules *rules, struct kiln_err *err);

@@ -20,18 +20,15 @@ enum sandbox_layer {
 
 #define LAYERS_ALL ((1u << LAYERS) - 1)
 
-/* Buffer size for the names of all layers, or for why each is missing; longer text is cut off. */
 #define LAYERS_TEXT_MAX 400
 
 struct sandbox_report {
     uint32_t has;      /* one bit for each layer that was verified to be in force */
-    uint32_t landlock; /* the Landlock version in force; 0 if none */
-    /* Reasons for missing layers, such as "network: Operation not permitted; ..."; "" if none is
-     * missing. */
+    uint32_t landlock; /* the version in force; 0: none */
+    /* Such as "network: Operation not permitted; ..."; "" if no layer is missing. */
     char why[LAYERS_TEXT_MAX];
 };
 
-/* Returns a layer's name, such as "no_new_privileges". */
 const char *layer_name(enum sandbox_layer layer);
 
 static inline bool report_has(const struct sandbox_report *report, enum sandbox_layer layer)
@@ -39,12 +36,9 @@ static inline bool report_has(const struct sandbox_report *report, enum sandbox_
     return (report->has >> layer) & 1u;
 }
 
-/* Writes the names of the missing layers, such as "network, ipc"; "" if none is missing. */
+/* Writes names, such as "network, ipc"; "" if no layer is missing. */
 void report_missing(const struct sandbox_report *report, char text[LAYERS_TEXT_MAX]);
-/* Returns the advice for the first missing layer; "" if none is missing. */
 const char *report_advice(const struct sandbox_report *report);
-/* Combines two reports: keeps only the layers that both have, and adds |other|'s reasons for
- * missing layers. */
+/* Keeps only the layers that both reports have, and adds |other|'s reasons. */
 void report_worsen(struct sandbox_report *report, const struct sandbox_report *other);
-/* Adds why |layer| is missing. */
 void report_add_reason(struct sandbox_report *report, enum sandbox_layer layer, const char *reason);

@@ -12,11 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILES_MAX 16384u /* maximum number of files in a directory of limited size */
+#define FILES_MAX 16384u
 
-/* Sets the propagation of all mounts to "slave" (mount_namespaces(7)).  Later mounts and unmounts
- * of the host then also appear in this namespace, but those of this namespace do not appear on the
- * host. */
+/* Later mounts of the host then also appear in this namespace, but not the reverse
+ * (mount_namespaces(7)). */
 static bool make_mounts_slaves(void)
 {
     return mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) == 0;
@@ -41,8 +40,7 @@ enum kiln_code mounts_own_proc(unsigned processes, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Mounts a tmpfs.  If the process is root, the tmpfs gets the directory's owner.  Otherwise this
- * user owns it, because its user namespace has no other users. */
+/* Without root, this user owns the tmpfs, because its user namespace has no other users. */
 static bool mount_tmpfs(const char *directory, uint64_t bytes)
 {
     char options[128];

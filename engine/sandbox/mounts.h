@@ -16,10 +16,9 @@
 
 #include <stdint.h>
 
-/* Mounts a private /proc and limits the namespace to |processes| processes, if the kernel supports
- * that (since Linux 6.14). */
+/* Mounts a private /proc and limits the namespace to |processes| processes (since Linux 6.14). */
 KILN_MUST_CHECK enum kiln_code mounts_own_proc(unsigned processes, struct kiln_err *err);
-/* Leaves only |directory| writable, and enters it.  Unless |free_space| is 0, it mounts an empty
+/* Leaves only |directory| writable, and enters it.  Unless |free_space| is 0, mounts an empty
  * in-memory file system of that many bytes there. */
 KILN_MUST_CHECK enum kiln_code mounts_read_only_but(const char *directory, uint64_t free_space,
                                                     struct kiln_err *err);

@@ -36,12 +36,11 @@ void namespaces_read(struct namespace_ids *ret_ids)
     }
 }
 
-/* Returns whether |id| is an initial namespace.  The kernel numbers the initial namespaces below
- * 0xf0000000, and all later ones from there. */
+/* The kernel numbers the initial namespaces below 0xf0000000, and all later ones from there. */
 bool namespace_is_hosts(uint64_t id) { return id >= 0xeffffff0u && id <= 0xefffffffu; }
 
-/* Returns whether every line of |path|, after the first |skipped| ones, has the interface "lo" in
- * column |column|.  Also returns true if the file does not exist, as on a system without IPv6. */
+/* Returns whether every line of |path|, after the first |skipped| ones, has "lo" in column
+ * |column|. Accepts a missing file, as on a system without IPv6. */
 static bool names_only_loopback(const char *path, unsigned skipped, unsigned column)
 {
     char line[512];
@@ -60,8 +59,8 @@ static bool names_only_loopback(const char *path, unsigned skipped, unsigned col
     return alone;
 }
 
-/* Returns whether no interface but "lo" has an address or a route.  Interfaces without address and
- * route do not count: every new namespace has tunnel devices that are down. */
+/* Interfaces without address and route do not count: every new namespace has tunnel devices that
+ * are down. */
 bool network_is_empty_by(const char *routes, const char *addresses)
 {
     return names_only_loopback(routes, 1, 0) && names_only_loopback(addresses, 0, 5);
@@ -102,15 +101,12 @@ bool kernel_since(unsigned major, unsigned minor)
     return own_major > major || (own_major == major && own_minor >= minor);
 }
 
-/* ---- a user namespace ---- */
-
 static bool write_text(const char *path, const char *text)
 {
     KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CLOEXEC);
     return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 }
 
-/* Maps only this user and group, which needs no privilege. */
 static bool map_own_user(uid_t uid, gid_t gid)
 {
     char user[64], group[64];
@@ -120,9 +116,9 @@ static bool map_own_user(uid_t uid, gid_t gid)
            write_text("/proc/self/gid_map", group);
 }
 
-/* Enters a new user namespace.  Returns 0 or an errno.  A process that changed its user is not
- * dumpable.  Root then owns its files in /proc, and it could not write its own maps of users and
- * groups.  So this function makes it dumpable meanwhile. */
+/* Returns 0 or an errno.  A process that changed its user is not dumpable, so root owns its files
+ * in /proc, and it could not write its own maps of users and groups.  So this function makes it
+ * dumpable meanwhile. */
 static int enter_user_namespace(void)
 {
     uid_t uid = geteuid();
@@ -134,9 +130,8 @@ static int enter_user_namespace(void)
     return rc;
 }
 
-/* Tests in a child whether a user namespace is usable, up to the creation of a mount namespace.
- * AppArmor may allow a user namespace but refuse its capabilities, and a process cannot leave such
- * a namespace again. */
+/* Tests in a child whether a user namespace is usable.  AppArmor may allow a user namespace but
+ * refuse its capabilities, and a process cannot leave such a namespace again. */
 static int try_user_namespace(void)
 {
     int status = 0;

@@ -30,38 +30,32 @@ enum namespace_kind {
     NAMESPACES,
 };
 
-/* The namespaces of a process, as inode numbers: processes with the same number are in the same
- * namespace.  0 means unknown. */
+/* Inode numbers; 0 means unknown. */
 struct namespace_ids {
     uint64_t of[NAMESPACES];
 };
 
-/* Buffer size for namespaces_to_text. */
 #define NAMESPACE_TEXT_MAX 128
 
-struct namespace_errors { /* an errno for each kind of namespace; 0 if it is private */
+struct namespace_errors { /* 0 if the namespace is private */
     int of[NAMESPACES];
 };
 
-/* Reads this process's namespaces. */
 void namespaces_read(struct namespace_ids *ret_ids);
-/* Returns whether |id| is an initial namespace of the host.  The numbers of initial namespaces are
- * fixed on every Linux since 3.8 (for networks and mounts since 6.18). */
+/* Returns whether |id| is an initial namespace of the host.  Its number is fixed on every Linux
+ * since 3.8 (for networks and mounts since 6.18). */
 bool namespace_is_hosts(uint64_t id);
-/* Returns whether only the loopback device has an address or a route in this process's network. */
+/* Returns whether only the loopback device has an address or a route. */
 bool network_is_empty(void);
-/* Like network_is_empty, for given files in the format of /proc/self/net/route and if_inet6. */
+/* For files in the format of /proc/self/net/route and if_inet6. */
 bool network_is_empty_by(const char *routes, const char *addresses);
-/* Convert namespaces to and from a command-line argument. */
 void namespaces_to_text(const struct namespace_ids *ids, char text[NAMESPACE_TEXT_MAX]);
 bool namespaces_from_text(const char *text, struct namespace_ids *ret_ids);
 
-/* Returns whether the running Linux has at least this version.  This tells whether a feature
- * exists, because distributors do not backport the features in question. */
+/* Tells whether a feature exists: distributors do not backport the features in question. */
 bool kernel_since(unsigned major, unsigned minor);
 
-/* Leaves every namespace that this process still shares with |outside| or with the host.
- * Without CAP_SYS_ADMIN, first creates a user namespace that has only this user and group; in
- * it, the process has all capabilities.  Children, but not this process, are in the new process
- * namespace. */
+/* Leaves every namespace that this process still shares with |outside| or with the host.  Without
+ * CAP_SYS_ADMIN, first creates a user namespace that has only this user and group.  Children, but
+ * not this process, are in the new process namespace. */
 void namespaces_leave(const struct namespace_ids *outside, struct namespace_errors *ret_errors);

@@ -11,12 +11,10 @@
 #include <unistd.h>
 
 #define EXIT_LOST 4
-/* The kernel's default upper limit of open files (fs.nr_open). */
 #define FILES_MAX (1 << 20)
 
-/* Closes all descriptors from |first| on.  Does not use closefrom(3), which aborts if
- * close_range(2) fails and /proc is missing.  An old kernel or the filter of a container may reject
- * close_range, and the worker may have hidden /proc. */
+/* closefrom(3) aborts if close_range(2) fails and /proc is missing.  An old kernel or the filter of
+ * a container may reject close_range, and the worker may have hidden /proc. */
 static void close_from(int first)
 {
     struct rlimit files;
@@ -29,8 +27,7 @@ static void close_from(int first)
         close(fd);
 }
 
-/* Closes all descriptors except standard output and error, and drops privileges.  Sets the parent's
- * death signal last, because a change of user clears it. */
+/* Sets the parent's death signal last, because a change of user clears it. */
 static void drop_everything(const char *name, supervisor_give_up *give_up, void *context)
 {
     prctl(PR_SET_NAME, name);
@@ -41,8 +38,8 @@ static void drop_everything(const char *name, supervisor_give_up *give_up, void 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* Notifies the supervisor that init is ready.  Returns false if the supervisor has ended.  If the
- * supervisor ended before PR_SET_PDEATHSIG was set, no signal comes, but the pipe has no reader. */
+/* Returns false if the supervisor has ended.  If it ended before PR_SET_PDEATHSIG was set, no
+ * signal comes, but the pipe has no reader. */
 static bool report_ready(int ready_fd)
 {
     ssize_t put;
@@ -56,13 +53,12 @@ static bool report_ready(int ready_fd)
 _Noreturn static void run_init(int ready_fd, supervisor_give_up *give_up, void *context)
 {
     dup2(ready_fd, STDOUT_FILENO);
-    /* Drop privileges first, because |give_up| may write to standard error. */
     drop_everything("kiln-init", give_up, context);
     close(STDERR_FILENO);
     if (!report_ready(STDOUT_FILENO))
         _exit(EXIT_LOST);
     close(STDOUT_FILENO);
-    signal(SIGCHLD, SIG_IGN); /* so that the kernel reaps orphaned processes */
+    signal(SIGCHLD, SIG_IGN); /* the kernel reaps orphaned processes */
     for (;;)
         pause();
 }
@@ -83,7 +79,6 @@ static void kill_namespace(pid_t init)
     wait_for(init); /* returns when no process is left in the namespace */
 }
 
-/* Ends this process in the way in which the worker ended, according to |status|. */
 _Noreturn static void exit_like_worker(int status)
 {
     if (WIFSIGNALED(status)) {
@@ -96,9 +91,8 @@ _Noreturn static void exit_like_worker(int status)
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST);
 }
 
-/* Runs the supervisor.  |starter| was this process's parent when supervisor_fork was called.  If
- * the parent ended before PR_SET_PDEATHSIG was set, the kernel sends no signal, but getppid()
- * returns another number. */
+/* |starter| was this process's parent when supervisor_fork was called.  If it ended before
+ * PR_SET_PDEATHSIG was set, the kernel sends no signal, but getppid() returns another number. */
 _Noreturn static void run_supervisor(pid_t init, pid_t worker, pid_t starter,
                                      supervisor_give_up *give_up, void *context)
 {
@@ -111,9 +105,9 @@ _Noreturn static void run_supervisor(pid_t init, pid_t worker, pid_t starter,
     exit_like_worker(status);
 }
 
-/* Waits until init has dropped its privileges.  Returns false if init ended.  The supervisor must
- * wait because it drops its own privileges next, and can then only kill processes of the same user.
- * The worker must not start earlier either, because it relies on ending with init. */
+/* Waits until init has dropped its privileges.  Returns false if init ended.  The supervisor drops
+ * its own privileges next, and can then only kill processes of the same user.  The worker relies on
+ * ending with init. */
 static bool wait_until_ready(int fd)
 {
     char said;
@@ -129,8 +123,8 @@ static enum kiln_code fail_start(struct kiln_err *err)
     return kiln_fail_errno(err, errno, "cannot start a process in a private process namespace");
 }
 
-/* Starts init, and returns when it is ready.  If init has ended, the caller must not fork the
- * worker: fork would fail with ENOMEM (pid_namespaces(7)), which is not a useful message. */
+/* If init has ended, fork of the worker would fail with ENOMEM (pid_namespaces(7)), which is not a
+ * useful message. */
 static enum kiln_code start_init(supervisor_give_up *give_up, void *context, pid_t *ret_init,
                                  struct kiln_err *err)
 {

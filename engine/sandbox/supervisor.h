@@ -8,29 +8,24 @@
  *   supervisor (the caller)      waits for the worker; ends with its exit status or by its signal
  *     +- init of the namespace   reaps orphans; when it ends, the kernel ends all others there
  *     +- worker (in which        an ordinary process there: SIGABRT and SIGXCPU end it, but would
- *        supervisor_fork         not end an init
+ *        supervisor_fork         not end an init (pid_namespaces(7))
  *        returns)
  *
  * All three processes form one process group.  Killing the supervisor ends all of them
  * (PR_SET_PDEATHSIG).  If the supervisor's parent ends at any time after the call of
  * supervisor_fork, all three end, too.
  *
- * The kernel gives the first process of a process namespace the role of init: signals without a
- * handler do not end it, and its end kills all others (pid_namespaces(7)).  So the worker cannot be
- * that process.
- *
  * Ownership  the supervisor keeps no descriptor except standard error
  * Threading  call before any thread is started
  */
 #include "common/base/err.h"
 
-/* A callback for the supervisor and for init.  It drops the privileges that creating the namespace
- * needed, so that both have fewer privileges than the worker has at its start.  If it returns
- * false, the process must exit. */
+/* Drops the privileges that creating the namespace needed, in the supervisor and in init.  If it
+ * returns false, the process must exit. */
 typedef bool supervisor_give_up(void *context);
 
-/* Forks init and the worker; call it after unshare(CLONE_NEWPID).  On success, it returns only in
- * the worker.  On failure, it returns in the caller, and no process is left in the namespace.
- * Returns KILN_UNAVAILABLE if init could not drop its privileges. */
+/* Call it after unshare(CLONE_NEWPID).  On success, it returns only in the worker.  On failure, it
+ * returns in the caller, and no process is left in the namespace.  Returns KILN_UNAVAILABLE if init
+ * could not drop its privileges. */
 KILN_MUST_CHECK enum kiln_code supervisor_fork(supervisor_give_up *give_up, void *context,
                                                struct kiln_err *err);

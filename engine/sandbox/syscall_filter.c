@@ -11,12 +11,11 @@
 #include <sys/prctl.h>
 
 #define PERSONALITY_QUERY 0xffffffffu
-/* The kernel reads only these bits of an argument of type int. */
+/* The kernel reads only these bits of an int argument. */
 #define INT_BITS 0xffffffffu
 #define CLONE_NAMESPACES                                                                          \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | \
      CLONE_NEWNET)
-/* Older headers do not define PR_SET_VMA. */
 #define PRCTL_SET_VMA 0x53564d41
 
 static void filter_auto(scmp_filter_ctx *filter)
@@ -25,15 +24,14 @@ static void filter_auto(scmp_filter_ctx *filter)
         seccomp_release(*filter);
 }
 
-/* Adds a rule.  Returns 0 or a negative errno.  Skips a name that this architecture or libseccomp
- * does not have. */
+/* Returns 0 or a negative errno.  Skips a name that this architecture or libseccomp does not
+ * have. */
 static int add_rule(scmp_filter_ctx filter, uint32_t action, const char *name)
 {
     int number = seccomp_syscall_resolve_name(name);
     return number < 0 ? 0 : seccomp_rule_add(filter, action, number, 0);
 }
 
-/* Returns the condition that the bits |mask| of argument |place| equal |value|. */
 static struct scmp_arg_cmp argument(unsigned place, uint64_t mask, uint64_t value)
 {
     return (struct scmp_arg_cmp){
@@ -79,8 +77,8 @@ static int add_table_rules(scmp_filter_ctx filter)
     return rc;
 }
 
-/* Adds rules for ioctl.  Standard error may be kilnd's terminal.  Compilers may query it, but not
- * change it: TIOCSTI would type commands into it. */
+/* Standard error may be kilnd's terminal.  Compilers may query it, but not change it: TIOCSTI would
+ * type commands into it. */
 static int add_ioctl_rules(scmp_filter_ctx filter)
 {
     static const unsigned long requests[] = { TCGETS,  TIOCGWINSZ, FIONREAD,
@@ -100,21 +98,19 @@ static int add_prctl_rules(scmp_filter_ctx filter)
     int rc = 0, number = seccomp_syscall_resolve_name("prctl");
     for (size_t i = 0; !rc && i < sizeof(options) / sizeof(options[0]); i++)
         rc = add_rule_if(filter, SCMP_ACT_ALLOW, "prctl", argument(0, INT_BITS, options[i]));
-    /* PR_SET_DUMPABLE is only allowed with 0, which prevents other processes from inspecting this
-     * one. */
+    /* With 0, other processes cannot inspect this one. */
     const struct scmp_arg_cmp off[] = { argument(0, INT_BITS, PR_SET_DUMPABLE),
                                         argument(1, UINT64_MAX, 0) };
     return rc ? rc : seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, number, 2, off);
 }
 
-/* Adds rules against open(O_RDONLY | O_TRUNC).  Before its third version (Linux 6.2), Landlock lets
- * a process truncate files that it may only read.  For the same reason, no list allows
- * truncate(). */
+/* Before its third version (Linux 6.2), Landlock lets a process truncate files that it may only
+ * read, with open(O_RDONLY | O_TRUNC).  For the same reason, no list allows truncate(). */
 static int add_open_rules(scmp_filter_ctx filter)
 {
     static const struct {
         const char *name;
-        unsigned flags; /* number of the argument that has the flags */
+        unsigned flags;
     } calls[] = { { "open", 1 }, { "openat", 2 } };
     int rc = 0;
     for (size_t i = 0; !rc && i < sizeof(calls) / sizeof(calls[0]); i++) {
@@ -142,7 +138,6 @@ static int add_conditional_rules(scmp_filter_ctx filter)
     return rc ? rc : add_prctl_rules(filter);
 }
 
-/* Installs a filter.  |filter| is borrowed; NULL means out of memory. */
 static enum kiln_code install_filter(scmp_filter_ctx filter, int (*add_rules)(scmp_filter_ctx),
                                      struct kiln_err *err)
 {
@@ -150,8 +145,7 @@ static enum kiln_code install_filter(scmp_filter_ctx filter, int (*add_rules)(sc
     if (!rc)
         rc = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
     /* TSYNC applies the filter to all threads, also to those of a sanitizer.  It needs seccomp(2),
-     * which a service manager may forbid.  libseccomp then uses prctl(2), which applies the filter
-     * to this thread only; normally there is no other. */
+     * which a service manager may forbid.  libseccomp then uses prctl(2), for this thread only. */
     if (!rc && seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) != 0)
         rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 0);
     if (!rc)
@@ -219,7 +213,7 @@ static int add_transfer_rules(scmp_filter_ctx filter)
         "reboot",
         "request_key",
         "setns",
-        "setpgid", /* forbidden, because kilnd kills the process group */
+        "setpgid", /* kilnd kills the process group */
         "setsid",
         "settimeofday",
         "swapoff",
@@ -230,7 +224,7 @@ static int add_transfer_rules(scmp_filter_ctx filter)
         "userfaultfd",
         "vhangup",
     };
-    /* clone3 cannot be checked, because its flags are in a struct. */
+    /* A filter cannot read the flags of clone3, which are in a struct. */
     int rc = add_rule(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3");
     for (size_t i = 0; !rc && i < sizeof(denied) / sizeof(denied[0]); i++)
         rc = add_rule(filter, SCMP_ACT_ERRNO(EPERM), denied[i]);

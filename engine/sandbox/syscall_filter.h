@@ -4,23 +4,19 @@
 /*
  * Limits which system calls this process, and all processes that it starts, may make (seccomp).
  *
- * libseccomp compiles the rules to a small program, which the kernel runs before each system call
- * (seccomp(2)).  The program sees the call's number and the values of its arguments.  It cannot
- * follow pointers, so a call whose flags are in a struct (clone3, openat2) cannot be checked.  Such
- * a call fails with ENOSYS, as on an older kernel.  Libraries then use the older call (clone,
- * openat), whose flags are arguments.
+ * The kernel runs a filter before each system call (seccomp(2)).  It sees the call's number and the
+ * values of its arguments.  It cannot follow pointers, so a call whose flags are in a struct
+ * (clone3, openat2) cannot be checked.  Such a call fails with ENOSYS, as on an older kernel.
+ * Libraries then use the older call (clone, openat), whose flags are arguments.
  *
- * Role       syscalls.def lists the calls allowed to compilers; others fail with EPERM.  A library
- *            that tries another call gets an error and continues
- *
+ * Role       syscalls.def lists the calls allowed to compilers; others fail with EPERM
  * Ownership  permanent for this process and all processes that it starts
  * Threading  call before any thread is started; the filter also applies to a sanitizer's threads
  */
 #include "common/base/err.h"
 
-/* Installs the filter for compilers.  The process must have set PR_SET_NO_NEW_PRIVS.  Returns
- * KILN_UNSUPPORTED, with the reason, if the kernel does not support filters. */
+/* The process must have set PR_SET_NO_NEW_PRIVS.  Returns KILN_UNSUPPORTED if the kernel does not
+ * support filters. */
 KILN_MUST_CHECK enum kiln_code syscall_filter_compilers(struct kiln_err *err);
-/* Installs the filter for transfers, which need sockets, file names and threads.  It allows all
- * calls except those that syscall_filter.c lists. */
+/* Allows all calls except those that syscall_filter.c lists. */
 KILN_MUST_CHECK enum kiln_code syscall_filter_transfers(struct kiln_err *err);

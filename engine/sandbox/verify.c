@@ -31,8 +31,6 @@ static void note_layer(struct sandbox_report *report, enum sandbox_layer layer, 
     report->has = has ? report->has | 1u << layer : report->has & ~(1u << layer);
 }
 
-/* Reads the number in the line |name| of /proc/self/status, in the base |base|.  Returns false if
- * there is no such line. */
 static bool status_number(const char *name, int base, uint64_t *ret_number)
 {
     char line[256];
@@ -93,7 +91,6 @@ static bool reaches_no_network(void)
            has_no_route(AF_INET6, (const struct sockaddr *)&six, sizeof(six));
 }
 
-/* Decodes octal escapes in place; for example, "\040" becomes a space. */
 static void undo_escapes(char *text)
 {
     char *to = text;
@@ -105,8 +102,8 @@ static void undo_escapes(char *text)
     *to = '\0';
 }
 
-/* Returns whether a line of mountinfo describes a writable mount.  The line has the form "ID PARENT
- * DEVICE ROOT PLACE OPTIONS ..." (proc(5)).  A malformed line counts as writable. */
+/* A line of mountinfo is "ID PARENT DEVICE ROOT PLACE OPTIONS ..." (proc(5)).  A malformed line
+ * counts as writable. */
 static bool is_writable(char *line, const char **ret_place)
 {
     char *rest = NULL, *place = strtok_r(line, " ", &rest);
@@ -136,7 +133,7 @@ static bool directory_alone_is_writable(const char *directory)
     return alone;
 }
 
-/* Returns whether this process cannot list "/", which every user may do without Landlock. */
+/* Without Landlock, every user may list "/". */
 static bool cannot_list_root(void)
 {
     KILN_AUTO(fd) int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -167,8 +164,7 @@ void verify_surroundings(const struct namespace_ids *outside, const char *direct
 
 static bool is_denied(long result) { return result < 0 && errno == EPERM; }
 
-/* Verifies the system call filter by calls that it forbids.  Without the filter, each call would
- * succeed or fail with another errno. */
+/* Without the filter, each of these calls would succeed or fail with another errno. */
 void verify_filter(struct sandbox_report *report)
 {
     bool denied =
