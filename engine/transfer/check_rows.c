@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-/* ---- packages: every row must be intact ---- */
-
 static bool on_checked(void *context, uint64_t done, uint64_t rows)
 {
     transfer_report(context, "checking", done, rows);
@@ -17,14 +15,13 @@ static bool on_checked(void *context, uint64_t done, uint64_t rows)
 enum kiln_code check_package_rows(const char *path, const struct transfer_sink *sink,
                                   uint64_t *ret_rows, struct kiln_err *err)
 {
-    /* Messages name the file without the staging directory, as the user did. */
+    /* Messages name the file without the staging directory. */
     if (strncmp(path, "./", 2) == 0)
         path += 2;
     const struct package_options options = { .path = path, .readers = 1 };
     struct package_report report;
     KILN_AUTO(package) struct package *package = NULL;
     enum kiln_code rc = package_open(&options, &package, err);
-    /* KILN_BUSY: the file is truncated. Nobody will write the rest into the staging directory. */
     if (rc == KILN_BUSY)
         return kiln_fail(err, KILN_CORRUPT, "the file was already incomplete at its source");
     if (!rc)
@@ -40,8 +37,6 @@ enum kiln_code check_package_rows(const char *path, const struct transfer_sink *
     *ret_rows = report.rows;
     return KILN_OK;
 }
-
-/* ---- users' caches ---- */
 
 enum kiln_code fail_damaged_cache(const char *name, const struct kiln_err *why,
                                   struct kiln_err *err)

@@ -21,8 +21,7 @@
      LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_TRUNCATE)
 
 /* Allows |directory| without its subdirectory "private".  In the directory of trusted authorities,
- * this subdirectory has the private keys of this host's servers.  A transfer that runs as root
- * could read them. */
+ * this subdirectory has the private keys of this host's servers. */
 static void allow_all_but_private(const struct landlock_rules *rules, const char *directory)
 {
     char path[512];
@@ -47,7 +46,6 @@ static void allow_system(const struct landlock_rules *rules)
         "/nix/store",
         "/etc/ld.so.cache",
         "/etc/ld.so.preload",
-        /* Files for name resolution. */
         "/etc/resolv.conf",
         "/etc/nsswitch.conf",
         "/etc/hosts",
@@ -55,7 +53,6 @@ static void allow_system(const struct landlock_rules *rules)
         "/etc/gai.conf",
         "/etc/services",
         "/run/systemd/resolve",
-        /* Certificate authorities, and the policy for ciphers. */
         "/etc/pki/ca-trust",
         "/etc/pki/nssdb",
         "/etc/ca-certificates",
@@ -75,8 +72,6 @@ static void allow_system(const struct landlock_rules *rules)
     }
 }
 
-/* Allows the file of a file: URL and its manifest, but not their directory, which may be any user's
- * home. */
 static void allow_source(const struct landlock_rules *rules, const char *text)
 {
     KILN_AUTO(url) struct url url = { 0 };
@@ -109,8 +104,8 @@ static enum kiln_code confine_files(const struct transfer_job *job, struct kiln_
     return landlock_enforce(&rules, err);
 }
 
-/* Confines the process.  Adds the Landlock rules before it switches the user, because adding a rule
- * opens a file that the other user may not reach. */
+/* Adds the Landlock rules before it switches the user, because adding a rule opens a file that the
+ * other user may not reach. */
 enum kiln_code transfer_confine(const struct transfer_job *job, const struct transfer_user *user,
                                 struct kiln_err *err)
 {

@@ -10,7 +10,6 @@
 
 #define CHUNK (256u << 10)
 
-/* Reads like pread(2), but continues after an interruption by a signal. */
 static enum kiln_code read_at(int fd, uint8_t *chunk, uint64_t at, size_t *ret_size,
                               struct kiln_err *err)
 {

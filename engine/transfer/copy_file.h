@@ -11,11 +11,10 @@
 
 struct copy_limit {
     uint64_t bytes;
-    const char *name; /* borrowed; for messages, such as "the setting package_limit" */
+    const char *name;
 };
 
-/* Copies the file.  Reads it instead of mapping it, because a mapped file that shrinks causes
- * SIGBUS.  Returns KILN_INVALID if it is not a regular file, and KILN_FULL if it exceeds
- * |limit|. */
+/* Does not map the file, because a mapped file that shrinks causes SIGBUS.  Returns KILN_INVALID if
+ * it is not a regular file, and KILN_FULL if it exceeds |limit|. */
 KILN_MUST_CHECK enum kiln_code copy_file(int from_fd, int to_fd, const struct copy_limit *limit,
                                          const struct transfer_sink *sink, struct kiln_err *err);

@@ -18,8 +18,6 @@ static void wait_ms(uint64_t ms)
     }
 }
 
-/* The limits that kiln uses.  The limits for slow transfers end a dead connection that was never
- * closed. */
 const struct fetch_policy fetch_policy_standard = {
     .barren_max = 5,
     .attempts_max = 1000,
@@ -31,9 +29,8 @@ const struct fetch_policy fetch_policy_standard = {
     .pause = wait_ms,
 };
 
-/* Returns a pause with a random part.  If a server fails, all nodes of a cluster lose their
- * connections at the same moment; with the random part, they do not all reconnect at the same
- * moment. */
+/* If a server fails, all nodes of a cluster lose their connections at the same moment.  The random
+ * part keeps them from reconnecting at the same moment. */
 static uint64_t jittered_pause(uint64_t ms)
 {
     uint32_t random = 0;

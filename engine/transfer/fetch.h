@@ -16,18 +16,16 @@
 #include "engine/transfer/url.h"
 
 struct fetch_policy {
-    unsigned barren_max;   /* maximum number of successive attempts without new bytes */
-    unsigned attempts_max; /* maximum number of attempts in total */
-    /* Pause before the second attempt. It doubles before each further attempt; up to half of it is
-     * random. */
+    unsigned barren_max; /* successive attempts without new bytes */
+    unsigned attempts_max;
+    /* Doubles before each further attempt; up to half of it is random. */
     uint64_t pause_ms;
     uint64_t pause_max_ms;
-    unsigned connect_s; /* time limit for connecting */
-    /* A transfer that is slower than |stall_rate| for this time is ended. */
+    unsigned connect_s;
+    /* A transfer slower than |stall_rate| for this time is ended. */
     unsigned stall_s;
-    unsigned stall_rate;        /* in bytes per second */
-    void (*pause)(uint64_t ms); /* waits; tests replace it by a function that only counts the
-                                 * calls */
+    unsigned stall_rate;
+    void (*pause)(uint64_t ms); /* waits; tests only count the calls */
 };
 extern const struct fetch_policy fetch_policy_standard;
 
@@ -35,13 +33,12 @@ struct fetch_request {
     const struct url *url;
     uint64_t size_limit;
     const struct fetch_policy *policy;
-    void (*progress)(void *context, const struct transfer_progress *progress); /* may be NULL */
+    void (*progress)(void *context, const struct transfer_progress *progress);
     void *context;
 };
 
-/* Fetches the file.  |to_fd| must be empty; its content is undefined after a failure.  Returns
- * KILN_NOT_FOUND if the server has no such file, and KILN_FULL if the file exceeds the limit or the
- * disk is full.  |ret_status| (may be NULL) always receives the HTTP status of the latest response,
- * or 0 if there was none. */
+/* |to_fd| must be empty; its content is undefined after a failure.  Returns KILN_NOT_FOUND if the
+ * server has no such file, and KILN_FULL if the file exceeds the limit or the disk is full.
+ * |ret_status| (may be NULL) always receives the HTTP status of the latest response, or 0. */
 KILN_MUST_CHECK enum kiln_code fetch(const struct fetch_request *request, int to_fd,
                                      long *ret_status, struct kiln_err *err);

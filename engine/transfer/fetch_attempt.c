@@ -15,14 +15,13 @@
 struct attempt {
     const struct fetch_request *request;
     struct part *part;
-    CURL *curl;                 /* owned */
-    struct curl_slist *headers; /* owned */
+    CURL *curl;
+    struct curl_slist *headers;
     unsigned number;
     const char *note;
     bool begun; /* the response has a body that will be stored */
-    /* ATTEMPT_DONE unless a callback stopped the request, with the reason in |err|. */
     enum attempt_end end;
-    struct kiln_err *err; /* borrowed */
+    struct kiln_err *err;
     char reason[CURL_ERROR_SIZE];
 };
 
@@ -31,8 +30,6 @@ static void attempt_done(struct attempt *a)
     curl_slist_free_all(a->headers);
     curl_easy_cleanup(a->curl);
 }
-
-/* ---- the response's headers ---- */
 
 static const char *header_of(const struct attempt *a, const char *name)
 {
@@ -43,8 +40,8 @@ static const char *header_of(const struct attempt *a, const char *name)
 }
 
 /* Returns the Last-Modified date if it identifies a version of the file, else NULL.  The date has a
- * resolution of one second, so the file could change again in the same second. The date therefore
- * identifies a version only if that second was over when the server answered. */
+ * resolution of one second.  It identifies a version only if that second was over when the server
+ * answered. */
 static const char *strong_date(const struct attempt *a)
 {
     const char *modified = header_of(a, "Last-Modified"), *now = header_of(a, "Date");
@@ -90,8 +87,6 @@ static void forget_part(struct part *part)
     part->size = part->whole = 0;
     part->validator[0] = '\0';
 }
-
-/* ---- the body ---- */
 
 KILN_PRINTF(4, 5)
 static bool fail_attempt(struct attempt *a, enum attempt_end end, enum kiln_code code,
@@ -198,8 +193,6 @@ static int on_progress(void *context, curl_off_t down_whole, curl_off_t down, cu
     return 0;
 }
 
-/* ---- the request ---- */
-
 static bool add_header(struct attempt *a, const char *text)
 {
     struct curl_slist *longer = curl_slist_append(a->headers, text);
@@ -220,8 +213,7 @@ static bool request_rest(struct attempt *a)
            !curl_easy_setopt(a->curl, CURLOPT_HTTPHEADER, a->headers);
 }
 
-/* Applies SSL_CERT_FILE and SSL_CERT_DIR.  OpenSSL itself uses these variables, but libcurl
- * overrides them with paths from its own build. */
+/* OpenSSL uses SSL_CERT_FILE and SSL_CERT_DIR, but libcurl overrides them. */
 static bool set_authorities(CURL *curl)
 {
     const char *file = getenv("SSL_CERT_FILE"), *directory = getenv("SSL_CERT_DIR");
@@ -242,7 +234,7 @@ static bool set_timeouts(const struct attempt *a)
            !curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, (long)policy->stall_rate);
 }
 
-/* Sets the URL and the allowed protocols.  A redirect must not lead from https to http. */
+/* A redirect must not lead from https to http. */
 static bool set_url(const struct attempt *a)
 {
     CURL *curl = a->curl;
@@ -264,8 +256,6 @@ static bool set_callbacks(struct attempt *a)
            !curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress) &&
            !curl_easy_setopt(curl, CURLOPT_XFERINFODATA, a);
 }
-
-/* ---- the end of an attempt ---- */
 
 static void refuse_status(struct attempt *a)
 {
@@ -289,8 +279,6 @@ static void refuse_status(struct attempt *a)
                  "the server answered with status %ld", status);
 }
 
-/* Returns whether the connection was lost during a handshake.  libcurl uses the same code for a
- * handshake that cannot succeed. */
 static bool was_cut_off(const char *reason)
 {
     return strstr(reason, "reset") || strstr(reason, "SYSCALL") || strstr(reason, "closed") ||
@@ -329,7 +317,7 @@ static void refuse_curl(struct attempt *a, CURLcode failed)
         fail_attempt(a, known[i].end, known[i].code, "%s%s", reason, known[i].advice);
         return;
     }
-    fail_attempt(a, ATTEMPT_MAY_REPAIR, KILN_IO, "%s", reason); /* the connection was lost */
+    fail_attempt(a, ATTEMPT_MAY_REPAIR, KILN_IO, "%s", reason);
 }
 
 static enum attempt_end judge_response(struct attempt *a, CURLcode failed)

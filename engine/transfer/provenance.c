@@ -24,8 +24,7 @@ static enum kiln_code read_manifest(int fd, struct buffer *manifest, struct kiln
     return rc ? kiln_while(err, "reading the manifest") : KILN_OK;
 }
 
-/* Returns whether a status means that the file is absent.  Servers that do not reveal which files
- * exist answer 403 for an absent file. */
+/* Servers that do not reveal which files exist answer 403 for an absent file. */
 static bool is_absence(long status) { return status == 403 || status == 404 || status == 410; }
 
 static enum kiln_code fetch_manifest(const struct url *url, const struct fetch_policy *policy,

@@ -12,24 +12,23 @@
 
 struct provenance {
     bool has_sha256, has_manifest;
-    struct digest sha256; /* the SHA-256 that the user gave */
-    uint64_t size;        /* the size that the manifest states */
+    struct digest sha256; /* given by the user */
+    uint64_t size;        /* stated by the manifest */
     struct digest signed_sha256;
-    char signer[64]; /* name of the key; "" if unsigned */
+    char signer[64]; /* "" if unsigned */
 };
 
-struct provenance_source { /* where the file comes from; borrowed */
+struct provenance_source { /* borrowed */
     const struct transfer_job *job;
-    const struct url *url;    /* URL of the file, next to which the manifest is; NULL: only
-                               * job->manifest_fd can have the manifest */
-    const char *fetched_name; /* the file's name in the manifest */
+    /* The manifest is next to this URL; NULL: only job->manifest_fd can have the manifest. */
+    const struct url *url;
+    const char *fetched_name;
     const struct fetch_policy *policy;
 };
-/* Finds out what the file must match. Appends the manifest to |ret_manifest|, if there is one.
- * Returns KILN_DENIED if a required signature is missing or not valid. */
+/* Finds out what the file must match.  Appends the manifest, if there is one.  Returns KILN_DENIED
+ * if a required signature is missing or not valid. */
 KILN_MUST_CHECK enum kiln_code provenance_find(const struct provenance_source *source,
                                                struct provenance *ret_provenance,
                                                struct buffer *ret_manifest, struct kiln_err *err);
-/* Compares the fetched file with |provenance|. Returns KILN_CORRUPT if it differs. */
 KILN_MUST_CHECK enum kiln_code provenance_check(const struct provenance *provenance, uint64_t size,
                                                 const struct digest *sha256, struct kiln_err *err);

@@ -15,15 +15,14 @@
 #include <sys/stat.h>
 
 #define HELD_MAX 32
-/* Means "not a regular file": an error code that open(2) never returns for a file. */
+/* open(2) never returns this code for a file. */
 #define NOT_REGULAR ENOTUNIQ
-/* Limits of the keys that are copied.  They are higher than those of manifest_keys.c, which reads
- * the copies, so that it still reports a key that is too large. */
+/* Higher than the limits of manifest_keys.c, which reads the copies and reports keys that are too
+ * large. */
 #define KEYS_MAX 1024
 #define KEY_COPY_MAX (4 * KEY_FILE_MAX)
 
-/* Opens |path| and keeps it open until the process ends.  Sets |name| to a path that can be used
- * even when |path| is no longer reachable. */
+/* Sets |name| to a path that works even when |path| is no longer reachable. */
 static bool hold_path(const char *path, char name[HELD_MAX])
 {
     int fd = open(path, O_PATH | O_CLOEXEC);
@@ -40,8 +39,7 @@ static void hold_variable(const char *variable)
         setenv(variable, name, 1);
 }
 
-/* Opens a regular file.  Checks the kind of the file first, because opening a device or a pipe may
- * have effects, or block. */
+/* Checks the kind of the file first: opening a device or a pipe may have effects, or block. */
 static int open_regular(const char *path)
 {
     char name[HELD_MAX];
@@ -56,8 +54,6 @@ static int open_regular(const char *path)
     return -1;
 }
 
-/* Opens the file of a file: URL and its manifest.  A missing manifest is reported later, if one is
- * required. */
 static enum kiln_code open_source(struct received_job *received, struct kiln_err *err)
 {
     KILN_AUTO(url) struct url url = { 0 };
@@ -81,8 +77,6 @@ static enum kiln_code open_source(struct received_job *received, struct kiln_err
     return KILN_OK;
 }
 
-/* Copies a key file. Does not check the key: the code that reads the copy reports a key that is not
- * valid. */
 static enum kiln_code copy_key(const char *directory, const char *name, struct kiln_err *err)
 {
     char from[PATH_MAX], to[NAME_MAX + sizeof(REACH_KEYS) + 2];

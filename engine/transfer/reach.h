@@ -9,13 +9,12 @@
  */
 #include "engine/transfer/transfer_wire.h"
 
-/* Directory of copied trusted keys, inside the staging directory; kilnd removes both. */
+/* A directory in the staging directory; kilnd removes both. */
 #define REACH_KEYS ".keys"
 
-/* Enters job.staging, which becomes ".". Opens a file: URL and its manifest as the job's
- * descriptors. Replaces SSL_CERT_FILE and SSL_CERT_DIR by paths of open descriptors, so that the
- * process need not be allowed to search the directories above them.  Set |leaves| if the process
- * will switch to another user. It then also copies the trusted keys, because this user may not be
- * allowed to read them. */
+/* Enters job.staging, which becomes ".".  Opens a file: URL and its manifest.  Replaces
+ * SSL_CERT_FILE and SSL_CERT_DIR by paths of open descriptors.  If |leaves| is true, the process
+ * will switch to another user, so it also copies the trusted keys, which this user may not be
+ * allowed to read. */
 KILN_MUST_CHECK enum kiln_code transfer_reach(struct received_job *received, bool leaves,
                                               struct kiln_err *err);

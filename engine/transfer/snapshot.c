@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The header of a SQLite file. */
 #define MAGIC "SQLite format 3"
 #define WRITE_VERSION 18 /* offset of a byte that is 2 in WAL mode */
 #define HEADER_READ 20
@@ -27,8 +26,6 @@ static off_t size_of_companion(const char *path, const char *suffix)
     return there ? seen.st_size : 0;
 }
 
-/* Returns whether a program may be writing to the file. If so, the file without its log may be
- * inconsistent. */
 static bool may_be_live(const char *path, int fd)
 {
     uint8_t head[HEADER_READ];
@@ -72,8 +69,6 @@ static void note_lost(struct snapshot *s, uint64_t pages)
                  "records in them",
                  s->name, (unsigned long long)pages);
 }
-
-/* ---- the copy ---- */
 
 static enum kiln_code make_copy(struct snapshot *s, const char *path, const char *to, int *ret_fd,
                                 struct kiln_err *err)

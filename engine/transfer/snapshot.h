@@ -12,14 +12,13 @@
  */
 #include "engine/transfer/transfer_job.h"
 
-/* The file that snapshot_take creates and removes in the directory. */
 #define SNAPSHOT_COPY "copy"
 
 struct snapshot {
     int fd;
-    char name[256]; /* name of the file, without its directory */
-    bool salvage;   /* for tuning data: damaged parts are left out, and |note| reports that */
-    /* true: |fd| is a copy with the write-ahead log merged in; false: |fd| is the file itself */
+    char name[256];
+    bool salvage; /* for tuning data: damaged parts are left out, and |note| reports that */
+    /* True: |fd| is a copy with the write-ahead log merged in; false: the file itself. */
     bool merged;
     char note[512]; /* what could not be copied; usually "" */
 };

@@ -25,17 +25,17 @@ struct transfer {
     const struct transfer_job *job;
     const struct fetch_policy *policy;
     const struct transfer_sink *sink;
-    struct url url;          /* owned; has no text if the job has a descriptor instead */
-    int source_fd;           /* borrowed from the job, or |opened_fd|; -1: fetch |url| by HTTP */
-    int opened_fd;           /* owned; the file of a file: URL */
-    int directory_fd;        /* owned; the staging directory */
-    int file_fd;             /* owned; the fetched file, later the unpacked one */
-    uint64_t fetched;        /* bytes */
-    struct copy_limit limit; /* limit of the fetched file and of the unpacked one */
+    struct url url;   /* owned; has no text if the job has a descriptor instead */
+    int source_fd;    /* borrowed from the job, or |opened_fd|; -1: fetch |url| by HTTP */
+    int opened_fd;    /* owned; the file of a file: URL */
+    int directory_fd; /* owned; the staging directory */
+    int file_fd;      /* owned; the fetched file, later the unpacked one */
+    uint64_t fetched;
+    struct copy_limit limit;
     struct provenance provenance;
-    struct buffer manifest; /* owned; empty if there is no manifest */
+    struct buffer manifest; /* owned; empty if there is none */
     struct transfer_result *result;
-    struct kiln_err *err; /* borrowed; the error of the result */
+    struct kiln_err *err;
 };
 
 static void transfer_done(struct transfer *t)
@@ -47,14 +47,11 @@ static void transfer_done(struct transfer *t)
     fd_auto(&t->file_fd);
 }
 
-/* ---- the name, the source and the staging directory ---- */
-
 static const char *fetched_name(const struct transfer *t)
 {
     return t->url.name[0] ? t->url.name : t->job->name;
 }
 
-/* Copies |name| without the suffix of compressed files. */
 static void unpacked_name(const char *name, char ret_name[NAME_SIZE])
 {
     size_t suffix = strlen(BZIP2_SUFFIX), length = strlen(name);
@@ -63,7 +60,6 @@ static void unpacked_name(const char *name, char ret_name[NAME_SIZE])
         ret_name[length - suffix] = '\0';
 }
 
-/* Chooses the name of the installed package. */
 static enum kiln_code choose_name(struct transfer *t)
 {
     const char *name = t->job->name ? t->job->name : t->url.name;
@@ -76,8 +72,8 @@ static enum kiln_code choose_name(struct transfer *t)
                            : package_name_check(t->result->name, /* ret_id= */ NULL, t->err);
 }
 
-/* Checks the package's name against the signed one.  A package's name states its device. If the
- * name could differ, the signature would also be accepted for other devices. */
+/* A package's name states its device.  If the name could differ, the signature would also be
+ * accepted for other devices. */
 static enum kiln_code check_signed_name(struct transfer *t)
 {
     char signed_name[NAME_SIZE];
@@ -123,8 +119,7 @@ static enum kiln_code open_file(struct transfer *t, const char *name)
     return KILN_OK;
 }
 
-/* Sets the size limit.  Any user may import a cache, so its packed and its unpacked file must not
- * fill the disk. */
+/* Any user may import a cache, so its packed and its unpacked file must not fill the disk. */
 static void choose_limit(struct transfer *t)
 {
     struct statvfs disk;
@@ -157,8 +152,6 @@ static enum kiln_code open_staging(struct transfer *t)
                          t->result->name);
     return KILN_OK;
 }
-
-/* ---- the fetched file ---- */
 
 static enum kiln_code fetch_file(struct transfer *t)
 {
@@ -198,8 +191,6 @@ static enum kiln_code fetch_and_verify(struct transfer *t)
         digest_to_hex(&sha256, t->result->sha256);
     return rc;
 }
-
-/* ---- the unpacked file ---- */
 
 static void on_unpacked(void *context, uint64_t read)
 {
@@ -244,12 +235,10 @@ static enum kiln_code rename_fetched(struct transfer *t)
 
 static enum kiln_code finish_file(struct transfer *t)
 {
-    /* Decides by the content, not by the name, because some servers decompress files before they
-     * send them. */
+    /* Some servers decompress files before they send them, so the content decides, not the name. */
     enum kiln_code rc = bzip2_is_packed(t->file_fd) ? unpack_file(t) : rename_fetched(t);
     if (rc)
         return rc;
-    /* The file is not synced, because kilnd copies it, and syncs the copy if it keeps it. */
     if (fchmod(t->file_fd, 0644) < 0)
         return kiln_fail_errno(t->err, errno, "cannot let kilnd read '%s'", t->result->name);
     if (t->job->unchecked)
@@ -309,6 +298,6 @@ void transfer_run(const struct transfer_job *job, const struct fetch_policy *pol
         unlinkat(t.directory_fd, ret_result->name, 0);
     }
     if (!rc)
-        ret_result->err = KILN_ERR_INIT; /* clears the error of an earlier attempt */
+        ret_result->err = KILN_ERR_INIT;
     snprintf(ret_result->signer, sizeof(ret_result->signer), "%s", t.provenance.signer);
 }

@@ -13,12 +13,12 @@
  */
 #include "engine/transfer/fetch.h"
 
-struct transfer_sink { /* receives frequent progress reports */
+struct transfer_sink {
     void (*progress)(void *context, const struct transfer_progress *progress);
     void *context;
 };
 
-/* Reports progress of a stage that is never retried. */
+/* For a stage that is never retried. */
 static inline void transfer_report(const struct transfer_sink *sink, const char *stage,
                                    uint64_t done, uint64_t total)
 {
@@ -30,6 +30,5 @@ static inline void transfer_report(const struct transfer_sink *sink, const char 
 
 void transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
                   const struct transfer_sink *sink, struct transfer_result *ret_result);
-/* A name that a transfer uses in its staging directory in addition to the package's name.  Code
- * that clears the directory must know it. */
+/* In the staging directory.  Code that clears the directory must know this name. */
 #define TRANSFER_FETCHED ".fetched"

@@ -9,16 +9,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Enough for a URL of 4 KiB, which has six times this size if JSON escapes every character. */
 #define PACKET_MAX (32u << 10)
 
-/* ---- packets ---- */
-
-struct packet { /* a packet to be sent */
+struct packet {
     const struct json *json;
     const int *fds;
     size_t fd_count;
-    int flags; /* flags for sendmsg(2) */
+    int flags;
 };
 
 static enum kiln_code send_packet(int socket, const struct packet *packet, struct kiln_err *err)
@@ -49,8 +46,6 @@ static enum kiln_code receive_packet(int socket, int flags, struct json **ret_js
         return kiln_fail(err, KILN_INVALID, "a packet of a transfer process is too long");
     return json_parse(bytes_of(text, (size_t)got), "a transfer process", ret_json, err);
 }
-
-/* ---- the job ---- */
 
 static void set_text(struct json *to, const char *name, const char *text)
 {
@@ -132,8 +127,6 @@ void received_job_done(struct received_job *j)
     *j = (struct received_job){ .fds = { -1, -1 } };
 }
 
-/* ---- reports ---- */
-
 void transfer_send_progress(int socket, const struct transfer_progress *progress)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -164,7 +157,7 @@ void transfer_send_result(int socket, const struct transfer_result *result, cons
     json_set_text(text, "notice", notice);
     const struct packet packet = { .json = text };
     if (send_packet(socket, &packet, &ignored))
-        return; /* kilnd has exited, so nobody waits for the result */
+        return;
 }
 
 void transfer_send_snapshot(int socket, const struct snapshot *snapshot, const struct kiln_err *why)
@@ -199,8 +192,7 @@ bool transfer_is_file_name(const char *name)
     return true;
 }
 
-/* Copies a text and replaces control characters, because names in packages and texts of servers are
- * printed on terminals. */
+/* Replaces control characters, because texts of packages and servers are printed on terminals. */
 static bool copy_text(const struct json *from, const char *name, char *to, size_t size)
 {
     const char *text = json_get_text(from, name, NULL);

@@ -13,12 +13,11 @@
  *              "damaged", "notice"}
  *   snapshot  {"code", "text", "name", "merged", "note"}; with the file's descriptor if "code" is 0
  *
- * Ownership  the receiver of a job calls received_job_done; a report is a plain value that must not
- *            be copied, because parts of it borrow from other parts
+ * Ownership  the receiver of a job calls received_job_done; a report must not be copied, because
+ *            parts of it borrow from other parts
  * Threading  plain values
  *
- * Hostile input may have taken control of the process that parsed it, so kilnd checks its reports.
- * The reports do not state where the file is, because kilnd has chosen the place.
+ * Hostile input may have taken control of the process, so kilnd checks its reports.
  */
 #include "common/base/json.h"
 #include "engine/transfer/snapshot.h"
@@ -28,35 +27,32 @@ KILN_MUST_CHECK enum kiln_code transfer_send_job(int socket, const struct transf
 
 struct received_job {
     struct transfer_job job; /* borrows from the members below */
-    struct json *text;       /* owned */
-    int fds[2];              /* owned; -1: none */
+    struct json *text;
+    int fds[2]; /* owned; -1: none */
 };
-/* Waits for a job.  Returns KILN_INVALID if the received job is not valid. */
 KILN_MUST_CHECK enum kiln_code transfer_receive_job(int socket, struct received_job *ret_job,
                                                     struct kiln_err *err);
 void received_job_done(struct received_job *job);
 
-/* Sends a report of progress.  Drops it while the socket is full; a later report replaces it. */
+/* Drops the report while the socket is full; a later one replaces it. */
 void transfer_send_progress(int socket, const struct transfer_progress *progress);
-/* Sends the result.  |notice| is information about the process for the operator; usually "". */
+/* |notice| is for the operator; usually "". */
 void transfer_send_result(int socket, const struct transfer_result *result, const char *notice);
 
 struct transfer_report {
-    bool ended;                        /* true: |result| is valid; false: |progress| is valid */
+    bool ended;                        /* |result| is valid, otherwise |progress| */
     struct transfer_progress progress; /* borrows from the members below */
     struct transfer_result result;     /* has no path */
     char notice[512], stage[16], note[512];
 };
-/* Receives a report without blocking.  Returns KILN_BUSY if there is none now, and
- * KILN_UNAVAILABLE if there will be none, both without a message.  Returns KILN_INVALID if the
- * report is not valid. */
+/* Does not block.  Returns KILN_BUSY if there is no report now, and KILN_UNAVAILABLE if there will
+ * be none, both without a message.  Returns KILN_INVALID if the report is not valid. */
 KILN_MUST_CHECK enum kiln_code transfer_receive_report(int socket,
                                                        struct transfer_report *ret_report,
                                                        struct kiln_err *err);
 
-/* Sends a snapshot.  If |snapshot| is NULL, |why| says why there is none. */
 void transfer_send_snapshot(int socket, const struct snapshot *snapshot,
                             const struct kiln_err *why);
 
-/* Returns whether |name| is a plain file name that is not hidden and has no control characters. */
+/* Rejects paths, hidden files and control characters. */
 bool transfer_is_file_name(const char *name);
