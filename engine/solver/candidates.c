@@ -15,7 +15,6 @@
  * Example: 6 points need 3 bits.  If the network maps 2 to 7 and 7 to 4, candidate 2 is point 4.
  */
 #define ROUNDS 6u
-/* Maximum number of points that are checked to count the valid ones.  This takes 0.2 to 1.2 ms. */
 #define SAMPLE_MAX 2048u
 
 static unsigned bits_for(uint32_t count)
@@ -38,7 +37,6 @@ static struct candidate_part part_of(const char *solver, const struct perf_space
                                                        (uint64_t)part << 32 | count) };
 }
 
-/* Inserts a part, and keeps the parts sorted by size, smallest first. */
 static void insert_part(struct candidate_order *order, const struct candidate_part *part)
 {
     uint32_t at = order->part_count++;
@@ -59,7 +57,7 @@ struct candidate_order candidate_order_of(const char *solver, const struct perf_
     return order;
 }
 
-/* Mixes the bits of a number: the finaliser of SplitMix64 (Steele, Lea and Flood, 2014). */
+/* The finaliser of SplitMix64 (Steele, Lea and Flood, 2014). */
 static uint64_t mix_bits(uint64_t x)
 {
     x ^= x >> 30;
@@ -74,8 +72,6 @@ static uint32_t low_bits(uint64_t x, unsigned bits)
     return (uint32_t)(x & (((uint64_t)1 << bits) - 1));
 }
 
-/* Permutes the numbers of left_bits + right_bits bits.  Each round XORs one half with a hash of the
- * other half and the round's key. */
 static uint32_t permute_number(const struct candidate_part *p, uint32_t number)
 {
     uint32_t right = low_bits(number, p->right_bits);
@@ -91,15 +87,13 @@ static uint32_t permute_number(const struct candidate_part *p, uint32_t number)
 }
 
 /*
- * Returns the part of candidate |index|; |ret_within| receives the candidate's number within that
- * part.
+ * Returns the part of candidate |index|, and the candidate's number within that part.
  *
  * The parts supply candidates in turn, smallest first, until the smallest has no points left; then
  * the other parts continue.  Parts of 2, 3 and 5 points (a, b, c) give: a0 b0 c0 a1 b1 c1 | b2 c2 |
  * c3 c4.  A "|" ends a block, in which the same parts take turns.  Each pass of the loop skips one
  * block: |done| points of every remaining part are used up, |left| parts remain, and |first| is the
- * smallest of them.  For example, candidate 7 is c2: the first block has candidates 0 to 5, so
- * candidate 7 has number 1 in the second block.
+ * smallest of them.
  */
 static uint32_t part_at(const struct candidate_order *order, uint32_t index, uint32_t *ret_within)
 {
@@ -123,16 +117,13 @@ uint32_t candidate_point(const struct candidate_order *order, uint32_t index)
     return part->first + point;
 }
 
-/* ---- counting ---- */
-
 struct sample {
-    uint32_t checked, valid; /* number of checked and of valid points of one part */
+    uint32_t checked, valid;
 };
 
-/* Estimates the number of valid points: adds up the size of each part times the valid share of its
- * sample.  The share differs between parts, so a single share for the whole space would be wrong.
- * Example: 500 of 1000 checked points of a part of 8000 are valid, and 100 of 1000 of a part of
- * 5000.  The estimate is 4000 + 500. */
+/* Adds up the size of each part times the valid share of its sample.  Example: 500 of 1000 checked
+ * points of a part of 8000 are valid, and 100 of 1000 of a part of 5000.  The estimate is 4000 +
+ * 500. */
 static uint64_t estimate_valid(const struct candidate_order *order,
                                const struct sample samples[PERF_PARTS_MAX])
 {

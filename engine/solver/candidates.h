@@ -9,48 +9,42 @@
  * Ownership  plain values
  * Threading  pure functions
  *
- * Candidates 0, 1, 2 ... visit each point once.  Successive candidates come from successive parts
- * (round robin) until the smaller parts are used up.  So even the smallest part is represented
- * among the first candidates.  Any range within one part is a fair sample of that part.  Equal
- * ranges of candidates (the shares of engine/tuning/lease.h) therefore take about equally long.
+ * Successive candidates come from successive parts (round robin) until the smaller parts are used
+ * up.  Any range within one part is a fair sample of that part.  Equal ranges of candidates (the
+ * shares of engine/tuning/lease.h) therefore take about equally long.
  *
  * Points that the solver calls invalid are candidates, too.  The caller skips them when it reaches
  * them, so finding candidate n costs the same for every n.
  */
 #include "engine/solver/solver.h"
 
-/* Maximum number of points in one solver's space, which is also the maximum number of candidates in
- * a lease. */
 #define CANDIDATES_MAX (1u << 20)
 
 struct candidate_part {
-    uint32_t first; /* number that the part's first point has in the space */
+    uint32_t first;
     uint32_t count;
     unsigned left_bits, right_bits;
     uint64_t seed;
 };
 
 struct candidate_order {
-    uint32_t count; /* number of candidates; 0: nothing to tune */
+    uint32_t count; /* 0: nothing to tune */
     uint32_t part_count;
     struct candidate_part parts[PERF_PARTS_MAX]; /* smallest first */
 };
 
 struct candidate_order candidate_order_of(const char *solver, const struct perf_space *space);
-/* Returns the point that is candidate |index|, which must be below |count|.  Pass the result to
- * perf_space_at. */
+/* Pass the result to perf_space_at. */
 uint32_t candidate_point(const struct candidate_order *order, uint32_t index);
 
 struct candidate_count {
     uint32_t valid;
-    /* True if |valid| is from a sample, because the space has more points than the sample. */
+    /* The space has more points than the sample. */
     bool is_estimate;
 };
-/* Counts the points that are valid for the problem.  The count is exact for a space of up to 2048
- * points.  For a larger space, only the first 2048 candidates are checked.  They come from all
- * parts of the space.  The valid points of each part are estimated from the checked points of this
- * part, and the estimates are added up.  The result is at least 1, because the config that the
- * solver itself chooses is valid. */
+/* Counts the points that are valid for the problem.  In a space of more than 2048 points, only the
+ * first 2048 candidates are checked, which come from all parts.  The result is at least 1, because
+ * the config that the solver itself chooses is valid. */
 struct candidate_count candidates_count_valid(const struct solver *solver,
                                               const struct problem *problem,
                                               const struct target *target);

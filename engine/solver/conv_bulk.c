@@ -3,15 +3,14 @@
 
 #include "engine/solver/geometry.h"
 
-/* Bytes of a panel: a row in shared memory, within which the swizzle permutes the bytes. */
+/* The swizzle permutes the bytes of a panel, which is a row in shared memory. */
 #define PANEL_BYTES 128u
 #define COLUMNS_MIN 32u /* with at most this many columns, wgmma is not worth it */
-/* Planes and rows of channels must be multiples of this number of bytes, like the strides of a
- * tensor map. */
+/* Planes and rows of channels must be multiples of this, like the strides of a tensor map. */
 #define STRIDE_BYTES 16u
 #define RESIDUES_MAX 8u /* enough for strides of two in 3-D */
 #define RESIDUES_OF_PLANE 4u
-#define RESULT_ROWS 64u /* number of rows in one box of the result when it is written */
+#define RESULT_ROWS 64u /* rows in one box of the result */
 
 /*
  * Limits of im2col tensor maps and of the copies that use them (CUDA driver API,
@@ -34,22 +33,20 @@
 #define VOLUME_BITS 5
 #define STEP_MAX 8u /* maximum stride of the convolution */
 
-/* One axis of a map of pixels: corners of the bounding box under the first tap, and the offset
- * of the last tap from the first (see above). */
+/* One axis of a map of pixels, as drawn above. */
 struct box {
     int lower, upper, reach;
     uint32_t step;
     bool is_met; /* false: no tap reaches the pixels of this box */
 };
 
-/* One axis of a convolution. */
 struct axis {
     uint32_t in, out, filter, pad, stride, dilation;
-    uint32_t residue; /* residue of the pixels of x modulo the stride; only for backward data */
+    uint32_t residue; /* residue modulo the stride; only for backward data */
 };
 
-/* Returns the box for forward and backward weights.  For pixel p of y, a tap reads pixel p * stride
- * - pad + tap * dilation of x. */
+/* Forward and backward weights: for pixel p of y, a tap reads pixel p * stride - pad + tap *
+ * dilation of x. */
 static struct box forward_box(const struct axis *a)
 {
     int lower = -(int)a->pad;
@@ -91,11 +88,9 @@ static struct box data_box(const struct axis *a)
                          .is_met = true };
 }
 
-/* The boxes along w, h and d. */
 enum { AXIS_W, AXIS_H, AXIS_D, BOXES };
 
-/* Fills |ret| for a residue class of backward data; other directions have only class 0.  Returns
- * whether any tap reaches the pixels of the class. */
+/* Only backward data has other classes than 0.  Returns whether any tap reaches the class. */
 static bool boxes_of(const struct packing *packing, uint32_t residue, struct box ret[BOXES])
 {
     const struct problem *q = &packing->problem;
@@ -119,14 +114,11 @@ static uint32_t element_of(const struct packing *packing)
     return (uint32_t)data_type_size((enum data_type)packing->problem.type);
 }
 
-/* Returns the number of elements of a panel. */
 static uint32_t panel_of(const struct packing *packing)
 {
     return PANEL_BYTES / element_of(packing);
 }
 
-/* Returns the number of residue classes, or an arbitrary number above RESIDUES_MAX if there are
- * more than RESIDUES_MAX classes. */
 static uint32_t residues_of(const struct packing *packing)
 {
     const struct problem *q = &packing->problem;
@@ -145,9 +137,8 @@ bool bulk_is_flat(const struct packing *packing)
            q->stride.h == 1 && q->stride.w == 1 && q->pad.d == 0 && q->pad.h == 0 && q->pad.w == 0;
 }
 
-/* Returns whether the kernel can read planes of images of this size, with elements of |element|
- * bytes.  A tile consists of whole runs of pixels of one image, and at most a third of the products
- * may be idle. */
+/* A tile consists of whole runs of pixels of one image, and at most a third of the products may be
+ * idle. */
 static bool planes_suit(struct extent image, uint32_t element)
 {
     uint64_t bytes = (uint64_t)image.d * image.h * image.w * element;
@@ -176,14 +167,11 @@ void bulk_adapt(const struct problem *p, struct packing *packing)
         packing_turn_weights(packing);
 }
 
-/* Returns whether a map needs the dimension d (VOLUME in kernels/conv_implicit_gemm_bulk.cl). */
 static bool is_volume(const struct packing *packing)
 {
     const struct problem *q = &packing->problem;
     return q->in.d > 1 || q->filter.d > 1 || q->pad.d > 0 || q->stride.d > 1;
 }
-
-/* ---- limits ---- */
 
 static bool box_fits(const struct box *b, int bits)
 {
@@ -209,9 +197,9 @@ static bool boxes_fit(const struct packing *packing)
     return true;
 }
 
-/* Returns whether a tile's channels fit a group.  A copy of a whole tile may read beyond the end of
- * a group of channels.  The hardware only supplies zeros outside the tensor.  So there must be only
- * one group, or each group must end with a whole tile. */
+/* A copy of a whole tile may read beyond the end of a group of channels, and the hardware only
+ * supplies zeros outside the tensor.  So there must be one group, or groups must end with a whole
+ * tile. */
 static bool channels_fit(const struct packing *packing, const struct product_tiling *t)
 {
     const struct problem *q = &packing->problem;
@@ -219,9 +207,7 @@ static bool channels_fit(const struct packing *packing, const struct product_til
     switch (q->direction) {
     case DIRECTION_FORWARD: return q->groups == 1 || c % t->tile_k == 0;
     case DIRECTION_BACKWARD_DATA: return q->groups == 1 || k % t->tile_k == 0;
-    default:
-        /* A panel's channels must all belong to one tap. */
-        return bulk_is_flat(packing) || c % panel_of(packing) == 0;
+    default: return bulk_is_flat(packing) || c % panel_of(packing) == 0;
     }
 }
 
@@ -255,8 +241,6 @@ void bulk_keep_result(const struct problem *p, const struct product_tiling *t,
         packing_keep_result(p, packing);
 }
 
-/* ---- the maps ---- */
-
 static struct tensor_map map_of(const struct packing_plan *plan, int tensor)
 {
     return (struct tensor_map){ .operand = (uint8_t)plan->tensors[tensor].kind,
@@ -266,8 +250,8 @@ static struct tensor_map map_of(const struct packing_plan *plan, int tensor)
                                 .swizzle = TENSOR_MAP_SWIZZLE_128 };
 }
 
-/* Returns the map of an operand, without its dimensions.  fp32 operands are rounded while they are
- * copied, because wgmma would ignore the bits that TF32 does not have. */
+/* fp32 operands are rounded while they are copied, because wgmma would ignore the bits that TF32
+ * does not have. */
 static struct tensor_map map_of_operand(const struct packing_plan *plan, int tensor)
 {
     struct tensor_map map = map_of(plan, tensor);
@@ -293,8 +277,7 @@ static void add_map(const struct packing_plan *plan, struct solution_kernel *ker
         (struct solution_argument){ ARGUMENT_TENSOR_MAP, s->map_count++ };
 }
 
-/* Adds a map of |pixels| pixels of x or y, with one panel of their channels.  A flat convolution
- * needs no im2col addressing: its map numbers the pixels of all images consecutively. */
+/* The map of a flat convolution numbers the pixels of all images consecutively. */
 static void add_pixels(const struct packing_plan *plan, struct solution_kernel *kernel, int tensor,
                        uint32_t residue, uint32_t pixels)
 {
@@ -329,8 +312,8 @@ static void add_pixels(const struct packing_plan *plan, struct solution_kernel *
     add_map(plan, kernel, &map);
 }
 
-/* Adds the map of the weights, whose dimensions are: channels of a group, taps, rows.  The rows are
- * k, or c if the weights are turned. */
+/* The dimensions are: channels of a group, taps, rows.  The rows are k, or c if the weights are
+ * turned. */
 static void add_weights(const struct packing_plan *plan, struct solution_kernel *kernel,
                         uint32_t rows)
 {
@@ -346,7 +329,7 @@ static void add_weights(const struct packing_plan *plan, struct solution_kernel 
     add_map(plan, kernel, &map);
 }
 
-/* Adds a map of the planes of x or y: boxes of one panel of pixels in |rows| planes of an image. */
+/* A box is one panel of pixels in |rows| planes of an image. */
 static void add_planes(const struct packing_plan *plan, struct solution_kernel *kernel, int tensor,
                        uint32_t rows)
 {
@@ -361,7 +344,6 @@ static void add_planes(const struct packing_plan *plan, struct solution_kernel *
     add_map(plan, kernel, &map);
 }
 
-/* Adds the map of the pixels that a tile of forward or backward data reads. */
 static void add_source(const struct packing_plan *plan, struct solution_kernel *kernel, int tensor,
                        uint32_t residue, const struct product_tiling *t)
 {
@@ -371,7 +353,7 @@ static void add_source(const struct packing_plan *plan, struct solution_kernel *
         add_pixels(plan, kernel, tensor, residue, t->tile_m);
 }
 
-/* Adds the map of y as one row of consecutively numbered pixels. */
+/* The map numbers the pixels of y consecutively, as one row. */
 static void add_gradient(const struct packing_plan *plan, struct solution_kernel *kernel,
                          uint32_t pixels)
 {
@@ -384,7 +366,6 @@ static void add_gradient(const struct packing_plan *plan, struct solution_kernel
     add_map(plan, kernel, &map);
 }
 
-/* Returns the value of LEFT_MAPS for the kernel. */
 static uint32_t left_maps(uint32_t residues)
 {
     return residues == 1 ? 1 : residues <= RESIDUES_OF_PLANE ? RESIDUES_OF_PLANE : RESIDUES_MAX;

@@ -12,31 +12,27 @@
  */
 #include "engine/solver/conv_product.h"
 
-/* Returns whether bulk copies can load the operands of tiles with this tiling. */
+/* Returns whether bulk copies can load the operands of such tiles. */
 bool bulk_fits(const struct packing *packing, const struct product_tiling *tiling);
-/* Returns true for 1x1 filters with stride 1 and no padding, for which pixels can be numbered
- * consecutively across rows and images. */
+/* True for 1x1 filters with stride 1 and no padding, for which pixels can be numbered consecutively
+ * across rows and images. */
 bool bulk_is_flat(const struct packing *packing);
 /* Returns whether x and y are used with their channels first, without packing (1x1 filters; fp16,
  * bf16, or TF32 if the problem allows it). */
 bool bulk_reads_planes(const struct problem *problem);
-/* Adapts the packing that packing_of returned to the needs of bulk copies. */
+/* Call it on the result of packing_of. */
 void bulk_adapt(const struct problem *problem, struct packing *packing);
-/* If the pixels of the result are contiguous in tiles with this tiling, lets the product write the
- * result with channels first, so that it is not unpacked.  Call it after bulk_adapt and
- * product_slice. */
+/* If the pixels of the result are contiguous in such tiles, lets the product write the result with
+ * channels first, so that it is not unpacked.  Call it after bulk_adapt and product_slice. */
 void bulk_keep_result(const struct problem *problem, const struct product_tiling *tiling,
                       struct packing *packing);
 /* Returns whether bulk copies can write tiles of the result: the pixels of a tile's rows must be
- * contiguous.  Returns false for backward weights, whose result has too few tiles to gain from bulk
- * copies. */
+ * contiguous.  False for backward weights, whose result has too few tiles to gain from it. */
 bool bulk_result_fits(const struct packing *packing, const struct product_tiling *tiling);
-/* Returns whether bulk copies do write the tiles of the result.  Call it only if bulk_fits returned
- * true. */
+/* Call it only if bulk_fits returned true. */
 bool bulk_stores_result(const struct packing *packing, const struct product_tiling *tiling);
-/* Adds the map of the result |tensor|: ARGUMENT_X or ARGUMENT_Y. */
+/* |tensor| is ARGUMENT_X or ARGUMENT_Y. */
 void bulk_result(const struct packing_plan *plan, int tensor, const struct product_tiling *tiling,
                  struct solution_kernel *kernel);
-/* Adds the maps of both operands, in the kernel's order, to |kernel| and the plan's solution. */
 void bulk_arguments(const struct packing_plan *plan, const struct product_tiling *tiling,
                     struct solution_kernel *kernel);

@@ -31,24 +31,18 @@
  * any target.
  */
 #define REGISTERS_MAX 104u
-/* Maximum number of weights whose sums an item keeps.  It also needs registers for the inputs of
- * these sums. */
 #define SUMS_MAX 48u
-/* Maximum number of multiply-adds in a kernel's unrolled loops.  These loops may also test, for
- * twice as many pairs of input and output, whether a tap connects the two.  Larger code would
- * exceed the instruction caches and take seconds to compile. */
+/* Larger unrolled loops would exceed the instruction caches and take seconds to compile.  The loops
+ * may also test, for twice as many pairs of input and output, whether a tap connects the two. */
 #define UNROLLED_MAX 4096u
-#define WORKSPACE_MAX (512ull << 20) /* space for partial sums */
-/* Number of work items that is enough to fill a large GPU several times. */
+#define WORKSPACE_MAX (512ull << 20)
+/* This number of items fills a large GPU several times. */
 #define ITEMS_WANTED (1u << 17)
-/* Number of items for blocks of two columns.  Such blocks need more registers, and thus more items
- * to hide latency. */
+/* Blocks of two columns need more registers, and thus more items to hide latency. */
 #define ITEMS_FOR_WIDE (1u << 19)
-/* Maximum number of taps in a plane for which a block of four channels has registers for its
- * weights. */
+/* A block of four channels has no registers for the weights of more taps in a plane. */
 #define BLOCK_TAPS_MAX 16u
-/* Number of strips that an item must sum before another split is worth it, for layouts with
- * channels first. */
+/* Another split is not worth it if an item has fewer strips (layouts with channels first). */
 #define STRIPS_OF_ITEM 7ull
 
 enum axis { COLUMNS, ROWS, VECTOR, LANES, GROUP, AXES, SPLITS = ROWS };
@@ -85,9 +79,8 @@ static bool is_for_weights(const struct problem *p)
 
 static bool is_last(const struct problem *p) { return p->x_layout == LAYOUT_CHANNELS_LAST; }
 
-/* Returns whether the solver is favoured.  With a single channel, the convolution is an ordinary
- * one.  The solver is then favoured only forward and with few taps, because multiplying takes less
- * time than writing y. */
+/* With a single channel, the convolution is an ordinary one.  The solver is then favoured only
+ * forward and with few taps, because multiplying takes less time than writing y. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     uint64_t taps = (uint64_t)p->filter.d * p->filter.h * p->filter.w;
@@ -101,10 +94,6 @@ static struct perf_space space(const struct problem *p, const struct target *tar
     return (struct perf_space){ .axes = axes[is_for_weights(p)][is_last(p)], .count = AXES };
 }
 
-/* ---- sizes that follow from a config ---- */
-
-/* These two functions return the number of channels and the size of the output of forward or
- * backward data. */
 static uint32_t output_channels(const struct problem *p)
 {
     return p->direction == DIRECTION_BACKWARD_DATA ? p->c : p->k;
@@ -115,8 +104,6 @@ static struct extent output_extent(const struct problem *p)
     return p->direction == DIRECTION_BACKWARD_DATA ? p->in : problem_output(p);
 }
 
-/* Returns the value of WINDOW for the kernel: the number of inputs that |count| neighbouring
- * outputs read along an axis. */
 static uint64_t window(const struct problem *p, uint64_t count, uint32_t filter, uint32_t stride,
                        uint32_t dilation)
 {
@@ -125,7 +112,6 @@ static uint64_t window(const struct problem *p, uint64_t count, uint32_t filter,
                                                    : (count - 1) * stride + reach + 1;
 }
 
-/* The block of weights whose sums one item keeps: rows of taps, and columns of each row. */
 struct tap_block {
     uint32_t rows, columns;
 };
@@ -138,8 +124,8 @@ static uint32_t part_evenly(uint32_t whole, uint32_t most)
     return (uint32_t)ceil_div(whole, parts);
 }
 
-/* Returns the block of taps for a work item.  A row of the block takes at most a third of the
- * item's SUMS_MAX sums, so that a block can have several rows, which share each loaded row of y. */
+/* A row of the block takes at most a third of SUMS_MAX, so that a block can have several rows,
+ * which share each loaded row of y. */
 static struct tap_block tap_block_of(const struct problem *p, uint32_t vector)
 {
     struct tap_block block = { .columns = part_evenly(p->filter.w, SUMS_MAX / 3 / vector) };
@@ -147,8 +133,6 @@ static struct tap_block tap_block_of(const struct problem *p, uint32_t vector)
     return block;
 }
 
-/* Returns the number of pixels of a row of x that a strip of |columns| outputs needs for a block of
- * taps. */
 static uint64_t pixels_met(const struct problem *p, uint32_t columns, struct tap_block taps)
 {
     if (columns == 1)
@@ -161,7 +145,6 @@ static uint64_t channel_blocks(uint32_t channels, const struct perf_config *conf
     return ceil_div(channels, (uint64_t)config->values[LANES] * config->values[VECTOR]);
 }
 
-/* Returns the number of items of a work group along the pixels. */
 static uint32_t places(const struct perf_config *config)
 {
     return config->values[GROUP] / config->values[LANES];
@@ -173,13 +156,11 @@ static uint64_t strips(const struct problem *p, const struct perf_config *config
     return (uint64_t)p->n * out.d * out.h * ceil_div(out.w, config->values[COLUMNS]);
 }
 
-/* Returns the size of the workspace for the partial sums, in bytes. */
 static uint64_t parts_size(const struct problem *p, uint64_t splits)
 {
     return splits > 1 ? splits * problem_w_elements(p) * sizeof(float) : 0;
 }
 
-/* Returns the number of blocks of outputs in one channel (forward and backward data). */
 static uint64_t blocks(const struct problem *p, const struct perf_config *config)
 {
     struct extent out = output_extent(p);
@@ -205,8 +186,6 @@ static bool is_launchable(const struct problem *p, const struct target *target,
     uint64_t groups = is_for_weights(p) ? weights_groups(p, config) : gather_groups(p, config);
     return geometry_is_launchable(target, groups, config->values[GROUP]);
 }
-
-/* ---- the space ---- */
 
 static bool gather_is_valid(const struct problem *p, const struct perf_config *config)
 {
@@ -256,10 +235,9 @@ static bool config_is_valid(const struct problem *p, const struct target *target
     return is_for_weights(p) ? weights_is_valid(p, config) : gather_is_valid(p, config);
 }
 
-/* Returns whether an item sums one channel, not four.  With four channels, an item has registers
- * for the sums of only a few taps, so a large filter needs several blocks of taps, and x and y are
- * read again for each block.  In fp32, neighbouring items read whole sectors of memory even if each
- * reads one channel. */
+/* An item that sums four channels has registers for only a few taps, so a large filter needs
+ * several blocks of taps, and x and y are read again for each.  In fp32, neighbouring items read
+ * whole sectors of memory even if each reads one channel. */
 static bool sums_one_channel(const struct problem *p)
 {
     return is_for_weights(p) && p->type == TYPE_FLOAT32 &&
@@ -274,7 +252,6 @@ static uint16_t widest_vector(const struct problem *p)
     return vector;
 }
 
-/* Returns the number of items that share a pixel's channels.  At most half of them may be idle. */
 static uint16_t lanes_for(const struct problem *p, uint32_t vector)
 {
     uint16_t lanes = is_last(p) ? 32 : 1;
@@ -284,8 +261,6 @@ static uint16_t lanes_for(const struct problem *p, uint32_t vector)
     return lanes;
 }
 
-/* Returns the config from which the heuristic starts: an item computes one output, or one part of
- * each sum.  This config is valid if it can be launched. */
 static struct perf_config first_config(const struct problem *p)
 {
     struct perf_config config = { .count = AXES };
@@ -299,7 +274,6 @@ static struct perf_config first_config(const struct problem *p)
     return config;
 }
 
-/* The kernel compiles for every family of targets (kernels/prelude.h). */
 static bool applies(const struct problem *p, const struct target *target)
 {
     if (p->groups != p->c || p->type == TYPE_INT8 || p->x_layout != p->y_layout ||
@@ -309,8 +283,7 @@ static bool applies(const struct problem *p, const struct target *target)
     return is_launchable(p, target, &first);
 }
 
-/* Blocks to choose from, the fastest on an H200 first.  Each has the minimum number of items that
- * must remain if it is chosen. */
+/* The fastest block on an H200 comes first.  At least |items| items must remain. */
 struct wanted_block {
     uint16_t rows, columns;
     uint32_t items;
@@ -346,8 +319,6 @@ static const struct wanted_block last_blocks[BLOCKS_WANTED] = {
 
 static uint64_t round_up(uint64_t whole, uint64_t part) { return ceil_div(whole, part) * part; }
 
-/* Returns whether at most a seventh of the outputs that the blocks compute lie outside the
- * plane. */
 static bool covers_well(uint64_t plane, uint64_t computed) { return computed * 6 <= plane * 7; }
 
 static const struct wanted_block *wanted_blocks(const struct problem *p)
@@ -357,9 +328,9 @@ static const struct wanted_block *wanted_blocks(const struct problem *p)
     return p->stride.h > 1 || p->stride.w > 1 ? first_blocks_strided : first_blocks;
 }
 
-/* Estimates the number of instructions that an item executes for one plane of the filter, as NVRTC
- * compiles it.  It counts an address, a test and a conversion for each element, the multiply-adds,
- * the loads of weights from shared memory, and the stores. */
+/* Estimates the instructions for one plane of the filter, as NVRTC compiles it: an address, a test
+ * and a conversion for each element, the multiply-adds, the loads of weights from shared memory,
+ * and the stores. */
 static double estimate_item(const struct problem *p, const struct perf_config *config)
 {
     double columns = config->values[COLUMNS], rows = config->values[ROWS];
@@ -375,11 +346,10 @@ static double estimate_item(const struct problem *p, const struct perf_config *c
 }
 
 /*
- * Chooses vector, rows and columns for a large filter, whose weights for four channels alone would
- * exceed the registers.  With fewer channels, registers are left for a block of outputs, which
- * loads each element less often.  With fewer than ITEMS_WANTED items, a part of the GPU is idle, so
- * they are estimated to take as long as ITEMS_WANTED.  Blocks of more than four rows are left out,
- * because NVRTC uses 160 to 220 registers for some of them.
+ * A large filter's weights for four channels alone would exceed the registers.  With fewer
+ * channels, registers are left for a block of outputs, which loads each element less often.  With
+ * fewer than ITEMS_WANTED items, a part of the GPU is idle, so they are estimated to take as long
+ * as ITEMS_WANTED.  NVRTC uses 160 to 220 registers for some blocks of more than four rows.
  */
 #define NARROW_ROWS_MAX 4
 
@@ -408,8 +378,6 @@ static void choose_narrow_block(const struct problem *p, const struct target *ta
     *config = best;
 }
 
-/* Chooses the first block that covers the output well and leaves enough items. 1 x 1 is always
- * valid. */
 static void choose_block(const struct problem *p, const struct target *target,
                          struct perf_config *config)
 {
@@ -430,7 +398,6 @@ static void choose_block(const struct problem *p, const struct target *target,
         choose_narrow_block(p, target, config);
 }
 
-/* Chooses the columns of a strip from lists in which the best value is first. */
 static void choose_columns(const struct problem *p, const struct target *target,
                            struct perf_config *config)
 {
@@ -452,8 +419,8 @@ static void choose_columns(const struct problem *p, const struct target *target,
     }
 }
 
-/* Doubles the splits until the items fill the GPU, or until an item has so few strips that the
- * additional reduction is not worth it. */
+/* Doubles the splits until the items fill the GPU, or have so few strips that the additional
+ * reduction is not worth it. */
 static void choose_splits(const struct problem *p, const struct target *target,
                           struct perf_config *config)
 {
@@ -483,11 +450,8 @@ static void choose_config(const struct problem *p, const struct target *target,
     *ret_config = config;
 }
 
-/* ---- the solution ---- */
-
 static const char *const header_names[] = { "kiln/prelude.h" };
 
-/* Adds the program; the caller may append more options. */
 static struct option_text add_program(struct solution *solution, const struct problem *p,
                                       const struct perf_config *config)
 {

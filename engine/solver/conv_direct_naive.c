@@ -5,11 +5,8 @@
 #include "engine/solver/options.h"
 #include "engine/solver/sources.h"
 
-/* Number of items of a work group: one wavefront of AMD's older GPUs, or two warps of NVIDIA's.  It
- * is small, so that even small problems use all compute units. */
+/* This is one wavefront of AMD's older GPUs.  Even small problems then use all compute units. */
 #define GROUP_SIZE 64u
-/* Maximum number of outputs that one item computes.  Each loaded value is used for all of these
- * outputs.  Their sums are independent, so the processor computes them in parallel. */
 #define BLOCK_MAX 4u
 
 static const char *const header_names[] = { "kiln/prelude.h" };
@@ -19,7 +16,7 @@ static const char *const kernel_names[] = { "conv_direct_naive_forward",
 
 static bool applies(const struct problem *p, const struct target *target)
 {
-    (void)target;             /* the kernel compiles for every family of targets */
+    (void)target;
     if (p->type == TYPE_INT8) /* kernels/prelude.h does not support it */
         return false;
     return geometry_fits_30_bits(p);
@@ -33,8 +30,8 @@ static uint32_t block_of(uint32_t channels)
     return block;
 }
 
-/* Returns the number of outputs of an item.  These outputs are neighbours along k if y is computed,
- * and along c if x or w is computed.  They must belong to one group of the convolution. */
+/* The outputs of an item are neighbours along k if y is computed, and along c otherwise.  They must
+ * belong to one group of the convolution. */
 static uint32_t block_for(const struct problem *p)
 {
     return block_of((p->direction == DIRECTION_FORWARD ? p->k : p->c) / p->groups);

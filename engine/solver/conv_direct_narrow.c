@@ -40,25 +40,21 @@ static const struct perf_axis axes[AXES] = {
  * SHARED_MAX is the shared memory that every target grants a work group by default.
  */
 #define SHARED_MAX 32768u
-#define SUMS_MAX 128u /* maximum number of sums of one item, which are in registers */
-/* Maximum number of multiply-adds of one channel, so that the code fits the instruction caches. */
+#define SUMS_MAX 128u
 #define UNROLLED_MAX 2048u
-/* Maximum number of weights of one row of taps, which are in registers. */
 #define WEIGHTS_MAX 64u
 #define ITEMS_MIN 32u
 #define ITEMS_MAX 256u
-/* ConvImplicitGemm is faster for groups of this many channels or more. */
+/* ConvImplicitGemm is faster for wider groups. */
 #define CHANNELS_TOO_WIDE 8u
 
-/* The blocks of x along one axis (H or W), and the pixels of y that a strip of blocks needs. */
 struct reach {
-    uint64_t blocks; /* number of blocks of x */
-    /* Number of pixels of y that a strip reads in addition to one pixel for each block. */
+    uint64_t blocks;
+    /* Number of pixels of y that a strip reads in addition to one for each block. */
     uint64_t more;
 };
 
-/* Computes |blocks| and |more|.  |more| is the kernel's OFFSET of the first tap minus that of the
- * last one. */
+/* |more| is the kernel's OFFSET of the first tap minus that of the last one. */
 static struct reach reach_of(uint32_t in, uint32_t filter, uint32_t pad, uint32_t stride,
                              uint32_t dilation)
 {
@@ -85,7 +81,6 @@ static uint64_t weights_in_row(const struct problem *p)
     return round_to_four((uint64_t)p->filter.w * (p->c / p->groups));
 }
 
-/* Returns the size of the kernel's arrays some_y and some_w, in bytes. */
 static uint64_t shared_bytes(const struct problem *p, const uint16_t *v)
 {
     uint64_t columns = (uint64_t)v[STRIPS] * v[COLUMNS] + reach_w(p).more;
@@ -114,7 +109,6 @@ static bool fits(const struct problem *p, const struct target *target, const uin
            geometry_is_launchable(target, tiles_of(p, v), items);
 }
 
-/* The smallest values.  They are valid for every problem to which the solver applies. */
 static const uint16_t smallest[AXES] = { 4, 8, 4, 1 };
 
 static bool applies(const struct problem *p, const struct target *target)
@@ -131,8 +125,7 @@ static struct perf_space space(const struct problem *p, const struct target *tar
     return (struct perf_space){ .axes = axes, .count = AXES };
 }
 
-/* Checks a config.  Rejects work groups with more than half of the items always idle, except the
- * smallest group. */
+/* Rejects work groups with more than half of the items always idle, except the smallest group. */
 static bool config_is_valid(const struct problem *p, const struct target *target,
                             const struct perf_config *config)
 {
@@ -143,16 +136,16 @@ static bool config_is_valid(const struct problem *p, const struct target *target
            (v[DEPTH] == 1 || v[DEPTH] <= p->k / p->groups);
 }
 
-#define UNITS 132.0 /* number of compute units of an H100 or H200 */
+#define UNITS 132.0 /* compute units of an H100 or H200 */
 #define REGISTERS_A_UNIT 65536.0
 #define SHARED_OF_UNIT (227.0 * 1024)
 #define LANES_A_UNIT 128.0 /* multiply-adds of a compute unit per cycle */
 #define GROUPS_A_UNIT 32.0
 #define REGISTERS_BESIDE_SUMS 72.0 /* registers that an item needs in addition to its sums */
-/* Cost of reading four floats from shared memory, where a multiply-add costs 1. */
+/* Reading four floats from shared memory costs 16 multiply-adds. */
 #define COST_OF_READING 16.0
-#define COST_OF_FETCHING 8.0 /* cost of copying an element of y to shared memory */
-/* Cycles for which the items of a work group wait in each step. */
+#define COST_OF_FETCHING 8.0 /* to copy an element of y to shared memory */
+/* Cycles of a step's barriers. */
 #define COST_OF_BARRIERS 30.0
 /* Cycles from the start of a step's copies until the data can be used. */
 #define LATENCY 1500.0
@@ -191,7 +184,6 @@ static double estimate(const struct problem *p, const struct target *target, con
     return ceil(tiles / (UNITS * together)) * steps * step / CYCLES_PER_US;
 }
 
-/* Finds the best config and returns its estimated time. */
 static double choose_best(const struct problem *p, const struct target *target,
                           struct perf_config *ret_config)
 {
@@ -224,10 +216,10 @@ static void choose_config(const struct problem *p, const struct target *target,
  * vector units, ConvImplicitGemm is nevertheless faster if y has many channels and x few pixels.
  * The constants were fitted to three trials on an H100, where the estimate is off by at most 10 %.
  */
-#define PACKED_CHUNK 16u /* bytes */
+#define PACKED_CHUNK 16u
 #define PACKED_COLUMNS 32.0
 #define PACKED_US 10.0               /* time to launch three kernels */
-#define PACKED_PRODUCTS_PER_US 130e6 /* rate for 16-bit types; half of it for TF32 */
+#define PACKED_PRODUCTS_PER_US 130e6 /* for 16-bit types; half of it for TF32 */
 #define PACKED_BYTES_PER_US 3e6
 
 static double estimate_packed(const struct problem *p)
@@ -242,15 +234,13 @@ static double estimate_packed(const struct problem *p)
     return PACKED_US + products * (size / 2) / PACKED_PRODUCTS_PER_US + bytes / PACKED_BYTES_PER_US;
 }
 
-/* Returns whether the GPU's matrix cores are ten times as fast as its vector units. */
 static bool is_large(const struct target *target)
 {
     unsigned capability = target_capability(target);
     return capability == 80 || capability == 90 || capability == 100;
 }
 
-/* Constants for ConvImplicitGemm on the vector units, whose tiles have 16 rows.  There, several
- * items share one sum, so the device is busy even if there are few pixels. */
+/* On the vector units, ConvImplicitGemm's tiles have 16 rows, and several items share one sum. */
 #define VECTOR_ROWS 16u
 #define VECTOR_FLOPS_PER_US 43e6
 #define VECTOR_US 10.0

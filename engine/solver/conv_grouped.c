@@ -33,23 +33,22 @@
  *   Each of the PARTS * SPLITS writes its own fp32 copy of the weights, a slot; split_reduce.h adds
  *   up the slots.
  */
-/* Number of channels and pixels of one product on the matrix cores. */
+/* Channels and pixels of one product on the matrix cores. */
 #define BLOCK 16u
-#define CHUNK 8u /* number of channels of a 16-byte copy */
-/* Maximum number of channels of a bundle; ConvImplicitGemm is suitable for larger groups. */
+#define CHUNK 8u /* channels of a 16-byte copy */
+/* ConvImplicitGemm is suitable for bundles with more channels. */
 #define BUNDLE_MAX 64u
-/* Maximum number of channels of a group for which the solver is favoured.  With 32,
- * ConvImplicitGemm is faster (H100). */
+/* For groups of 32 channels, ConvImplicitGemm is faster (H100). */
 #define FAVOURED_MAX 16u
 #define TAPS_MAX 343u /* 7x7x7 */
-/* Maximum number of taps whose sums one warp keeps, in eight registers each. */
+/* A warp keeps each tap's sums in eight registers. */
 #define TAPS_EACH_MAX 10u
-/* Bytes of shared memory that a work group can have on all targets of this solver. */
+/* All targets of this solver grant a work group this much shared memory. */
 #define SHARED_MAX 99u * 1024
 #define WARPS_MAX 16u
-#define SLOTS_MAX 1024u /* maximum number of fp32 copies of the weights */
+#define SLOTS_MAX 1024u /* fp32 copies of the weights */
 #define WORKSPACE_MAX (512ull << 20)
-#define PIXELS_MAX 512u /* maximum number of pixels of a tile */
+#define PIXELS_MAX 512u
 
 enum axis { ROWS, COLUMNS, SLAB, WARPS, BLOCKS_M, AXES, PARTS = WARPS, SPLITS = BLOCKS_M };
 
@@ -67,7 +66,6 @@ static const struct perf_axis axes[2][AXES] = {
       { "splits", PERF_VALUES(1, 2, 4, 8, 16, 32, 64, 128, 256, 512) } },
 };
 
-/* The config with the smallest values, which is valid if the solver applies. */
 static const uint16_t smallest[2][AXES] = { { 1, 7, 1, 2, 1 }, { 1, 7, 1, 1, 1 } };
 
 static bool is_for_weights(const struct problem *p)
@@ -80,8 +78,6 @@ static uint64_t taps_of(const struct problem *p)
     return (uint64_t)p->filter.d * p->filter.h * p->filter.w;
 }
 
-/* Returns the number of groups that are multiplied like one, or 0 if the bundle would have too many
- * channels. */
 static uint32_t bundle_of(const struct problem *p)
 {
     uint32_t c = p->c / p->groups, k = p->k / p->groups, bundle = 1;
@@ -92,20 +88,15 @@ static uint32_t bundle_of(const struct problem *p)
                : bundle;
 }
 
-/* The resources that a config needs. */
 struct cost {
-    uint32_t bundle;                 /* number of groups in a bundle */
-    uint32_t c, k;                   /* number of channels of a slab */
+    uint32_t bundle;
+    uint32_t c, k;
     uint64_t patch, result, weights; /* bytes of shared memory */
-    /* Number of slabs, and number of tiles of all images and residues. */
     uint64_t slabs, tiles;
-    /* Number of taps of a warp (in backward weights), and number of warps of a work group. */
     uint32_t taps_each, warps;
 };
 
-/* Returns the number of source pixels along one axis that |pixels| neighbouring results read.  Each
- * residue class of backward data is a convolution with stride 1 (data_box in conv_bulk.c explains
- * why). */
+/* Each residue class of backward data is a convolution with stride 1 (data_box in conv_bulk.c). */
 static uint64_t pixels_met(const struct problem *p, uint32_t pixels, uint32_t filter,
                            uint32_t stride, uint32_t dilation)
 {
@@ -115,8 +106,6 @@ static uint64_t pixels_met(const struct problem *p, uint32_t pixels, uint32_t fi
     return pixels + (ceil_div(filter, step) - 1) * ((uint64_t)step * dilation / stride);
 }
 
-/* Returns the number of pixels along one axis that are divided into tiles.  For backward data,
- * these are the pixels of one residue class of x; otherwise, all pixels of y. */
 static uint64_t places(const struct problem *p, uint32_t in, uint32_t out, uint32_t stride)
 {
     return p->direction == DIRECTION_BACKWARD_DATA ? ceil_div(in, stride) : out;
@@ -141,9 +130,8 @@ static uint64_t tiles_of(const struct problem *p, const uint16_t *v)
            ceil_div(places(p, p->in.w, out.w, p->stride.w), v[COLUMNS]);
 }
 
-/* Returns the number of bytes from one pixel to the next in shared memory.  One chunk of padding
- * makes the distance an odd number of chunks, so that eight neighbouring pixels are in different
- * banks. */
+/* Bytes from one pixel to the next.  One chunk of padding makes the distance an odd number of
+ * chunks, so that eight neighbouring pixels are in different banks. */
 static uint32_t pitch_of(uint32_t channels) { return channels * 2 + 16; }
 
 static struct cost cost_of(const struct problem *p, const uint16_t *v)
@@ -177,8 +165,6 @@ static uint64_t groups_of(const struct problem *p, const struct cost *c, const u
     return c->slabs * (is_for_weights(p) ? v[SPLITS] : c->tiles);
 }
 
-/* Returns whether at least half of a tile's rows or columns or of the slab, or any warp, would
- * always be idle.  Also rejects tiles of too many pixels. */
 static bool is_wasteful(const struct problem *p, const struct cost *c, const uint16_t *v)
 {
     struct extent out = problem_output(p);
@@ -217,9 +203,8 @@ static bool applies(const struct problem *p, const struct target *target)
            geometry_fits_30_bits(p) && fits(p, target, smallest[is_for_weights(p)]);
 }
 
-/* Returns whether the solver is favoured.  For groups of one channel, it is faster than
- * ConvDepthwise only for backward weights, where ConvDepthwise adds up the sums of all items in
- * shared memory. */
+/* For groups of one channel, the solver is faster than ConvDepthwise only for backward weights,
+ * where ConvDepthwise adds up the sums of all items in shared memory. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     (void)target;
@@ -239,17 +224,15 @@ static bool config_is_valid(const struct problem *p, const struct target *target
     return fits(p, target, config->values);
 }
 
-/* ---- the choice without measurements ---- */
-
 #define PROCESSORS 132.0
 #define SHARED_OF_PROCESSOR (227.0 * 1024)
 /* The registers limit a multiprocessor to this number of warps. */
 #define WARP_REGISTERS_SHARE 24.0
 #define COPY_BYTES_PER_CYCLE 40.0
-/* Cost of copying weights that cannot be copied in chunks, relative to other copies. */
+/* Weights that cannot be copied in chunks cost more than other copies, by this factor. */
 #define ZEROS_COST 3.0
-#define LOAD_CYCLES 4.0 /* time of a load of 512 bytes from shared memory */
-/* Time from the start of a work group to its first product, plus the time that its end takes. */
+#define LOAD_CYCLES 4.0 /* to load 512 bytes from shared memory */
+/* Cycles of the start and the end of a work group. */
 #define FILL_CYCLES 2200.0
 #define SLOT_BYTES_PER_CYCLE 2000.0
 
@@ -309,8 +292,6 @@ static void choose_config(const struct problem *p, const struct target *target,
         }
     }
 }
-
-/* ---- the solution ---- */
 
 static const char *const header_names[] = { "kiln/prelude.h", "kiln/matrix_cores.h",
                                             "kiln/conv_view.h", "kiln/matrix_cores_amd.h" };

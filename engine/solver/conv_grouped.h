@@ -5,10 +5,6 @@
  * ConvGrouped: convolutions with few channels in each group, on NVIDIA's matrix cores
  * (kernels/conv_grouped.cl).  It covers all directions, 2-D and 3-D, fp16 and bf16, if the channels
  * of x and y come last.
- *
- * Several groups are multiplied as one larger group, in which the weights between different groups
- * are zero.  Neither the batch size nor the number of partial sums of a weight is compiled into a
- * program.
  */
 #include "engine/solver/solver.h"
 

@@ -6,7 +6,7 @@
 const struct igemm_path *const igemm_paths[] = {
     &igemm_path_mma,
     &igemm_path_mfma,
-    &igemm_path_vector, /* last, because it applies to every target */
+    &igemm_path_vector,
     NULL,
 };
 
@@ -53,8 +53,8 @@ static enum kiln_code solve(const struct problem *p, const struct target *target
     return igemm_path_for(p, target)->solve(p, target, config, ret_solution, err);
 }
 
-/* It is always favoured, because solvers for few channels precede it in the list.  Where these do
- * not apply, tiles that are mostly idle still read memory less often than ConvDirectNaive. */
+/* Always favoured: solvers for few channels precede it in the list.  Tiles that are mostly idle
+ * still read memory less often than ConvDirectNaive. */
 const struct solver solver_conv_implicit_gemm = {
     .name = "ConvImplicitGemm",
     .algorithm = "ImplicitGEMM",

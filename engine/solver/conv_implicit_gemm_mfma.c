@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ConvImplicitGemm on AMD's matrix cores: MFMA instructions of CDNA, WMMA of RDNA 3 and 4.
- * conv_product.h explains how the product is divided; this file has the machines' limits and a
- * model of the time. */
+/* MFMA instructions of CDNA, WMMA of RDNA 3 and 4.  conv_product.h explains how the product is
+ * divided; this file has the machines' limits and a model of the time. */
 #include "engine/solver/conv_implicit_gemm_paths.h"
 #include "engine/solver/conv_product.h"
 #include "engine/solver/geometry.h"
@@ -9,26 +8,25 @@
 
 #include <string.h>
 
-#define SHARED_MAX 65536u /* maximum bytes of LDS of one work group */
+#define SHARED_MAX 65536u /* bytes of LDS for one work group */
 #define THREADS_MAX 512u
-/* Limits for the registers of one item: SUMS_MAX for its sums, OTHERS_MAX for the estimated number
- * of its other registers.  CDNA also has accumulation registers, so its limits are higher than
- * those of RDNA. */
+/* Registers of one item: its sums, and an estimate of the others.  CDNA also has accumulation
+ * registers, so its limits are higher. */
 #define SUMS_MAX 128u
 #define SUMS_MAX_RDNA 64u
 #define OTHERS_MAX 104u
 #define OTHERS_MAX_RDNA 60u
 #define SUMS_MIN 16u
 
-/* The values of KILN_CORES in kernels/matrix_cores_amd.h. */
+/* The values are those of KILN_CORES in kernels/matrix_cores_amd.h. */
 enum cores { CORES_NONE, CORES_MFMA = 2, CORES_WMMA_RDNA3, CORES_WMMA_RDNA4 };
 
 static const struct machine {
     const char *arch;
     enum cores cores;
-    /* Whether bf16 operands come in pairs, because the GPU has only v_mfma_f32_16x16x8_bf16. */
+    /* The GPU has only v_mfma_f32_16x16x8_bf16, which takes bf16 operands in pairs. */
     bool takes_pairs;
-    uint16_t compute_units; /* number of compute units of the largest GPU with this arch */
+    uint16_t compute_units; /* compute units of the largest GPU with this arch */
     uint16_t multiply_adds; /* multiply-adds of one compute unit per cycle, from data sheets */
 } machines[] = {
     { "gfx908", CORES_MFMA, true, 120, 512 },
@@ -66,7 +64,7 @@ static const struct perf_axis axes[AXES] = {
     [SPLIT] = { "split_k", VALUES(splits) },  [BAND] = { "band", VALUES(bands) },
 };
 
-/* Finds the target's matrix cores.  Returns NULL if it has none that this path supports. */
+/* Returns NULL if the target has no matrix cores that this path supports. */
 static const struct machine *machine_of(const struct target *target)
 {
     char arch[LIMIT_TARGET_TEXT];
@@ -84,7 +82,6 @@ static uint32_t wave_of(const struct machine *machine)
     return machine->cores == CORES_MFMA ? 64 : 32;
 }
 
-/* Returns whether the smallest tiles can be launched.  If so, they are valid. */
 static bool smallest_is_launchable(const struct packing *packing, const struct target *target)
 {
     struct product_tiling t = { .tile_m = 64, .tile_n = 32, .tile_k = 32, .band = 1, .slices = 1 };
@@ -113,14 +110,12 @@ static struct perf_space space(const struct problem *p, const struct target *tar
     return (struct perf_space){ .axes = axes, .count = AXES };
 }
 
-/* ---- resources of a config ---- */
-
 struct cost {
     struct packing packing;
     struct product product;
     struct product_tiling tiling;
-    uint32_t shared;       /* bytes of LDS, allocated as a static array */
-    uint32_t sums, others; /* estimated number of registers of one item */
+    uint32_t shared;
+    uint32_t sums, others; /* estimated registers of one item */
 };
 
 static void cost_of(const struct problem *p, const struct machine *machine, const uint16_t *v,
@@ -143,15 +138,14 @@ static void cost_of(const struct problem *p, const struct machine *machine, cons
     ret->shared = product_tile_bytes(t, v[STAGES]);
     uint32_t wave_m = v[TILE_M] / v[WAVES_M], wave_n = v[TILE_N] / v[WAVES_N];
     uint32_t operand = machine->cores == CORES_WMMA_RDNA3 ? 8 : 4;
-    /* Number of 16-byte chunks that one item copies. */
     uint32_t left = v[TILE_M] * v[TILE_K] / 8 / t->threads;
     uint32_t right = v[TILE_N] * v[TILE_K] / 8 / t->threads;
     ret->sums = wave_m * wave_n / wave;
     ret->others = operand * (wave_m + wave_n) / 16 + 4 * (left + right) + 2 * left;
 }
 
-/* Returns whether transposed operands fit.  When an item copies such an operand, it copies the same
- * chunk of a row in all steps.  So a row must not have more chunks than the group has items. */
+/* An item copies the same chunk of a transposed operand's row in all steps, so a row must not have
+ * more chunks than the group has items. */
 static bool turns_fit(const struct problem *p, const struct cost *c)
 {
     const struct product_tiling *t = &c->tiling;
@@ -183,25 +177,19 @@ static bool config_is_valid(const struct problem *p, const struct target *target
            !is_redundant(v, &c) && geometry_is_launchable(target, groups, c.tiling.threads);
 }
 
-/* ---- the choice without measurements ---- */
-
-#define SHARED_BYTES_PER_CYCLE 128.0 /* rate of one compute unit's LDS */
-#define COPY_BYTES_PER_CYCLE 64.0    /* rate from the L1 cache to a compute unit */
-/* Time of a work group's start and end, expressed as a number of tiles along the reduction. */
+#define SHARED_BYTES_PER_CYCLE 128.0 /* LDS of one compute unit */
+#define COPY_BYTES_PER_CYCLE 64.0    /* from the L1 cache to a compute unit */
+/* The start and the end of a work group, in tiles along the reduction. */
 #define FILL_TILES 8.0
-/* Time to write a partial sum and to read it again, expressed as a number of multiply-adds of all
- * compute units together. */
+/* The time to write and read a partial sum, in multiply-adds of all compute units. */
 #define REDUCE_MULTIPLY_ADDS 128.0
 
 /*
  * Estimates the time in cycles, from data sheets, not from measurements.  It is a roofline model,
- * which group_cycles in conv_implicit_gemm_mma.c explains.
- *
- * For each tile along the reduction, matrix cores, LDS reads and copies into LDS work in parallel.
- * The slowest of the three determines the time of the tile.  The total is the time of a tile, times
- * the number of tiles of one work group (plus its start and end), times the number of rounds in
- * which the work groups run.  If a sum is divided into slices, the time of the final reduction is
- * added.
+ * as group_cycles in conv_implicit_gemm_mma.c: matrix cores, LDS reads and copies into LDS work in
+ * parallel, and the slowest of the three determines the time of a tile.  The total is the time of a
+ * tile, times the number of tiles of one work group (plus its start and end), times the number of
+ * rounds in which the work groups run.  Slices add the time of the final reduction.
  */
 static double estimate(const struct problem *p, const struct machine *machine, const uint16_t *v)
 {
@@ -231,7 +219,7 @@ static void choose_config(const struct problem *p, const struct target *target,
                           struct perf_config *ret)
 {
     static const uint16_t shapes[][4] = {
-        /* Columns: tile_m, tile_n, waves_m, waves_n. */
+        /* The columns are tile_m, tile_n, waves_m, waves_n. */
         { 128, 128, 2, 2 }, { 128, 128, 2, 4 }, { 256, 64, 4, 1 }, { 256, 64, 4, 2 },
         { 128, 64, 2, 2 },  { 64, 128, 2, 2 },  { 64, 64, 2, 2 },  { 64, 64, 2, 1 },
         { 128, 32, 4, 1 },  { 64, 32, 2, 1 },   { 64, 32, 2, 2 },

@@ -20,17 +20,17 @@
 
 #include <string.h>
 
-/* Limits of one multiprocessor of sm_80 and sm_90; the other GPUs with compute capability 8.x have
- * less shared memory and fewer warps. */
+/* The limits of sm_80 and sm_90; other GPUs with compute capability 8.x have less shared memory and
+ * fewer warps. */
 #define REGISTERS 65536u
 #define THREADS_MAX 2048u
 #define SHARED_RESERVED 1024u /* bytes that CUDA reserves in each work group */
 #define THREAD_REGISTERS_MAX 255u
 #define OCCUPANCY_MAX 4u
 #define WARP_SUMS_MIN 1024u
-/* Maximum number of results of a team.  They take 128 registers of each item. */
+/* A team's sums take 128 registers of each item. */
 #define WIDE_SUMS_MAX (128u * 128u)
-#define PROCESSORS 132u      /* number of multiprocessors of a large GPU */
+#define PROCESSORS 132u      /* multiprocessors of a large GPU */
 #define WIDE_COLUMNS_MIN 32u /* wgmma is not used for products with at most this many columns */
 
 enum axis { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE, AXES };
@@ -50,8 +50,7 @@ enum { NARROW, WIDE_ASYNC, WIDE_BULK, WIDE_PERSISTENT };
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define VALUES(array) array, COUNT(array)
 #define FIRST(array, count) array, count
-#define FROM(array, first) \
-    (array) + (first), COUNT(array) - (first) /* the values of |array| from index |first| on */
+#define FROM(array, first) (array) + (first), COUNT(array) - (first)
 
 static const struct perf_axis axes[AXES] = {
     [TILE_M] = { "tile_m", VALUES(tiles_m) }, [TILE_N] = { "tile_n", VALUES(tiles_n) },
@@ -61,7 +60,6 @@ static const struct perf_axis axes[AXES] = {
     [CACHE] = { "l1", VALUES(caches) },       [WIDE] = { "wgmma", PERF_VALUES(NARROW) },
 };
 
-/* The axes for products in TF32. */
 static const struct perf_axis tf32_axes[AXES] = {
     [TILE_M] = { "tile_m", VALUES(tiles_m) },
     [TILE_N] = { "tile_n", VALUES(tiles_n) },
@@ -75,7 +73,6 @@ static const struct perf_axis tf32_axes[AXES] = {
     [WIDE] = { "wgmma", PERF_VALUES(NARROW) },
 };
 
-/* The axes for sm_90a. */
 static const struct perf_axis wide_axes[AXES] = {
     [TILE_M] = { "tile_m", VALUES(wide_tiles_m) },
     [TILE_N] = { "tile_n", VALUES(wide_tiles_n) },
@@ -89,7 +86,6 @@ static const struct perf_axis wide_axes[AXES] = {
     [WIDE] = { "wgmma", PERF_VALUES(NARROW, WIDE_ASYNC, WIDE_BULK, WIDE_PERSISTENT) },
 };
 
-/* The axes for products in TF32 on sm_90a. */
 static const struct perf_axis wide_tf32_axes[AXES] = {
     [TILE_M] = { "tile_m", VALUES(wide_tiles_m) },
     [TILE_N] = { "tile_n", VALUES(wide_tiles_n) },
@@ -103,10 +99,9 @@ static const struct perf_axis wide_tf32_axes[AXES] = {
     [WIDE] = { "wgmma", PERF_VALUES(NARROW, WIDE_BULK, WIDE_PERSISTENT) },
 };
 
-/* The parts of the space: two for each value of "wgmma", the first without split-K and the second
- * with it; WIDE_PERSISTENT has only the first.  The last arguments of the macros are the values of
- * "split_k".  Each part has only the values of the other axes that can be valid with it, because
- * most points of the full product are invalid. */
+/* Two parts for each value of "wgmma": without split-K, and with it (not for WIDE_PERSISTENT).  The
+ * last arguments of the macros are the values of "split_k".  Each part has only the values of the
+ * other axes that can be valid with it, because most points of the full product are invalid. */
 #define PART(m, n, k, w_m, w_n, s, l1, wide, ...)                                                  \
     {                                                                                              \
         { "tile_m", m }, { "tile_n", n }, { "tile_k", k }, { "warps_m", w_m }, { "warps_n", w_n }, \
@@ -144,7 +139,6 @@ static bool has_wgmma(const struct target *target) { return strcmp(target->text,
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* Returns the bytes of shared memory that one multiprocessor has. */
 static uint32_t shared_max(const struct target *target)
 {
     switch (target_capability(target)) {
@@ -158,15 +152,15 @@ static uint32_t shared_max(const struct target *target)
     }
 }
 
-/* Rates for TF32: of packing, of wgmma, and of mma.sync in the vector path.  They were measured on
- * an H200 with 16 of ResNet-50's problems in NCHW. */
+/* Measured on an H200 with 16 of ResNet-50's problems in NCHW: packing, wgmma, and mma.sync in the
+ * vector path. */
 #define PACKED_BYTES_PER_US 3.5e6
 #define TF32_FLOPS_PER_US 300e6
 #define TF32_VECTOR_FLOPS_PER_US 100e6
-/* Rate of the vector path for backward data with strides, and for backward weights. */
+/* The vector path's rate for backward data with strides, and for backward weights. */
 #define TF32_STRIDED_FLOPS_PER_US 50e6
-/* Rates at which the vector path copies pixels.  The second rate is for copies of 4 bytes, in
- * forward and backward data with strides or with planes whose size is not a multiple of four. */
+/* The vector path's rates of copying pixels.  The second is for copies of 4 bytes, with strides or
+ * with planes whose size is not a multiple of four. */
 #define VECTOR_BYTES_PER_US 1.8e6
 #define VECTOR_ODD_BYTES_PER_US 0.55e6
 
@@ -178,8 +172,6 @@ static double vector_bytes_per_us(const struct problem *p, bool is_strided)
                                                                 : VECTOR_BYTES_PER_US;
 }
 
-/* Returns the bytes that are packed and unpacked.  If |keeps_result|, the result is not unpacked,
- * so its bytes do not count. */
 static double packed_bytes(const struct problem *p, bool keeps_result)
 {
     uint64_t x = problem_x_elements(p), y = problem_y_elements(p);
@@ -187,8 +179,6 @@ static double packed_bytes(const struct problem *p, bool keeps_result)
     return (double)(keeps_result ? source : x + y) * sizeof(float);
 }
 
-/* Returns whether packing the tensors for wgmma takes less time than the vector path, which reads
- * any layout. */
 static bool packing_pays(const struct problem *p, const struct target *target,
                          const struct packing *packing)
 {
@@ -209,7 +199,6 @@ static bool packing_pays(const struct problem *p, const struct target *target,
     return has_wgmma(target) && p->groups == 1 && packing->narrow_c == 0 && wide < vector;
 }
 
-/* Returns whether bulk copies can read both tensors in their own layout, with channels first. */
 static bool reads_planes(const struct problem *p, const struct target *target)
 {
     return has_wgmma(target) && target->has_tensor_maps && bulk_reads_planes(p);
@@ -244,21 +233,18 @@ static struct perf_space space(const struct problem *p, const struct target *tar
     return (struct perf_space){ .axes = axes, .count = AXES };
 }
 
-/* ---- the resources of a config ---- */
-
 struct cost {
     struct packing packing;
     struct product product;
     struct product_tiling tiling;
-    uint32_t registers; /* estimated number of registers of one thread */
-    uint32_t occupancy; /* number of work groups that are resident on one multiprocessor */
+    uint32_t registers; /* estimated registers of one thread */
+    uint32_t occupancy; /* work groups that are resident on one multiprocessor */
 };
 
-/* Number of registers that a thread needs in addition to its sums, if bulk copies are used.  With
- * fewer, ptxas rejects the program. */
+/* Registers of a thread in addition to its sums.  With fewer, ptxas rejects the program. */
 #define BULK_REGISTERS 26u
 #define PERSISTENT_REGISTERS 32u
-#define REGISTERS_STEP 8u /* the number of registers of a thread is a multiple of this */
+#define REGISTERS_STEP 8u /* a thread's number of registers is a multiple of this */
 
 static uint32_t registers_of(const uint16_t *v, const struct product_tiling *t, bool has_residues)
 {
@@ -266,20 +252,18 @@ static uint32_t registers_of(const uint16_t *v, const struct product_tiling *t, 
     uint32_t sums = warp_m * warp_n / 32;
     if (t->is_bulk) {
         uint32_t all = sums + (t->is_persistent ? PERSISTENT_REGISTERS : BULK_REGISTERS);
-        /* registers for the left operand of a tile along the reduction, and for its addresses */
         if (t->turns_right || t->holds_left)
             all += 2 * v[TILE_K] * warp_m / 32;
         return (all + REGISTERS_STEP - 1) / REGISTERS_STEP * REGISTERS_STEP;
     }
     uint32_t operands = v[WIDE] ? 8 : 2 * (warp_m / 4 + warp_n / 4);
     uint32_t rows = v[TILE_M] * v[TILE_K] * t->element / 16 /
-                    t->threads; /* number of 16-byte chunks that one item copies */
+                    t->threads; /* 16-byte chunks that one item copies */
     return sums + operands + 16 + 2 * (rows > 4 ? rows - 4 : 0) + (has_residues ? 16 : 0);
 }
 
-/* Returns the number of persistent work groups.  They fill the device, and all except the last one
- * compute the same number of tiles.  The number is an argument of the launch, so devices of all
- * sizes share the code object. */
+/* They fill the device, and all except the last one compute the same number of tiles.  The number
+ * is an argument of the launch, so devices of all sizes share the code object. */
 static uint32_t persistent_groups(uint64_t tiles, const struct target *target, uint32_t occupancy)
 {
     uint64_t together =
@@ -288,16 +272,15 @@ static uint32_t persistent_groups(uint64_t tiles, const struct target *target, u
     return (uint32_t)((tiles + rounds - 1) / rounds);
 }
 
-/* Returns whether the right operand must be transposed.  wgmma reads TF32 only if elements along
- * the reduction are contiguous.  For backward weights, they are contiguous in neither operand,
- * unless the tensors have channels first. */
+/* wgmma reads TF32 only if elements along the reduction are contiguous.  For backward weights, they
+ * are contiguous in neither operand, unless the tensors have channels first. */
 static bool turns_right(const struct problem *p)
 {
     return p->type == TYPE_FLOAT32 && p->direction == DIRECTION_BACKWARD_WEIGHTS &&
            !bulk_reads_planes(p);
 }
 
-/* Returns whether the left operand must be loaded into registers: wgmma transposes no TF32. */
+/* wgmma transposes no TF32. */
 static bool holds_left(const struct problem *p)
 {
     return p->type == TYPE_FLOAT32 && p->direction != DIRECTION_BACKWARD_WEIGHTS &&
@@ -332,7 +315,7 @@ static void cost_of(const struct problem *p, const struct target *target, const 
     if (t->is_bulk)
         bulk_keep_result(p, t, &ret->packing);
     t->has_result_planes = ret->packing.has_result_planes;
-    if (v[WIDE] == WIDE_BULK) /* unused stages would only take space */
+    if (v[WIDE] == WIDE_BULK)
         t->stages = least(t->stages, t->slice);
     t->shared = product_tile_bytes(t, v[WIDE] == NARROW ? least(t->stages, t->slice) : t->stages);
     ret->registers = registers_of(v, t, ret->product.residues > 1);
@@ -344,15 +327,14 @@ static void cost_of(const struct problem *p, const struct target *target, const 
                                       ret->occupancy);
 }
 
-/* Returns whether a sum of |slice| tiles is too short to use all stages, so that fewer stages are
- * enough. */
+/* A sum of |slice| tiles may be too short to use all stages. */
 static bool has_idle_stages(const uint16_t *v, uint32_t slice)
 {
     switch (v[WIDE]) {
     case NARROW: return v[STAGES] > 2 && v[STAGES] > slice + 1;
     case WIDE_ASYNC: return v[STAGES] > 3 && v[STAGES] > slice + 2;
     case WIDE_BULK: return v[STAGES] > 3 && v[STAGES] > slice;
-    default: return false; /* copies for the next tile use all stages */
+    default: return false;
     }
 }
 
@@ -366,25 +348,23 @@ static bool is_redundant(const struct problem *p, const uint16_t *v, const struc
     if (warp_sums < WARP_SUMS_MIN / (v[WIDE] ? 2 : 1) ||
         (v[WARPS_M] * v[WARPS_N] > (v[WARPS_M] == 12 ? 12 : 8) && warp_sums < 2 * WARP_SUMS_MIN))
         return true;
-    /* The L1 cache is only useful for backward weights, because neighbouring items then read the
-     * same pixel. */
+    /* The L1 cache only helps backward weights, where neighbouring items read the same pixel. */
     if (v[CACHE] && p->direction != DIRECTION_BACKWARD_WEIGHTS)
         return true;
     return product_is_redundant(&c->packing, &c->product, &c->tiling, v[SPLIT]) ||
            has_idle_stages(v, c->tiling.slice);
 }
 
-/* Returns whether a tile size is not a power of two. cp.async distributes the copies evenly over
- * the items only for powers of two. */
+/* cp.async distributes the copies evenly over the items only for powers of two. */
 static bool is_of_three(const uint16_t *v)
 {
     return v[TILE_M] == 192 || v[TILE_N] == 192 || v[WARPS_M] == 12;
 }
 
-/* Returns whether wgmma can use these tiles.  wgmma multiplies 64 rows at a time for a team, and a
- * transposed operand is stored in panels of 64 columns.  The previous tile is still being
- * multiplied while the next ones are copied.  So there must be at least three stages, or two for
- * WIDE_PERSISTENT, where the copies of the next tile overlap. */
+/* wgmma multiplies 64 rows at a time for a team, and a transposed operand is stored in panels of 64
+ * columns.  The previous tile is still being multiplied while the next ones are copied.  So there
+ * must be at least three stages, or two for WIDE_PERSISTENT, where the copies of the next tile
+ * overlap. */
 static bool is_wide_shape(const struct problem *p, const struct target *target, const uint16_t *v)
 {
     if (!has_wgmma(target) || v[WARPS_M] < 4 || v[STAGES] < 3 - (v[WIDE] == WIDE_PERSISTENT) ||
@@ -397,11 +377,10 @@ static bool is_wide_shape(const struct problem *p, const struct target *target, 
            (v[WIDE] >= WIDE_BULK || !is_of_three(v));
 }
 
-/* Returns whether the config can use TF32.  wgmma does not round to TF32; only bulk copies do. */
+/* Only bulk copies round to TF32; wgmma does not. */
 static bool has_wide_tf32(const uint16_t *v) { return v[WIDE] >= WIDE_BULK; }
 
-/* Returns the maximum number of registers of one thread.  Each quarter of a multiprocessor has a
- * quarter of the registers and runs whole warps. */
+/* Each quarter of a multiprocessor has a quarter of the registers and runs whole warps. */
 static uint32_t registers_max(uint32_t threads)
 {
     return least(THREAD_REGISTERS_MAX, REGISTERS / ((threads + 127) / 128 * 128));
@@ -430,8 +409,6 @@ static bool config_is_valid(const struct problem *p, const struct target *target
            geometry_is_launchable(target, groups, c.tiling.threads);
 }
 
-/* ---- the choice without measurements ---- */
-
 /*
  * Three models estimate the time in microseconds.  For each tile along the reduction, the matrix
  * cores, the reads from shared memory and the copies work in parallel.  So the slowest of them
@@ -445,37 +422,35 @@ static bool config_is_valid(const struct problem *p, const struct target *target
  */
 #define CYCLES_PER_US 1700.0
 #define FMA_PER_CYCLE 1200.0 /* rate of one multiprocessor with mma.sync */
-/* Rate of one multiprocessor in TF32.  It was not measured, and is assumed to be half of the rate
- * in fp16. */
+/* Not measured: half of the rate in fp16. */
 #define TF32_FMA_PER_CYCLE 600.0
 #define WIDE_FMA_PER_CYCLE 2100.0 /* rate of one multiprocessor with wgmma */
 #define WIDE_STEP_CYCLES 50.0     /* overhead of a tile along the reduction */
 #define WIDE_STAGES 4
-#define SHARED_BYTES_PER_CYCLE 116.0 /* rate from shared memory to registers */
-#define COPY_BYTES_PER_CYCLE 115.0   /* rate from the L2 cache */
-/* For backward weights: time to compute the address of each 16-byte copy. */
+#define SHARED_BYTES_PER_CYCLE 116.0 /* from shared memory to registers */
+#define COPY_BYTES_PER_CYCLE 115.0   /* from the L2 cache */
+/* Backward weights: the time to compute the address of each 16-byte copy. */
 #define WEIGHTS_CHUNK_CYCLES 0.084
-/* Time from the start of a work group to its first product, plus the time that its end takes. */
+/* Cycles of the start and the end of a work group. */
 #define FILL_CYCLES 3100.0
 #define BASE_US 11.0 /* overhead of a launch */
 #define REDUCE_BYTES_PER_US 6.0e6
 #define REDUCE_US 5.0
-/* Constants for WIDE_BULK, fitted to 459 trials. */
+/* The constants for WIDE_BULK were fitted to 459 trials. */
 #define BULK_FMA_PER_CYCLE 2400.0
-#define BULK_BYTES_PER_CYCLE 80.0 /* rate of bulk copies */
-#define BULK_RESULT_CYCLES 0.11   /* time to store an element of the result */
-/* Time to store an fp32 sum of a slice, and to add it up at the end. */
+#define BULK_BYTES_PER_CYCLE 80.0
+#define BULK_RESULT_CYCLES 0.11 /* time to store an element of the result */
+/* The time to store an fp32 sum of a slice, and to add it up at the end. */
 #define BULK_SUM_CYCLES 0.30
-/* For forward and backward data: copying a tile's pixels with an im2col map takes IM2COL_CYCLES,
- * and IM2COL_ROW_CYCLES more for each pixel.  These constants were fitted to 10 tilings of layers
- * with long sums. */
+/* In forward and backward data, copying a tile's pixels with an im2col map takes IM2COL_CYCLES, and
+ * IM2COL_ROW_CYCLES more for each pixel (fitted to 10 tilings of layers with long sums). */
 #define IM2COL_CYCLES 250.0
 #define IM2COL_ROW_CYCLES 1.35
 #define BULK_LONE_TEAM 1.25 /* slowdown if only one team is resident */
 #define BULK_BASE_US 3.6
 #define BULK_REDUCE_US 8.2
-/* Constants for WIDE_PERSISTENT, fitted to 970 trials.  Results are stored while the next tile is
- * multiplied. */
+/* The constants for WIDE_PERSISTENT were fitted to 970 trials.  It stores results while the next
+ * tile is multiplied. */
 #define PERSISTENT_FMA_PER_CYCLE 2770.0
 #define PERSISTENT_BYTES_PER_CYCLE 76.0
 #define PERSISTENT_RESULT_CYCLES 0.10
@@ -519,7 +494,6 @@ static double together_of(const struct cost *c, double groups)
     return least(c->occupancy, (uint32_t)(groups / PROCESSORS) + 1);
 }
 
-/* Returns the number of rounds, with |together| work groups resident on each multiprocessor. */
 static double rounds_of(double groups, double together)
 {
     return (double)(uint64_t)((groups + PROCESSORS * together - 1) / (PROCESSORS * together));
@@ -539,11 +513,9 @@ static double estimate_async(const struct problem *p, const uint16_t *v, const s
     return us;
 }
 
-/* Returns the factor by which wgmma and copies take longer for an element than in fp16: 2 in
- * TF32. */
+/* wgmma and copies take twice as long for a TF32 element as for an fp16 element. */
 static double scale_of(const struct cost *c) { return c->tiling.element / 2.0; }
 
-/* Returns the cycles that the bulk copies of a tile along the reduction take. */
 static double copy_cycles(const uint16_t *v, const struct cost *c, double bytes_per_cycle)
 {
     bool is_for_weights = c->packing.problem.direction == DIRECTION_BACKWARD_WEIGHTS;
@@ -552,18 +524,16 @@ static double copy_cycles(const uint16_t *v, const struct cost *c, double bytes_
     return is_for_weights || bulk_is_flat(&c->packing) || copy > address ? copy : address;
 }
 
-/* Returns for how many cycles shared memory is busy with a tile along the reduction whose right
- * operand is transposed.  Shared memory transfers 128 bytes in a cycle, which is one row of a tile.
- * Bulk copies write each row once.  Rows of the left operand are read once or twice, once by each
- * team.  Rows of the right operand are read and written to transpose them, and are then read by
- * each team along M.  Three measured tilings took 0.91 to 1.01 times the result. */
+/* Shared memory transfers 128 bytes in a cycle, which is one row of a tile.  Bulk copies write each
+ * row once.  Rows of the left operand are read once by each team.  Rows of the right operand are
+ * read and written to transpose them, and are then read by each team along M.  Three measured
+ * tilings took 0.91 to 1.01 times the result. */
 static double turning_cycles(const uint16_t *v)
 {
     return v[TILE_M] * (1.0 + v[WARPS_N]) + v[TILE_N] * (3.0 + v[WARPS_M] / 4.0);
 }
 
-/* Like turning_cycles, but for a left operand in registers.  The lanes of a warp load it with two
- * accesses to each bank. */
+/* The lanes of a warp load a left operand in registers with two accesses to each bank. */
 static double holding_cycles(const uint16_t *v)
 {
     return v[TILE_M] * (1.0 + 2 * v[WARPS_N]) + v[TILE_N] * (1.0 + v[WARPS_M] / 4.0);
@@ -573,7 +543,6 @@ static double estimate_bulk(const uint16_t *v, const struct cost *c, double grou
 {
     bool is_cut = c->tiling.slices > 1;
     double elements = (double)v[TILE_M] * v[TILE_N];
-    /* scaled, because a TF32 element takes twice the time of an fp16 element */
     double depth = v[TILE_K] * scale_of(c);
     double multiply = elements * depth / BULK_FMA_PER_CYCLE;
     double copy = copy_cycles(v, c, BULK_BYTES_PER_CYCLE);
@@ -585,8 +554,7 @@ static double estimate_bulk(const uint16_t *v, const struct cost *c, double grou
         step = turning_cycles(v);
     if (c->tiling.holds_left && holding_cycles(v) > step)
         step = holding_cycles(v);
-    /* If the right operand is transposed, more than four stages do not help, unless the tiles are
-     * narrow. */
+    /* If the right operand is transposed, more than four stages only help narrow tiles. */
     uint32_t useful = c->tiling.turns_right && v[TILE_N] >= 128 ? 4 : v[STAGES];
     double idle = 0.1 / (least(v[STAGES], useful) - 1);
     double cycles =
@@ -626,7 +594,7 @@ enum { SHAPE_M, SHAPE_N, SHAPE_WARPS_M, SHAPE_WARPS_N, SHAPE_WIDE, SHAPE };
 
 struct choice {
     struct perf_config config;
-    double us; /* estimated time; 0 while there is no valid config */
+    double us; /* 0: no valid config yet */
 };
 
 static const uint16_t shapes[][SHAPE] = {
@@ -637,7 +605,6 @@ static const uint16_t shapes[][SHAPE] = {
     { 256, 32, 4, 1 },     { 128, 32, 4, 1 },     { 64, 32, 2, 1 }
 };
 
-/* The shapes to choose from.  Of shapes with equal estimates, the first one is chosen. */
 static const uint16_t bulk_shapes[][SHAPE_WIDE] = { { 192, 128, 12, 1 }, { 128, 128, 8, 1 },
                                                     { 128, 256, 8, 1 },  { 256, 128, 8, 1 },
                                                     { 128, 192, 8, 1 },  { 64, 128, 4, 1 },
@@ -666,11 +633,9 @@ static void consider(const struct problem *p, const struct target *target, const
     }
 }
 
-/* Minimum number of tiles along the reduction for which transposing the right operand is worth
- * it. */
+/* With fewer tiles along the reduction, transposing the right operand is not worth it. */
 #define TURNED_STEPS_MIN 5u
 
-/* Returns whether bulk copies are chosen if they are possible. */
 static bool wants_bulk(const struct problem *p, const struct target *target)
 {
     struct packing packing;
@@ -679,8 +644,7 @@ static bool wants_bulk(const struct problem *p, const struct target *target)
            (!turns_right(p) || product_of(&packing, tf32_tiles_k[1]).tiles >= TURNED_STEPS_MIN);
 }
 
-/* Chooses a config.  Uses bulk copies if they are possible, without comparing the estimates: the
- * models were fitted separately, so their estimates are not comparable. */
+/* Prefers bulk copies, without comparing the estimates: the models were fitted separately. */
 static void choose_config(const struct problem *p, const struct target *target,
                           struct perf_config *ret)
 {

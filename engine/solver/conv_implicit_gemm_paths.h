@@ -13,9 +13,9 @@
  */
 #include "engine/solver/solver.h"
 
-/* Each member means the same as the member of struct solver with its name.  No member is NULL. */
+/* The members mean the same as in struct solver.  No member is NULL. */
 struct igemm_path {
-    const char *name; /* "vector", "mma" or "mfma"; for tests and documentation */
+    const char *name; /* "vector", "mma" or "mfma" */
     bool (*applies)(const struct problem *problem, const struct target *target);
     bool (*is_favoured)(const struct problem *problem, const struct target *target);
     struct perf_space (*space)(const struct problem *problem, const struct target *target);
@@ -34,13 +34,10 @@ extern const struct igemm_path igemm_path_vector;
 
 extern const struct igemm_path *const igemm_paths[]; /* NULL-terminated, best first */
 
-/* Returns whether the vector path copies directly to shared memory instead of through registers.
- * It does so in fp32 if the GPU has cp.async (sm_80 and later). */
+/* Returns true in fp32 if the GPU has cp.async (sm_80 and later). */
 bool igemm_vector_copies_are_async(enum data_type type, const struct target *target);
 
-/* Returns whether products are computed in TF32: the problem must allow it and the GPU must support
- * it. */
+/* The problem must allow TF32 and the GPU must support it. */
 bool igemm_uses_tf32(const struct problem *problem, const struct target *target);
 
-/* Finds the problem's path.  Returns NULL if none applies. */
 const struct igemm_path *igemm_path_for(const struct problem *problem, const struct target *target);

@@ -32,22 +32,19 @@
 #include "engine/solver/sources.h"
 #include "engine/solver/split_reduce.h"
 
-/* Limits of shared memory in bytes: NVIDIA's limit for static arrays, a work group's maximum of
- * AMD's LDS, and the minimum that OpenCL guarantees. */
+/* These limits are NVIDIA's for static arrays, AMD's for the LDS of a work group, and OpenCL's
+ * guarantee. */
 #define SHARED_NVIDIA 49152u
 #define SHARED_AMDGPU 65536u
 #define SHARED_OPENCL 32768u
-/* Bytes of shared memory that a work group can have on every GPU with TF32. */
+/* Every GPU with TF32 grants a work group this much shared memory. */
 #define SHARED_DYNAMIC (99u * 1024)
 #define WORKSPACE_MAX (512ull << 20)
-#define ASYNC_FROM 80u /* first compute capability (8.0) with cp.async */
+#define ASYNC_FROM 80u /* the first compute capability (8.0) with cp.async */
 #define TF32_FROM 80u
-/* Maximum sum of the filter sizes of all axes: a mask has one bit for each row, column and plane of
- * taps. */
+/* A mask has one bit for each row, column and plane of taps. */
 #define TAP_BITS_MAX 31u
-/* Maximum number of entries in a flat sum's table.  The table is in shared memory. */
 #define PLACES_MAX 1024u
-/* Maximum number of taps of a block of weights that is being rearranged. */
 #define PREPARE_TAPS_MAX 128u
 #define PREPARE_ITEMS 256u
 #define PREPARE_ROWS 32u
@@ -72,7 +69,6 @@ static const struct perf_axis spaces[2][2][AXES] = {
     { SPACE(PERF_VALUES(2, 3, 4), PERF_VALUES(0)), SPACE(PERF_VALUES(2, 3, 4), PERF_VALUES(0, 1)) },
 };
 
-/* The space for products on matrix cores. */
 #define TF32_SPACE(prepare)                                                                     \
     {                                                                                           \
         [TILE_M] = { "tile_m", PERF_VALUES(32, 64, 128, 256) },                                 \
@@ -126,8 +122,6 @@ static uint64_t classes_of(const struct problem *p)
     return (uint64_t)p->stride.d * p->stride.h * p->stride.w;
 }
 
-/* The solver is favoured for products with at least this many rows.  With fewer, most of the
- * smallest tile is idle. */
 #define ROWS_FAVOURED 8u
 
 static bool is_favoured(const struct problem *p, const struct target *target)
@@ -137,8 +131,6 @@ static bool is_favoured(const struct problem *p, const struct target *target)
     return m >= ROWS_FAVOURED;
 }
 
-/* Returns the number of pixels along one axis whose position plus the padding is |residue| modulo
- * the stride. */
 static uint64_t class_size(uint32_t residue, uint32_t in, uint32_t pad, uint32_t stride)
 {
     uint32_t first = (residue + stride - pad % stride) % stride;
@@ -200,20 +192,16 @@ uint64_t vector_tiles(const struct vector_product *product, uint32_t groups, con
     return ceil_div(product->m, v[TILE_M]) * vector_column_tiles(product, v[TILE_N]) * groups;
 }
 
-/* Returns whether the smallest tiling can be launched.  If so, it is valid. */
 static bool smallest_is_launchable(const struct problem *p, const struct target *target)
 {
     static const uint16_t smallest[AXES] = { 16, 64, 4, 4, 4 };
     if (target->family != TARGET_AMDGPU)
-        /* Only AMD limits the number of work items.  The limits on work groups suffice even for
-         * 2^31 results and 2^30 mostly empty tiles. */
         return true;
     struct vector_product product = vector_product_of(p);
     return geometry_is_launchable(target, vector_tiles(&product, p->groups, smallest),
                                   vector_items(smallest));
 }
 
-/* Returns whether the kernel keeps a mask of the taps that read inside the image. */
 static bool taps_are_masked(const struct problem *p)
 {
     bool is_padded = p->pad.d || p->pad.h || p->pad.w;
@@ -222,7 +210,6 @@ static bool taps_are_masked(const struct problem *p)
                : p->direction == DIRECTION_BACKWARD_DATA && !is_patches(p);
 }
 
-/* The kernel compiles for every family of targets (kernels/prelude.h). */
 static bool applies(const struct problem *p, const struct target *target)
 {
     uint64_t bits = (uint64_t)p->filter.d + p->filter.h + p->filter.w;
@@ -242,9 +229,8 @@ static bool copies_are_async(const struct problem *p, const struct target *targe
     return igemm_vector_copies_are_async((enum data_type)p->type, target);
 }
 
-/* Returns whether the sum treats channels and taps as one flat dimension.  Otherwise the channels
- * of each tap are padded to a multiple of |tile_k|.  A flat sum is worth it if this padding would
- * be more than a quarter. */
+/* The channels of each tap are padded to a multiple of |tile_k|, unless channels and taps are one
+ * flat dimension.  A flat sum is worth it if the padding would be more than a quarter. */
 static bool is_flat(const struct problem *p, uint32_t tile_k)
 {
     uint64_t channels = p->c / p->groups;
@@ -278,8 +264,6 @@ struct perf_space vector_space(const struct problem *p, const struct target *tar
     };
 }
 
-/* Returns the number of elements of the rearranged weights, whose layout is
- * [group][tap][channel][row]. */
 static uint64_t prepared_elements(const struct problem *p, uint32_t tile_k)
 {
     struct vector_product product = vector_product_of(p);
@@ -294,14 +278,12 @@ static uint64_t prepared_bytes(const struct problem *p, uint32_t tile_k)
     return prepared_elements(p, tile_k) * data_type_size((enum data_type)p->type);
 }
 
-/* Returns the kernel's DEPTH: the number of channels in one work group's block. */
 static uint32_t prepare_depth(uint32_t taps)
 {
     uint32_t depth = PREPARE_ROWS / taps;
     return depth > 8 ? 8 : depth ? depth : 1;
 }
 
-/* Returns the number of work groups that rearrange the weights. */
 static uint64_t prepare_groups(const struct problem *p, uint32_t tile_k)
 {
     struct vector_product product = vector_product_of(p);
@@ -312,7 +294,6 @@ static uint64_t prepare_groups(const struct problem *p, uint32_t tile_k)
            ceil_div(channels, prepare_depth(product.taps)) * p->groups;
 }
 
-/* Returns whether the workspace can hold a rearranged copy of the weights. */
 bool vector_prepared_weights_fit(const struct problem *p, const struct target *target,
                                  uint32_t tile_k)
 {
@@ -321,7 +302,7 @@ bool vector_prepared_weights_fit(const struct problem *p, const struct target *t
            geometry_is_launchable(target, prepare_groups(p, tile_k), PREPARE_ITEMS);
 }
 
-struct workspace { /* offsets and sizes in bytes */
+struct workspace { /* in bytes */
     uint64_t parts_at, size;
 };
 
@@ -345,16 +326,14 @@ static bool registers_suffice(const uint16_t *v, bool async)
     return sums <= (items > 256 ? 64 : 128) && fetched <= (async ? 64u : sums > 64 ? 16u : 32u);
 }
 
-#define PADDING_MAX 4u  /* maximum number of floats after each row in shared memory */
-#define TF32_PADDING 8u /* number of floats after each row, for matrix cores */
+#define PADDING_MAX 4u
+#define TF32_PADDING 8u
 
-/* Returns whether warps of 8 x 4 items fill the tile. */
 static bool warps_suit(const uint16_t *v)
 {
     return v[TILE_M] / v[ITEM_M] % 8 == 0 && v[TILE_N] / v[ITEM_N] % 4 == 0;
 }
 
-/* Returns the size of the stages in bytes, with rows that are padded by |padding| floats. */
 static uint32_t stages_bytes(const uint16_t *v, uint32_t padding)
 {
     return (uint32_t)v[STAGES] * v[TILE_K] * (v[TILE_M] + v[TILE_N] + 2 * padding) *
@@ -374,8 +353,7 @@ static bool shared_memory_suffices(const struct problem *p, const struct target 
     return bytes <= (tf32 ? SHARED_DYNAMIC : most[target->family]);
 }
 
-/* In each dimension, tiles of which half or more is always idle are rejected, unless they are at
- * most this large. */
+/* In each dimension, larger tiles are rejected if half or more is always idle. */
 #define SMALL_M 32u
 #define SMALL_N 64u
 #define SMALL_K 8u
@@ -392,8 +370,7 @@ static bool tiles_suit(const struct vector_product *product, const uint16_t *v, 
            (v[TILE_K] <= SMALL_K || v[TILE_K] < 2 * depth);
 }
 
-/* If there are more tiles than TILES_TO_SPLIT, the GPU is full without splits.  A split must sum at
- * least four steps. */
+/* With more tiles, the GPU is full without splits.  A split must sum at least four steps. */
 #define TILES_TO_SPLIT 1024u
 #define GROUPS_OF_SPLITS 8192u
 
@@ -444,8 +421,6 @@ static void write_options(const struct problem *p, const struct target *target, 
     option_define(&text, "PREPARE", 0);
 }
 
-/* Writes the options of the program that rearranges weights.  The options contain only values on
- * which the program depends, so that many configs share the program. */
 static void write_prepare_options(const struct problem *p, const uint16_t *v, char *options,
                                   size_t size)
 {
@@ -490,8 +465,7 @@ static struct solution_program *add_program(struct solution *solution)
     return program;
 }
 
-/* Adds the headers of matrix cores.  Other programs do not get these headers, because a kernel's
- * key depends on all of its headers. */
+/* A kernel's key depends on all of its headers, so other programs do not get these. */
 static void add_matrix_cores(struct solution_program *program)
 {
     program->header_texts[program->header_count++] =

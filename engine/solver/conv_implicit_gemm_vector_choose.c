@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Chooses a config for ConvImplicitGemm's vector path without measurements, by a model of the time
- * that each of several tilings takes.
- */
 #include "engine/solver/conv_implicit_gemm_vector.h"
 #include "engine/solver/geometry.h"
 
 #include <math.h>
 
-/* The performance of a tiling. */
 struct tiling {
     uint16_t values[STAGES + 1];
-    uint16_t resident; /* number of work groups that are resident on a compute unit at a time */
-    /* TFLOP/s for forward and backward data, if each compute unit has |resident| work groups */
+    uint16_t resident; /* work groups that a compute unit runs at a time */
+    /* TFLOP/s for forward and backward data, with |resident| work groups on each compute unit. */
     float pixels;
-    float weights; /* TFLOP/s for backward weights; 0 if the tiling is not used for them */
+    float weights; /* TFLOP/s for backward weights; 0: not used for them */
 };
 
-/* Tilings for GPUs with asynchronous copies.  The speeds were measured on an H200 with the problems
- * of ResNet-50, in fp32. */
+/* Tilings with asynchronous copies.  The speeds were measured on an H200 with the problems of
+ * ResNet-50, in fp32. */
 static const struct tiling async_tilings[] = {
     { { 128, 128, 16, 8, 8, 2 }, 2, 45.0F, 39.6F }, { { 64, 128, 16, 8, 8, 3 }, 4, 46.0F, 0 },
     { { 64, 64, 16, 8, 4, 3 }, 7, 42.5F, 36.2F },   { { 64, 64, 16, 8, 8, 3 }, 8, 42.5F, 0 },
@@ -33,7 +28,7 @@ static const struct tiling async_tilings[] = {
     { { 32, 32, 4, 4, 4, 2 }, 16, 20.0F, 20.0F },
 };
 
-/* Tilings for matrix cores. The speeds are estimates: they rank the tilings by how often an item
+/* Tilings for matrix cores.  The speeds are estimates: they rank the tilings by how often an item
  * reads shared memory. */
 static const struct tiling tf32_tilings[] = {
     { { 128, 128, 16, 8, 16, 3 }, 2, 150.0F, 150.0F },
@@ -48,8 +43,7 @@ static const struct tiling tf32_tilings[] = {
     { { 32, 64, 8, 4, 8, 2 }, 8, 50.0F, 50.0F },
 };
 
-/* Tilings for other targets. The speeds are estimates: they rank the tilings by how often an item
- * reads shared memory. */
+/* Tilings for other targets.  The speeds are estimates, as above. */
 static const struct tiling other_tilings[] = {
     { { 128, 128, 8, 8, 8, 2 }, 2, 40.0F, 40.0F }, { { 64, 128, 8, 8, 8, 2 }, 4, 40.0F, 40.0F },
     { { 128, 64, 8, 8, 8, 2 }, 4, 40.0F, 40.0F },  { { 64, 64, 8, 8, 4, 2 }, 4, 34.3F, 34.3F },
@@ -60,18 +54,18 @@ static const struct tiling other_tilings[] = {
     { { 32, 32, 4, 4, 4, 2 }, 8, 30.0F, 30.0F },   { { 64, 16, 8, 4, 4, 2 }, 8, 30.0F, 30.0F },
     { { 64, 16, 4, 4, 4, 2 }, 8, 30.0F, 30.0F },
 };
-/* From this index on, tilings have about 64 items with 4 x 4 results each.  They are for CPUs. */
+/* The tilings from this index on are for CPUs.  They have about 64 items with 4 x 4 results
+ * each. */
 #define FIRST_SMALL 8
 
-#define UNITS 132.0         /* number of compute units of an H200 */
-#define ITEMS_TO_FILL 288.0 /* number of items that keep a unit busy */
-/* Time to fill the stages and to store the results, expressed as a number of steps. */
+#define UNITS 132.0         /* compute units of an H200 */
+#define ITEMS_TO_FILL 288.0 /* items that keep a unit busy */
+/* The time to fill the stages and to store the results, in steps. */
 #define STEPS_OF_BEGIN_AND_END 20
-/* Bytes per microsecond at which partial sums are written and read again. */
+/* The rate at which partial sums are written and read. */
 #define BYTES_A_US 3.5e6
 #define US_A_LAUNCH 3.0
-/* Factor by which weights that were not rearranged reduce the speed, because they are copied 4
- * bytes at a time. */
+/* Weights that were not rearranged are copied 4 bytes at a time. */
 #define SLOWER_BY_WEIGHTS 0.97
 
 /*
@@ -90,12 +84,11 @@ static double estimate(const struct problem *p, const struct vector_product *pro
                    (double)vector_column_tiles(product, v[TILE_N]) * v[SPLITS];
     double steps = (double)product->steps_of_one / product->classes / v[SPLITS];
     double rate = p->direction == DIRECTION_BACKWARD_WEIGHTS ? tiling->weights : tiling->pixels;
-    rate *= 1e6 / UNITS; /* operations of one unit per microsecond */
+    rate *= 1e6 / UNITS;
     if (p->direction == DIRECTION_FORWARD && !v[PREPARE])
         rate *= SLOWER_BY_WEIGHTS;
     double one = 2.0 * v[TILE_M] * v[TILE_N] * (steps + STEPS_OF_BEGIN_AND_END) / rate;
     double slots = UNITS * tiling->resident, full = floor(tiles / slots);
-    /* Number of work groups on each unit in the last round. */
     double rest = ceil((tiles - full * slots) / UNITS);
     double busy = sqrt(rest * vector_items(v) / ITEMS_TO_FILL);
     double us = one * (full * tiling->resident + (busy < 1 && rest > 0 ? rest / busy : rest));
@@ -106,7 +99,7 @@ static double estimate(const struct problem *p, const struct vector_product *pro
 }
 
 struct choice {
-    double us; /* time that the model estimates */
+    double us;
     struct perf_config config;
 };
 
@@ -119,8 +112,6 @@ static void consider(const struct problem *p, const struct target *target,
     for (uint32_t axis = 0; axis <= STAGES; axis++)
         config.values[axis] = tiling->values[axis];
     config.values[ROWS_FIRST] = 1;
-    /* In the original layout, the weights of a tap are not contiguous, so rearranging them is
-     * always worth it. */
     bool prepares = all.axes[PREPARE].count > 1 && product->taps > 1 &&
                     vector_prepared_weights_fit(p, target, tiling->values[TILE_K]);
     for (uint32_t s = 0; s < all.axes[SPLITS].count; s++) {

@@ -8,13 +8,11 @@
 
 #define COPY_BYTES 16u
 #define NARROW_MAX 4u
-/* Maximum number of channels of x for patches.  Pixels of 8 channels can be copied without
- * padding. */
+/* Pixels of 8 channels can be copied without padding. */
 #define PATCH_CHANNELS_MAX 7u
 #define GROUP_SIZE 256u
 #define WORKSPACE_ALIGNMENT 256u
-/* A work group converts a square of pixels and chunks.  Images have enough squares to fill a GPU,
- * so each item copies two chunks. */
+/* Images have enough squares to fill a GPU, so each item copies two chunks. */
 #define SQUARE_CHUNKS 256u
 #define IMAGE_SQUARE_CHUNKS 512u
 #define SQUARE_PIXELS_MAX 256u
@@ -32,15 +30,13 @@ static uint32_t element_size(const struct problem *p)
     return (uint32_t)data_type_size((enum data_type)p->type);
 }
 
-/* Returns the number of elements that one copy transfers. */
 static uint32_t chunk_of(const struct problem *p) { return COPY_BYTES / element_size(p); }
 
 static uint64_t pixels(struct extent e) { return (uint64_t)e.d * e.h * e.w; }
 
-/* Returns the padded number of channels of a pixel before folding.  It is the smallest power of two
- * that is not less than the number of channels, and for which each window of the filter begins at a
- * multiple of 16 bytes.  Returns 0 if x is not folded, because it has too many channels or the
- * filter has no rows to fold. */
+/* Returns the padded number of channels of a pixel before folding: the smallest power of two for
+ * which each window of the filter begins at a multiple of 16 bytes.  Returns 0 if x is not folded,
+ * because it has too many channels or the filter has no rows to fold. */
 static uint32_t narrow_channels(const struct problem *p)
 {
     if (p->groups != 1 || p->direction == DIRECTION_BACKWARD_DATA || p->dilation.w != 1 ||
@@ -52,8 +48,6 @@ static uint32_t narrow_channels(const struct problem *p)
     return 0;
 }
 
-/* Turns the pixels under a row of the filter into channels (see conv_packing.h).  The horizontal
- * padding becomes pixels of the packed x. */
 static void fold_rows(struct packing *packing, uint32_t narrow)
 {
     struct problem *q = &packing->problem;
@@ -71,7 +65,6 @@ static bool is_cut(uint32_t filter, uint32_t pad, uint32_t stride, uint32_t dila
     return filter == stride && pad == 0 && (filter == 1 || dilation == 1);
 }
 
-/* Returns whether x is packed in patches (see conv_packing.h). */
 static bool is_in_patches(const struct problem *p)
 {
     return p->groups == 1 && p->c <= PATCH_CHANNELS_MAX && pixels(p->filter) > 1 &&
@@ -81,7 +74,6 @@ static bool is_in_patches(const struct problem *p)
            is_cut(p->filter.w, p->pad.w, p->stride.w, p->dilation.w);
 }
 
-/* Turns the pixels under the filter into channels, in the order of the weights. */
 static void cut_patches(struct packing *packing, uint32_t channels)
 {
     static const struct extent one = { 1, 1, 1 };
@@ -92,7 +84,6 @@ static void cut_patches(struct packing *packing, uint32_t channels)
     q->filter = q->stride = q->dilation = one;
 }
 
-/* Returns whether only some pixels of x are packed (see conv_packing.h). */
 static bool has_steps(const struct problem *p)
 {
     bool has_pad = p->pad.d > 0 || p->pad.h > 0 || p->pad.w > 0;
@@ -113,8 +104,8 @@ static bool is_in_place(enum layout layout, struct extent e, bool same_channels)
     return same_channels && (layout == LAYOUT_CHANNELS_LAST || pixels(e) == 1);
 }
 
-/* Returns whether the kernel's pixel numbers fit 31 bits.  Backward data numbers the pixels of x
- * residue by residue, as if the length of each axis were a multiple of its stride. */
+/* Backward data numbers the pixels of x residue by residue, as if the length of each axis were a
+ * multiple of its stride. */
 static bool strides_are_countable(const struct problem *p, uint64_t channels)
 {
     uint64_t places = (uint64_t)round_up(p->in.d, p->stride.d) * round_up(p->in.h, p->stride.h) *
@@ -192,31 +183,26 @@ static struct solution_argument reserve_workspace(struct solution *s, uint64_t s
 
 /* What a work group of kernels/conv_reorder.cl converts through shared memory. */
 struct square {
-    uint32_t together;       /* chunks of each pixel; 0: the group converts without shared memory */
-    uint32_t pixels, vector; /* number of pixels, and of neighbours that an item copies at once */
+    uint32_t together;       /* chunks of each pixel; 0: no shared memory is used */
+    uint32_t pixels, vector; /* |vector|: neighbours that an item copies at once */
 };
 
-/* Describes a tensor to kernels/conv_reorder.cl: entries (images, or rows k of the weights), each
- * of which has pixels (or taps), each of which has channels. */
+/* Entries (images, or rows k of the weights) have pixels (or taps), which have channels. */
 struct reorder {
     enum layout layout;           /* layout of the plain tensor; a packed one has channels last */
     uint32_t groups, c, c_packed; /* |c| is the number of channels of a group */
     struct extent pixels;         /* pixels of the plain tensor */
-    /* Number of patches along each axis, each of which becomes one packed pixel; 0 if x is not
-     * divided into patches. */
+    /* Patches along each axis, each of which becomes one packed pixel; 0: no patches. */
     struct extent patches;
-    /* Whether any four neighbouring elements of a row are also neighbours in a patch. */
     bool has_fours;
-    struct extent step; /* distances of packed pixels in the plain tensor; 0 if all are packed */
-    /* Width of a row in the packed tensor, and the position in it where the plain row begins. */
+    struct extent step; /* distances of packed pixels in the plain tensor; 0: all are packed */
+    /* |w_first| is where the plain row begins in the packed one. */
     uint32_t w_packed, w_first;
-    uint32_t outer, outer_packed;   /* of weights: number of entries of a group; else 1 */
-    uint32_t outers, outers_packed; /* number of all entries */
+    uint32_t outer, outer_packed; /* of weights: entries of a group; otherwise 1 */
+    uint32_t outers, outers_packed;
     struct square square;
 };
 
-/* Describes weights that are packed for patches: the row of each k keeps its order and is only
- * padded. */
 static struct reorder row_reorder(const struct packing_plan *plan)
 {
     const struct problem *p = plan->problem, *q = &plan->packing->problem;
@@ -232,7 +218,6 @@ static struct reorder row_reorder(const struct packing_plan *plan)
                              .outers_packed = q->k };
 }
 
-/* Returns |r| with the channels and the entries of a group exchanged in the packed tensor. */
 static struct reorder turned(struct reorder r)
 {
     struct reorder ret = r;
@@ -293,7 +278,6 @@ static struct reorder reorder_of(const struct packing_plan *plan, int tensor)
     return r;
 }
 
-/* Describes a tensor whose layout does not change, because the kernel only sums its slices. */
 static struct reorder flat_reorder(uint64_t elements)
 {
     return (struct reorder){ .layout = LAYOUT_CHANNELS_LAST,
@@ -308,14 +292,12 @@ static struct reorder flat_reorder(uint64_t elements)
                              .outers_packed = (uint32_t)elements };
 }
 
-/* Returns the number of chunks of a packed pixel with elements of |element| bytes. */
 static uint32_t chunks_of(const struct reorder *r, uint32_t element)
 {
     return r->c_packed * r->groups * element / COPY_BYTES;
 }
 
-/* Returns how many chunks of each pixel a square has, if a pixel has |chunks|: the largest power of
- * two for which at most a quarter of each square is empty. */
+/* Returns the largest power of two for which at most a quarter of each square is empty. */
 static uint32_t together_of(uint32_t chunks)
 {
     uint32_t together = SQUARE_TOGETHER_MAX;
@@ -324,9 +306,8 @@ static uint32_t together_of(uint32_t chunks)
     return together;
 }
 
-/* Returns how many neighbouring elements of a plane a work item can copy at once.  In a plane
- * without steps, it can copy 16 or 4 bytes if the plane's size is a multiple of that; otherwise, it
- * copies one element. */
+/* In a plane without steps, an item can copy 16 or 4 bytes if the plane's size is a multiple of
+ * that. */
 static uint32_t vector_of(const struct reorder *r, uint32_t element)
 {
     uint64_t plane = pixels(r->pixels);
@@ -337,16 +318,15 @@ static uint32_t vector_of(const struct reorder *r, uint32_t element)
     return plane % 2 == 0 ? WORD_BYTES / element : 1;
 }
 
-/* Returns whether a tensor that is not turned is converted in squares: if neighbours in the plain
- * tensor are not neighbours in the packed one, and no chunk extends over several pixels. */
+/* Neighbours in the plain tensor must not be neighbours in the packed one, and no chunk may extend
+ * over several pixels. */
 static bool has_squares(const struct packing_plan *plan, const struct reorder *r)
 {
     return r->layout != LAYOUT_CHANNELS_LAST && r->patches.w == 0 &&
            r->c_packed % chunk_of(plan->problem) == 0;
 }
 
-/* Divides a packed tensor with elements of |element| bytes into squares.  Slices and weights have
- * smaller squares than images, because they have fewer elements. */
+/* Slices and weights have smaller squares than images, because they have fewer elements. */
 static struct square square_of(const struct reorder *r, uint32_t element, bool has_slices)
 {
     bool is_image = r->outer_packed == 1 && !has_slices;
@@ -357,7 +337,6 @@ static struct square square_of(const struct reorder *r, uint32_t element, bool h
                             .vector = is_image ? vector_of(r, element) : 1 };
 }
 
-/* Returns the number of items for squares of |pixels| pixels with |chunks| chunks. */
 static uint64_t items_of_squares(const struct square *s, uint64_t pixels, uint32_t chunks)
 {
     return (pixels + s->pixels - 1) / s->pixels * ((chunks + s->together - 1) / s->together) *

@@ -29,54 +29,48 @@
  */
 #include "engine/solver/solver.h"
 
-/* Number of tensors.  Their indexes are those of x, w, y in enum argument_kind. */
+/* The indexes are those of x, w, y in enum argument_kind. */
 #define PACKING_TENSORS 3
 
 struct packing {
-    struct problem problem; /* the problem of the packed tensors */
-    /* Size of y. problem_output(&problem) is larger for a folded problem, because it also counts
-     * padding pixels. */
+    struct problem problem;
+    /* Size of y.  problem_output(&problem) of a folded problem also counts padding pixels. */
     struct extent out;
-    uint32_t x_pixel; /* number of elements from one pixel of x to the next */
-    /* padded number of channels of a pixel before folding; 0 if x is not folded */
+    uint32_t x_pixel; /* elements from one pixel of x to the next */
+    /* Padded number of channels of a pixel before folding; 0: x is not folded. */
     uint32_t narrow_c;
-    bool has_patches;            /* x is packed in patches */
+    bool has_patches;
     bool has_steps;              /* only pixels of x at multiples of the strides are packed */
     bool has_planes;             /* x and y keep their layout, with channels first */
     bool has_result_planes;      /* the result keeps its layout, with channels first */
     bool turns_w;                /* the packed weights have a row for each channel of x, not of y */
     bool moves[PACKING_TENSORS]; /* whether the tensor is copied to or from the workspace */
-    uint64_t elements[PACKING_TENSORS]; /* number of elements of the packed tensor */
+    uint64_t elements[PACKING_TENSORS];
 };
 
-/* Decides how to pack the problem's tensors.  Returns false if a packed tensor would have 2^31
- * elements or more.  For backward data, x must also have fewer than 2^31 elements if each axis is
- * padded to a multiple of the stride. */
+/* Returns false if a packed tensor would have 2^31 elements or more.  For backward data, x must
+ * also have fewer than 2^31 elements if each axis is padded to a multiple of the stride. */
 bool packing_of(const struct problem *p, struct packing *ret_packing);
 
-/* Packs the weights with rows and channels exchanged, so that the elements of each sum of backward
- * data are neighbours in both operands. */
+/* Exchanges rows and channels of the weights, so that the elements of each sum of backward data are
+ * neighbours in both operands. */
 void packing_turn_weights(struct packing *packing);
-/* Leaves x and y in their layout, which must have channels first; the product reads them
- * directly. */
+/* The product reads x and y in their layout, which must have channels first. */
 void packing_keep_planes(struct packing *packing);
-/* If the result has channels first and none of them is padded, leaves it in this layout; the
- * product then writes it directly. */
+/* The product writes a result that has channels first, none of them padded. */
 void packing_keep_result(const struct problem *problem, struct packing *packing);
 
-/* A solution under construction. */
 struct packing_plan {
-    const struct problem *problem;                     /* borrowed */
-    const struct packing *packing;                     /* borrowed */
-    struct solution *solution;                         /* borrowed */
+    const struct problem *problem;
+    const struct packing *packing;
+    struct solution *solution;
     struct solution_argument tensors[PACKING_TENSORS]; /* where the product finds each tensor */
 };
 
-/* Decides where each tensor is, and adds the kernels that pack the two operands. */
 void packing_begin(struct packing_plan *plan);
 /* Reserves workspace for |slices| slices of fp32 sums (split-K), which replace the packed
  * result. */
 void packing_slice_result(struct packing_plan *plan, uint32_t slices);
-/* Adds the kernel that sums the slices and unpacks the result, if one of the two is necessary.
- * Call it after adding the product. */
+/* Adds the kernel that sums the slices and unpacks the result, if necessary.  Call it after adding
+ * the product. */
 void packing_end(struct packing_plan *plan, uint32_t slices);

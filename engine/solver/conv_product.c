@@ -6,7 +6,7 @@
 #include "engine/solver/options.h"
 #include "engine/solver/sources.h"
 
-#define SIGNALS 16u /* bytes of shared memory for the barriers of a stage */
+#define SIGNALS 16u /* bytes for the barriers of a stage */
 
 static const char *const header_names[] = { "kiln/prelude.h",          "kiln/matrix_cores.h",
                                             "kiln/matrix_cores_amd.h", "kiln/conv_view.h",
@@ -23,14 +23,11 @@ static const char *const kernel_names[] = { "conv_implicit_gemm_mma_forward",
                                             "conv_implicit_gemm_mma_backward_data",
                                             "conv_implicit_gemm_mma_backward_weights" };
 
-/* The kernel's mask for each row has one bit per filter index along d, h and w (TAP_D, TAP_H,
- * TAP_W), so the sum of the filter's sizes must fit. */
 #define FILTER_SUM_MAX 31u
 #define CHANNELS_FAVOURED 4u
 #define SHORT_SUM_ELEMENTS_MAX (1u << 21)
-/* No GPU runs more work groups at a time, so further splits would gain nothing. */
+/* No GPU runs more work groups at a time. */
 #define SPLIT_GROUPS_MAX 2048u
-/* The smallest tiles of any path. */
 #define TILE_M_MIN 64u
 #define TILE_N_MIN 32u
 
@@ -52,9 +49,8 @@ bool product_covers(const struct problem *p, bool has_tf32, struct packing *ret_
     return filter.d + filter.h + filter.w <= FILTER_SUM_MAX;
 }
 
-/* Returns true for backward data of one channel of y with a small x.  Each sum then has one element
- * for each tap, padded to 32 or more.  If x is small, the kernels that pack would take longer than
- * the vector path takes in total. */
+/* Backward data of one channel of y sums one element for each tap, padded to 32 or more.  If x is
+ * small, the kernels that pack would take longer than the vector path in total. */
 static bool is_short_sum(const struct problem *p)
 {
     return p->direction == DIRECTION_BACKWARD_DATA && p->k == p->groups &&
@@ -74,15 +70,16 @@ static uint32_t taps_of_residue(uint32_t filter, uint32_t stride, uint32_t dilat
     return divide_up(filter, geometry_tap_step(stride, dilation));
 }
 
-/* Computes the sizes of the product, as listed in conv_product.h.  The reduction is padded to whole
- * tiles for each tap:
+/*
+ * The reduction is padded to whole tiles for each tap:
  *
  *     forward           taps * ceil(c / tile_k)
  *     backward data     (taps that meet a residue) * ceil(k / tile_k)
  *     backward weights  ceil(pixels of y / tile_k)
  *
  * In backward data, the rows are the pixels of x with one residue modulo the strides.  With planes
- * (channels first), each image's pixels are padded to whole runs. */
+ * (channels first), each image's pixels are padded to whole runs.
+ */
 struct product product_of(const struct packing *packing, uint32_t tile_k)
 {
     const struct problem *q = &packing->problem;
@@ -90,7 +87,7 @@ struct product product_of(const struct packing *packing, uint32_t tile_k)
     uint32_t c = q->c / q->groups, k = q->k / q->groups;
     uint32_t out_pixels = q->n * out.d * out.h * out.w;
     uint32_t run = RUN_BYTES / (uint32_t)data_type_size((enum data_type)q->type);
-    uint32_t runs = divide_up(out.d * out.h * out.w, run); /* number of runs of an image */
+    uint32_t runs = divide_up(out.d * out.h * out.w, run); /* runs of an image */
     if (packing->has_planes && q->direction == DIRECTION_BACKWARD_WEIGHTS)
         return (struct product){ k, c, q->n * runs, 1, 1 };
     if (packing->has_planes) {
@@ -124,7 +121,6 @@ void product_slice(const struct product *product, uint32_t split, struct product
 uint32_t product_tile_bytes(const struct product_tiling *t, uint32_t stages)
 {
     uint32_t operands = stages * (t->tile_m + t->tile_n) * t->tile_k * t->element;
-    /* fp32 sums are stored from registers, except by bulk copies. */
     bool has_boxes = t->is_persistent && !t->has_result_planes;
     bool is_staged = t->slices == 1 && (t->element < sizeof(float) || has_boxes);
     uint32_t result = is_staged ? t->tile_m * t->tile_n * t->element : 0;
@@ -241,7 +237,7 @@ static struct solution_program mma_program(void)
 static struct solution_program *add_product(const struct packing_plan *plan,
                                             const struct product_tiling *t)
 {
-    /* For each direction, the left operand, the right operand and the result. */
+    /* Left operand, right operand, result. */
     static const int order[][3] = { { ARGUMENT_X, ARGUMENT_W, ARGUMENT_Y },
                                     { ARGUMENT_Y, ARGUMENT_W, ARGUMENT_X },
                                     { ARGUMENT_Y, ARGUMENT_X, ARGUMENT_W } };

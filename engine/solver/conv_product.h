@@ -32,70 +32,64 @@
  */
 #include "engine/solver/conv_packing.h"
 
-/* Bytes of a run of pixels in one plane.  If x and y have channels first, a kernel numbers the
- * pixels of a run consecutively. */
+/* With channels first, a kernel numbers the pixels of a run consecutively. */
 #define RUN_BYTES 128u
 
 struct product {
-    /* Rows and columns of one group.  |rows| counts the rows of the largest residue class. */
+    /* |rows| is that of the largest residue class. */
     uint64_t rows, columns;
-    uint32_t tiles; /* number of tiles along the reduction */
+    uint32_t tiles; /* tiles along the reduction */
     /* Number of residue classes modulo the strides for backward data; otherwise 1. */
     uint32_t residues;
-    uint32_t residues_busy; /* number of classes that at least one tap reaches */
+    uint32_t residues_busy; /* classes that at least one tap reaches */
 };
 
-/* Returns whether the kernel supports the problem: fp16 or bf16, packed tensors that can be
- * indexed, and filter sizes that fit a row's mask of taps.  If |has_tf32| is true, the kernel also
- * supports fp32 that may be rounded to TF32.  Fills |ret_packing| if it returns true. */
+/* Returns whether the kernel supports the problem: fp16 or bf16 (with |has_tf32| also fp32 that may
+ * be rounded to TF32), packed tensors that can be indexed, and filter sizes that fit a row's mask
+ * of taps.  Fills |ret_packing| if it returns true. */
 bool product_covers(const struct problem *problem, bool has_tf32, struct packing *ret_packing);
-/* Returns whether the product is likely to be fast.  It is not fast for groups with few channels,
- * which leave matrix cores mostly idle, and for backward data with a small x and one channel of
- * y. */
+/* Returns false for groups with few channels, which leave matrix cores mostly idle, and for
+ * backward data with a small x and one channel of y. */
 bool product_is_favoured(const struct problem *problem);
 
 struct product product_of(const struct packing *packing, uint32_t tile_k);
 
-/* How a kernel divides the product. */
 struct product_tiling {
-    uint32_t tile_m, tile_n, tile_k; /* size of the tile that a work group computes */
-    uint32_t element;                /* bytes of an element of an operand */
-    /* Number of warps (waves) of a work group, and number of tiles in shared memory. */
+    uint32_t tile_m, tile_n, tile_k;
+    uint32_t element; /* bytes of an operand's element */
+    /* Warps (waves) of a work group, and tiles in shared memory. */
     uint32_t warps_m, warps_n, stages;
-    /* Number of rows of tiles that are computed together, for the L2 cache. */
+    /* Rows of tiles that are computed together, for the L2 cache. */
     uint32_t band;
-    uint32_t slice, slices; /* for split-K: number of tiles in a slice, and number of slices */
+    uint32_t slice, slices; /* for split-K: tiles in a slice, and slices */
     bool is_wide;           /* four warps along M multiply together (wgmma) */
     bool is_bulk;           /* only with is_wide: bulk copies load the tiles */
     bool is_persistent;     /* only with is_bulk: a work group computes several tiles */
-    /* Only with is_bulk: the right operand is transposed in shared memory. */
+    /* only with is_bulk: the right operand is transposed in shared memory */
     bool turns_right;
-    bool holds_left;        /* only with is_bulk: the left operand is loaded into registers */
-    bool has_result_planes; /* only with is_bulk: the operands are packed, but not the result */
-    uint32_t groups;        /* number of persistent work groups; 0 if each tile has a work group */
-    uint32_t threads, shared; /* number of items of a work group, and its bytes of shared memory */
+    bool holds_left;          /* only with is_bulk: the left operand is loaded into registers */
+    bool has_result_planes;   /* only with is_bulk: the operands are packed, but not the result */
+    uint32_t groups;          /* persistent work groups; 0: each tile has a work group */
+    uint32_t threads, shared; /* of a work group */
 };
 
-/* Sets |slice| and |slices| of |ret| for a reduction in |split| parts.  There are fewer slices if
- * the last ones would be empty. */
+/* There are fewer slices than |split| if the last ones would be empty. */
 void product_slice(const struct product *product, uint32_t split, struct product_tiling *ret);
-/* Returns the bytes of shared memory of a work group. The operands' tiles and the result's tile use
- * the same bytes, except in persistent groups, which have space for both. The result includes the
- * barriers with which bulk copies signal their completion. */
+/* The operands' tiles and the result's tile use the same bytes, except in persistent groups.
+ * Includes the barriers with which bulk copies signal their completion. */
 uint32_t product_tile_bytes(const struct product_tiling *tiling, uint32_t stages);
-/* Returns the number of work groups, including those that have no tile. */
+/* Includes work groups that have no tile. */
 uint64_t product_groups(const struct packing *packing, const struct product *product,
                         const struct product_tiling *tiling);
 
-/* Returns whether another tiling computes the same product with fewer resources.  This is the case
- * if the matrix fills at most half of a tile, if the reduction is split although the work groups
- * fill any GPU without that, or if the reduction is too short for |split| slices (see
- * product_slice). */
+/* Another tiling computes the same product with fewer resources if the matrix fills at most half of
+ * a tile, if the reduction is split although the work groups fill any GPU without that, or if the
+ * reduction is too short for |split| slices. */
 bool product_is_redundant(const struct packing *packing, const struct product *product,
                           const struct product_tiling *tiling, uint32_t split);
 
-/* Adds the kernels that pack, multiply and unpack.  Returns the program of the product, to which
- * the caller adds the options of its matrix cores. */
+/* Adds the kernels that pack, multiply and unpack.  Returns the product's program, to which the
+ * caller adds the options of its matrix cores. */
 struct solution_program *product_solve(const struct problem *problem,
                                        const struct product_tiling *tiling,
                                        struct solution *ret_solution);

@@ -39,25 +39,23 @@
  * The constants below limit the workspace to what a training job can spare for one layer.
  */
 #define WORKSPACE_MAX (2ull << 30)
-/* The part of the workspace that ConvImplicitGemm's vector path, which computes the products, may
- * use. */
+/* ConvImplicitGemm's vector path, which computes the products, may use this part of the
+ * workspace. */
 #define WORKSPACE_OF_SPLITS (512ull << 20)
 #define WORKSPACE_ALIGNMENT 256u
-/* Number of work items of a group: for the transforms of tiles, of filters and of the filter's
- * gradient.  A group that transforms filters has one item for each channel.  On an H200, sizes of
- * 64, 128 and 256 differ by less than 1 %. */
+/* Transforms of tiles, of filters and of the filter's gradient.  A group that transforms filters
+ * has one item for each channel.  On an H200, sizes of 64, 128 and 256 differ by less than 1 %. */
 #define TRANSFORM_GROUP_SIZE 128u
 #define FILTER_GROUP_SIZE 256u
 #define FILTER_BLOCK_TO 32u
 #define FILTER_BLOCK_FROM 8u
 #define WEIGHTS_GROUP_SIZE 64u
 
-/* The tile must stay first, because cli/driver/rounding.c reads it from the text of a config. */
+/* TILE must stay first: cli/driver/rounding.c reads it from the text of a config. */
 enum axis { TILE, OWN_AXES, STAGES = OWN_AXES + 5 };
 
-/* The first axis is this solver's own; the others are axes of the product, with their names in the
- * vector path.  Axes of the vector path that are missing here always have their first value,
- * because other values made no difference in measurements. */
+/* The axes after the first one are those of the vector path.  Its axes that are missing here always
+ * have their first value, because other values made no difference in measurements. */
 #define SPACE(item_values, ...)                                                             \
     {                                                                                       \
         { "tile", PERF_VALUES(2, 4) }, { "tile_m", PERF_VALUES(16, 32, 64, 128, 256) },     \
@@ -92,18 +90,16 @@ static struct perf_space space(const struct problem *p, const struct target *tar
                                 .count = weights ? AXES_MAX : AXES_MAX - 1 };
 }
 
-/* ---- sizes ---- */
-
 struct side { /* one of the two tensors with pixels */
     uint32_t channels, layout;
 };
 
 struct shape {
-    /* |from| is the tensor that is read, |to| the one that is divided into output tiles. */
+    /* |from| is read, |to| is divided into output tiles. */
     struct side from, to;
-    struct extent out; /* spatial size of |to| */
+    struct extent out; /* of |to| */
     uint32_t tile, points;
-    uint64_t tiles; /* number of tile slots for each image in the workspace */
+    uint64_t tiles; /* tile slots for each image in the workspace */
 };
 
 static struct shape shape_of(const struct problem *p, uint32_t tile)
@@ -121,11 +117,9 @@ static struct shape shape_of(const struct problem *p, uint32_t tile)
     return s;
 }
 
-/* Returns the problem to solve between the transforms.  For each point and each group, the
- * transformed filters [from][to] are multiplied by pixels.  All these products together are a 1x1
- * convolution that has points * groups groups.  Its direction is backward data, because this
- * direction matches the layout of the filters.  If |p| is for backward weights, pixels are
- * multiplied by pixels, and the direction is backward weights. */
+/* The problem between the transforms is a 1x1 convolution with points * groups groups.  Its
+ * direction is backward data, which matches the layout of the filters; for backward weights, pixels
+ * are multiplied by pixels. */
 static struct problem product_of(const struct problem *p, const struct shape *s)
 {
     struct problem product = { .direction = DIRECTION_BACKWARD_DATA,
@@ -152,7 +146,7 @@ static struct problem product_of(const struct problem *p, const struct shape *s)
     return product;
 }
 
-struct workspace { /* offsets in bytes of the product's tensors and of its own workspace */
+struct workspace { /* offsets in bytes */
     uint64_t x, w, y, product, size;
 };
 
@@ -171,7 +165,7 @@ static struct workspace workspace_of(const struct problem *product, uint64_t pro
     return w;
 }
 
-/* Returns whether the transformed tensors can be indexed in 31 bits and fit the workspace. */
+/* The transformed tensors must be indexed in 31 bits and fit the workspace. */
 static bool fits(const struct problem *p, uint32_t tile)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -183,8 +177,6 @@ static bool fits(const struct problem *p, uint32_t tile)
            workspace_of(&product, is_for_weights(p) ? WORKSPACE_OF_SPLITS : 0).size <=
                WORKSPACE_MAX;
 }
-
-/* ---- problems to which it applies ---- */
 
 static bool is_3x3(const struct problem *p)
 {
@@ -199,17 +191,15 @@ static bool applies(const struct problem *p, const struct target *target)
            (fits(p, 2) || fits(p, 4));
 }
 
-/* Rates measured on an H200, per microsecond: operations of the products, operations of a direct
- * convolution on the vector units, and bytes of the transforms.  The last constant is the time of a
- * launch in microseconds. */
+/* Measured on an H200, per microsecond: operations of the products, operations of a direct
+ * convolution on the vector units, and bytes of the transforms; then the time of a launch. */
 #define PRODUCTS_A_US 40e6
 #define DIRECT_A_US 43e6
 #define DIRECT_TF32_A_US 55e6
 #define BYTES_A_US 3.4e6
 #define US_A_LAUNCH 3.0
-#define LAUNCHES_MORE 3 /* number of launches in addition to that of a direct convolution */
+#define LAUNCHES_MORE 3 /* than a direct convolution */
 
-/* Estimates the time of this solver in microseconds. */
 static double cost(const struct problem *p, uint32_t tile)
 {
     struct shape s = shape_of(p, tile);
@@ -229,14 +219,14 @@ static uint32_t best_tile(const struct problem *p)
     return cost(p, 4) < cost(p, 2) ? 4 : 2;
 }
 
-/* Rows of the smallest tile of a direct convolution: on the vector units, and in TF32. */
+/* Rows of a direct convolution's smallest tile, on the vector units and in TF32. */
 #define ROWS_MIN 16u
 #define TF32_ROWS_MIN 32u
-/* In forward and backward data with one group, idle rows of a direct convolution are only counted
- * if there are at most this many rows. */
+/* Idle rows of a direct convolution are only counted up to this number of rows (in forward and
+ * backward data with one group). */
 #define ROWS_FEW 4u
 #define STEP 8.0           /* products of a step */
-#define STEPS_OF_ENDS 20.0 /* time to begin and end a tile, expressed as a number of steps */
+#define STEPS_OF_ENDS 20.0 /* to begin and end a tile, as a number of steps */
 
 /*
  * Estimates the time of a direct convolution by the vector path.  If there are fewer rows than the
@@ -259,17 +249,14 @@ static double direct_cost(const struct problem *p, const struct target *target)
     return direct * least / rows * (1 + ends);
 }
 
-/* Returns whether the solver is favoured.  It is favoured only if the direct solution would run on
- * the vector units, or would leave most of the matrix cores idle.  For OpenCL devices, the gain is
- * unknown. */
+/* Favoured only if the direct solution would run on the vector units, or would leave most of the
+ * matrix cores idle.  For OpenCL devices, the gain is unknown. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     const struct igemm_path *direct = igemm_path_for(p, target);
     return target->family != TARGET_OPENCL && (!direct || direct == &igemm_path_vector) &&
            cost(p, best_tile(p)) < direct_cost(p, target);
 }
-
-/* ---- the space ---- */
 
 static const struct perf_axis *find_axis(const struct perf_space *in, const char *name,
                                          uint32_t *ret_index)
@@ -283,8 +270,6 @@ static const struct perf_axis *find_axis(const struct perf_space *in, const char
     return NULL;
 }
 
-/* Gets the part of a config that belongs to the product.  Returns false if the vector path does not
- * support one of the values. */
 static bool product_config(const struct problem *product, const struct target *target,
                            const struct perf_config *config, struct perf_config *ret_config)
 {
@@ -313,7 +298,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
            igemm_path_vector.config_is_valid(&product, target, &theirs);
 }
 
-/* Tilings of the product, best first. item_m x item_n is the number of results of one item. */
+/* Tilings of the product, best first.  An item computes item_m x item_n results. */
 struct tiling {
     uint16_t m, n, k, item_m, item_n;
 };
@@ -322,15 +307,14 @@ static const struct tiling tilings[] = {
     { 32, 64, 8, 4, 4 },   { 32, 32, 8, 4, 4 },   { 16, 64, 4, 4, 4 },
 };
 #define TILINGS (sizeof(tilings) / sizeof(tilings[0]))
-/* With channels last, the choice begins at this tiling. In measurements, tiling 0 was the best one
- * only with channels first. */
+/* In measurements, tiling 0 was the best one only with channels first. */
 #define FIRST_CHANNELS_LAST 1
-/* Number of work groups that fills a large GPU twice. */
+/* This number of work groups fills a large GPU twice. */
 #define GROUPS_WANTED 264u
 #define STAGES_WANTED 2
 
-/* Chooses the first tiling that leaves at most a fifth of its rows idle and has enough work groups.
- * The last tiling is always valid. */
+/* The first tiling that leaves at most a fifth of its rows idle and has enough work groups.  The
+ * last tiling is always valid. */
 static void choose_tiling(const struct problem *p, const struct target *target,
                           struct perf_config *config)
 {
@@ -347,8 +331,7 @@ static void choose_tiling(const struct problem *p, const struct target *target,
     }
 }
 
-/* Chooses the config that the vector path would choose for the product.  Each value is rounded down
- * to one that this solver's axis has. */
+/* Rounds each value that the vector path would choose down to one that this solver's axis has. */
 static void choose_as_product(const struct problem *p, const struct target *target,
                               struct perf_config *config)
 {
@@ -380,8 +363,6 @@ static void choose_config(const struct problem *p, const struct target *target,
     *ret_config = config;
 }
 
-/* ---- the solution ---- */
-
 static const char *const header_names[] = { "kiln/prelude.h" };
 
 /* The values of KILN_STEP in the kernels. */
@@ -389,8 +370,7 @@ enum step { STEP_FILTER, STEP_FROM, STEP_TO, STEP_GRADIENT, STEP_WEIGHTS };
 
 static bool is_of_filters(enum step step) { return step == STEP_FILTER || step == STEP_WEIGHTS; }
 
-/* Defines the options for filters.  The options contain no image sizes, so that layers of different
- * sizes share the program. */
+/* No image sizes, so that layers of different sizes share the program. */
 static void define_filter(struct option_text *text, const struct problem *p)
 {
     option_define(text, "DIRECTION", p->direction);
@@ -425,7 +405,6 @@ static uint32_t add_program(const struct problem *p, const struct shape *s, enum
     return solution->program_count++;
 }
 
-/* Adds the kernel that transforms weights to points, or points to weights. */
 static void add_filter(const struct problem *p, const struct shape *s, uint64_t points,
                        struct solution *solution)
 {
@@ -449,7 +428,7 @@ static void add_filter(const struct problem *p, const struct shape *s, uint64_t 
 /* A transform of pixels of x or y to points, or of points to pixels. */
 struct transform {
     enum step step;
-    bool is_of_x; /* true: pixels of x; false: pixels of y */
+    bool is_of_x; /* otherwise of y */
 };
 
 static void add_transform(const struct problem *p, const struct shape *s,
@@ -474,8 +453,6 @@ static void add_transform(const struct problem *p, const struct shape *s,
     };
 }
 
-/* Adds the kernels of the product.  Each argument gets the offset that its tensor has in this
- * solver's workspace. */
 static void add_product(const struct solution *product, const struct workspace *w,
                         struct solution *solution)
 {

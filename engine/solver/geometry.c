@@ -19,8 +19,7 @@ bool geometry_is_launchable(const struct target *target, uint64_t groups, uint64
     return groups <= INT32_MAX && (target->family != TARGET_AMDGPU || groups * items <= UINT32_MAX);
 }
 
-/* Returns stride / gcd(stride, dilation).  Tap t meets the residue t * dilation modulo the stride,
- * so residues repeat after the returned number of taps.  The loop is Euclid's algorithm for the
+/* Tap t meets the residue t * dilation modulo the stride.  The loop is Euclid's algorithm for the
  * gcd. */
 uint32_t geometry_tap_step(uint32_t stride, uint32_t dilation)
 {

@@ -9,21 +9,20 @@
 #include "common/protocol/problem.h"
 #include "common/target/target.h"
 
-/* Returns whether the dilated filter, and the padded input plus one stride, are shorter than 2^30
- * along each axis.  Kernels compute coordinates of the padded input in signed 32-bit integers. */
+/* Kernels compute coordinates of the padded input in signed 32-bit integers.  So the dilated
+ * filter, and the padded input plus one stride, must be shorter than 2^30 along each axis. */
 bool geometry_fits_30_bits(const struct problem *p);
 
-/* Returns whether |groups| work groups of |items| items, all along x, fit one launch.  CUDA and the
- * kernels' 32-bit counters allow 2^31 - 1 groups; AMD's GPUs also limit a launch to 2^32 - 1 work
+/* Whether |groups| work groups of |items| items, all along x, fit one launch.  CUDA and the
+ * kernels' 32-bit counters allow 2^31 - 1 groups; AMD's GPUs also limit a launch to 2^32 - 1
  * items. */
 bool geometry_is_launchable(const struct target *target, uint64_t groups, uint64_t items);
 
-/* Returns the distance from a tap of the filter to the next one that meets the same residue class
- * of x modulo the stride: stride / gcd(stride, dilation).  Example: with stride 2 and dilation 1,
- * the distance is 2. */
+/* Returns stride / gcd(stride, dilation): the distance from a tap to the next one that meets the
+ * same residue class of x modulo the stride. */
 uint32_t geometry_tap_step(uint32_t stride, uint32_t dilation);
 
-/* Returns the number of elements of the tensor that the problem's direction computes. */
+/* The tensor is the one that the problem's direction computes. */
 uint64_t geometry_output_elements(const struct problem *p);
 
 static inline uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }

@@ -11,16 +11,14 @@
  */
 #include "common/protocol/problem.h"
 
-struct option_text { /* text under construction */
-    char *data;      /* borrowed; NUL-terminated after each call that appends */
+struct option_text {
+    char *data; /* NUL-terminated after each call that appends */
     size_t size, used;
 };
 
-/* Appends -DKILN_<name>=<value>.  Text that does not fit is cut off; solution_program.options is
- * large enough. */
+/* Appends -DKILN_<name>=<value>.  Text that does not fit is cut off. */
 void option_define(struct option_text *text, const char *name, uint32_t value);
-/* Appends the three options -DKILN_<name>_{D,H,W}. */
 void option_define_extent(struct option_text *text, const char *name, struct extent value);
-/* Appends options for all properties of a problem except its batch size: DIRECTION TYPE C K GROUPS,
- * IN OUT FILTER PAD STRIDE DILATION, X_LAST W_LAST Y_LAST. */
+/* Appends all properties except the batch size: DIRECTION TYPE C K GROUPS, IN OUT FILTER PAD STRIDE
+ * DILATION, X_LAST W_LAST Y_LAST. */
 void option_define_problem(struct option_text *text, const struct problem *p);

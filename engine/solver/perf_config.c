@@ -20,7 +20,7 @@ bool perf_axis_has(const struct perf_axis *axis, uint16_t value)
     return false;
 }
 
-/* Reads a decimal number without sign, blanks or leading zeros. */
+/* Accepts no sign, blanks or leading zeros. */
 static bool read_value(const char **at, const char *end, uint16_t *ret_value)
 {
     const char *begin = *at;

@@ -15,49 +15,44 @@
 
 #define PERF_AXES_MAX 16
 #define PERF_PARTS_MAX 8
-/* Maximum bytes of a config's text, with the terminating NUL. */
 #define PERF_CONFIG_TEXT_MAX (PERF_AXES_MAX * 6u)
 
 struct perf_axis {
-    const char *name;       /* name shown to users, such as "tile_m" */
+    const char *name;       /* such as "tile_m" */
     const uint16_t *values; /* static; in ascending order */
-    uint32_t count;         /* at least 1 */
+    uint32_t count;
 };
 
-/* Expands to the initialisers of |values| and |count| of a static struct perf_axis. */
 #define PERF_VALUES(...) \
     (const uint16_t[]){ __VA_ARGS__ }, sizeof((const uint16_t[]){ __VA_ARGS__ }) / sizeof(uint16_t)
 
 struct perf_space {
     const struct perf_axis *axes; /* static; each axis has all values that a config may have */
-    uint32_t count;               /* number of axes; 0: nothing to tune */
+    uint32_t count;               /* 0: nothing to tune */
     /* Static; |count| axes for each part.  If |part_count| is 0, the product of |axes| is the only
-     * part.  Otherwise each part is a product of some of the values of each axis, and no point is
-     * in two parts.  Parts are used for spaces in which the value of one axis restricts the values
-     * of others. */
+     * part. Otherwise each part is a product of some of the values of each axis, and no point is in
+     * two parts. */
     const struct perf_axis *parts;
     uint32_t part_count;
 };
 
 struct perf_config {
-    uint32_t count; /* equal to the number of axes of the space */
+    uint32_t count;
     uint16_t values[PERF_AXES_MAX];
 };
 
-/* Writes the values separated by commas, in the order of the axes. */
 void perf_config_write(const struct perf_config *config, char ret_text[PERF_CONFIG_TEXT_MAX]);
-/* Reads a config.  Returns KILN_INVALID if the number of values is wrong or if a value is not on
- * its axis; the message names the axis.  Does not check that the solver calls the point valid. */
+/* Returns KILN_INVALID if the number of values is wrong or if a value is not on its axis.  Does not
+ * check that the solver calls the point valid. */
 KILN_MUST_CHECK enum kiln_code perf_config_read(struct bytes text, const struct perf_space *space,
                                                 struct perf_config *ret_config,
                                                 struct kiln_err *err);
 
-/* Returns the number of points of all parts, valid or not.  It fits 32 bits for every solver. */
+/* Counts the points of all parts, valid or not.  Fits 32 bits for every solver. */
 uint32_t perf_space_size(const struct perf_space *space);
-/* Returns the number of parts: 1 if the space is one product, 0 if there is nothing to tune. */
+/* Returns 1 if the space is one product, and 0 if there is nothing to tune. */
 uint32_t perf_space_parts(const struct perf_space *space);
 uint32_t perf_part_size(const struct perf_space *space, uint32_t part);
-/* Returns the point with number |index|.  Parts follow one another; within a part the last axis
- * varies fastest. */
+/* Parts follow one another; within a part the last axis varies fastest. */
 void perf_space_at(const struct perf_space *space, uint32_t index, struct perf_config *ret_config);
 bool perf_axis_has(const struct perf_axis *axis, uint16_t value);

@@ -58,8 +58,6 @@ enum kiln_code solver_none(const struct problem *problem, const struct target *t
     return fail_unsupported(problem, target, "no solver can", err);
 }
 
-/* A solver, and the text of its perf config. If the text is empty, the heuristic chooses the
- * config. */
 struct named_config {
     const struct solver *solver;
     struct bytes text;

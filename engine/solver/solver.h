@@ -16,17 +16,16 @@
 #include "common/target/target.h"
 #include "engine/solver/perf_config.h"
 
-/* Maximum number of headers of one program. */
 #define SOLUTION_HEADERS_MAX 7
 
 struct solution_program {
-    /* The file's name in kernels/, such as "conv_direct_naive.cl". */
+    /* Such as "conv_direct_naive.cl". */
     const char *name;
-    struct bytes source;                             /* static; embedded from kernels/ */
-    const char *const *header_names;                 /* static; header_texts[i] belongs to name i */
-    struct bytes header_texts[SOLUTION_HEADERS_MAX]; /* the bytes are static */
+    struct bytes source;
+    const char *const *header_names; /* static, like the texts */
+    struct bytes header_texts[SOLUTION_HEADERS_MAX];
     uint32_t header_count;
-    /* options for the compiler, checked against the allow-list like the options of a client */
+    /* Checked against the allow-list, like the options of a client. */
     char options[2048];
 };
 
@@ -36,21 +35,20 @@ struct solution_argument {
 };
 
 struct solution_kernel {
-    const char *name;      /* name of the entry point, static */
-    uint32_t program;      /* index into solution.programs */
-    uint32_t grid[3];      /* number of work groups */
-    uint32_t group[3];     /* number of work items in one work group */
-    uint32_t shared_bytes; /* dynamic shared memory (LDS) of the launch, in addition to static
-                            * arrays */
+    const char *name; /* the entry point; static */
+    uint32_t program; /* index into solution.programs */
+    uint32_t grid[3];
+    uint32_t group[3];
+    uint32_t shared_bytes; /* in addition to static arrays */
     uint32_t argument_count;
     struct solution_argument arguments[LIMIT_KERNEL_ARGUMENTS];
 };
 
 struct solution {
     const struct solver *solver;
-    /* The config of this solution; its count is 0 if the solver has no tuning space. */
+    /* The count is 0 if the solver has no tuning space. */
     struct perf_config config;
-    uint64_t workspace_size; /* bytes */
+    uint64_t workspace_size;
     uint32_t program_count;
     struct solution_program programs[LIMIT_PLAN_KERNELS];
     uint32_t kernel_count;
@@ -64,22 +62,19 @@ struct solver {
     /* MIOpen's name of the solver's family: "Direct", "ImplicitGEMM", "Winograd", ... */
     const char *algorithm;
     bool (*applies)(const struct problem *problem, const struct target *target);
-    /* Returns whether the solver is likely to be the fastest; used if nothing was measured.  If
-     * this member is NULL, the solver is favoured for every problem to which it applies. */
+    /* Returns whether the solver is likely to be the fastest; used if nothing was measured.  NULL:
+     * always. */
     bool (*is_favoured)(const struct problem *problem, const struct target *target);
 
-    /* Returns the axes of the tuning space, which consists of their valid points.  The member is
-     * NULL if there is nothing to tune.  The functions below may only be called for problems to
-     * which the solver applies. */
+    /* Returns the axes of the tuning space.  NULL: nothing to tune.  This function and those below
+     * may only be called for problems to which the solver applies. */
     struct perf_space (*space)(const struct problem *problem, const struct target *target);
     bool (*config_is_valid)(const struct problem *problem, const struct target *target,
-                            /* All values of |config| must be on their axes. */
                             const struct perf_config *config);
-    /* Chooses a valid config without measurements. */
     void (*choose_config)(const struct problem *problem, const struct target *target,
                           struct perf_config *ret_config);
 
-    /* Creates a solution.  |config| must be valid. */
+    /* |config| must be valid. */
     enum kiln_code (*solve)(const struct problem *problem, const struct target *target,
                             const struct perf_config *config, struct solution *ret_solution,
                             struct kiln_err *err);
@@ -87,34 +82,29 @@ struct solver {
 
 extern const struct solver *const solvers[]; /* NULL-terminated, best first */
 
-/* Finds a solver by name.  Returns NULL if there is none. */
 const struct solver *solver_find(struct bytes name);
-/* Finds the solver |name| and checks that it applies to |problem|, which must be valid. Returns
- * KILN_NOT_FOUND if no solver has this name, and KILN_UNSUPPORTED if the solver does not apply. */
+/* |problem| must be valid.  Returns KILN_NOT_FOUND for an unknown name, and KILN_UNSUPPORTED if the
+ * solver does not apply. */
 KILN_MUST_CHECK enum kiln_code solver_take(const struct problem *problem,
                                            const struct target *target, struct bytes name,
                                            const struct solver **ret_solver, struct kiln_err *err);
 /* Returns the first solver that applies and is favoured; else the first one that applies; else
  * NULL.  |problem| must be valid. */
 const struct solver *solver_choose(const struct problem *problem, const struct target *target);
-/* Returns KILN_UNSUPPORTED, with the message that no solver applies. */
 enum kiln_code solver_none(const struct problem *problem, const struct target *target,
                            struct kiln_err *err);
-/* Returns the solver's tuning space, which is empty if there is nothing to tune. */
 struct perf_space solver_space(const struct solver *solver, const struct problem *problem,
                                const struct target *target);
 
-/* The solver and the config that a caller or a tuning record requests.  If either is empty, a
- * heuristic chooses it. */
+/* What a caller or a tuning record requests.  A heuristic chooses what is empty. */
 struct solver_choice {
-    struct bytes solver; /* name of the solver; if empty, solver_choose chooses it */
-    /* Text in the format of perf_config_write; if empty, the heuristic chooses it. */
+    struct bytes solver;
+    /* In the format of perf_config_write. */
     struct bytes config;
 };
 
-/* Creates a solution.  Returns KILN_UNSUPPORTED if no solver applies, or the requested one does
- * not; KILN_NOT_FOUND if no solver has the requested name (the message lists the names); and
- * KILN_INVALID if the config is not in the solver's space. */
+/* Returns KILN_UNSUPPORTED if no solver applies, or the requested one does not; KILN_NOT_FOUND for
+ * an unknown name; and KILN_INVALID if the config is not in the solver's space. */
 KILN_MUST_CHECK enum kiln_code solver_solve(const struct problem *problem,
                                             const struct target *target,
                                             const struct solver_choice *choice,

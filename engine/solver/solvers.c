@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The list of solvers is a separate file so that a test can link a different list. */
+/* This list is a separate file so that a test can link a different list. */
 #include "engine/solver/conv_depthwise.h"
 #include "engine/solver/conv_direct_naive.h"
 #include "engine/solver/conv_direct_narrow.h"

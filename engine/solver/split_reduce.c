@@ -6,14 +6,11 @@
 
 #define GROUP_SIZE 256u
 #define SLICES_MAX 64u
-/* Number of work groups that keeps the memory of a large GPU busy: four for each of 132 compute
- * units. */
+/* Four work groups for each of 132 compute units keep the memory of a large GPU busy. */
 #define GROUPS_WANTED 528u
 
 static const char *const header_names[] = { "kiln/prelude.h" };
 
-/* Returns how many items share the parts of one output.  If there are few outputs with many parts,
- * one item for each output would leave most of the GPU idle. */
 static uint32_t slices_for(const struct split_reduce *r)
 {
     uint32_t slices = 1;

@@ -11,14 +11,13 @@
 #include "engine/solver/solver.h"
 
 struct split_reduce {
-    uint32_t type; /* type of the output (enum data_type) */
+    uint32_t type; /* enum data_type of the output */
     /* |splits| partial results, each with |elements| fp32 values. */
     struct solution_argument parts;
     struct solution_argument output; /* has the layout of the parts */
-    uint64_t elements;               /* number of elements of the output, below 2^31 */
+    uint64_t elements;               /* below 2^31 */
     uint32_t splits;
 };
 
-/* Appends the program and the kernel to |solution|. The kernel always sums in the same order, so
- * results are reproducible. */
+/* Always sums in the same order, so results are reproducible. */
 void split_reduce_add(const struct split_reduce *reduce, struct solution *solution);
