@@ -20,9 +20,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* Limit of all users together, as a multiple of one user's limit. A user may hold at most half of
- * what the others leave. With four shares, a third user can still hold a full share if two others
- * do. */
+/* The limit of all users together is this multiple of one user's limit. A user may hold at most
+ * half of what the others leave. So a third user can still hold a full share if two others do. */
 #define HELD_SHARES 4
 
 static struct held_limits held_limits_of(const struct engine_options *o)

@@ -8,11 +8,11 @@
 
 #include <bzlib.h>
 
-/* These are MIOpen's values, so that the same input gives the same stream as in MIOpen. */
+/* MIOpen's values: the same input gives the same stream. */
 #define BLOCK_SIZE 9
 #define WORK_FACTOR 30
-#define READ_MAX (64u << 10)    /* maximum number of packed bytes that one call unpacks */
-#define FILE_CHUNK (256u << 10) /* bytes of one read or write of a file */
+#define READ_MAX (64u << 10)
+#define FILE_CHUNK (256u << 10)
 
 static enum kiln_code fail_unpacking(int rc, struct kiln_err *err)
 {
@@ -23,7 +23,7 @@ static enum kiln_code fail_unpacking(int rc, struct kiln_err *err)
 
 struct bzip2_reader {
     bz_stream stream;
-    size_t left; /* bytes that libbz2 does not have yet */
+    size_t left;
     bool is_over;
 };
 
@@ -55,8 +55,8 @@ static enum kiln_code end_reading(struct bzip2_reader *r, struct kiln_err *err)
                      : kiln_fail(err, KILN_CORRUPT, "%zu bytes follow the bzip2 stream", rest);
 }
 
-/* Gives libbz2 at most READ_MAX bytes. Without this limit, one call could take long: a crafted
- * stream may yield only one byte for several kilobytes. */
+/* A crafted stream may yield only one byte for several kilobytes, so one call must not read it
+ * all. */
 static void feed_reader(struct bzip2_reader *r)
 {
     size_t size = r->left < READ_MAX ? r->left : READ_MAX;
@@ -96,8 +96,8 @@ void bzip2_reader_destroy(struct bzip2_reader *reader)
 
 struct bzip2_packer {
     bz_stream stream;
-    char *stored; /* owned; NULL if the content is empty, and thus cannot become smaller */
-    bool fits;    /* the packed bytes so far are not longer than the content */
+    char *stored; /* owned; NULL if the content is empty */
+    bool fits;
 };
 
 static enum kiln_code fail_packing(int rc, struct kiln_err *err)
@@ -130,8 +130,6 @@ enum kiln_code bzip2_packer_open(size_t size, struct bzip2_packer **ret_packer,
     return KILN_OK;
 }
 
-/* Returns whether the output has space left. The output has the size of the content. So if it is
- * full before the stream's end, the result is longer than the content. */
 static bool has_space(struct bzip2_packer *p)
 {
     p->fits = p->fits && p->stream.avail_out > 0;
@@ -172,16 +170,14 @@ void bzip2_packer_destroy(struct bzip2_packer *packer)
     free(packer);
 }
 
-/* ---- whole files ---- */
-
 struct unpacking {
     bz_stream stream;
-    bool open;          /* a stream has begun and has not ended yet */
-    uint64_t read, put; /* bytes so far */
+    bool open;
+    uint64_t read, put;
     uint64_t limit;
     int to_fd;
-    struct sha256 *sha256; /* borrowed; if NULL, the output is written to |to_fd| */
-    char *in, *out;        /* owned, FILE_CHUNK each */
+    struct sha256 *sha256;
+    char *in, *out;
 };
 
 static void unpacking_done(struct unpacking *u)
@@ -192,7 +188,6 @@ static void unpacking_done(struct unpacking *u)
     free(u->out);
 }
 
-/* Reads the next bytes of the file. |ret_size| is 0 at the end of the file. */
 static enum kiln_code read_chunk(int fd, char *into, size_t *ret_size, struct kiln_err *err)
 {
     ssize_t got = 0;
@@ -230,7 +225,6 @@ static enum kiln_code put_output(struct unpacking *u, size_t size, struct kiln_e
     return KILN_OK;
 }
 
-/* Unpacks and writes up to one chunk. */
 static enum kiln_code unpack_chunk(struct unpacking *u, struct kiln_err *err)
 {
     u->stream.next_out = u->out;
@@ -248,7 +242,6 @@ static enum kiln_code unpack_chunk(struct unpacking *u, struct kiln_err *err)
     return put_output(u, got, err);
 }
 
-/* Unpacks the |size| bytes in |u->in|. */
 static enum kiln_code unpack_input(struct unpacking *u, size_t size, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;

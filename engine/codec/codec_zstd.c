@@ -12,37 +12,31 @@
  *   level   stored   compress   decompress        (bzip2 -9: 8026 bytes)
  *       3     7404     0.09 ms        17 us
  *       6     7152     0.23 ms        16 us
- *       9     7140     0.32 ms        17 us
  *      15     6506     2.8  ms        21 us
  *      19     6435     7.9  ms        22 us
  *
- * Small objects get level 15, which gains nearly as much as 19 and takes a hundredth of the time of
- * the compile. It packs only 15 MB/s, so larger objects would delay the only writer for too long.
- * They get level 6 (170 MB/s) and no dictionary, which would save little of a large object.
+ * Level 15 takes a hundredth of the time of a compile, but packs only 15 MB/s.  Large objects would
+ * thus delay the only writer for too long.  They get level 6 (170 MB/s) and no dictionary.
  *
  * With a dictionary (docs/benchmarks.md), ResNet-50's kernels take 37 to 51 % of the bytes that
- * they take without one. MIOpen's kernels take 90 %. Unpacking is equally fast. None of 3396
- * objects was smaller without a dictionary. Both forms are tried anyway, so that a dictionary never
- * makes an object larger.
+ * they take without one.  Both forms are tried, so that a dictionary never makes an object larger.
  *
- * Memory: a reader uses 94 KiB, plus 59 KiB for each dictionary it has used. The writer uses 0.6 to
+ * A reader uses 94 KiB, plus 59 KiB for each dictionary it has used.  The writer uses 0.6 to
  * 2.8 MiB, depending on the size of the objects, plus 1.1 MiB for each dictionary it has used.
  */
 #define LEVEL_SMALL 15
 #define LEVEL_LARGE 6
 #define SMALL_MAX (128u << 10)
-/* Maximum size of the scratch memory between calls. If an object needed more, the next call frees
- * it. */
 #define SCRATCH_KEPT (1u << 20)
 
 struct codec {
-    ZSTD_CCtx *packer;   /* owned; created at its first use, because readers never pack */
-    ZSTD_DCtx *unpacker; /* owned; created at its first use */
+    ZSTD_CCtx *packer;
+    ZSTD_DCtx *unpacker;
     struct digested {
-        ZSTD_CDict *pack;   /* owned; created at its first use */
-        ZSTD_DDict *unpack; /* owned; created at its first use */
+        ZSTD_CDict *pack;
+        ZSTD_DDict *unpack;
     } digested[DICTIONARY_COUNT];
-    uint8_t *scratch; /* owned */
+    uint8_t *scratch;
     size_t capacity;
 };
 
@@ -82,8 +76,6 @@ static enum kiln_code reserve_scratch(struct codec *codec, size_t size, struct k
     return KILN_OK;
 }
 
-/* ---- packing ---- */
-
 struct packed {
     enum codec_id id;
     struct bytes stored;
@@ -95,8 +87,7 @@ static void keep_smaller(struct packed *best, enum codec_id id, const uint8_t *d
         *best = (struct packed){ id, bytes_of(data, size) };
 }
 
-/* Compresses with a dictionary. Writes to the second half of the scratch memory, because |best| may
- * point into the first half. */
+/* Writes to the second half of the scratch memory, because |best| may point into the first half. */
 static enum kiln_code pack_with_dictionary(struct codec *codec, size_t dictionary, struct bytes raw,
                                            struct packed *best, struct kiln_err *err)
 {
@@ -141,9 +132,6 @@ enum kiln_code codec_pack(struct codec *codec, struct bytes raw, struct bytes *r
     return KILN_OK;
 }
 
-/* ---- unpacking ---- */
-
-/* Finds the prepared dictionary of a codec; |ret_digested| is NULL if the codec has none. */
 static enum kiln_code find_digested(struct codec *codec, uint64_t id,
                                     const ZSTD_DDict **ret_digested, struct kiln_err *err)
 {
@@ -179,7 +167,6 @@ static enum kiln_code unpack_zstd(struct codec *codec, const struct packed_objec
 {
     const struct bytes stored = packed->stored;
     const uint64_t raw_size = packed->raw_size;
-    /* Check the size before allocating memory, because a damaged size could be 256 MiB. */
     if (ZSTD_getFrameContentSize(stored.data, stored.size) != raw_size)
         return kiln_fail(err, KILN_CORRUPT, "a stored code object does not unpack to %llu bytes",
                          (unsigned long long)raw_size);

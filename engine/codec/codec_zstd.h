@@ -6,12 +6,11 @@
  * and with the dictionary of its GPU family if that makes it even smaller. Otherwise it is stored
  * raw.
  *
- * Role       the only user of libzstd; a codec reuses its contexts between calls
- * Ownership  owns the contexts and the memory that holds results
+ * Role       the only user of libzstd
+ * Ownership  a codec owns its contexts and the memory that holds results
  * Threading  one thread at a time for each codec
  * On disk    enum codec_id is written into kernels.db and packages: append new numbers, never
- *            change one. A replaced dictionary keeps its number, because stored objects still need
- *            it.
+ *            change one. A replaced dictionary keeps its number, because stored objects need it
  *
  * All codecs of one build with one libzstd compress the same bytes to the same result.
  */
@@ -21,8 +20,8 @@
 enum codec_id {
     CODEC_RAW = 0,
     CODEC_ZSTD = 1,
-    CODEC_ZSTD_AMDGPU = 2, /* engine/codec/dictionaries/2-amdgpu.zdict */
-    CODEC_ZSTD_NVIDIA = 3, /* engine/codec/dictionaries/3-nvidia.zdict */
+    CODEC_ZSTD_AMDGPU = 2,
+    CODEC_ZSTD_NVIDIA = 3,
 };
 
 struct codec;
@@ -31,23 +30,22 @@ KILN_MUST_CHECK enum kiln_code codec_create(struct codec **ret_codec, struct kil
 void codec_destroy(struct codec *codec);
 KILN_DEFINE_AUTO(codec)
 
-/* Returns whether this kiln can unpack objects with the codec |id|. If not, a newer kiln wrote
- * |id|, or |id| is damaged. */
+/* Returns false if a newer kiln wrote |id|, or |id| is damaged. */
 bool codec_knows(uint64_t id);
-/* Packs an object. |ret_stored| is |raw| itself, or memory of the codec that is valid until the
- * codec's next call. */
+/* |ret_stored| is |raw| itself, or memory of the codec that is valid until the codec's next
+ * call. */
 KILN_MUST_CHECK enum kiln_code codec_pack(struct codec *codec, struct bytes raw,
                                           struct bytes *ret_stored, enum codec_id *ret_id,
                                           struct kiln_err *err);
 
-struct packed_object { /* an object in its stored form, as read from disk; not yet checked */
+struct packed_object { /* as read from disk; not yet checked */
     uint64_t codec;    /* enum codec_id, or a number that only a newer kiln knows */
-    uint64_t raw_size; /* bytes of the object when unpacked */
+    uint64_t raw_size;
     struct bytes stored;
 };
-/* Unpacks an object. Returns KILN_CORRUPT if |packed| is damaged or does not unpack to exactly
- * |raw_size| bytes. Returns KILN_NOT_FOUND if codec_knows is false for its codec: the caller then
- * treats the object as missing, not as damaged. |ret_raw| is part of |packed|, or memory of the
- * codec that is valid until the codec's next call. */
+/* Returns KILN_CORRUPT if |packed| is damaged or does not unpack to exactly |raw_size| bytes.
+ * Returns KILN_NOT_FOUND if codec_knows is false for its codec: the object then counts as missing,
+ * not as damaged.  |ret_raw| is part of |packed|, or memory of the codec that is valid until the
+ * codec's next call. */
 KILN_MUST_CHECK enum kiln_code codec_unpack(struct codec *codec, const struct packed_object *packed,
                                             struct bytes *ret_raw, struct kiln_err *err);

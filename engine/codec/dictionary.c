@@ -7,11 +7,11 @@
 extern const unsigned char dictionary_amdgpu[], dictionary_nvidia[];
 extern const unsigned long dictionary_amdgpu_size, dictionary_nvidia_size;
 
-/* For each GPU family, the newest dictionary comes first: new objects are compressed with it. Older
- * dictionaries are never removed, because stored objects need them. */
+/* New objects use the first dictionary of their GPU family.  Older dictionaries are never removed,
+ * because stored objects need them. */
 static const struct dictionary {
     enum codec_id codec;
-    uint16_t machine; /* the machine of the ELF files that it compresses */
+    uint16_t machine;
     const unsigned char *data;
     const unsigned long *size;
 } dictionaries[DICTIONARY_COUNT] = {

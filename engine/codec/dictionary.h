@@ -4,7 +4,6 @@
 /*
  * zstd dictionaries: the content that code objects of one GPU family have in common.
  *
- * Role       holds the dictionaries of this build, numbered from 0, and chooses one for an object
  * Ownership  static data, embedded from engine/codec/dictionaries/
  * Threading  pure functions
  */
@@ -14,11 +13,8 @@
 #define DICTIONARY_COUNT 2u
 
 struct bytes dictionary_content(size_t number);
-/* Returns the codec id that is stored with objects compressed with this dictionary. */
 enum codec_id dictionary_codec(size_t number);
 
-/* Returns the number of the dictionary for an object, or DICTIONARY_COUNT if |raw| is not an ELF
- * file for a GPU. */
+/* Returns DICTIONARY_COUNT if |raw| is not an ELF file for a GPU. */
 size_t dictionary_for(struct bytes raw);
-/* Returns the number of the dictionary of a codec, or DICTIONARY_COUNT if this build has none. */
 size_t dictionary_of(uint64_t codec);

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <sys/random.h>
 
-#include <nettle/eddsa.h> /* fails to compile unless it defines the two sizes as ed25519.h does */
+#include <nettle/eddsa.h> /* does not compile if the two sizes differ from those of ed25519.h */
 
 enum kiln_code ed25519_generate(uint8_t secret[ED25519_KEY_SIZE], struct kiln_err *err)
 {

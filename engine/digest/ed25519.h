@@ -9,10 +9,9 @@
 #include "common/base/bytes.h"
 #include "common/base/err.h"
 
-#define ED25519_KEY_SIZE 32 /* size of a secret key and of a public key */
+#define ED25519_KEY_SIZE 32
 #define ED25519_SIGNATURE_SIZE 64
 
-/* Creates a secret key with the kernel's random source. */
 KILN_MUST_CHECK enum kiln_code ed25519_generate(uint8_t secret[ED25519_KEY_SIZE],
                                                 struct kiln_err *err);
 void ed25519_public_of(const uint8_t secret[ED25519_KEY_SIZE], uint8_t pub[ED25519_KEY_SIZE]);

@@ -5,7 +5,7 @@
 
 #include <nettle/md5.h>
 
-#undef md5_init /* because nettle defines it as a macro */
+#undef md5_init
 
 _Static_assert(MD5_HEX_SIZE == 2 * MD5_DIGEST_SIZE + 1, "two digits a byte and a NUL");
 

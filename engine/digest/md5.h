@@ -9,16 +9,14 @@
  */
 #include "common/base/bytes.h"
 
-#define MD5_HEX_SIZE 33 /* size of the hexadecimal text with its terminating NUL */
+#define MD5_HEX_SIZE 33
 
 struct md5 {
-    _Alignas(8) unsigned char state[128]; /* the state of nettle, whose size is asserted in md5.c */
+    _Alignas(8) unsigned char state[128]; /* the size is asserted in md5.c */
 };
 
 void md5_init(struct md5 *m);
 void md5_put(struct md5 *m, struct bytes part);
-/* Ends the computation and writes the digest in lower-case hexadecimal, NUL-terminated. */
 void md5_end(struct md5 *m, char hex[MD5_HEX_SIZE]);
 
-/* Writes the digest of |content| in lower-case hexadecimal, NUL-terminated. */
 void md5_hex_of(struct bytes content, char hex[MD5_HEX_SIZE]);

@@ -3,9 +3,7 @@
 
 /*
  * The key of a compile by NVRTC that kilnd does for all users (the request compile_program).
- *
- * libkiln-rtc and kilnd compute it from the same inputs: libkiln-rtc to look the result up, kilnd
- * to store it.
+ * libkiln-rtc computes it to look the result up, and kilnd to store it.
  *
  * Threading  a pure function
  */

@@ -6,11 +6,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Bytes of a file that are read at once.  Hashing 400 MB takes a quarter of a second, whatever the
- * chunk size is. */
 #define CHUNK (256u << 10)
 
-#undef sha256_init /* because nettle defines it as a macro */
+#undef sha256_init
 
 _Static_assert(sizeof(struct sha256_ctx) <= sizeof(((struct sha256 *)0)->state),
                "struct sha256 must hold nettle's state");

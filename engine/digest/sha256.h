@@ -12,20 +12,19 @@
 #include "common/base/err.h"
 
 struct sha256 {
-    /* The state of nettle, whose size is asserted in sha256.c. */
+    /* The size is asserted in sha256.c. */
     _Alignas(8) unsigned char state[128];
 };
 
 void sha256_init(struct sha256 *s);
 void sha256_put(struct sha256 *s, struct bytes part);
-/* Adds the length as a u64, then the bytes. So adding "ab" and "c" gives another digest than adding
- * "a" and "bc". */
+/* Adds the length as a u64, then the bytes.  So "ab" and "c" give another digest than "a" and
+ * "bc". */
 void sha256_put_sized(struct sha256 *s, struct bytes part);
-/* Ends the computation and returns the digest.  Call sha256_init before you use |s| again. */
 struct digest sha256_end(struct sha256 *s);
 
 struct digest sha256_of(struct bytes content);
 
-/* Hashes the file |fd|, from its first byte to its end. |ret_size| may be NULL. */
+/* |ret_size| may be NULL. */
 KILN_MUST_CHECK enum kiln_code sha256_of_file(int fd, struct digest *ret_sha256, uint64_t *ret_size,
                                               struct kiln_err *err);

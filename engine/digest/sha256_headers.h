@@ -9,9 +9,7 @@
  */
 #include "engine/digest/sha256.h"
 
-/* Adds a number as one field. */
 void sha256_put_number(struct sha256 *s, uint32_t value);
-/* Adds number, names and texts of the |count| headers in |records|, which contains structs
- * message_header. Returns false, and adds nothing, if they are incomplete or more than
- * LIMIT_HEADERS. */
+/* |records| contains |count| structs message_header.  Returns false, and adds nothing, if they are
+ * incomplete or more than LIMIT_HEADERS. */
 bool sha256_put_headers(struct sha256 *s, struct bytes records, uint32_t count);

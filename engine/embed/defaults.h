@@ -18,9 +18,9 @@
 #define DEFAULT_QUEUE_UID 20000
 #define DEFAULT_QUEUE_BYTES ((uint64_t)1 << 30)
 #define DEFAULT_QUEUE_BYTES_UID ((uint64_t)256 << 20)
-/* Default of worker_jobs, as a number and as an argument of kiln-compiler. */
+/* The setting worker_jobs. */
 #define DEFAULT_JOBS_MAX 200
 #define DEFAULT_JOBS_TEXT "200"
-#define DEFAULT_COMPILE_MS 300000u /* default of compile_timeout */
-/* Defaults of compile_cpu, compile_memory and compile_output. */
+#define DEFAULT_COMPILE_MS 300000u /* the setting compile_timeout */
+/* The settings compile_cpu, compile_memory and compile_output. */
 #define DEFAULT_LIMITS_TEXT "600,4294967296,67108864"

@@ -8,17 +8,13 @@ static struct direct_executor *self_of(struct executor *base)
     return (struct direct_executor *)base;
 }
 
-/* ---- operations of the executor ---- */
-
-/* Adds a task for a work queue.  All work queues use one list. Only one task runs at a time, so the
- * order of each queue is kept. */
 static void run_on_work_queue(struct executor *base, enum work_queue work_queue, struct task *task)
 {
     (void)work_queue;
     list_append(&self_of(base)->tasks, &task->item.link);
 }
 
-/* Cancels a task. Cannot cancel a task that is about to run, because it is in no list. */
+/* A task that is about to run is in no list, and cannot be cancelled. */
 static bool cancel_task(struct executor *base, enum work_queue work_queue, struct task *task)
 {
     (void)base;
@@ -60,8 +56,6 @@ void direct_executor_init(struct direct_executor *x, struct embed_compiler *comp
     list_init(&x->due_later);
 }
 
-/* ---- steps ---- */
-
 static void begin_compile(struct direct_executor *x)
 {
     struct compile_task *task = x->compile;
@@ -78,11 +72,10 @@ bool direct_executor_compiles(const struct direct_executor *x)
 void direct_executor_end_compile(struct direct_executor *x)
 {
     struct compile_task *task = x->compile;
-    x->compile = NULL; /* must precede the done callback, which may start the next compilation */
+    x->compile = NULL; /* before the done callback, which may start the next compile */
     task->done(task);
 }
 
-/* Runs the next task of this iteration.  The task's done callback may free it. */
 static bool run_due_task(struct direct_executor *x)
 {
     struct task *task = LIST_POP(&x->due, struct task, item.link);

@@ -19,47 +19,40 @@
 #include <time.h>
 
 #define TICK_NS 1000000000ull
-/* Minimum time between two steps of background work.  Each step takes a fraction of a
- * millisecond. */
 #define IDLE_STEP_NS 10000000ull
 #define SECOND 1000000000ull
 
-/* Objects in memory may use 1 / HOT_PART_OF_FILES of the program's limit of open files.  Each
- * object uses a descriptor, and the program needs descriptors, too. */
+/* Each object in memory uses a descriptor.  Objects may use 1 / HOT_PART_OF_FILES of the program's
+ * limit of open files. */
 #define HOT_PART_OF_FILES 4
 
 struct embed_transport {
-    struct transport base; /* first member */
+    struct transport base;
     struct caller caller;
     pid_t pid;               /* the process that opened this transport */
-    struct list ready;       /* of struct embed_frame, owned; frames that were not received yet */
+    struct list ready;       /* of struct embed_frame, owned; not received yet */
     struct embed_frame *out; /* owned; the frame that was received last */
-    enum kiln_code failed;   /* not KILN_OK after a reply could not be stored; no more replies
-                              * follow */
+    /* After a failure to store a reply, no more replies follow. */
+    enum kiln_code failed;
     bool is_stopped;
 };
 
 static struct {
-    /* Id of the process that owns this state. While one of its threads takes over the state, the id
-     * is negated. 0: no process owns it yet. */
+    /* The process that owns this state; 0: none.  It is negative while a thread takes over the
+     * state. */
     _Atomic pid_t pid;
-    /* True while a thread is inside the engine. A child that is forked at such a moment cannot have
-     * an engine. */
+    /* A child that is forked while a thread is inside the engine cannot have an engine. */
     atomic_bool is_inside;
     bool is_lost;          /* this process was forked while a thread was inside the engine */
     pthread_mutex_t mutex; /* protects the members below */
     pthread_cond_t changed;
     unsigned transports;
-    struct engine *engine; /* NULL while it is not open */
+    struct engine *engine;
     struct direct_executor executor;
-    bool is_waiting; /* a thread waits for the compiler without the mutex */
-    /* When the next tick, and the next step of background work, are due. */
+    bool is_waiting;
     uint64_t tick_ns, idle_step_ns;
 } here = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
-/* ---- fork ---- */
-
-/* Initialises |changed| so that waits on it use the monotonic clock. */
 static void init_changed(void)
 {
     pthread_condattr_t attributes;
@@ -69,8 +62,7 @@ static void init_changed(void)
     pthread_condattr_destroy(&attributes);
 }
 
-/* Resets the state that a child has inherited. Does not free the parent's engine, because its state
- * may be inconsistent. Nothing in the child uses it. */
+/* Does not free the parent's engine, because its state may be inconsistent. */
 static void reset_in_child(void)
 {
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
@@ -83,8 +75,8 @@ static void reset_in_child(void)
     here.is_waiting = false;
 }
 
-/* Detects a fork at the child's first call. Also works in a child that is forked while its parent
- * takes over the state: such a child does not wait for a thread that only exists in the parent. */
+/* Detects a fork at the child's first call.  A child that is forked while its parent takes over the
+ * state does not wait for a thread that only exists in the parent. */
 static void detect_fork(void)
 {
     pid_t own = getpid(), had = atomic_load(&here.pid);
@@ -110,8 +102,6 @@ static void release_mutex(void)
     atomic_store(&here.is_inside, false);
     pthread_mutex_unlock(&here.mutex);
 }
-
-/* ---- the engine ---- */
 
 static struct json *answer_config(struct engine_host *host)
 {
@@ -141,15 +131,12 @@ static struct engine_host host = {
     .add_stats = add_stats,
 };
 
-/* Drops a log line: the engine logs nothing, because standard error belongs to the program. */
 static void drop_log(enum log_level level, const char *message)
 {
     (void)level;
     (void)message;
 }
 
-/* Returns the maximum number of objects in memory, which also depends on the program's limit of
- * open files. */
 static unsigned hot_count(void)
 {
     struct rlimit files;
@@ -206,8 +193,6 @@ static void close_engine(void)
     here.engine = NULL;
 }
 
-/* ---- work ---- */
-
 static void run_due_tick(void)
 {
     uint64_t now = clock_monotonic_ns();
@@ -217,7 +202,6 @@ static void run_due_tick(void)
     engine_tick(here.engine);
 }
 
-/* Runs one step of background work if it is due; called with each request. */
 static void run_idle_step(void)
 {
     uint64_t now = clock_monotonic_ns();
@@ -239,8 +223,6 @@ static void wait_for_change(uint64_t deadline_ns)
     atomic_store(&here.is_inside, true);
 }
 
-/* Waits for the compiler.  Only one thread does this; the others sleep until that thread reports a
- * change. */
 static void wait_for_compiler(uint64_t deadline_ns)
 {
     struct embed_compiler *compiler = here.executor.compiler;
@@ -254,7 +236,6 @@ static void wait_for_compiler(uint64_t deadline_ns)
     pthread_cond_broadcast(&here.changed);
 }
 
-/* Waits until the compiler ends, another thread reports a change, or the next tick is due. */
 static void wait_for_work(uint64_t deadline_ns)
 {
     deadline_ns = min_of(deadline_ns, here.tick_ns);
@@ -265,15 +246,12 @@ static void wait_for_work(uint64_t deadline_ns)
     run_due_tick();
 }
 
-/* Wakes all waiting threads, because one of them may have a new reply. */
 static void wake_waiting(void)
 {
     pthread_cond_broadcast(&here.changed);
     if (here.is_waiting)
         here.executor.compiler->ops->wake(here.executor.compiler);
 }
-
-/* ---- a transport ---- */
 
 static struct embed_transport *transport_of(struct transport *base)
 {
@@ -300,8 +278,7 @@ static struct embed_frame *take_frame(struct embed_transport *t)
 
 static const struct caller_ops caller_ops = { .reply = store_reply };
 
-/* Locks the engine.  If it returns KILN_OK, the caller holds the mutex and must call
- * release_mutex. */
+/* If it returns KILN_OK, the caller holds the mutex and must call release_mutex. */
 static enum kiln_code enter_engine(const struct embed_transport *t, struct kiln_err *err)
 {
     detect_fork();
@@ -330,7 +307,6 @@ static enum kiln_code pass_frame(struct embed_transport *t, struct bytes frame,
         return kiln_fail(err, KILN_INVALID, "the frame does not match its header");
     rc = service_handle(here.engine, &t->caller, &header, body, err);
     if (rc && !t->failed)
-        /* Receivers first get the reply, which states the reason, and then this code. */
         t->failed = KILN_UNAVAILABLE;
     wake_waiting();
     return KILN_OK;
@@ -397,8 +373,8 @@ static enum kiln_code report_failure(const struct embed_transport *t, struct kil
                      "(LimitNOFILE=, ulimit -n)");
 }
 
-/* Waits for a frame; the caller holds the mutex.  Runs at least one waiting step, even if the
- * deadline has passed, so that a caller that polls with short deadlines makes progress, too. */
+/* The caller holds the mutex.  Runs at least one waiting step, even after the deadline, so that a
+ * caller that polls with short deadlines makes progress, too. */
 static enum kiln_code await_frame(struct embed_transport *t, uint64_t deadline_ns,
                                   struct kiln_err *err)
 {
@@ -479,9 +455,6 @@ static const struct transport_ops embed_ops = {
     .destroy = embed_destroy,
 };
 
-/* ---- connecting ---- */
-
-/* Opens the engine for the first transport, or joins it; the caller holds the mutex. */
 static enum kiln_code join_engine(const struct embed_setup *setup, struct embed_transport *t,
                                   struct kiln_err *err)
 {

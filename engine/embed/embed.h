@@ -5,18 +5,16 @@
  * The transport of a program that has the engine linked in: a call into the engine, under one
  * mutex.
  *
- * Role       represents one caller of the engine.  Sending passes the frame to the service.
- *            Receiving runs waiting tasks (direct_executor.h) on the receiver's thread until a
- *            reply is ready. There are no threads and no fork handlers, so nothing runs between two
- *            calls
+ * Role       Receiving runs waiting tasks (direct_executor.h) on the receiver's thread until a
+ *            reply is ready.  Nothing runs between two calls
  * Ownership  there is one engine for the process: the first transport opens it, and the last one
- *            closes it. The setup of the first transport is used; the objects that it borrows must
+ *            closes it.  The setup of the first transport is used; the objects that it borrows must
  *            stay valid for the life of the process
- * Threading  any thread. The engine runs under one mutex, which is released only while a thread
- *            waits for the compiler or for another thread's work
- * Fork       a child opens its own engine with its first transport; transports that its parent
- *            opened return KILN_UNAVAILABLE in the child. A child that was forked while a thread
- *            was inside the engine can never open an engine; it gets KILN_UNAVAILABLE
+ * Threading  any thread.  The engine's mutex is released only while a thread waits for the compiler
+ *            or for another thread's work
+ * Fork       a child opens its own engine with its first transport; its parent's transports return
+ *            KILN_UNAVAILABLE in the child.  A child that was forked while a thread was inside the
+ *            engine can never open an engine
  */
 #include "common/protocol/transport.h"
 #include "engine/embed/embed_compiler.h"
@@ -24,7 +22,7 @@
 struct engine_data;
 
 struct embed_setup {
-    const struct engine_data *data;  /* borrowed */
+    const struct engine_data *data;
     struct embed_compiler *compiler; /* borrowed; NULL: kernels cannot be compiled */
 };
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* Copies the body and inserts its zero-copy segments. */
 static void copy_body(uint8_t *to, const struct reply *reply)
 {
     size_t at = 0;
@@ -66,5 +65,5 @@ void embed_frame_release(struct embed_frame *frame, struct transport_frame *ret_
                                            .body = bytes_of(frame->body, frame->header.body_size),
                                            .descriptors = frame->descriptors,
                                            .descriptor_count = frame->header.descriptors };
-    frame->header.descriptors = 0; /* the descriptors now belong to the receiver */
+    frame->header.descriptors = 0;
 }

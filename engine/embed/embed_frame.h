@@ -12,22 +12,19 @@
 #include "common/protocol/transport.h"
 #include "engine/service/service.h"
 
-/* The lowest descriptor that a frame may use. 0, 1 and 2 belong to the program, even while they are
- * closed. */
+/* 0, 1 and 2 belong to the program, even while they are closed. */
 #define EMBED_FD_MIN 3
 
 struct embed_frame {
-    struct list_link link; /* in the transport's list of ready frames */
+    struct list_link link;
     struct frame_header header;
-    int descriptors[LIMIT_FRAME_DESCRIPTORS]; /* owned until embed_frame_release */
+    int descriptors[LIMIT_FRAME_DESCRIPTORS];
     uint8_t body[];
 };
 
-/* Creates a frame.  Returns KILN_NO_MEMORY, or KILN_FULL if no descriptors are left, both without a
- * message. */
+/* Returns KILN_NO_MEMORY, or KILN_FULL if no descriptors are left, both without a message. */
 KILN_MUST_CHECK enum kiln_code embed_frame_create(const struct reply *reply, uint16_t version,
                                                   struct embed_frame **ret_frame);
-/* Accepts NULL. */
 void embed_frame_destroy(struct embed_frame *frame);
 /* Passes the frame to its receiver; call it once.  |ret_frame| borrows the body from |frame| and
  * owns the descriptors. */

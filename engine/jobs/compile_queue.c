@@ -7,12 +7,11 @@
 #define PRIORITIES 2
 
 struct compile_queue {
-    struct executor *executor; /* borrowed */
+    struct executor *executor;
     unsigned running_count;
-    struct fair_queue_options limits;      /* for both queues together; the queues themselves have
-                                            * no limits */
-    struct fair_queue waiting[PRIORITIES]; /* their items are compile_order.slot */
-    struct list running;                   /* of struct compile_order, newest start first */
+    struct fair_queue_options limits;
+    struct fair_queue waiting[PRIORITIES]; /* the items are compile_order.slot */
+    struct list running;                   /* newest start first */
     struct yield_use use;
 };
 
@@ -65,12 +64,12 @@ static struct yield_question yield_now(const struct compile_queue *q)
                                     .now_ns = clock_monotonic_ns() };
 }
 
-struct start { /* a filter: which waiting orders may start now */
+struct start { /* a filter for waiting orders */
     struct yield_question question;
     bool in_need;     /* only orders of users who hold no compiler */
     uint64_t wait_ns; /* only orders that have waited at least this long */
-    bool is_blocked;  /* true: only orders that gave way and may not start yet; false: only other
-                       * orders */
+    /* True: only orders that gave way and may not start yet; false: only the others. */
+    bool is_blocked;
 };
 
 static bool may_start(void *context, const struct fair_item *item)
@@ -84,8 +83,8 @@ static bool may_start(void *context, const struct fair_item *item)
     return yield_may_start(q, order) != start->is_blocked;
 }
 
-/* Takes the next order from the queues. Within a priority, it first takes an order of a user who
- * has waited long and holds no compiler. Another compile may have been stopped for this order. */
+/* Within a priority, an order of a user who has waited long and holds no compiler comes first.
+ * Another compile may have been stopped for it. */
 static struct compile_order *take_next(struct compile_queue *q)
 {
     struct start any = { .question = yield_now(q) };
@@ -120,8 +119,6 @@ static void start_some(struct compile_queue *q)
     }
 }
 
-/* ---- giving way ---- */
-
 static void stop_order(struct compile_queue *q, struct compile_order *order)
 {
     if (order->is_stopping || !q->executor->ops->compile_stop)
@@ -138,9 +135,8 @@ static bool one_is_stopping(const struct compile_queue *q)
     return false;
 }
 
-/* Returns the first waiting order that |need| accepts, or NULL if it accepts none.  While
- * interactive orders wait, prefetch orders are not considered, because interactive orders go
- * first. */
+/* Returns NULL if |need| accepts no order.  While interactive orders wait, prefetch orders are not
+ * considered. */
 static const struct compile_order *find_in_need(const struct compile_queue *q, struct start need)
 {
     need.question = yield_now(q);
@@ -160,9 +156,8 @@ static bool is_full(const struct compile_queue *q)
     return q->running_count >= count_compilers(q);
 }
 
-/* Returns the order for which a running one should be stopped, or NULL. Normally there is such an
- * order only if all compilers are busy. But an order that gave way before may wait although a
- * compiler is free, because only some compilers may run such orders (yield_may_start). */
+/* Returns the order for which a running one should be stopped, or NULL.  An order that gave way
+ * before may wait although a compiler is free (yield_may_start). */
 static const struct compile_order *find_hungry(const struct compile_queue *q)
 {
     const struct start need = { .wait_ns = YIELD_WAIT_NS };
@@ -171,9 +166,8 @@ static const struct compile_order *find_hungry(const struct compile_queue *q)
     return order ? order : find_in_need(q, blocked);
 }
 
-/* Stops one running order if a waiting order needs its compiler. Does nothing while another order
- * is still stopping. An order whose result nobody wants gives way to any order, even of the same
- * user. */
+/* Does nothing while another order is still stopping.  An order whose result nobody wants gives way
+ * to any order, even of the same user. */
 static void free_a_compiler(struct compile_queue *q)
 {
     if (compile_queue_waiting(q) == 0 || one_is_stopping(q))
@@ -213,8 +207,6 @@ void compile_queue_set_abandoned(struct compile_queue *q, struct compile_order *
         free_a_compiler(q);
 }
 
-/* Puts the order back into the queue if it was stopped and somebody waits for its result. Returns
- * whether it did so. */
 static bool starts_again(struct compile_queue *q, struct compile_order *order)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -229,8 +221,8 @@ static bool starts_again(struct compile_queue *q, struct compile_order *order)
     return true;
 }
 
-/* If other users waited for compilers meanwhile, reports a time-out as UNAVAILABLE. The time-out
- * may be due to their compiles, so it must not be stored as a failure of this kernel. */
+/* Other users' compiles may have caused the time-out, so it must not be stored as a failure of this
+ * kernel. */
 static void excuse_time_out(struct compile_order *order)
 {
     struct compile_result *result = &order->task.result;
@@ -285,7 +277,7 @@ static void move_order(struct compile_order *order, enum priority priority, uid_
 {
     struct compile_queue *q = order->queue;
     if (!fair_queue_move(&q->waiting[order->priority], &order->slot, &q->waiting[priority], uid))
-        return; /* out of memory: the order keeps its place */
+        return; /* out of memory */
     order->priority = priority;
     order->uid = uid;
 }

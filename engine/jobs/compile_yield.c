@@ -21,10 +21,8 @@ bool yield_may_start(const struct yield_question *q, const struct compile_order 
     return again < q->compilers;
 }
 
-/* ---- compiler time ---- */
-
 #define DRAIN_DIVISOR 8
-#define USED_MAX_NS 120000000000u /* this much decreases to 0 in 16 minutes */
+#define USED_MAX_NS 120000000000u /* decreases to 0 in 16 minutes */
 
 static uint64_t left_of(const struct yield_user *user, uint64_t now_ns)
 {
@@ -55,10 +53,7 @@ void yield_use_add(struct yield_use *use, uid_t uid, uint64_t took_ns, uint64_t 
                                    .at_ns = now_ns };
 }
 
-/* ---- the choice ---- */
-
-/* Returns by how much |user|'s compiler time must exceed that of |waiting|, so that |waiting| goes
- * first. */
+/* |waiting| goes first if |user|'s compiler time exceeds that of |waiting| by this much. */
 static uint64_t lead_of(const struct yield_question *q, uid_t user, uid_t waiting)
 {
     bool is_single = compile_queue_waiting_of(q->queue, waiting) == 1 &&
@@ -66,8 +61,7 @@ static uint64_t lead_of(const struct yield_question *q, uid_t user, uid_t waitin
     return is_single ? 0 : YIELD_LEAD_NS;
 }
 
-/* Returns how long the order may run before it must give way to |uid|, or UINT64_MAX if it need not
- * give way. */
+/* Returns how long the order may run before it must give way to |uid|, or UINT64_MAX. */
 static uint64_t share_of(const struct yield_question *q, const struct compile_order *order,
                          unsigned held, uid_t uid)
 {
@@ -80,8 +74,6 @@ static uint64_t share_of(const struct yield_question *q, const struct compile_or
     return is_in_share || q->compilers == 1 ? YIELD_SHARE_NS : YIELD_WAIT_NS;
 }
 
-/* Chooses the order that gives way. If |has_yielded| is true, chooses among orders that gave way
- * before, otherwise among the others. Returns NULL if none must give way. */
 static struct compile_order *choose_among(const struct yield_question *q, bool has_yielded,
                                           uid_t uid)
 {
@@ -108,7 +100,7 @@ struct compile_order *yield_choose(const struct yield_question *q,
             return order;
     if (!waiting)
         return NULL;
-    /* True if |waiting| gave way before and can only get the compiler of another order that did. */
+    /* |waiting| gave way before and can only get the compiler of another order that did. */
     bool needs_a_place = !yield_may_start(q, waiting);
     struct compile_order *chosen =
         needs_a_place ? NULL : choose_among(q, /* has_yielded= */ false, waiting->uid);

@@ -20,21 +20,17 @@
  *     one          one                 after it has run for YIELD_SHARE_NS
  *
  * The lead is YIELD_LEAD_NS.  It is zero if the user who waits wants a single compile, while the
- * user of the running compile has more compiles waiting: a user with many compiles loses little by
- * the exchange.  The lead protects a user who seldom compiles: users who compile endless sources
- * cannot stop that user's compiles, and cannot make that user wait again and again.  YIELD_SHARE_NS
- * protects a user who has compiled much: without it, other users could keep all compilers until
- * they had used as much time as that user.
+ * user of the running compile has more compiles waiting.  The lead protects a user who seldom
+ * compiles from users who compile endless sources.  YIELD_SHARE_NS protects a user who has compiled
+ * much: without it, other users could keep all compilers until they had used as much time.
  *
  * If several compiles could give way, kiln stops one of the user who holds the most compilers, and
  * among that user's compiles the one that has run the longest.  The stopped compile starts again
  * later, from its beginning.  If there are several compilers, compiles that gave way never occupy
- * all of them (yield_may_start).  So one compiler remains for users who hold none.
+ * all of them (yield_may_start).
  *
  * A compile that gave way once can be stopped again when it has run for YIELD_SHARE_AGAIN_NS, under
- * the same conditions, but only if no other compile can be stopped.  It then ends and does not
- * start again.  So endless compiles that gave way cannot delay the next start of a slow compile for
- * longer than YIELD_SHARE_AGAIN_NS.
+ * the same conditions, but only if no other compile can be stopped.  It then does not start again.
  */
 #include "engine/jobs/compile_queue.h"
 
@@ -45,34 +41,29 @@
 #define YIELD_SHARE_NS 10000000000u
 #define YIELD_SHARE_AGAIN_NS 60000000000u
 
-/* The recent compiler time of each user. It decreases by one second every eight seconds (a leaky
- * bucket). So a user who keeps one compiler busy for less than an eighth of the time counts as
- * having used none. If there are more than YIELD_USERS users, those with the least time are
- * forgotten. */
+/* The recent compiler time of each user.  It decreases by one second every eight seconds (a leaky
+ * bucket).  If there are more than YIELD_USERS users, those with the least time are forgotten. */
 #define YIELD_USERS 64
 struct yield_use {
     struct yield_user {
         uid_t uid;
-        uint64_t used_ns, at_ns; /* at_ns: the time at which used_ns was computed */
+        uint64_t used_ns, at_ns; /* |at_ns| is when |used_ns| was computed */
     } users[YIELD_USERS];
 };
 void yield_use_add(struct yield_use *use, uid_t uid, uint64_t took_ns, uint64_t now_ns);
 
 struct yield_question {
-    const struct compile_queue *queue; /* whose waiting orders count */
-    const struct list *running;        /* of struct compile_order.running */
-    const struct yield_use *use;       /* does not include the running compiles */
+    const struct compile_queue *queue;
+    const struct list *running;
+    const struct yield_use *use; /* does not include the running compiles */
     unsigned compilers;
     uint64_t now_ns;
 };
 
-/* Returns how many of the running orders are |uid|'s. */
 unsigned yield_count_of(const struct list *running, uid_t uid);
-/* Returns false if there are several compilers, |order| gave way before, and all compilers but one
- * run orders that gave way. The last compiler is for orders that have not given way. */
+/* If there are several compilers, the last one is for orders that have not given way. */
 bool yield_may_start(const struct yield_question *question, const struct compile_order *order);
-/* Returns the running order that must give way to |waiting|, or NULL. An order whose result nobody
- * wants gives way first, however long it has run. If |waiting| is NULL, only such an order is
- * returned. */
+/* Returns the running order that must give way to |waiting|, or NULL.  An order whose result nobody
+ * wants gives way first.  If |waiting| is NULL, only such an order is returned. */
 struct compile_order *yield_choose(const struct yield_question *question,
                                    const struct compile_order *waiting);

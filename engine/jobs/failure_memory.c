@@ -22,8 +22,8 @@ struct entry {
 
 struct failure_memory {
     uint64_t ttl_ns;
-    struct hash_table entries; /* owned */
-    struct list by_age;        /* the same entries, the oldest first */
+    struct hash_table entries;
+    struct list by_age; /* oldest first */
 };
 
 enum kiln_code failure_memory_create(unsigned ttl_s, struct failure_memory **ret_memory,
@@ -58,8 +58,6 @@ void failure_memory_set_ttl(struct failure_memory *m, unsigned ttl_s)
     m->ttl_ns = (uint64_t)ttl_s * 1000000000u;
 }
 
-/* Removes expired entries. All entries have the same lifetime, so the expired ones are the
- * oldest. */
 static void forget_expired(struct failure_memory *m, uint64_t now_ns)
 {
     LIST_EACH (&m->by_age, struct entry, by_age, e) {
@@ -109,8 +107,7 @@ void failure_memory_add(struct failure_memory *m, const struct failure_report *r
         return;
     struct entry *e = find_entry(m, report->key);
     if (e && report->is_for_all && !e->is_for_all) {
-        forget_entry(m, e); /* the new report is about the source itself, so its message is
-                             * better */
+        forget_entry(m, e); /* the new report is about the source itself */
         e = NULL;
     }
     if (e) {

@@ -4,12 +4,10 @@
 /*
  * Compile failures, remembered for a while so that the same compile is not repeated.
  *
- * Role       answers the next request for the same key at once, with the same message and log.  A
- *            key covers the toolchain's identity, so an upgraded compiler is tried again.  A
- *            failure may be due to how one user's compile ran, for example if it exceeded a limit
- *            or crashed.  Such a failure is reported to that user only, until the compile fails for
- *            a second user, too
- * Ownership  keeps copies; what failure_memory_find returns is borrowed until the next call
+ * Role       answers the next request for the same key with the same message and log.  A failure
+ *            may be due to how one user's compile ran, for example if it exceeded a limit.  Such a
+ *            failure is reported to that user only, until the compile fails for a second user, too
+ * Ownership  keeps copies; failure_memory_find's result is borrowed until the next call
  * Threading  the engine's thread
  *
  * Stores at most FAILURES_MAX entries, and drops the oldest first.  Only the first 8 KiB of a log
@@ -27,14 +25,14 @@ struct failure_memory;
 
 struct failure {
     struct kiln_err err;
-    const char *log; /* "" if there was none */
+    const char *log;
 };
 
 struct failure_report {
     const struct digest *key;
-    uid_t uid;       /* the user whose compile failed */
-    bool is_for_all; /* the compile fails for every user */
-    const char *log; /* NULL: none */
+    uid_t uid;
+    bool is_for_all;
+    const char *log; /* may be NULL */
     struct kiln_err err;
 };
 
@@ -44,13 +42,11 @@ KILN_MUST_CHECK enum kiln_code failure_memory_create(unsigned ttl_s,
 void failure_memory_destroy(struct failure_memory *memory);
 KILN_DEFINE_AUTO(failure_memory)
 
-/* Sets the lifetime of all entries, including existing ones. */
 void failure_memory_set_ttl(struct failure_memory *memory, unsigned ttl_s);
-/* Stores the failure until |now_ns| + ttl. Does nothing if the ttl is 0 or if memory runs out; the
- * compile is then repeated. */
+/* Does nothing if the lifetime is 0 or if memory runs out; the compile is then repeated. */
 void failure_memory_add(struct failure_memory *memory, const struct failure_report *report,
                         uint64_t now_ns);
-/* Finds the failure of a key. Returns false if there is none for |uid|, or if it has expired. */
+/* Returns false if there is no failure for |uid|, or if it has expired. */
 bool failure_memory_find(struct failure_memory *memory, const struct digest *key, uid_t uid,
                          uint64_t now_ns, struct failure *ret_failure);
 void failure_memory_clear(struct failure_memory *memory);

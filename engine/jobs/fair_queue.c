@@ -9,9 +9,9 @@ struct fair_user {
     struct list_link link;
     struct list items;
     unsigned count;
-    unsigned reserved; /* calls of fair_queue_reserve minus those of fair_queue_release */
+    unsigned reserved;
     uid_t uid;
-    uint64_t served; /* virtual time at which the next item may start */
+    uint64_t served;
 };
 
 void fair_queue_init(struct fair_queue *queue, const struct fair_queue_options *options)
@@ -61,7 +61,6 @@ static struct fair_user *find_or_add_user(struct fair_queue *queue, uid_t uid)
     return user;
 }
 
-/* If nothing waits and nothing runs, forgets how much each user was served. */
 static void end_busy_time(struct fair_queue *queue)
 {
     if (queue->count > 0 || queue->running > 0)
@@ -70,8 +69,6 @@ static void end_busy_time(struct fair_queue *queue)
         queue->now = user->served > queue->now ? user->served : queue->now;
 }
 
-/* Drops users without waiting items, except those who have a reservation or whose virtual time is
- * ahead of the queue's. */
 static void forget_idle_users(struct fair_queue *queue)
 {
     LIST_EACH (&queue->users, struct fair_user, link, user) {
@@ -151,8 +148,8 @@ static struct fair_item *first_item(const struct fair_user *user, fair_filter *m
     return NULL;
 }
 
-/* Among users with the same virtual time, chooses the first in the list. New users, and users who
- * were just served, are at the end of the list. */
+/* Of users with the same virtual time, the first in the list goes first.  New users, and users who
+ * were just served, are at its end. */
 struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
                                      void *context)
 {
@@ -177,9 +174,8 @@ void fair_queue_pop_before(struct fair_queue *queue, struct fair_item *item,
     if (user->served < queue->now) /* being skipped gives no priority later */
         user->served = queue->now;
     user->served += queue->options.unit;
-    list_remove(&user->link); /* so that others with the same virtual time come first */
+    list_remove(&user->link); /* others with the same virtual time come first */
     list_append(&queue->users, &user->link);
-    /* fair_queue_settle forgets idle users */
 }
 
 struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_start, void *context)

@@ -4,9 +4,8 @@
 /*
  * A queue that is fair between users.  All work of users waits in such queues.
  *
- * Role       keeps waiting items, with limits in total and for each user.  It is fair: the next
- *            item belongs to the user who has been served least.  Items can be removed, and the
- *            queue can be closed and emptied
+ * Role       keeps waiting items, with limits in total and for each user.  The next item belongs to
+ *            the user who has been served least
  * Ownership  borrows items from fair_queue_push until fair_queue_pop or fair_queue_remove
  * Threading  has no lock: use it on one thread, or hold the owner's lock
  *
@@ -27,85 +26,76 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FAIR_QUEUE_UNIT 1000000u /* usual initial cost of an item: 1 ms if costs are in ns */
+#define FAIR_QUEUE_UNIT 1000000u /* 1 ms if costs are in ns */
 
 struct fair_item { /* embed it, zeroed */
     struct list_link link;
-    struct fair_user *user; /* NULL: not in a queue */
-    bool lets_pass;         /* if it may not start, later items of its user may start before it */
+    struct fair_user *user;
+    bool lets_pass; /* if it may not start, later items of its user may start before it */
 };
 
 struct fair_queue_options {
-    unsigned max;     /* waiting items of all users; 0: no limit */
-    unsigned max_uid; /* waiting items of one user; 0: no limit */
-    const char *noun; /* plural, for messages: "compiles" */
-    uint64_t unit;    /* initial cost of an item; 0: FAIR_QUEUE_UNIT */
+    unsigned max;     /* 0: no limit */
+    unsigned max_uid; /* 0: no limit */
+    const char *noun;
+    uint64_t unit;
 };
 
 struct fair_queue {
     struct fair_queue_options options;
-    struct list users; /* of struct fair_user; owned */
-    unsigned count;    /* items */
-    unsigned running;  /* items popped and not settled; only valid if the owner settles */
-    uint64_t now;      /* the queue's virtual time */
+    struct list users;
+    unsigned count;
+    unsigned running; /* popped and not settled; only valid if the owner settles */
+    uint64_t now;
     bool is_closed;
 };
 
 void fair_queue_init(struct fair_queue *queue, const struct fair_queue_options *options);
-/* The queue must be empty. Accepts a zeroed queue that was never initialized. */
+/* The queue must be empty.  Accepts a zeroed queue. */
 void fair_queue_done(struct fair_queue *queue);
 
-/* Adds |item| to |uid|'s items. Returns KILN_BUSY if too many items wait; the message names the
- * limit and what to do. Returns KILN_UNAVAILABLE if the queue is closed. */
+/* Returns KILN_BUSY if too many items wait, and KILN_UNAVAILABLE if the queue is closed. */
 KILN_MUST_CHECK enum kiln_code fair_queue_push(struct fair_queue *queue, uid_t uid,
                                                struct fair_item *item, struct kiln_err *err);
-/* Checks the limits of fair_queue_push, for several queues that share them. |waiting| items wait in
- * total, of which |waiting_uid| belong to |uid|. Returns KILN_BUSY if one more would exceed a
- * limit. */
+/* Checks limits that several queues share.  |waiting| items wait in total, |waiting_uid| of them
+ * for |uid|.  Returns KILN_BUSY if one more would exceed a limit. */
 KILN_MUST_CHECK enum kiln_code fair_queue_check(const struct fair_queue_options *limits,
                                                 unsigned waiting, uid_t uid, unsigned waiting_uid,
                                                 struct kiln_err *err);
-/* Like fair_queue_push, for a queue without limits; it cannot fail. If there is no memory to add
- * |uid| as a user, the item waits among the items of |reserved|, a user with a reservation. */
+/* For a queue without limits.  Cannot fail: if there is no memory to add |uid| as a user, the item
+ * waits among the items of |reserved|, a user with a reservation. */
 void fair_queue_push_unlimited(struct fair_queue *queue, uid_t uid, uid_t reserved,
                                struct fair_item *item);
-/* Removes and returns the next item, or NULL. Its user is charged the queue's unit. */
+/* May return NULL.  The item's user is charged the queue's unit. */
 struct fair_item *fair_queue_pop(struct fair_queue *queue);
-/* Like fair_queue_pop, but only for items that |may_start| accepts; NULL accepts all. If
- * |may_start| rejects a user's first item, the user is skipped, unless the item |lets_pass| later
- * ones. Returns NULL if no item may start. */
+/* Considers only items that |may_start| accepts; NULL accepts all.  If |may_start| rejects a user's
+ * first item, the user is skipped, unless the item |lets_pass| later ones.  May return NULL. */
 typedef bool fair_filter(void *context, const struct fair_item *item);
 struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_start,
                                     void *context);
-/* Returns the item that fair_queue_pop_if would return, and leaves it in the queue. */
 struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
                                      void *context);
-/* Removes |item|, although |next|, the result of fair_queue_peek_if, would be served first. The
+/* Removes |item|, although |next|, the result of fair_queue_peek_if, would be served first.  The
  * queue's virtual time becomes that of |next|'s user, so that users who have to wait for |item|
  * lose nothing. */
 void fair_queue_pop_before(struct fair_queue *queue, struct fair_item *item,
                            const struct fair_item *next);
-/* Removes a waiting item and returns true; the item then belongs to the caller again. Returns false
- * if the item does not wait. */
 bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item);
-/* Call it once for each popped item, when its work has ended. |cost| is the item's total cost.
- * Charges the part of it beyond the unit that was charged when the item was popped. */
+/* Call it once for each popped item, when its work has ended.  |cost| is the item's total cost. */
 void fair_queue_settle(struct fair_queue *queue, uid_t uid, uint64_t cost);
 /* Moves a waiting item of |from| to the end of |uid|'s items in |to|, which may be the same queue.
- * Ignores the limits. Returns false if memory runs out; the item then stays where it is. */
+ * Ignores the limits.  Returns false if memory runs out; the item then stays where it is. */
 bool fair_queue_move(struct fair_queue *from, struct fair_item *item, struct fair_queue *to,
                      uid_t uid);
-/* Keeps memory for |uid| until the matching fair_queue_release. A push for |uid| then needs no
- * memory, so within the limits it cannot fail. Returns false if memory runs out. */
+/* Until the matching fair_queue_release, a push for |uid| needs no memory, so within the limits it
+ * cannot fail.  Returns false if memory runs out. */
 KILN_MUST_CHECK bool fair_queue_reserve(struct fair_queue *queue, uid_t uid);
 void fair_queue_release(struct fair_queue *queue, uid_t uid);
-/* From now on every push fails; waiting items can still be popped. */
+/* Waiting items can still be popped. */
 void fair_queue_close(struct fair_queue *queue);
 
 unsigned fair_queue_count_of(const struct fair_queue *queue, uid_t uid);
-/* Returns whether more than |count| items of the same user wait before |item|. Visits at most
- * |count| of them. */
+/* Returns whether more than |count| items of the same user wait before |item|. */
 bool fair_queue_is_behind(const struct fair_item *item, unsigned count);
-/* Visits each user who has waiting items. */
 void fair_queue_each_user(const struct fair_queue *queue,
                           void (*visit)(void *context, uid_t uid, unsigned waiting), void *context);

@@ -2,18 +2,15 @@
 #pragma once
 
 /*
- * The limits on the number of uploads and transfers.
- *
  * An upload is a request that brings a package, a cache or a tuning file.  The engine refuses
  * uploads beyond the limit (engine/service/packages/uploads.c).  Each upload has at most one
  * transfer at a time: one kiln-transfer process (daemon/workers/transfer.c).
  */
 #define UPLOADS_MAX 16u
-/* The part of UPLOADS_MAX that is reserved for administrators, so that users' imports cannot block
- * the installation of packages. */
+/* Reserved for administrators, so that users' imports cannot block the installation of packages. */
 #define UPLOADS_FOR_ADMINS 4u
-/* Maximum number of uploads of one user who is not an administrator. */
+/* The limit for a user who is not an administrator. */
 #define UPLOADS_MAX_UID 2u
-/* If this many transfer processes of one user have not ended after SIGKILL, further transfers of
- * the user are refused. */
+/* If so many transfer processes of one user have not ended after SIGKILL, the user's further
+ * transfers are refused. */
 #define TRANSFERS_STUCK_MAX_UID 2u

@@ -9,9 +9,8 @@
 #include <string.h>
 
 #define FORMAT "kiln-manifest-1"
-/* MANIFEST_MAX bytes have no space for more entries, even of minimal length. */
 #define FILES_MAX 4096
-#define FILE_NAME_MAX 255 /* bytes; the limit for directory entries */
+#define FILE_NAME_MAX 255
 #define PACKED_SUFFIX ".bz2"
 
 static bool file_name_is_fine(const char *name)
@@ -27,12 +26,10 @@ int manifest_edition_compare(const struct manifest_edition *a, const struct mani
     return a->time < b->time ? -1 : a->time > b->time;
 }
 
-/* ---- checking ---- */
-
-struct statement {      /* a manifest whose signature has not been checked */
-    struct json *json;  /* owned */
-    const char *text;   /* borrowed from |json|: the signed text */
-    const char *key_id; /* borrowed from |json| */
+struct statement {
+    struct json *json;
+    const char *text; /* borrowed from |json|; the signed text */
+    const char *key_id;
     uint8_t signature[ED25519_SIGNATURE_SIZE];
 };
 
@@ -73,8 +70,8 @@ static enum kiln_code statement_read(struct bytes manifest, struct statement *re
 
 struct verdict {
     const struct statement *statement;
-    bool known;   /* a trusted key has this id */
-    bool genuine; /* that key made the signature */
+    bool known; /* a trusted key has this id */
+    bool genuine;
     char signer[KEY_NAME_MAX];
 };
 
@@ -133,7 +130,6 @@ static bool read_entry(const struct json *entry, struct manifest_entry *ret_entr
            read_unpacked(entry, ret_entry);
 }
 
-/* Returns whether |packed| is |name| with the suffix of packed files. */
 static bool is_packed_name(const char *packed, const char *name)
 {
     size_t size = strlen(name);
@@ -157,14 +153,13 @@ static enum kiln_code refuse_unlisted(const struct json *files, const char *file
                      signer, file_name, names[0] ? names : "nothing");
 }
 
-struct listed { /* the entries for one file */
+struct listed {
     unsigned count;
     struct manifest_entry entry;
-    bool has_content; /* the manifest also lists the content of this packed file */
+    bool has_content;
     struct digest content;
 };
 
-/* Finds the entries for a file. Returns false if an entry is incomplete. */
 static bool find_entries(const struct json *files, const char *file_name, struct listed *listed)
 {
     for (const struct json *j = json_first(files); j; j = json_next(j)) {
@@ -195,8 +190,7 @@ static void set_file(const struct json *json, const struct listed *listed,
     file->edition.time = json_get_u64(json, "time", 0);
 }
 
-/* Fills |file|, except its signer, which is already set. The signature of |text| is valid, so the
- * messages about an error in it blame the signer. */
+/* The signature of |text| is valid, so the messages about an error in it blame the signer. */
 static enum kiln_code find_file(const char *text, const char *file_name, struct manifest_file *file,
                                 struct kiln_err *err)
 {
@@ -239,8 +233,6 @@ enum kiln_code manifest_check(struct bytes manifest, const struct manifest_trust
     *ret_file = file;
     return KILN_OK;
 }
-
-/* ---- signing ---- */
 
 static enum kiln_code check_content(const struct manifest_content *content, struct kiln_err *err)
 {

@@ -20,55 +20,57 @@
 #include "common/base/digest.h"
 #include "common/base/err.h"
 
-#define MANIFEST_MAX (256u << 10) /* bytes of a manifest file */
-#define KEY_NAME_MAX 64           /* with the NUL; a name has letters, digits and . _ - */
+#define MANIFEST_MAX (256u << 10)
+#define KEY_NAME_MAX 64 /* with the NUL */
 
 struct manifest_edition { /* tells which of two packages of the same name is newer */
-    uint64_t version;     /* a number that the signer chose; 0: none */
-    uint64_t time;        /* time of signing, seconds since the epoch; 0: not stated */
+    uint64_t version;     /* chosen by the signer; 0: none */
+    uint64_t time;        /* of signing, seconds since the epoch; 0: not stated */
 };
-/* Compares versions, then times. Returns a negative number if |a| is older. */
+/* Compares versions, then times.  Returns a negative number if |a| is older. */
 int manifest_edition_compare(const struct manifest_edition *a, const struct manifest_edition *b);
 
-struct manifest_file { /* what a trusted manifest states about one file */
+struct manifest_file {
     uint64_t size;
     struct digest sha256;
-    bool has_unpacked; /* the manifest also states the content of the packed file */
+    bool has_unpacked; /* the next two fields describe the content of the packed file */
     struct digest unpacked_sha256;
     struct manifest_edition edition;
-    char signer[KEY_NAME_MAX]; /* name of the trusted key */
+    char signer[KEY_NAME_MAX];
 };
 
 struct manifest_trust {
     const char *directory; /* contains *.pub */
-    const char *shown;     /* the path for messages, if |directory| is a copy; NULL: |directory| */
+    const char *shown;     /* for messages, if |directory| is a copy; NULL: |directory| */
 };
 
-/* Checks the signature against the trusted keys and finds |file_name|. KILN_DENIED: the manifest is
- * not signed by a trusted key, or the signature is wrong; KILN_CORRUPT: it is not a manifest;
- * KILN_NOT_FOUND: it has no entry for the file. Each message says what to do. */
+/*
+ * Checks the signature against the trusted keys and finds |file_name|.
+ *   KILN_DENIED     the manifest is not signed by a trusted key, or the signature is wrong
+ *   KILN_CORRUPT    it is not a manifest
+ *   KILN_NOT_FOUND  it has no entry for the file
+ */
 KILN_MUST_CHECK enum kiln_code manifest_check(struct bytes manifest,
                                               const struct manifest_trust *trust,
                                               const char *file_name, struct manifest_file *ret_file,
                                               struct kiln_err *err);
 struct manifest_entry {
-    const char *name; /* a file name, no path */
+    const char *name; /* no path */
     uint64_t size;
     struct digest sha256;
-    bool is_packed; /* if true, the next two fields describe the content of the packed file */
+    bool is_packed; /* the next two fields describe the content of the packed file */
     uint64_t unpacked_size;
     struct digest unpacked_sha256;
 };
 struct manifest_content {
-    const struct manifest_entry *entries; /* borrowed */
+    const struct manifest_entry *entries;
     size_t count;
     struct manifest_edition edition;
 };
-/* Appends a complete manifest, signed with the key in |secret_key_file|. No other user may be able
- * to read this file. */
+/* Appends a manifest, signed with the key in |secret_key_file|, which no other user may read. */
 KILN_MUST_CHECK enum kiln_code manifest_sign(const char *secret_key_file,
                                              const struct manifest_content *content,
                                              struct buffer *ret_manifest, struct kiln_err *err);
-/* Writes NAME.key and NAME.pub into |directory|. Returns KILN_BUSY if one of them exists. */
+/* Writes NAME.key and NAME.pub into |directory|.  Returns KILN_BUSY if one of them exists. */
 KILN_MUST_CHECK enum kiln_code manifest_keygen(const char *directory, const char *name,
                                                struct kiln_err *err);

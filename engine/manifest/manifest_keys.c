@@ -12,8 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Enough keys, because administrators fill the directory by hand. Each check of a manifest reads
- * all key files. */
 #define TRUSTED_KEYS_MAX 256
 
 void key_id_of(const uint8_t pub[ED25519_KEY_SIZE], char id[KEY_ID_SIZE])
@@ -84,16 +82,16 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-struct visit { /* of the key files in a directory */
+struct visit {
     const char *directory;
     bool (*each)(void *context, const struct public_key *key);
     void *context;
-    bool is_over; /* |each| asked to stop */
+    bool is_over;
     struct trusted_keys keys;
 };
 
-/* Reads a key file. Fails only if a later attempt may succeed: if memory or descriptors run out, or
- * the disk fails. Any other file without a valid key is counted as bad. */
+/* Fails only if a later attempt may succeed: if memory or descriptors run out, or the disk fails.
+ * Any other file without a valid key is counted as bad. */
 static enum kiln_code visit_key_file(struct visit *v, const char *name, struct kiln_err *err)
 {
     char path[4096];

@@ -12,7 +12,7 @@
 
 #include <dirent.h>
 
-#define KEY_ID_SIZE 17 /* 16 hexadecimal digits and the terminating NUL */
+#define KEY_ID_SIZE 17
 #define KEY_FILE_MAX 4096
 #define KEY_FORMAT_PUBLIC "kiln-public-key-1"
 #define KEY_FORMAT_SECRET "kiln-secret-key-1"
@@ -23,15 +23,15 @@ struct public_key {
     uint8_t key[ED25519_KEY_SIZE];
 };
 
-struct trusted_keys { /* number of key files in a directory */
+struct trusted_keys {
     unsigned good, bad;
-    char first_bad[256]; /* a file name */
+    char first_bad[256];
 };
 
 /* Calls |each| for the keys in |directory|'s *.pub files, in order of file names, until |each|
- * returns false. Files without a valid key are counted as bad. An absent directory has no keys.
- * Fails if memory or descriptors are missing, or if the disk fails: a key that was not read must
- * not pass for one that is not trusted. */
+ * returns false.  Files without a valid key are counted as bad.  Fails if memory or descriptors
+ * are missing, or if the disk fails: a key that was not read must not pass for one that is not
+ * trusted. */
 KILN_MUST_CHECK enum kiln_code keys_each(const char *directory,
                                          bool (*each)(void *context, const struct public_key *key),
                                          void *context, struct trusted_keys *ret_keys,
@@ -41,5 +41,5 @@ KILN_MUST_CHECK enum kiln_code keys_read_secret(const char *path, uint8_t secret
                                                 struct kiln_err *err);
 void key_id_of(const uint8_t pub[ED25519_KEY_SIZE], char id[KEY_ID_SIZE]);
 bool key_name_is_fine(const char *name);
-/* Returns whether a directory entry is named like a *.pub file; a filter for scandir(3). */
+/* A filter for scandir(3). */
 int key_file_is_public(const struct dirent *entry);

@@ -10,10 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Maximum number of nodes.  The largest hosts have about a hundred: 8 devices with 8 partitions
- * each, and the CPUs. */
 #define NODES_MAX 4096
-/* Maximum number of compute units; no GPU has nearly as many. */
 #define COMPUTE_UNITS_MAX 65535
 
 struct properties {
@@ -36,7 +33,7 @@ static const struct kfd_property properties[] = {
 #define PROPERTY_COUNT (sizeof(properties) / sizeof(properties[0]))
 
 static const struct {
-    unsigned first, last; /* range of PCI device ids */
+    unsigned first, last;
     const char *arch;
 } pci_devices[] = {
 #define PCI_DEVICES(first, last, arch) { first, last, arch },
@@ -59,8 +56,8 @@ static const char *arch_of_device(const struct properties *p)
     return NULL;
 }
 
-/* Derives the arch from gfx_target_version, which has two decimal digits each for major, minor and
- * stepping.  In the arch, minor and stepping are one hexadecimal digit each: 90010 is gfx90a. */
+/* gfx_target_version has two decimal digits each for major, minor and stepping.  In the arch, minor
+ * and stepping are one hexadecimal digit each: 90010 is gfx90a. */
 static bool set_arch(struct gpu *gpu, const struct properties *p)
 {
     uint64_t version = p->gfx_target_version;
@@ -78,8 +75,7 @@ static bool set_arch(struct gpu *gpu, const struct properties *p)
     return true;
 }
 
-/* Computes the number of compute units.  For gfx10 and later, it is the number of work group
- * processors, which have two compute units each. */
+/* For gfx10 and later, counts work group processors, which have two compute units each. */
 static bool set_compute_units(struct gpu *gpu, const struct properties *p)
 {
     bool pairs = strlen(gpu->arch) > strlen("gfx90a");
@@ -98,8 +94,7 @@ static bool set_database_id(struct gpu *gpu)
     return database_id_write(&id, gpu->database_id);
 }
 
-/* Sets the target, with sramecc if the device has it.  Kernels that do not state gfx_target_version
- * are too old to state sramecc, or use another bit for it. */
+/* Kernels that do not state gfx_target_version are too old to state sramecc, or use another bit. */
 static void set_target(struct gpu *gpu, const struct properties *p)
 {
     static const char *const with_sramecc[] = { "gfx906", "gfx908", "gfx90a", "gfx940",
@@ -132,8 +127,7 @@ static enum kiln_code describe_gpu(const struct properties *p, struct gpu *gpu,
     return KILN_OK;
 }
 
-/* Reads a node.  |ret_gpu| has no compute units if the node is not a GPU, or is hidden from this
- * process. */
+/* |ret_gpu| has no compute units if the node is not a GPU, or is hidden from this process. */
 static enum kiln_code read_gpu(const char *directory, unsigned node, struct gpu *ret_gpu,
                                struct kiln_err *err)
 {
@@ -148,7 +142,7 @@ static enum kiln_code read_gpu(const char *directory, unsigned node, struct gpu 
         return kiln_fail(err, KILN_INVALID, "its path is too long");
     enum kiln_code rc = kfd_properties_read(path, &reading, &errnum, err);
     if (rc)
-        return errnum == EPERM ? KILN_OK : rc; /* not an error: the cgroup hides this device */
+        return errnum == EPERM ? KILN_OK : rc; /* the cgroup hides this device */
     if (!(reading.seen & SEEN_SIMD_COUNT))
         return kiln_fail(err, KILN_INVALID, "it states no simd_count");
     if (p.simd_count == 0)
@@ -165,8 +159,6 @@ static int by_number(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Lists the entries of |directory| that are numbers, in order. Sets |ret_more| if there are more
- * than NODES_MAX. */
 static enum kiln_code list_nodes(const char *directory, unsigned nodes[NODES_MAX],
                                  size_t *ret_count, bool *ret_more, struct kiln_err *err)
 {
@@ -233,8 +225,6 @@ enum kiln_code kfd_gpus(const char *directory, struct gpu ret_gpus[GPUS_MAX], si
     return KILN_OK;
 }
 
-/* ---- memory ---- */
-
 struct bank {
     uint64_t heap_type, size_in_bytes;
 };
@@ -244,8 +234,6 @@ static const struct kfd_property bank_properties[] = {
     { "size_in_bytes", offsetof(struct bank, size_in_bytes) },
 };
 
-/* Returns whether a bank is the device's own memory: HSA_MEM_HEAP_TYPE_FB_PUBLIC, which the CPU can
- * access, or HSA_MEM_HEAP_TYPE_FB_PRIVATE. */
 static bool is_of_device(const struct bank *bank)
 {
     return bank->heap_type == 1 || bank->heap_type == 2;
@@ -270,8 +258,6 @@ uint64_t kfd_memory(const char *directory, const struct gpu *gpu)
     }
     return sum;
 }
-
-/* ---- partitions ---- */
 
 const char *kfd_partition_mode(unsigned nodes, unsigned xcc)
 {

@@ -9,10 +9,9 @@
  * Ownership  plain values
  * Threading  any thread
  *
- * A partitioned device (MI300 in CPX mode) has one node for each partition. All of them have the
- * unique id of the device. Kernels before 5.16 do not report gfx_target_version; the arch is then
- * derived from the PCI device id (pci_devices.def). xnack is a mode of the process, not of the
- * device, so the database ids do not contain it.
+ * A partitioned device (MI300 in CPX mode) has one node for each partition, all with the same
+ * unique id.  Kernels before 5.16 do not report gfx_target_version; the arch is then derived from
+ * the PCI device id (pci_devices.def).  xnack is a mode of the process, so no id contains it.
  */
 #include "engine/miopen/names/database_id.h"
 
@@ -21,38 +20,35 @@
 #define GPU_UUID_SIZE 24 /* "GPU-", 16 digits and the terminating NUL */
 
 struct gpu {
-    unsigned node;   /* number of the node in KFD */
-    char arch[16];   /* "gfx90a" */
-    char target[32]; /* such as "gfx90a:sramecc+"; has sramecc if the kernel reports it */
-    /* The number that the runtime reports. On gfx10 and later, it counts work group processors. */
+    unsigned node;
+    char arch[16];
+    char target[32];
+    /* As the runtime reports it: since gfx10, work group processors. */
     unsigned compute_units;
-    uint64_t unique_id; /* 0 if the device has none */
-    /* "GPU-" and 16 hexadecimal digits; "" if the device has no unique id. */
+    uint64_t unique_id;
+    /* "" if the device has no unique id. */
     char uuid[GPU_UUID_SIZE];
-    char database_id[DATABASE_ID_MAX]; /* such as "gfx90a68" */
-    /* Number of accelerator dies (XCC) of this node; 0 if not known. */
+    char database_id[DATABASE_ID_MAX];
+    /* Number of accelerator dies of this node; 0 if not known. */
     unsigned xcc;
     /* In bytes; 0 if only the memory banks state it (see kfd_memory). */
     uint64_t local_memory;
     unsigned memory_banks;
 };
 
-/* Lists GPUs in the order of their nodes, without those that this process's cgroup hides. On a host
- * without KFD, returns KILN_OK and 0 GPUs.  A node with invalid files is left out, and
- * |ret_skipped| names the node and the error; it is "" if there is no such node. */
+/* Lists GPUs in the order of their nodes, without those that this process's cgroup hides.
+ * Without KFD, there are 0 GPUs.  A node with invalid files is left out; |ret_skipped| names it,
+ * or is "". */
 KILN_MUST_CHECK enum kiln_code kfd_gpus(const char *directory, struct gpu ret_gpus[GPUS_MAX],
                                         size_t *ret_count, char ret_skipped[256],
                                         struct kiln_err *err);
 
-/* Returns the size of the device's own memory in bytes, or 0 if it is not known.  |gpu| is a result
- * of kfd_gpus. */
+/* In bytes; 0 if not known.  |gpu| is a result of kfd_gpus. */
 uint64_t kfd_memory(const char *directory, const struct gpu *gpu);
 
-/* Returns how many of |gpus| are partitions of the same device as |gpu|.  It is 1 if the device is
- * not partitioned, or has no unique id. */
+/* Returns 1 if the device is not partitioned, or has no unique id. */
 unsigned kfd_partitions(const struct gpu *gpus, size_t count, const struct gpu *gpu);
 /* Returns AMD's name for the partition mode of a device with |nodes| nodes of |xcc| dies each:
- * "SPX", "DPX", "TPX", "QPX" or "CPX".  Returns "" if the device has no modes, or if no mode has
- * these numbers. |nodes| does not count nodes hidden from this process, so the result may be the
- * name of another mode. */
+ * "SPX", "DPX", "TPX", "QPX" or "CPX".  Returns "" if no mode has these numbers.  |nodes| does not
+ * count nodes hidden from this process, so the result may be the name of another mode. */
 const char *kfd_partition_mode(unsigned nodes, unsigned xcc);

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Maximum size of a file.  A node's properties are about 800 bytes today. */
 #define PROPERTIES_MAX (64u << 10)
 
 bool kfd_parse_number(const char *text, size_t size, uint64_t max, uint64_t *ret_value)
@@ -25,8 +24,7 @@ bool kfd_parse_number(const char *text, size_t size, uint64_t max, uint64_t *ret
     return size > 0;
 }
 
-/* Parses a line "name value".  Returns the name if its number is malformed or repeated, else
- * NULL. */
+/* Returns the name if its number is malformed or repeated, else NULL. */
 static const char *read_line(struct kfd_properties *p, const char *line, size_t size)
 {
     const char *blank = memchr(line, ' ', size);
@@ -60,7 +58,6 @@ static const char *read_lines(struct kfd_properties *p, struct bytes text)
     return NULL;
 }
 
-/* Reads a file.  Opens it without blocking, because the path could be a pipe. */
 static enum kiln_code read_text(const char *path, struct buffer *ret_text, int *ret_errno,
                                 struct kiln_err *err)
 {

@@ -14,21 +14,20 @@
 
 struct kfd_property {
     const char *name;
-    size_t offset; /* offset of the value, a uint64_t, in the struct that receives the numbers */
+    size_t offset; /* of a uint64_t in the struct that receives the numbers */
 };
 
-struct kfd_properties { /* what to read from a file, and the result */
+struct kfd_properties {
     const struct kfd_property *rows;
-    size_t count;  /* number of rows, at most 32 */
-    void *numbers; /* the struct to which the rows' offsets refer, zeroed by the caller */
-    unsigned seen; /* result: bit i is set if the file has row i */
+    size_t count;
+    void *numbers; /* the rows' struct, zeroed by the caller */
+    unsigned seen; /* bit i is set if the file has row i */
 };
 
-/* Reads the file |path|. Names that no row has are skipped. Returns KILN_INVALID if a number is
- * malformed or a name is repeated.  |ret_errno| receives errno if the file could not be opened or
- * read, otherwise 0. */
+/* Skips names that no row has.  Returns KILN_INVALID if a number is malformed or a name is
+ * repeated. |ret_errno| receives errno if the file could not be opened or read, otherwise 0. */
 KILN_MUST_CHECK enum kiln_code kfd_properties_read(const char *path,
                                                    struct kfd_properties *properties,
                                                    int *ret_errno, struct kiln_err *err);
-/* Parses decimal digits with a value of at most |max|.  Returns false for any other text. */
+/* Accepts only decimal digits with a value of at most |max|. */
 bool kfd_parse_number(const char *text, size_t size, uint64_t max, uint64_t *ret_value);
