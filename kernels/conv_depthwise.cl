@@ -28,16 +28,14 @@
 #define TAPS (KILN_FILTER_D * KILN_FILTER_H * KILN_FILTER_W)
 #define MULTIPLIER (KILN_K / KILN_C)
 #define CEIL_DIV(a, b) (((a) + (b)-1) / (b))
-/* Floor and ceiling of a / b, for any a and a positive b. */
 #define FLOOR_DIV(a, b) ((a) >= 0 ? (a) / (b) : -CEIL_DIV(-(a), b))
 
-/* The items of a work group: LANES along the channels times PLACES along the pixels. */
 #define LANE (kiln_item() % KILN_LANES)
 #define PLACE (kiln_item() / KILN_LANES)
 #define PLACES (KILN_GROUP_SIZE / KILN_LANES)
 #define GROUP_CHANNELS (KILN_LANES * KILN_VECTOR)
 
-/* Distance between neighbours along each axis, in elements. */
+/* Distances between neighbours, in elements. */
 #define X_W (KILN_X_LAST ? KILN_C : 1)
 #define X_H (X_W * KILN_IN_W)
 #define X_D (X_H * KILN_IN_H)
@@ -49,7 +47,7 @@
 #define Y_K (KILN_X_LAST ? 1 : KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
 #define Y_N (KILN_K * KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
 
-/* Loads or stores KILN_VECTOR channels at an index that is a multiple of KILN_VECTOR. */
+/* |at| is a multiple of KILN_VECTOR. */
 KILN_INLINE void load_vector(KILN_GLOBAL const kiln_value *from, kiln_u32 at, float *ret_values)
 {
 #if KILN_VECTOR % 4 == 0
@@ -145,12 +143,11 @@ KILN_INLINE void store_vector(KILN_GLOBAL kiln_value *to, kiln_u32 at, const flo
 #define ROW_BLOCKS CEIL_DIV(TO_(H), KILN_ROWS)
 #define IMAGE_BLOCKS (TO_(D) * ROW_BLOCKS * COLUMN_BLOCKS)
 
-/* The outputs that one item computes: ROWS x COLUMNS pixels of VECTOR channels. */
 struct block {
     kiln_u32 n, channel, d, row, column;
 };
 
-/* Work groups are numbered in the order of their outputs in memory. */
+/* Items are numbered in the order of their outputs in memory. */
 KILN_DEVICE struct block block_of_item(kiln_u32 n)
 {
     struct block b;
@@ -173,8 +170,8 @@ KILN_DEVICE struct block block_of_item(kiln_u32 n)
     return b;
 }
 
-/* Loads the values of FROM for the KILN_VECTOR outputs from |channel| on.  |at| is the index of the
- * first value. */
+/* Loads the values for the KILN_VECTOR outputs from |channel| on.  |at| is the index of the first
+ * one. */
 KILN_INLINE void load_from(KILN_GLOBAL const kiln_value *from, kiln_u32 at, kiln_u32 channel,
                            float *ret_values)
 {
@@ -193,7 +190,6 @@ KILN_INLINE void load_from(KILN_GLOBAL const kiln_value *from, kiln_u32 at, kiln
 
 #if IS_BLOCK
 
-/* Adds the contributions of the plane at |plane| to a block; all loops unroll. */
 KILN_INLINE void add_plane(KILN_GLOBAL const kiln_value *from, kiln_u32 plane, struct block b,
                            float weight[PLANE_TAPS][KILN_VECTOR],
                            float sum[KILN_ROWS][KILN_COLUMNS][KILN_VECTOR])
@@ -226,10 +222,9 @@ KILN_INLINE void add_plane(KILN_GLOBAL const kiln_value *from, kiln_u32 plane, s
 
 #endif
 
-/* The weights of a work group's channels are staged in shared memory if they fit, with neighbouring
- * channels side by side. */
+/* Staged in shared memory if they fit, with neighbouring channels side by side. */
 #define WEIGHTS (FILTERS * TAPS)
-/* The padding avoids most bank conflicts. */
+/* This padding avoids most bank conflicts. */
 #define PITCH (GROUP_CHANNELS == 1 ? 1 : GROUP_CHANNELS + KILN_VECTOR)
 #define IS_STAGED (WEIGHTS * PITCH <= 8192)
 #if IS_STAGED
@@ -309,7 +304,7 @@ void conv_depthwise_backward_data(KILN_GLOBAL kiln_value *KILN_RESTRICT to,
 
 #else
 
-#define STRIPS CEIL_DIV(KILN_OUT_W, KILN_COLUMNS) /* strips in a row of y */
+#define STRIPS CEIL_DIV(KILN_OUT_W, KILN_COLUMNS)
 #define IMAGE_STRIPS (KILN_OUT_D * KILN_OUT_H * STRIPS)
 #define CHANNEL_BLOCKS CEIL_DIV(KILN_K, GROUP_CHANNELS)
 #define TAP_ROW_BLOCKS CEIL_DIV(KILN_FILTER_D *KILN_FILTER_H, KILN_TAP_ROWS)
@@ -327,7 +322,6 @@ void conv_depthwise_backward_data(KILN_GLOBAL kiln_value *KILN_RESTRICT to,
 #define MET(c, t) ((c)*KILN_STRIDE_W + (t)*KILN_DILATION_W)
 #endif
 
-/* The weights that a work group sums, and the strips over which it sums. */
 struct share {
     kiln_u32 channel, split, tap_row, tap_column;
 };
@@ -345,8 +339,6 @@ KILN_DEVICE struct share share_of_group(void)
     return s;
 }
 
-/* Loads the values of x for the KILN_VECTOR channels of y from |k| on.  |at| is the index of the
- * first value. */
 KILN_INLINE void load_x(KILN_GLOBAL const kiln_value *x, kiln_u32 at, kiln_u32 k, float *ret_values)
 {
 #if MULTIPLIER == 1
@@ -359,7 +351,7 @@ KILN_INLINE void load_x(KILN_GLOBAL const kiln_value *x, kiln_u32 at, kiln_u32 k
 #endif
 }
 
-/* Adds the products of one strip: its gradients dy times the pixels of x that each tap reads. */
+/* Adds the gradients dy of one strip times the pixels of x that each tap reads. */
 KILN_INLINE void add_strip(KILN_GLOBAL const kiln_value *x, KILN_GLOBAL const kiln_value *y,
                            struct share s, kiln_u32 strip,
                            float sum[KILN_TAP_ROWS][KILN_TAP_COLUMNS][KILN_VECTOR])
@@ -401,8 +393,8 @@ KILN_INLINE void add_strip(KILN_GLOBAL const kiln_value *x, KILN_GLOBAL const ki
 }
 
 #define SUMS (KILN_TAP_ROWS * KILN_TAP_COLUMNS * KILN_VECTOR)
-/* Number of sums that the work group adds up over its PLACES in one pass.  A pass uses at most 16
- * KiB of shared memory. */
+/* Sums that the work group adds up over its PLACES in one pass, in at most 16 KiB of shared
+ * memory. */
 #define ROUND_MAX (4096 / KILN_GROUP_SIZE)
 #define ROUND (SUMS < ROUND_MAX ? SUMS : ROUND_MAX)
 

@@ -20,15 +20,14 @@
 #define GROUP_C (KILN_C / KILN_GROUPS)
 #define GROUP_K (KILN_K / KILN_GROUPS)
 
-/* Limits unrolling. Otherwise, LLVM for AMD moves the reads of all channels to the front and spills
- * registers. */
+/* Otherwise, LLVM for AMD moves the reads of all channels to the front and spills registers. */
 #if defined(KILN_HIP)
 #define UNROLL_CHANNELS _Pragma("unroll 4")
 #else
 #define UNROLL_CHANNELS
 #endif
 
-/* Distance between neighbours along each axis, in elements. */
+/* Distances between neighbours, in elements. */
 #define X_W (KILN_X_LAST ? KILN_C : 1)
 #define X_H (X_W * KILN_IN_W)
 #define X_D (X_H * KILN_IN_H)
@@ -45,12 +44,11 @@
 #define Y_K (KILN_Y_LAST ? 1 : KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
 #define Y_N (KILN_K * KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
 
-/* Position in a tensor: |outer| is n, or k for w; |channel| is the first of a block. */
+/* |outer| is n, or k for w; |channel| is the first of a block. */
 struct place {
     kiln_u32 outer, channel, d, h, w;
 };
 
-/* Computes the position of the outputs of work item |item|. */
 KILN_DEVICE struct place locate(kiln_u32 item, kiln_u32 channels, kiln_u32 depth, kiln_u32 height,
                                 kiln_u32 width, int channels_last)
 {
@@ -76,12 +74,12 @@ KILN_DEVICE struct place locate(kiln_u32 item, kiln_u32 channels, kiln_u32 depth
 
 #define WORK_ITEM (kiln_group() * KILN_GROUP_SIZE + kiln_item())
 
-/* The coordinate of x, along one axis (D, H or W), that tap |tap| reads for an output of y. */
+/* The coordinate of x that |tap| reads for an output of y. */
 #define INPUT_AT(out, tap, axis) \
     ((int)(out)*KILN_STRIDE_##axis + (int)(tap)*KILN_DILATION_##axis - KILN_PAD_##axis)
 #define IS_INPUT(at, axis) ((at) >= 0 && (at) < KILN_IN_##axis)
-/* Along one axis, the stride times the coordinate of y to which tap |tap| adds the input |in|.
- * There is such an output if IS_STRIDED_OUTPUT(). */
+/* The stride times the coordinate of y to which |tap| adds the input |in|, if
+ * IS_STRIDED_OUTPUT(). */
 #define STRIDED_OUTPUT_AT(in, tap, axis) \
     ((int)(in) + KILN_PAD_##axis - (int)(tap)*KILN_DILATION_##axis)
 #define IS_STRIDED_OUTPUT(at, axis) \
@@ -182,8 +180,7 @@ void conv_direct_naive_backward_data(KILN_GLOBAL kiln_value *KILN_RESTRICT x,
 
 #else
 
-/* Returns how many outputs of a row read an input left of |bound|; output 0 reads the input at
- * |left|. */
+/* Output 0 reads the input at |left|. */
 KILN_DEVICE int outputs_left_of(int bound, int left)
 {
     int distance = bound - left;

@@ -25,7 +25,7 @@
 #define GROUP_C (KILN_C / KILN_GROUPS)
 #define GROUP_K (KILN_K / KILN_GROUPS)
 
-/* Distance between neighbours along each axis, in elements. */
+/* Distances between neighbours, in elements. */
 #define X_W (KILN_X_LAST ? KILN_C : 1)
 #define X_H (X_W * KILN_IN_W)
 #define X_C (KILN_X_LAST ? 1 : KILN_IN_H * KILN_IN_W)
@@ -54,19 +54,19 @@
 #define TILES_H ((BLOCKS_H + KILN_ROWS - 1) / KILN_ROWS)
 #define TILES_W ((BLOCKS_W + TILE_W - 1) / TILE_W)
 
-/* y in shared memory.  The length of a row is an odd multiple of 4 floats, so that neighbouring
- * rows start in different banks. */
+/* The length of a row of y is an odd multiple of 4 floats, so that neighbouring rows start in
+ * different banks. */
 #define FOURS(count) (((count) + 3) / 4)
 #define WINDOW (KILN_COLUMNS + OFFSET_W(0) - FIRST_W)
 #define Y_ROWS (KILN_ROWS + OFFSET_H(0) - FIRST_H)
 #define Y_COLUMNS (TILE_W + OFFSET_W(0) - FIRST_W)
 #define Y_ROW (FOURS(Y_COLUMNS) / 2 * 8 + 4)
 #define Y_CHANNEL (Y_ROWS * Y_ROW)
-/* Weights in shared memory: rows of taps.  The channels of a tap are contiguous. */
+/* The channels of a tap are contiguous in shared memory. */
 #define W_ROW (FOURS(KILN_FILTER_W * GROUP_C) * 4)
 #define W_CHANNEL (KILN_FILTER_H * W_ROW)
 
-/* Index of a sum in the array sum[pixel of the block][channel][block]. */
+/* The index in sum[pixel of the block][channel][block]. */
 #define SUM(h, w, c, j) ((((h)*KILN_STRIDE_W + (w)) * GROUP_C + (c)) * KILN_COLUMNS + (j))
 /* The last sum to which row |r| of the taps contributes. */
 #define LAST_SUM(r) SUM(PLACE_H(r), PLACE_W(KILN_FILTER_W - 1), GROUP_C - 1, KILN_COLUMNS - 1)
@@ -75,7 +75,6 @@
 /* Whether strips are stored four pixels at a time. */
 #define FOUR_PIXELS (!KILN_X_LAST && KILN_IN_W % 4 == 0)
 
-/* Whether |channel| of y belongs to the group. */
 #define HAS_CHANNEL(channel) (GROUP_K % KILN_DEPTH == 0 || (channel) < GROUP_K)
 
 KILN_INLINE void fetch_y(KILN_GLOBAL const kiln_value *y, kiln_u32 from, int row, int column,
@@ -110,7 +109,7 @@ KILN_INLINE void fetch_w(KILN_GLOBAL const kiln_value *w, kiln_u32 group, kiln_u
     }
 }
 
-/* Adds one channel of y: |y| points to the first pixel that the item's strip reads. */
+/* |y| points to the first pixel that the item's strip reads. */
 KILN_INLINE void multiply(KILN_LOCAL const float *y, KILN_LOCAL const float *w, float *sum)
 {
     float window[FOURS(WINDOW) * 4], weights[W_ROW];
@@ -143,11 +142,9 @@ KILN_INLINE void multiply(KILN_LOCAL const float *y, KILN_LOCAL const float *w, 
     }
 }
 
-/* Pixel |i| of a row of the strip. */
 #define PIXEL(i) sum[SUM(0, (i) % KILN_STRIDE_W, 0, (i) / KILN_STRIDE_W)]
 
-/* Stores one channel of a row of a strip's blocks: |x| points to its first pixel, in column
- * |column|. */
+/* |x| points to the row's first pixel, in column |column|. */
 KILN_INLINE void put_row(KILN_GLOBAL kiln_value *x, kiln_u32 column, const float *sum)
 {
     KILN_UNROLL

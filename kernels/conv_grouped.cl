@@ -51,7 +51,7 @@
 #define TO_BUNDLE C_BUNDLE
 #define TO_SLAB C_SLAB
 #define RESIDUES (KILN_STRIDE_D * KILN_STRIDE_H * KILN_STRIDE_W)
-/* Number of pixels of the largest residue class. */
+/* Pixels of the largest residue class. */
 #define PLACES(axis) CEIL_DIV(KILN_IN_##axis, KILN_STRIDE_##axis)
 #define PATCH(axis, pixels)                                                \
     ((pixels) + (CEIL_DIV(KILN_FILTER_##axis, KILN_TAP_STEP_##axis) - 1) * \
@@ -104,8 +104,7 @@ KILN_INLINE struct tile tile_of(kiln_u32 slab, kiln_u32 residue, kiln_u32 index)
     return t;
 }
 
-/* Number of patch pixels, along an axis, before the pixel that tap 0 reads for the tile's first
- * pixel. */
+/* Patch pixels before the one that tap 0 reads for the tile's first pixel, along an axis. */
 KILN_INLINE int ahead(const struct axis *a)
 {
     return a->hop < 0 && a->taps > 0 ? -a->hop * ((int)a->taps - 1) : 0;
@@ -120,8 +119,7 @@ KILN_INLINE kiln_u32 met_first(const struct tile *t, kiln_u32 m)
     return (kiln_u32)((ahead(&t->view.d) * PATCH_H + h) * PATCH_W + w) * FROM_PITCH;
 }
 
-/* Byte distance in the patch from the pixel that tap 0 reads to the one that another tap
- * reads. */
+/* Byte distance in the patch from the pixel that tap 0 reads. */
 KILN_INLINE kiln_u32 tap_offset(const struct tile *t, int d, int h, int w)
 {
     return (kiln_u32)(((d * t->view.d.hop * PATCH_H + h * t->view.h.hop) * PATCH_W +
@@ -173,7 +171,6 @@ KILN_INLINE int is_pixel(const struct tile *t, kiln_u32 m)
 
 #define W_BYTES (TAPS * K_SLAB * W_PITCH)
 
-/* Stores eight neighbours along c of a bundle's weights in shared memory. */
 KILN_INLINE void put_weights(kiln_tiles tiles, kiln_u32 to, KILN_GLOBAL const kiln_value *w,
                              kiln_u32 k, kiln_u32 tap, kiln_u32 c)
 {
@@ -220,8 +217,7 @@ KILN_INLINE void expand_weights(kiln_tiles tiles, KILN_GLOBAL const kiln_value *
 #define UNROLLED_TAPS
 #endif
 
-/* Position in shared memory of the weights that the lane loads in a step, for 16 channels of the
- * result. */
+/* Position of the weights in shared memory, for 16 channels of the result. */
 KILN_INLINE kiln_u32 weights_at(kiln_u32 lane, kiln_u32 unit_n)
 {
     kiln_u32 bundle = unit_n / (TO_BUNDLE / 16), n = unit_n % (TO_BUNDLE / 16) * 16;
@@ -342,7 +338,7 @@ void conv_grouped_forward(KILN_GLOBAL const kiln_value *KILN_RESTRICT from,
 #define UNITS_C (C_BUNDLE / 16)
 #define TAP_PARTS CEIL_DIV(TAPS, KILN_TAPS_EACH)
 
-/* Copies the tile's pixels of y, with zeros outside the image. */
+/* Pixels outside the image become zeros. */
 KILN_INLINE void copy_result(kiln_tiles tiles, KILN_GLOBAL const kiln_value *y,
                              const struct tile *t)
 {
@@ -355,7 +351,7 @@ KILN_INLINE void copy_result(kiln_tiles tiles, KILN_GLOBAL const kiln_value *y,
     }
 }
 
-/* The position of a warp's sums: 16 channels of y times 16 of x, for KILN_TAPS_EACH taps. */
+/* A warp's sums: 16 channels of y times 16 of x, for KILN_TAPS_EACH taps. */
 struct unit {
     kiln_u32 bundle, k, c, tap, part;
 };

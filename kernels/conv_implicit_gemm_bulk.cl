@@ -40,10 +40,10 @@
 #include "kiln/conv_view.h"
 #include "kiln/prelude.h"
 
-/* Whether the pixels' maps have the dimension d (as is_volume in engine/solver/conv_bulk.c). */
+/* Whether the pixels' maps have the dimension d (is_volume in engine/solver/conv_bulk.c). */
 #define VOLUME (KILN_IN_D > 1 || KILN_FILTER_D > 1 || KILN_PAD_D > 0 || KILN_STRIDE_D > 1)
 
-#define THREADS (KILN_WAVE * KILN_WARPS_M * KILN_WARPS_N) /* items of the warps that multiply */
+#define THREADS (KILN_WAVE * KILN_WARPS_M * KILN_WARPS_N) /* items that multiply */
 
 #define LEFT_BYTES (KILN_TILE_M * KILN_TILE_K * KILN_ELEMENT)
 #define RIGHT_BYTES (KILN_TILE_N * KILN_TILE_K * KILN_ELEMENT)
@@ -57,8 +57,7 @@
 /* Whether the right operand is transposed in shared memory. */
 #define TURNS (WEIGHTS && KILN_TYPE == 0 && !KILN_PLANES)
 #define TURNED_BYTES (KILN_TILE_N * KILN_TILE_K * KILN_ELEMENT)
-/* Whether each team stores its results from its own boxes in shared memory, and whether bulk
- * copies do that. */
+/* Each team stores its results from its own boxes in shared memory; bulk copies may do that. */
 #define STORES_BOXES \
     (STORES_SUMS ? KILN_LASTING && !KILN_RESULT_PLANES : KILN_LASTING || HAS_PLANES)
 #define STORES_IN_BULK (STORES_BOXES && !KILN_RESULT_PLANES)
@@ -87,9 +86,7 @@ KILN_INLINE kiln_u32 turn(kiln_u32 row, kiln_u32 chunk, kiln_u32 chunks)
     return chunk ^ (chunks >= 8 ? row & 7 : chunks == 4 ? row >> 1 & 3 : row >> 2 & 1);
 }
 
-/* ---- the product ---- */
-
-/* rows that a team (four warps) multiplies at a time; each warp has 16 of them */
+/* A team (four warps) multiplies 64 rows at a time; each warp has 16 of them. */
 #define BLOCK_ROWS 64
 #define WARP_M (KILN_TILE_M * 4 / KILN_WARPS_M)
 #define WARP_N (KILN_TILE_N / KILN_WARPS_N)
@@ -104,13 +101,14 @@ KILN_INLINE kiln_u32 block_row(int block)
 }
 
 #define KILN_WIDE_COLUMNS KILN_WIDE
-/* Literals, because they become part of an instruction's text.  wgmma transposes no TF32. */
+/* These must be literals, because they become part of an instruction's text.  wgmma transposes no
+ * TF32. */
 #if WEIGHTS ? !KILN_PLANES : KILN_PLANES && KILN_TYPE != 0
 #define KILN_LEFT_TURNED 1
 #else
 #define KILN_LEFT_TURNED 0
 #endif
-/* TF32: weights were packed, or tiles are transposed in shared memory */
+/* In TF32, weights were packed, or tiles are transposed in shared memory. */
 #if FORWARD || KILN_TYPE == 0 || (WEIGHTS && KILN_PLANES)
 #define KILN_RIGHT_TURNED 0
 #else
@@ -146,9 +144,7 @@ KILN_INLINE void multiply_tile(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles sha
 #define RESULT_BARRIER() asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory")
 #include "kiln/conv_mma_result.h"
 
-/* ---- the copies ---- */
-
-/* Two barriers for each stage: "full" and "free". */
+/* Each stage has two barriers, "full" and "free". */
 KILN_INLINE kiln_signal full_of(kiln_tiles shared, kiln_u32 stage)
 {
     return shared + SIGNALS_AT + stage * 16;
@@ -179,12 +175,11 @@ KILN_INLINE void turn_on(struct turn *at)
 struct cursor {
     kiln_u32 pixel; /* backward weights: a pixel of y; KILN_FLAT: the tile's first row */
     int w, h, d;    /* source pixel for the first pixel and the first tap */
-    kiln_u32 n;     /* image */
-    /* Channel of the source.  Only contributing taps are numbered. */
+    kiln_u32 n;
+    /* Channel and tap of the source.  Only contributing taps are numbered. */
     kiln_u32 c, tap_w, tap_h, tap_d;
 };
 
-/* Moves to pixel number |index| of the batch. */
 KILN_INLINE void cursor_move(const struct view *v, struct cursor *at, kiln_u32 index)
 {
     struct pixel p = pixel_at(v, index);
@@ -200,8 +195,8 @@ KILN_INLINE void cursor_move(const struct view *v, struct cursor *at, kiln_u32 i
 #endif
 }
 
-/* Copies the pixels that one tap of the filter reads, from channel |c| on. tap_w, tap_h and tap_d
- * are the distance of the tap from the first tap, in pixels. */
+/* Copies from channel |c| on.  tap_w, tap_h and tap_d are the tap's distance from the first tap, in
+ * pixels. */
 KILN_INLINE void copy_pixels(kiln_u32 to, const kiln_tensor_map *map, kiln_signal signal,
                              kiln_u32 c, const struct cursor *at, kiln_u32 tap_w, kiln_u32 tap_h,
                              kiln_u32 tap_d)
@@ -349,7 +344,6 @@ KILN_INLINE void copy_tile(const struct maps *maps, kiln_u32 to, kiln_signal sig
 
 #endif
 
-/* Starts all copies of a tile.  Only one item calls it. */
 KILN_INLINE void copy_all(const struct maps *maps, kiln_tiles shared, const struct view *v,
                           const struct place *tile, struct turn *turn)
 {
@@ -364,8 +358,6 @@ KILN_INLINE void copy_all(const struct maps *maps, kiln_tiles shared, const stru
         turn_on(turn);
     }
 }
-
-/* ---- the kernel ---- */
 
 #if DATA
 #define KERNEL conv_implicit_gemm_bulk_backward_data
@@ -418,7 +410,7 @@ KILN_INLINE kiln_u32 element_at(kiln_u32 step, kiln_u32 at)
            at % KILN_CHUNK * KILN_ELEMENT;
 }
 
-struct held { /* the left operand of a tile, with one entry for each step of the reduction */
+struct held { /* the left operand of a tile: one entry for each step of the reduction */
     kiln_u32 left[STEPS][BLOCKS_M][4];
 };
 
@@ -663,7 +655,7 @@ void KERNEL(LEFT_MAPS, KILN_MAP(right), RESULT_PARAMETER, kiln_u32 n, kiln_u32 s
     }
     begin(shared);
     if (kiln_item() >= THREADS) {
-        /* Initially all stages count as free, as if a phase had ended. */
+        /* Initially all stages count as free. */
         struct turn turn = { 0, 1 };
         if (kiln_item() == THREADS)
             copy_all(&maps, shared, &v, &tile, &turn);

@@ -45,8 +45,6 @@
 
 #define THREADS (KILN_WAVE * KILN_WARPS_M * KILN_WARPS_N)
 
-/* ---- tiles in shared memory ---- */
-
 /* A tile has rows of up to 128 bytes.  Its 16-byte chunks are swizzled: the chunk's number is XORed
  * with the row's number.  So the chunks of eight rows in one column are in different banks, and so
  * are the eight chunks of a row. */
@@ -57,21 +55,20 @@
 KILN_INLINE kiln_u32 turn(kiln_u32 row, kiln_u32 chunk, kiln_u32 chunks)
 {
 #if KILN_STAGED
-    /* rows 8 apart, which a transposing copy writes together, are swizzled differently */
+    /* Rows 8 apart, which a transposing copy writes together, are swizzled differently. */
     row ^= row >> 2 & 6;
 #endif
     return chunk ^ (chunks >= 8 ? row & 7 : chunks == 4 ? row >> 1 & 3 : row >> 2 & 1);
 }
 
-/* Byte offset of a chunk in a tile whose rows run along the reduction. */
+/* The tile's rows run along the reduction. */
 KILN_INLINE kiln_u32 along(kiln_u32 row, kiln_u32 chunk)
 {
     return row * (KILN_TILE_K * KILN_ELEMENT) + turn(row, chunk, KILN_TILE_K / KILN_CHUNK) * 16;
 }
 
 #if !KILN_STAGED
-/* Byte offset of a chunk in a transposed tile.  Such a tile has a row for each step of the
- * reduction, in panels that are 128 bytes wide. */
+/* A transposed tile has a row for each step of the reduction, in panels of 128 bytes. */
 KILN_INLINE kiln_u32 across(kiln_u32 step, kiln_u32 chunk, kiln_u32 width)
 {
     kiln_u32 chunks = width < 8 * KILN_CHUNK ? width / KILN_CHUNK : 8;
@@ -85,13 +82,10 @@ KILN_INLINE kiln_u32 across(kiln_u32 step, kiln_u32 chunk, kiln_u32 width)
 }
 #endif
 
-/* ---- operands ---- */
-
 #define K_CHUNKS (KILN_TILE_K / KILN_CHUNK)
 #define M_CHUNKS (KILN_TILE_M / KILN_CHUNK)
 #define N_CHUNKS (KILN_TILE_N / KILN_CHUNK)
 #define PASSES(chunks) (((chunks) + THREADS - 1) / THREADS)
-/* Whether the item copies a chunk in this pass. */
 #define HAS_CHUNK(pass, chunks) ((chunks) % THREADS == 0 || (pass)*THREADS + kiln_item() < (chunks))
 
 /* These functions are for operands that are not contiguous along the reduction.  With rows of
@@ -129,7 +123,7 @@ KILN_INLINE kiln_u32 across_step(kiln_u32 chunks) { return kiln_item() / chunks;
 #define RIGHT_PASSES PASSES_ACROSS(N_CHUNKS)
 #endif
 
-/* The chunks that are in registers, on their way to the tiles. */
+/* Chunks in registers, on their way to the tiles. */
 #if KILN_STAGED
 struct landing {
     kiln_chunk left[LEFT_PASSES], right[RIGHT_PASSES];
@@ -191,7 +185,6 @@ struct landing {
 #define SOURCE_W (FORWARD ? KILN_IN_W : KILN_OUT_W)
 #define SOURCE_D (FORWARD ? KILN_IN_D : KILN_OUT_D)
 
-/* The next step of the reduction: a channel and a tap. */
 struct cursor {
     kiln_u32 c, w, h, d; /* first channel; only contributing taps are numbered */
 };
@@ -223,16 +216,16 @@ KILN_INLINE void advance(const struct view *v, struct cursor *at)
     at->d++;
 }
 
-/* Values for an item's rows of the left matrix that do not change along the reduction. */
+/* An item's rows of the left matrix, which do not change along the reduction. */
 struct rows {
     kiln_u32 from[LEFT_PASSES]; /* index of the source element at tap 0 */
-    /* bits, set where the tap reads inside the image: taps along W, then H, then D */
+    /* A bit is set where the tap reads inside the image: taps along W, then H, then D. */
     kiln_u32 taps[LEFT_PASSES];
 };
 #define TAP_W(tap) (1u << (tap))
 #define TAP_H(tap) (1u << (KILN_FILTER_W + (tap)))
 #define TAP_D(tap) (1u << (KILN_FILTER_W + KILN_FILTER_H + (tap)))
-/* a bit that is never set, because the filter's sizes add up to less than 32 */
+/* This bit is never set, because the filter's sizes add up to less than 32. */
 #define NO_TAP 0x80000000u
 
 KILN_INLINE kiln_u32 taps_inside(const struct axis *a, kiln_u32 pixel)
@@ -339,7 +332,7 @@ KILN_INLINE void copy_right(struct landing *landing, kiln_tiles shared, kiln_u32
 
 #define RIGHT_ALONG 0
 
-/* Copies y, which is the left matrix transposed. */
+/* y is the left matrix transposed. */
 KILN_INLINE void copy_left(struct landing *landing, kiln_tiles shared, kiln_u32 to,
                            KILN_GLOBAL const kiln_value *y, const struct place *tile,
                            kiln_u32 pixel, kiln_u32 pixels)
@@ -357,7 +350,7 @@ KILN_INLINE void copy_left(struct landing *landing, kiln_tiles shared, kiln_u32 
     }
 }
 
-/* Constants of an item's columns of the right matrix; a column is a tap and a chunk of channels. */
+/* A column is a tap and a chunk of channels. */
 struct column {
     int d, h, w;   /* pixel of x at pixel 0 of y */
     kiln_u32 from; /* offset in x from that pixel */
@@ -377,7 +370,6 @@ KILN_INLINE struct column find_column(const struct place *tile)
     return c;
 }
 
-/* Copies the pixels of x that the columns' taps read for the pixels of y. */
 KILN_INLINE void copy_right(struct landing *landing, kiln_tiles shared, kiln_u32 to,
                             KILN_GLOBAL const kiln_value *x, const struct view *v,
                             const struct column *column, kiln_u32 pixel, kiln_u32 pixels)
@@ -402,8 +394,6 @@ KILN_INLINE void copy_right(struct landing *landing, kiln_tiles shared, kiln_u32
 }
 
 #endif
-
-/* ---- the product ---- */
 
 /* Warps that multiply together compute WARP_M x WARP_N of the tile.  An item takes part in blocks
  * of 16 rows x KILN_BLOCK_N columns; block i starts at row block_row(i). */
@@ -630,10 +620,7 @@ KILN_INLINE void multiply_tile(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles sha
 #define RESULT_BARRIER() kiln_barrier()
 #include "kiln/conv_mma_result.h"
 
-/* ---- the kernel ---- */
-
-/* Number of tiles that are copied ahead: all stages except those being read.  Wide products read
- * two tiles at once. */
+/* Stages that are not being read are copied ahead.  Wide products read two tiles at once. */
 #if KILN_WIDE
 #define AHEAD (KILN_STAGES - 2)
 #else

@@ -49,7 +49,7 @@
 #endif
 #include "kiln/prelude.h"
 
-/* OpenCL emulates matrix cores and has no asynchronous copies */
+/* OpenCL emulates matrix cores and has no asynchronous copies. */
 #if KILN_TF32 && !defined(KILN_HAS_ASYNC_COPY)
 #undef KILN_ASYNC
 #define KILN_ASYNC 0
@@ -79,7 +79,7 @@
 #endif
 #define SAME_PLANE (POINTWISE && UNIT_STRIDE) /* x and y have the same pixels */
 
-/* Distance between neighbours along each axis, in elements. */
+/* Distances between neighbours, in elements. */
 #define X_W (KILN_X_LAST ? KILN_C : 1)
 #define X_H (X_W * KILN_IN_W)
 #define X_D (X_H * KILN_IN_H)
@@ -96,13 +96,13 @@
 
 #define M_COUNT (PATCHES ? GROUP_C * TAPS : KILN_DIRECTION == 1 ? GROUP_C : GROUP_K)
 #define M_TILES BLOCKS(M_COUNT, KILN_TILE_M)
-/* Forward and backward data: number of channels that are summed over. */
+/* Forward and backward data sum over this number of channels. */
 #define CHANNELS (KILN_DIRECTION == 0 ? GROUP_C : GROUP_K)
 #define FLAT_COUNT (GROUP_C * TAPS)
 
-/* Prepared weights have the layout [group][tap][channel][row].  Rows are padded with zeros to a
- * multiple of 4, and channels to a multiple of KILN_TILE_K.  With KILN_FLAT, there is one tap, with
- * FLAT_COUNT channels. */
+/* The layout is [group][tap][channel][row].  Rows are padded with zeros to a multiple of 4, and
+ * channels to a multiple of KILN_TILE_K.  With KILN_FLAT, there is one tap, with FLAT_COUNT
+ * channels. */
 #define PREPARED_TAPS (KILN_FLAT ? 1 : TAPS)
 #define PREPARED_ROWS (BLOCKS(M_COUNT, 4) * 4)
 #define PREPARED_CHANNELS (BLOCKS(KILN_FLAT ? FLAT_COUNT : CHANNELS, KILN_TILE_K) * KILN_TILE_K)
@@ -114,8 +114,8 @@
 #define DEPTH LESSER(GREATER(32 / TAPS, 1), 8)
 #define ROW_BLOCKS BLOCKS(PREPARED_ROWS, ROWS)
 #define DEPTH_BLOCKS BLOCKS(KILN_FLAT ? GROUP_C : PREPARED_CHANNELS, DEPTH)
-/* A block of w as it lies in memory: RUNS runs of RUN channels with all their taps.  Forward, each
- * run belongs to one row. */
+/* w has RUNS runs of RUN channels with all their taps in memory.  Forward, each run belongs to one
+ * row. */
 #define RUN (KILN_DIRECTION == 0 ? DEPTH : ROWS)
 #define RUNS (KILN_DIRECTION == 0 ? ROWS : DEPTH)
 
@@ -152,7 +152,7 @@ void conv_implicit_gemm_vector_prepare(KILN_GLOBAL const kiln_value *KILN_RESTRI
                        block[k * (RUN * TAPS + 1) + c * TAPS + tap]);
     }
 #if KILN_FLAT && PREPARED_CHANNELS > FLAT_COUNT
-    /* Fills the padding of a flat sum, up to a whole step, with zeros. */
+    /* Zeros fill the padding of a flat sum, up to a whole step. */
     if (channel == 0)
         for (kiln_u32 i = kiln_item(); i < (PREPARED_CHANNELS - FLAT_COUNT) * ROWS; i += ITEMS)
             if (row + i % ROWS < PREPARED_ROWS)
@@ -201,8 +201,7 @@ void conv_implicit_gemm_vector_prepare(KILN_GLOBAL const kiln_value *KILN_RESTRI
 #define ROW_OF(i) ((i) / 4 * (M_ITEMS * 4) + (i) % 4)
 #define COLUMN_OF(j) ((j) / COLUMN_PIECE * (N_ITEMS * COLUMN_PIECE) + (j) % COLUMN_PIECE)
 
-/* Limits unrolling.  Otherwise, LLVM for AMD moves all reads of an unrolled loop to its start and
- * spills registers. */
+/* Otherwise, LLVM for AMD moves all reads of an unrolled loop to its start and spills registers. */
 #if defined(KILN_HIP)
 #define UNROLL_STEP _Pragma("unroll 4")
 #else
@@ -309,12 +308,12 @@ KILN_INLINE void multiply(KILN_LOCAL const float *a, KILN_LOCAL const float *b, 
 
 #if KILN_DIRECTION == 1
 
-/* Whether pixel |at| of a block that begins at |first| is outside the image.  This cannot happen if
- * the strides divide the image's size. */
+/* Pixel |at| of a block that begins at |first| may be outside the image, unless the strides divide
+ * the image's size. */
 #define IS_BEYOND(first, at, stride, size) \
     ((size) % (stride) != 0 && (first) * (stride) + (at) >= (size))
 
-/* Stores one row of a block: first |four|, then zeros.  The row's first pixel is at |to|. */
+/* Stores first |four|, then zeros, from |to| on. */
 KILN_INLINE void put_block_row(KILN_GLOBAL OUTPUT *place, const struct pixel *p, kiln_u32 to,
                                kiln_float4 four)
 {
@@ -364,7 +363,7 @@ KILN_INLINE void put_block(KILN_GLOBAL OUTPUT *place, const struct tile *tile, k
 
 #if KILN_DIRECTION == 1
 
-/* Writes the pixels of x that a column determines; its patch begins at |place|. */
+/* A column's patch begins at |place|. */
 KILN_INLINE void put_patch(KILN_GLOBAL OUTPUT *place, kiln_u32 row, const float *v)
 {
     KILN_UNROLL

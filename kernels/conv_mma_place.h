@@ -34,7 +34,7 @@
 #define OUT_PIXELS (KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
 #define RESULT_PIXELS (DATA ? KILN_IN_D * KILN_IN_H * KILN_IN_W : OUT_PIXELS)
 #define RUN_PIXELS (KILN_TYPE == 0 ? 32 : 64)
-#define RUNS ((OUT_PIXELS + RUN_PIXELS - 1) / RUN_PIXELS) /* number of runs in one image */
+#define RUNS ((OUT_PIXELS + RUN_PIXELS - 1) / RUN_PIXELS) /* runs of pixels in one image */
 #define RESIDUES (DATA ? KILN_STRIDE_D * KILN_STRIDE_H * KILN_STRIDE_W : 1)
 #define COLUMNS (FORWARD ? KILN_K : DATA ? KILN_C : W_ROW)
 #define TILES_N ((COLUMNS + KILN_TILE_N - 1) / KILN_TILE_N)
@@ -51,14 +51,14 @@
 #define RESULT kiln_value
 #endif
 
-struct place {                   /* position of one tile in the problem */
+struct place {
     kiln_u32 group, row, column; /* the tile's first row and column */
-    kiln_u32 rows; /* number of rows of its residue class */
+    kiln_u32 rows; /* rows of the tile's residue class */
     kiln_u32 residue, slice;
     kiln_u32 first, steps; /* range of the reduction, in tiles */
 };
 
-/* Number of rows of the left matrix in the largest residue class. */
+/* The left matrix has so many rows in the largest residue class. */
 KILN_INLINE kiln_u32 most_rows(kiln_u32 n)
 {
 #if WEIGHTS

@@ -19,7 +19,6 @@
 #ifndef KILN_CONV_MMA_RESULT_H
 #define KILN_CONV_MMA_RESULT_H
 
-/* Index in the result of the first element of a row of the product, in this group. */
 KILN_INLINE kiln_u32 result_row(const struct view *v, const struct place *tile, kiln_u32 row)
 {
 #if WEIGHTS
@@ -39,7 +38,7 @@ KILN_INLINE kiln_u32 result_row(const struct view *v, const struct place *tile, 
 
 #if HAS_PLANES
 
-/* Numbers of rows from one image to the next. */
+/* Rows from one image to the next. */
 #define IMAGE_ROWS (KILN_PLANES ? RUNS * RUN_PIXELS : RESULT_PIXELS)
 
 KILN_INLINE int find_pixel(const struct place *tile, kiln_u32 row, kiln_u32 *ret_plane,
@@ -166,11 +165,10 @@ KILN_INLINE void store(KILN_GLOBAL kiln_value *to, kiln_tiles shared, const stru
 
 #if HAS_PLANES
 
-/* Fills a team's boxes, one for each block of rows. */
 KILN_INLINE void fill_boxes(kiln_tiles shared, kiln_u32 boxes, kiln_sums sum[BLOCKS_M][BLOCKS_N])
 {
     kiln_u32 lane = kiln_item() % KILN_WAVE, channel = lane / 16 * 8 + lane % 8;
-    kiln_u32 chunk = kiln_item() / KILN_WAVE % 4 * 2 + lane / 8 % 2; /* of eight pixels */
+    kiln_u32 chunk = kiln_item() / KILN_WAVE % 4 * 2 + lane / 8 % 2; /* a chunk of eight pixels */
     kiln_u32 at = boxes + channel * 128 + (chunk ^ lane % 8) * 16;
     KILN_UNROLLED
     for (int i = 0; i < BLOCKS_M * BLOCKS_N; i += 2) {
@@ -209,7 +207,7 @@ KILN_INLINE void store_boxes(const kiln_tensor_map *to, kiln_tiles shared, kiln_
 #define PIECE 1
 #define STORE_PIECE kiln_tiles_store2
 #endif
-#define PIECES (BLOCK_ROWS / PIECE) /* of a row of a box */
+#define PIECES (BLOCK_ROWS / PIECE) /* pieces of a row of a box */
 
 /* Neighbouring items store neighbouring pieces of a plane. */
 KILN_INLINE void store_boxes(KILN_GLOBAL kiln_value *to, kiln_tiles shared, kiln_u32 boxes,
@@ -236,7 +234,7 @@ KILN_INLINE void store_boxes(KILN_GLOBAL kiln_value *to, kiln_tiles shared, kiln
 
 #else
 
-/* Writes two neighbours into a box in shared memory, in the layout of the box's map. */
+/* Writes two neighbours in the layout of the box's map. */
 KILN_INLINE void put_in_box(kiln_tiles shared, kiln_u32 box, kiln_u32 row, kiln_u32 column, float a,
                             float b)
 {
@@ -249,7 +247,6 @@ KILN_INLINE void put_in_box(kiln_tiles shared, kiln_u32 box, kiln_u32 row, kiln_
 #endif
 }
 
-/* Fills a team's boxes, block by block. */
 KILN_INLINE void fill_boxes(kiln_tiles shared, kiln_u32 boxes, kiln_sums sum[BLOCKS_M][BLOCKS_N])
 {
     kiln_u32 lane = kiln_item() % KILN_WAVE;

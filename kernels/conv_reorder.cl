@@ -89,7 +89,6 @@ KILN_DEVICE kiln_u32 packed_at(const struct spot *s)
     return (row * KILN_W_PACKED + s->w) * PACKED_PIXEL + s->group * KILN_C_PACKED + s->c;
 }
 
-/* Reads RUN elements, which begin at a multiple of RUN. */
 KILN_INLINE void get_run(KILN_GLOBAL const bits *from, bits *ret)
 {
 #if KILN_TYPE == 0 || RUN == 1
@@ -116,8 +115,7 @@ KILN_INLINE void put_run(KILN_GLOBAL bits *to, const bits *v)
 }
 
 #ifdef KILN_PATCH_W
-/* Finds the plain element that is element |i| of patch |s|.  Returns 0 if the patch has fewer
- * elements. */
+/* Returns 0 if the patch has fewer elements. */
 KILN_DEVICE int plain_of(const struct spot *s, kiln_u32 i, struct spot *plain)
 {
     kiln_u32 tap = i / KILN_PATCH_TAP % PATCH_TAPS;
@@ -129,7 +127,7 @@ KILN_DEVICE int plain_of(const struct spot *s, kiln_u32 i, struct spot *plain)
     plain->c = i / KILN_PATCH_C % KILN_C;
     return i < PATCH_TAPS * KILN_C;
 }
-/* Finds the patch element that is |plain|.  Returns 0 if it belongs to no patch. */
+/* Returns 0 if |plain| belongs to no patch. */
 KILN_DEVICE int patch_of(const struct spot *plain, struct spot *s)
 {
     kiln_u32 row = plain->d % KILN_PATCH_D * KILN_PATCH_H + plain->h % KILN_PATCH_H;
@@ -157,7 +155,7 @@ KILN_DEVICE int patch_of(const struct spot *plain, struct spot *s)
 #else
 #define WORD_CHANNELS 2
 #endif
-#define WORDS (KILN_TOGETHER * 4) /* of a pixel */
+#define WORDS (KILN_TOGETHER * 4) /* words of a pixel */
 #define PITCH (WORDS + 1)
 #define PIXEL_CHUNKS (PACKED_PIXEL / (4 * WORD_CHANNELS))
 #define COLUMNS ((PIXEL_CHUNKS + KILN_TOGETHER - 1) / KILN_TOGETHER) /* squares of a pixel */
@@ -170,15 +168,13 @@ KILN_DEVICE int patch_of(const struct spot *plain, struct spot *s)
 #define PLACES_H ((KILN_H - 1) / KILN_STEP_H + 1)
 #define PLACES (PLACES_D * PLACES_H * KILN_W_PACKED) /* packed pixels of an entry */
 #define VECTORS (KILN_PIXELS / KILN_VECTOR)
-/* Words of one pixel that the items of a work group move at a time, along the plain tensor. */
 #define PASS_WORDS (KILN_GROUP_SIZE / VECTORS)
 #define PASSES ((WORDS + PASS_WORDS - 1) / PASS_WORDS)
 
 KILN_DEVICE kiln_u32 first_pixel(void) { return kiln_group() / COLUMNS * KILN_PIXELS; }
 KILN_DEVICE kiln_u32 first_chunk(void) { return kiln_group() % COLUMNS * KILN_TOGETHER; }
 
-/* Completes |s| with channel number |number| of the packed pixel.  Returns 0 if plain has no such
- * channel. */
+/* Returns 0 if plain has no such channel. */
 KILN_INLINE int find_channel(struct spot *s, kiln_u32 number)
 {
     s->group = number / KILN_C_PACKED;
@@ -232,8 +228,8 @@ KILN_INLINE void put_vector(KILN_GLOBAL bits *to, const bits *v)
 
 #ifdef KILN_TOGETHER
 
-/* Finds the plain pixel of packed pixel |number|.  Pixels are numbered so that neighbours are also
- * neighbours in the plain tensor.  Returns 0 if plain has no such pixel. */
+/* Pixels are numbered so that neighbours are also neighbours in the plain tensor.  Returns 0 if
+ * plain has no such pixel. */
 KILN_DEVICE int find_pixel(struct spot *s, kiln_u32 number, kiln_u32 outers)
 {
 #ifdef KILN_TURNED /* plain's channels are packed's entries */
@@ -254,7 +250,6 @@ KILN_DEVICE int find_pixel(struct spot *s, kiln_u32 number, kiln_u32 outers)
     return number < outers && entry < KILN_OUTER && s->w < KILN_W;
 }
 
-/* Fills |outers| entries of the packed tensor. */
 KILN_KERNEL(KILN_GROUP_SIZE)
 void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
                        KILN_GLOBAL bits *KILN_RESTRICT packed, kiln_u32 outers)
@@ -305,8 +300,7 @@ void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
 #define ROW_CHUNKS (KILN_W_PACKED / CHUNK_PIXELS)
 #define PIXEL_CHUNKS (KILN_C_PACKED < CHUNK ? 1 : PACKED_PIXEL / CHUNK)
 
-/* Position of the first element of this item's chunk.  Items are numbered so that neighbouring
- * items read neighbours of the plain tensor. */
+/* Items are numbered so that neighbouring items read neighbours of the plain tensor. */
 KILN_DEVICE struct spot chunk_at(void)
 {
     struct spot s;
@@ -323,7 +317,6 @@ KILN_DEVICE struct spot chunk_at(void)
     return s;
 }
 
-/* Fills |outers| entries of the packed tensor. */
 KILN_KERNEL(KILN_GROUP_SIZE)
 void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
                        KILN_GLOBAL bits *KILN_RESTRICT packed, kiln_u32 outers)
@@ -370,7 +363,6 @@ typedef bits packed_value;
 
 #ifdef KILN_TOGETHER
 
-/* Reads 16 bytes of the packed tensor.  If KILN_PARTIAL, adds up |slices| slices. */
 KILN_INLINE kiln_float4 get_chunk(KILN_GLOBAL const packed_value *from, kiln_u32 slices,
                                   kiln_u32 slice_size)
 {
@@ -391,7 +383,6 @@ KILN_INLINE kiln_float4 get_chunk(KILN_GLOBAL const packed_value *from, kiln_u32
     return sum;
 }
 
-/* Finds plain pixel |number|.  Returns 0 if there is no such pixel. */
 KILN_DEVICE int find_pixel(struct spot *s, kiln_u32 number, kiln_u32 outers)
 {
     s->w = number % KILN_W;
@@ -403,13 +394,11 @@ KILN_DEVICE int find_pixel(struct spot *s, kiln_u32 number, kiln_u32 outers)
     return s->outer < outers;
 }
 
-/* Whether plain pixel |s| is packed. */
 KILN_DEVICE int is_packed(const struct spot *s)
 {
     return s->w % KILN_STEP_W == 0 && s->h % KILN_STEP_H == 0 && s->d % KILN_STEP_D == 0;
 }
 
-/* Index of the packed pixel of plain pixel |s|. */
 KILN_DEVICE kiln_u32 packed_pixel(const struct spot *s)
 {
     kiln_u32 outer = s->outer / KILN_OUTER * KILN_OUTER_PACKED + s->outer % KILN_OUTER;
@@ -417,8 +406,6 @@ KILN_DEVICE kiln_u32 packed_pixel(const struct spot *s)
     return row * KILN_W_PACKED + s->w / KILN_STEP_W + KILN_W_FIRST;
 }
 
-/* Fills |outers| entries of the plain tensor.  If KILN_PARTIAL, adds up |slices| slices of
- * |slice_size| elements. */
 KILN_KERNEL(KILN_GROUP_SIZE)
 void conv_reorder_unpack(KILN_GLOBAL const packed_value *KILN_RESTRICT packed,
                          KILN_GLOBAL kiln_value *KILN_RESTRICT plain, kiln_u32 outers,
@@ -472,8 +459,8 @@ void conv_reorder_unpack(KILN_GLOBAL const packed_value *KILN_RESTRICT packed,
 
 #else
 
-/* Fills |outers| entries of the plain tensor, with RUN elements for each item.  If KILN_PARTIAL,
- * adds up |slices| slices of |slice_size| elements. */
+/* An item fills RUN elements.  If KILN_PARTIAL, adds up |slices| slices of |slice_size|
+ * elements. */
 KILN_KERNEL(KILN_GROUP_SIZE)
 void conv_reorder_unpack(KILN_GLOBAL const packed_value *KILN_RESTRICT packed,
                          KILN_GLOBAL kiln_value *KILN_RESTRICT plain, kiln_u32 outers,

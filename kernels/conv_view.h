@@ -23,12 +23,12 @@
 #define DATA (KILN_DIRECTION == 1)
 #define WEIGHTS (KILN_DIRECTION == 2)
 
-struct axis {               /* one of D, H, W */
-    kiln_u32 pixels;        /* number of result pixels in the class */
+struct axis {
+    kiln_u32 pixels;
     kiln_u32 first, step;   /* result coordinates of these pixels: first + i * step */
     int scale, origin, hop; /* coordinate in the source: pixel * scale + origin + tap * hop */
-    kiln_u32 limit;         /* size of the source */
-    kiln_u32 taps;          /* number of taps that contribute to the class */
+    kiln_u32 limit; /* size of the source */
+    kiln_u32 taps; /* number of taps that contribute to the class */
     kiln_u32 tap, tap_step; /* filter coordinates of these taps: tap + i * tap_step */
 };
 
@@ -99,7 +99,6 @@ struct pixel {
     kiln_u32 n, d, h, w;
 };
 
-/* Position of pixel number |index| of the batch. */
 KILN_INLINE struct pixel pixel_at(const struct view *v, kiln_u32 index)
 {
     struct pixel p;

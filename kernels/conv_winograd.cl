@@ -44,15 +44,13 @@
 #define GROUP_K (KILN_K / KILN_GROUPS)
 #define CEIL_DIV(a, b) (((a) + (b)-1) / (b))
 
-/* Constants for TILE 4: powers of the points. */
+/* Powers of the points for TILE 4. */
 #define NEAR 0.70710678118654752f
 #define NEAR_CUBED 0.35355339059327376f
 #define FAR 1.4142135623730950f
 #define FAR_CUBED 2.8284271247461901f
 
 #if KILN_STEP == 0
-
-/* ---- the filter ---- */
 
 /* Multiplies G by three weights. */
 KILN_INLINE void transform(const float *w, int step, float *ret_points)
@@ -76,7 +74,7 @@ KILN_INLINE void transform(const float *w, int step, float *ret_points)
 #endif
 }
 
-/* A work group transforms a block of w: 32 channels of TO times 8 channels of FROM. */
+/* A work group transforms 32 channels of TO times 8 channels of FROM. */
 #define BLOCK_K (KILN_DIRECTION == 0 ? 32 : 8)
 #define BLOCK_C (KILN_DIRECTION == 0 ? 8 : 32)
 #define K_BLOCKS CEIL_DIV(GROUP_K, BLOCK_K)
@@ -128,8 +126,6 @@ void conv_winograd_filter(KILN_GLOBAL const kiln_value *KILN_RESTRICT w,
 
 #elif KILN_STEP == 4
 
-/* ---- the filter's gradient ---- */
-
 /* Multiplies G' by EDGE sums. */
 KILN_INLINE void transform(const float *v, int step, float *ret_taps)
 {
@@ -148,12 +144,11 @@ KILN_INLINE void transform(const float *v, int step, float *ret_taps)
 }
 
 #define TAPS 9
-/* number of weights in a group of x's channels, for one point or one tap */
+/* Weights in a group of x's channels, for one point or one tap. */
 #define WEIGHTS (KILN_K * GROUP_C)
 #define ITEMS 64
 
-/* An item computes the taps of one pair of channels.  The pairs of a work group are contiguous in w
- * unless the channels of w come last. */
+/* The channel pairs of a work group are contiguous in w unless the channels of w come last. */
 KILN_KERNEL(ITEMS)
 void conv_winograd_weights(KILN_GLOBAL const float *KILN_RESTRICT points,
                            KILN_GLOBAL kiln_value *KILN_RESTRICT w)
@@ -232,7 +227,6 @@ void conv_winograd_weights(KILN_GLOBAL const float *KILN_RESTRICT points,
 
 #define COLUMN_TILES CEIL_DIV(TO_W, KILN_TILE)
 
-/* The position of an item: one channel of one tile. */
 struct spot {
     kiln_u32 n, channel, tile;
 };
@@ -256,16 +250,13 @@ KILN_DEVICE struct spot spot_of_item(kiln_u32 channels, int channels_last)
     return s;
 }
 
-/* Index in the workspace of element 0 of a transformed tile.  Its next element is POINT_STRIDE
- * further. */
+/* Index of element 0 of a transformed tile; the next element is POINT_STRIDE further. */
 #define POINT_STRIDE(channels, last) ((last) ? (channels) : (channels)*KILN_TILES)
 #define POINTS_AT(s, channels, last)                                                \
     ((last) ? ((s).n * KILN_TILES + (s).tile) * (POINTS * (channels)) + (s).channel \
             : ((s).n * (POINTS * (channels)) + (s).channel) * KILN_TILES + (s).tile)
 
 #if KILN_STEP != 2
-
-/* ---- from, and the gradient, whose transform and pixels differ ---- */
 
 #if KILN_STEP == 3
 
@@ -320,7 +311,7 @@ KILN_INLINE void transform(const float *v, int step, float *ret_points)
 
 #endif
 
-/* Distance between neighbours of FROM along each axis, in elements. */
+/* Distances between neighbours in FROM, in elements. */
 #define W_STEP (FROM_LAST ? FROM_CHANNELS : 1)
 #define H_STEP (W_STEP * FROM_W)
 #define C_STEP (FROM_LAST ? 1 : FROM_H * FROM_W)
@@ -387,8 +378,6 @@ void conv_winograd_from(KILN_GLOBAL const kiln_value *KILN_RESTRICT from,
 
 #else
 
-/* ---- to ---- */
-
 /* Multiplies A' by EDGE sums. */
 KILN_INLINE void transform(const float *v, int step, float *ret_pixels)
 {
@@ -413,15 +402,14 @@ KILN_INLINE void transform(const float *v, int step, float *ret_pixels)
 
 #define FOUR (KILN_TILE == 4 && !TO_LAST && TO_W % 4 == 0)
 
-/* If the length of a plane's rows is not a multiple of four, stores of single tiles would be narrow
- * and unaligned.  So a work group that computes whole, contiguous planes of TO first assembles them
- * in shared memory. */
+/* If a plane's rows are not a multiple of four, stores of single tiles would be narrow and
+ * unaligned. So a work group that computes whole, contiguous planes of TO first assembles them in
+ * shared memory. */
 #define STAGED (!TO_LAST && !FOUR && KILN_GROUP_SIZE % KILN_TILES == 0)
 #define PLANE (TO_H * TO_W)
 #define PLANES (KILN_GROUP_SIZE / KILN_TILES)
 
-/* Computes a tile's pixels from EDGE x EDGE sums.  |at| is the index of the first sum, |step| the
- * distance to the next one. */
+/* |at| is the index of the first of EDGE x EDGE sums, |step| the distance to the next one. */
 KILN_INLINE void pixels_of(KILN_GLOBAL const float *points, kiln_u32 at, kiln_u32 step,
                            float *ret_pixels)
 {
@@ -433,7 +421,7 @@ KILN_INLINE void pixels_of(KILN_GLOBAL const float *points, kiln_u32 at, kiln_u3
             sums[j] = points[at + (kiln_u32)(i * EDGE + j) * step];
         transform(sums, 1, half_way + i * KILN_TILE);
     }
-    /* half_way has EDGE rows of KILN_TILE columns; each column is now transformed into pixels. */
+    /* half_way has EDGE rows of KILN_TILE columns. */
     KILN_UNROLL
     for (int j = 0; j < KILN_TILE; j++) {
         transform(half_way + j, KILN_TILE, pixels);

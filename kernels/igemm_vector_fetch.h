@@ -67,11 +67,10 @@
 #define A_STAGE (KILN_TILE_K * A_ROW)
 #define B_STAGE (KILN_TILE_K * B_ROW)
 
-/* The sources and targets of an item's fetches. */
 struct fetcher {
     kiln_u32 a_at[A_SPANS], b_at[B_SPANS]; /* offsets from the operand's start, in elements */
-    kiln_u32 a_depth, b_depth;             /* first position along the sum */
-    /* Target in a stage: index of a float, or address in shared memory. */
+    kiln_u32 a_depth, b_depth; /* first position along the sum */
+    /* Target in a stage: the index of a float, or an address in shared memory. */
     kiln_u32 a_to, b_to;
     int a_active, b_active;
 #if !KILN_ASYNC
@@ -81,7 +80,7 @@ struct fetcher {
     /* Pixel of x that the tap reads for y's first pixel. */
     int b_d[B_SPANS], b_h[B_SPANS], b_w[B_SPANS];
 #else
-    /* bits, set where that row or column of taps reads inside the image */
+    /* A bit is set where that row or column of taps reads inside the image. */
     kiln_u32 b_taps[B_SPANS];
 #endif
 };
@@ -123,7 +122,6 @@ KILN_INLINE void fetch(float *held, KILN_GLOBAL const kiln_value *from, kiln_u32
     fetch(f->b_held + ((span)*B_DEPTHS + (depth)) * B_WIDTH, b, index, B_WIDTH, \
           !(checked) || (valid))
 
-/* Stores the |held| elements of one fetch to shared memory. */
 KILN_INLINE void keep(KILN_LOCAL float *to, const float *held, int width, int along, int row)
 {
     if (width == 1) {
@@ -162,19 +160,19 @@ KILN_INLINE void keep_all(const struct fetcher *f, KILN_LOCAL float *a, KILN_LOC
 
 #endif
 
-/* A tile of the result.  All items of a work group have the same. */
+/* All items of a work group have the same tile. */
 struct tile {
     kiln_u32 group, split;
-    kiln_u32 m, n;    /* first row and column */
-    kiln_u32 columns; /* number of columns in the tile's residue class */
+    kiln_u32 m, n; /* first row and column */
+    kiln_u32 columns; /* columns in the tile's residue class */
 #if KILN_DIRECTION == 1
     kiln_u32 count_d, count_h, count_w; /* pixels of the class in one image */
-    kiln_u32 first_d, first_h, first_w; /* the first pixel of the class */
-    kiln_u32 tap_d, tap_h, tap_w; /* the first tap of the class */
+    kiln_u32 first_d, first_h, first_w; /* first pixel of the class */
+    kiln_u32 tap_d, tap_h, tap_w; /* first tap of the class */
     /* Pixel of y that the first tap reads for the first pixel of the class. */
     int from_d, from_h, from_w;
 #endif
-    kiln_u32 taps_d, taps_h, taps_w; /* number of taps that reach this class */
+    kiln_u32 taps_d, taps_h, taps_w; /* taps that reach this class */
 };
 
 #endif

@@ -46,7 +46,6 @@
              : A_K == 1 && A_M % 4 == 0 && (SUM_TAPS == 1 || KILN_FLAT || A_TAP % 4 == 0) && \
                    (KILN_FLAT ? FLAT_COUNT : CHANNELS) % 4 == 0 && !KILN_ASYNC)
 
-/* The tensor from which B is gathered, and the one that is written. */
 #if KILN_DIRECTION == 0
 #define S_LAST KILN_X_LAST
 #define S_W X_W
@@ -87,8 +86,7 @@
 #define T_H X_H
 #define T_D X_D
 #define T_CHANNELS KILN_C
-/* These divisions are exact, because a tap stride is a multiple of
- * stride / gcd(stride, dilation). */
+/* These divisions are exact: a tap stride is a multiple of stride / gcd(stride, dilation). */
 #define TAP_STEP_D (-(KILN_TAP_STRIDE_D * KILN_DILATION_D / KILN_STRIDE_D))
 #define TAP_STEP_H (-(KILN_TAP_STRIDE_H * KILN_DILATION_H / KILN_STRIDE_H))
 #define TAP_STEP_W (-(KILN_TAP_STRIDE_W * KILN_DILATION_W / KILN_STRIDE_W))
@@ -109,9 +107,7 @@
 
 #if KILN_DIRECTION == 1
 
-/* Describes class |q| along one axis: its first pixel, its number of pixels, its first tap, and the
- * number of taps that reach it.  |ret_from| is the pixel of y that the first tap reads for the
- * first pixel. */
+/* |ret_from| is the pixel of y that the first tap reads for the first pixel of class |q|. */
 KILN_INLINE void axis_class(kiln_u32 q, kiln_u32 in, int pad, int stride, int dilation,
                             kiln_u32 filter, kiln_u32 tap_stride, kiln_u32 *ret_first,
                             kiln_u32 *ret_count, kiln_u32 *ret_tap, kiln_u32 *ret_taps,
@@ -221,8 +217,8 @@ KILN_INLINE void cursor_advance(struct cursor *at, const struct tile *tile)
     at->channel += KILN_TILE_K;
 }
 
-/* The bits of a tap's coordinates in fetcher.b_taps.  If no tap can read outside the image, no bits
- * are needed, and the filter may have any number of taps. */
+/* If no tap can read outside the image, no bits are needed, and the filter may have any number of
+ * taps. */
 #if BOUNDED
 #define SHIFT_H KILN_FILTER_W
 #define SHIFT_D (KILN_FILTER_W + KILN_FILTER_H)
@@ -313,9 +309,8 @@ KILN_INLINE void fetcher_init(struct fetcher *f, const struct tile *tile, kiln_u
 
 #if KILN_FLAT
 
-/* Position |at| of the flat sum.  |offset| leads from a pixel's first element to the one to read.
- * |bits| are the bits of the taps that must be inside; beyond the end of the sum, a bit that is
- * never set. */
+/* |offset| leads from a pixel's first element to the one to read.  |bits| are the bits of the taps
+ * that must be inside; beyond the end of the sum, a bit that is never set. */
 struct place {
     kiln_u32 offset, bits;
 };
@@ -414,7 +409,7 @@ KILN_INLINE void fetch_all(struct fetcher *f, const struct tile *tile, const str
 
 #endif
 
-/* Offset in x of row |m| of a patch, from the patch's first pixel.  Rows are in the order of w. */
+/* Offset from the patch's first pixel.  Rows are in the order of w. */
 KILN_INLINE kiln_u32 patch_place(kiln_u32 m)
 {
     kiln_u32 c = KILN_W_LAST ? m % GROUP_C : m / TAPS, tap = KILN_W_LAST ? m / GROUP_C : m % TAPS;

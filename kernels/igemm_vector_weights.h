@@ -49,8 +49,7 @@ KILN_INLINE void cursor_advance(struct cursor *at, const struct tile *tile)
     at->pixel += KILN_TILE_K;
 }
 
-/* Splits column |j| of the result into a channel and a tap.  Columns are in x's order, so that
- * neighbours are contiguous in memory. */
+/* Columns are in x's order, so that neighbours are contiguous in memory. */
 KILN_INLINE void split_column(kiln_u32 j, kiln_u32 *ret_c, kiln_u32 *ret_tap)
 {
     *ret_c = KILN_X_LAST ? j % GROUP_C : j / TAPS;
@@ -79,7 +78,7 @@ KILN_INLINE void fetcher_init(struct fetcher *f, const struct tile *tile, kiln_u
     }
 }
 
-/* Whether |at|, which may be negative, is inside the image. */
+/* |at| may be negative. */
 #define IS_IN(at, size) ((kiln_u32)(at) < (kiln_u32)(size))
 
 KILN_INLINE void fetch_all(struct fetcher *f, const struct tile *tile, const struct cursor *at,

@@ -221,7 +221,7 @@ KILN_INLINE void kiln_store_floats(float *to, float a, float b)
 
 typedef __local uchar *kiln_tiles;
 #define KILN_UNROLLED _Pragma("nounroll") /* the emulation's barriers must not be duplicated */
-/* For the emulation, each item has a mailbox in the bytes before the tiles. */
+/* Each item of the emulation has a mailbox in the bytes before the tiles. */
 #if KILN_CORES == 1
 #define KILN_MAIL_WORDS 6
 #else

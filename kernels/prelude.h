@@ -242,32 +242,31 @@ KILN_INLINE void kiln_store_float4(KILN_GLOBAL float *to, kiln_u32 index, kiln_f
     *(KILN_GLOBAL kiln_float4 *)(to + index) = v;
 }
 
-/* Keeps memory reads in the order of the source.  Otherwise, LLVM for AMD moves all reads of an
- * unrolled loop to its start and spills registers. */
+/* Keeps memory reads in order.  Otherwise, LLVM for AMD moves all reads of an unrolled loop to its
+ * start and spills registers. */
 #if defined(KILN_HIP)
 #define kiln_in_order() asm volatile("" ::: "memory")
 #else
 #define kiln_in_order() ((void)0)
 #endif
 
-/* Hides from LLVM for AMD how an item's number was computed.  Otherwise, LLVM splits the sum and
- * adds each constant to the part that all items share, which needs too many scalar registers. */
+/* Hides how an item's number was computed.  Otherwise, LLVM for AMD splits the sum and adds each
+ * constant to the part that all items share, which needs too many scalar registers. */
 #if defined(KILN_HIP)
 #define kiln_as_one(v) asm("" : "+v"(v))
 #else
 #define kiln_as_one(v) ((void)0)
 #endif
 
-/* Makes |index| depend on the float |v|, so that a read at |index| comes after |v| is computed.
- * Otherwise, LLVM for AMD reads shared memory for several iterations of an unrolled loop at
- * once. */
+/* Makes a read at |index| come after |v| is computed.  Otherwise, LLVM for AMD reads shared memory
+ * for several iterations of an unrolled loop at once. */
 #if defined(KILN_HIP)
 #define kiln_know_after(index, v) asm("" : "+v"(index), "+v"(v))
 #else
 #define kiln_know_after(index, v) ((void)0)
 #endif
 
-/* Stores elements i and i + 1 of a float tensor, where i is even and |to| is aligned. */
+/* |index| is even and |to| is aligned. */
 KILN_INLINE void kiln_store_float2(KILN_GLOBAL float *to, kiln_u32 index, float x, float y)
 {
     kiln_float2 two = kiln_make2(x, y);

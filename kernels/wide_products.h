@@ -65,7 +65,7 @@ KILN_INLINE void kiln_copies_publish(void)
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Lists of operand names for the assembly: TEN(t) lists the ten from %t0 to %t9. */
+/* TEN(t) lists the ten operand names from %t0 to %t9. */
 #define TEN(t)                                                                             \
     "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t \
     "8, %" #t "9, "
