@@ -46,7 +46,7 @@ struct option {
     uint64_t least, most;
 };
 
-/* |values| is the struct that the options' offsets refer to.  Its values may be preset. */
+/* |values| is the struct that the options' offsets refer to.  The values may be preset. */
 struct option_table {
     const struct option *options;
     size_t count;

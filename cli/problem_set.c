@@ -15,8 +15,9 @@ struct known_problem {
     size_t index;
 };
 
-/* The low bits of FNV-1a depend only on the low bits of each byte.  Those are equal in problems
- * whose sizes are multiples of 64, so this function mixes the high bits into the low ones. */
+/* The low bits of FNV-1a depend only on the low bits of each byte.  Problems whose sizes are
+ * multiples of 64 have the same low bits, so this function mixes the high bits of the hash into the
+ * low ones. */
 static uint64_t hash_problem(const struct kiln_problem *problem)
 {
     uint64_t hash = bytes_hash(bytes_of(numbers_of(problem), NUMBERS_SIZE), 0);

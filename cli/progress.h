@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Progress of a long command.  On a terminal, it is a bar that redraws itself.  Otherwise, it is a
- * plain line after each tenth of the total, and every ten seconds.
+ * Shows the progress of a long command: on a terminal, in a bar that redraws itself; otherwise, in
+ * a plain line after each tenth of the total, and every ten seconds.
  *
  * Ownership  a plain value; the stream is borrowed
  * Threading  one thread at a time.  A ticker calls from its own thread, under the caller's lock

@@ -13,7 +13,8 @@
 #define POLL_MS 1
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-/* The thread that holds the mutex, or 0.  In a forked child, the thread has the same id. */
+/* The thread that holds the mutex, or 0.  A forked child's thread has the id that it had in the
+ * parent. */
 static _Atomic(pthread_t) holder;
 static bool is_for_fork;
 static bool is_lost;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Progress of find or tune.  On a terminal, it is a line that redraws itself.  Otherwise, it is a
+ * Shows the progress of find or tune: on a terminal, in a line that redraws itself; otherwise, in a
  * plain line after each tenth of the time.
  *
  * Ownership  a plain value; the stream is borrowed

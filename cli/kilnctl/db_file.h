@@ -24,8 +24,8 @@ struct db_file_name {
 };
 /* |name| may be a path.  Returns false if it is not the name of a tuning file. */
 bool db_file_name(const char *name, struct db_file_name *ret_name);
-/* Writes MIOpen's name of the system file with the same kind of content as |name|, such as
- * "gfx90a68.HIP.fdb.txt".  Returns false if |name| is not the name of a tuning file. */
+/* Writes MIOpen's name of a system file, such as "gfx90a68.HIP.fdb.txt".  The system file has the
+ * same kind of content as |name|.  Returns false if |name| is not the name of a tuning file. */
 bool db_file_system_name(const char *name, char ret_name[128]);
 
 /* Writes the part of a database id that all devices of an arch have in common, such as "gfx90a".

@@ -16,7 +16,7 @@
 
 enum verdict {
     VERDICT_OK,
-    VERDICT_WARN, /* it works, but not as well as it could */
+    VERDICT_WARN, /* works, but not as well as it could */
     VERDICT_FAIL,
     VERDICT_UNSEEN, /* not known, such as without permission or without a running kilnd */
 };

@@ -79,7 +79,7 @@ static int send_file(const struct invocation *invocation, const char *path, stru
     return rc;
 }
 
-/* Fails if rows are damaged, even if the others were imported. */
+/* Fails if rows are damaged, even if the undamaged rows were imported. */
 static int judge_reply(const struct json *reply, const char *path, struct kiln_error *err)
 {
     uint64_t damaged = json_get_u64(reply, "damaged", 0);

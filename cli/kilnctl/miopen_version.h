@@ -20,9 +20,8 @@ bool miopen_version_of_path(const char *path, char ret_version[MIOPEN_VERSION_MA
 /* Copies a version that a user gave.  Removes the dot at the end of "3.5.2.", the directory name of
  * a build without a commit. */
 void miopen_version_take(const char *given, char ret_version[MIOPEN_VERSION_MAX]);
-/* Creates a link |cache|/VERSION to |cache|, if |version| needs one.  MIOpen 3.5 looks in
- * |cache|/VERSION, and earlier releases look in |cache|.  With the link, both find the same
- * files. */
+/* Creates a link |cache|/VERSION to |cache|, if |version| needs the link.  MIOpen 3.5 looks for its
+ * files in |cache|/VERSION, and earlier releases look in |cache|. */
 CLI_MUST_CHECK int miopen_version_link(const char *cache, const char *version,
                                        struct kiln_error *err);
 bool miopen_version_is_link(const char *path);

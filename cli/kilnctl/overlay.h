@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * An overlay: a directory with kiln's data, which an unmodified MIOpen uses.  Its parts are
+ * An overlay is a directory with kiln's data, which an unmodified MIOpen uses.  Its parts are
  * system/, user/ and cache/.
  *
  * Role       miopen_overlay.c is the command; overlay_fill.c and overlay_kernels.c fill the

@@ -4,9 +4,9 @@
 /*
  * The fingerprint of a file in an overlay, so that harvest reads only files that have changed.
  *
- * Role       contains size, time and inode of the file and of SQLite's logs next to it.  For a
- *            database, it also contains a digest of the content, for cases in which the other
- *            values prove nothing
+ * Role       contains size, time and inode of the file and of SQLite's logs next to it.  The
+ *            fingerprint of a database also contains a digest of the content, because the other
+ *            values may prove nothing
  * Ownership  plain values
  * Threading  one thread
  */
@@ -23,7 +23,8 @@ struct overlay_fingerprint {
     struct {
         uint64_t size, s, ns, inode;
     } parts[OVERLAY_PARTS];
-    /* The fingerprint was taken just after a change, so a later change may have the same time. */
+    /* The file was changed just before the fingerprint was taken, so a later change may have the
+     * same time. */
     bool is_fresh;
     char digest[65];
 };

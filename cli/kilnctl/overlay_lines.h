@@ -26,7 +26,7 @@ void overlay_lines_sort(struct overlay_lines *lines);
  * because MIOpen is still writing it or the job was killed. */
 CLI_MUST_CHECK int overlay_lines_add_all(struct overlay_lines *lines, struct bytes text,
                                          struct kiln_error *err);
-/* Copies the complete lines that are not among |lines|, and returns their number.  Other lines
+/* Copies the complete lines that are not among |lines|, and returns their number.  All other lines
  * become blank, so that line numbers do not change. */
 size_t overlay_lines_new(const struct overlay_lines *lines, struct bytes text,
                          struct buffer *ret_new);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The manifest of an overlay is the file .kiln-overlay.json.  It lists the files that 'miopen
- * overlay' wrote, so that 'miopen harvest' finds new data.
+ * The manifest of an overlay is the file .kiln-overlay.json.  The manifest lists the files that
+ * 'miopen overlay' wrote, so that 'miopen harvest' finds new data.
  *
  * Role       has a fingerprint of each file, and for text files the digests of their lines
  * Ownership  overlay_manifest owns everything in it

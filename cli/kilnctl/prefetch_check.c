@@ -84,8 +84,8 @@ static int conclude_check(const struct verdict *v, const char *target, const cha
     return rc;
 }
 
-/* Returns whether a package is for the target's arch.  It may have the kernels that no compiler can
- * build, so the prefetch is not rejected as a whole. */
+/* Returns whether a package is for the target's arch.  Such a package may have the kernels that no
+ * compiler can build, so the prefetch is not rejected as a whole. */
 static bool packages_may_serve(const struct invocation *invocation, const char *target)
 {
     KILN_AUTO(json) struct json *reply = NULL;

@@ -44,7 +44,7 @@ void prefetch_report_plan(struct prefetch_report *report, const struct kiln_plan
 void prefetch_report_failure(struct prefetch_report *report, unsigned line, const char *what,
                              const struct kiln_error *err);
 
-/* Refers to an earlier failure if that had the same reason. */
+/* If an earlier failure had the same reason, refers to that failure. */
 void prefetch_report_print_failure(const struct prefetch_report *report, size_t index, FILE *out);
 void prefetch_report_print(const struct prefetch_report *report, FILE *out);
 struct json *prefetch_report_json(const struct prefetch_report *report);

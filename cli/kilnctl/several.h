@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Runs a command on several arguments.  After a failure, it continues with the next argument.
+ * Runs a command on several arguments.  After a failure, the command continues with the next
+ * argument.
  *
  * Role       collects failures. main prints the first failure at the end, and that failure
- *            determines the exit status.  Of the others, the first 20 are printed when they happen.
- *            With --json, all are listed
+ *            determines the exit status.  The next 20 failures are printed when they happen. --json
+ *            lists all failures
  * Ownership  owns the failures' tree
  * Threading  one thread
  */

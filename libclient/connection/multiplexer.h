@@ -80,7 +80,7 @@ struct request {
                              struct failure *failure);
     void *context;
 
-    /* The multiplexer sets these members; they are valid once |ended| is true: */
+    /* Set by the multiplexer; valid once |ended| is true: */
     atomic_bool ended;
     enum kiln_code code;
 

@@ -14,7 +14,7 @@ static enum kiln_code read_error_frame(const struct reply *reply, struct failure
     return failure_said(failure, m.code, m.text, m.log);
 }
 
-/* This daemon answered that it will not process |rq|, so the next daemon gets it. */
+/* This daemon answered that it will not process |rq|, so the next daemon gets |rq|. */
 static void resend_request(struct multiplexer *x, struct request *rq)
 {
     multiplexer_unlink(x, rq);

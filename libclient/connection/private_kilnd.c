@@ -2,11 +2,11 @@
 /*
  * Connects to this user's private kilnd, and starts one if none runs.
  *
- * Several processes may try to start one at the same time.  The process that gets the lock file
+ * Several processes may try to start a kilnd at the same time.  The process that gets the lock file
  * creates the listening socket, and the new kilnd inherits socket and lock.  From then on the
  * kernel accepts connections, even before kilnd runs. kilnd holds the lock until it exits.  The
- * other processes connect to the socket.  They must try again in two cases: for some microseconds,
- * a process has the lock but not the socket yet; or the previous kilnd is exiting.
+ * other processes connect to the socket.  A process must try again in two cases: another process
+ * has the lock but not the socket yet, for some microseconds; or the previous kilnd is exiting.
  */
 #include "libclient/connection/substitute.h"
 

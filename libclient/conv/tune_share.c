@@ -27,7 +27,7 @@ struct held { /* a share whose trials were not reported yet */
 
 struct sharing {
     struct tuner *tuner;
-    /* Its connection holds the lease, so closing the client ends the lease. */
+    /* The client's connection holds the lease, so closing the client ends the lease. */
     struct kiln_client *client;
     struct held held[HELD_MAX];
     unsigned count;

@@ -93,8 +93,8 @@ static void write_identity(uint8_t *to, const struct answer_identity *id)
     }
 }
 
-/* |id| has the same total size.  The comparison ends at the first part with a different size, so it
- * never reads beyond either identity. */
+/* |id| has the same total size as |have|.  The comparison ends at the first part with a different
+ * size, so it never reads beyond either identity. */
 static bool is_same_identity(const uint8_t *have, const struct answer_identity *id)
 {
     for (size_t i = 0; i < id->count; i++) {
@@ -182,7 +182,7 @@ static void insert_answer(struct answer_cache *cache, const uint64_t *epoch,
         return;
     }
     struct entry *old = find_entry(cache, identity, hash, size);
-    /* This must come first, because dropping the old entry may free this value. */
+    /* The reference must be taken first, because dropping the old entry may free this value. */
     answer->ops->ref(answer->value);
     if (old)
         drop_entry(cache, old);

@@ -21,8 +21,7 @@ struct plan_launch {
     uint32_t shared_bytes;
     uint32_t argument_count;
     struct message_plan_argument arguments[LIMIT_KERNEL_ARGUMENTS];
-    /* This launch's arguments of the kind tensor map, in order, are indexes into the plan's
-     * |maps|. */
+    /* The range of the plan's |maps| that this launch's arguments use, in order. */
     uint32_t first_map, map_count;
 };
 

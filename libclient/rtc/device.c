@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* hipDeviceProp_t is smaller in every version of HIP.  It has 1472 bytes in HIP 6. */
+/* Larger than hipDeviceProp_t in every version of HIP.  HIP 6 has 1472 bytes. */
 #define PROPERTIES_MAX 8192u
 /* In all versions, the struct begins with the device's name, which has this size. */
 #define NAME_SIZE 256u
@@ -44,8 +44,8 @@ static void find_functions(get_device_fn **ret_device, get_properties_fn **ret_p
     dlclose(handle);
 }
 
-/* Copies the member gcnArchName.  Its place in the struct differs between versions of HIP, but it
- * is the only text behind the device's name that begins with "gfx". */
+/* Copies the member gcnArchName.  The member's place in the struct differs between versions of HIP,
+ * but no other text behind the device's name begins with "gfx". */
 static bool find_architecture(const char properties[PROPERTIES_MAX],
                               char ret_architecture[DEVICE_ARCHITECTURE_MAX])
 {

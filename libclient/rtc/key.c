@@ -105,8 +105,8 @@ static const char *const nvrtc_values[] = {
     NULL,
 };
 
-/* Those of clang's options that MIOpen, PyTorch and CuPy use, and some that are similar. hiprtc and
- * comgr accept clang's options. */
+/* The options of clang that MIOpen, PyTorch and CuPy use, and similar options. hiprtc and comgr
+ * accept clang's options. */
 static const char *const clang_options[] = {
     "offload-arch",
     "gpu-architecture",

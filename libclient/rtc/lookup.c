@@ -20,8 +20,9 @@
 #define WAIT_MS 28000u
 #define LATE_MS 2000u
 #define STORE_MS 30000u
-/* After a wait in vain, this process does not wait again for this time.  Otherwise it would wait
- * for each of its compiles if another process has stopped, or if kilnd's compilers have no time. */
+/* After a wait in vain, this process does not wait again for this time.  Otherwise this process
+ * would wait for each of its compiles if another process has stopped, or if kilnd's compilers have
+ * no time. */
 #define NO_WAIT_NS 600000000000u
 #define MS 1000000ull
 /* After kilnd did not answer, this process sends no request for this time. */
@@ -173,7 +174,7 @@ static bool find_manifest(struct reader *list, const struct digest *key, const c
 }
 
 /* Returns the key under which to ask for the right to compile.  All processes that read the same
- * list and found no fitting manifest in it get the same key, so only one of them compiles. */
+ * list and found no fitting manifest get the same key, so only one of them compiles. */
 static struct digest successor_key(const struct lookup *l)
 {
     struct sha256 s;
@@ -326,8 +327,8 @@ static void describe(struct publication *x)
     }
 }
 
-/* Writes the newest manifest first: |manifest|, then the manifests of the list |old|.  Both may be
- * NULL. */
+/* Writes the newest manifest first: |manifest|, then the manifests of the list |old|.  |manifest|
+ * and |old| may be NULL. */
 static void write_list(struct buffer *to, enum key_name_part further, const struct bytes *manifest,
                        const struct kiln_kernel *old)
 {

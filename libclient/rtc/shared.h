@@ -5,7 +5,7 @@
  * Compiles that kilnd does with its own NVRTC, whose results all users share.
  *
  * Role       if all inputs of a compile are in memory and kilnd has the same build of NVRTC, gets
- *            the result from kilnd, which compiles if no user has asked for it before
+ *            the result from kilnd. kilnd compiles unless a user has asked for this result before
  * Threading  any thread, but only one thread at a time for a program
  */
 #include "libclient/rtc/program.h"

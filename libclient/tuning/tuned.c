@@ -59,8 +59,8 @@ static unsigned count_entries(struct bytes value)
     return count;
 }
 
-/* A copy of the record's value.  Its parts become texts in place: each separator is overwritten
- * with a terminator. */
+/* A copy of the record's value.  The parts of the copy become texts in place: each separator is
+ * overwritten with a terminator. */
 struct split {
     char *copy;
     struct bytes value;

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Kernels that are not compiled yet. All have the same source, which a macro makes distinct.
+ * Kernels that are not compiled yet.  All kernels have the same source, which a macro makes
+ * distinct.
  *
  * Threading  plain values
  */

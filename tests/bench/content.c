@@ -27,7 +27,7 @@ const char *content_kind_name(enum content_kind kind)
 }
 
 /* Imitates machine code, which repeats a few instructions often.  One word in eight is new.  The
- * others are from a set of 256, mostly from its beginning. */
+ * other words are from a set of 256, mostly from the beginning of the set. */
 static uint64_t code_word(uint64_t *state)
 {
     uint64_t r = random_next(state);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Processes that divide cold kernels among them and call the compiler directly.  Their throughput
- * shows what the same number of compilers achieves on this machine without kiln.
+ * Processes that divide cold kernels among them and call the compiler directly.  The throughput of
+ * the team shows what the same number of compilers achieves on this machine without kiln.
  *
  * Threading  forks, like bench_fan_out
  */

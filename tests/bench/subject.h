@@ -33,7 +33,7 @@ struct subject_ops {
     enum kiln_code (*begin)(struct subject *subject, struct kiln_err *err);
     /* Timed: gets object |index|, touches it and releases it. */
     enum kiln_code (*fetch)(struct subject *subject, size_t index, struct kiln_err *err);
-    /* Its time counts for the round's throughput.  May be NULL. */
+    /* The time of this call counts for the round's throughput.  May be NULL. */
     enum kiln_code (*end)(struct subject *subject, struct kiln_err *err);
     void (*close)(struct subject *subject);
 };

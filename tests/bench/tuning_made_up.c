@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Made-up databases for machines without AMD's files.  They have as many records as AMD's largest
- * databases, and lines as long. */
+/* Made-up databases for machines without AMD's files.  The databases have as many records as AMD's
+ * largest databases, and lines as long. */
 #include "tests/bench/tuning_data.h"
 
 #include "common/base/fs.h"

@@ -11,8 +11,8 @@
 
 static atomic_uint_fast64_t kept; /* usable bytes of all allocations that were not freed */
 
-/* glibc's allocator.  This program and its libraries call it through the functions below, which
- * count. */
+/* glibc's allocator.  This program and its libraries call this allocator through the functions
+ * below, which count. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count_piece, size_t size);
 void *__libc_realloc(void *piece, size_t size);

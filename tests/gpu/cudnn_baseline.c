@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cudnn_baseline: cuDNN's best time for each problem, through both of its interfaces.  It is timed
- * exactly as gpu_trials times kiln's solvers: the same operands, warm-up, batches and median.
+ * cudnn_baseline: cuDNN's best time for each problem, through both of its interfaces. cuDNN is
+ * timed exactly as gpu_trials times kiln's solvers: the same operands, warm-up, batches and median.
  */
 #include "tests/gpu/cudnn_library.h"
 #include "tests/gpu/problems.h"

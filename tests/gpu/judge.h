@@ -52,8 +52,7 @@ struct bench {
 
 enum bench_data {
     BENCH_EXACT, /* fp32 sums of the products are exact, so results must be bitwise equal */
-    /* any values.  They are used for timing, because the GPU's power and clock depend on the
-     * data */
+    /* any values, for timing, because the GPU's power and clock depend on the data */
     BENCH_GENERAL,
 };
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The search for each problem's fastest config.  It first tries the config that each solver
+ * The search for each problem's fastest config.  The search first tries the config that each solver
  * chooses.  Then it tries random configs of the solvers that are near the best time; half of these
  * configs are mixed with the solver's choice.  Then it tries neighbours of the best configs, in
  * rounds.

@@ -26,6 +26,6 @@ double started_at(char **argv)
         return started_now(); /* exec failed: the time for loading is not included */
     }
     double begin = strtod(known, NULL);
-    unsetenv(VARIABLE); /* not inherited by programs that this one starts */
+    unsetenv(VARIABLE); /* programs that this process starts must not inherit the variable */
     return begin;
 }

@@ -127,7 +127,7 @@ int kiln_conv_tune(struct kiln_client *client, const struct kiln_problem *proble
                    struct kiln_error *err);
 
 void kiln_conv_result_free(struct kiln_conv_result *result); /* accepts NULL */
-/* Returns the number of solvers.  They are sorted by time, fastest first; solvers without a time
+/* Returns the number of solvers.  Solvers are sorted by time, fastest first; solvers without a time
  * come last. */
 unsigned kiln_conv_result_count(const struct kiln_conv_result *result);
 /* Gets a solver's result.  Returns KILN_E_INVALID if |index| is too large. */

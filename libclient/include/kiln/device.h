@@ -62,8 +62,8 @@ const char *kiln_device_target(const struct kiln_device *device);
 /* Returns the id under which the device's tuning records are stored, such as "gfx90a68",
  * "sm_90_132", "opencl_1a2b3c4d". */
 const char *kiln_device_database_id(const struct kiln_device *device);
-/* Returns the number of compute units.  These are multiprocessors on CUDA, and work group
- * processors on HIP for gfx10 and later. */
+/* Returns the number of compute units: multiprocessors on CUDA; work group processors on HIP for
+ * gfx10 and later. */
 unsigned kiln_device_compute_units(const struct kiln_device *device);
 /* The functions below return "" or 0 if the runtime does not report the value. */
 const char *kiln_device_uuid(const struct kiln_device *device);   /* "GPU-...", "MIG-..." */
@@ -113,8 +113,8 @@ int kiln_memory_wrap(struct kiln_device *device, void *native, uint64_t bytes,
 void kiln_memory_destroy(struct kiln_memory *memory); /* accepts NULL */
 void *kiln_memory_native(const struct kiln_memory *memory);
 uint64_t kiln_memory_bytes(const struct kiln_memory *memory);
-/* Copy to and from the device.  Both wait for the device's own stream, and return when the copy is
- * complete.  They return KILN_E_INVALID if the memory is smaller than |bytes|. */
+/* Copy to and from the device.  Both functions wait for the device's own stream, and return when
+ * the copy is complete.  Both return KILN_E_INVALID if the memory is smaller than |bytes|. */
 int kiln_memory_write(struct kiln_memory *memory, const void *from, uint64_t bytes,
                       struct kiln_error *err);
 int kiln_memory_read(struct kiln_memory *memory, void *to, uint64_t bytes, struct kiln_error *err);

@@ -84,8 +84,8 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *ba
 struct kiln_plan *kiln_plan_ref(struct kiln_plan *plan);
 void kiln_plan_unref(struct kiln_plan *plan); /* accepts NULL */
 const char *kiln_plan_solver(const struct kiln_plan *plan);
-/* Returns the solver's perf config, in the form that <kiln/tuning.h> records ("128,64,8").  It is
- * "" if there is nothing to tune. */
+/* Returns the solver's perf config, in the form that <kiln/tuning.h> records ("128,64,8"), or "" if
+ * there is nothing to tune. */
 const char *kiln_plan_config(const struct kiln_plan *plan);
 int kiln_plan_source(const struct kiln_plan *plan); /* KILN_PLAN_FORCED, ... */
 /* Returns the time recorded for this solver and config, in milliseconds; 0 if none is recorded. */

@@ -55,10 +55,10 @@ struct kiln_driver_line {
 };
 
 /* Parses a MIOpenDriver command line, such as "conv -n 64 -c 3 ...".  Text before conv, convfp16,
- * convbfp16 or convint8 is skipped; it may be a path to the program, or the prefix that
+ * convbfp16 or convint8 is skipped.  Such a text may be a path to the program, or the prefix that
  * MIOPEN_ENABLE_LOGGING_CMD=1 logs.  Missing values have MIOpenDriver's defaults, and flags without
- * a meaning for kiln are ignored.  For an unknown flag, a bad value or an impossible problem,
- * returns KILN_E_INVALID or KILN_E_UNSUPPORTED; the message names the cause.  Returns
+ * a meaning for kiln are ignored.  Returns KILN_E_INVALID or KILN_E_UNSUPPORTED for an unknown
+ * flag, a bad value or an impossible problem; the message names the cause.  Returns
  * KILN_E_NOT_FOUND for a blank line or a comment (#). */
 int kiln_driver_line_parse(const char *line, struct kiln_driver_line *ret_line,
                            struct kiln_error *err);

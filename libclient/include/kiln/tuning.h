@@ -77,8 +77,8 @@ int kiln_tuned_is_stale(const struct kiln_tuned *tuned);
 /* Returns 1 if the record is that of a similar problem. */
 int kiln_tuned_is_near(const struct kiln_tuned *tuned);
 /* Compares the problem of the record with the problem that was looked up.  |ret_batch| is the
- * larger batch size divided by the smaller one.  |ret_spatial| is the larger input area (or volume)
- * divided by the smaller one.  Both are 1 if the values are equal. */
+ * larger batch size divided by the smaller batch size.  |ret_spatial| is the larger input area (or
+ * volume) divided by the smaller.  Equal values give 1. */
 void kiln_tuned_distance(const struct kiln_tuned *tuned, double *ret_batch, double *ret_spatial);
 
 struct kiln_tuned_entry {
@@ -205,10 +205,9 @@ int kiln_lease_take(struct kiln_client *client, const struct kiln_problem *probl
                     struct kiln_error *err);
 /* Reports the best config of the share, as the only measurement of |recording|.  If no config could
  * be run, |recording| is NULL or has no measurement. ret_next->state is KILN_LEASE_GRANTED if there
- * is another share to measure.  It is KILN_LEASE_TAKEN while other processes still measure their
- * shares, and KILN_LEASE_DONE once all shares are reported and the best config is recorded.
- * |ret_next| may be |lease|.  Returns KILN_E_NOT_FOUND if the connection was lost, which ended the
- * lease. */
+ * is another share to measure, KILN_LEASE_TAKEN while other processes still measure their shares,
+ * and KILN_LEASE_DONE once all shares are reported and the best config is recorded.  |ret_next| may
+ * be |lease|.  Returns KILN_E_NOT_FOUND if the connection was lost, which ended the lease. */
 int kiln_lease_report(struct kiln_client *client, const struct kiln_lease *lease,
                       const struct kiln_recording *recording, struct kiln_lease *ret_next,
                       struct kiln_error *err);
