@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define NAP_MS 20
-/* After so many pauses without progress, the disk counts as hanging. */
+/* After this many pauses without progress, the disk counts as hanging. */
 #define NAPS_MAX (10u * 60 * 1000 / NAP_MS)
 
 struct puts {

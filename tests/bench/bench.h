@@ -25,7 +25,7 @@
 #define BENCH_PATH_MAX 512
 
 struct bench_options {
-    char bin[BENCH_PATH_MAX];  /* directory of kilnd and kiln-compiler */
+    char bin[BENCH_PATH_MAX];  /* of kilnd and kiln-compiler */
     char work[BENCH_PATH_MAX]; /* an empty directory for stores and sockets */
     bool quick;
     unsigned cpus;
@@ -36,7 +36,6 @@ struct bench_options {
 /* The default of --bin is this program's own directory. */
 KILN_MUST_CHECK enum kiln_code bench_parse(int argc, char **argv, struct bench_options *ret_options,
                                            struct kiln_err *err);
-/* The whole main() of a benchmark. */
 int bench_main(int argc, char **argv, const char *name,
                enum kiln_code (*body)(const struct bench_options *options, struct kiln_err *err));
 KILN_MUST_CHECK enum kiln_code bench_path(const char *work, const char *name,
@@ -75,6 +74,5 @@ uint64_t bench_percentile(uint64_t *samples, size_t count, double fraction);
 
 /* The caller adds members.  Returns NULL if out of memory. */
 struct json *bench_result(const char *bench);
-/* Prints |result| as one line and frees it. */
 KILN_MUST_CHECK enum kiln_code bench_print(struct json *result, struct kiln_err *err);
 void bench_say(const char *fmt, ...) KILN_PRINTF(1, 2);

@@ -84,7 +84,7 @@ static enum kiln_code time_floor(const struct batch *b, struct timing *timing, s
 }
 
 struct answers {
-    const struct content *content; /* the expected content */
+    const struct content *content;
     size_t count, wrong;
 };
 

@@ -138,7 +138,7 @@ struct scaling {
     const struct cold *cold;
     const char *sockets[WAYS]; /* NULL: no kilnd */
     unsigned compilers[WAYS];
-    struct kiln_err why_not_direct; /* why the compiler cannot be called directly */
+    struct kiln_err why_not_direct;
     double wall[ROUNDS_MAX][WAYS];
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The time of a compile through the daemon, compared with a direct call of the same compiler. The
- * two alternate.
+ * The time of a compile through the daemon, compared with a direct call of the same compiler.  The
+ * two ways alternate.
  */
 #include "tests/bench/direct.h"
 #include "tests/bench/server.h"

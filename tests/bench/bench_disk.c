@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define OBJECTS_MAX 128u /* the network has 69 */
+#define OBJECTS_MAX 128u
 #define LINE_MAX 1024
 #define ROUNDS 16u /* the first warms up */
 #define ROUNDS_QUICK 6u

@@ -54,8 +54,8 @@ static ways many_clients = {
 struct setting {
     struct content content;
     unsigned clients;
-    /* CPUS_ANY also measures the scheduler's choice: the wake-up of an idle CPU takes longer than
-     * the whole exchange, and whether there is one varies from run to run. */
+    /* CPUS_ANY also measures the scheduler's choice.  The wake-up of an idle CPU takes longer than
+     * the whole exchange, and only some runs have an idle CPU. */
     enum bench_cpus cpus;
     bool quick;
     const struct subject_ops *const *ways;
@@ -81,11 +81,11 @@ struct interval {
     uint64_t begin_ns, end_ns;
 };
 
-struct comparison { /* inherited by the client processes */
+struct comparison {
     const struct setting *setting;
     struct subject_place place;
     unsigned cpu;
-    const struct subject_ops *ways[SUBJECTS_MAX]; /* the ways that this host can run */
+    const struct subject_ops *ways[SUBJECTS_MAX];
     size_t way_count, rounds;
     struct bench_gate *gate;
     struct interval *intervals; /* [round][way][client] */
@@ -254,8 +254,8 @@ struct servers {
     struct server floor, redis, kiln;
     char floor_socket[BENCH_PATH_MAX], epoll_socket[BENCH_PATH_MAX];
     char miopen_file[BENCH_PATH_MAX];
-    double miopen_ratio;                 /* 0: MIOpen's database could not be made */
-    struct kiln_err no_redis, no_miopen; /* why this host cannot run a comparison */
+    double miopen_ratio; /* 0: MIOpen's database could not be made */
+    struct kiln_err no_redis, no_miopen;
 };
 
 static void servers_done(struct servers *s)

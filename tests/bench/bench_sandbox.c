@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The time that the sandbox adds to the start of a compiler process: from fork to ready, with all
- * layers that this host supports and with none.  The two alternate.  Loading the program and its
- * compiler is not measured.
+ * The time that the sandbox adds to the start of a compiler process, from fork to ready: with all
+ * layers that this host supports, and without layers.  The two ways alternate.  Loading the program
+ * and its compiler is not measured.
  */
 #include "engine/compile/confine.h"
 #include "engine/sandbox/capabilities.h"
@@ -33,7 +33,7 @@ static bool become_nobody(void *context)
     return give_up_capabilities();
 }
 
-/* Writes the bits of the layers that it got. */
+/* Writes the bits of the layers that this process got. */
 static _Noreturn void run_start(const struct start *s)
 {
     static struct confinement c;

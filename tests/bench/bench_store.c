@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The kernel store without a daemon: the time of a look-up with few and with many kernels, and
- * while another thread stores kernels, below the limit and above it.
+ * The kernel store without a daemon: the time of a look-up with few and with many kernels.  Also
+ * the time while another thread stores kernels, below the limit and above it.
  */
 #include "tests/bench/bench.h"
 #include "tests/bench/content.h"

@@ -98,7 +98,8 @@ struct warmup {
     struct tuning_data *data;
 };
 
-/* A separate process, because measured processes would inherit the memory that it allocates. */
+/* Measured processes would inherit the memory that this work allocates, so it runs in a separate
+ * process. */
 static enum kiln_code prepare_data(void *context, unsigned index, struct kiln_err *err)
 {
     (void)index;

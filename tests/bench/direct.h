@@ -4,15 +4,13 @@
 /*
  * Calls compilers directly in this process, like a program without kiln.
  *
- * Role       gives a time to compare with a compile through the daemon, with the same source and
- *            options
  * Ownership  a direct compiler stays loaded until the process ends
  * Threading  one thread; one toolchain for each process, because each brings its own LLVM
  */
 #include "tests/bench/cold.h"
 
 struct direct {
-    void *dl; /* never closed */
+    void *dl;
     enum kiln_code (*compile)(struct direct *direct, const struct cold *cold, const char *options,
                               struct kiln_err *err);
     void *context;

@@ -16,7 +16,7 @@ struct direct_team {
     unsigned kernels;
 };
 
-/* Measures the seconds for all kernels from |first_id| on.  Before that, every process compiles
+/* Measures the seconds for all kernels from |first_id| on.  Before this, every process compiles
  * another kernel to warm up.  Returns KILN_UNAVAILABLE if the compiler cannot be called
  * directly. */
 KILN_MUST_CHECK enum kiln_code direct_team_run(const struct direct_team *team, uint64_t first_id,

@@ -25,7 +25,7 @@ enum floor_mode { FLOOR_EMPTY, FLOOR_INLINE, FLOOR_DESCRIPTOR };
 struct floor_request {
     uint32_t mode;
     uint32_t first;
-    uint32_t count; /* of objects, for FLOOR_DESCRIPTOR; each reply carries up to 253 */
+    uint32_t count;
 };
 
 /* |path| has one thread for each client, and |epoll_path| one event loop. */

@@ -18,7 +18,7 @@ enum packing { PACKING_BZIP2, PACKING_ZSTD, PACKING_KILN, PACKING_COUNT };
 
 struct packed {
     enum packing packing;
-    unsigned codec; /* for PACKING_KILN, the codec that kiln chose */
+    unsigned codec;
     size_t raw_size;
     struct bytes bytes;
 };

@@ -23,7 +23,6 @@ struct kilnd_options {
     unsigned workers; /* 0 means one for each CPU */
 };
 
-/* Returns when kilnd has answered a ping. */
 KILN_MUST_CHECK enum kiln_code kilnd_start(const struct bench_options *bench,
                                            const struct kilnd_options *options,
                                            struct server *ret_server, struct kiln_err *err);

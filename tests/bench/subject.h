@@ -3,8 +3,8 @@
 
 /*
  * Ways to get an object's bytes: with bare sockets, with MIOpen, with Redis, and with kiln.
+ * bench_fetch compares these ways; each touches every page of the object.
  *
- * Role       bench_fetch compares these ways; each touches every page of the object
  * Ownership  a subject belongs to the client process that opened it
  * Threading  one process, one thread
  */
@@ -17,7 +17,7 @@ struct subject_place {
     const char *epoll_socket; /* one event loop */
     const char *redis_socket;
     const char *kiln_socket;
-    const char *miopen_file; /* an SQLite database in MIOpen's schema */
+    const char *miopen_file;
 };
 
 struct subject {
@@ -56,12 +56,12 @@ extern const struct subject_ops subject_miopen_fresh;
 KILN_MUST_CHECK enum kiln_code miopen_fill(const struct content *content, const char *path,
                                            double *ret_ratio, struct kiln_err *err);
 
-extern const struct subject_ops subject_redis; /* with GET */
+extern const struct subject_ops subject_redis;
 KILN_MUST_CHECK enum kiln_code redis_fill(const struct content *content, const char *socket,
                                           struct kiln_err *err);
 
 extern const struct subject_ops
     subject_kiln; /* with kiln_kernel_fetch, never from the in-process cache */
-extern const struct subject_ops subject_kiln_wire; /* the same messages without libkiln */
+extern const struct subject_ops subject_kiln_wire; /* with kiln's messages, but without libkiln */
 extern const struct subject_ops
     subject_kiln_table; /* with kiln_kernel_fetch, always from the in-process cache */

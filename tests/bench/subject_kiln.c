@@ -67,7 +67,7 @@ static enum kiln_code kiln_fetch(struct subject *base, size_t index, struct kiln
     return fetch_key(s, index % s->place->content->count, err);
 }
 
-/* Fails if the daemon answered where the in-process cache should have, or the reverse. */
+/* Fails if the daemon answered instead of the in-process cache, or the reverse. */
 static enum kiln_code check_cache_hits(struct kiln_subject *s, struct kiln_err *err)
 {
     struct kiln_status status = { .size = sizeof(status) };

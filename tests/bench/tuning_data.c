@@ -64,7 +64,7 @@ static enum kiln_code make_file(struct tuning_data *data, struct kiln_err *err)
                                      : data_make_perf(data->path, err);
 }
 
-struct sample { /* a uniform sample of the records */
+struct sample {
     struct tuning_data *data;
     uint64_t random;
     uint64_t fit;   /* records read so far whose key is a problem */

@@ -18,7 +18,7 @@
 
 struct data_question {
     struct problem problem;
-    char key[PROBLEM_KEY_MAX]; /* as in the file */
+    char key[PROBLEM_KEY_MAX];
 };
 
 struct tuning_data {

@@ -98,7 +98,7 @@ static enum kiln_code import_anew(const struct job *job, struct kiln_err *err)
     return rc ? rc : import_file(tuning, job, err);
 }
 
-/* Each import runs in its own process, so that none starts with memory of the one before. */
+/* Each import runs in its own process, so that no import starts with the memory of another. */
 static enum kiln_code import_child(void *context, unsigned index, struct kiln_err *err)
 {
     (void)index;
@@ -139,7 +139,7 @@ static enum kiln_code report_import(const struct tuning_data *data, const struct
     return bench_print(result, err);
 }
 
-/* An additional round, which is not reported. */
+/* Imports once more.  This round is not reported. */
 static enum kiln_code import_for_daemon(struct job *job, const char *state, struct kiln_err *err)
 {
     job->state = state;

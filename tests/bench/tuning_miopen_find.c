@@ -142,7 +142,7 @@ static enum kiln_code map_open(const struct way_place *place, void **ret_state,
     return KILN_OK;
 }
 
-struct found { /* one entry, with its strings on the heap, like MIOpen's */
+struct found {
     struct text id, values;
     double time_ms;
     unsigned long long workspace;

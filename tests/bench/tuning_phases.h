@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * The phases of bench_tuning, which prints the results of each.
+ * The phases of bench_tuning, which prints the results of each phase.
  *
- * Role       bench_tuning.c prepares data and servers, and calls these functions one after another
  * Threading  the functions fork, so call them before any thread starts
  */
 #include "tests/bench/tuning_way.h"
@@ -27,7 +26,7 @@ struct phase_first { /* a measurement of a new process, up to its first answer *
 struct phase_firsts {
     const struct phase_first *ways;
     size_t way_count;
-    unsigned processes, rounds; /* so many new processes start at once in each round */
+    unsigned processes, rounds; /* this many new processes start at once in each round */
 };
 KILN_MUST_CHECK enum kiln_code phase_first(const struct way_place *place,
                                            const struct phase_firsts *firsts, struct kiln_err *err);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Ways to look up the records of a problem: with MIOpen's method and with kiln.
+ * Ways to look up the records of a problem: with MIOpen's method and with kiln. bench_tuning
+ * compares these ways.
  *
- * Role       bench_tuning compares these ways
  * Ownership  a way's state belongs to the process that opened it
  * Threading  one process, one thread
  */
@@ -16,7 +16,7 @@ struct way_place {
     const char *kiln_socket;  /* of a daemon with the same database */
     const char *floor_socket; /* one thread for each client (tests/bench/floor.h) */
     const char *epoll_socket; /* one event loop */
-    size_t floor_size;        /* bytes that the bare server sends */
+    size_t floor_size;
 };
 
 struct tuning_way {
@@ -42,7 +42,7 @@ extern const struct tuning_way way_round_trip;
 extern const struct tuning_way way_same_bytes; /* the reply has as many bytes as the mean answer */
 extern const struct tuning_way way_event_loop; /* a server with one event loop */
 
-extern const struct tuning_way way_engine; /* calls tuning_find, like the daemon */
+extern const struct tuning_way way_engine;
 /* calls kiln_find_get or kiln_perf_get, and reads all entries */
 extern const struct tuning_way way_kiln;
 

@@ -18,7 +18,7 @@
 #define FUNCTION_REGISTERS 4
 #define FUNCTION_SHARED_DYNAMIC_MAX 8
 #define RESULT_OUT_OF_MEMORY 2
-/* An illegal address.  The errors with higher numbers also break the context. */
+/* An illegal address.  Errors with higher numbers also break the context. */
 #define FIRST_STICKY_RESULT 700
 #define RESULT_ECC 214
 /* static and dynamic shared memory that a launch may use without an attribute of the function */
@@ -28,7 +28,7 @@
 #define BATCH_US 600.0
 #define BATCH_LAUNCHES_MAX 64u
 #define WARM_UP_LAUNCHES 3u
-#define FIRST_LAUNCH_US 200.0 /* how much longer a first launch may take */
+#define FIRST_LAUNCH_US 200.0
 
 static const struct {
     const char *name;
@@ -222,8 +222,7 @@ enum kiln_code cuda_time(struct cuda *cuda, const struct cuda_work *work,
 {
     const double hopeless_us = work->hopeless_us;
     double times[BATCHES], first = 0;
-    enum kiln_code rc =
-        time_batch(cuda, work, 1, &first, err); /* the first launch may load the kernel */
+    enum kiln_code rc = time_batch(cuda, work, 1, &first, err);
     if (!rc && hopeless_us > 0 && first > 2 * hopeless_us + FIRST_LAUNCH_US) {
         *ret_timing = summarise(&first, 1, 1);
         return KILN_OK;

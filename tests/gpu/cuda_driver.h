@@ -7,7 +7,6 @@
  *
  * A kernel that fails makes the context unusable, and thereby the process (see |is_lost|).
  *
- * Role       the base of the GPU tests and benchmarks: memory, modules, launches, times
  * Ownership  cuda_open / cuda_close; the caller frees memory and modules
  * Threading  one thread
  */
@@ -26,7 +25,7 @@ struct cuda {
     struct cuda_driver driver;
     int device;
     void *context;
-    void *before, *after; /* events */
+    void *before, *after;
     char name[128];
     char target[16]; /* such as "sm_90" */
     int compute_units;
@@ -57,7 +56,7 @@ struct cuda_resources {
 
 KILN_MUST_CHECK enum kiln_code cuda_function(struct cuda *cuda, void *module, const char *name,
                                              void **ret_function, struct kiln_err *err);
-/* |bytes| of dynamic shared memory in each group. */
+/* of dynamic shared memory in each group */
 KILN_MUST_CHECK enum kiln_code cuda_allow_shared(struct cuda *cuda, void *function, uint32_t bytes,
                                                  struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code cuda_read_resources(struct cuda *cuda, void *function,
@@ -65,9 +64,9 @@ KILN_MUST_CHECK enum kiln_code cuda_read_resources(struct cuda *cuda, void *func
                                                    struct kiln_err *err);
 
 /*
- * The time of some work.  After a warm-up, the work is launched in batches, without a pause.  A
- * batch is long enough for the resolution of the events.  The time is the median of the batches'
- * means.  As in the benchmark modes of frameworks, the L2 cache is not flushed between launches.
+ * After a warm-up, the work is launched in batches, without a pause.  A batch is long enough for
+ * the resolution of the events.  The time is the median of the batches' means.  As in the benchmark
+ * modes of frameworks, the L2 cache is not flushed between launches.
  */
 struct cuda_timing {
     double microseconds;
@@ -79,7 +78,7 @@ struct cuda_work {
     /* Does not wait.  A failure ends the timing. */
     enum kiln_code (*launch)(void *context, struct kiln_err *err);
     void *context;
-    /* slower work gets fewer launches and thus a less exact time; 0 means that no work is slower */
+    /* work that takes longer gets fewer launches and a less exact time; 0: no limit */
     double hopeless_us;
 };
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-/* about the same as in frameworks */
+/* about the limit of frameworks */
 #define WORKSPACE_MAX ((uint64_t)4 << 30)
 
 /*
@@ -35,7 +35,7 @@ struct baseline {
     enum cudnn_math math;
     bool find, graph, check;
     FILE *json;
-    double deadline; /* 0: none */
+    double deadline;
     unsigned count, failed, without;
 };
 
@@ -138,7 +138,7 @@ static enum kiln_code time_problem(struct baseline *b, struct bench *bench, stru
     enum kiln_code rc = b->find ? cudnn_find(&c, &find, &why) : KILN_OK;
     if (rc)
         fprintf(stderr, "%s\n", why.text);
-    if (rc == KILN_CORRUPT) { /* this is the time of another computation: drop it */
+    if (rc == KILN_CORRUPT) { /* the time is that of another computation, so drop it */
         find = (struct cudnn_best){ .tried = find.tried };
         b->failed++;
     }

@@ -26,7 +26,6 @@ struct convolution {
     struct found now;
 };
 
-/* These calls take sizes as int. */
 static int narrow(const int64_t *from, int count, int *to)
 {
     for (int i = 0; i < count; i++)

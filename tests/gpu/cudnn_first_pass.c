@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define SHAPES_MAX 512u
-/* about the same as in frameworks */
+/* about the limit of frameworks */
 #define WORKSPACE_MAX ((uint64_t)1 << 30)
 #define DATA 0x3c /* every byte: a small number in each type */
 
@@ -24,7 +24,7 @@ struct pass {
     unsigned count, layers;
     struct cuda cuda;
     struct cudnn cudnn;
-    struct guarded tensors[BENCH_TENSORS], workspace; /* large enough for every shape */
+    struct guarded tensors[BENCH_TENSORS], workspace;
 };
 
 static enum kiln_code take_layer(void *context, const struct problem *problem, struct kiln_err *err)

@@ -16,7 +16,7 @@ struct graph {
     const struct cudnn_case *c;
     cudnnBackendDescriptor_t tensors[BENCH_TENSORS], convolution, operation, graph;
     cudnnBackendDescriptor_t plan, pack;
-    cudnnStatus_t status; /* the first that was not a success */
+    cudnnStatus_t status;
 };
 
 /* After a failure, these functions do nothing. */
@@ -190,8 +190,8 @@ static int64_t list_engines(struct graph *g, cudnnBackendHeurMode_t mode,
     return g->status ? 0 : count < ENGINES_MAX ? count : ENGINES_MAX;
 }
 
-/* Returns the engine's number, or -1 if it must not be used because of TF32 or reduced-precision
- * sums. */
+/* Returns the engine's number, or -1 for an engine that uses TF32 or reduced-precision sums without
+ * permission. */
 static int64_t allowed_engine(struct graph *g, cudnnBackendDescriptor_t config)
 {
     const struct cudnn *d = g->c->cudnn;
@@ -252,7 +252,6 @@ static enum kiln_code launch(void *context, struct kiln_err *err)
     return status ? cudnn_fail(d, status, "an engine", err) : KILN_OK;
 }
 
-/* Prints the engine's number if its result is wrong. */
 static bool is_right(struct graph *g, int64_t number)
 {
     struct kiln_err why = KILN_ERR_INIT;

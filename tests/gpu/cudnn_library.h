@@ -26,7 +26,7 @@ void cudnn_close(struct cudnn *cudnn);
 enum kiln_code cudnn_fail(const struct cudnn *cudnn, cudnnStatus_t status, const char *what,
                           struct kiln_err *err);
 
-#define CUDNN_DIMS_MAX 5 /* batch, channels, and three spatial dimensions */
+#define CUDNN_DIMS_MAX 5
 
 /* A tensor or filter as cuDNN's descriptors expect it: sizes and strides in the order N, C, [D,] H,
  * W, for any layout in memory. */
@@ -42,10 +42,10 @@ int cudnn_extent(const struct problem *p, const struct extent *e, int64_t values
 
 cudnnDataType_t cudnn_type_of(const struct problem *p);
 
-/* The fastest algorithm or engine that one of cuDNN's two interfaces has for a problem. */
+/* the fastest that one of cuDNN's two interfaces has for a problem */
 struct cudnn_best {
     struct cuda_timing timing; /* 0 if the interface has no algorithm or engine */
-    char name[48];             /* such as "algorithm 6, FMA" or "engine 34" */
+    char name[48];
     uint64_t workspace;
     unsigned tried;
     bool is_checked; /* the result agreed with the reference */
@@ -60,7 +60,7 @@ struct cudnn_case {
     struct cuda *cuda;
     struct cudnn *cudnn;
     const struct bench *bench;
-    struct guarded workspace; /* for every algorithm and engine */
+    struct guarded workspace;
     enum cudnn_math math;
     /* Called after the fastest algorithm ran once more.  Returns KILN_CORRUPT if the output differs
      * from the reference.  NULL if results are not checked. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * first_pass: the time from a job's start to the end of its first forward pass through a network's
- * convolutions, with kernels from kilnd.  Prints one JSON object.  --help lists the options.
+ * convolutions, with kernels from kilnd.  Prints one JSON object. --help lists the options.
  *
  * Layers are planned, loaded and launched one after another, in the order in which a framework runs
- * them.  With --ahead, all plans are requested first.  It uses only libkiln's public headers.
+ * them.  With --ahead, all plans are requested first.  The program uses only libkiln's public
+ * headers.
  */
 #include "tests/gpu/started.h"
 
@@ -25,14 +26,14 @@ enum memory { MEMORY_X, MEMORY_W, MEMORY_Y, MEMORY_WORKSPACE, MEMORIES };
 struct pass {
     const char *device_name, *file, *socket, *solver;
     uint32_t batch;
-    int type, layout; /* -1: as the file says */
+    int type, layout;
     bool ahead;
     struct kiln_problem layers[LAYERS_MAX];
     unsigned count;
     struct kiln_client *client;
     struct kiln_device *device;
     struct kiln_memory *memories[MEMORIES];
-    struct kiln_run *runs[LAYERS_MAX]; /* kept until the end, as in a job */
+    struct kiln_run *runs[LAYERS_MAX];
     double begin, opened, asked, planning, loading, launching;
 };
 
@@ -188,8 +189,7 @@ static void ask_ahead(struct pass *pass)
     must(kiln_plan_batch(pass->client, &batch, &err), "plans", &err);
 }
 
-/* All layers share one memory for each operand, which is filled and large enough for the largest
- * layer. */
+/* All layers share one memory for each operand, filled and large enough for the largest layer. */
 static struct kiln_memory *memory_of(struct pass *pass, enum memory which, uint64_t bytes)
 {
     struct kiln_memory **memory = &pass->memories[which];

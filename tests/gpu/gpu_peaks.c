@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gpu_peaks: the maximum rates of this GPU: memory copies, 32-bit multiply-adds, and 16-bit ones on
- * matrix cores.  Each rate is the median of several batches, with random data.
+ * gpu_peaks: the maximum rates of this GPU: memory copies, 32-bit multiply-adds, and 16-bit
+ * multiply-adds on matrix cores.  Each rate is the median of several batches, with random data.
  */
 #include "tests/gpu/cuda_driver.h"
 #include "tests/gpu/nvrtc.h"
@@ -34,7 +34,6 @@ static enum kiln_code launch(void *context, struct kiln_err *err)
     return result ? cuda_fail(l->cuda, result, err, "cannot launch") : KILN_OK;
 }
 
-/* 0 if the GPU does not have the kernel. */
 static enum kiln_code time_kernel(void *module, const char *name, struct launch l, double *ret_us,
                                   struct kiln_err *err)
 {

@@ -22,15 +22,15 @@ enum trial_state {
     TRIAL_WAITS,
     TRIAL_RUNS,
     TRIAL_RIGHT,
-    TRIAL_SLOW,       /* too slow for a full timing and a verification */
-    TRIAL_WRONG,      /* a wrong result, or a write outside the output */
-    TRIAL_FAILED,     /* could not be loaded or launched, or the kernel failed */
-    TRIAL_UNCOMPILED, /* rejected by the compiler */
-    TRIAL_STUCK,      /* exceeded the time limit */
+    TRIAL_SLOW,   /* too slow for a full timing and a verification */
+    TRIAL_WRONG,  /* a wrong result, or a write outside the output */
+    TRIAL_FAILED, /* could not be loaded or launched, or the kernel failed */
+    TRIAL_UNCOMPILED,
+    TRIAL_STUCK,
     TRIAL_OUT_OF_TIME /* not begun, because no time was left */
 };
 
-struct trial_result { /* in the shared part */
+struct trial_result {
     atomic_int state; /* enum trial_state; written after the other members */
     struct cuda_timing timing;
     struct cuda_resources resources;
@@ -40,7 +40,7 @@ struct trial_result { /* in the shared part */
 };
 
 struct gpu_trial {
-    uint32_t problem; /* index of the problem */
+    uint32_t problem;
     const struct solver *solver;
     char config[PERF_CONFIG_TEXT_MAX]; /* "" means the config that the solver chooses */
     uint32_t program_count;
@@ -49,7 +49,7 @@ struct gpu_trial {
 
 enum { OBJECT_AWAITED, OBJECT_MADE, OBJECT_REFUSED };
 
-struct shared_object { /* in the shared part */
+struct shared_object {
     atomic_int state;
     uint32_t size;
     uint64_t offset; /* offset of the object, or of the compiler's log if it rejected the program */
@@ -71,20 +71,19 @@ struct trials {
 #define CONFIGS_ALL UINT32_MAX
 
 struct trials_selection {
-    const char *solver;  /* only this solver; NULL: all that apply */
-    const char *without; /* all solvers but this one; NULL: no exception */
-    const char *config;  /* this config for all solvers; NULL: as |random| says */
-    /* number of random configs in addition to the solver's choice; CONFIGS_ALL: all configs */
+    const char *solver;  /* NULL: all solvers that apply */
+    const char *without; /* NULL: no exception */
+    const char *config;  /* NULL: as |random| says */
+    /* in addition to the solver's choice; CONFIGS_ALL: all configs */
     uint32_t random;
     uint64_t seed;
 };
 
-/* Adds a problem and all its trials that |selection| selects. */
 KILN_MUST_CHECK enum kiln_code trials_add(struct trials *trials, const struct problem *problem,
                                           const struct trials_selection *selection,
                                           struct kiln_err *err);
-/* Adds a problem without trials, to which trials_add_config then adds trials.  The config "" means
- * the one that the solver chooses. */
+/* Adds a problem to which trials_add_config then adds trials.  The config "" means the config that
+ * the solver chooses. */
 KILN_MUST_CHECK enum kiln_code trials_add_problem(struct trials *trials,
                                                   const struct problem *problem, double best_us,
                                                   struct kiln_err *err);
@@ -108,11 +107,11 @@ bool trials_compiler_died(struct trials *trials, unsigned compiler);
 
 struct run_options {
     bool verify, time;
-    /* a trial that is this many times slower than the best one is not timed in full */
+    /* a trial that takes this many times the best time is not timed in full */
     double hopeless;
-    bool skip_slow; /* such a trial is not verified, either */
+    bool skip_slow; /* do not verify such a trial */
     uint64_t seed;
-    /* on so many problems, the GPU's reference is compared with the CPU's */
+    /* on this many problems, the GPU's reference is compared with the CPU's */
     unsigned check_references;
 };
 

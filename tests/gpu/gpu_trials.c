@@ -18,7 +18,7 @@
 
 #define FILES_MAX 16
 #define REFERENCES_CHECKED 30u
-/* A trial that is this many times slower than the best of its problem is not timed in full: in a
+/* A trial that takes this many times the best time of its problem is not timed in full: in a
  * search, and otherwise. */
 #define HOPELESS_IN_SEARCH 1.25
 #define HOPELESS 2.0

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ITEMS 128u       /* per group, in every kernel of reference.cu */
-#define GROUPS_MAX 8192u /* items stride over larger tensors */
+#define ITEMS 128u /* per group, in every kernel of reference.cu */
+#define GROUPS_MAX 8192u
 /* The relative difference of the two references, which add in double precision in different orders.
  */
 #define REFERENCES_AGREE 1e-12
@@ -63,7 +63,7 @@ void judge_close(struct judge *judge)
     *judge = (struct judge){ .cuda = NULL };
 }
 
-/* One item for each of |items|, but at most GROUPS_MAX groups. */
+/* Uses one item for each of |items|, but at most GROUPS_MAX groups. */
 static enum kiln_code launch(struct judge *judge, enum judge_kernel which, uint64_t items,
                              void **arguments, struct kiln_err *err)
 {

@@ -14,7 +14,7 @@
 #include "tests/gpu/cuda_driver.h"
 #include "tests/gpu/nvrtc.h"
 
-/* No kernel may write so many bytes before and after each memory object. */
+/* bytes before and after each memory object that no kernel may write */
 #define JUDGE_GUARD 4096u
 
 enum judge_kernel { JUDGE_FILL, JUDGE_CHECKSUM, JUDGE_REFERENCE, JUDGE_COMPARE, JUDGE_KERNELS };
@@ -65,7 +65,7 @@ KILN_MUST_CHECK enum kiln_code bench_refer(struct judge *judge, struct bench *be
                                            struct kiln_err *err);
 void bench_done(struct judge *judge, struct bench *bench);
 
-/* All bits are set, including the guards.  Such elements are NaN in every type. */
+/* Sets all bits, including the guards.  Such elements are NaN in every type. */
 KILN_MUST_CHECK enum kiln_code guarded_allocate(struct cuda *cuda, uint64_t bytes,
                                                 struct guarded *ret_memory, struct kiln_err *err);
 void guarded_free(struct cuda *cuda, struct guarded *memory);
@@ -77,7 +77,7 @@ KILN_MUST_CHECK enum kiln_code guarded_check(struct cuda *cuda, const struct gua
 
 struct verdict {
     uint64_t wrong;
-    uint64_t first; /* index of the first wrong element */
+    uint64_t first;
     double got, want, bound;
     double error; /* the largest error of a correct element, relative to its magnitude */
 };
@@ -90,6 +90,5 @@ KILN_MUST_CHECK enum kiln_code bench_verdict(struct judge *judge, struct bench *
                                              const struct rounding *rounding,
                                              struct verdict *ret_verdict, struct kiln_err *err);
 
-/* Compares on |count| random problems. */
 KILN_MUST_CHECK enum kiln_code judge_check_itself(struct judge *judge, unsigned count,
                                                   struct kiln_err *err);

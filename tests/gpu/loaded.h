@@ -17,7 +17,7 @@ struct loaded {
     void *functions[LIMIT_PLAN_KERNELS];
     struct cuda_resources most; /* each member is the maximum over the kernels */
     struct guarded workspace;
-    const struct bench *bench; /* has the tensors for loaded_launch */
+    const struct bench *bench;
 };
 
 /* The caller sets |cuda|, |solution| and |bench|, and zeroes all other members.  |objects| has the

@@ -63,7 +63,7 @@ struct axis {
 };
 
 /* Returns how many positions of x along an axis any output reads.  With a stride larger than the
- * filter, these are not all. */
+ * filter, some positions are not read. */
 static double read_positions(struct axis a)
 {
     uint32_t count = 0;
@@ -95,7 +95,7 @@ double problem_bytes(const struct problem *p)
     return elements * (double)data_type_size((enum data_type)p->type);
 }
 
-/* "3", or "1x3x3" if the axes differ. */
+/* Writes "3", or "1x3x3" if the axes differ. */
 static void write_extent(const struct problem *p, const struct extent *e, bool in_full, char *text,
                          size_t size)
 {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The programs for GPUs: tests the parts that run without a GPU. */
 #include "common/base/fs.h"
 #include "tests/support/daemon_process.h"
 

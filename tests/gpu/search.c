@@ -9,9 +9,9 @@
 
 /* A solver whose choice takes more than this many times the best time gets no further trials. */
 #define NEAR 2.5
-/* The neighbours of so many best configs of a problem are tried. */
+/* number of best configs of a problem whose neighbours are tried */
 #define CENTRES 2u
-/* So many random configs may be invalid or known before the search of a solver ends. */
+/* The search of a solver ends after this many random configs that are invalid or known. */
 #define DRAWS_MAX 20000u
 
 struct found {
@@ -24,7 +24,7 @@ struct found {
 struct search {
     const struct search_options *options;
     const struct trials *first;
-    struct found *found; /* in order of problems within a round */
+    struct found *found;
     size_t count, capacity;
     double begin;
 };
@@ -89,7 +89,6 @@ static bool is_known(const struct search *s, const struct trials *next, uint32_t
     return false;
 }
 
-/* Adds a trial if the config is valid and new. */
 static enum kiln_code try_config(struct search *s, struct trials *next, const struct solver *solver,
                                  const struct perf_config *config, struct kiln_err *err)
 {
@@ -121,7 +120,6 @@ static void draw_point(uint64_t *state, const struct perf_space *space,
             ret->values[i] = centre->values[i];
 }
 
-/* |best| is this solver's best result so far. */
 static enum kiln_code add_random(struct search *s, struct trials *next, const struct found *best,
                                  struct kiln_err *err)
 {
@@ -153,8 +151,7 @@ static enum kiln_code add_random_of_all(struct search *s, struct trials *next, u
     return rc;
 }
 
-/* Changes the value to the next one of the axis, or to the previous one.  Returns false if there is
- * none. */
+/* Changes the value to the next or previous one of the axis.  Returns false if there is none. */
 static bool step_along(const struct perf_axis *axis, bool forward, uint16_t *value)
 {
     uint32_t at = 0;

@@ -14,8 +14,8 @@
 
 struct search_options {
     struct watch_options watch; /* |seconds| limits the whole search */
-    uint32_t random;            /* random configs of each problem and solver */
-    uint32_t rounds;            /* rounds of neighbours */
+    uint32_t random;
+    uint32_t rounds;
     uint64_t seed;
 };
 

@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define VARIABLE "KILN_TEST_STARTED_AT" /* seconds */
+#define VARIABLE "KILN_TEST_STARTED_AT"
 
 double started_now(void)
 {

@@ -9,14 +9,14 @@
 
 /* Address space for code objects.  A page uses memory only once it is written. */
 #define OBJECTS_MAX ((size_t)8 << 30)
-/* So many random configs may be invalid or duplicates before the selection of a solver ends. */
+/* The selection of a solver ends after this many random configs that are invalid or duplicates. */
 #define DRAWS_MAX 100000u
 
 struct trials_shared {
     size_t size;
-    atomic_size_t used; /* of objects */
+    atomic_size_t used;
     atomic_size_t next;
-    atomic_size_t at[TRIAL_COMPILERS_MAX]; /* the program that each compiler compiles */
+    atomic_size_t at[TRIAL_COMPILERS_MAX];
     size_t objects_at, results_at, slots_at;
 };
 
@@ -76,7 +76,7 @@ static uint64_t next(uint64_t *state)
     return *state >> 33;
 }
 
-/* No trial from |since| on has this config. */
+/* Returns whether no trial from |since| on has this config. */
 static bool is_new(const struct trials *t, size_t since, const char *config)
 {
     for (size_t i = since; i < t->count; i++)
@@ -240,6 +240,6 @@ bool trials_compiler_died(struct trials *t, unsigned compiler)
 {
     size_t i = atomic_load(&t->shared->at[compiler]);
     if (i < t->pool.count && atomic_load(&trial_object(t, i)->state) == OBJECT_AWAITED)
-        publish(t, i); /* as rejected, because it has no object */
+        publish(t, i); /* marked as rejected, because it has no object */
     return atomic_load(&t->shared->next) < t->pool.count;
 }

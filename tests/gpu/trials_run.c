@@ -83,7 +83,6 @@ static enum kiln_code judge_output(struct runner *r, const struct loaded *loaded
     return bench_verdict(&r->judge, &r->bench, &rounding, ret_verdict, err);
 }
 
-/* Output and workspace are poisoned. */
 static enum kiln_code verify(struct runner *r, struct loaded *loaded, struct trial_result *result,
                              struct kiln_err *err)
 {
@@ -117,7 +116,7 @@ static enum kiln_code measure(struct runner *r, struct loaded *loaded, struct tr
 }
 
 /* Verifies again after the timed launches, because a launch may leave something behind that the
- * next one reads. */
+ * next launch reads. */
 static enum kiln_code verify_again(struct runner *r, struct loaded *loaded, struct kiln_err *err)
 {
     struct verdict verdict;

@@ -19,12 +19,12 @@
 struct watch {
     struct trials *trials;
     const struct watch_options *options;
-    pid_t compilers[TRIAL_COMPILERS_MAX]; /* 0: ended */
+    pid_t compilers[TRIAL_COMPILERS_MAX];
     pid_t runner;
-    size_t started; /* the runner's first trial */
-    size_t next;    /* the first trial that was not reported */
+    size_t started;
+    size_t next; /* the first trial that was not reported */
     double begin, since, compiled;
-    bool is_hopeless; /* nothing can be compiled or run */
+    bool is_hopeless;
 };
 
 double watch_now(void)

@@ -17,11 +17,11 @@ struct watch_options {
     struct run_options run;
     unsigned compilers;
     double seconds; /* no trial begins after this time; 0 means no limit */
-    bool quiet;     /* print no rows of correct trials */
+    bool quiet;
     FILE *json;
 };
 
-double watch_now(void); /* Returns seconds. */
+double watch_now(void);
 /* Returns the exit status of the program: 0 if every trial that ran was correct, 1 if not, 2 if
  * none could run. */
 int watch_trials(struct trials *trials, const struct watch_options *options);
