@@ -60,7 +60,6 @@ void output_error(FILE *out, const char *program, const struct kiln_error *err, 
         fprintf(out, "%s: %s\n", program, advice);
 }
 
-/* JSON must be UTF-8, but command lines, paths and compilers' logs may contain any bytes. */
 static void make_utf8(char *text)
 {
     for (unsigned char *at = (unsigned char *)text; *at;) {

@@ -20,7 +20,7 @@ struct progress {
     unsigned width; /* width of the terminal; 0 if the output is not a terminal */
     uint64_t total;
     uint64_t started_ns;
-    uint64_t counted_ns; /* for the estimate of the time left */
+    uint64_t counted_ns;
     uint64_t drawn_ns;
     uint64_t said_ns;
     uint64_t done, failed;

@@ -18,7 +18,6 @@ const char *tier_name(int tier);
 
 struct tier_counts {
     size_t kernels, compiles;
-    /* always 0 for KILN_TIER_COMPILED */
     size_t hits[KILN_TIER_PROCESS + 1];
 };
 

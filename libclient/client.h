@@ -18,7 +18,7 @@
 
 struct kiln_client {
     struct multiplexer *multiplexer;
-    struct fallback *fallback; /* used by |multiplexer| only */
+    struct fallback *fallback;
     struct answer_cache *cache;
     struct fork_guard guard;
     int timeout_ms;

@@ -121,7 +121,6 @@ static bool add_each_solver(struct ahead *ahead, const struct kiln_problem *prob
     return true;
 }
 
-/* Adds a problem that names no solver to the batches of all solvers that apply to the problem. */
 static void expand_problem(struct ahead *ahead, size_t at, size_t index)
 {
     const struct kiln_problem problem = ahead->batches[at].problems.problems[index];

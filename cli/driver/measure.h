@@ -28,7 +28,7 @@ struct kiln_plan_options bench_plan_options(const struct bench *bench, const cha
 
 /* Seconds; 0 for phases that were not reached or not requested. */
 struct phases {
-    double find; /* find or tune, including compilation */
+    double find;
     double plan;
     double fetch;   /* without planning */
     double compile; /* the part of |fetch| that kernels took to compile */

@@ -45,8 +45,6 @@ static bool is_conv(const char *word)
            strcmp(word, "convbfp16") == 0 || strcmp(word, "convint8") == 0;
 }
 
-/* Returns whether |word| is the path of MIOpenDriver, as in a log line: "/opt/rocm/bin/MIOpenDriver
- * conv ...". */
 static bool is_driver(const char *word)
 {
     const char *slash = strrchr(word, '/');

@@ -23,7 +23,7 @@
 /* All arrays have the problem's own layouts. */
 struct reference_tensors {
     const double *x, *w, *y; /* the direction reads two of these, and ignores the third */
-    double *result;          /* the tensor that the direction computes */
+    double *result;
     /* The sum of |a * b| for each element of |result|, in the layout of |result|.  May be NULL. */
     double *magnitude;
 };

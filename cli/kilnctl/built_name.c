@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-/* For example, sm_90_132 is a device of sm_90a. */
 static bool is_device_of(const struct database_id *id, const char *text)
 {
     struct target target;

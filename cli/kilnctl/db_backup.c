@@ -15,7 +15,6 @@ static const struct option options[] = {
 };
 #undef AT
 
-/* The copy may take long, so check first that the file can be created. */
 static int check_free(const struct backup_options *o, const char *path, struct kiln_error *err)
 {
     if (o->force || access(path, F_OK) != 0)

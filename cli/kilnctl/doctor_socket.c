@@ -12,7 +12,7 @@
 #define SYSTEM_DIRECTORY "/run/kiln/"
 #define SYSTEM_SOCKET SYSTEM_DIRECTORY "kilnd.sock"
 #define GROUPS_MAX 1024
-#define USERS_GROUP "kiln" /* the default of the setting socket_group */
+#define USERS_GROUP "kiln"
 
 static void name_user(uid_t uid, char name[64])
 {
@@ -85,7 +85,6 @@ static bool is_socket(const char *path)
     return stat(path, &seen) == 0 && S_ISSOCK(seen.st_mode);
 }
 
-/* Looks for a socket at another standard path, because KILN_SOCKET may be outdated. */
 static void find_other_socket(struct socket_facts *facts)
 {
     char directory[220];

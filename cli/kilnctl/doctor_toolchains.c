@@ -50,7 +50,7 @@ static void choose_targets(const struct line *line, const struct json *toolchain
         add_target(ret_targets, json_get_text(j, "target", ""));
     if (ret_targets->count == 0 && line->usual_target)
         add_target(ret_targets, line->usual_target);
-    else if (ret_targets->count == 0) /* for OpenCL, the device is the target */
+    else if (ret_targets->count == 0)
         add_target(ret_targets,
                    json_get_text(json_first(json_get(toolchain, "targets")), "target", "opencl"));
 }

@@ -122,7 +122,6 @@ static void judge_failed(const struct unit *unit, const struct manager *m, struc
                         m->user, unit->name, m->as_root, m->user, unit->name, m->user, unit->name);
 }
 
-/* Listen= is "PATH (Stream)". */
 static bool is_file_lost(const struct unit *unit)
 {
     char path[VALUE_MAX];

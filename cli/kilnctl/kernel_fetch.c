@@ -69,8 +69,6 @@ static bool has_version(const char *list, const char *version)
     return false;
 }
 
-/* Lists the MIOpen versions for which the kernel is stored: "2.17.0, 3.2.0"; "" if there are
- * none. */
 static void find_versions(const struct invocation *invocation, char *text, size_t size)
 {
     const struct fetch_options *o = invocation->options;

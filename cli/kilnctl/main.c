@@ -110,7 +110,6 @@ static int check_words(const struct call *call, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-/* Returns the group whose help is requested by "pkg --help", "--help pkg" or "help pkg". */
 static const char *wanted_group(struct call *call, size_t skip)
 {
     const struct option_list *before = &call->before;

@@ -78,7 +78,6 @@ static int note_lines(struct overlay *o, const char *name, struct kiln_error *er
     return rc ? rc : overlay_lines_add_all(&file->lines, buffer_view(&text), err);
 }
 
-/* MIOpen does not open files of other backends. */
 static bool is_for_miopen(const struct json *entry)
 {
     const char *backend = json_get_text(entry, "backend", "");

@@ -69,7 +69,6 @@ int overlay_fingerprint_stat(const char *path, struct overlay_fingerprint *ret_f
     return KILN_E_OK;
 }
 
-/* Returns KILN_E_TIMED_OUT if the end was not reached in time. */
 static int put_content(struct sha256 *sum, const char *path, int fd, uint64_t deadline_ns,
                        struct kiln_error *err)
 {

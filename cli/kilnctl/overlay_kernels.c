@@ -79,7 +79,6 @@ static int write_cache(struct overlay *o, const char *id, const struct caches *c
     return rc ? rc : overlay_wrote(o, name, json_get_u64(entry, "kernels", 0), "kernel", err);
 }
 
-/* Extracts the version from the name of kilnd's file, such as "gfx90a68@3.5.0.1a2b3c4d5.ukdb". */
 static bool version_of(const struct json *entry, char ret_version[MIOPEN_VERSION_MAX])
 {
     const char *at = strchr(json_get_text(entry, "name", ""), '@');
@@ -91,7 +90,6 @@ static bool version_of(const struct json *entry, char ret_version[MIOPEN_VERSION
     return true;
 }
 
-/* MIOpen 3.5 looks for cache/ under its version. */
 static int link_version(struct overlay *o, const char *id, const struct json *entry,
                         struct kiln_error *err)
 {

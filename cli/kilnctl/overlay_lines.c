@@ -42,8 +42,6 @@ static bool has_digest(const struct overlay_lines *lines, uint64_t digest)
            bsearch(&digest, lines->digests, lines->count, sizeof(digest), by_value) != NULL;
 }
 
-/* Takes the next complete line, without its line feed, from |*text|.  Returns false if there is
- * none. */
 static bool next_line(struct bytes *text, struct bytes *ret_line)
 {
     const uint8_t *end = text->size > 0 ? memchr(text->data, '\n', text->size) : NULL;

@@ -157,7 +157,6 @@ static int ask_daemon(struct build *b, struct kiln_error *err)
     return rc ? cli_while(err, "building the package") : KILN_E_OK;
 }
 
-/* The failures of the prefetch were printed when they happened. */
 static void print_failures(const struct build *b)
 {
     const struct json *failed = json_get(b->reply, "failed");
@@ -190,7 +189,6 @@ static int write_files(struct build *b, struct kiln_error *err)
     return rc;
 }
 
-/* Warns if there is an old manifest, with which the new package would be rejected. */
 static void advise_on_old_manifest(const struct build *b)
 {
     char path[PATH_MAX];

@@ -38,7 +38,6 @@ static void add_row(struct table *table, const struct json *gpu)
     table_cell(table, "%s", *packages ? packages : "-");
 }
 
-/* GPUs of the same kind have the same message, which is printed once. */
 static void print_messages(const struct json *gpus)
 {
     for (const struct json *j = json_first(gpus); j; j = json_next(j)) {

@@ -81,7 +81,6 @@ void prefetch_report_failure(struct prefetch_report *report, unsigned line, cons
     report->failures[report->recorded++] = failure;
 }
 
-/* Finds the first failure with the same reason, so that a reason is printed only once. */
 static const struct prefetch_failure *first_alike(const struct prefetch_report *report,
                                                   const struct prefetch_failure *failure)
 {

@@ -104,7 +104,6 @@ static double round_top(double most)
     return most;
 }
 
-/* Widens a range so that its start, middle and end are round local times. */
 static struct range round_range(struct range range)
 {
     static const uint64_t units[] = { 300,   600,   1800,  3600,  7200,

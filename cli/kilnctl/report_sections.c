@@ -181,7 +181,6 @@ static bool has_word(const char *options, const char *word, size_t size)
     return false;
 }
 
-/* Returns whether any other kernel of the same program and target lacks this option. */
 static bool tells_apart(const struct json *list, const struct json *kernel, const char *word,
                         size_t size)
 {

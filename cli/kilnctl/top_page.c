@@ -19,7 +19,6 @@ struct writer {
     size_t width, height;
 };
 
-/* Names are not trusted, and could move the cursor. */
 static void clean_line(char *text)
 {
     for (; *text; text++) {

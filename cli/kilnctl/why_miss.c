@@ -93,7 +93,6 @@ static int ask_problems(const struct invocation *invocation, struct json *answer
     return rc;
 }
 
-/* Each text has its own row, and is the last cell there, because texts may be long. */
 static void add_part(struct table *table, const struct json *difference)
 {
     static const char *const sides[] = { "wanted", "there" };

@@ -19,7 +19,7 @@ struct handshake {
     char software[64];
 };
 
-#define HANDSHAKE_REQUEST_ID 1u /* later requests use higher ids */
+#define HANDSHAKE_REQUEST_ID 1u
 
 KILN_MUST_CHECK enum kiln_code handshake_send(struct transport *transport, const char *software,
                                               struct kiln_err *err);

@@ -14,7 +14,6 @@ static bool leads_elsewhere(const struct handshake_options *options, enum kiln_c
     return options->on_handshake && options->on_handshake(options->context, rc, err);
 }
 
-/* Returns the time at which to ask |on_handshake| again whether to keep waiting for the daemon. */
 static uint64_t next_check(const struct handshake_options *options, uint64_t deadline_ns)
 {
     uint64_t now = clock_monotonic_ns();

@@ -56,7 +56,6 @@ static enum kiln_code connect_transport(struct multiplexer *x, uint64_t deadline
     return KILN_OK;
 }
 
-/* Connects if there is no connection, else reads a frame. */
 static enum kiln_code lead_once(struct multiplexer *x, struct waiter *me, uint64_t deadline_ns,
                                 struct kiln_err *err)
 {

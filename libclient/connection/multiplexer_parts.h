@@ -16,9 +16,9 @@ struct multiplexer {
 
     struct transport *transport; /* only the leader replaces it */
     unsigned long generation;
-    bool broken;   /* the transport must be replaced */
+    bool broken;
     bool stopping; /* the daemon is exiting and reads no more requests */
-    bool leading;  /* a thread is reading or connecting */
+    bool leading;
     bool reached;
     struct list sleepers; /* struct waiter; any of them may lead next */
 

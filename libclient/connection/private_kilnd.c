@@ -128,7 +128,6 @@ static int open_log(const struct private_directories *f)
     return open(path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* The last line of the log says why kilnd did not start. */
 static void read_last_log_line(const struct private_directories *f, char *text, size_t size)
 {
     char path[PATH_TEXT_MAX + 16], tail[LOG_TAIL + 1] = "";

@@ -43,7 +43,6 @@ static enum kiln_code take_descriptors(struct transport_socket *s, const struct 
     return KILN_OK;
 }
 
-/* Returns KILN_BUSY if there is nothing to read. */
 static enum kiln_code read_some(struct transport_socket *s, int flags, struct kiln_err *err)
 {
     FD_MESSAGE_SPACE(control, LIMIT_FRAME_DESCRIPTORS);

@@ -11,7 +11,6 @@
 
 _Static_assert(LIMIT_REQUEST_FILES <= FD_MESSAGE_MAX, "they fit in one message");
 
-/* |ret_sent| is 0 if the socket's buffer is full. */
 static enum kiln_code write_some(int fd, struct bytes data, size_t *ret_sent, struct kiln_err *err)
 {
     ssize_t n;

@@ -15,7 +15,7 @@
 
 struct bench {
     struct kiln_device *device;
-    struct kiln_stream *stream; /* NULL means the device's own stream */
+    struct kiln_stream *stream;
     struct problem problem;
     int output;
     uint64_t bytes[3], elements[3];

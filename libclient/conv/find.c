@@ -264,8 +264,6 @@ static bool use_records(struct work *work)
     return has_any || work->options.mode == KILN_FIND_FAST;
 }
 
-/* Gets the plan that a job would get now: according to the records or, without records, to the
- * heuristic. */
 static enum kiln_code get_current_plan(struct work *work, struct kiln_err *err)
 {
     struct kiln_error e;

@@ -62,7 +62,6 @@ bool search_goes_on(const struct search *search, uint64_t until_ns)
 
 /* ---- trials ---- */
 
-/* Returns 0 unless the config has the form "64,128,8". */
 static unsigned read_values(const char *config, uint16_t values[SEARCH_AXES_MAX])
 {
     unsigned count = 0;
@@ -143,7 +142,6 @@ static void fail_trial(struct search *s, size_t index, int state, const struct k
     s->failed++;
 }
 
-/* Returns a failure only if the device is lost. */
 static enum kiln_code fail_run(struct search *s, size_t index, const struct kiln_err *why,
                                struct kiln_err *err)
 {
@@ -399,8 +397,6 @@ enum kiln_code search_halve(struct search *search, uint64_t until_ns, struct kil
 
 /* ---- search_refine ---- */
 
-/* Finds the next value above or below |from| that any trial has on |axis|.  Returns false if there
- * is none. */
 static bool find_step(const struct search *s, unsigned axis, uint16_t from, bool up,
                       uint16_t *ret_to)
 {

@@ -49,7 +49,6 @@ struct search_arrival {
 
 struct search_ops {
     uint64_t (*now_ns)(void *context);
-    /* whether another trial may be requested now */
     bool (*is_ready)(void *context);
     KILN_MUST_CHECK enum kiln_code (*ask)(void *context, size_t trial, struct kiln_err *err);
     /* Returns KILN_TIMED_OUT if no requested trial came by the deadline. */
@@ -82,7 +81,7 @@ struct search {
     size_t best;
     size_t open;
     unsigned tried, failed;
-    bool has_enough; /* reported() asked to stop */
+    bool has_enough;
 };
 
 void search_init(struct search *search, const struct search_ops *ops, void *context);

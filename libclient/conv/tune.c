@@ -175,7 +175,6 @@ static enum kiln_code queue_remembered(struct tuner *t, struct kiln_err *err)
     return rc;
 }
 
-/* Adds the valid candidates of the range to the search, and also to the queue if |is_queued|. */
 static enum kiln_code add_range(struct tuner *t, uint32_t first, uint32_t count, bool is_queued,
                                 struct kiln_err *err)
 {
@@ -341,8 +340,6 @@ static enum kiln_code sample_and_refine(struct tuner *t, struct kiln_err *err)
     return rc;
 }
 
-/* Tries the best config of all processes.  If not every candidate was measured, also tries its
- * neighbours. */
 static enum kiln_code conclude_shared(struct tuner *t, struct kiln_err *err)
 {
     size_t from = t->queued;

@@ -63,7 +63,6 @@ static enum kiln_code take_share(struct sharing *s, int wait_ms, struct kiln_lea
     return error_take(rc, &e, err);
 }
 
-/* kilnd records the best of all reports. */
 static enum kiln_code report_share(struct sharing *s, const struct held *share,
                                    struct kiln_lease *ret_next, struct kiln_err *err)
 {
@@ -151,7 +150,6 @@ static bool is_tried(const struct tuner *t, const struct held *share)
     return true;
 }
 
-/* Returns s->count if no share was tried completely. */
 static unsigned find_tried(const struct sharing *s)
 {
     unsigned i = 0;

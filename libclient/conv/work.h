@@ -45,7 +45,7 @@ struct work {
     unsigned count;
     struct bench *bench;       /* NULL until something is measured */
     struct kiln_err unchecked; /* why results are not checked; KILN_OK if results are checked */
-    char toolchain[512];       /* from the reference's plan */
+    char toolchain[512];
     bool has_enough;
     struct kiln_conv_result *result;
 };

@@ -67,7 +67,7 @@ struct device_entry_point {
 struct device_launch {
     /* three numbers each: |grid| counts the work groups, |group| the work items of a group */
     const uint32_t *grid, *group;
-    uint32_t shared_bytes; /* at most the value passed to find() */
+    uint32_t shared_bytes;
     const struct device_argument *arguments;
     uint32_t argument_count;
     void *stream;
@@ -127,7 +127,7 @@ struct kiln_device { /* each implementation's own struct begins with this one */
     atomic_uint references;
     struct fork_guard guard;
     struct module_table modules;
-    void *stream; /* used if a call names no stream */
+    void *stream;
     char name[32];
     char model[128];
     char target[LIMIT_TARGET_TEXT];

@@ -339,7 +339,6 @@ static enum kiln_code driver_find(struct kiln_device *device, void *module,
     return rc;
 }
 
-/* Does nothing, because functions belong to their module. */
 static void driver_forget(struct kiln_device *device, void *function)
 {
     (void)device;

@@ -42,7 +42,6 @@ static void *find_loaded(const struct dynamic_library *library)
     return dl;
 }
 
-/* Skips names that are themselves paths. */
 static void *try_directories(const struct dynamic_library *library, const char *path,
                              struct attempts *attempts)
 {

@@ -46,7 +46,7 @@ static struct device_module *find_loaded(struct module_table *t, const struct di
     struct device_module *m = find_module(t, key);
     while (m && !m->is_loaded) {
         pthread_cond_wait(&t->loaded, &t->mutex);
-        m = find_module(t, key); /* loading may have failed, so look again */
+        m = find_module(t, key);
     }
     return m;
 }

@@ -149,7 +149,6 @@ static enum kiln_code opencl_finish(struct kiln_device *device, void *stream, st
 
 /* ---- events ---- */
 
-/* Recording the event creates the cl_event. */
 static enum kiln_code opencl_create_event(struct kiln_device *device, void **ret_event,
                                           struct kiln_err *err)
 {
@@ -209,7 +208,6 @@ static void opencl_unload(struct kiln_device *device, void *module)
     (void)opencl_of(device)->cl->clReleaseProgram(module);
 }
 
-/* |log| is what the driver's compiler printed, or "". */
 static enum kiln_code fail_load(struct opencl_device *d, size_t size, cl_int status,
                                 const char *log, struct kiln_err *err)
 {

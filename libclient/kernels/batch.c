@@ -48,7 +48,7 @@ struct batch {
     struct waiter waiter;
     struct chunk **chunks;
     size_t chunk_count;
-    struct ready *queue; /* has space for the largest frame so far */
+    struct ready *queue;
     size_t queued, capacity;
     struct kernel_block *block;
 };
@@ -305,7 +305,6 @@ static enum kiln_code check_stopped(const struct batch *b, struct kiln_err *err)
                          : KILN_OK;
 }
 
-/* Answers the item from the cache, or adds it to a request.  Reports an invalid item at once. */
 static enum kiln_code begin_item(struct batch *b, size_t index, struct buffer *scratch,
                                  struct kiln_err *err)
 {
@@ -342,8 +341,6 @@ static enum kiln_code begin_items(struct batch *b, struct kiln_err *err)
     return rc;
 }
 
-/* Returns the failure of the first message that failed as a whole.  If there is none, |ret_open|
- * receives the number of messages in flight. */
 static enum kiln_code check_chunks(struct batch *b, size_t *ret_open, struct failure *failure)
 {
     *ret_open = 0;

@@ -30,7 +30,6 @@ static enum kiln_code accept_begin(struct request *request, const struct reply *
     return begin->code;
 }
 
-/* Sends a request whose answer is one result. */
 static enum kiln_code ask(struct kiln_client *client, const struct request *request,
                           uint64_t deadline_ns, struct kiln_kernel **ret_result,
                           struct failure *failure)

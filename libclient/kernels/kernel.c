@@ -33,7 +33,7 @@ struct kernel_block *kernel_block_create(void)
     if (before)
         munmap(map, before);
     munmap(at + size, size - before);
-    (void)madvise(at, size, MADV_HUGEPAGE); /* a failure only makes the memory slower */
+    (void)madvise(at, size, MADV_HUGEPAGE);
     struct kernel_block *b = (struct kernel_block *)(void *)at;
     atomic_init(&b->references, 1);
     b->used = sizeof(*b);

@@ -22,7 +22,7 @@ struct kiln_kernel { /* a handle of a kernel, which is stored inside the kernel'
 
 struct kernel_content {
     atomic_uint references;
-    struct kiln_kernel answer; /* the handle for the original answer */
+    struct kiln_kernel answer;
     /* the handle for answers from the cache, with KILN_TIER_PROCESS */
     struct kiln_kernel again;
     const void *data;

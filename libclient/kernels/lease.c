@@ -114,7 +114,6 @@ static enum kiln_code read_request(const struct kiln_lease_request *given,
     return rc;
 }
 
-/* Returns the time until which kilnd may wait for the lease. */
 static uint64_t wait_end(const struct kiln_lease_request *request, uint64_t deadline_ns)
 {
     uint64_t now = clock_monotonic_ns();

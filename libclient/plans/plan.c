@@ -179,7 +179,6 @@ static enum kiln_code read_launches(struct plan_content *c, const struct message
     return KILN_OK;
 }
 
-/* One allocation has the struct, every text with its terminator, and the launches. */
 static struct plan_content *make_content(const struct message_planned *m)
 {
     size_t text = m->solver.size + m->config.size + m->toolchain.size + m->toolchain_identity.size +

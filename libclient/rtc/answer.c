@@ -16,8 +16,6 @@ struct first {
     struct rtc_program *program;
 };
 
-/* Publishes what the real library has compiled.  On failure, returns false, with the reason in
- * |ret_reason|. */
 static bool publish(const struct first *f, struct bytes files, uint64_t took_ns,
                     const char **ret_reason)
 {

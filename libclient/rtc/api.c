@@ -269,8 +269,6 @@ static unsigned long long count_unloads(void)
     return unloads;
 }
 
-/* Returns the library that contains the function |real|, and fills its slot if the library is new.
- * Returns NULL if the library cannot be wrapped. */
 static struct rtc_library *find_library(enum rtc_kind kind, void *real)
 {
     Dl_info info;

@@ -128,7 +128,6 @@ static void put_setting(struct buffer *to, const char *value)
     buffer_put_sized(to, bytes_of_text(value ? value : ""));
 }
 
-/* Returns NULL, or why the action cannot be looked up. */
 static const char *take_settings(struct action *a, const struct info *info)
 {
     const struct comgr_functions *f = functions_of(a);

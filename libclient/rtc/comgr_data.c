@@ -20,8 +20,8 @@ enum data_kind {
     DATA_BITCODE,
     DATA_RELOCATABLE,
     DATA_EXECUTABLE,
-    DATA_FATBIN = 0x10, /* the last kind of comgr 2.4 */
-    DATA_LAST = 0x1f    /* more than any kind of comgr 2 */
+    DATA_FATBIN = 0x10,
+    DATA_LAST = 0x1f /* more than any kind of comgr 2 */
 };
 
 struct object {
@@ -39,7 +39,6 @@ struct visit {
     void *context;
 };
 
-/* Returns a heap copy with a NUL of what |copy| returns, or NULL on failure. */
 static char *copy_of(copy_fn *copy, struct comgr_handle data, size_t *ret_size)
 {
     char *bytes = copy(data, ret_size, NULL) ? NULL : malloc(*ret_size + 1);
@@ -111,7 +110,6 @@ static bool is_compiled(int kind)
     return kind == DATA_SOURCE || (kind >= DATA_BITCODE && kind <= DATA_EXECUTABLE);
 }
 
-/* Returns why the action cannot be looked up because of this object, or NULL. */
 static const char *object_obstacle(const struct inputs *in, const struct object *o)
 {
     if (o->kind > DATA_FATBIN)
@@ -190,7 +188,6 @@ static bool read_result(struct reader *r, struct object *ret_object)
     return true;
 }
 
-/* Returns the number of results, or -1 if they are damaged. */
 static int read_results(struct bytes results, struct object objects[RESULTS_MAX])
 {
     struct reader r = reader_of(results);

@@ -17,7 +17,6 @@
 typedef int get_device_fn(int *ret_device);
 typedef int get_properties_fn(void *ret_properties, int device);
 
-/* Finds the HIP runtime among the loaded libraries.  |context| is the address of its path. */
 static int is_runtime(struct dl_phdr_info *info, size_t size, void *context)
 {
     const char **path = context, *slash = strrchr(info->dlpi_name, '/');

@@ -455,7 +455,6 @@ static bool is_beside(const char *path, const char *name)
     return begins_with(path, name, size);
 }
 
-/* Returns whether |e| says only that a file is absent from the directory in |name|. */
 static bool is_missing_beside(const struct entry *e, const char *name)
 {
     return e->kind == ENTRY_ABSENT && directory_size(name) &&
@@ -473,7 +472,6 @@ bool files_use_directory(struct bytes manifest, const char *name)
     return false;
 }
 
-/* Returns whether |path| is |whole|, or a directory above |whole|. */
 static bool is_prefix(const char *path, const char *whole)
 {
     size_t size = strlen(path);

@@ -262,8 +262,6 @@ bool key_needs_device(const struct rtc_program *p)
     return p->library->kind == RTC_HIPRTC && !has_option(p, architecture);
 }
 
-/* Returns whether an environment variable adds options, which may have any effect, or lets the
- * compile write more than its outputs. */
 static bool has_more_options(const struct rtc_program *p)
 {
     static const char *const nvrtc[] = { "NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS", NULL };

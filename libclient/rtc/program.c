@@ -101,7 +101,6 @@ static int compile_real(struct rtc_program *p)
                                     (const char *const *)p->options);
 }
 
-/* Returns the program if its calls are answered from a stored result, else NULL. */
 static struct rtc_program *find_stored(const struct rtc_library *library, const void *program)
 {
     struct rtc_program *p = find_program(library, program);
@@ -116,7 +115,6 @@ static void compile_after_all(struct rtc_program *p)
 
 /* ---- inputs ---- */
 
-/* |text| may be NULL.  Sets |is_incomplete| if memory has run out. */
 static char *copy_text(struct rtc_program *p, const char *text)
 {
     char *copy = text ? strdup(text) : NULL;

@@ -40,8 +40,8 @@ struct rtc_program {
     char architecture[DEVICE_ARCHITECTURE_MAX];
     /* a header that the last compile read defines a macro with __FILE__ that the source may use */
     bool expands_name;
-    bool has_callback;        /* a function of the caller may end the compile */
-    bool is_incomplete;       /* memory ran out, so inputs are missing */
+    bool has_callback; /* a function of the caller may end the compile */
+    bool is_incomplete;
     struct rtc_result result; /* answers later calls while |is_stored| is true */
     bool is_stored;           /* |result| came from kilnd and the real library did not compile */
 };

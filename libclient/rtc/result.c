@@ -30,8 +30,6 @@ static void put_replaced(struct buffer *to, struct bytes log, struct bytes from,
     buffer_put(to, log.data, log.size);
 }
 
-/* Appends the size of |log|, then |log| with marks instead of |name|.  Returns whether there are
- * marks. */
 static bool put_log(struct buffer *to, struct bytes log, const char *name)
 {
     BUFFER_AUTO struct buffer marked;

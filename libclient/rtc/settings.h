@@ -13,7 +13,7 @@
 
 enum rtc_mode {
     RTC_OFF,
-    RTC_ON, /* look results up, and store new ones */
+    RTC_ON,
     RTC_RECORD,
 };
 
