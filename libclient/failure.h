@@ -21,7 +21,7 @@ struct failure {
 
 #define FAILURE_INIT ((struct failure){ .err = KILN_ERR_INIT })
 
-/* Like FAILURE_INIT, but faster, because it does not clear the whole text. */
+/* Like FAILURE_INIT, but does not clear the whole text, and so is faster. */
 static inline void failure_init(struct failure *f)
 {
     kiln_err_init(&f->err);

@@ -58,8 +58,8 @@ struct kiln_plan_options bench_plan_options(const struct bench *bench, const cha
     };
 }
 
-/* Runs find or tune if the flags ask for it.  Otherwise uses the solver that -S names, or in fast
- * mode the one that kilnd chooses. */
+/* Runs find, or tune if the flags ask for tune.  Runs neither if -S names the solver, or in fast
+ * mode, in which kilnd chooses the solver. */
 static int choose_solver(struct attempt *a, struct kiln_error *err)
 {
     const struct bench *bench = a->bench;

@@ -4,8 +4,8 @@
 /*
  * The number formats of tensors (KILN_FLOAT32, ...), and random numbers to fill tensors with.
  *
- * Role       loads and stores elements.  Loads are exact.  Stores round to nearest with ties to
- *            even, overflow to infinity and keep NaN.  Shares no code with the kernels
+ * Role       loads and stores elements.  Loading is exact.  Storing rounds to nearest with ties to
+ *            even, overflows to infinity and keeps NaN.  Shares no code with the kernels
  * Ownership  every array belongs to the caller
  * Threading  pure functions
  */

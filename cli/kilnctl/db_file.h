@@ -22,7 +22,7 @@ struct db_file_name {
     /* false if only kiln knows the device, as with "sm_90_132" */
     bool is_miopens;
 };
-/* |name| may be a path.  Returns false if it is not the name of a tuning file. */
+/* |name| may be a path.  Returns false if |name| does not name a tuning file. */
 bool db_file_name(const char *name, struct db_file_name *ret_name);
 /* Writes MIOpen's name of a system file, such as "gfx90a68.HIP.fdb.txt".  The system file has the
  * same kind of content as |name|.  Returns false if |name| is not the name of a tuning file. */

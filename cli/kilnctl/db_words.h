@@ -20,10 +20,11 @@ struct json;
 #define DB_KINDS "find perf"
 #define DB_DIALECTS "old new"
 #define DB_FORMATS "text sqlite"
-#define DB_MIOPEN_BACKENDS "HIP OpenCL batchnorm" /* backends, up to the first dot */
+/* MIOpen's backends; a backend's name is compared up to its first dot */
+#define DB_MIOPEN_BACKENDS "HIP OpenCL batchnorm"
 
 /* Return the dialect of FindDb, and the format of PerfDb, that MIOpen's |version| uses.  Return
- * NULL if that is unknown, or if the version uses both.  |version| may be NULL. */
+ * NULL if the answer is unknown, or if the version uses both.  |version| may be NULL. */
 const char *db_dialect_of(const char *version);
 const char *db_format_of(const char *version);
 bool db_word_is(const char *word, const char *choices);

@@ -175,7 +175,7 @@ static bool mode_lets_in(const struct socket_facts *s)
 }
 
 /* Returns whether members of the socket's group have access.  The group root does not count: the
- * socket has that group if no better one existed when kilnd started. */
+ * socket has the group root if no better group existed when kilnd started. */
 static bool lets_in_group(const struct socket_facts *s)
 {
     return (s->mode & S_IWGRP) && s->gid != 0;

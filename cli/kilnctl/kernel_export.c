@@ -103,8 +103,8 @@ static int export_cache(const struct export_options *o, const struct json *entry
     return db_write(&file, err);
 }
 
-/* Creates the link that MIOpen 3.5 needs (miopen_version_link).  The version is that of the option
- * or, if none was given, of kilnd's reply. */
+/* Creates the link that MIOpen 3.5 needs (miopen_version_link).  Uses the version of the option,
+ * else the version in kilnd's reply. */
 static int link_version(const struct invocation *invocation, const struct place *place,
                         struct kiln_error *err)
 {

@@ -25,9 +25,10 @@ struct harvest {
     struct several several;
     struct json *files;
     struct json *unchanged;
-    /* The list of names that are not those of MIOpen's files. */
+    /* The list of names that MIOpen's files do not have. */
     struct json *unknown;
-    /* Number of all such names, and of those among them that are similar to MIOpen's. */
+    /* |unknown_count| counts these names.  |likely_count| counts the names that are similar to
+     * MIOpen's. */
     uint64_t unknown_count, likely_count;
     uint64_t said;
 };

@@ -219,8 +219,8 @@ static const struct {
     { "MIOPEN_CUSTOM_CACHE_DIR", "cache" },
 };
 
-/* MIOPEN_SYSTEM_DB_PATH is not set if system/ is empty, because that would hide MIOpen's own
- * databases. */
+/* MIOPEN_SYSTEM_DB_PATH is not set if system/ is empty, because an empty system/ would hide
+ * MIOpen's own databases. */
 static bool is_variable_set(const struct overlay *o, size_t index)
 {
     return index > 0 || o->has_system;

@@ -39,9 +39,9 @@ CLI_MUST_CHECK int overlay_fill(struct overlay *overlay, const char *id, struct 
 CLI_MUST_CHECK int overlay_fill_kernels(struct overlay *overlay, const char *id,
                                         struct kiln_error *err);
 
-/* Links MIOpen's own files into system/, except those that kiln has written.  With an overlay,
- * MIOpen only looks in system/. MIOpen fails without its models, so if they are missing, system/ is
- * not used. */
+/* Links MIOpen's own files into system/, except files that kiln has written.  With an overlay,
+ * MIOpen only looks in system/. MIOpen fails without its models.  So if the models are missing,
+ * system/ is not used. */
 CLI_MUST_CHECK int overlay_link_installed(struct overlay *overlay, struct kiln_error *err);
 
 /* Records in the manifest that file |name| was written, and reports it with |count| and |noun|. */

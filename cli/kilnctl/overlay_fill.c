@@ -21,7 +21,7 @@ void overlay_remark(struct overlay *overlay, const char *fmt, ...)
     json_append(overlay->remarks, json_text(line));
 }
 
-/* Standard output has the environment variables, so this goes to standard error. */
+/* Standard output has the environment variables, so the report goes to standard error. */
 static void report_written(const struct overlay *o, const char *name, uint64_t count,
                            const char *noun)
 {

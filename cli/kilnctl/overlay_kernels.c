@@ -135,7 +135,8 @@ static int link_package(struct overlay *o, const char *id, const char *package, 
     int rc = overlay_path(o->directory, name, path, sizeof(path), err);
     if (rc)
         return rc;
-    if (symlink(package, path) != 0 && errno != EEXIST) /* EEXIST: linked for another device */
+    /* EEXIST: the package was linked for another device */
+    if (symlink(package, path) != 0 && errno != EEXIST)
         return cli_fail_errno(err, errno, "cannot create the link '%s'", path);
     return overlay_wrote(o, name, kernels, "kernel", err);
 }

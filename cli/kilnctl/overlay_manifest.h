@@ -31,7 +31,8 @@ struct overlay_manifest {
     size_t count;
 };
 
-/* Returns KILN_E_NOT_FOUND if there is no manifest, and KILN_E_CORRUPT if it is invalid. */
+/* Returns KILN_E_NOT_FOUND if there is no manifest, and KILN_E_CORRUPT if the manifest is
+ * invalid. */
 CLI_MUST_CHECK int overlay_manifest_read(const char *directory,
                                          struct overlay_manifest *ret_manifest,
                                          struct kiln_error *err);

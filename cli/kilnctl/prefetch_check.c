@@ -100,7 +100,7 @@ static bool packages_may_serve(const struct invocation *invocation, const char *
     return false;
 }
 
-/* The archs whose targets have features in HIP: those with sramecc or xnack in the table of
+/* The archs whose targets have features in HIP: archs with sramecc or xnack in the table of
  * processors of LLVM's "User Guide for AMDGPU Backend". */
 static const struct arch_features {
     const char *arch, *usual;

@@ -77,8 +77,8 @@ static int wait_for_puts(const struct invocation *invocation, struct puts *ret_p
     return rc;
 }
 
-/* Checks each kernel, because the lost ones may belong to other users, and a disk that is full now
- * may have had space before. */
+/* Checks each kernel, because the lost kernels may belong to other users, and a disk that is full
+ * now may have had space before. */
 static int count_not_stored(const struct invocation *invocation,
                             const struct prefetch_report *report, uint64_t *ret_count,
                             struct kiln_error *err)

@@ -4,8 +4,8 @@
 /*
  * Checks that prefetched kernels are on disk: kilnd answers first and stores afterwards.
  *
- * Role       compares kilnd's counters before and after the prefetch.  If they are inconclusive,
- *            checks each kernel, because other users' kernels may be the ones that were lost
+ * Role       compares kilnd's counters before and after the prefetch.  If kernels may have been
+ *            lost, checks each kernel, because the lost kernels may be other users'
  * Ownership  plain values
  * Threading  one thread
  */

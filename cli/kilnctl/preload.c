@@ -34,8 +34,8 @@ static void find_own_library(char path[PATH_MAX])
     }
 }
 
-/* Finds the library that KILN_RTC_LIBRARY names, else the one of this program.  Fails if it cannot
- * be read. */
+/* Finds the library that KILN_RTC_LIBRARY names, else this program's own library.  Fails if the
+ * library cannot be read. */
 static int find_library(char path[PATH_MAX], struct kiln_error *err)
 {
     const char *given = getenv("KILN_RTC_LIBRARY");

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A chart of columns over time as inline SVG.  Labels are HTML next to the SVG, so that they keep
- * their size on narrow screens.
+ * A chart of columns over time as inline SVG.  Labels are HTML next to the SVG, so that the labels
+ * keep their size on narrow screens.
  *
  * Threading  one thread at a time for each stream
  */

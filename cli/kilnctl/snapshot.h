@@ -31,6 +31,6 @@ enum snapshot_of {
 CLI_MUST_CHECK int snapshot_open(const char *path, enum snapshot_of what, uint64_t deadline_ns,
                                  struct snapshot *ret_snapshot, struct kiln_error *err);
 CLI_MUST_CHECK int snapshot_open_plain(const char *path, int *ret_fd, struct kiln_error *err);
-/* Returns whether there is a write-ahead log or a journal next to |path|, so that the file alone is
+/* Returns whether there is a write-ahead log or a journal next to |path|.  The file alone is then
  * incomplete. */
 bool snapshot_has_log(const char *path);

@@ -36,7 +36,7 @@ struct fallback {
     bool reached; /* a kilnd has accepted a connection before */
     /* When attempts to reach kilnd began to fail. 0 if the last attempt succeeded. */
     uint64_t failing_ns;
-    /* The code with which kilnd rejected this client; KILN_OK if it did not reject it. */
+    /* The code with which kilnd rejected this client, or KILN_OK. */
     enum kiln_code refusal;
     struct daemon_check check;
     char why[512];

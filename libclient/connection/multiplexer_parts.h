@@ -44,8 +44,8 @@ void multiplexer_wake(struct waiter *w);
 void multiplexer_end_request(struct multiplexer *x, struct request *rq, enum kiln_code code);
 void multiplexer_end_with(struct multiplexer *x, struct request *rq, const struct kiln_err *why);
 void multiplexer_fail_everyone(struct multiplexer *x, const struct kiln_err *why);
-/* Marks |rq| as unsent because of |why|, so that it is sent again on the next connection.  Ends
- * |rq| if its |once| is set or |rq| was sent too often already. */
+/* Marks |rq| as unsent because of |why|, so that the next connection sends |rq| again.  Ends |rq|
+ * if its |once| is set or |rq| was sent too often already. */
 void multiplexer_keep_for_next(struct multiplexer *x, struct request *rq, const char *why);
 
 /* The leader's read then fails, and the leader reconnects. */

@@ -28,7 +28,7 @@
 #define READ_SLICE_MS 50
 #define MS 1000000ull
 
-/* Takes all descriptors before checking anything, so that none leaks. */
+/* Takes all descriptors before checking anything, so that no descriptor leaks. */
 static enum kiln_code take_descriptors(struct transport_socket *s, const struct msghdr *message,
                                        struct kiln_err *err)
 {

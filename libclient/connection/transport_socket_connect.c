@@ -79,7 +79,7 @@ static bool is_hosts(const char *path)
 }
 
 /* Ordinary users can start only a private kilnd, not the host's.  Clients find a private kilnd
- * through XDG_RUNTIME_DIR, so this variable must be set for both client and kilnd. */
+ * through XDG_RUNTIME_DIR, so client and kilnd must have the same XDG_RUNTIME_DIR. */
 static enum kiln_code fail_absent(int errnum, const char *path, struct kiln_err *err)
 {
     if (!is_hosts(path) || geteuid() == 0)

@@ -31,7 +31,7 @@ void journal_close(struct journal *journal);
 static inline void journal_auto(struct journal **journal) { journal_close(*journal); }
 
 /* Adds the recorded trials to |search|.  A config that was begun but has no result has crashed the
- * process, so it counts as failed to run.  Damaged lines are skipped. */
+ * process, so that config counts as failed to run.  Damaged lines are skipped. */
 KILN_MUST_CHECK enum kiln_code journal_read(struct journal *journal, struct search *search,
                                             struct kiln_err *err);
 /* Called before the first run of |config| and after its trial.  Both functions ignore write errors,

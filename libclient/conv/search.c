@@ -435,9 +435,9 @@ static unsigned count_steps(const struct search_trial *t, const struct search_tr
     return away;
 }
 
-/* Lists untried configs that are one step away from the best on one axis.  If there are none, lists
- * configs that are one step away on two axes, because some axes depend on each other: for example,
- * a larger tile needs more threads. */
+/* Lists untried configs that are one step away from the best config on one axis.  If there are no
+ * such configs, lists configs that are one step away on two axes, because some axes depend on each
+ * other: for example, a larger tile needs more threads. */
 static size_t list_neighbours(const struct search *s, size_t ret_list[NEIGHBOURS_MAX])
 {
     const struct search_trial *best = &s->trials[s->best];

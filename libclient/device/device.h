@@ -122,7 +122,7 @@ struct device_ops {
     void (*close)(struct kiln_device *device);
 };
 
-struct kiln_device { /* each implementation's own struct begins with this one */
+struct kiln_device { /* each implementation's own struct begins with a struct kiln_device */
     const struct device_ops *ops;
     atomic_uint references;
     struct fork_guard guard;

@@ -173,7 +173,7 @@ static enum kiln_code start_cuda(const struct cuda_library **ret_cuda, int *ret_
 }
 
 /* If this process sees only a part of a GPU (MIG), the newer of CUDA's two functions returns the
- * uuid of the part, and the older one that of the whole GPU. */
+ * uuid of the part, and the older function returns the uuid of the whole GPU. */
 static bool uuid_of(const struct cuda_library *cuda, int handle, char text[DEVICE_UUID_SIZE])
 {
     unsigned char whole[DEVICE_UUID_BYTES] = { 0 }, seen[DEVICE_UUID_BYTES] = { 0 };

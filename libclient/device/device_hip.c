@@ -17,8 +17,8 @@
 #define ATTRIBUTE_MULTIPROCESSORS 63
 
 /* Offset of gcnArchName (256 bytes) in hipDeviceProp_t.  ROCm 6.0 changed the layout of this
- * struct.  A function with a new name fills the new layout; the function with the old name still
- * fills the old one. */
+ * struct.  A function with a new name fills the new layout.  The function with the old name still
+ * fills the old layout. */
 #define ARCH_AT_R0600 1160
 #define ARCH_AT_BEFORE 396
 #define ARCH_SIZE 256

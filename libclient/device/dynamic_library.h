@@ -41,9 +41,9 @@ struct dynamic_library {
     char *file;
 };
 
-/* Opens and binds |library|, unless it is open already.  Returns KILN_UNAVAILABLE if that fails.
- * The message names every file that was tried, or the required symbol that is missing.  The next
- * call tries again. */
+/* Opens and binds |library|, unless it is open already.  Returns KILN_UNAVAILABLE on failure.  The
+ * message names every file that was tried, or the required symbol that is missing.  The next call
+ * tries again. */
 KILN_MUST_CHECK enum kiln_code dynamic_library_use(struct dynamic_library *library,
                                                    struct kiln_err *err);
 /* NULL or "" means no directories.  Returns KILN_INVALID if a directory is not an absolute path, or

@@ -142,7 +142,7 @@ int kiln_event_elapsed(struct kiln_event *begin, struct kiln_event *end, double 
     struct kiln_device *device = begin->device;
     struct kiln_err e = KILN_ERR_INIT;
     enum kiln_code rc = device_enter(device, &e);
-    if (!rc) /* waits for both events, because they may be in different streams */
+    if (!rc) /* waits for both events, because |begin| and |end| may be in different streams */
         rc = device->ops->wait(device, begin->native, &e);
     if (!rc)
         rc = device->ops->wait(device, end->native, &e);

@@ -25,7 +25,7 @@ struct answer_identity {
     size_t count;
 };
 
-/* count the references to a value */
+/* functions that count the references to a value */
 struct answer_ops {
     void (*ref)(void *value);
     void (*unref)(void *value);

@@ -27,7 +27,7 @@ struct kernel_block *kernel_block_create(void)
     void *map = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         return NULL;
-    /* before the first address that is aligned for a huge page */
+    /* bytes before the first address that is aligned for a huge page */
     size_t before = -(uintptr_t)map & (size - 1);
     uint8_t *at = (uint8_t *)map + before;
     if (before)

@@ -127,7 +127,7 @@ static uint32_t ms_until(uint64_t when_ns)
 {
     uint64_t now = clock_monotonic_ns();
     return when_ns > now ? (uint32_t)((when_ns - now) / MS)
-                         : 0; /* fits, because it was computed from an int of milliseconds */
+                         : 0; /* fits, because |when_ns| was computed from an int of milliseconds */
 }
 
 struct taking {

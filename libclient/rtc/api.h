@@ -108,7 +108,7 @@ struct rtc_library {
     const char *trouble; /* why kilnd does not answer compiles of this library, or NULL */
 };
 
-/* Returns a function that every library of the same kind has. */
+/* Returns a function that every library of this kind has. */
 void *rtc_first_function(const struct rtc_library *library);
 /* The members of |library| do not change afterwards. */
 void rtc_identify(struct rtc_library *library);
@@ -120,6 +120,6 @@ int rtc_function_number(const char *name);
  * libkiln-rtc, uses the next library's function instead, or returns NULL if there is none. */
 void *rtc_wrapper_of(int number, void *real);
 /* Returns the library for a call of a function that was linked, not looked up with dlsym.  |caller|
- * is an address in the calling code.  Returns NULL if there is no library of the kind, or if it
- * cannot be wrapped. */
+ * is an address in the calling code.  Returns NULL if there is no library of the kind, or if the
+ * library cannot be wrapped. */
 struct rtc_library *rtc_linked_library(enum rtc_kind kind, const void *caller);

@@ -19,7 +19,8 @@ struct comgr_call {
     struct comgr_handle info, inputs, results;
 };
 
-/* Do what the real functions do, but use results from kilnd if there are any. */
+/* The comgr_* functions do what the real functions do, but use results from kilnd if there are
+ * any. */
 int comgr_act(struct rtc_library *library, const struct comgr_call *call);
 int comgr_create_info(struct rtc_library *library, struct comgr_handle *ret_info);
 int comgr_destroy_info(struct rtc_library *library, struct comgr_handle info);

@@ -110,8 +110,8 @@ static bool is_own_file(const char *path)
     return false;
 }
 
-/* Files of the kernel describe this process or this host.  Such files need no entry, because a
- * manifest is only used for compiles on this host. */
+/* Files of Linux in /proc and /sys describe this process or this host.  Such files need no entry,
+ * because a manifest is only used for compiles on this host. */
 static bool is_kernels_file(const char *path)
 {
     return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0;

@@ -39,8 +39,7 @@ bool files_use_directory(struct bytes manifest, const char *name);
 bool files_for_any_name(struct bytes manifest, const char *name, struct buffer *to);
 
 /* Returns whether the files are still as |manifest| describes them, for a compile of the program
- * |name|.  |manifest| comes from outside this process, so it is checked; returns false if it is
- * damaged. */
+ * |name|.  |manifest| comes from outside this process.  Returns false if |manifest| is damaged. */
 bool files_are_same(struct bytes manifest, const char *name);
 /* Adds the files' paths and contents to |digest|.  Leaves out their times, which do not influence a
  * compile, except for a listed directory, whose time stands for its entries.  Returns false

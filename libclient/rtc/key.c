@@ -13,8 +13,8 @@
 
 /* ---- options ---- */
 
-/* NVRTC's options (its manual, chapter "Supported Compile Options"), except those that write files,
- * read precompiled headers or print times.  Options are listed without leading dashes and
+/* NVRTC's options (its manual, chapter "Supported Compile Options"), except options that write
+ * files, read precompiled headers or print times.  Options are listed without leading dashes and
  * values. */
 static const char *const nvrtc_options[] = {
     "gpu-architecture",
@@ -242,7 +242,7 @@ static bool are_options_known(const struct rtc_program *p)
 
 /* ---- sources ---- */
 
-/* Searches the source, headers given in memory, and options, because they may define macros. */
+/* Searches the source, headers given in memory, and options, because options may define macros. */
 static bool source_has(const struct rtc_program *p, const char *text)
 {
     if (strstr(p->source, text))

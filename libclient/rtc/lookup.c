@@ -354,8 +354,8 @@ static bool put_list(const struct publication *x, const struct lookup *l,
     return !list.failed && put(x, COMPILE_PART_FILES, &l->key, buffer_view(&list));
 }
 
-/* Ends the compile that was begun under the key |lease|, by storing a marker there.  Does nothing
- * if the list or the result was just stored under this key, because that has already ended the
+/* Ends the compile that was begun under the key |lease|, by storing a marker under this key.  Does
+ * nothing if the list or the result was just stored under this key, which has already ended the
  * compile. */
 static void end_lease(const struct publication *x, struct lookup *l, const struct digest *stored)
 {
@@ -411,8 +411,8 @@ bool lookup_publish(struct lookup *l, const struct rtc_program *p, struct bytes 
     return true;
 }
 
-/* Returns the connection on which this process got the right to compile, or NULL if it is gone.
- * Unlike lookup_client, returns the connection also during a pause (pause_requests). */
+/* Returns the connection on which this process got the right to compile, or NULL if that connection
+ * is gone.  Unlike lookup_client, returns the connection also during a pause (pause_requests). */
 static struct kiln_client *client_with_right(void)
 {
     pthread_mutex_lock(&connection.lock);

@@ -55,7 +55,8 @@ struct rtc_inputs {
     const char *const *headers, *const *header_names;
 };
 
-/* Do what the real functions do, but use results from kilnd if there are any. */
+/* The rtc_* functions do what the real functions do, but use results from kilnd if there are
+ * any. */
 int rtc_create(struct rtc_library *library, void **ret_program, const struct rtc_inputs *inputs);
 int rtc_destroy(struct rtc_library *library, void **program);
 int rtc_add_name(struct rtc_library *library, void *program, const char *expression);

@@ -153,8 +153,8 @@ static enum kiln_code opencl_compile(struct direct *d, const struct cold *cold, 
                 : kiln_fail(err, KILN_COMPILE_FAILED, "OpenCL cannot compile: %d", status);
 }
 
-/* The same settings as for the daemon's compilers: no caches outside |work|, and PoCL puts the
- * kernel for the work-group size of the source into the binary. */
+/* Uses the settings of the daemon's compilers: no caches outside |work|; PoCL puts the kernel for
+ * the source's work-group size into the binary. */
 static enum kiln_code set_environment(const char *work, struct kiln_err *err)
 {
     char directory[BENCH_PATH_MAX];

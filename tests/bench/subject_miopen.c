@@ -20,7 +20,7 @@
 struct miopen_subject {
     struct subject base;
     const struct subject_place *place;
-    sqlite3 *db; /* NULL between look-ups in the variant that opens the database for each */
+    sqlite3 *db; /* NULL between look-ups, if each look-up opens the database */
     uint8_t *raw;
 };
 

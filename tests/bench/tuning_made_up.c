@@ -23,7 +23,8 @@ static struct problem problem_of(uint32_t index)
     static const uint32_t filters[] = { 1, 3, 5 },
                           types[] = { TYPE_FLOAT32, TYPE_FLOAT16, TYPE_BFLOAT16 };
     uint32_t rest =
-        (uint32_t)((uint64_t)index * 7919 % 884736); /* 7919 is prime, so this is a permutation */
+        /* 7919 is prime, so the result is a permutation */
+        (uint32_t)((uint64_t)index * 7919 % 884736);
     const uint32_t digits[] = { 3, 3, 8, 3, 16, 16, 16 };
     uint32_t digit[7];
     for (unsigned i = 0; i < 7; i++) {

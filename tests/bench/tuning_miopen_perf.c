@@ -26,7 +26,7 @@ _Static_assert(sizeof(columns) / sizeof(columns[0]) == COLUMNS, "as many as the 
 
 struct perf {
     const char *path;
-    sqlite3 *db; /* NULL between look-ups in the variant that opens the database for each */
+    sqlite3 *db; /* NULL between look-ups, if each look-up opens the database */
     char sql[2048];
 };
 

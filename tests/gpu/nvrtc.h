@@ -23,7 +23,7 @@ struct nvrtc {
 };
 
 /* Searches CUDA's directory, Python's packages and the loader's path.  Returns KILN_UNAVAILABLE if
- * NVRTC is in none of these.  The library is never unloaded, because that would leak its threads'
+ * NVRTC is not found.  The library is never unloaded, because unloading would leak its threads'
  * memory. */
 KILN_MUST_CHECK enum kiln_code nvrtc_open(struct nvrtc *ret_nvrtc, struct kiln_err *err);
 

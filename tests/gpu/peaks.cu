@@ -4,8 +4,8 @@
  * faster than these rates allow.
  *
  * Operands look random, because a GPU lowers its clock when many bits change.  Each kernel writes
- * its result under a condition that is never true.  The compiler does not know that, so it cannot
- * drop the computation.
+ * its result under a condition that is never true.  The compiler does not know the condition's
+ * value, so the compiler cannot drop the computation.
  */
 typedef unsigned int u32;
 typedef unsigned long long u64;

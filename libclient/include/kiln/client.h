@@ -76,8 +76,9 @@ struct kiln_status {
     /* Process id of the server that answered last, or of this process on level EMBEDDED; 0:
      * none. */
     int daemon_pid;
-    int role;          /* the caller's role, according to the daemon: 0 use, 1 publish, 2 admin */
-    char reason[512];  /* why the client does not use the host's daemon; "" if it does */
+    int role; /* the caller's role, according to the daemon: 0 use, 1 publish, 2 admin */
+    /* why the client does not use the host's daemon; "" if the client uses that daemon */
+    char reason[512];
     uint64_t requests; /* number of requests sent to the daemon */
     uint64_t reconnects;
     uint64_t cache_hits; /* number of requests answered from the in-process cache */

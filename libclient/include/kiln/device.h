@@ -105,9 +105,9 @@ const char *kiln_library_file(const char *kind);
 /* Allocates device memory.  Returns KILN_E_NO_MEMORY if the device has too little. */
 int kiln_memory_create(struct kiln_device *device, uint64_t bytes, struct kiln_memory **ret_memory,
                        struct kiln_error *err);
-/* Wraps the job's own memory.  |native| is a device pointer of CUDA or HIP, which must outlive the
- * result, or a cl_mem of the device's context, which libkiln retains.  Returns KILN_E_INVALID if
- * |native| is not memory of the device. */
+/* Wraps the job's own memory.  With CUDA and HIP, |native| is a device pointer, which must outlive
+ * the result.  With OpenCL, |native| is a cl_mem of the device's context. libkiln retains the
+ * cl_mem.  Returns KILN_E_INVALID if |native| is not memory of the device. */
 int kiln_memory_wrap(struct kiln_device *device, void *native, uint64_t bytes,
                      struct kiln_memory **ret_memory, struct kiln_error *err);
 void kiln_memory_destroy(struct kiln_memory *memory); /* accepts NULL */

@@ -77,7 +77,7 @@ int kiln_kernel_fetch_source(struct kiln_client *client, const struct kiln_kerne
 
 /* Fetches a kernel by MIOpen's name for it.  The search order is: this user's imports, imports for
  * everyone, packages for |database_id|, packages for its architecture alone (such as "gfx90a").
- * Returns KILN_E_NOT_FOUND if none of them has the kernel. */
+ * Returns KILN_E_NOT_FOUND if the kernel is in none of these. */
 int kiln_kernel_fetch_named(struct kiln_client *client, const struct kiln_kernel_name *name,
                             struct kiln_kernel **ret_kernel, struct kiln_error *err);
 

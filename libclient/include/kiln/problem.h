@@ -66,9 +66,9 @@ int kiln_driver_line_parse(const char *line, struct kiln_driver_line *ret_line,
  * program's arguments. */
 int kiln_driver_words_parse(const char *const *words, size_t count,
                             struct kiln_driver_line *ret_line, struct kiln_error *err);
-/* Returns the description of MIOpenDriver's flag number |index|, for help texts, and NULL after the
- * last one.  Also returns the flag's letter (0 if it has none) and its long name.  Static
- * storage. */
+/* Returns the description of MIOpenDriver's flag number |index|, for help texts.  Returns NULL
+ * after the last flag.  Also returns the flag's letter (0 if the flag has no letter) and its long
+ * name.  Static storage. */
 const char *kiln_driver_flag(unsigned index, char *ret_letter, const char **ret_name);
 
 /* Like kiln_driver_line_parse(), but returns only the problems. */
