@@ -13,7 +13,7 @@
 
 struct fixture {
     char directory[64];
-    struct buffer raw, stored; /* owned */
+    struct buffer raw, stored;
     struct kiln_err err;
 };
 
@@ -97,7 +97,6 @@ static void assert_same(struct bytes a, struct bytes b)
         assert_memory_equal(a.data, b.data, a.size);
 }
 
-/* Unpacks |stored| in pieces of an odd size. */
 static enum kiln_code unpack(struct bytes stored, struct buffer *back, struct kiln_err *err)
 {
     char piece[1021];
@@ -193,7 +192,7 @@ static void pack(struct fixture *f, size_t size)
     assert_true(pack_content(f, buffer_view(&f->raw), size));
 }
 
-/* A reader can look at the clock between two reads. */
+/* Whoever reads may look at the clock between two reads. */
 TEST_F(bzip2, one_read_takes_at_most_64_kib_of_the_stream)
 {
     static char piece[LIMIT];

@@ -87,7 +87,6 @@ static enum kiln_code unpack(struct packed *p, size_t stored_size, uint64_t raw_
     return unpack_as(p, p->id, stored_size, raw_size);
 }
 
-/* Unpacks with a new codec, as another process would. */
 static enum kiln_code unpack_afresh(struct packed *p)
 {
     struct kiln_err err = KILN_ERR_INIT;

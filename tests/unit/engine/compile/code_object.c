@@ -85,7 +85,8 @@ TEST(plain, an_object_for_either_state_of_a_feature_suits_both)
     assert_true(code_object_suits(object, &plain));
     assert_false(code_object_suits(object, &with));
     assert_true(code_object_suits(object, &without));
-    assert_true(code_object_suits(bytes_of(&old, sizeof(old)), &with)); /* does not say */
+    assert_true(
+        code_object_suits(bytes_of(&old, sizeof(old)), &with)); /* the object does not say */
     assert_false(code_object_suits(bytes_of_text("text"), &plain));
     assert_true(code_object_suits(bytes_of_text("text"), &cl));
 }

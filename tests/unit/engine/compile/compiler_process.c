@@ -39,7 +39,7 @@ _Noreturn static void become(int socket_fd, const struct compiler_process *p,
         argv[count++] = "--user";
         argv[count++] = user;
     }
-    setsid(); /* as kilnd does */
+    setsid();
     dup2(socket_fd, SOCKET_FD);
     limit(RLIMIT_FSIZE, setup->file_size);
     limit(RLIMIT_AS, setup->addresses);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A real kiln-compiler, which is started as kilnd starts it. */
 #include "engine/compile/compile_job.h"
 #include "engine/compile/toolchain.h"
 #include "engine/sandbox/layers.h"
@@ -18,11 +17,11 @@ struct compiler_process {
 };
 
 struct compiler_setup { /* members with the value 0 change nothing */
-    rlim_t file_size;   /* RLIMIT_FSIZE that is set before the compiler starts */
-    rlim_t addresses;   /* RLIMIT_AS that is set before the compiler starts */
+    rlim_t file_size;   /* RLIMIT_FSIZE of the compiler */
+    rlim_t addresses;   /* RLIMIT_AS of the compiler */
     unsigned max_jobs;
     const char *limits; /* the argument of --limits */
-    uid_t user;         /* number of the user and the group to which it switches; needs root */
+    uid_t user;         /* user and group of the compiler; needs root */
 };
 
 /* |setup| may be NULL. */

@@ -37,9 +37,10 @@
 #include <unistd.h>
 
 #define NOBODY 65534
-#define ENDING_MS 60000 /* longer than the last of them takes on a loaded machine */
+#define ENDING_MS 60000 /* longer than the processes need to end on a loaded machine */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FORKS_MAX 0 /* a fork takes milliseconds there, so only the limits are checked */
+#define FORKS_MAX \
+    0 /* with a sanitizer, a fork takes milliseconds, so only the limits are checked */
 #else
 #define FORKS_MAX 20000
 #endif
@@ -199,7 +200,7 @@ TEST_F(box, files_of_the_host_cannot_be_read)
     assert_int_equal(run_within(f, LAYER_landlock, read_about), 0);
     assert_string_equal(f->seen->text, "");
     assert_int_equal(f->seen->numbers[0], 0);
-    assert_int_equal(f->seen->numbers[1], 1); /* compilers can be read */
+    assert_int_equal(f->seen->numbers[1], 1);
 }
 
 /* The mounts alone make writes fail, with EROFS. */
@@ -333,8 +334,8 @@ static void make_calls(struct fixture *f)
         { "clone3", 435, { 0 }, ENOSYS },
         { "memfd_create", SYS_memfd_create, { (long)"any" }, ENOSYS },
         { "openat2", 437, { AT_FDCWD, (long)"inside" }, ENOSYS },
-        /* Also in its own directory, because Landlock before its third version does not tell
-         * them apart. */
+        /* The filter forbids truncating everywhere, because Landlock before version 3 does not
+         * restrict it. */
         CALL(truncate, (long)"inside", 0),
         CALL(openat, AT_FDCWD, (long)"inside", O_RDONLY | O_TRUNC | O_CLOEXEC),
     };
@@ -413,7 +414,6 @@ static long number_in(const char *path)
     return got ? strtol(line, NULL, 10) : -1;
 }
 
-/* The children only wait, and are not reaped. */
 static void fork_on(struct fixture *f)
 {
     struct rlimit limit;
@@ -472,7 +472,7 @@ TEST_F(box, processes_outside_are_neither_seen_nor_signalled)
 {
     memset(f->seen, 0, sizeof(*f->seen));
     assert_int_equal(run_within(f, LAYER_proc, look_for_others), 0);
-    assert_int_equal(f->seen->numbers[0], 2); /* the first one and itself */
+    assert_int_equal(f->seen->numbers[0], 2);
     assert_int_equal(f->seen->numbers[1], 0);
     assert_int_equal(f->seen->numbers[3], 1);
 }
@@ -497,7 +497,7 @@ TEST_F(box, a_confined_process_has_and_regains_no_capability)
 
 static void stand_still(struct fixture *f) { (void)f; }
 
-/* In a container, it prints the layers that the container allows. */
+/* In a container, the test prints the layers that the container allows. */
 TEST_F(box, missing_sandbox_layers_come_with_a_reason)
 {
     char missing[LAYERS_TEXT_MAX];

@@ -174,7 +174,7 @@ TEST_F(table, a_toolchain_that_could_not_be_probed_gives_no_advice_to_install)
     assert_says(f->err.text, "try again");
     assert_null(strstr(f->err.text, "install"));
 
-    must(choose(f, "gfx942", "hiprtc", &name), f->err); /* to be tried */
+    must(choose(f, "gfx942", "hiprtc", &name), f->err);
     learn(f, "hiprtc", "gfx942", PROBE_FAILS, "crashed");
     assert_int_equal(choose(f, "gfx942", "", &name), KILN_UNSUPPORTED);
 }
@@ -311,7 +311,7 @@ TEST_F(table, a_full_probe_table_drops_only_one_result)
 {
     must(describe(f, DESCRIPTION(CLANG)), f->err);
     learn_many(f, 0, 254, PROBE_FAILS);
-    learn_many(f, 1000, 1002, PROBE_WORKS); /* full to the last place */
+    learn_many(f, 1000, 1002, PROBE_WORKS);
     assert_int_equal(state_of(f, "clang", "gfx0000"), PROBE_FAILS);
 
     learn(f, "clang", "gfx2000", PROBE_FAILS, "no");
@@ -338,7 +338,7 @@ TEST_F(table, probe_results_of_a_removed_toolchain_are_dropped_first)
 {
     must(describe(f, DESCRIPTION(CLANG)), f->err);
     learn_many(f, 0, 128, PROBE_WORKS);
-    must(describe(f, DESCRIPTION(ROW("clang", "amdgpu", ID_2, ""))), f->err); /* an upgrade */
+    must(describe(f, DESCRIPTION(ROW("clang", "amdgpu", ID_2, ""))), f->err);
     learn_many(f, 0, 256, PROBE_FAILS);
     assert_int_equal(state_of(f, "clang", "gfx0000"), PROBE_FAILS);
     assert_int_equal(state_of(f, "clang", "gfx0255"), PROBE_FAILS);
@@ -349,7 +349,7 @@ TEST_F(table, forgetting_takes_no_place_and_leaves_the_others)
     must(describe(f, DESCRIPTION(CLANG)), f->err);
     learn_many(f, 0, 256, PROBE_FAILS);
 
-    learn(f, "clang", "gfx9999", PROBE_UNKNOWN, NULL); /* was never known */
+    learn(f, "clang", "gfx9999", PROBE_UNKNOWN, NULL);
     learn(f, "clang", "gfx0007", PROBE_UNKNOWN, NULL);
     learn(f, "clang", "gfx2000", PROBE_FAILS, "no");
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* A compiler process whose only back end is a fake. */
 #include "engine/compile/compiler.h"
 #include "engine/compile/scratch.h"
 #include "engine/compile/worker_wire.h"
@@ -15,7 +14,7 @@
 #define WAIT_MS 60000
 
 static struct {
-    enum compile_end end;  /* the result of every job */
+    enum compile_end end;
     bool can_be_described; /* its identity is 7 */
 } fake;
 
@@ -84,7 +83,7 @@ static void run_worker(int socket_fd)
     const struct compiler_worker_options options = { .socket_fd = socket_fd,
                                                      .max_jobs = 1,
                                                      .sandbox = &sandbox };
-    if (chdir("/") == 0) /* so that it finds no PoCL directory to empty */
+    if (chdir("/") == 0) /* otherwise the worker would empty a PoCL directory */
         _exit(compiler_worker_serve(&options));
     _exit(99);
 }
@@ -117,7 +116,7 @@ static struct compile_result run_job(uint8_t id)
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-        close(ends[0]); /* else the worker would not notice the end of the test */
+        close(ends[0]); /* otherwise the worker would not notice the end of the test */
         run_worker(ends[1]);
     }
     close(ends[1]);

@@ -203,7 +203,7 @@ TEST(worker, clang_builds_for_amd_without_any_of_its_libraries)
         builds("clang", targets[i]);
 }
 
-/* What a plain HIP kernel uses, without a header of ROCm. */
+/* Uses what a plain HIP kernel uses, without a header of ROCm. */
 #define PLAIN_HIP                                                                    \
     "extern \"C\" __global__ void __launch_bounds__(256)\n"                          \
     "answer(float a, const float4 *x, float *y, unsigned *n)\n"                      \
@@ -325,7 +325,7 @@ TEST(worker, a_toolchain_that_is_not_the_one_asked_for_refuses_the_job)
     job.toolchain_id = tc->identity;
     struct compile_result result = compiler_run(&fixture.worker, &job);
     is_for(&result, "gfx90a");
-    job.toolchain_id.bytes[0] ^= 1; /* as if the daemon had seen another version */
+    job.toolchain_id.bytes[0] ^= 1;
     result = compiler_run(&fixture.worker, &job);
     assert_int_equal(result.end, COMPILE_OUTDATED);
     assert_int_equal(result.err.code, KILN_UNAVAILABLE);
@@ -422,7 +422,7 @@ static const char *const takers[WAYS] = {
                        "    __asm__ volatile(\".incbin \\\"%s\\\"\"); y[0] = 1; }\n",
 };
 
-/* Other compilers reject these for every file and quote nothing. NVRTC supports neither. */
+/* Other compilers reject both ways for every file and quote nothing. NVRTC supports neither. */
 static bool knows(const char *toolchain, const char *target, size_t way)
 {
     if (way == BY_EMBED)
@@ -543,7 +543,7 @@ TEST(as_another, as_another_user_it_serves_every_toolchain_in_turn)
     char path[64], line[128];
     unsigned real = 0, effective = 0, saved = 0;
     NEED_ROOT();
-    one_worker_serves_all_toolchains_one_after_another(state); /* restarts for several toolchains */
+    one_worker_serves_all_toolchains_one_after_another(state);
     snprintf(path, sizeof(path), "/proc/%d/status", (int)fixture.worker.worker);
     FILE *status = fopen(path, "re");
     assert_non_null(status);
@@ -618,7 +618,8 @@ TEST(plain, hiprtc_for_gfx942_crashes_the_worker_and_is_reported)
     assert_non_null(result.log);
     compile_result_done(&result);
     int status = compiler_stop(&doomed);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they exit with a report */
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__) /* with a sanitizer, the worker exits with a report */
     assert_true(WIFSIGNALED(status));
     assert_int_equal(WTERMSIG(status), SIGABRT);
 #else
@@ -703,7 +704,7 @@ TEST(plain, each_job_has_a_separate_cpu_limit)
     struct compile_result result = compiler_run(&p, &job);
 
     assert_int_equal(result.end, COMPILE_DONE);
-    assert_true(bound_of(&p, RLIMIT_CPU) > 77); /* the job's limit, plus the time used before */
+    assert_true(bound_of(&p, RLIMIT_CPU) > 77);
     compile_result_done(&result);
     compiler_stop(&p);
 }

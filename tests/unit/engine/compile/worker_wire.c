@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-struct fixture { /* the test plays the worker */
+struct fixture {
     int daemon_fd;
     int worker_fd;
     struct kiln_err err;

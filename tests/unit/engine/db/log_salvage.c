@@ -20,7 +20,7 @@
 #define FILE_MAX (16u << 20)
 #define ROWS 40
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FLIPS 300 /* with a sanitizer, each takes ten times as long */
+#define FLIPS 300 /* with a sanitizer, each flip takes ten times as long */
 #else
 #define FLIPS 1000
 #endif
@@ -81,7 +81,7 @@ static void write_all(const char *path, struct bytes content)
 /* Runs in a process that ends without closing the file, so that the log is not checkpointed. */
 struct script {
     const struct fixture *fixture;
-    const char *more; /* SQL */
+    const char *more;
 };
 
 static bool write_files(void *context)
@@ -350,7 +350,7 @@ TEST(log_salvage, all_pages_of_a_random_log_are_lost)
 TEST(log_salvage, a_log_repairs_a_file_that_sqlite_rejects)
 {
     struct fixture *f = *state;
-    make_files(f, "create table other (id)"); /* this writes page 1 */
+    make_files(f, "create table other (id)");
     memset(f->file.data, 0, PAGE);
     save_ok(f);
     assert_false(f->state.damaged);
@@ -388,7 +388,7 @@ TEST(log_salvage, a_log_that_claims_a_giant_file_is_refused)
     size_t last = page_count(f) - 1;
     seal(f, last);
     save_ok(f);
-    assert_false(f->state.damaged); /* the checksums are right */
+    assert_false(f->state.damaged);
 
     memset(log_page(f, last) + 4, 0x7f, 4);
     seal(f, last);

@@ -82,14 +82,13 @@ static void assert_column(sqlite3_stmt *row, int column, struct bytes bytes)
         assert_memory_equal(bytes.data, sqlite3_column_blob(row, column), bytes.size);
 }
 
-/* Each row that the scan finds must equal SQLite's row with that id. */
 static bool compare(void *context, const struct page_cell *cell)
 {
     struct seen *s = context;
     BUFFER_AUTO struct buffer record;
     buffer_init(&record, RECORD_LIMIT);
     struct page_value v[PAGE_COLUMNS_MAX];
-    if (cell->columns == 5) /* of the schema */
+    if (cell->columns == 5)
         return true;
     assert_true(page_scan_read(s->scan, cell, &record, v));
     sqlite3_reset(s->by_id);
@@ -201,7 +200,7 @@ TEST_F(page_scan, free_pages_are_skipped)
 {
     make_file(f, 512);
     do_sql(f, "pragma secure_delete = off; delete from item where id < 100");
-    size_t left = scan_all(f).rows; /* each is compared with an existing row */
+    size_t left = scan_all(f).rows;
     assert_true(left > 0 && left < ROWS);
 }
 

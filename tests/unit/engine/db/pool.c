@@ -11,7 +11,7 @@
 struct fixture {
     struct db_pool pool;
     unsigned opens_left; /* successful opens before opening fails */
-    atomic_uint open;    /* connections */
+    atomic_uint open;
     struct kiln_err err;
 };
 
@@ -128,7 +128,7 @@ TEST_F(pool, a_pool_opens_more_connections_once_opening_succeeds_again)
     f->opens_left = 0;
     void *context[] = { &f->pool, db_pool_take(&f->pool) };
     assert_int_equal(pthread_create(&thread, NULL, return_later, context), 0);
-    IN_TIME(taken[0] = db_pool_take(&f->pool)); /* after a failure to open another one */
+    IN_TIME(taken[0] = db_pool_take(&f->pool));
     await_thread(thread, NULL);
     f->opens_left = 2;
 

@@ -24,8 +24,8 @@
 
 struct fixture {
     char directory[64], path[96], copy[96];
-    pid_t writer; /* 0: none */
-    int alive;    /* read end of a pipe: one byte for each commit of the writer */
+    pid_t writer;
+    int alive; /* read end of a pipe: one byte for each commit of the writer */
     struct kiln_err err;
 };
 
@@ -102,7 +102,7 @@ static void start_writer(struct fixture *f, const char *mode)
         write_for_ever(f, mode, ends[1]);
     close(ends[1]);
     f->alive = ends[0];
-    await_progress(f->alive, 1); /* the first transaction has committed */
+    await_progress(f->alive, 1);
     assert_int_equal(fcntl(f->alive, F_SETFL, O_NONBLOCK), 0);
 }
 
@@ -239,7 +239,7 @@ TEST_F(snapshot, a_log_that_is_written_to_does_not_count_as_damaged)
 TEST_F(snapshot, a_snapshot_of_a_log_that_never_settles_is_busy)
 {
     sqlite3 *db = start_in_the_midst(f, true);
-    midst.byte = 3; /* another wrong byte each time */
+    midst.byte = 3;
     enum kiln_code rc = db_snapshot(f->path, f->copy, true, &f->err);
     stop_in_the_midst(db);
     assert_int_equal(rc, KILN_BUSY);
@@ -264,7 +264,7 @@ static bool is_locked(void *path)
     return sqlite3_open(path, &db) == SQLITE_OK && do_sql(db, "begin exclusive") == SQLITE_BUSY;
 }
 
-/* POSIX locks of a process end when it closes any descriptor of the file. */
+/* A process loses its POSIX locks of a file when it closes any descriptor of the file. */
 TEST_F(snapshot, a_snapshot_drops_no_lock_of_this_process)
 {
     sqlite3 *reader = NULL;

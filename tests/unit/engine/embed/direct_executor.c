@@ -10,7 +10,7 @@
 struct named_task {
     struct task task;                    /* first member */
     char work, done;                     /* letters to record; 0: no such callback */
-    struct task *next_task, *next_later; /* started by its done callback */
+    struct task *next_task, *next_later; /* started by the done callback */
 };
 
 static struct {

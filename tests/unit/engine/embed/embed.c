@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The transport of a program that has the engine linked in. */
 #include "tests/support/test.h"
 
 #include "common/base/clock.h"
@@ -156,7 +155,6 @@ static void send_hello(struct transport *t)
     send_request(t, MESSAGE_hello, 1, buffer_view(&body));
 }
 
-/* The engine must compile the kernel. */
 static void send_fetch(struct transport *t, uint64_t id, const char *program)
 {
     const struct message_fetch_source m = { .target = bytes_of_text(TARGET),
@@ -168,7 +166,6 @@ static void send_fetch(struct transport *t, uint64_t id, const char *program)
     send_request(t, MESSAGE_fetch_source, id, buffer_view(&body));
 }
 
-/* The next frame must be of |type| and answer |id|. */
 static void expect_frame(struct transport *t, enum message_type type, uint64_t id)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -302,7 +299,7 @@ TEST_F(embed, two_threads_get_their_own_replies)
     await_thread(other, NULL);
 }
 
-static atomic_int receiver; /* the thread id */
+static atomic_int receiver;
 
 static void *receive_until_stopped(void *context)
 {

@@ -69,7 +69,7 @@ static void compile_all(struct fixture *f)
 
 TEST_F(queue, users_alternate_and_the_orders_of_each_stay_in_order)
 {
-    must(submit(f, '0', 9, PRIORITY_INTERACTIVE), f->err); /* occupies the one compiler */
+    must(submit(f, '0', 9, PRIORITY_INTERACTIVE), f->err);
     for (const char *name = "abcdef"; *name; name++)
         must(submit(f, *name, 1, PRIORITY_INTERACTIVE), f->err);
     must(submit(f, 'X', 2, PRIORITY_INTERACTIVE), f->err);
@@ -121,7 +121,7 @@ TEST_F(queue, a_promoted_prefetch_overtakes_the_others)
     must(submit(f, 'p', 1, PRIORITY_PREFETCH), f->err);
     must(submit(f, 'q', 1, PRIORITY_PREFETCH), f->err);
     compile_queue_promote(f->queue, &f->orders[2].order);
-    compile_queue_promote(f->queue, &f->orders[0].order); /* runs already: nothing to do */
+    compile_queue_promote(f->queue, &f->orders[0].order);
     compile_all(f);
     assert_string_equal(f->finished, "0qp");
 }
@@ -132,7 +132,7 @@ TEST_F(queue, an_order_that_two_users_wait_for_gets_the_better_place)
     for (const char *name = "abcd"; *name; name++)
         must(submit(f, *name, 1, PRIORITY_INTERACTIVE), f->err);
     compile_queue_share(f->queue, &f->orders[4].order, 2); /* d: three others are before it */
-    compile_queue_share(f->queue, &f->orders[1].order, 2); /* a: is first already */
+    compile_queue_share(f->queue, &f->orders[1].order, 2);
     compile_all(f);
     assert_string_equal(f->finished, "0adbc");
 }
@@ -163,7 +163,7 @@ TEST_F(queue, a_waiting_order_can_be_cancelled_and_a_running_one_cannot)
 
 TEST_F(queue, one_user_cannot_fill_the_queue_for_the_others)
 {
-    for (int i = 0; i < 11; i++) /* one runs, ten wait */
+    for (int i = 0; i < 11; i++)
         must(submit(f, 'a', 1, PRIORITY_PREFETCH), f->err);
     assert_int_equal(submit(f, 'a', 1, PRIORITY_INTERACTIVE), KILN_BUSY);
     assert_says(f->err.text, "user 1");
@@ -237,7 +237,7 @@ TEST_F(queue, running_and_waiting_compiles_are_listed_until_they_end)
     assert_int_equal(seen.waiting[1], 3);
     assert_int_equal(seen.waiting[2], 1);
 
-    fake_executor_compile(&f->executor, bytes_of_text("object")); /* a ends, d begins */
+    fake_executor_compile(&f->executor, bytes_of_text("object"));
     assert_string_equal(look(f).running, "dcb");
     compile_all(f);
     seen = look(f);
@@ -280,12 +280,12 @@ TEST_F(queue, a_user_with_all_compilers_gives_one_to_a_user_with_none)
     let_time_pass(f, MOMENT_NS);
     assert_int_equal(stopped(f)->name, 'b');
     let_time_pass(f, MOMENT_NS);
-    assert_int_equal(f->executor.compiles_stopped, 1); /* one compiler is enough */
+    assert_int_equal(f->executor.compiles_stopped, 1);
 
     fake_executor_end_stopped(&f->executor);
     assert_string_equal(look(f).running, "Xa");
     compile_all(f);
-    assert_string_equal(f->finished, "aXb"); /* b started again */
+    assert_string_equal(f->finished, "aXb");
     assert_int_equal(f->orders[1].end, COMPILE_DONE);
 }
 
@@ -302,7 +302,7 @@ TEST_F(queue, compiles_that_gave_way_never_occupy_all_compilers)
 {
     fill_compilers(f, 2, 1);
     must(submit(f, 'c', 1, PRIORITY_INTERACTIVE), f->err);
-    for (int i = 0; i < 2; i++) { /* a and b give way, one after the other */
+    for (int i = 0; i < 2; i++) {
         const char name = "XY"[i];
         must(submit(f, name, 2, PRIORITY_INTERACTIVE), f->err);
         let_time_pass(f, MOMENT_NS);
@@ -321,7 +321,7 @@ TEST_F(queue, a_compile_gives_way_only_once_where_there_are_several_compilers)
     let_time_pass(f, MOMENT_NS);
     char first = stopped(f)->name;
     fake_executor_end_stopped(&f->executor);
-    fake_executor_compile(&f->executor, bytes_of_text("object")); /* the other one of user 1 */
+    fake_executor_compile(&f->executor, bytes_of_text("object"));
     assert_int_equal(compile_queue_running(f->queue), 2);
     must(submit(f, 'Y', 3, PRIORITY_INTERACTIVE), f->err);
     let_time_pass(f, HOUR_NS);
@@ -349,7 +349,7 @@ TEST_F(queue, a_user_who_compiled_much_gives_way_soon)
     let_time_pass(f, 2 * MOMENT_NS);
     let_give_way(f, 'a');
     let_time_pass(f, 4 * MOMENT_NS);
-    let_give_way(f, 'b'); /* for user 1: the compile of user 3 is not stopped */
+    let_give_way(f, 'b');
     assert_string_equal(look(f).running, "aX");
     fake_executor_compile(&f->executor, bytes_of_text("object"));
     must(submit(f, 'd', 2, PRIORITY_INTERACTIVE), f->err);
@@ -480,7 +480,7 @@ TEST_F(queue, a_compile_that_nobody_waits_for_gives_way_at_once)
 {
     fill_compilers(f, 2, 1);
     compile_queue_set_abandoned(f->queue, &f->orders[1].order, true);
-    assert_int_equal(f->executor.compiles_stopped, 0); /* nobody else needs its compiler */
+    assert_int_equal(f->executor.compiles_stopped, 0);
     must(submit(f, 'c', 1, PRIORITY_INTERACTIVE), f->err);
     assert_int_equal(stopped(f)->name, 'b');
     fake_executor_end_stopped(&f->executor);
@@ -518,7 +518,7 @@ TEST_F(queue, a_time_out_on_a_crowded_host_is_no_property_of_the_kernel)
     fake_executor_fail(&f->executor, COMPILE_TIMED_OUT, "too slow", NULL);
     assert_int_equal(f->orders[0].end, COMPILE_UNAVAILABLE);
     fake_executor_fail(&f->executor, COMPILE_TIMED_OUT, "too slow", NULL);
-    assert_int_equal(f->orders[1].end, COMPILE_TIMED_OUT); /* nobody waited for its compiler */
+    assert_int_equal(f->orders[1].end, COMPILE_TIMED_OUT);
 }
 
 TEST_F(queue, no_compile_is_stopped_for_a_prefetch_while_interactive_orders_wait)
@@ -564,7 +564,7 @@ TEST_F(queue, an_order_that_gave_way_does_not_block_its_users_later_orders)
     let_time_pass(f, MOMENT_NS);
     assert_int_equal(stopped(f)->name, 'a');
     fake_executor_end_stopped(&f->executor);
-    finish(f, 'b'); /* a runs again */
+    finish(f, 'b');
     must(submit(f, 'c', 1, PRIORITY_INTERACTIVE), f->err);
     finish(f, 'X');
     must(submit(f, 'Y', 2, PRIORITY_INTERACTIVE), f->err);
@@ -589,7 +589,7 @@ TEST_F(queue, an_order_that_gave_way_waits_for_its_like_only_for_a_while)
     must(submit(f, 'Z', 2, PRIORITY_INTERACTIVE), f->err);
     f->orders[2].order.has_yielded = true;
     let_time_pass(f, 59 * MOMENT_NS);
-    assert_int_equal(f->executor.compiles_stopped, 0); /* stopping b would be of no use */
+    assert_int_equal(f->executor.compiles_stopped, 0);
     let_time_pass(f, 2 * MOMENT_NS);
     let_give_way(f, 'a');
     assert_int_equal(f->orders[0].end, COMPILE_UNAVAILABLE);

@@ -62,7 +62,6 @@ static void push_each(struct fixture *f, uid_t uid, const char *names)
         must(push_one(f, uid, *names), f->err);
 }
 
-/* Returns the names of the next |count| items. */
 static const char *pop_some(struct fixture *f, unsigned count)
 {
     char *at = f->popped;
@@ -292,7 +291,7 @@ TEST_F(case, a_user_whose_item_may_not_start_is_passed_over)
     push_each(f, 1, "ab");
     push_each(f, 2, "c");
     assert_int_equal(pop_unless(f, "a"), 'c');
-    assert_int_equal(pop_unless(f, "a"), '-'); /* nor does b overtake a */
+    assert_int_equal(pop_unless(f, "a"), '-');
     assert_int_equal(pop_unless(f, ""), 'a');
 }
 

@@ -232,7 +232,6 @@ TEST_F(manifest, an_unreadable_directory_of_trusted_keys_is_reported)
     assert_says(f->err.text, "trusted keys");
 }
 
-/* The check must fail with one of these codes. */
 TEST_F(manifest, a_manifest_with_a_changed_byte_is_refused)
 {
     sign_two(f);
@@ -289,7 +288,7 @@ static enum kiln_code check_signed(struct fixture *f, const char *text)
     must(fs_read_file(f->secret, 4096, &key, &f->err), f->err);
     KILN_AUTO(json) struct json *json = NULL, *out = json_object();
     must(json_parse(buffer_view(&key), "key", &json, &f->err), f->err);
-    struct digest secret; /* 32 bytes, too */
+    struct digest secret;
     assert_true(digest_from_hex(json_get_text(json, "secret", ""), &secret));
     uint8_t signature[ED25519_SIGNATURE_SIZE];
     ed25519_sign(secret.bytes, bytes_of_text(text), signature);

@@ -20,7 +20,7 @@ TEST_F(kern_db, finds_every_genuine_name_and_its_arguments)
 {
     add_genuine_rows(f);
     assert_int_equal(f->count, 978);
-    write_rows(f, "pragma journal_mode = wal;", NULL); /* as MIOpen leaves its files */
+    write_rows(f, "pragma journal_mode = wal;", NULL);
     open_db(f);
 
     assert_all_found(f);
@@ -163,7 +163,6 @@ TEST_F(kern_db, a_listing_stops_when_its_callback_says_so)
     assert_int_equal(calls, 3);
 }
 
-/* Returns the bytes that this process has read, by any system call. */
 static unsigned long long bytes_read(void)
 {
     unsigned long long read = 0;

@@ -115,7 +115,6 @@ static size_t page_count(const struct fixture *f)
     return (size_t)seen.st_size / PAGE;
 }
 
-/* Finds the |at|-th page in which a row begins. */
 static size_t leaf_page(struct fixture *f, size_t at)
 {
     return strtoul(output_of(f,
@@ -125,7 +124,6 @@ static size_t leaf_page(struct fixture *f, size_t at)
                    NULL, 10);
 }
 
-/* Returns whether opening the file or checking it finds damage. */
 static bool is_refused(struct fixture *f)
 {
     f->err = KILN_ERR_INIT;
@@ -146,7 +144,6 @@ TEST_F(kern_db, an_intact_file_passes_the_check)
     must(kern_db_check(f->db, &f->err), f->err);
 }
 
-/* Listing itself notices the page, too. */
 TEST_F(kern_db, a_lost_page_is_damage_and_ends_a_listing)
 {
     add_rows(f, ROWS);
@@ -209,7 +206,6 @@ TEST_F(kern_db, a_row_whose_arguments_are_not_those_of_the_index_is_damage)
         "(kernel_name, kernel_args)\"; cp %s changed; rm -f %s",
         f->path, f->path, f->path);
     write_rows(f, NULL, NULL);
-    /* Combine the table pages of one file with the index of another. */
     run(f, "dd if=changed of=%s bs=%d seek=1 skip=1 count=1 conv=notrunc 2>/dev/null", f->path,
         PAGE);
     assert_true(is_refused(f));
@@ -220,7 +216,7 @@ TEST_F(kern_db, a_row_whose_arguments_are_not_those_of_the_index_is_damage)
     assert_says(f->err.text, "another kernel");
 }
 
-/* fail_damaged_cache and the manual advise this. */
+/* The manual advises these commands, as fail_damaged_cache does. */
 TEST_F(kern_db, sqlite3_saves_the_readable_rows_of_a_damaged_file)
 {
     add_rows(f, ROWS);

@@ -74,7 +74,7 @@ void add_genuine_rows(struct fixture *f)
     snprintf(command, sizeof(command), "gzip -dc %s", path);
     FILE *rows = popen(command, "re"); // NOLINT(cert-env33-c)
     assert_non_null(rows);
-    assert_non_null(fgets(line, sizeof(line), rows)); /* the column names */
+    assert_non_null(fgets(line, sizeof(line), rows));
     while (fgets(line, sizeof(line), rows)) {
         unsigned long raw_size = 0;
         int args = 0;

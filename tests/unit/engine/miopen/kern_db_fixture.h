@@ -9,7 +9,7 @@
 #define PATH_LENGTH_MAX 160
 #define OBJECT_LIMIT (1u << 20)
 
-struct row {           /* a row that the test has written */
+struct row {
     char *name, *args; /* owned */
     size_t raw_size;
     bool packed;
@@ -24,7 +24,7 @@ struct fixture {
     struct kiln_err err;
 };
 
-int fixture_setup(void **state); /* creates an empty directory */
+int fixture_setup(void **state);
 int fixture_teardown(void **state);
 FIXTURE(kern_db, fixture_setup, fixture_teardown);
 
@@ -37,7 +37,7 @@ void add_rows(struct fixture *f, size_t count);
 void add_genuine_rows(struct fixture *f);
 /* |pragmas| and |index| may be NULL. */
 void write_rows(struct fixture *f, const char *pragmas, const char *index);
-/* Runs a shell command in the directory. It must succeed. */
+/* The command must succeed. */
 void run(struct fixture *f, const char *format, ...) KILN_PRINTF(2, 3);
 /* Returns the first line of a command's output, in static memory. */
 const char *output_of(struct fixture *f, const char *format, ...) KILN_PRINTF(2, 3);
@@ -56,7 +56,7 @@ struct listing {
     uint64_t latest;
     /* number of rows that were listed; number of those that also unpack to the right object */
     size_t given, good;
-    size_t stop_after; /* stop after so many rows; 0 means never */
+    size_t stop_after; /* 0 means never */
     enum kiln_code rc;
 };
 /* Each row must be complete and written by the test, and the ids must increase. */

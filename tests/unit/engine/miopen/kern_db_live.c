@@ -175,7 +175,7 @@ TEST_F(kern_db, a_database_in_a_read_only_directory_is_read)
     run(f, "chmod 755 . && chmod 444 gfx* && chmod 555 .");
     char copy[PATH_LENGTH_MAX], other[] = "/tmp/kiln-copy-XXXXXX";
     uid_t before = geteuid();
-    assert_true(before != 0 || seteuid(65534) == 0); /* nobody */
+    assert_true(before != 0 || seteuid(65534) == 0);
     assert_non_null(mkdtemp(other));
     snprintf(copy, sizeof(copy), "%s/copy.kdb", other);
 
@@ -202,7 +202,7 @@ TEST(kern_db, a_live_reader_neither_waits_nor_blocks_writers)
     writer_do(&w, "pragma busy_timeout = 0; delete from kern_db where id = 40; "
                   "pragma wal_checkpoint(truncate); pragma journal_mode = delete");
     assert_string_equal(output_of(f, "head -c 20 %s | tail -c 2 | od -An -tx1", f->path), " 01 01");
-    assert_all_live(f); /* the state when it was opened */
+    assert_all_live(f);
     writer_kill(&w);
 }
 
@@ -220,7 +220,7 @@ TEST_F(kern_db, a_file_in_rollback_mode_is_read_too)
     writer_kill(&w);
 }
 
-/* The file has pages of an unfinished transaction. The journal has the old ones. */
+/* The file has pages of an unfinished transaction. The journal has the old pages. */
 TEST_F(kern_db, a_journal_left_by_a_dead_writer_is_rolled_back)
 {
     struct writer w;

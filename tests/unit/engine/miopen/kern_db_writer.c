@@ -86,7 +86,7 @@ TEST_F(kern_db, miopen_s_own_statements_leave_the_schema_alone)
     free(f->rows[3].name);
     f->rows[3].name = strdup("added_by_plain_tools.o");
     f->rows[3].packed = true;
-    write_rows(f, "pragma journal_mode = wal;", NULL); /* replaces the rows and adds one */
+    write_rows(f, "pragma journal_mode = wal;", NULL);
     assert_string_equal(query(f, "select count(*) from kern_db"), "4");
     assert_string_equal(query(f, "select count(*) from sqlite_schema"), "2");
 }
@@ -202,7 +202,7 @@ TEST_F(kern_db, after_a_refused_row_the_kdb_writer_continues)
     assert_int_equal(try_row(f, writer, nul, args, raw), KILN_INVALID);
     assert_says(f->err.text, "NUL");
     assert_int_equal(try_row(f, writer, name, args, bytes_of(letters, (256u << 20) + 1)),
-                     KILN_INVALID); /* refused before it is read */
+                     KILN_INVALID);
     assert_says(f->err.text, "268435456");
 
     must(try_row(f, writer, name, most, raw), f->err);

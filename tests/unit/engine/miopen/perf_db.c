@@ -156,7 +156,7 @@ TEST_F(perf_db, a_late_step_reads_one_row)
     assert_in_range(read_in_steps(f), 8, 16);
 }
 
-/* The rows come in the order of their configs, whatever the steps in which they were sorted. */
+/* The order of the rows does not depend on the steps in which they were sorted. */
 TEST_F(perf_db, rows_of_many_configs_are_sorted_in_steps)
 {
     read_loose(f, "with recursive n(i) as (select 1 union all select i + 1 from n where i < 500) "

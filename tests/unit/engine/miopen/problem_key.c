@@ -39,7 +39,7 @@ static void refused(key_parse *reader, const char *key, enum kiln_code code, con
     if (rc != code)
         fail_msg("'%s': code %d, '%s'", key, (int)rc, err.text);
     assert_says(err.text, says);
-    assert_int_equal(p.n, 77); /* a result is written on success only */
+    assert_int_equal(p.n, 77); /* the parser writes a result only on success */
 }
 
 TEST(plain, a_forward_find_key_is_parsed)
@@ -313,7 +313,6 @@ static bool is_same_or_refused(key_parse *reader, key_write *writer, struct byte
     return writer(&p, back) == key.size && memcmp(back, key.data, key.size) == 0;
 }
 
-/* Replaces each byte of a key with every other byte, and tries every truncation. */
 static void damaged(key_parse *reader, key_write *writer, const char *key)
 {
     char copy[PROBLEM_KEY_MAX];

@@ -65,13 +65,13 @@ TEST_F(tuning_keys, a_set_of_tuning_keys_grows_in_small_steps)
     while (tuning_keys_bytes(&f->keys) == before)
         add_key(f, added++);
 
-    assert_int_equal(tuning_keys_bytes(&f->keys), 3 * before); /* with the old table */
+    assert_int_equal(tuning_keys_bytes(&f->keys), 3 * before);
 
     const unsigned grown = added;
     while (tuning_keys_bytes(&f->keys) == 3 * before)
         add_key(f, added++);
     assert_true(added > grown + 100);
-    assert_true(added < 2 * grown); /* before it grows again */
+    assert_true(added < 2 * grown);
     assert_int_equal(tuning_keys_bytes(&f->keys), 2 * before);
     for (unsigned i = 0; i < added; i++)
         assert_true(add_key(f, i));

@@ -120,7 +120,6 @@ TEST_F(tuning_real, every_line_of_genuine_texts_is_read_and_comes_back_byte_by_b
     }
 }
 
-/* Inserts a byte that no record may contain into each of about 1000 lines. */
 TEST_F(tuning_real, each_of_1000_damaged_lines_is_reported_and_no_other_is_lost)
 {
     struct tuning_reader_events events = { on_record, on_bad_quietly, NULL, f };

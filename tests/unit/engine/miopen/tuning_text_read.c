@@ -21,7 +21,7 @@ struct fixture { /* results of the latest read */
     struct kiln_err err;
 };
 
-/* The record must consist of all bytes of its line, and its value of all its entries. */
+/* A record must consist of all bytes of its line, and its value of all its entries. */
 static void assert_whole(const struct fixture *f, const struct tuning_record *r)
 {
     BUFFER_AUTO struct buffer again;
@@ -149,7 +149,7 @@ TEST_F(tuning_text_read, a_late_step_reads_one_line)
     assert_int_equal(read_in_steps(f, bytes_of_text(KEY "=A:1,0,x\nbad\nk=A:1,0,x\nk=B:2,0,x\n")),
                      4);
     assert_int_equal(f->records, 2);
-    assert_int_equal(f->bad_lines, 1u << 2 | 1u << 4); /* the repeated key is remembered */
+    assert_int_equal(f->bad_lines, 1u << 2 | 1u << 4); /* line 4 repeats the key of line 3 */
     assert_int_equal(f->progress, 1);
     assert_int_equal(read_in_steps(f, bytes_of_text("")), 1);
 }
@@ -443,7 +443,7 @@ TEST_F(tuning_text_read, repeated_ids_are_found_in_constant_time)
 
     must(read_bytes(f, buffer_view(&text)), f->err);
 
-    assert_true(comparisons < 16 * again); /* a search in a list would take 128 for each */
+    assert_true(comparisons < 16 * again); /* a list would take 128 for each id */
     assert_int_equal(f->records, 1);
     assert_int_equal(f->entries, TUNING_ENTRIES_MAX);
     assert_int_equal(f->bad, again);

@@ -575,7 +575,7 @@ TEST_F(package, a_package_with_a_write_ahead_log_is_refused)
     char log[300];
     snprintf(log, sizeof(log), "%s-wal", path);
 
-    must(try_open(f, path), f->err); /* as MIOpen leaves it behind */
+    must(try_open(f, path), f->err);
     write_file(log, bytes_of_text(""));
     must(try_open(f, path), f->err);
     write_file(log, bytes_of_text("frames"));

@@ -60,7 +60,7 @@ TEST_F(package_failing, a_key_that_cannot_be_read_leaves_the_signature_in_force_
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
     rescan(f);
     assert_true(has_key(f, 3));
-    put_package(f, f->keys, "any.kpkg", 0, 1); /* changes the directory's time */
+    put_package(f, f->keys, "any.kpkg", 0, 1); /* changes the time of the directory */
     fail_calls("open", EMFILE);
     rescan(f);
     assert_true(calls_failed());

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A package set with its own directories, and packages of synthetic code objects. */
 #include "tests/support/test.h"
 
 #include "common/base/fs.h"
@@ -10,10 +9,10 @@
 
 struct fixture {
     char directory[128];
-    char own[160];      /* directory/own, for packages that kiln installed */
-    char incoming[200]; /* directory/own/incoming */
-    char other[160];    /* directory/other, for packages of a distribution */
-    char keys[160];     /* directory/keys, for trusted keys */
+    char own[160]; /* directory/own, for packages that kiln installed */
+    char incoming[200];
+    char other[160]; /* directory/other, for packages of a distribution */
+    char keys[160];  /* directory/keys, for trusted keys */
     struct package_set *set;
     bool require_signature;
     unsigned came, went, refused;
@@ -48,18 +47,15 @@ const char *path_in(const char *directory, const char *name);
 void write_file(const char *path, struct bytes content);
 struct buffer read_file(const char *path); /* the caller owns the memory */
 
-/* Runs package_set_check, then package_set_adopt. */
 enum kiln_code adopt_into(struct fixture *f, const struct package_upload *upload,
                           struct package_info *ret_info);
 /* Returns a manifest that lists the upload as |name|, signed with the trusted key |signer|. The
  * caller frees the manifest. */
 struct buffer sign_upload(struct fixture *f, const struct package_upload *upload, const char *name,
                           const char *signer);
-/* Writes a package into incoming and adopts it. */
 enum kiln_code install(struct fixture *f, const char *name, unsigned first, unsigned count,
                        const char *signer);
 
-/* Creates f->set once more, without a rescan. */
 enum kiln_code open_set(struct fixture *f);
 void rescan(struct fixture *f);
 /* Searches by name for |database_id|. Sets f->raw and f->found. */

@@ -9,7 +9,7 @@
  * fail. After the bits are restored, every kernel is found again. */
 
 #define KERNELS 12
-/* Number of flips for each kind of file. */
+/* Flips for each kind of file. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define FLIPS 500
 #else

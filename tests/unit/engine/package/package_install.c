@@ -119,13 +119,13 @@ TEST_F(package_install, checks_of_installed_packages_survive_a_restart)
     must(install(f, "gfx90a.kpkg", 5, 5, ""), f->err);
 
     must(open_set(f), f->err);
-    assert_false(has_key(f, 3)); /* no rescan yet */
+    assert_false(has_key(f, 3));
     rescan(f);
 
     assert_int_equal(f->came, 2);
     assert_int_equal(f->refused, 0);
     assert_true(has_key(f, 3));
-    assert_false(has_key(f, 7)); /* unsigned */
+    assert_false(has_key(f, 7));
     assert_true(has(f, MI210, 7));
 }
 
@@ -160,7 +160,7 @@ TEST_F(package_install, an_upload_may_have_another_file_name)
     assert_false(is_there(f->incoming, "17.part"));
 }
 
-/* After a refusal, the old package still answers, and nothing of the new one is left. */
+/* The old package must still answer, and nothing of the new one may be left. */
 static void assert_untouched(struct fixture *f, const char *arrived)
 {
     assert_true(is_there(f->incoming, arrived));
@@ -387,7 +387,8 @@ TEST_F(package_install, a_packed_file_is_signed_only_if_its_manifest_states_the_
     must(package_set_check(f->set, &upload, &checked, &f->err), f->err);
     assert_string_equal(checked.signer, "");
     assert_true(checked.only_packed_signed);
-    assert_int_equal(adopt_upload(f, &upload), KILN_DENIED); /* it would replace a signed one */
+    assert_int_equal(adopt_upload(f, &upload),
+                     KILN_DENIED); /* the upload would replace a signed package */
     assert_says(f->err.text, "pkg sign");
 
     const struct digest other = { { 2 } };
@@ -440,12 +441,12 @@ static enum kiln_code install_edition(struct fixture *f, struct manifest_edition
 
 TEST_F(package_install, an_older_signed_package_replaces_a_newer_one_only_on_request)
 {
-    must(install_edition(f, (struct manifest_edition){ 0 }, false), f->err); /* an old manifest */
+    must(install_edition(f, (struct manifest_edition){ 0 }, false), f->err);
     must(install_edition(f, (struct manifest_edition){ 0, 2000 }, false), f->err);
     must(install_edition(f, (struct manifest_edition){ 0, 2000 }, false), f->err);
     must(install_edition(f, (struct manifest_edition){ 3, 1000 }, false), f->err);
 
-    must(open_set(f), f->err); /* the edition survives a restart */
+    must(open_set(f), f->err);
     rescan(f);
     assert_int_equal(install_edition(f, (struct manifest_edition){ 2, 3000 }, false), KILN_DENIED);
     assert_says(f->err.text, "--allow-downgrade");
@@ -467,7 +468,8 @@ TEST_F(package_install, an_older_signed_package_is_not_installed_under_another_n
         assert_false(is_there(f->own, names[i]));
     }
 
-    must(install_edition_as(f, "gfx90a68.kpkg", old, false), f->err); /* answers other requests */
+    must(install_edition_as(f, "gfx90a68.kpkg", old, false),
+         f->err); /* a .kpkg answers other requests */
     must(install_edition_as(f, names[0], new, false), f->err);
     must(install_edition_as(f, names[1], old, true), f->err);
 }
@@ -558,8 +560,7 @@ TEST_F(package_install, a_restored_backup_is_recognised_by_its_hash)
 
     assert_true(has_key(f, 3));
     BUFFER_AUTO struct buffer after = read_file(path_in(f->own, "gfx90a68.kpkg.json"));
-    assert_false(bytes_equal(buffer_view(&before),
-                             buffer_view(&after))); /* the record now has the new identity */
+    assert_false(bytes_equal(buffer_view(&before), buffer_view(&after)));
 }
 
 TEST_F(package_install, an_invalid_package_record_is_ignored)
@@ -665,8 +666,7 @@ TEST_F(package_install, a_signed_package_is_replaced_by_an_unsigned_one_only_on_
     upload.replace_signed = true;
     must(adopt_upload(f, &upload), f->err);
     assert_true(has(f, MI210, 7));
-    must(install(f, "gfx90a68.kdb", 0, 5, ""),
-         f->err); /* an unsigned package may replace another one */
+    must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
 }
 

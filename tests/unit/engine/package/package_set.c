@@ -90,10 +90,10 @@ TEST_F(package, after_a_damaged_row_the_next_package_is_searched)
     put_package(f, f->other, "gfx90a.kdb", 1, 1);
     rescan(f);
     assert_true(has(f, MI210, 1));
-    assert_string_equal(f->found.damaged, ""); /* known damage is not read again */
+    assert_string_equal(f->found.damaged, "");
     assert_string_equal(f->found.package, "gfx90a.kdb");
     assert_true(has(f, "gfx90a", 1));
-    assert_string_equal(f->found.damaged, ""); /* damage is reported only once */
+    assert_string_equal(f->found.damaged, "");
 }
 
 TEST_F(package, a_damaged_row_is_read_again_after_its_package_was_replaced)
@@ -102,7 +102,7 @@ TEST_F(package, a_damaged_row_is_read_again_after_its_package_was_replaced)
     damage(path, 1);
     rescan(f);
     assert_false(has(f, MI210, 1));
-    assert_true(has(f, MI210, 2)); /* its other rows are not affected */
+    assert_true(has(f, MI210, 2));
 
     put_package(f, f->other, "gfx90a68.kpkg", 1, 2);
     rescan(f);
@@ -485,7 +485,7 @@ TEST_F(package, a_package_directory_that_cannot_be_made_is_reported)
 struct listing {
     unsigned count;
     struct package_info last;
-    struct package_signature signature; /* of the last one */
+    struct package_signature signature;
 };
 
 static void note(void *context, const struct package_info *info,

@@ -129,7 +129,7 @@ static void *find_all(void *context)
     return NULL;
 }
 
-/* More threads than connections share a package, so they wait for each other. */
+/* More threads than connections share a package, so the threads wait for each other. */
 TEST_F(package, more_threads_than_readers_share_the_readers)
 {
     for (unsigned round = 0; round < 2; round++) {

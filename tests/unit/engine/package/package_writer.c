@@ -52,7 +52,7 @@ TEST_F(package, a_kpkg_has_its_application_id_and_version)
     assert_memory_equal(content.data + 68, "KPKG", 4);
     assert_memory_equal(content.data + 60, version, 4);
     assert_int_equal(content.data[18],
-                     1); /* rollback journal: readable from read-only directories */
+                     1); /* rollback journal: a read-only directory is enough for reading */
 }
 
 static struct package_entry entry_of(const char *name, const char *args)

@@ -19,7 +19,7 @@
 #define USER 4321
 #define GROUP 5432
 
-struct seen { /* what the child process observed */
+struct seen {
     enum kiln_code code;
     struct kiln_err err;
     uid_t uid;

@@ -13,7 +13,7 @@
 TEST(plain, each_landlock_version_gets_only_the_rights_it_knows)
 {
     static const struct {
-        unsigned files, network, scoped; /* bits */
+        unsigned files, network, scoped;
     } known[] = {
         { 0, 0, 0 },  { 13, 0, 0 }, { 14, 0, 0 }, { 15, 0, 0 },
         { 15, 2, 0 }, { 16, 2, 0 }, { 16, 2, 2 }, { 16, 2, 2 },

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct seen { /* what the child process observed */
+struct seen {
     struct namespace_ids before, after, again;
     struct namespace_errors first, second;
     uid_t uid;
@@ -30,13 +30,13 @@ TEST(plain, namespace_numbers_convert_to_text_and_back)
     assert_memory_equal(&own, &read, sizeof(own));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_false(namespaces_from_text(bad[i], &read));
-    memset(&own, 0xff, sizeof(own)); /* the largest fit */
+    memset(&own, 0xff, sizeof(own));
     namespaces_to_text(&own, text);
     assert_true(namespaces_from_text(text, &read));
     assert_memory_equal(&own, &read, sizeof(own));
 }
 
-/* Leaves the namespaces twice, in a child process, because it is permanent. */
+/* Runs in a child process, because leaving namespaces is permanent. */
 static struct seen leave_in_child(uid_t uid)
 {
     struct seen *shared =
@@ -96,5 +96,5 @@ TEST(plain, an_unprivileged_user_leaves_all_through_a_user_namespace)
     }
     expect_private(&seen);
     assert_int_not_equal(seen.after.of[NAMESPACE_USER], seen.before.of[NAMESPACE_USER]);
-    assert_int_equal(seen.uid, geteuid() == 0 ? nobody : geteuid()); /* unchanged */
+    assert_int_equal(seen.uid, geteuid() == 0 ? nobody : geteuid());
 }

@@ -22,11 +22,11 @@
 
 #define EXIT_NO_NAMESPACE 99
 #define EXIT_NO_WORKER 98
-#define EXIT_NO_END 97 /* the supervisor did not end in time */
+#define EXIT_NO_END 97
 #define EXIT_STATUS 7
 #define EXIT_LOST 4 /* as in supervisor.c */
 
-static int pipe_ends[2]; /* the worker and its children hold the second */
+static int pipe_ends[2]; /* the worker and its children hold the write end */
 
 static int open_pipe(void **state)
 {
@@ -43,7 +43,7 @@ static int close_pipe(void **state)
 
 FIXTURE(pipe, open_pipe, close_pipe);
 
-static pid_t starter; /* the supervisor waits for its end while it drops privileges; 0: no wait */
+static pid_t starter; /* if not 0, the supervisor waits until this process has ended */
 static bool init_fails;
 static bool init_awaits_end; /* init writes a byte to stderr, then waits for the supervisor's end */
 
@@ -148,7 +148,6 @@ static void wait_for_ever(void)
         pause();
 }
 
-/* The orphan is in another process group and has no parent in the namespace but init. */
 static void leave_an_orphan(void)
 {
     pid_t parent = fork();
@@ -254,7 +253,7 @@ TEST(pipe, an_init_process_whose_supervisor_ended_during_set_up_ends)
         assert_int_equal(kill(supervisor, SIGKILL), 0);
     int end = end_of(supervisor);
     assert_true(WIFSIGNALED(end) && WTERMSIG(end) == SIGKILL);
-    int status = await_child(-1); /* this process is the subreaper */
+    int status = await_child(-1);
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_LOST);
 }
@@ -293,7 +292,8 @@ TEST(pipe, supervisor_and_worker_keep_no_file_where_close_range_is_refused)
         pid_t supervisor =
             start_prepared(hide_proc_and_refuse_close_range, close_the_pipe_and_wait);
         await_no_writer(pipe_ends[0]);
-        kill(supervisor, SIGKILL); /* if it had ended by itself, its status would differ */
+        kill(supervisor,
+             SIGKILL); /* a supervisor that had ended by itself would have another status */
         int status = end_of(supervisor);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         if (i + 1 < sizeof(refusals) / sizeof(refusals[0]))

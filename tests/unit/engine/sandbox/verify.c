@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Each test sets up a real or an incomplete layer in a child process. */
 #include "engine/sandbox/verify.h"
 
 #include "common/base/fs.h"
@@ -69,7 +68,7 @@ static int check_mounts(struct fixture *f)
 {
     struct kiln_err err = KILN_ERR_INIT;
     if (has_layer(LAYER_mounts, f->directory))
-        return 1; /* nothing was mounted yet */
+        return 1;
     if (mounts_read_only_but(f->directory, 0, &err))
         return EXIT_NOT_ALLOWED;
     if (!has_layer(LAYER_mounts, f->directory))
@@ -79,7 +78,7 @@ static int check_mounts(struct fixture *f)
     if (mount("none", f->other, "tmpfs", 0, NULL) != 0)
         return EXIT_NOT_ALLOWED;
     if (has_layer(LAYER_mounts, f->directory))
-        return 4; /* a second writable mount */
+        return 4;
     if (mount(NULL, f->other, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) != 0)
         return EXIT_NOT_ALLOWED;
     return has_layer(LAYER_mounts, f->directory) ? 0 : 5;

@@ -86,7 +86,7 @@ TEST(unstored, compiles_keep_a_users_row_and_loops_of_hits_do_not)
         accounting_hit(l, uid, 0, 1000000);
     assert_int_equal(l->user_count, ACCOUNTING_USERS_MAX);
     assert_int_equal(accounting_user_of(l, 7)->sums.compiles, 1);
-    accounting_hit(l, 999 + 2 * ACCOUNTING_USERS_MAX, 0, 1); /* the user added last has a row */
+    accounting_hit(l, 999 + 2 * ACCOUNTING_USERS_MAX, 0, 1);
     assert_int_equal(accounting_user_of(l, 999 + 2 * ACCOUNTING_USERS_MAX)->sums.hits, 2);
     assert_int_equal(accounting_total(l).hits, 2 * ACCOUNTING_USERS_MAX + 1);
     assert_true(l->rewrites_users);
@@ -132,7 +132,8 @@ TEST(unstored, names_are_cut_and_made_printable)
     struct accounting *l = ((struct unstored *)*state)->accounting;
     uint32_t number = kind_row(l, "gfx90a", "a\033[2J\nb\xff");
     assert_string_equal(accounting_kind_at(l, number)->what.program, "a?[2J?b?");
-    assert_int_equal(kind_row(l, "", ""), 0); /* neither is known, so it counts with the others */
+    assert_int_equal(kind_row(l, "", ""),
+                     0); /* the user and the kind are unknown, so the hit counts with the others */
 }
 
 TEST(unstored, the_time_saved_by_one_hit_is_capped)

@@ -160,7 +160,7 @@ TEST_F(admission, a_user_at_the_limit_still_gets_hot_kernels)
     struct digest key = compile_program(&f->ann, "hot.cl");
     send_lookups(&f->ann, 1, ITEMS);
     test_caller_forget_replies(&f->ann);
-    for (uint64_t id = 2; id < 20; id++) { /* uses up what the batch left */
+    for (uint64_t id = 2; id < 20; id++) {
         struct message_fetch m = { .key = { { 2, (uint8_t)id } } };
         SEND_MESSAGE(&f->ann, fetch, id, &m);
     }

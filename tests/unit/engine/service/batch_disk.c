@@ -135,10 +135,10 @@ TEST_F(batch, kernels_found_on_disk_are_sent_at_the_end_of_the_loop_iteration)
     send_batch(f);
     look_up(f, 3);
     assert_int_equal(f->ann.reply_count, 0);
-    look_up(f, 2); /* the fourth and the missing kernel */
+    look_up(f, 2);
     assert_int_equal(f->ann.reply_count, 0);
 
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* the end of the loop iteration */
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* ends the loop iteration */
 
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(read_reply(f, false), 4);
@@ -179,7 +179,7 @@ TEST_F(batch, a_failed_item_is_sent_with_the_results_that_are_ready)
 
     assert_int_equal(read_reply(f, false), 2);
     assert_int_equal(f->failed, 1);
-    look_up(f, 2); /* the cold one, and the end of the loop iteration */
+    look_up(f, 2);
     assert_int_equal(f->ann.reply_count, 1);
 }
 

@@ -53,7 +53,6 @@ static void begin_with(struct users *f, const char *question, int file)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-/* 0 ends the list |channels|. */
 static void begin_build(struct users *f, const char *question, const uint32_t *channels)
 {
     struct problem problems[16];
@@ -297,8 +296,7 @@ TEST_F(build, a_build_lists_failures_and_builds_the_rest)
     const struct json *second = json_next(first);
     assert_string_equal(json_get_text(second, "code", ""), "COMPILE_FAILED");
     assert_says(json_get_text(second, "text", ""), "SIGABRT");
-    assert_says(json_get_text(second, "problem", ""),
-                "-c 32"); /* the first problem that has this kernel */
+    assert_says(json_get_text(second, "problem", ""), "-c 32");
 }
 
 TEST_F(build, a_build_without_any_kernel_fails_with_the_reason)
@@ -573,8 +571,7 @@ TEST_F(build, a_client_that_leaves_while_its_package_is_written_leaves_nothing)
     test_caller_forget_replies(&f->ann);
     struct problem problem = small_problem(8);
     const int file = problems_file(&problem, 1);
-    test_caller_send_files(&f->ann, MESSAGE_package_build, QUESTION, &file,
-                           1); /* all kernels are hot, so the package is written at once */
+    test_caller_send_files(&f->ann, MESSAGE_package_build, QUESTION, &file, 1);
 
     test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);

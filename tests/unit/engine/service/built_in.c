@@ -244,7 +244,7 @@ TEST(built_in, a_built_in_items_digest_is_checked_once_and_damage_reported)
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->item.state, ITEM_UNUSED);
-    f->item.digest.bytes[0] ^= 1; /* as if the content had changed */
+    f->item.digest.bytes[0] ^= 1;
     ask_plan(f, "gfx90a", MI210, 8);
     assert_int_equal(planned_result(&f->caller, 0).tier, TIER_PACKAGE);
 
@@ -279,7 +279,6 @@ TEST_F(built_in, requests_that_write_files_are_refused_without_a_directory)
     test_caller_refused(&f->caller, MESSAGE_gc, "{}", KILN_UNAVAILABLE, "directory");
 }
 
-/* This also holds if nothing is built in. */
 TEST_F(built_in, built_in_records_are_found_without_a_directory)
 {
     close_engine(f);

@@ -226,7 +226,7 @@ TEST_F(users, a_refused_result_ends_the_compile)
     test_caller_leave(&twin);
 }
 
-/* Such a client's compile_end has other fields after the key. */
+/* The compile_end of a client of another build has other fields after the key. */
 TEST_F(users, a_client_of_another_build_gives_its_compiles_back)
 {
     struct test_caller twin;
@@ -318,7 +318,6 @@ TEST_F(users, a_result_with_holes_takes_no_memory_of_the_clients_file)
     close(kept);
 }
 
-/* The file's size when it comes is charged and checked. */
 TEST_F(users, a_file_that_grows_while_it_waits_is_stored_as_it_came)
 {
     const struct message_compile_end m = { .key = key };

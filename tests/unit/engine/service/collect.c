@@ -28,7 +28,6 @@ static struct json *ask_admin(struct users *f, enum message_type type, const cha
     return test_caller_ask(&f->admin, type, question);
 }
 
-/* Returns "kernels" of the answer. */
 static uint64_t count_of(struct users *f, enum message_type type, const char *question)
 {
     KILN_AUTO(json) struct json *answer = ask_admin(f, type, question);
@@ -201,7 +200,7 @@ TEST_F(users, clearing_removes_only_matching_kernels)
 {
     static const struct {
         const char *question;
-        const char *gone; /* first letters of the programs that are cleared */
+        const char *gone;
     } cases[] = {
         { "{\"name\":\"a.cl\"}", "a" },
         { "{\"name\":\"named.o\"}", "n" },

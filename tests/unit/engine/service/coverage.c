@@ -31,13 +31,13 @@ static size_t missing_reported(const struct users *f)
 TEST_F(users, a_gpu_without_a_package_is_reported_once_a_boot)
 {
     add_gpu(f, 1, "90010", 416);
-    add_gpu(f, 2, "90010", 416); /* the same kind of GPU: one report for both */
+    add_gpu(f, 2, "90010", 416);
     add_gpu(f, 3, "90006", 240);
     users_reopen(f);
     assert_int_equal(missing_reported(f), 2);
     assert_says(engine_fixture_reported(&f->engine, "package_missing"), "gfx906_60.kdb");
 
-    users_reopen(f); /* kilnd restarts, but the host does not reboot */
+    users_reopen(f);
     assert_int_equal(missing_reported(f), 2);
 }
 

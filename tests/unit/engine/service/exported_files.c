@@ -202,7 +202,7 @@ TEST_F(exported_files, exports_that_grow_at_the_same_time_share_their_users_limi
     must(reserve(f, &first, 5ull << 30), f->err);
     assert_int_equal(reserve(f, &second, (3ull << 30) + 1), KILN_BUSY);
     must(reserve(f, &second, 3ull << 30), f->err);
-    must(reserve(f, &first, 5ull << 30), f->err); /* its own reservation does not count twice */
+    must(reserve(f, &first, 5ull << 30), f->err); /* a reservation must not count twice */
     assert_int_equal(reserve(f, &first, (5ull << 30) + 1), KILN_BUSY);
     must(reserve(f, &others, 8ull << 30), f->err);
 

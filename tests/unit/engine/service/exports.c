@@ -26,7 +26,7 @@ static void import_file(struct users *f, struct test_caller *c, const char *path
     json_destroy(reply_json(c, 0));
 }
 
-struct cache { /* a cache of MIOpen for the database id |id| */
+struct cache {
     const char *id;
     const struct kernel_row *rows;
     size_t count;
@@ -169,7 +169,7 @@ TEST_F(users, objects_of_every_size_come_back_byte_for_byte)
     static struct kernel_row rows[3];
     rows[0] = (struct kernel_row){ "large.o", "", large, sizeof(large) };
     rows[1] = (struct kernel_row){ "one.o", "", one, 1 };
-    rows[2] = (struct kernel_row){ "nul.o", "", large, 1 }; /* content: one NUL byte */
+    rows[2] = (struct kernel_row){ "nul.o", "", large, 1 };
     large[0] = '\0';
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", rows, 3 }, "{}");
     export_to(&f->ann, f->made);

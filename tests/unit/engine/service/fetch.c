@@ -203,7 +203,7 @@ TEST_F(users, a_full_disk_fails_no_fetch)
 
 TEST_F(users, a_queued_compile_is_cancelled_when_its_last_client_leaves)
 {
-    fetch_program(&f->admin, 1, "runs.cl"); /* occupies the only compiler */
+    fetch_program(&f->admin, 1, "runs.cl");
     fetch_program(&f->ann, 1, "waits.cl");
     fetch_program(&f->admin, 2, "waits.cl");
     fetch_program(&f->ann, 2, "alone.cl");
@@ -260,7 +260,7 @@ TEST_F(users, waiting_sources_of_one_user_are_bounded_in_bytes)
     assert_non_null(large);
     memset(large, ' ', 40000);
     limit_bytes(f, 100u << 10);
-    for (int i = 0; i < 3; i++) { /* two sources of 40,000 bytes may wait */
+    for (int i = 0; i < 3; i++) {
         char program[16];
         snprintf(program, sizeof(program), "%d.cl", i);
         struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),

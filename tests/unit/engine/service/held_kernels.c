@@ -139,7 +139,7 @@ TEST_F(users, only_copies_of_small_objects_may_use_the_thread_of_brief_tasks)
     assert_false(is_copy_brief(f, 2, 2 << 20));
 }
 
-#define LARGE (9u << 20) /* three steps */
+#define LARGE (9u << 20)
 
 static void fetch_large_after_ann(struct users *f)
 {

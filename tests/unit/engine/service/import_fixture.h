@@ -9,7 +9,6 @@
 #define MANY 600 /* number of rows; more than two steps of an import */
 
 void write_cache(struct users *f, const struct kernel_row *rows, size_t count);
-/* Writes |count| kernels k0.o, k1.o, ... with different contents. */
 void write_many(struct users *f, unsigned count);
 
 void begin_import(struct users *f, struct test_caller *c, const char *question);
@@ -18,6 +17,5 @@ void import_cache(struct users *f, struct test_caller *c, const char *question);
 void import_one(struct users *f, struct test_caller *c, const char *question, const char *content);
 
 struct message_result ask_imported(struct test_caller *c, const char *name);
-/* Returns whether |c| gets conv.o with |content|. */
 bool gets_content(struct test_caller *c, const char *content);
 size_t listed_kernels(struct test_caller *c);

@@ -31,8 +31,7 @@ TEST_F(users, another_users_private_kernel_is_not_served_by_key)
         test_caller_forget_replies(&f->bob);
         test_caller_forget_replies(&f->ann);
         test_caller_send(&f->bob, MESSAGE_fetch, 1, buffer_view(&b));
-        test_caller_send(&f->ann, MESSAGE_fetch, 1,
-                         buffer_view(&b)); /* joins bob's look-up in the second iteration */
+        test_caller_send(&f->ann, MESSAGE_fetch, 1, buffer_view(&b));
         fake_executor_run_tasks(&f->engine.executor);
         assert_int_equal(last_result(&f->bob).code, KILN_NOT_FOUND);
         assert_int_equal(last_result(&f->bob).content.size, 0);
@@ -389,7 +388,6 @@ TEST_F(users, kernels_hot_for_others_stay_hot_when_a_version_is_imported)
     assert_int_equal(last_result(&f->bob).tier, TIER_HOT);
 }
 
-/* The same holds for a name that the second version does not have. */
 TEST_F(users, a_second_version_makes_the_only_version_cold)
 {
     const struct kernel_row other = TEXT_KERNEL("other.o", ARGS, "of ann");

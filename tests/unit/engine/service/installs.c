@@ -370,7 +370,7 @@ TEST_F(install, a_client_that_leaves_during_an_install_cancels_its_transfer)
     test_caller_leave(&f->admin);
 
     assert_int_equal(f->engine.executor.transfers_cancelled, 1);
-    assert_false(engine_idle(f->engine.engine)); /* until the transfer has ended */
+    assert_false(engine_idle(f->engine.engine));
     fake_executor_transfer_progress(&f->engine.executor, "fetching", 1, 2);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
@@ -404,8 +404,7 @@ TEST_F(install, a_cancelled_install_is_answered_once_and_not_installed)
     begin_install(f, URL);
     test_caller_cancel(&f->admin, 3);
     unsigned reads = f->engine.executor.tasks_of[WORK_QUEUE_READ];
-    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb",
-                           ""); /* it ended before the cancel */
+    fake_executor_transfer(&f->engine.executor, f->file, "gfx90a68.kdb", "");
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_READ], reads + 1);
     fake_executor_run_tasks(&f->engine.executor);

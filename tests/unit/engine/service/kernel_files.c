@@ -155,7 +155,7 @@ unsigned open_descriptors(void)
     for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
         count += entry->d_name[0] != '.';
     closedir(dir);
-    return count - 1; /* the directory's own descriptor */
+    return count - 1; /* without the descriptor of the directory itself */
 }
 
 struct problem small_problem(uint32_t channels)

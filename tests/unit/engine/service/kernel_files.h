@@ -48,10 +48,9 @@ const char *package_path(const struct engine_fixture *f, const char *file_name);
 
 unsigned open_descriptors(void);
 
-/* Returns a 3x3 convolution of 8x8 images with |channels| input and output channels. */
 struct problem small_problem(uint32_t channels);
 
-struct program_names {        /* the names under which one program of a solution is looked up */
+struct program_names {
     struct buffer name, args; /* freed by program_names_done */
     struct digest key;        /* key for the given toolchain */
     struct solution_program program;

@@ -12,7 +12,7 @@
 #define PAGE_MAX 65536
 #define COMPILE_S 0.005 /* of a compile by fake_executor_compile */
 
-/* Returns the current text, which is valid until the next call. */
+/* The text is valid until the next call. */
 static const char *scrape(struct users *f)
 {
     static char page[PAGE_MAX];
@@ -80,7 +80,7 @@ static const struct {
 #undef METRIC
 };
 
-/* Returns whether only the engine's host has this metric. */
+/* The engine's host adds these metrics, so the engine alone lacks them. */
 static bool is_hosted(const char *name)
 {
     static const char *const hosted[] = {
@@ -138,7 +138,7 @@ TEST_F(users, a_request_is_counted_with_its_result)
         metric_now(f, "kiln_requests_total{op=\"kernel_list\",result=\"ok\"}");
     json_destroy(test_caller_ask(&f->ann, MESSAGE_kernel_list, "{}"));
     test_caller_refused(&f->ann, MESSAGE_kernel_list, "[]", KILN_INVALID, "JSON");
-    /* The first is rejected by a task, the second before one starts. */
+    /* A task rejects the first request. The second is rejected before a task starts. */
     test_caller_refused(&f->ann, MESSAGE_kernel_show, "{\"key\":\"ab\"}", KILN_NOT_FOUND,
                         "stored kernel");
     test_caller_refused(&f->ann, MESSAGE_gc, "{}", KILN_DENIED, "administrator");

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-/* Fetches the kernel of test_caller_fetch_source(c, id, "k.cl"). */
 static void fetch_uncached(struct users *f, struct test_caller *c, uint64_t id)
 {
     struct message_fetch_source m = {

@@ -187,8 +187,7 @@ TEST_F(users, package_directories_are_scanned_one_scan_at_a_time)
     packages_tick(e);
     fake_executor_run_tasks(&f->engine.executor);
     packages_tick(e);
-    assert_int_equal(fake_executor_run_tasks(&f->engine.executor),
-                     0); /* the next scan is not due */
+    assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
 
     e->package_service->rescan_at_ns = 0;
     packages_tick(e);

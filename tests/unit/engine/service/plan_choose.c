@@ -28,7 +28,7 @@ FIXTURE_OF(with_engine, struct users, setup, users_teardown);
 
 /* ---- requests ---- */
 
-struct wanted { /* a plan request for problem_of_batch(1) */
+struct wanted {
     const char *solver, *config, *database_id, *driver;
     uint8_t flags;
 };
@@ -392,7 +392,6 @@ static unsigned compile_all(struct users *f)
     return count;
 }
 
-/* Returns the number of compiled kernels. */
 static unsigned build_problems(struct users *f, uint32_t count, const char *database_id,
                                uint64_t *ret_kernels)
 {
@@ -426,8 +425,7 @@ TEST_F(with_engine, a_build_chooses_configs_as_a_plan_does)
     assert_int_equal(build_problems(f, 1, DEVICE, &kernels), 0);
 
     assert_true(kernels > 0);
-    assert_true(build_problems(f, 1, "opencl_00000000", &kernels) >
-                0); /* another device, so the heuristic decides */
+    assert_true(build_problems(f, 1, "opencl_00000000", &kernels) > 0);
 }
 
 TEST_F(with_engine, every_problem_of_a_long_build_is_looked_up)

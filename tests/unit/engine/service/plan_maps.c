@@ -19,7 +19,7 @@
     "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"}]}"
 
 struct fixture {
-    struct users users;               /* without ann, bob and admin */
+    struct users users;
     struct test_caller maps, no_maps; /* of one user, with and without CAPABILITY_TENSOR_MAPS */
     const char *device;
 };

@@ -278,10 +278,10 @@ TEST_F(plan, a_plan_for_nvidia_is_served_from_kilns_own_package)
     assert_int_equal(o.code, KILN_OK);
     assert_int_equal(o.tier, TIER_PACKAGE);
     assert_true(bytes_equal(o.content, bytes_of(cubin, sizeof(cubin))));
-    m.database_id = bytes_of_text("sm_90"); /* stated by the client */
+    m.database_id = bytes_of_text("sm_90");
     ask_plan(&f->ann, &m);
     assert_int_equal(planned_result(&f->ann, 0).code, KILN_OK);
-    m.target = bytes_of_text("sm_80"); /* another device */
+    m.target = bytes_of_text("sm_80");
     m.database_id = (struct bytes){ 0 };
     ask_plan(&f->ann, &m);
     assert_int_not_equal(reply_error(&f->ann, 0).code, KILN_OK);

@@ -63,7 +63,6 @@ static void expect_content(const struct test_caller *c, const char *content)
     assert_true(bytes_equal_text(result.content, content));
 }
 
-/* Returns the key that libkiln-rtc computes. */
 static struct digest key_of(const struct message_compile_program *m)
 {
     return program_key(&(struct program_inputs){ .library = m->library,

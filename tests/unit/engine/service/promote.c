@@ -7,7 +7,7 @@
 
 struct part {
     uint8_t kind;    /* enum compile_part */
-    uint8_t compile; /* the key's first byte */
+    uint8_t compile; /* first byte of the key */
     const char *content;
     const char *program;
 };

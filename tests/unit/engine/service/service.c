@@ -59,7 +59,8 @@ TEST_F(users, an_unknown_request_is_refused_without_closing)
     must(send_text(f, &f->ann, 9999, ""), f->engine.err);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     assert_int_equal(f->ann.replies[0].request_id, 5);
-    must(send_text(f, &f->ann, MESSAGE_kernels, ""), f->engine.err); /* the number of a reply */
+    must(send_text(f, &f->ann, MESSAGE_kernels, ""),
+         f->engine.err); /* this is the number of a reply */
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     assert_int_equal(users_stat(f, "refused"), 2);
 }
@@ -391,7 +392,7 @@ TEST_F(users, a_quick_request_does_not_wait_for_a_scan_of_the_store)
     send_only(&f->ann, 2, MESSAGE_kernel_list);
     send_only(&f->ann, 3, MESSAGE_stats);
     send_only(&f->ann, 4, MESSAGE_stats);
-    assert_int_equal(count_tasks(f), 3); /* one scan and both quick requests */
+    assert_int_equal(count_tasks(f), 3);
     for (unsigned i = 0; i < 3; i++)
         assert_true(fake_executor_run_task(&f->engine.executor));
     assert_int_equal(f->ann.replies[0].request_id, 1);

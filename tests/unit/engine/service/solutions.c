@@ -11,7 +11,6 @@
 
 static const struct target target = { .family = TARGET_OPENCL, .text = FIXTURE_TARGET };
 
-/* Counts the calls of the real function. */
 static unsigned counts_made;
 WRAP(struct candidate_count, candidates_count_valid, const struct solver *solver,
      const struct problem *problem, const struct target *of)
@@ -136,7 +135,7 @@ TEST_F(users, every_solver_that_applies_is_listed_with_its_space)
     const struct message_solution *naive = of_solver(&answer, NAIVE_SOLVER);
     assert_text(naive->algorithm, "miopenConvolutionFwdAlgoDirect");
     assert_int_equal(naive->config.size + naive->candidates + naive->valid, 0);
-    assert_true(naive > gemm); /* the naive solver is slowest */
+    assert_true(naive > gemm);
     for (uint32_t i = 0; i < answer.count; i++)
         assert_false(bytes_equal_text(answer.list[i].solver, "ConvDepthwise"));
 }
@@ -487,7 +486,7 @@ TEST_F(users, solver_questions_of_the_wrong_size_are_refused)
         buffer_put_u8(&body, 0);
         for (size_t size = 0; size <= body.size; size++) {
             if (size == body.size - 1)
-                continue; /* the full size */
+                continue;
             test_caller_forget_replies(&f->ann);
             test_caller_send(&f->ann, types[i], 8, bytes_of(body.data, size));
             assert_int_equal(f->ann.reply_count, 1);

@@ -335,7 +335,7 @@ static void take_kernel(struct users *f, const char *program)
 /* The queue alternates between users for probes as it does for kernels. */
 TEST_F(undescribed, a_probe_gets_the_best_queue_slot_of_its_requests)
 {
-    step_clock(1); /* each compile takes less than the unit of the queue */
+    step_clock(1);
     describe_one(f);
     fetch_of(f, &f->ann, 1, "gfx90a", "a1");
     take_probe(f, "gfx90a");
@@ -345,7 +345,7 @@ TEST_F(undescribed, a_probe_gets_the_best_queue_slot_of_its_requests)
     fetch_of(f, &f->bob, 1, "gfx908", "b1");
 
     take_kernel(f, "a1");
-    take_probe(f, "gfx908"); /* ann was served twice, bob never */
+    take_probe(f, "gfx908");
     assert_int_equal(f->engine.executor.compiles_handed_over, 5);
     take_kernel(f, "a2");
     take_kernel(f, "b1");
@@ -429,7 +429,7 @@ TEST_F(undescribed, queued_probes_of_one_user_are_limited)
     assert_says(text, "gfx90a");
 
     fetch_of(f, &f->ann, 101, target, "k");
-    fetch_of(f, &f->bob, 1, "gfx90a", "k"); /* each user may queue 64 */
+    fetch_of(f, &f->bob, 1, "gfx90a", "k");
     fetch_of(f, &f->ann, 102, "gfx90a", "k");
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->bob.reply_count, 0);
@@ -568,7 +568,7 @@ TEST_F(undescribed, a_probe_without_a_process_proves_nothing)
                 "\"targets\":[],\"untried\":[{\"target\":\"gfx942\",\"detail\":\"" NO_PROCESS);
     test_caller_forget_replies(&f->ann);
 
-    for (unsigned i = 0; i < 96; i++) { /* more probe results than are remembered */
+    for (unsigned i = 0; i < 96; i++) {
         char target[16];
         snprintf(target, sizeof(target), "gfx9%03u", i);
         crash_for(f, 10 + i, target);

@@ -47,8 +47,7 @@ TEST_F(users, a_tuning_batch_answers_each_problem_at_its_index)
     uint32_t index = 0;
     tuning_import_system(f);
     tuning_ask_many(&f->ann, 0, 0, 1000);
-    fake_executor_run_tasks(
-        &f->engine.executor); /* on a slow host it takes several loop iterations */
+    fake_executor_run_tasks(&f->engine.executor);
     for (size_t i = 0; i < f->ann.reply_count; i++) {
         assert_int_equal(f->ann.replies[i].flags, i + 1 < f->ann.reply_count ? FRAME_MORE : 0);
         index = check_answers(&f->ann.replies[i], index);
@@ -425,7 +424,7 @@ TEST_F(users, changes_run_one_at_a_time_and_in_order_on_the_tuning_work_queue)
     tuning_send_put(f, &f->bob, &put, false);
     assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_TUNING], before + 1);
     assert_true(fake_executor_run_task(&f->engine.executor));
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* deletes the replaced records */
+    assert_true(fake_executor_run_task(&f->engine.executor));
     assert_int_equal(f->ann.replies[0].type, MESSAGE_recorded);
     assert_int_equal(f->bob.reply_count, 0);
     fake_executor_run_tasks(&f->engine.executor);

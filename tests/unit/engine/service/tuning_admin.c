@@ -415,7 +415,7 @@ TEST(users, tiers_that_are_compared_are_charged_to_their_reader)
     struct users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->ann, &put);
-    budget_set_limits(f->engine.engine->budget, 64u << 20, 12u << 10); /* a request takes less */
+    budget_set_limits(f->engine.engine->budget, 64u << 20, 12u << 10);
     test_caller_forget_replies(&f->ann);
     test_caller_send(&f->ann, MESSAGE_tuning_diff, 3, bytes_of_text(question));
     fake_executor_run_tasks(&f->engine.executor);
@@ -464,7 +464,6 @@ static unsigned compare_with_nothing(struct users *f, uint64_t *ret_records)
     return f->engine.executor.tasks_of[WORK_QUEUE_TUNING] - before;
 }
 
-/* Records of the first step are repeated in the second step. */
 TEST(users, a_large_file_is_compared_in_steps)
 {
     static const char record[] = KEY "=" GEMM "\n", other[] = KEY_OF_TWO "=" GEMM "\n";
@@ -616,8 +615,7 @@ TEST_F(users, show_lists_usable_entries_of_a_record_first)
     KILN_AUTO(json)
     struct json *warned = test_caller_ask(&f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
     const struct json *entry = json_first(json_get(first_records(warned, "find"), "entries"));
-    assert_string_equal(json_get_text(entry, "solver", ""),
-                        "Stale"); /* in the order of the record */
+    assert_string_equal(json_get_text(entry, "solver", ""), "Stale");
     assert_null(json_get(warned, "left_out"));
     f->engine.options.tuning_stale = TUNING_IGNORE;
     users_reopen(f);
@@ -673,7 +671,7 @@ TEST_F(users, a_verbatim_record_is_shown_by_its_key)
     assert_string_equal(json_get_text(problem, "find_key", ""), "hello world");
     assert_int_equal(json_count(json_get(problem, "find")), 1);
     test_caller_refused(&f->bob, MESSAGE_tuning_show, SHOW("hello world"), KILN_INVALID,
-                        "'hello world'"); /* the record is ann's */
+                        "'hello world'");
     test_caller_refused(&f->ann, MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "MIOpenDriver");
 }
 

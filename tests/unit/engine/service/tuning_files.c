@@ -66,7 +66,7 @@ TEST_F(users, bad_lines_are_reported_in_frames_of_a_thousand)
     buffer_init(&text, 1u << 20);
     for (int i = 0; i < 2500; i++)
         buffer_put(&text, "nonsense\n", 9);
-    buffer_put(&text, MINE, sizeof(MINE)); /* including its NUL */
+    buffer_put(&text, MINE, sizeof(MINE));
     KILN_AUTO(json)
     struct json *a = tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, (const char *)text.data);
     assert_int_equal(answer_number(a, "bad"), 2500);
@@ -342,7 +342,7 @@ TEST_F(users, perf_records_are_exported_as_miopens_sqlite_file)
     assert_memory_equal(content.data, "SQLite format 3", 16);
 }
 
-/* docs/formats/miopen-versions.md */
+/* The names are in docs/formats/miopen-versions.md. */
 TEST_F(users, exported_files_have_the_names_that_the_users_miopen_reads)
 {
     static const struct {

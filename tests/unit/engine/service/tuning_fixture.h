@@ -45,7 +45,7 @@ void tuning_put(struct users *f, struct test_caller *c, const struct put *put);
 
 #define SYSTEM_QUESTION "{\"name\":\"" FIND_FILE "\"}"
 #define USER_QUESTION "{\"name\":\"" FIND_FILE "\",\"tier\":\"user\"}"
-#define MINE KEY "=Mine:0.03,128,miopenConvolutionFwdAlgoDirect\n" /* the FindDb of a user */
+#define MINE KEY "=Mine:0.03,128,miopenConvolutionFwdAlgoDirect\n"
 
 /* UINT64_MAX if the answer has no such number */
 uint64_t answer_number(const struct json *answer, const char *name);

@@ -80,7 +80,7 @@ static void add_number(struct tuning_progress *progress, const char *list, unsig
     tuning_progress_add(progress, list, item);
 }
 
-/* Notes leave space for errors. */
+/* A full list of notes leaves space for errors. */
 TEST(tuning_progress, a_full_progress_list_takes_no_space_from_another)
 {
     struct tuning_progress *progress = *state;

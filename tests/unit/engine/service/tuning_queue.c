@@ -217,8 +217,7 @@ TEST_F(tuning_order, a_comparison_keeps_the_records_it_read_before_a_put)
     assert_int_equal(answer_number(a, "a_records"), 1);
     assert_int_equal(answer_number(a, "different"), 1);
     KILN_AUTO(json) struct json *frame = tuning_reported(&f->ann, "differences");
-    assert_int_equal(json_count(json_get(frame, "differences")),
-                     3); /* one private record and two of the system */
+    assert_int_equal(json_count(json_get(frame, "differences")), 3);
 }
 
 /* Ann's verification has several steps. Bob's begins before hers ends. */

@@ -78,7 +78,6 @@ TEST_F(tuning_validation, a_perf_database_has_no_backend)
     assert_known(f, "gfx90a68", "");
 }
 
-/* An empty cache matches no database, and neither does a common prefix. */
 TEST_F(tuning_validation, an_invalid_database_id_is_refused_and_changes_nothing)
 {
     static const char *const wrong[] = { "", "gfx90a68 ", "68", "gfx90a68\n" };

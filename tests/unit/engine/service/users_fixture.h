@@ -21,7 +21,6 @@ int users_setup_undescribed(void **state);
 FIXTURE_OF(undescribed, struct users, users_setup_undescribed, users_teardown);
 
 void users_stop(struct users *f);
-/* Opens the engine with f->engine.options, and reconnects all callers. */
 void users_start(struct users *f);
 /* |toolchains| is the answer to the describe job. NULL leaves the job without an answer. */
 void users_start_as(struct users *f, const char *toolchains);
@@ -29,7 +28,6 @@ void users_reopen(struct users *f);
 
 uint64_t users_stat(struct users *f, const char *name);
 
-/* Counts the tasks on the work queues that have not run yet. */
 unsigned count_tasks(const struct users *f);
 
 void fetch_program(struct test_caller *c, uint64_t id, const char *program);

@@ -33,7 +33,6 @@ static void upgrade(struct users *f, const char *toolchains)
     users_start_as(f, toolchains);
 }
 
-/* Returns the first key. */
 static struct digest compile_plan(struct users *f, uint32_t channels, const char *target,
                                   struct bytes object)
 {
@@ -49,7 +48,6 @@ static struct digest plan_opencl(struct users *f, uint32_t channels)
     return compile_plan(f, channels, FIXTURE_TARGET, bytes_of_text("object"));
 }
 
-/* Compiles the kernel of the small problem with another |source| or |header|, unless NULL. */
 static void fetch_variant(struct users *f, const char *source, const char *header)
 {
     struct problem problem = small_problem(8);

@@ -78,7 +78,7 @@ TEST(plain, every_range_is_a_fair_sample)
         }
         assert_in_range(in_first_tenth, 52,
                         153);           /* 102 expected, within five standard deviations */
-        assert_in_range(odd, 431, 592); /* 511 */
+        assert_in_range(odd, 431, 592); /* 511 expected */
     }
 }
 
@@ -117,7 +117,7 @@ TEST(plain, parts_alternate_until_they_are_used_up)
     assert_int_equal(order.count, 113);
     for (uint32_t i = 0; i < order.count; i++) {
         taken[part_of_candidate(&space, &order, i)]++;
-        if (i == 8) /* three of each part: the second part has no more */
+        if (i == 8) /* three candidates of each part; the second part has no more */
             assert_true(taken[0] == 3 && taken[1] == 3 && taken[2] == 3);
         if (i == 22)
             assert_true(taken[0] == 10 && taken[1] == 3 && taken[2] == 10);

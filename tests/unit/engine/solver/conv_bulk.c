@@ -152,7 +152,6 @@ TEST_F(solver, a_problem_that_no_tensor_map_can_describe_is_refused)
 #undef WITH
 }
 
-/* Maps of volumes have 5 bits for each corner and offset. */
 TEST_F(solver, a_3d_problem_with_far_taps_is_refused_by_the_bulk_solver)
 {
     f->problem.spatial_dims = 3;
@@ -497,7 +496,7 @@ TEST_F(solver, lasting_groups_fill_the_device)
     }
     f->target.processors = UINT32_MAX;
     assert_int_equal(solve(f, PERSISTENT), KILN_OK);
-    assert_int_equal(number_argument(f, 0), number_argument(f, 1)); /* one tile per work group */
+    assert_int_equal(number_argument(f, 0), number_argument(f, 1));
 }
 
 TEST_F(solver, backward_data_with_strides_has_a_map_for_each_remainder)
@@ -527,7 +526,7 @@ TEST_F(solver, backward_data_with_strides_has_a_map_for_each_remainder)
 
 struct axis {
     uint32_t in, filter, pad, stride, dilation;
-    uint32_t residue; /* modulo the stride */
+    uint32_t residue;
 };
 
 /* Counts the pixels of x along an axis whose index plus pad has this residue. Returns 0 if no
@@ -576,7 +575,7 @@ static void expect_pixels(const struct fixture *f, const struct tensor_map *map,
                                               p->dilation.d, index / (p->stride.w * p->stride.h) });
     }
     if (wanted[0] == 0 || wanted[1] == 0 || wanted[2] == 0 || index >= residues_of(p))
-        return; /* no copy reads this map */
+        return;
     for (unsigned axis = 0; axis < map->rank - 2; axis++) {
         int64_t span = (int64_t)map->dims[1 + axis] + map->upper[axis] - map->lower[axis] - 1;
         assert_int_equal(span / map->steps[1 + axis] + 1, wanted[axis]);
@@ -713,7 +712,7 @@ TEST_F(solver, short_sums_have_as_many_groups_as_registers_allow)
     }
     assert_int_equal(solve(f, "128,64,64,8,1,3,1,1,0,2"), KILN_OK);
     assert_int_equal(option(f, "STAGES"), 1);
-    assert_int_equal(option(f, "BLOCKS"), 3); /* 4 would leave 56 registers */
+    assert_int_equal(option(f, "BLOCKS"), 3); /* 4 would leave 56 registers for a thread */
 }
 
 static uint32_t draw(uint64_t *seed, uint32_t least, uint32_t most)

@@ -43,7 +43,6 @@ static uint32_t panel_of(const struct fixture *f)
     return 128 / (uint32_t)data_type_size((enum data_type)f->problem.type);
 }
 
-/* The tiles of |m| x |n| are copied in bulk. */
 static enum kiln_code solve_in_tiles(struct fixture *f, unsigned m, unsigned n, unsigned wide)
 {
     char text[64];

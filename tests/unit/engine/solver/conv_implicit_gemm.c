@@ -259,7 +259,6 @@ TEST_F(solver, backward_data_with_strides_orders_its_tiles_by_how_many_there_are
     assert_int_equal(config.values[ROWS_FIRST], 1);
 }
 
-/* A program contains all headers that it includes. */
 TEST_F(solver, each_program_brings_its_headers)
 {
     assert_int_equal(solve(f, "64,128,8,8,8,3,1,1,0"), KILN_OK);
@@ -419,7 +418,6 @@ TEST_F(solver, tf32_is_used_where_the_problem_allows_it_and_the_gpu_has_it)
     assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_vector);
 }
 
-/* A warp is 8 x 4 items. */
 TEST_F(solver, tf32_needs_tiles_that_warps_fill)
 {
     f->problem.allow_tf32 = 1;

@@ -58,7 +58,7 @@ TEST_F(solver, applies_to_3x3_of_stride_and_dilation_1_alone)
 {
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
-        f->problem.type = direction; /* fp32, fp16, bf16 */
+        f->problem.type = direction;
         assert_true(applies(f));
     }
     f->problem.stride.w = 2;

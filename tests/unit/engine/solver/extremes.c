@@ -50,7 +50,7 @@ static void complain(const struct problem *p, const struct target *t, const char
              (unsigned)p->w_layout, (unsigned)p->y_layout, what);
 }
 
-/* Checks the plan of a valid config. Returns NULL if nothing is wrong. */
+/* Returns NULL if nothing is wrong. */
 static const char *what_is_wrong_with(const struct solver *solver, const struct problem *p,
                                       const struct target *t, const struct perf_config *config)
 {
@@ -69,12 +69,10 @@ static const char *what_is_wrong_with(const struct solver *solver, const struct 
         if (t->family == TARGET_AMDGPU && (uint64_t)k->grid[0] * k->group[0] > UINT32_MAX)
             return "more work items than HIP launches";
     }
-    /* Counts bytes of the three packed tensors, in which a group's channels are a multiple of
-     * eight. */
+    /* Packing pads the channels of a group to a multiple of eight. */
     return solution.workspace_size > WORKSPACE_MAX + 8 * tensors_of(p) ? "its workspace" : NULL;
 }
 
-/* Checks the solver's choice and the valid ones of its first candidates. */
 static const char *what_is_wrong(const struct solver *solver, const struct problem *p,
                                  const struct target *t)
 {

@@ -85,7 +85,7 @@ static void expect_every_valid_point_in_one_part(const struct fixture *f, const 
 
 TEST_F(plain, no_valid_point_is_left_out_or_there_twice)
 {
-    for (unsigned i = 4; i < f->count; i += 23) /* each direction */
+    for (unsigned i = 4; i < f->count; i += 23)
         expect_every_valid_point_in_one_part(f, &f->problems[i]);
     struct problem grouped = f->problems[6];
     grouped.groups = 2;

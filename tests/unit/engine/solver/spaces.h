@@ -16,8 +16,7 @@ static inline uint32_t valid_points(const struct solver *solver, const struct pr
     return valid;
 }
 
-/* Returns whether the config that the solver chooses, |ret_config|, is a valid point of its
- * space. */
+/* |ret_config| receives the config that the solver chooses. */
 static inline bool choice_is_valid(const struct solver *solver, const struct problem *problem,
                                    const struct target *target, struct perf_config *ret_config)
 {

@@ -182,8 +182,7 @@ TEST_F(store, a_failed_migration_leaves_nothing_behind)
     assert_int_not_equal(open_db(f, &wrong, 2, &db), KILN_OK);
     assert_says(f->err.text, "migration 2");
 
-    assert_int_equal(open_db(f, &old, 2, &db),
-                     KILN_OK); /* the failed migration left an empty file */
+    assert_int_equal(open_db(f, &old, 2, &db), KILN_OK);
 
     assert_int_equal(number(db, COUNT), 0);
     db_destroy(db);
@@ -248,7 +247,7 @@ TEST_F(store, a_value_longer_than_the_limit_is_refused)
     db_destroy(db);
 }
 
-static struct query *released_by_waiting; /* the query ends when SQLite waits for it */
+static struct query *released_by_waiting; /* the query ends when SQLite waits */
 static unsigned waits;
 
 static void note_wait(void)

@@ -132,7 +132,7 @@ TEST_F(held, an_object_that_nobody_has_open_is_free_when_kilnd_closes_it)
     struct object *object;
     close(send_one(f, ANN, &object));
     object_unref(object);
-    assert_int_equal(held_objects_bytes(f->held), 0); /* without another sweep */
+    assert_int_equal(held_objects_bytes(f->held), 0);
 }
 
 TEST_F(held, an_object_that_is_only_mapped_counts)
@@ -208,7 +208,7 @@ TEST_F(held, a_user_gets_at_most_half_of_what_others_leave)
     assert_int_equal(try_send(f, objects[4], BOB), KILN_OK);
     assert_int_equal(try_send(f, objects[5], BOB), KILN_OK);
     assert_int_equal(try_send(f, objects[6], BOB), KILN_BUSY);
-    assert_false(held_objects_exceed(f->held, objects[0])); /* it counts already */
+    assert_false(held_objects_exceed(f->held, objects[0]));
     for (unsigned i = 0; i < 7; i++)
         object_unref(objects[i]);
 }

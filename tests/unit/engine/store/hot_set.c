@@ -145,7 +145,7 @@ TEST(plain, the_hot_set_holds_one_reference_to_each_object)
 
     hot_set_insert(set, &key, object);
     assert_int_equal(object->references, 2);
-    hot_set_insert(set, &key, object); /* a second insert still holds one reference */
+    hot_set_insert(set, &key, object); /* the set still holds only one reference */
     assert_int_equal(object->references, 2);
     hot_set_remove(set, &key);
 

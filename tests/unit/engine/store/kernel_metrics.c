@@ -73,7 +73,7 @@ TEST_F(store, accounting_rows_are_read_as_written)
                                                   kind_row("gfx90a", "conv.cl", 9),
                                                   kind_row("", "", 1) };
     write_rows(f, rows, 4, false);
-    const struct kernel_accounting_row again = user_row(1000, 8); /* replaces the first row */
+    const struct kernel_accounting_row again = user_row(1000, 8);
     write_rows(f, &again, 1, false);
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 

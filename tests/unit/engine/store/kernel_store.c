@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-struct seen { /* the kernels that list and show reported */
+struct seen {
     unsigned count;
     struct digest keys[64];
     struct kernel_record last;
@@ -251,7 +251,7 @@ TEST_F(store, lists_can_be_filtered_by_every_field)
         unsigned matches, first;
     } cases[] = {
         { { .by_uid = true, .uid = 1001 }, 2, 0 },
-        { { .by_uid = true }, 2, 0 }, /* root's */
+        { { .by_uid = true }, 2, 0 },
         { { .toolchain = "clang" }, 1, 2 },
         { { .database_id = "gfx906_60" }, 2, 0 },
         { { .package = "a.kdb" }, 1, 4 },
@@ -402,7 +402,7 @@ TEST_F(store, counting_reports_what_clearing_would_remove)
 
 TEST_F(store, clearing_all_frees_the_disk_space)
 {
-    for (unsigned i = 0; i < 1200; i++) /* several batches */
+    for (unsigned i = 0; i < 1200; i++)
         stored(f, (struct kernel){ .number = i, .size = 3000 });
     struct kernel_filter filter = { 0 };
     uint64_t count = 0, bytes = 0;

@@ -12,9 +12,10 @@
 /* With this limit of kernels.db, a transaction changes about a dozen kernels. */
 #define SMALL_BATCHES (8u << 20)
 
-static unsigned looks; /* calls of SQLite's check */
+static unsigned looks;
 
-/* The use of a statement, counted from 1, that reports damage of the file. 0: none. */
+/* The use of a statement, counted from 1, at which the statement reports damage of the file. 0:
+ * none. */
 static struct {
     size_t statement;
     unsigned use;
@@ -162,7 +163,7 @@ __attribute__((visibility("default"))) ssize_t pread64(int fd, void *to, size_t 
     return got;
 }
 
-/* Its kernels are then in the file, and no page is cached. */
+/* After that, the kernels are in the file, and no page is cached. */
 static void store_many(struct fixture *f)
 {
     for (unsigned n = 1; n < 40; n++)
@@ -203,7 +204,7 @@ TEST_F(store, a_repeated_clear_reports_all_kernels_that_it_removed)
     for (unsigned n = 1; n <= 40; n++)
         stored(f, (struct kernel){ .number = n, .size = 100 });
     damages.statement = KERNEL_REMOVE_MATCHES;
-    damages.use = 2; /* the second batch fails */
+    damages.use = 2;
     must(kernel_store_clear(f->store, &all, &count, &bytes, &f->err), f->err);
     assert_int_equal(damages.use, 0);
     assert_int_equal(count, 40);

@@ -411,7 +411,6 @@ TEST_F(store, random_flips_never_crash_and_never_give_a_wrong_object)
         memcpy(copy.data, image.data, image.size);
         unsigned flips = 1 + (unsigned)(lrand48() % 12);
         for (unsigned i = 0; i < flips; i++) {
-            /* Every other round damages only pages of headers, tables and indices. */
             size_t area = round % 2 ? image.size : 8 * 4096;
             copy.data[(size_t)lrand48() % area] ^= (uint8_t)(1 + lrand48() % 255);
         }
@@ -445,7 +444,7 @@ static void store_until_killed(struct fixture *f, unsigned first, int progress)
     }
 }
 
-/* Kills a writing process after |puts| puts, during the next one. */
+/* Kills the process during the put after |puts| puts. */
 static void kill_a_writer(struct fixture *f, unsigned first, unsigned puts)
 {
     int ends[2];

@@ -61,7 +61,7 @@ TEST_F(store, an_emptied_directory_is_filled_again)
     assert_int_equal(kernel_store_touch(f->store, &key, 1, 1800000000, &f->err), KILN_OK);
 
     assert_true(noticed(f, "removed"));
-    assert_int_equal(files(f, "kernels.db"), 3); /* with its log and index */
+    assert_int_equal(files(f, "kernels.db"), 3);
     assert_int_equal(files(f, "kilnd.lock"), 1);
 }
 
@@ -230,7 +230,7 @@ TEST_F(store, a_store_that_others_may_write_to_is_refused_with_advice)
         assert_says(f->err.text, "chmod go-w");
         assert_says(f->err.text, "--cache-dir");
     }
-    assert_int_equal(chmod(f->directory, 0755), 0); /* others may read, but not write */
+    assert_int_equal(chmod(f->directory, 0755), 0);
     for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
         assert_int_equal(chmod(f->file, plain[i]), 0);
         assert_int_equal(reopen(f, ROOMY), KILN_DENIED);

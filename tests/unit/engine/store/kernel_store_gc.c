@@ -17,7 +17,7 @@ static struct kernel_gc_result gc(struct fixture *f, struct kernel_gc options)
     return result;
 }
 
-/* Three kernels of toolchain 7, four of 8, one of an unknown one. */
+/* Stores three kernels of toolchain 7, four of 8, and one of an unknown toolchain. */
 static void store_some(struct fixture *f)
 {
     for (unsigned i = 0; i < 7; i++)
@@ -51,7 +51,7 @@ TEST_F(store, kernels_of_uninstalled_toolchains_are_removed)
     assert_int_equal(usage(f).kernels, 4);
     assert_true(holds(f, 0));
     assert_false(holds(f, 3));
-    assert_true(holds(f, 7)); /* named, so never stale */
+    assert_true(holds(f, 7));
 }
 
 /* Reading the rows takes long, so it does not happen on the write queue. */
@@ -166,7 +166,7 @@ TEST_F(store, gc_down_to_zero_bytes_leaves_an_empty_store)
     assert_int_equal(done.evicted_kernels, 8);
     assert_int_equal(usage(f).kernels + usage(f).objects, 0);
     assert_true(done.taken_after < 200000);
-    assert_true(done.missed); /* the empty tables remain */
+    assert_true(done.missed);
     assert_false(gc(f, (struct kernel_gc){ .shrink = true, .to_bytes = 1u << 30 }).missed);
     store_some(f);
     assert_true(holds(f, 1));

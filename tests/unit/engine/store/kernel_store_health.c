@@ -216,7 +216,7 @@ TEST(kernel_store_health, a_change_that_a_user_requested_is_tried_and_its_failur
     assert_int_equal(import(f, (struct kernel){ .number = 2, .size = 5000 }), KILN_IO);
 
     assert_int_equal(kernel_store_count(f->store, &all, &count, &bytes, &f->err), KILN_OK);
-    assert_int_equal(count, 1); /* counting only reads */
+    assert_int_equal(count, 1);
     assert_int_equal(health(f).dropped, 0);
     assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_NONE);
     disk.fails_with = 0;
@@ -281,7 +281,7 @@ TEST_F(kernel_store_health, kernels_stored_before_a_disk_failure_outlive_a_resta
         store_one(f, i);
     break_disk(f, ENOSPC);
     assert_int_equal(put(f, (struct kernel){ .number = 99, .size = 5000 }), KILN_FULL);
-    close_store(f); /* checkpoints nothing */
+    close_store(f);
     disk.fails_with = 0;
 
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
@@ -325,7 +325,7 @@ static int disk_setup(void **state)
     close_store(f);
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("kiln-test", f->directory, "tmpfs", 0, TMPFS) != 0)
-        return 0; /* without permission, the tests are skipped */
+        return 0;
     return reopen(f, ROOMY) == KILN_OK ? 0 : -1;
 }
 

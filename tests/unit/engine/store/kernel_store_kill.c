@@ -22,7 +22,7 @@
 #define LIMIT (4u << 20)
 #define NAMED 1000u /* keys from here on have names */
 
-struct work_queue { /* like the daemon's write executor: one write at a time */
+struct work_queue { /* one write at a time, as in the daemon */
     struct fixture *f;
     pthread_mutex_t mutex;
     int progress;
@@ -108,7 +108,6 @@ static void run_writers(struct fixture *f, unsigned round, int progress)
     _exit(1);
 }
 
-/* Returns the number of the writers' rounds. */
 static unsigned read_for_a_second(int progress)
 {
     char dots[4096];

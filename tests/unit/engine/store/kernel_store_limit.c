@@ -168,7 +168,6 @@ static void *watch_disk(void *context)
     return NULL;
 }
 
-/* Small and large kernels are stored, and many are evicted at once. */
 TEST_F(store, disk_use_never_exceeds_the_limit)
 {
     const uint64_t limit = 3 << 20;
@@ -210,7 +209,7 @@ TEST_F(store, the_space_of_evicted_kernels_is_returned_to_the_filesystem)
         assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
 
     assert_true(ask(f, "pragma freelist_count") <= 64);
-    assert_int_equal(reopen(f, SIX), KILN_OK); /* checkpoints the log */
+    assert_int_equal(reopen(f, SIX), KILN_OK);
     assert_true(taken(f) < 3 * LARGE + 64 * 4096);
 }
 
@@ -361,7 +360,7 @@ TEST_F(store, a_put_that_would_need_to_evict_pinned_kernels_is_refused)
 TEST_F(store, a_filter_pins_kernels_and_can_exclude_pinned_ones)
 {
     uint64_t count = 0, bytes = 0;
-    for (unsigned i = 0; i < 1200; i++) /* several batches */
+    for (unsigned i = 0; i < 1200; i++)
         stored(f,
                (struct kernel){ .number = i, .size = 64, .target = i % 4 ? "gfx906" : "gfx90a" });
     struct kernel_filter some = { .target = "gfx90a" }, rest = { .not_pinned = true };

@@ -88,7 +88,6 @@ static bool put_first(void *context)
            put(f, (struct kernel){ .number = 1, .size = 5000 }) == KILN_OK;
 }
 
-/* A killed daemon left kernels in the log. */
 TEST_F(store, a_read_only_cache_reads_a_log_and_leaves_it)
 {
     char before[1024], after[1024];
@@ -228,7 +227,6 @@ static void add_old(struct fixture *f, struct db *db, unsigned number)
     object_unref(object);
 }
 
-/* The store has schema 1 and the kernels 1 to 3. */
 static void make_old(struct fixture *f)
 {
     static const struct db_migration first = { schema_kernels_0001, &schema_kernels_0001_size };

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels with MIOpen's names, and the kernels nearest to a missing one. */
 #include "store_fixture.h"
 
 #include "common/protocol/limits.h"
@@ -16,7 +15,7 @@ struct named {
     const char *name, *args;
     uint32_t uid;
     bool is_private;
-    uint64_t seed; /* of its content */
+    uint64_t seed;
     const char *database_id;
 };
 
@@ -153,7 +152,7 @@ static bool cut_log(void *context, const struct kernel_record *record, struct by
     struct digest sum = sha256_of(raw);
     cut->reported++;
     cut->refused += ask(cut->f, "pragma wal_checkpoint(truncate)") != 0;
-    assert_string_equal(record->program, "k.s.o"); /* the record is still valid */
+    assert_string_equal(record->program, "k.s.o");
     assert_string_equal(record->database_id, DEVICE);
     assert_true(digest_equal(&sum, &record->object));
     return true;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The store keeps large objects in pieces of a mebibyte. */
 #include "engine/digest/sha256.h"
 #include "store_fixture.h"
 
@@ -11,7 +10,7 @@
 #define STEPS 6                /* one for each piece, and one for the rows */
 #define DEVICE "gfx906_60"
 
-struct large_put { /* a put of a large object in steps */
+struct large_put {
     struct object *object;
     struct kernel_record record;
     struct kernel_putting putting;
@@ -58,7 +57,7 @@ static void put_large(struct fixture *f, unsigned number, uint64_t seed)
 
 static uint64_t pieces(struct fixture *f) { return ask(f, "select count(*) from piece"); }
 
-static uint64_t most_changed; /* the most kernels that one transaction changed */
+static uint64_t most_changed; /* by one transaction */
 
 WRAP(enum kiln_code, transaction_commit, struct transaction *t, struct kiln_err *err)
 {
@@ -254,7 +253,7 @@ TEST_F(store, a_put_continues_from_its_beginning_if_the_file_was_removed)
     begin_put(&other, 2, LARGE, 2);
     run_steps(f, &p, 3);
     assert_int_equal(unlink(f->file), 0);
-    run_steps(f, &other, 2); /* in the next file, with the same number of its set */
+    run_steps(f, &other, 2);
 
     run_steps(f, &p, STEPS);
 

@@ -120,7 +120,7 @@ TEST_F(kernel_store_quota, an_import_beyond_the_quota_is_refused_with_what_to_do
     assert_true(holds(f, 11));
     assert_false(holds(f, 14));
     assert_int_equal(import(f, of(BERT, 14, NOW)), KILN_OK);
-    assert_int_equal(import(f, of(ANNA, 13, NOW)), KILN_OK); /* replaces itself */
+    assert_int_equal(import(f, of(ANNA, 13, NOW)), KILN_OK);
 }
 
 TEST_F(kernel_store_quota, a_kernel_larger_than_the_quota_is_refused_and_evicts_nothing)
@@ -194,7 +194,6 @@ static struct kernel large(uint32_t uid, unsigned number, uint64_t last_used, bo
                             .is_private = is_private };
 }
 
-/* Stores public kernels of Bert until one is evicted. */
 static void fill_with_berts(struct fixture *f)
 {
     f->quota = 0;
@@ -203,7 +202,6 @@ static void fill_with_berts(struct fixture *f)
         assert_true(i < 200);
 }
 
-/* Returns the number of imported kernels. */
 static unsigned import_until_full(struct fixture *f, unsigned first, uint64_t now)
 {
     unsigned count = 0;
@@ -225,7 +223,7 @@ TEST_F(kernel_store_quota, a_users_import_evicts_no_kernels_of_other_users)
     assert_int_equal(share_of(f, BERT).kernels, before);
     assert_int_equal(share_of(f, ANNA).kernels, count);
     assert_true(taken(f) <= SMALL);
-    assert_true(stored(f, large(ANNA, 99, NOW, false)) > 0); /* a put may evict them */
+    assert_true(stored(f, large(ANNA, 99, NOW, false)) > 0);
 }
 
 TEST_F(kernel_store_quota, a_user_with_over_half_of_a_full_store_is_evicted_for_others)

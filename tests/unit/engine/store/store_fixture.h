@@ -10,8 +10,8 @@
 
 struct fixture {
     char directory[128];
-    char file[160];        /* path of kernels.db */
-    uint64_t limit, quota; /* for reopen */
+    char file[160];
+    uint64_t limit, quota;
     enum kernel_store_mode mode;
     struct kernel_store *store;
     char notice[512];
@@ -20,7 +20,7 @@ struct fixture {
 
 /* errno with which fdatasync(2) fails. With 0, fdatasync succeeds without doing anything. */
 extern int sync_fails_with;
-extern unsigned syncs; /* number of calls of fdatasync(2) */
+extern unsigned syncs;
 
 /* Opens an empty store with a limit that no test reaches. */
 int fixture_setup(void **state);
@@ -35,7 +35,7 @@ void fill(uint8_t *data, size_t size, uint64_t seed, bool compressible);
 struct object *object_of(size_t size, uint64_t seed, bool compressible);
 
 struct kernel {
-    unsigned number; /* determines the key */
+    unsigned number;
     size_t size;
     uint64_t seed; /* seed of the content; 0: |number| */
     bool compressible;
@@ -53,7 +53,6 @@ enum kiln_code put(struct fixture *f, struct kernel kernel);
 uint64_t stored(struct fixture *f, struct kernel kernel);
 /* The kernel has 5000 bytes. Its key is |number|. */
 void store_one(struct fixture *f, unsigned number);
-/* Uses kernel_store_import. */
 enum kiln_code import(struct fixture *f, struct kernel kernel);
 bool holds(struct fixture *f, unsigned number);
 bool is_damaged(struct fixture *f, unsigned number);
@@ -66,9 +65,7 @@ void keys_of(unsigned from, unsigned to, struct digest *keys);
 
 /* Runs |sql| on a separate connection. If |key| is not NULL, it replaces ?1. */
 void meddle(struct fixture *f, const char *sql, const struct digest *key);
-/* Does all steps of kernel_store_tidy that are due. */
 void tidy_store(struct fixture *f);
-/* For a test that goes back to an earlier schema. */
 void undo_migrations_7_and_8(struct fixture *f);
 uint64_t ask(struct fixture *f, const char *sql);
 unsigned files(struct fixture *f, const char *prefix);

@@ -235,7 +235,7 @@ TEST_F(kfd, a_fifo_in_the_topology_is_not_waited_for)
 {
     assert_int_equal(mkfifo(make_node(f, "1"), 0600), 0);
     assert_int_equal(mkdir(make_node(f, "2"), 0700), 0);
-    make_node(f, "3"); /* without properties */
+    make_node(f, "3");
     add_node(f, "4", GPU_90A);
 
     read_gpus(f);
@@ -320,13 +320,14 @@ TEST_F(kfd, sramecc_is_reported_if_kernel_and_arch_report_it)
         const char *properties, *target;
     } cases[] = {
         { GPU_90A "capability 67108864\n", "gfx90a:sramecc+" },
-        { GPU_90A "capability 4227858431\n", "gfx90a:sramecc-" }, /* all bits but this one */
+        { GPU_90A "capability 4227858431\n",
+          "gfx90a:sramecc-" }, /* all bits but the one of sramecc */
         { GPU_90A, "gfx90a:sramecc-" },
         { "simd_count 240\nsimd_per_cu 4\ngfx_target_version 90006\ncapability 67108864\n",
           "gfx906:sramecc+" },
         { "simd_count 144\nsimd_per_cu 2\ngfx_target_version 100300\ncapability 67108864\n",
           "gfx1030" },
-        /* an old kernel, which uses another bit for it, or none */
+        /* an old kernel uses another bit for sramecc, or none */
         { "simd_count 256\nsimd_per_cu 4\nvendor_id 4098\ndevice_id 26273\n", "gfx906" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -383,7 +384,7 @@ TEST_F(kfd, incompletely_reported_memory_is_unknown)
     add_node(f, "1", GPU_90A "mem_banks_count 2\n");
     assert_true(memory_of(f) == 0);
     add_bank(f, 0, "heap_type 1\nsize_in_bytes 1000\n");
-    assert_true(memory_of(f) == 0); /* another bank is missing */
+    assert_true(memory_of(f) == 0);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         add_bank(f, 1, wrong[i]);
         assert_true(memory_of(f) == 0);

@@ -216,7 +216,7 @@ static int make_calls(const struct fixture *f)
     if (setpgid(0, 0) == 0) /* a process in another group would survive a kill of the group */
         return 23;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) /* a transfer needs sockets */
+    if (fd < 0)
         return 21;
     close(fd);
     if (pthread_create(&thread, NULL, do_nothing, NULL))

@@ -18,9 +18,9 @@ struct fixture {
     struct url url;
     uint64_t limit;
     uint8_t content[SIZE], other[SIZE]; /* two versions of the file */
-    unsigned ranges;                    /* number of requests that asked for a part */
-    char etag[64], date[64];            /* headers of the next responses; "" means no such header */
-    unsigned cuts; /* number of responses to cut, each after |step| more bytes */
+    unsigned ranges;
+    char etag[64], date[64]; /* headers of the next responses; "" means no such header */
+    unsigned cuts;           /* number of responses to cut, each after |step| more bytes */
     size_t step;
     int status;        /* HTTP status that is sent instead of the file */
     const char *extra; /* header lines of responses with |status| */

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Fetches the file with as many attempts as necessary. */
 static void expect_fetched(struct fixture *f, void (*answer)(struct http_script *, unsigned, int),
                            const uint8_t *content)
 {
@@ -89,7 +88,6 @@ TEST_F(fetch, a_fetch_restarts_if_the_file_changed)
     assert_int_equal(f->ranges, 1);
 }
 
-/* Ignores If-Range and sends a part of the new version. */
 static void answer_wrong_part(struct http_script *s, unsigned number, int fd)
 {
     struct fixture *f = s->context;

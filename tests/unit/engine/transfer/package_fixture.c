@@ -39,7 +39,6 @@ const char *package_path(const struct package_fixture *f, const char *name)
     return path;
 }
 
-/* Bytes that look random, the same each time. */
 static void fill(struct buffer *b, size_t size, uint32_t seed)
 {
     b->size = 0;
@@ -139,7 +138,6 @@ void package_damage(const struct package_fixture *f, const char *name)
 {
     BUFFER_AUTO struct buffer content;
     read_all(package_path(f, name), &content);
-    /* The last page contains the end of an object. */
     content.data[content.size - 100] ^= 1;
     write_all(package_path(f, name), buffer_view(&content));
 }

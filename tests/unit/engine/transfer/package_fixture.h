@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Directories for a transfer, packages to transfer, and keys that sign them. */
 #include "common/base/digest.h"
 #include "engine/transfer/transfer.h"
 #include "tests/support/test.h"
@@ -26,7 +25,6 @@ void package_write(const struct package_fixture *f, const char *name, unsigned r
 void package_pack(const struct package_fixture *f, const char *from, const char *to);
 /* Writes files/|name|.manifest, signed with a new key |key|. */
 void package_sign(const struct package_fixture *f, const char *name, const char *key, bool trusted);
-/* Flips a bit of files/|name| inside an object. */
 void package_damage(const struct package_fixture *f, const char *name);
 struct digest package_digest(const char *path);
 void assert_is_empty(const char *directory);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of a fetched file: SHA-256, manifest, signature. */
 #include "tests/unit/engine/transfer/transfer_fixture.h"
 
 #include <fcntl.h>

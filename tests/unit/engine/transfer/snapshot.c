@@ -42,7 +42,6 @@ static void say(struct fixture *f, const char *sql)
         fail_msg("%s: %s", sql, sqlite3_errmsg(f->writer));
 }
 
-/* The row is only in the write-ahead log. */
 static void open_live(struct fixture *f)
 {
     package_write(&f->p, CACHE, 3, 2000);
@@ -59,7 +58,6 @@ static enum kiln_code take(struct fixture *f, const char *name)
     return snapshot_take(package_path(&f->p, name), f->p.staging, false, &f->taken, &f->p.err);
 }
 
-/* As for tuning data. */
 static enum kiln_code salvage(struct fixture *f, const char *name)
 {
     return snapshot_take(package_path(&f->p, name), f->p.staging, true, &f->taken, &f->p.err);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* One transfer in this process, from a descriptor, a file or a test server. */
 #include "tests/support/http_script.h"
 #include "tests/unit/engine/transfer/package_fixture.h"
 
@@ -14,7 +13,7 @@ struct fixture {
     struct transfer_job job;
     struct fetch_policy policy;
     struct transfer_result result;
-    char stages[256]; /* in the order in which they were reported */
+    char stages[256]; /* in the order of their reports */
     uint64_t done, total;
     int manifest_status; /* HTTP status to send instead of the manifest; 0: send the manifest */
     char url[FIXTURE_PATH_MAX + 64];

@@ -218,7 +218,7 @@ TEST_F(transfer_wire, a_malformed_report_is_refused)
         "{\"code\":0,\"name\":\"\"," GOOD_TAIL,
         "{\"code\":0,\"name\":7," GOOD_TAIL,
         "{\"code\":99,\"name\":\"x.kdb\"," GOOD_TAIL,
-        "{\"code\":6,\"name\":\"x.kdb\"," GOOD_TAIL, /* a failure without a message */
+        "{\"code\":6,\"name\":\"x.kdb\"," GOOD_TAIL,
         "{\"code\":0,\"name\":\"x.kdb\",\"sha256\":\"ff\",\"signer\":\"\",\"source\":\"\","
         "\"text\":\"\",\"notice\":\"\"}",
     };

@@ -14,7 +14,7 @@
 #define FIND_TEXT KEY "=" CONV "\n" KEY_OF_BATCH(8) "=ConvB:2.5,0,miopenConvolutionFwdAlgoGEMM\n"
 #define PERF_TEXT PERF_KEY "=ConvA:1,2,3;ConvB:4\n"
 
-struct image { /* an index in memory */
+struct image {
     _Alignas(16) unsigned char bytes[64u << 10];
     unsigned long size;
 };
@@ -243,7 +243,7 @@ TEST(built_in, a_damaged_item_answers_no_more)
     assert_non_null(gemm);
     *gemm ^= 1;
     assert_string_equal(find_value(b->f, ALICE, KEY), CONV);
-    assert_string_equal(find_value(b->f, ALICE, KEY_OF_BATCH(8)), ""); /* fails its own checksum */
+    assert_string_equal(find_value(b->f, ALICE, KEY_OF_BATCH(8)), "");
     check_all(b);
     assert_int_equal(b->items[0].state, ITEM_DAMAGED);
     assert_string_equal(find_value(b->f, ALICE, KEY), "");
@@ -269,7 +269,7 @@ static bool note_system(void *context, const struct tuning_system *system)
 /* Opening may already detect the damage. Other built-in databases stay usable. */
 TEST(built_in, an_item_that_cannot_be_opened_for_damage_is_a_miss)
 {
-    static const size_t places[] = { 0, 8, 20, 40 }; /* the magic, the version, the header */
+    static const size_t places[] = { 0, 8, 20, 40 };
     struct built_in *b = *state;
     const struct tuning_options options = { .data = &b->data };
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
@@ -305,7 +305,7 @@ TEST(built_in, a_built_in_database_that_is_no_index_is_reported_at_opening)
     assert_says(b->f->err.text, PERF_NAME);
     b->images[1].bytes[0] ^= 1;
     b->items[1].digest = sha256_of(bytes_of(b->images[1].bytes, b->images[1].size));
-    b->items[1].name = FIND_NAME; /* of another kind */
+    b->items[1].name = FIND_NAME;
     assert_int_equal(tuning_open(&options, &b->f->t, b->f->notice, &b->f->err), KILN_CORRUPT);
     b->items[1].name = "notes.txt";
     assert_int_equal(tuning_open(&options, &b->f->t, b->f->notice, &b->f->err), KILN_INVALID);

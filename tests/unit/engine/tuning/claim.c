@@ -85,7 +85,7 @@ TEST(plain, a_median_below_the_floor_is_refused)
     assert_int_equal(check_for(&p, measured(0, 0.001, 9), &err), KILN_INVALID);
     assert_int_equal(check_for(&p, measured(NAN, 0.001, 9), &err), KILN_INVALID);
     must(check_for(&p, measured(floor_ms * 1.01, 0.001, 9), &err), err);
-    must(check_for(NULL, measured(1e-6, 1e-7, 9), &err), err); /* the problem is unknown */
+    must(check_for(NULL, measured(1e-6, 1e-7, 9), &err), err);
 }
 
 TEST(plain, more_samples_than_an_hour_allows_are_refused)

@@ -21,8 +21,8 @@
     "2x64x56x56x1x3x3x1x64x" #n "x1x1x0x1x1x0x1x1x0x" #bias "x1xNCHWxFP32xF"
 
 struct fixture {
-    char directory[120]; /* the state directory */
-    char sources[128];   /* of files to import, and of exported files */
+    char directory[120];
+    char sources[128]; /* of files to import, and of exported files */
     struct tuning_options options;
     struct tuning *t; /* owned; NULL while closed */
     char notice[512];
@@ -30,16 +30,16 @@ struct fixture {
     unsigned bad, verbatim, conflicts; /* reported by the last change */
     uint64_t bad_line, verbatim_line;  /* line numbers of the last reports */
     char bad_why[256], verbatim_why[256], conflict_why[400];
-    unsigned promoters;                /* of the last promotion */
-    struct tuning_promoter promoter;   /* the last one that was reported */
-    char plan_change[200];             /* such as "1000: ConvA -> ConvB, held" */
-    struct tuning_promotion promotion; /* the options of promote() */
+    unsigned promoters;              /* of the last promotion */
+    struct tuning_promoter promoter; /* last reported */
+    char plan_change[200];           /* such as "1000: ConvA -> ConvB, held" */
+    struct tuning_promotion promotion;
     bool strict;
     struct buffer out;
     struct kiln_err err;
 };
 
-int fixture_setup(void **state); /* with open databases */
+int fixture_setup(void **state);
 int fixture_teardown(void **state);
 FIXTURE(facade, fixture_setup, fixture_teardown);
 void close_tuning(struct fixture *f);
@@ -61,7 +61,7 @@ enum kiln_code merge_text(struct fixture *f, const char *name, enum tuning_tier 
  * failure. */
 enum kiln_code finish(struct fixture *f, enum kiln_code rc, struct tuning_job *job);
 
-struct measured { /* one entry of a record */
+struct measured {
     enum tuning_tier tier;
     uint32_t uid;
     enum tuning_kind kind;

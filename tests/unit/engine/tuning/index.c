@@ -197,7 +197,6 @@ TEST_F(index, verifying_survives_a_file_that_lost_its_end)
     assert_says(f->err.text, "5000");
 }
 
-/* The records have |size| bytes in all. */
 static void write_large_index(struct index_fixture *f, size_t size)
 {
     static char value[50000];

@@ -23,6 +23,5 @@ struct made_record {
     struct tuning_index_record record;
 };
 void make_record(unsigned place, struct made_record *ret);
-/* Writes |count| generated records to |f->path|. */
 void write_index(struct index_fixture *f, unsigned count);
 struct tuning_index *open_index(struct index_fixture *f);

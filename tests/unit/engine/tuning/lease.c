@@ -59,7 +59,7 @@ static enum lease_state report_held_share(struct fixture *f, const void *holder,
                                           const char *params, double ms)
 {
     struct lease_best best = { .params = params, .median_ms = ms, .spread_ms = 0.1, .samples = 5 };
-    ask_for_lease(f, holder); /* returns the share that it already has */
+    ask_for_lease(f, holder);
     must(report_share(f, holder, lease, f->answer.first, &best), f->err);
     return f->answer.state;
 }
@@ -235,7 +235,7 @@ TEST(lease, lease_waiters_are_notified_once_when_tuning_ends)
     assert_true(wait_as(f, 2));
     lease_unwait(&f->reported[1].waiter);
     assert_int_equal(report_held_share(f, &first, lease, "a", 1.0), LEASE_DONE);
-    assert_int_equal(f->reported[0].count, 0); /* not before the result is on disk */
+    assert_int_equal(f->reported[0].count, 0);
 
     lease_finish(f->table, lease);
 

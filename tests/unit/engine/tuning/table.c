@@ -391,7 +391,7 @@ TEST_F(table, without_memory_a_new_user_is_not_counted)
 {
     must(put(f, host_place("a"), "1"), f->err);
     uint64_t bytes = tuning_table_bytes(f->table);
-    allocations_left = 1; /* the record */
+    allocations_left = 1;
     assert_int_equal(put(f, user_place(1000, "a"), "1"), KILN_NO_MEMORY);
     allocations_left = -1;
     assert_int_equal(tuning_table_count_of(f->table, 1000), 0);
@@ -436,7 +436,7 @@ TEST_F(table, without_memory_to_grow_everything_is_found_still)
         snprintf(key, sizeof(key), "%u", i);
         must(put(f, host_place(key), "1"), f->err);
     }
-    allocations_left = 1; /* the record; growing fails */
+    allocations_left = 1; /* the record, so that growing fails */
     must(put(f, host_place("64"), "1"), f->err);
     allocations_left = -1;
     assert_int_equal(failed_allocations, 1);

@@ -90,7 +90,7 @@ TEST_F(facade, perf_entries_are_joined_over_the_tiers_by_solver)
     assert_string_equal(value_for(f, &question, &answer),
                         "ConvD:u,4;ConvB:h,2;ConvA:s,1;ConvC:s,3");
     assert_int_equal(answer.tier, TUNING_TIER_USER);
-    assert_int_equal(answer.row_count, 2); /* entries of the system tier have no rows */
+    assert_int_equal(answer.row_count, 2);
     assert_true(bytes_equal_text(answer.rows[0].id, "ConvD"));
     assert_true(bytes_equal_text(answer.rows[1].id, "ConvB"));
     assert_int_equal(answer.rows[1].place.tier, TUNING_TIER_HOST);

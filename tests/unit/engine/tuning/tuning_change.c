@@ -337,7 +337,7 @@ TEST_F(facade, a_put_that_comes_again_counts_once)
     struct measured again = usual;
     must(put_once(f, &usual, 1), f->err);
     assert_int_equal(f->counts.records, 1);
-    again.measured_at += 5; /* the daemon's time of arrival */
+    again.measured_at += 5;
 
     must(put_once(f, &again, 1), f->err);
 
@@ -347,7 +347,7 @@ TEST_F(facade, a_put_that_comes_again_counts_once)
     later.measured_at++;
     must(put_once(f, &later, 2), f->err);
     assert_int_equal(samples_of(f), 20);
-    must(reopen(f), f->err); /* the client repeats the put at the next daemon */
+    must(reopen(f), f->err);
     later.measured_at++;
     must(put_once(f, &later, 2), f->err);
     must(put_once(f, &later, 1), f->err);

@@ -12,7 +12,7 @@ TEST_F(tuning_db, a_change_that_was_committed_is_there_after_a_restart)
     must(reopen(f), f->err);
 
     assert_int_equal(count_found(f), 60);
-    assert_int_equal(version_of(f, 58), 2); /* with overflow pages */
+    assert_int_equal(version_of(f, 58), 2);
     assert_string_equal(f->salvage.notice, "");
     assert_int_equal(files(f, "tuning.db.damaged-"), 0);
 }
@@ -71,7 +71,7 @@ TEST_F(tuning_db, a_user_has_no_more_records_than_the_limit_and_the_host_any_num
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
     must(tuning_change_begin(f->db, &change, &f->err), f->err);
     for (unsigned i = 2; i <= 6; i += 2)
-        must(change_one(change, i, 1, &f->err), f->err); /* of user 1000 */
+        must(change_one(change, i, 1, &f->err), f->err);
 
     assert_int_equal(change_one(change, 8, 1, &f->err), KILN_FULL);
 
@@ -85,12 +85,11 @@ TEST_F(tuning_db, a_user_has_no_more_records_than_the_limit_and_the_host_any_num
     must(change_one(change, 8, 1, &f->err), f->err);
     must(tuning_change_commit(change, &f->err), f->err);
     tuning_change_destroy(KILN_TAKE(change));
-    assert_int_equal(put(f, 4, 1), KILN_FULL); /* the records were counted again */
+    assert_int_equal(put(f, 4, 1), KILN_FULL);
     must(reopen(f), f->err);
     assert_int_equal(count_found(f), 4 + 10);
 }
 
-/* The entry has |size| bytes of values, and is of user 1000. */
 static enum kiln_code put_sized(struct fixture *f, unsigned number, size_t size, bool commits)
 {
     static char values[60000];
@@ -330,7 +329,7 @@ TEST_F(tuning_db, an_imported_database_can_be_removed)
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
     must(tuning_change_begin(f->db, &change, &f->err), f->err);
 
-    for (int i = 0; i < 2; i++) /* the second time there is nothing */
+    for (int i = 0; i < 2; i++)
         must(tuning_change_system_remove(change, TUNING_FIND, "gfx90a68", "HIP", &f->err), f->err);
 
     must(tuning_change_commit(change, &f->err), f->err);
@@ -399,7 +398,7 @@ TEST_F(tuning_db, a_put_is_remembered_in_the_same_transaction_as_its_change)
 
 TEST_F(tuning_db, the_latest_puts_of_one_user_are_remembered)
 {
-    add_puts(f, 1, 1, 1); /* user 1001's */
+    add_puts(f, 1, 1, 1);
     add_puts(f, 2, TUNING_PUTS_UID + 3, 0);
 
     assert_false(has_put(f, 1000, 4));
@@ -417,7 +416,7 @@ TEST_F(tuning_db, the_number_of_remembered_puts_of_all_users_is_bounded)
     assert_true(has_put(f, 1000 + TUNING_PUTS_MAX + 1, TUNING_PUTS_MAX + 1));
 }
 
-/* Two puts with the same token would be indistinguishable. */
+/* Two puts with one token would be indistinguishable. */
 TEST_F(tuning_db, a_put_that_is_remembered_is_not_added_twice)
 {
     const struct tuning_put_token token = token_of(1);

@@ -71,7 +71,6 @@ static void overwrite_pages(uint8_t *data, size_t size, bool with_zeros, unsigne
     }
 }
 
-/* Returns the remaining size. */
 static size_t damage(uint8_t *data, size_t size, unsigned kind, unsigned *seed)
 {
     switch (kind % 4) {
@@ -226,7 +225,7 @@ TEST_F(tuning_db, a_salvage_that_was_cut_off_before_its_last_step_is_finished)
     assert_int_equal(count_found(f), RECORDS);
     assert_says(f->salvage.notice, "recovered copy");
     assert_int_equal(files(f, "tuning.db.salvaged"), 0);
-    assert_int_equal(files(f, "tuning.db.damaged-"), 1); /* that log */
+    assert_int_equal(files(f, "tuning.db.damaged-"), 1);
 }
 
 TEST_F(tuning_db, an_interrupted_salvage_starts_again)

@@ -56,7 +56,7 @@ TEST(tuning_db, a_read_only_disk_refuses_a_change_and_the_next_one_works)
     fails_and_works_again(*state, &write_fails_with, EROFS, KILN_DENIED, "permissions");
 }
 
-/* Counts the failures of opening tuning.db for writing. Reading works. */
+/* How often tuning.db cannot be opened for writing. Reading works. */
 static unsigned refused_opens;
 
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's names are reserved
@@ -307,7 +307,7 @@ TEST_F(tuning_db, a_backup_is_one_consistent_state_while_a_writer_goes_on)
     assert_null(failure);
     assert_int_equal(stat(path, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0600);
-    assert_int_equal(files(f, "copy-9.db"), 1); /* without a log */
+    assert_int_equal(files(f, "copy-9.db"), 1);
 }
 
 TEST_F(tuning_db, a_backup_put_in_place_is_the_store)

@@ -165,7 +165,7 @@ enum kiln_code put(struct fixture *f, unsigned number, unsigned version)
 struct reading {
     void (*each)(void *context, unsigned number, unsigned version);
     void *context;
-    unsigned number, version; /* of the record that is read */
+    unsigned number, version;
     char key[64];
     struct tuning_place place;
     struct texts texts;

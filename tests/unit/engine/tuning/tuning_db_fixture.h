@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A tuning.db in a temporary directory, and numbered records for it. */
 #include "tests/support/test.h"
 
 #include "engine/tuning/tuning_db.h"
@@ -10,7 +9,7 @@
 
 struct fixture {
     char directory[120];
-    char file[160];           /* of tuning.db */
+    char file[160];
     uint64_t records_per_uid; /* for the next opening */
     uint64_t bytes_per_uid;   /* for the next opening */
     struct tuning_db *db;     /* owned; NULL while closed */
@@ -18,7 +17,7 @@ struct fixture {
     struct kiln_err err;
 };
 
-int fixture_setup(void **state); /* with an open database */
+int fixture_setup(void **state);
 int fixture_teardown(void **state);
 FIXTURE(tuning_db, fixture_setup, fixture_teardown);
 void close_db(struct fixture *f);

@@ -43,7 +43,7 @@ static void on_seen(void *context, unsigned number, unsigned version)
 static struct seen look(struct fixture *f)
 {
     struct seen s = { 0 };
-    must(reopen(f), f->err); /* checks the whole file */
+    must(reopen(f), f->err);
     each_found(f, on_seen, &s);
     close_db(f);
     return s;

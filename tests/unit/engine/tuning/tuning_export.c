@@ -333,7 +333,7 @@ TEST_F(facade, a_damaged_index_gives_no_file_at_all)
 
 struct disk {
     unsigned checks;
-    uint64_t bytes; /* of the last reservation */
+    uint64_t bytes;
     enum kiln_code answer;
 };
 
@@ -366,8 +366,7 @@ TEST_F(facade, space_is_reserved_before_the_first_record_and_before_each_megabyt
     what.context = &disk;
     export_text(f, PERF, what);
     assert_int_equal(disk.checks, 3);
-    assert_in_range(disk.bytes, 40 * sizeof(params),
-                    4u << 20); /* the reservation covers the whole file */
+    assert_in_range(disk.bytes, 40 * sizeof(params), 4u << 20);
 
     disk.answer = KILN_FULL;
     snprintf(path, sizeof(path), "%s/refused", f->sources);

@@ -126,8 +126,7 @@ TEST_F(facade, measurements_of_other_solvers_outlive_an_import)
                                         .median_ms = 3,
                                         .spread_ms = 0.1 }),
              f->err);
-    must(put_find(f, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"),
-         f->err); /* not measured here */
+    must(put_find(f, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"), f->err);
 
     must(import_text(f, USER_FILE, TUNING_TIER_USER, ALICE, GOOD), f->err);
 

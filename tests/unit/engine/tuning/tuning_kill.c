@@ -126,7 +126,6 @@ static void put_named(struct fixture *f, unsigned version)
     close_tuning(f);
 }
 
-/* A request makes this selection of a command line. */
 static enum kiln_code promote_named(struct fixture *f, struct tuning_job **ret_job)
 {
     char keys[NAMED][KEY_ROOM];
@@ -254,7 +253,6 @@ TEST_F(facade, a_killed_change_happened_or_did_not)
     uint64_t spans_ns[CHANGES];
     struct seen before = { .is_partial = false };
     close_tuning(f);
-    /* Measures how long each change takes. */
     for (enum change what = IMPORT; what < CHANGES; what++) {
         write_source_of(f, what, ++version);
         assert_true(kill_child(f, what, version, 0, &spans_ns[what]));

@@ -115,7 +115,6 @@ TEST_F(facade, the_more_private_of_two_equally_near_records_answers)
     assert_string_equal(near_value(f, key_of(56, 64, USUAL), &answer),
                         "ConvUser:1,0,miopenConvolutionFwdAlgoDirect");
     assert_int_equal(answer.row_count, 1);
-    /* The nearer record wins, whatever its tier. */
     must(put_find(f, THE_HOST, key_of(56, 96, USUAL), "ConvNear",
                   "1,0,miopenConvolutionFwdAlgoDirect"),
          f->err);
@@ -211,7 +210,6 @@ const struct kin_link *__wrap_kin_walk_next(struct kin_walk *walk)
     return __real_kin_walk_next(walk);
 }
 
-/* Imports the 3x3 problem of 56 x 56 with each even batch size. */
 static void import_many(struct fixture *f)
 {
     KILN_AUTO(mem) char *text = malloc(RECORDS * 160);

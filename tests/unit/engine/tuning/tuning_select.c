@@ -162,7 +162,7 @@ TEST_F(facade, the_last_promotion_can_be_undone_once)
     must(put_find(f, ALICE, OTHER, "ConvA", FASTER), f->err);
     must(promote(f, &all_records), f->err);
     assert_says(find_value(f, 7, KEY), "ConvA:");
-    must(promote(f, &all_records), f->err); /* changes nothing, so it is not the one to undo */
+    must(promote(f, &all_records), f->err);
     must(reopen(f), f->err);
 
     must(undo_promotion(f), f->err);
@@ -254,7 +254,7 @@ TEST_F(facade, a_list_of_keys_is_promoted_and_removed_in_one_change)
     assert_int_equal(f->counts.records, 2);
     assert_string_equal(find_value(f, 7, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
     assert_string_equal(perf_value(f, 7, PERF_KEY), "ConvA:5");
-    assert_string_equal(find_value(f, 7, OTHER), ""); /* its key is listed, but for another kind */
+    assert_string_equal(find_value(f, 7, OTHER), ""); /* the key is listed, but for another kind */
 
     must(remove_selected(f, &listed), f->err);
     assert_int_equal(f->counts.records, 4);

@@ -74,7 +74,7 @@ static void import_all(struct fixture *f)
 
 static uint64_t stored(struct fixture *f) { return tuning_stats_of(f->t).user_records; }
 
-/* Does a step, and takes its changes over. Returns false after the last step. */
+/* Takes the changes of the step over. Returns false after the last step. */
 static bool do_step(struct fixture *f, struct tuning_job *job)
 {
     must(tuning_job_work(job, NULL, &f->err), f->err);
@@ -130,7 +130,6 @@ static off_t database_size(const struct fixture *f)
     return seen.st_size;
 }
 
-/* Each record takes a page. */
 TEST_F(steps, the_log_is_copied_to_the_file_in_a_separate_step)
 {
     struct tuning_import import = write_entries(f, USER_FILE, TUNING_TIER_USER, 100);
@@ -196,9 +195,9 @@ TEST_F(steps, records_are_removed_in_steps_and_changed_ones_looked_at_again)
     unsigned listing = 0;
     for (; stored(f) == RECORDS; listing++)
         assert_true(do_step(f, job));
-    assert_in_range(listing, RECORDS / STEP_MAX, RECORDS); /* the last of them removes some */
+    assert_in_range(listing, RECORDS / STEP_MAX, RECORDS);
     assert_in_range(stored(f), RECORDS - STEP_MAX, RECORDS - 1);
-    for (unsigned i = 0; i < RECORDS; i++) /* records that were removed are added again */
+    for (unsigned i = 0; i < RECORDS; i++)
         must(put_find(f, ALICE, key_of(i), "ConvB", "2,0,miopenConvolutionFwdAlgoGEMM"), f->err);
     while (do_step(f, job)) {
     }

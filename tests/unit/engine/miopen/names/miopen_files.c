@@ -50,7 +50,7 @@ TEST(plain, every_name_of_a_tuning_file_is_parsed_and_written)
         assert_int_equal(parsed.is_user, file->place == MIOPEN_USER);
         assert_int_equal(parsed.kind, file->content == MIOPEN_FIND ? TUNING_FIND : TUNING_PERF);
         tuning_file_name_write(&parsed, written);
-        if (strcmp(file->name, "ID.cd.pdb.txt") == 0) /* the name has no version */
+        if (strcmp(file->name, "ID.cd.pdb.txt") == 0)
             assert_string_equal(written, "gfx906_xnack_60.db.txt");
         else if (strcmp(file->name, "ID.cd.updb.txt") == 0)
             assert_string_equal(written, "gfx906_xnack_60.udb.txt");
@@ -128,7 +128,8 @@ static void release_text(unsigned release, char text[16])
     snprintf(text, 16, "%u.%u", release / 1000, release % 1000);
 }
 
-/* The row is in the page that the table decides, such as "| `ID.udb` | user | all |". */
+/* Writes the row of |file| in the manual page that lists the files, such as "| `ID.udb` | user |
+ * all |". */
 static void expected_row(const struct miopen_file *file, char text[256])
 {
     static const char *const places[] = { "system", "user", "cache" };

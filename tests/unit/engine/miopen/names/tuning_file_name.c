@@ -33,7 +33,7 @@ static const struct {
       { TUNING_FIND, TUNING_TEXT, "gfx90a68", "HIP.fusion", "3_1_0_261a49738", true } },
     { "gfx90a68.OpenCL.fusion.fdb.txt",
       { TUNING_FIND, TUNING_TEXT, "gfx90a68", "OpenCL.fusion", "", false } },
-    /* kiln's own */
+    /* names that only kiln uses */
     { "sm_90_132.CUDA.fdb.txt", { TUNING_FIND, TUNING_TEXT, "sm_90_132", "CUDA", "", false } },
     { "sm_90_132.CUDA.3_2_0.ufdb.txt",
       { TUNING_FIND, TUNING_TEXT, "sm_90_132", "CUDA", "3_2_0", true } },
