@@ -20,7 +20,7 @@ struct attack_setting {
     struct fixture *own;         /* owned: the victim's cache; its kernel has a secret name */
     struct fixture *forged;      /* owned: the attacker's cache; its kernel has the same name */
     struct fixture *large;       /* owned: a cache larger than a user's quota */
-    int victim, attacker, admin; /* connections after the handshake */
+    int victim, attacker, admin; /* after the handshake */
     char key[DIGEST_HEX_SIZE];   /* hex key of the victim's kernel */
 };
 
@@ -38,7 +38,7 @@ unsigned attack_descriptors(const struct attack_setting *a);
 enum kiln_code attack_ask(int fd, enum message_type type, const char *json, char ret_text[512]);
 enum kiln_code attack_ask_file(int fd, enum message_type type, const char *json, const char *path);
 enum kiln_code attack_import(int fd, const struct fixture *cache);
-/* Returns the bodies of all frames of the answer. The caller owns the bytes. */
+/* The caller owns the answer, which has the bodies of all frames. */
 char *attack_answer(int fd, enum message_type type, const char *json, size_t *ret_size);
 
 struct attack_result {
@@ -46,7 +46,7 @@ struct attack_result {
     unsigned tier;
     uint64_t size;
     char key[DIGEST_HEX_SIZE];
-    size_t answer_size; /* size of the frame's body */
+    size_t answer_size; /* of the frame's body */
     struct digest object;
 };
 struct attack_result attack_fetch(int fd, const char *key);

@@ -441,7 +441,7 @@ TEST(attack, the_queue_of_one_user_leaves_capacity_for_others)
         raw_send_source(a->attacker, 100 + i, "gfx90a", options, bytes_of_text(source));
     }
     raw_send_source(a->victim, 100, "gfx90a", "-DN=600", bytes_of_text(source));
-    raw_expect_pong(a->victim); /* a refusal would have come before the pong */
+    raw_expect_pong(a->victim);
     daemon_process_signal_workers(&a->daemon, SIGCONT);
 
     assert_int_equal(count_results(a->victim, 1, KILN_OK), 1);

@@ -18,7 +18,7 @@ static const struct file_request {
     size_t zeros; /* if not 0, the body is this number of zero bytes instead of |json| */
     bool is_text; /* kilnd accepts any file, because it skips invalid lines or takes any bytes */
     bool by_admin;
-    bool wants_seal; /* only a sealed memfd is accepted */
+    bool wants_seal;
 } file_requests[] = {
     { MESSAGE_kernel_import, "{\"name\":\"" CACHE_NAME "\"}", .by_admin = false },
     { MESSAGE_package_install, "{\"name\":\"" DEVICE ".kdb\"}", .by_admin = true },

@@ -16,8 +16,8 @@
 struct caches {
     struct daemon_process daemon;
     struct program_result result;
-    struct fixture *rows;  /* the shared large cache, or |small| */
-    struct fixture *small; /* owned, or NULL */
+    struct fixture *rows; /* the shared large cache, or |small| */
+    struct fixture *small;
     char directory[128];
     char path[160];
 };

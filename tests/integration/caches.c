@@ -75,7 +75,7 @@ TEST_F(caches, a_cache_that_a_writer_holds_open_is_imported_whole)
     expect_status(&f->result, 0, "");
     expect_files(f->directory, before);
     expect_rows(f, KILN_TIER_DISK);
-    writer_do(&w, "rollback; delete from kern_db"); /* the import did not block the writer */
+    writer_do(&w, "rollback; delete from kern_db");
     writer_kill(&w);
 }
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Imported caches are private until an administrator publishes them. */
 #include "tests/integration/cache_steps.h"
 #include "tests/integration/host.h"
 
@@ -73,7 +72,7 @@ TEST_F(caches, an_import_is_private_unless_an_administrator_imports_it_for_all)
 
     assert_int_equal(fetch_as_another(f, 5, NULL), KILN_E_NOT_FOUND);
     assert_int_equal(fetch_as_another(f, 5, key), KILN_E_NOT_FOUND);
-    expect_rows(f, KILN_TIER_NONE); /* loads all rows into the hot set */
+    expect_rows(f, KILN_TIER_NONE);
     assert_int_equal(fetch_as_another(f, 5, NULL), KILN_E_NOT_FOUND);
     assert_int_equal(fetch_as_another(f, 5, key), KILN_E_NOT_FOUND);
 
@@ -94,7 +93,7 @@ TEST_F(caches, each_user_exports_and_shares_their_own_kernels)
     shell(f->daemon.directory, "mkdir -m 0777 open && cp '%s' open && chmod 644 open/*", f->path);
     snprintf(file, sizeof(file), "%s/open/" CACHE, f->daemon.directory);
     snprintf(warm, sizeof(warm), "%s/open/warm", f->daemon.directory);
-    import_cache(f, file); /* imports as root */
+    import_cache(f, file);
     expect_status(&f->result, 0, "");
     run_programs_as(&f->daemon, OTHER_USER);
 

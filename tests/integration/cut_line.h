@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A proxy to a web server on loopback. The proxy cuts connections. */
 #include "tests/support/http_script.h"
 
 struct cut_line {
@@ -14,5 +13,5 @@ struct cut_line {
 
 /* Cuts the first |cuts| answers that have at least |cut_after| bytes. */
 void cut_line_start(struct cut_line *line, uint16_t to_port, unsigned cuts, size_t cut_after);
-/* Does nothing if the proxy does not run. */
+/* Does nothing if the proxy is not running. */
 void cut_line_stop(struct cut_line *line);

@@ -27,7 +27,7 @@ TEAR_DOWN(teardown)
     unsetenv("LD_PRELOAD");
     unsetenv("ASAN_OPTIONS");
     if (f->daemon.pid)
-        daemon_process_stop(&f->daemon); /* the unmount needs it */
+        daemon_process_stop(&f->daemon); /* the disk cannot be unmounted before */
     if (f->mounted)
         umount2(f->cache, MNT_DETACH);
     daemon_process_remove(&f->daemon);
@@ -169,7 +169,7 @@ TEST_F(disk, a_full_disk_is_reported_and_kilnd_serves_until_space_is_free)
 
     shell(f->cache, "rm filler");
 
-    expect_health(f, "\"ok\""); /* kilnd reports it without a request */
+    expect_health(f, "\"ok\""); /* without a request */
     expect_stored(f, 7);
     expect_counted_after_restart(f);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tests follow doctor's advice, after which the check must pass. Also kilnctl top and
- * kilnctl report. */
+/* The tests follow doctor's advice, after which the check must pass. */
 #include "tests/integration/steps.h"
 
 #include <fcntl.h>
@@ -309,7 +308,7 @@ TEST_F(doctor, installing_a_compiler_fixes_a_host_without_one)
     doctor_fails(f, "fail    toolchain", "apt install libamdhip64-5");
 
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    show_compilers(f); /* as if the compilers had been installed */
+    show_compilers(f);
     daemon_process_start(&f->daemon);
     doctor_ok(f);
 }
@@ -547,7 +546,7 @@ TEST_F(doctor, a_report_of_a_fresh_kilnd_is_one_file)
     const char *page = in_directory(f, "kiln.html");
     daemon_process_start(&f->daemon);
     kilnctl_ok(f, "report", "-o", page);
-    kilnctl_ok(f, "report", "-o", page); /* doctor may replace a page of its own */
+    kilnctl_ok(f, "report", "-o", page); /* report may replace its own page */
     shell(f->daemon.directory,
           "head -1 kiln.html | grep -q 'kilnctl report' && grep -q '</html>' kiln.html");
     shell_says("kiln.html", f->daemon.directory, "ls -A | grep html");

@@ -135,7 +135,7 @@ TEST_F(find, a_process_plans_with_the_find_results_of_an_earlier_one)
     assert_true(json_get_u64(solver_of(r, found.solver), "samples", 0) > 1);
     unsigned long long compiles = daemon_stat(&f->daemon, "compiles");
 
-    driver(f, "-t", "0"); /* hybrid mode: kilnd has a record */
+    driver(f, "-t", "0");
     r = result_of(f);
     expect_state(r, "ConvDirectNaive", "RECORDED");
     expect_state(r, TUNED, "RECORDED");
@@ -251,7 +251,7 @@ TEST_F(find, a_killed_tune_resumes_where_it_stopped)
     int out;
     pid_t pid = start_program(&f->daemon, &out, "kiln-driver", "--device", "opencl:0", PROBLEM,
                               "-s", "1", "-S", TUNED, "--budget", "10m", NULL);
-    if (!holds_in_time(has_results, f)) /* two compiles, so it waits twice */
+    if (!holds_in_time(has_results, f)) /* two compiles take twice the time */
         wait_until("two results in the journals", has_results, f);
     kill(pid, SIGKILL);
     wait_program(pid);
@@ -263,7 +263,6 @@ TEST_F(find, a_killed_tune_resumes_where_it_stopped)
     assert_true(json_get_u64(solver_of(r, TUNED), "tried", 0) >= 2);
 }
 
-/* The pipe has space for the whole output. */
 static void expect_success(pid_t pid, int out)
 {
     char text[8192];

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A fixture with a kilnd's directory, and clients of other users. */
 #include "tests/support/daemon_process.h"
 
 struct host {

@@ -13,7 +13,7 @@
 
 struct fixture {
     struct daemon_process daemon;
-    int bystander; /* must be served whatever the other clients do */
+    int bystander;
 };
 
 SET_UP(setup)
@@ -167,7 +167,7 @@ TEST_F(hostile, a_client_that_never_reads_is_bounded_and_delays_nobody)
         if (put > 0) {
             sent += (size_t)put;
             if ((size_t)put != frame.size)
-                break; /* the socket is full, and a partial frame was sent */
+                break;
             continue;
         }
         struct pollfd p = { .fd = fd, .events = POLLOUT };

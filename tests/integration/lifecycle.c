@@ -16,7 +16,7 @@
 static int set_up(void **state)
 {
     host_set_up(state);
-    /* Compilers make temporary files below this directory, as whatever user. */
+    /* Compilers of any user make temporary files below this directory. */
     return chmod(((struct host *)*state)->daemon.directory, 0711);
 }
 
@@ -32,7 +32,6 @@ static int bound_socket(int type, const char *path)
     return fd;
 }
 
-/* Counts the directories of compilers and transfers. */
 static unsigned directories_of_workers(const char *where)
 {
     unsigned count = 0;
@@ -57,8 +56,6 @@ static void expect_ping(struct host *f)
     run_program(&f->daemon, &f->result, "kilnctl", "ping", NULL);
     assert_int_equal(f->result.status, 0);
 }
-
-/* ---- start and stop ---- */
 
 TEST_F(lifecycle, starts_answers_and_leaves_nothing_behind_at_sigterm)
 {
@@ -179,17 +176,15 @@ TEST_F(lifecycle, a_start_that_fails_says_why_and_leaves_nothing)
     assert_int_equal(count_leftovers(f), 0);
 }
 
-/* ---- sockets ---- */
-
 TEST_F(lifecycle, a_dead_daemons_socket_is_taken_over)
 {
     daemon_process_start(&f->daemon);
     daemon_process_kill(&f->daemon);
-    assert_int_equal(access(f->daemon.socket, F_OK), 0); /* the killed daemon's socket */
+    assert_int_equal(access(f->daemon.socket, F_OK), 0);
     daemon_process_start(&f->daemon);
     expect_ping(f);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    assert_int_equal(count_leftovers(f), 0); /* also counts the killed daemon's directories */
+    assert_int_equal(count_leftovers(f), 0);
 }
 
 TEST_F(lifecycle, a_live_daemons_socket_is_refused_with_its_pid)
@@ -225,8 +220,6 @@ TEST_F(lifecycle, a_socket_handed_over_by_systemd_is_used)
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     assert_int_equal(access(f->daemon.socket, F_OK), 0); /* systemd removes its socket itself */
 }
-
-/* ---- settings ---- */
 
 static void write_file(const struct host *f, const char *name, const char *content, char path[256])
 {
@@ -283,8 +276,6 @@ TEST_F(lifecycle, every_setting_shows_where_it_came_from)
     assert_says(json_get_text(ttl, "origin", ""), path);
     assert_says(json_get_text(json_get(config, "hot_limit"), "origin", ""), "default");
 }
-
-/* ---- the compilers' user ---- */
 
 static bool has_idle_workers(void *context)
 {
@@ -347,8 +338,6 @@ TEST_F(lifecycle, a_compiler_that_cannot_change_its_user_refuses_to_start)
     assert_says(log, "may not");
     assert_says(log, "status 4");
 }
-
-/* ---- stopping while a client waits ---- */
 
 static bool is_compiling(void *context) { return daemon_stat(context, "compiling") > 0; }
 

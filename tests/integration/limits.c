@@ -119,7 +119,6 @@ TEST_F(limits, queued_sources_are_limited_in_bytes)
 
     unsigned refused = count_refusals(f->client);
 
-    /* The limit allows four queued sources, and each compiler may have one more. */
     assert_in_range(refused, (unsigned)SOURCES - 8, (unsigned)SOURCES - 1);
     long most = daemon_process_memory(&f->daemon, "VmHWM");
     if (most > RESIDENT_MAX_KB)

@@ -238,9 +238,8 @@ static void *run_client(void *context)
         for (; done < share_of(w->index, tick + 1) && !w->client->failure; done++)
             ask_one(w->load, w->client, what_next(done));
         if ((tick + 1) % TICKS == 0) {
-            pthread_barrier_wait(
-                &w->load->pause); /* all have paused; the scraper reads the metrics */
-            pthread_barrier_wait(&w->load->pause); /* the scraper is done */
+            pthread_barrier_wait(&w->load->pause);
+            pthread_barrier_wait(&w->load->pause);
         }
     }
     return NULL;
@@ -304,8 +303,8 @@ static void each_series(void (*use)(const char *series, void *context), void *co
 }
 
 struct comparison {
-    const struct metrics_page *first, *now; /* before all requests, and now */
-    const uint64_t *least, *most;           /* the allowed range of each count */
+    const struct metrics_page *first, *now;
+    const uint64_t *least, *most;
 };
 
 static void compare_metrics(const char *series, void *context)

@@ -15,5 +15,5 @@ struct kiln_client *numbered_client(const struct daemon_process *d);
  * be NULL. */
 int numbered_fetch(struct kiln_client *client, unsigned number, char *ret_key);
 int numbered_tier(const struct daemon_process *d, unsigned number);
-/* Waits until the store has |count| kernels, which kilnd writes after it has replied. */
+/* kilnd writes kernels after it has replied. */
 void numbered_stored(struct daemon_process *d, unsigned count);

@@ -33,7 +33,7 @@ struct fixture {
     struct program_result result;
     struct nginx nginx;
     struct cut_line line;
-    char keys[PATH_LENGTH_MAX];  /* keys that the daemon trusts */
+    char keys[PATH_LENGTH_MAX];
     char files[PATH_LENGTH_MAX]; /* packages, manifests, and the secret key */
     char state[PATH_LENGTH_MAX];
     char vendor[PATH_LENGTH_MAX]; /* where others install packages; not created */
@@ -250,8 +250,7 @@ TEST(packages, packages_from_urls_serve_a_host_without_compilers)
     daemon_process_start(&f->daemon);
     struct stat seen;
     assert_int_equal(stat(path_of_file(f, KDB), &seen), 0);
-    cut_line_start(&f->line, f->nginx.port, 2,
-                   (size_t)seen.st_size / 3); /* a manifest is shorter */
+    cut_line_start(&f->line, f->nginx.port, 2, (size_t)seen.st_size / 3);
 
     kilnctl_ok(f, "pkg", "install", url_of(f, f->line.script.port, KDB));
     assert_says(f->result.output, "'ops'");
@@ -271,7 +270,7 @@ TEST(packages, packages_from_urls_serve_a_host_without_compilers)
     expect_served_by_packages(f, &packages_built[1]);
 
     kilnctl_ok(f, "pkg", "rm", KDB);
-    expect_nothing_served(f, &packages_built[0]); /* not from the hot set either */
+    expect_nothing_served(f, &packages_built[0]);
     kilnctl_ok(f, "pkg", "ls");
     assert_null(strstr(f->result.output, KDB));
     prefetch_all(f, "gfx90a", "gfx90a68");
@@ -396,15 +395,15 @@ TEST_F(packages, a_bad_download_is_refused_and_leaves_nothing)
     expect_nothing_served(f, &packages_built[0]);
 
     shell(f->keys, "cp '%s' .", path_of_file(f, "stranger.pub"));
-    kilnctl_ok(f, "pkg", "install", from); /* nothing else was wrong */
+    kilnctl_ok(f, "pkg", "install", from);
     assert_says(f->result.output, "'stranger'");
     kilnctl_ok(f, "pkg", "install", from); /* unchanged, but downloaded completely again */
 
     kilnctl(f, "pkg", "install", url_of(f, f->nginx.port, "gfx906_64.kdb"));
     assert_int_not_equal(f->result.status, 0);
     expect_downloads(f, "ok", 2);
-    expect_downloads(f, "corrupt", 1); /* the flipped byte */
-    expect_downloads(f, "denied", 3);  /* the signatures */
+    expect_downloads(f, "corrupt", 1);
+    expect_downloads(f, "denied", 3);
     expect_downloads(f, "not_found", 1);
 }
 
@@ -468,7 +467,6 @@ TEST(packages, a_kilnd_killed_while_it_fetches_leaves_no_trace)
 
 /* ---- policy ---- */
 
-/* kilnd scans package directories every two seconds. */
 struct listing {
     struct fixture *f;
     const char *name;

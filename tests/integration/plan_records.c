@@ -153,7 +153,7 @@ TEST_F(plan_records, plans_use_the_fastest_recorded_solver)
     put_record(f, true, NAIVE_SOLVER, "miopenConvolutionFwdAlgoDirect", 0.5);
     put_record(f, true, s.solver, s.algorithm, 0.75);
 
-    seen = make_plan(f); /* the in-process cache must not have the old plan */
+    seen = make_plan(f);
     assert_plan(&seen, NAIVE_SOLVER, KILN_PLAN_FIND, 0.5);
     daemon_process_stop(&f->daemon);
     daemon_process_start(&f->daemon);

@@ -43,7 +43,6 @@ bool private_has_ended(void *context);
 /* Reads a file of /proc/|pid|, with spaces instead of NULs. */
 void private_read_proc(int pid, const char *name, char *text, size_t size);
 
-/* Sets the environment of a job. */
 void private_be_a_job(const struct fixture *f);
 void private_set_variable(const struct fixture *f, const char *name, const char *below);
 pid_t private_start_job(struct fixture *f, int (*body)(struct fixture *f));

@@ -100,7 +100,7 @@ static int notice_nothing(struct fixture *f)
     private_read_proc(pid, "environ", text, sizeof(text));
     NEED(7, strstr(text, "NOTIFY_SOCKET") == NULL);
     close(pipe_ends[1]);
-    NEED(8, read(pipe_ends[0], text, 1) == 0); /* no other process has the write end */
+    NEED(8, read(pipe_ends[0], text, 1) == 0);
     kill(pid, SIGKILL);
     NEED(16, holds_in_time(private_has_ended, f));
     NEED(9, waitpid(-1, &status, WNOHANG) == -1 && errno == ECHILD);
@@ -238,7 +238,7 @@ static int use_with_a_large_environment(struct fixture *f)
         setenv(name, "", 1);
     }
     unsetenv("KILND_WORKERS");
-    setenv("KILND_WORKERS", "3", 1); /* the last variable of the environment */
+    setenv("KILND_WORKERS", "3", 1);
     struct kiln_client *client;
     const struct kiln_admin_call call = { .size = sizeof(call), .request = "config" };
     char *json = NULL;

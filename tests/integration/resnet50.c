@@ -31,7 +31,7 @@ static const struct product products[] = {
 };
 #define PRODUCTS (sizeof(products) / sizeof(products[0]))
 
-struct site { /* a host with its own kilnd */
+struct site {
     struct daemon_process daemon;
     struct program_result result;
     char keys[160];
@@ -337,7 +337,7 @@ TEST(resnet50, a_flipped_byte_or_a_strangers_signature_leaves_no_trace)
         sign_package(j, p, "ops.key");
     }
 
-    for (size_t i = 0; i < PRODUCTS; i++) { /* nothing else was wrong */
+    for (size_t i = 0; i < PRODUCTS; i++) {
         kilnctl_ok(&j->host, "pkg", "install", url_of(j->nginx.port, products[i].file, from));
         expect_all_plans(&j->host, &products[i]);
     }

@@ -302,7 +302,8 @@ TEST_F(restart, the_socket_of_the_manager_is_not_stored_with_it)
 
 TEST_F(restart, a_manager_without_a_descriptor_store_is_not_given_the_socket)
 {
-    service_manager_open(&f->manager, &f->daemon, false); /* the manager stores no descriptors */
+    service_manager_open(&f->manager, &f->daemon,
+                         false); /* the service manager stores no descriptors */
     service_manager_start(&f->manager);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     service_manager_settle(&f->manager);
@@ -381,7 +382,7 @@ TEST_F(restart, a_kept_socket_whose_file_was_removed_is_not_used)
 
     expect_ping(f);
     service_manager_settle(&f->manager);
-    assert_int_equal(service_manager_kept(&f->manager, "kiln-listen-"), 1); /* the new socket */
+    assert_int_equal(service_manager_kept(&f->manager, "kiln-listen-"), 1);
     KILN_AUTO(mem) char *log = read_log(f);
     assert_says(log, "another file");
 }

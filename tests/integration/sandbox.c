@@ -247,7 +247,7 @@ TEST_F(sandbox, a_compile_without_end_is_ended)
     assert_int_equal(compile_source(f, "-DVALUE=1", endless_source, text), KILN_COMPILE_FAILED);
     assert_says(text, "compile_timeout");
     assert_int_equal(daemon_stat(&f->daemon, "worker_timeouts"), 1);
-    wait_until("all compilers to become idle", all_are_idle, f); /* a new compiler replaced it */
+    wait_until("all compilers to become idle", all_are_idle, f);
 }
 
 /* ---- one process, one source ---- */
@@ -321,7 +321,7 @@ static void start_one_compiler(struct fixture *f)
 TEST_F(sandbox, two_sources_of_one_client_are_compiled_by_two_processes)
 {
     start_one_compiler(f);
-    use_up_compiler(f, f->fd); /* after a compiler that probed the target */
+    use_up_compiler(f, f->fd);
     unsigned long long before = daemon_stat(&f->daemon, "worker_starts");
     use_up_compiler(f, f->fd);
     use_up_compiler(f, f->fd);
@@ -350,7 +350,7 @@ TEST_F(sandbox, kilns_own_sources_are_compiled_by_one_process)
                 "ConvDirectNaive", NULL);
     assert_int_equal(f->result.status, 0);
     assert_true(daemon_stat(&f->daemon, "compiles") > 1);
-    wait_until("the next compiler", has_come, &s); /* after those that probed the target */
+    wait_until("the next compiler", has_come, &s);
     assert_int_equal(daemon_stat(&f->daemon, "worker_starts"),
                      1 + daemon_stat(&f->daemon, "probes"));
     use_up_compiler(f, f->fd); /* may be its last source */
@@ -551,7 +551,7 @@ TEST_F(sandbox, no_sandbox_is_claimed_before_a_compiler_has_reported_it)
 {
     enum { QUESTIONS = 16 };
     f->daemon.arguments[0] = "--compiler";
-    f->daemon.arguments[1] = "/bin/false"; /* exits without a message */
+    f->daemon.arguments[1] = "/bin/false";
     start_kilnd(f);
     for (unsigned i = 0; i < QUESTIONS; i++) {
         KILN_AUTO(json) struct json *status = NULL;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Steps that tests share: run kilnctl, get expected results from standard tools, compare
- * directories. */
 #include "tests/support/daemon_process.h"
 
 #include "common/base/cleanup.h"

@@ -11,7 +11,7 @@
 #define UNCOUNTED_BYTES (32768u + 3 * 4096u)
 /* kilnd writes last uses of kernels and saved time to the log every ten seconds. */
 #define LOG_GROWTH (8 * 4096u)
-#define SOLVER "ConvDirectNaive" /* has one kernel for each problem */
+#define SOLVER "ConvDirectNaive"
 #define SMOKE KILN_SOURCE "/scripts/networks/smoke.txt"
 #define PROBLEM(k)                                                                         \
     "conv -n 2 -c 8 -H 14 -W 13 -k " k " -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -l 1 -j 1 -m conv " \
@@ -69,7 +69,6 @@ static void pin_kernel(struct fixture *f, unsigned number)
     kilnctl_ok(f, "kernel", "pin", key);
 }
 
-/* Counts the kernels from disk. Evicted kernels are compiled again. */
 static unsigned long long stored_among(struct fixture *f, unsigned all)
 {
     unsigned long long count = 0;
@@ -166,7 +165,7 @@ TEST_F(store, gc_drops_kernels_of_removed_compilers)
     fill_store(f, 0, 3, UINT64_MAX);
     numbered_stored(&f->daemon, 3);
     make_stale(f, "id in (select id from kernel order by id limit 2)");
-    kilnctl_ok(f, "toolchain", "ls"); /* waits until the toolchains are known */
+    kilnctl_ok(f, "toolchain", "ls");
 
     kilnctl_ok(f, "gc", "--stale", "--dry-run", "--json");
     assert_int_equal(reported_bytes(f, "stale_kernels"), 2);

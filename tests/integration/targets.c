@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Builds ResNet-50's problems for every target that this host can compile. */
 #include "common/target/target.h"
 #include "engine/compile/code_object.h"
 #include "tests/support/code_object_names.h"

@@ -34,9 +34,9 @@
 struct fixture {
     struct package_fixture p;
     struct nginx nginx;
-    struct http_script line; /* the proxy to nginx */
-    unsigned cuts;           /* answers that the proxy cuts */
-    size_t cut_after;        /* bytes */
+    struct http_script line;
+    unsigned cuts;
+    size_t cut_after;
     struct loop *loop;
     struct work_queues *work_queues;
     struct transfers *transfers;
@@ -107,7 +107,7 @@ static void on_progress(struct transfer_task *task, const struct transfer_progre
 static void on_done(struct transfer_task *task)
 {
     ((struct transfer *)(void *)task)->ended++;
-    free(task->result.manifest); /* the caller owns it now */
+    free(task->result.manifest);
     task->result.manifest = NULL;
 }
 
@@ -183,7 +183,7 @@ TEST_F(transfer, a_signed_package_arrives_though_the_line_is_cut_twice)
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_pack(&f->p, PACKAGE, PACKAGE ".bz2");
     package_sign(&f->p, PACKAGE ".bz2", "amd", true);
-    f->cut_after = 200000; /* the manifest is shorter */
+    f->cut_after = 200000;
     f->cuts = 2;
     SKIP_IF(!serve_files(f), "no nginx here");
     prepare_files(f, &t, f->line.port, PACKAGE ".bz2");
@@ -339,7 +339,7 @@ TEST_F(transfer, a_transfer_process_runs_as_a_user_without_privileges)
     assert_true(has_line(status, "\nNoNewPrivs:\t1\n"));
 }
 
-/* In seconds. */
+/* The limit is in seconds. */
 static unsigned cpu_limit(void)
 {
     char path[64], line[256];
@@ -471,7 +471,6 @@ static int start_alone(pid_t *ret_pid, const char *const *arguments)
     return pair[0];
 }
 
-/* Starts a transfer in a new directory, and waits until it fetches. */
 static pid_t start_fetching(struct fixture *f, char directory[160])
 {
     static const char *const arguments[] = { "kiln-transfer", NULL };
@@ -508,7 +507,7 @@ TEST_F(transfer, a_terminated_transfer_process_leaves_nothing)
 
     assert_int_equal(wait_program(pid), 128 + SIGTERM);
     assert_true(is_empty(directory));
-    assert_int_equal(rmdir(directory), 0); /* the transfer does not remove it */
+    assert_int_equal(rmdir(directory), 0);
 }
 
 TEST_F(transfer, a_transfer_process_whose_kilnd_dies_leaves_nothing)

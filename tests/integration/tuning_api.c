@@ -269,7 +269,7 @@ TEST_F(tuning_api, parameters_are_recorded_along_with_times)
     struct kiln_measurement m = measurement_of(0.5);
     struct kiln_recording r = recording_of(&m, KILN_TUNING_USER);
     must(kiln_perf_put(f->client, &problem, &r, &f->err), f->err);
-    m.solver = "SolverD"; /* records of other solvers stay */
+    m.solver = "SolverD";
     must(kiln_perf_put(f->client, &problem, &r, &f->err), f->err);
 
     must(kiln_perf_get(f->client, &problem, &f->options, &f->tuned, &f->err), f->err);
@@ -444,7 +444,7 @@ static int as_another(struct fixture *f, int (*act)(struct fixture *f))
     if (!become_other_user())
         _exit(200);
     kiln_tuned_free(f->tuned);
-    kiln_client_close(f->client); /* inherited from the parent */
+    kiln_client_close(f->client);
     f->tuned = NULL;
     f->client = open_client(f);
     _exit(f->client ? act(f) : 200);

@@ -177,7 +177,7 @@ static void run_as_another_user(struct node *f)
 
 TEST_F(tuning_cli, a_user_changes_only_their_own_records)
 {
-    kilnctl_ok(f, "db", "import", f->own); /* root imports its own file */
+    kilnctl_ok(f, "db", "import", f->own);
     run_as_another_user(f);
     kilnctl_fails(f, 5, "recorded", "db", "get", KEY, "--db-id", "gfx90a68");
     kilnctl_fails(f, 4, "", "db", "import", f->system);
@@ -220,8 +220,7 @@ TEST_F(tuning_cli, a_merge_shows_contradictions_to_recorded_values)
     kilnctl_ok(f, "db", "merge", f->own);
     assert_says(f->result.output, "conflict: " KEY);
     kilnctl_ok(f, "db", "get", KEY, "--db-id", "gfx90a68", "--json");
-    assert_says(f->result.output,
-                "\"time_ms\":0.01,"); /* the faster of two records without statistics */
+    assert_says(f->result.output, "\"time_ms\":0.01,");
 }
 
 TEST_F(tuning_cli, a_system_database_is_dropped_as_a_whole)

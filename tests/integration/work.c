@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Stampedes, crashes, kill -9, and the driver cold and warm. */
 #include "common/target/target.h"
 #include "engine/compile/code_object.h"
 #include "tests/support/raw_client.h"
@@ -23,7 +22,7 @@ struct job {
     unsigned kernels;
     atomic_uint joined;
     atomic_uint served;                   /* correct objects received */
-    atomic_uint_least64_t h[KERNELS_MAX]; /* of bytes; 0 means not received yet */
+    atomic_uint_least64_t h[KERNELS_MAX]; /* of each kernel's bytes; 0 until received */
 };
 
 struct fixture {
@@ -58,7 +57,7 @@ static void need_opencl(struct fixture *f)
     for (; target; target = strstr(target + 1, "\"opencl:")) {
         sscanf(target, "\"%255[^\"]\"", f->target);
         if (strlen(f->target) > strlen("opencl:00"))
-            return; /* the target, not the name of the device */
+            return; /* a target is longer than a device's name, such as "opencl:0" */
     }
     fail_msg("no target in '%s'", f->result.output);
 }
@@ -195,7 +194,7 @@ TEST_F(work, eight_cold_ranks_cost_each_kernel_one_compile)
                      fetches);
 }
 
-/* Kills after |compiles| compiles, while others run. */
+/* The test kills kilnd after |compiles| compiles, while other compiles run. */
 struct moment {
     int fd;
     struct job *job;
@@ -262,7 +261,7 @@ TEST_F(work, ranks_that_wait_are_served_after_kills_and_restarts)
     assert_in_range(kills, 3, 6);
     assert_int_equal(daemon_stat(&f->daemon, "quarantined"), 0);
 
-    assert_int_equal(daemon_process_stop(&f->daemon), 0); /* the rest must come from disk */
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
     daemon_process_start(&f->daemon);
     start_ranks(f, KERNELS_MAX, pids);
     expect_all_served(f, pids);
@@ -281,7 +280,7 @@ TEST_F(work, a_compiler_that_aborts_costs_one_request_and_is_remembered)
                 "--toolchain", "hiprtc", "--solver", "ConvDirectNaive", NULL);
     assert_int_equal(f->result.status, 1);
     unsigned long long crashes = daemon_stat(&f->daemon, "probe_crashes");
-    assert_true(crashes >= 1); /* crashes of the probe; nothing else is compiled */
+    assert_true(crashes >= 1);
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
 
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch", file, "--target", "gfx942",
@@ -289,7 +288,7 @@ TEST_F(work, a_compiler_that_aborts_costs_one_request_and_is_remembered)
     assert_int_equal(f->result.status, 1);
     if (!strstr(f->result.output, "SIG")) /* a sanitizer may exit without a signal */
         assert_says(f->result.output, "exited with");
-    assert_int_equal(daemon_stat(&f->daemon, "probe_crashes"), crashes); /* the crash is cached */
+    assert_int_equal(daemon_stat(&f->daemon, "probe_crashes"), crashes);
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
 
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch", file, "--target", "gfx90a", NULL);
@@ -322,7 +321,7 @@ TEST_F(work, a_job_runs_verified_and_the_next_process_compiles_nothing)
     assert_int_equal(daemon_stat(&f->daemon, "misses"), misses);
     assert_true(daemon_stat(&f->daemon, "fetches") > fetches);
 
-    daemon_process_stop(&f->daemon); /* another daemon serves from disk */
+    daemon_process_stop(&f->daemon);
     daemon_process_start(&f->daemon);
     run_program(&f->daemon, &f->result, "kiln-driver", "run", file, "--device", "opencl:0", NULL);
     if (f->result.status)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Fetches one kernel for a given target through an installed libkiln. */
 #include <kiln/kiln.h>
 
 #include <stdio.h>
