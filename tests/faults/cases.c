@@ -99,7 +99,7 @@ struct case_options {
     unsigned every;   /* try every n-th place */
     unsigned memory;  /* |every| for allocations, of which there are thousands; 0 means |every| */
     unsigned most;    /* maximum number of cases of one operation and fault; 0 means no limit */
-    unsigned seconds; /* for one operation and fault; no case begins later; 0 means no limit */
+    unsigned seconds; /* no case of one operation and fault begins later; 0 means no limit */
     unsigned from;    /* the first place; 0 means that |seed| selects it */
     unsigned seed;    /* selects a first place up to |every| for each operation and fault */
     const char *only; /* "operation", "operation:fault" or ":fault", separated by commas; or NULL */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The clock jumps by a day or by years, while kilnd runs and between two runs. */
 #include "tests/faults/scene.h"
 
 #include <string.h>

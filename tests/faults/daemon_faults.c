@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Faults in the real programs. */
 #include "tests/faults/scene.h"
 #include "tests/support/service_manager.h"
 
@@ -13,7 +12,7 @@
 #define BATCH 12u
 #define LISTED 60u
 struct daemon_operation {
-    const char *program; /* where the fault is injected */
+    const char *program;
     bool (*act)(struct scene *s);
     bool ends;                        /* whether kilnd has exited afterwards */
     bool (*prepare)(struct scene *s); /* called before each place; may be NULL */
@@ -30,8 +29,8 @@ static bool fetch_new(struct scene *s)
 static bool fetch_warm(struct scene *s)
 {
     struct kiln_client *client = scene_client(s);
-    bool came = scene_fetch(s, client, 1); /* in the answer */
-    came &= scene_fetch(s, client, 2);     /* by descriptor */
+    bool came = scene_fetch(s, client, 1); /* object in the answer */
+    came &= scene_fetch(s, client, 2);     /* object in a descriptor */
     kiln_client_close(client);
     return came;
 }
@@ -117,7 +116,7 @@ static bool ask_for_status(struct scene *s)
     return scene_asks(s, words);
 }
 
-/* The list is longer than kilnctl's first buffer for it. */
+/* The list is longer than kilnctl's first buffer. */
 static bool list_kernels(struct scene *s)
 {
     static const char *const words[] = { "kernel", "ls", "--json", NULL };

@@ -7,7 +7,7 @@
 
 #define MADE_TARGET "opencl:test"
 #define MADE_TOOLCHAIN "opencl"
-/* REFUSING_TOOLCHAIN rejects every target. It is probed with this target. */
+/* kilnd probes REFUSING_TOOLCHAIN with this target. The toolchain refuses every target. */
 #define REFUSED_TARGET "sm_90"
 #define REFUSING_TOOLCHAIN "nvrtc"
 

@@ -41,7 +41,7 @@ enum fault_calls { /* a call may have several kinds */
 
 enum fault_action {
     FAULT_FAIL,
-    FAULT_SHORT, /* only half of the bytes are written or read */
+    FAULT_SHORT, /* half of the bytes are written or read */
     FAULT_KILL,  /* SIGKILL is sent just before the call */
     FAULT_TEAR,  /* half of the bytes are written, then SIGKILL is sent */
 };
@@ -50,7 +50,7 @@ struct fault_plan {
     atomic_bool armed;
     unsigned calls; /* bits of enum fault_calls */
     enum fault_action action;
-    int error;                  /* value of errno, with FAULT_FAIL */
+    int error;                  /* errno, with FAULT_FAIL */
     unsigned first;             /* number of the call that fails, counted from 1 */
     bool onwards;               /* whether all later calls fail, too */
     char program[32];           /* only programs with this name; "" means all */

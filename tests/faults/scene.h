@@ -34,7 +34,7 @@ struct scene {
     unsigned tuned; /* the latest problem for which a lease was taken */
     /* the latest problem whose lease ended with a result, or 0 */
     unsigned tuned_kept;
-    size_t listed; /* number of kernels that kilnctl lists; 0 means not known yet */
+    size_t listed; /* number of kernels that kilnctl lists; 0 means unknown */
     bool apart_done;
     bool knows_rest;
     struct descriptors resting; /* descriptors of an idle kilnd */
@@ -48,10 +48,9 @@ void scene_start(struct scene *s);
 /* Records the descriptors that kilnd must have whenever it is idle. */
 void scene_rest(struct scene *s);
 void scene_warm(struct scene *s);
-/* Returns true if kilnd serves. Otherwise, kilnd must have exited and logged the reason. */
 bool scene_try_start(struct scene *s);
 void scene_serves(struct scene *s);
-/* Checks only kernels, because kilnd could not open its tuning database. */
+/* kilnd need not have opened its tuning database. */
 void scene_serves_kernels(struct scene *s);
 /* Checks that kilnd runs, that its counters add up, that there is no lease, and that its
  * descriptors are those that scene_rest recorded. */
@@ -81,5 +80,5 @@ bool scene_fetch_batch(struct scene *s, struct kiln_client *client, unsigned cou
 bool scene_put(struct scene *s, struct kiln_client *client, unsigned number);
 bool scene_prefetch(struct scene *s);
 bool scene_tune(struct scene *s, struct kiln_client *client);
-/* Runs kilnctl. Returns true if it succeeded. Otherwise, it must have printed the reason. */
+/* Returns true if kilnctl succeeded. Otherwise, it must have printed the reason. */
 bool scene_asks(struct scene *s, const char *const *words);

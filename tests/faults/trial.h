@@ -19,7 +19,7 @@ struct trial {
 };
 
 struct trial_end {
-    bool over;         /* whether the operation returned */
+    bool over;
     bool goes_on;      /* whether a later change succeeded */
     unsigned done;     /* number of acknowledged steps */
     enum kiln_code rc; /* code of the step that failed */
