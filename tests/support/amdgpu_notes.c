@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define NOTE_METADATA 32u /* NT_AMDGPU_METADATA */
+#define NOTE_METADATA 32u
 #define DEPTH_MAX 16u
 
 enum kind { KIND_NUMBER, KIND_TEXT, KIND_LIST, KIND_MAP, KIND_OTHER };

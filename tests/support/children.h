@@ -8,7 +8,7 @@
 
 #define CHILDREN_MAX 256u
 
-/* Stores the pids of up to |max| children, and returns their number. */
+/* Returns the number of children. */
 static inline unsigned children_of(pid_t pid, pid_t *ret_pids, unsigned max)
 {
     char path[300];

@@ -244,7 +244,6 @@ pid_t start_program(struct daemon_process *d, int *ret_fd, const char *name, ...
     return pid;
 }
 
-/* Kills the program if reading its output takes too long. */
 static void read_output(pid_t pid, const char *name, int fd, struct program_result *result)
 {
     size_t used = 0;

@@ -20,7 +20,7 @@ struct daemon_process {
     const char *arguments[DAEMON_ARGUMENTS_MAX]; /* more arguments for kilnd; ends with NULL */
     /* whether kilnd writes its log to kilnd.log in the directory, not to standard error */
     bool keep_log;
-    uid_t user;                     /* user that runs other programs; 0 means the test's user */
+    uid_t user;                     /* runs other programs; 0 means the test's user */
     void (*prepare)(void *context); /* runs in the child before kilnd starts; may be NULL */
     void *context;
 };

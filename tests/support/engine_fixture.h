@@ -64,7 +64,7 @@ void engine_fixture_start(struct engine_fixture *f, bool describe);
 void engine_fixture_describe(struct engine_fixture *f);
 /* Fails the test if no describe job is pending. */
 void engine_fixture_describe_as(struct engine_fixture *f, const char *json);
-/* Returns the text of the last report of |event| to the operator, or NULL. */
+/* Returns the text of the last report of |event|, or NULL. */
 const char *engine_fixture_reported(const struct engine_fixture *f, const char *event);
 void engine_fixture_rescan(struct engine_fixture *f);
 unsigned engine_fixture_staged(const struct engine_fixture *f);

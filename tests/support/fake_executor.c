@@ -42,7 +42,6 @@ static void take_compile(struct executor *executor, struct compile_task *task)
     f->compiles_handed_over++;
 }
 
-/* Does not call done. The test ends the compile later. */
 static void stop_compile(struct executor *executor, struct compile_task *task)
 {
     struct fake_executor *f = (struct fake_executor *)executor;
@@ -64,7 +63,6 @@ static void take_transfer(struct executor *executor, struct transfer_task *task)
     f->transfers_handed_over++;
 }
 
-/* Does not call done. The test ends the transfer later. */
 static void cancel_transfer(struct executor *executor, struct transfer_task *task)
 {
     struct fake_executor *f = (struct fake_executor *)executor;

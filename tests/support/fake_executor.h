@@ -17,7 +17,6 @@ struct fake_executor {
     /* whether a task's work runs within the call that adds the task, as on a fast thread */
     bool works_at_once;
     unsigned tasks_of[WORK_QUEUES]; /* number of received tasks, by work queue */
-    /* number of tasks that were cancelled before they ran */
     unsigned tasks_cancelled_of[WORK_QUEUES];
     unsigned laters;
     unsigned compiles_handed_over;

@@ -51,7 +51,7 @@ static int make_file(const char *path)
     return fd >= 0 ? close(fd) : -1;
 }
 
-/* Nobody ever writes to it, so a blocking read never returns. */
+/* Nobody writes to the FIFO, so a blocking read never returns. */
 static int open_fifo(void) { return open_made(make_fifo, O_RDWR); }
 static int open_write_only(void) { return open_made(make_file, O_WRONLY); }
 static int open_path(void) { return open_made(make_file, O_PATH); }

@@ -35,7 +35,7 @@ void http_say(int fd, const char *fmt, ...) __attribute__((format(printf, 2, 3))
 /* Returns false if the client has closed the connection. */
 bool http_send(int fd, const void *data, size_t size);
 void http_wait_for_hang_up(int fd);
-/* Connects to |port| of loopback. Returns -1 on failure. */
+/* Returns -1 on failure. */
 int http_connect(uint16_t port);
 /* Reserves a port. No process can listen on the port while the returned descriptor, which the
  * caller owns, is open. */

@@ -35,7 +35,7 @@ static void become_unit(const struct launch_service *service, int connection, co
 static void serve(const struct launch_service *service, int listening, const char *launcher,
                   const char *program)
 {
-    signal(SIGCHLD, SIG_IGN); /* the kernel reaps the units' processes */
+    signal(SIGCHLD, SIG_IGN);
     for (;;) {
         int connection = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
         if (connection < 0)

@@ -76,7 +76,7 @@ static void exec_program(const char *program, const struct nginx *n)
     _exit(127);
 }
 
-/* Other processes may take the ports before nginx starts. */
+/* Another process may take a chosen port before nginx starts. */
 static void choose_ports(struct nginx *n)
 {
     int held[] = { http_hold_port(&n->port), http_hold_port(&n->tls_port) };

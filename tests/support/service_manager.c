@@ -44,7 +44,7 @@ static void keep(struct service_manager *m, const int *fds, size_t count, const 
     }
 }
 
-struct reported { /* the content of one message */
+struct reported {
     bool stores, removes;
     char name[256];
 };

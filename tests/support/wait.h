@@ -42,7 +42,6 @@ bool holds_in_time(bool (*holds)(void *context), void *context);
         wait_end();             \
     } while (0)
 
-/* Closes a loop whose users have begun to close their handles. */
 #define LOOP_CLOSE(loop)                                           \
     do {                                                           \
         LOOP_TO_END(loop, "the handles of the loop to be closed"); \

@@ -53,7 +53,7 @@ struct fake_gpu {
     unsigned fail_at;      /* number of the call that fails, counted from now; 0 means none */
     const char *fail_name; /* name of a function whose calls all fail; may be NULL */
     int fail_status;
-    unsigned calls; /* number of calls since the start */
+    unsigned calls;
     unsigned launches;
     unsigned modules_ever;
     int live[FAKE_KINDS];

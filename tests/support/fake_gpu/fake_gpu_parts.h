@@ -18,7 +18,7 @@
 #endif
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
-#define FAKE_ALIGNMENT 64 /* alignment of objects and of memory */
+#define FAKE_ALIGNMENT 64
 #define PUBLIC __attribute__((visibility("default")))
 
 enum {
@@ -68,13 +68,12 @@ struct stream {
 
 struct context { /* for HIP, a device */
     int device;
-    unsigned users;               /* number of references to a primary context */
+    unsigned users;
     struct stream default_stream; /* the stream with the handle 0 */
 };
 
 /* Returns the calling thread's context, or NULL. */
 struct context *fake_current(void);
-/* Creates a zeroed object of the current context. */
 void *fake_make(enum fake_gpu_kind kind, size_t size);
 void fake_destroy(struct object *o);
 /* Returns true if the object has this kind and belongs to the current context. */
