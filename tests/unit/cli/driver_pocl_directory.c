@@ -28,7 +28,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     unsetenv("TMPDIR");
-    int rc = rmdir(f->temp); /* fails if the directory is not empty */
+    int rc = rmdir(f->temp);
     free(f);
     return rc;
 }

@@ -140,8 +140,8 @@ TEST_F(kilnctl_build, problems_go_as_sealed_memory_in_the_wire_format)
     const char *second = fake.sent[1][0] + PROBLEM_WIRE_SIZE;
     assert_int_equal(number(second), KILN_FORWARD);
     assert_int_equal(number(second + 4), 2);
-    assert_int_equal(number(second + 6 * 4), 2); /* n */
-    assert_int_equal(number(second + 7 * 4), 8); /* c */
+    assert_int_equal(number(second + 6 * 4), 2);
+    assert_int_equal(number(second + 7 * 4), 8);
     assert_int_equal(number(second + 22 * 4),
                      1); /* the depth of the dilation, four numbers before the end */
 }

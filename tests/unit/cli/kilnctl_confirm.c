@@ -10,7 +10,7 @@ struct fixture {
     struct command_run run;
     int terminal; /* the test's end */
     int old_in, old_err;
-    char asked[512]; /* what the user saw */
+    char asked[512];
 };
 
 static int set_up(void **state)

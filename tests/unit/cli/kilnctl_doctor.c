@@ -321,7 +321,7 @@ TEST_F(kilnctl_doctor, an_unknown_fuse_filesystem_causes_a_warning)
     snprintf(f->directory.fuse, sizeof(f->directory.fuse), "fuse.unheard-of");
     directory_judge(&f->directory, &f->findings);
     expect_finding(f, VERDICT_WARN, "(fuse.unheard-of)", "another machine");
-    assert_int_equal(findings_count(&f->findings, VERDICT_OK), 1); /* the free space */
+    assert_int_equal(findings_count(&f->findings, VERDICT_OK), 1);
 }
 
 TEST_F(kilnctl_doctor, a_filesystem_without_a_limit_of_inodes_is_fine)

@@ -103,7 +103,6 @@ int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *ca
 
 void kiln_free(void *pointer) { free(pointer); }
 
-/* Captures standard error during a part of a test. */
 struct reported {
     int fd;
     FILE *captured;

@@ -35,7 +35,6 @@ TEST_F(kilnctl_harvest, of_many_files_only_some_are_printed)
     assert_int_equal(fake.asked, 0);
 }
 
-/* kilnd receives only the new lines. */
 TEST_F(kilnctl_harvest, bad_lines_are_reported_with_their_numbers_in_the_jobs_file)
 {
     char expected[800];
@@ -86,7 +85,6 @@ TEST_F(kilnctl_harvest, collected_records_that_kilnd_refused_are_offered_again)
     assert_string_equal(fake.sent[0][0], "k9=9\n");
 }
 
-/* Checks that harvest's requests are those for |file| with this name. */
 static void expect_collected(const struct miopen_file *file, const char *name)
 {
     char expected[300];
@@ -457,7 +455,6 @@ TEST_F(kilnctl_harvest, harvest_detects_a_change_with_the_same_size_and_time)
     assert_int_equal(fake.asked, 0);
 }
 
-/* A killed job leaves a write-ahead log. */
 TEST_F(kilnctl_harvest, a_database_with_an_unchanged_log_is_not_sent_again)
 {
     overlay_all(f);

@@ -309,7 +309,7 @@ TEST_F(kilnctl_miopen,
         snprintf(name, sizeof(name), "out%zu", i);
         scratch_path(&f->directory, name, f->out);
         answer_all();
-        if (!cases[i].version) { /* then it asks for other things */
+        if (!cases[i].version) { /* without a version, kilnctl asks for other things */
             fake.answers[2] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.db.txt", 8),
                                                     .files = { "perf" } };
             fake.answers[3] = (struct fake_answer){ .code = KILN_E_NOT_FOUND };
@@ -422,7 +422,7 @@ TEST_F(kilnctl_miopen, only_its_user_may_read_an_overlay)
     expect_modes(f, 0700, 0600);
     scratch_write(&f->directory, "out/user/" USER_FIND, "k9=9\n");
     assert_int_equal(chmod(f->out, 0700), 0);
-    assert_int_equal(run_harvest(f), KILN_E_OK); /* writes the manifest again */
+    assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(mode_of(f, ".kiln-overlay.json"), 0600);
     umask(mask);
 }

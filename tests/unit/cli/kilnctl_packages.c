@@ -10,7 +10,7 @@ struct fixture {
     struct command_run run;
     struct scratch_directory directory;
     struct reported reported;
-    char path[512]; /* of a package in the directory */
+    char path[512];
 };
 
 static void prepare(struct fixture *f)
@@ -293,8 +293,7 @@ TEST_F(kilnctl_packages, nothing_of_a_urls_credentials_or_query_is_shown)
     int rc = RUN(&f->run, "pkg", "install", "http://me:secret@h/p/gfx90a68.kdb?sig=abc/def#frag");
     reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
-    assert_says(fake.requests[0],
-                "me:secret@h/p/gfx90a68.kdb?sig=abc/def#frag"); /* kilnd gets the complete URL */
+    assert_says(fake.requests[0], "me:secret@h/p/gfx90a68.kdb?sig=abc/def#frag");
     assert_int_equal(strncmp(f->reported.text, "gfx90a68.kdb: checking", 22), 0);
     assert_null(strstr(f->reported.text, "secret"));
     assert_null(strstr(f->reported.text, "abc"));
@@ -321,7 +320,8 @@ TEST_F(kilnctl_packages, invalid_progress_is_ignored)
     int rc = RUN(&f->run, "pkg", "install", "http://h/gfx90a68.kdb");
     reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
-    assert_string_equal(f->reported.text, ""); /* the unpacked size is unknown */
+    assert_string_equal(f->reported.text,
+                        ""); /* no progress bar, because the unpacked size is unknown */
 }
 
 TEST_F(kilnctl_packages, the_timeout_option_bounds_an_install)

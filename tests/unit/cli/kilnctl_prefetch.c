@@ -146,7 +146,7 @@ uint64_t kiln_plan_object_compile_ns(const struct kiln_plan *p, unsigned index)
 
 struct fixture {
     struct command_run run;
-    char path[64]; /* the file of command lines */
+    char path[64];
 };
 
 static int set_up(void **state)
@@ -408,7 +408,7 @@ TEST_F(kilnctl_prefetch, prefetch_succeeds_if_kernels_are_stored_or_the_cache_is
     fake.status = STATUS("off");
     assert_int_equal(prefetch_lines(f), KILN_E_OK);
     fake.stats_asked = 0;
-    fake.stats[1] = STATS("1", "1", "0", "true"); /* counters of a restarted kilnd */
+    fake.stats[1] = STATS("1", "1", "0", "true"); /* kilnd has restarted */
     assert_int_equal(prefetch_lines(f), KILN_E_OK);
 }
 

@@ -168,7 +168,7 @@ TEST_F(kilnctl_report, the_report_of_a_busy_node_shows_its_numbers)
     assert_says(f->page, "97.4 %");
     assert_says(f->page, "gfx942130");
     assert_int_equal(count_of(f->page, "<rect class=\"miss\""),
-                     93 * 2 - 1); /* one column per sample */
+                     93 * 2 - 1); /* a column for each sample */
     assert_says(f->page, "100.0 %");
 }
 
@@ -273,14 +273,14 @@ TEST_F(kilnctl_report, report_sends_requests_and_writes_one_file)
     assert_string_equal(fake.requests[2], "history {\"step\":21600}");
     assert_int_equal(stat(f->file, &seen), 0);
     assert_true(seen.st_size > 5000);
-    assert_int_equal(seen.st_mode & 0777, 0600); /* it names users and programs */
+    assert_int_equal(seen.st_mode & 0777, 0600); /* the page names users and programs */
     assert_int_equal(chmod(f->file, 0644), 0);
 
     fake.asked = 0; /* an older report is replaced */
     assert_int_equal(RUN(&f->run, "report", "-o", f->file, "--since", "7d"), KILN_E_OK);
     assert_says(fake.requests[2], "\"since\":");
     assert_int_equal(stat(f->file, &seen), 0);
-    assert_int_equal(seen.st_mode & 0777, 0644); /* the mode that its owner has set */
+    assert_int_equal(seen.st_mode & 0777, 0644); /* the owner has set this mode */
 }
 
 TEST_F(kilnctl_report, the_report_works_without_tuning_records_and_gpus)

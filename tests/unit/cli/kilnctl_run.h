@@ -37,7 +37,7 @@ static inline void command_run_release(struct command_run *r)
     fclose(r->captured);
 }
 
-/* Parses the arguments as main does. |printed| receives standard output. */
+/* |printed| receives standard output. */
 static inline int command_run(struct command_run *r, int argc, const char *const *argv)
 {
     size_t used = 0;

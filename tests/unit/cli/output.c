@@ -15,7 +15,7 @@
 
 #define SECOND ((uint64_t)1000000000)
 
-/* The test reads what was written. |out| is a file, so isatty() is false for it. */
+/* |out| is a file, so isatty() is false for it. */
 struct fixture {
     FILE *out;
     char text[8192];
@@ -128,7 +128,7 @@ TEST_F(output, progress_says_after_ten_silent_seconds_that_it_goes_on)
     progress_tick(&progress, 12 * SECOND);
     progress_update(&progress, 1, 1, 21 * SECOND);
     progress_update(&progress, 69, 1, 22 * SECOND);
-    progress_tick(&progress, 60 * SECOND); /* complete */
+    progress_tick(&progress, 60 * SECOND);
     assert_string_equal(read_printed(f), "prefetch: 0 of 69 done, 10.0 s\n"
                                          "prefetch: 1 of 69 done, 1 failed, 20.0 s\n"
                                          "prefetch: 69 of 69 done, 1 failed, 21.0 s\n");
@@ -260,7 +260,7 @@ TEST_F(output, progress_without_an_end_is_not_finished)
     progress_finish(&progress, SECOND);
     progress_init(&progress, f->out, "fetching", 10, 0);
     progress.width = 80;
-    progress_finish(&progress, SECOND); /* on a terminal, the bar is erased instead */
+    progress_finish(&progress, SECOND); /* on a terminal, the bar would be erased */
     assert_string_equal(read_printed(f), "");
 }
 
@@ -285,7 +285,7 @@ TEST_F(output, a_terminal_gets_a_bar_that_redraws_itself)
     progress_init(&progress, f->out, "prefetch", 10, 0);
     progress.width = 80;
     progress_update(&progress, 5, 0, 10u * SECOND);
-    progress_update(&progress, 6, 0, 10u * SECOND + 1); /* too early for another line */
+    progress_update(&progress, 6, 0, 10u * SECOND + 1);
     progress_update(&progress, 10, 2, 20u * SECOND);
     assert_string_equal(
         read_printed(f),

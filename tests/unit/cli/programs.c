@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl and kiln-driver as processes, while no daemon runs. */
 #include "common/base/json.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
@@ -103,7 +102,7 @@ TEST_F(programs, every_command_says_that_there_is_no_daemon_with_status_3)
     }
 }
 
-/* The program must have printed one JSON object with an "error" that has this |code|. */
+/* The program must have printed one JSON object with an "error" of this |code|. */
 static void expect_error(const struct fixture *f, const char *code)
 {
     struct kiln_err why = KILN_ERR_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A build with -DKILN_CACHE_DIR=/var/built: the default of cache_dir. */
+/* This build has -DKILN_CACHE_DIR=/var/built. */
 #include "daemon/config/config.h"
 #include "tests/support/test.h"
 

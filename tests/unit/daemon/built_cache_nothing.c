@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A build with -DKILN_CACHE_DIR= (nothing): the cache is off by default. */
+/* This build has -DKILN_CACHE_DIR= (nothing). */
 #include "daemon/config/config.h"
 #include "tests/support/test.h"
 

@@ -219,7 +219,7 @@ TEST(compiler, a_compiler_whose_parent_has_ended_serves_nothing)
     struct program_end end = RUN("--temp", scene.directory);
     assert_int_equal(end.status, EXIT_SURROUNDINGS);
     assert_null(strstr(end.text, "serves"));
-    scene.parent = 0; /* the supervisor */
+    scene.parent = 0;
     assert_int_equal(RUN("--temp", scene.directory).status, SERVED);
 }
 

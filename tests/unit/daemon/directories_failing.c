@@ -242,7 +242,7 @@ TEST_F(directory, a_result_that_is_no_regular_file_or_too_large_is_not_taken)
     assert_says(f->err.text, "did not write");
 }
 
-static struct config config; /* loaded last */
+static struct config config;
 
 static enum kiln_code load_config(void *context, struct kiln_err *err)
 {

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define SOCKET_FD 3
-#define LIFE_S 600 /* then a forgotten process ends */
+#define LIFE_S 600 /* a forgotten process ends after this time */
 
 static void make_files(const char *directory)
 {
@@ -33,7 +33,6 @@ static void send_text(const char *text)
         _exit(82);
 }
 
-/* Omits the directory. */
 static void answer_arguments(char **argv)
 {
     char text[256] = "done leads=";
@@ -117,7 +116,7 @@ int main(int argc, char **argv)
     const char *manner = getenv("FAKE_WORKER");
     if (argc < 5)
         return 83;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends with the test */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(LIFE_S);
     make_files(argv[2]);
     signal(SIGABRT, SIG_DFL);

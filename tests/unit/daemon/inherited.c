@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The child sends what it finds to the parent. */
 struct result {
     int code;
     size_t count;

@@ -11,11 +11,11 @@ int launch_main(int argc, char **argv);
 #include <sys/syscall.h>
 
 static struct {
-    const char *script;      /* for the shell */
-    int pid;                 /* LISTEN_PID; 0 means the launcher itself */
-    const char *count;       /* LISTEN_FDS */
-    enum kiln_code received; /* result of receiving the request */
-    int directory;           /* to start in */
+    const char *script; /* for the shell */
+    int pid;            /* LISTEN_PID; 0 means the launcher itself */
+    const char *count;  /* LISTEN_FDS */
+    enum kiln_code received;
+    int directory; /* the program starts in this directory */
     bool hangs_up;
     bool no_pid_files;  /* the system has no pidfds */
     bool is_left_alone; /* the launcher ends before its child asks for a signal at its end */
@@ -176,7 +176,7 @@ TEST(launch, a_request_that_cannot_be_received_starts_nothing)
     end = RUN("/bin/sh");
     assert_int_equal(end.status, EXIT_SURROUNDINGS);
     assert_says(end.text, "request");
-    scene.failing = "fcntl"; /* of the connection */
+    scene.failing = "fcntl";
     for (scene.nth = 1; scene.nth <= 3; scene.nth++) {
         end = RUN("/bin/sh");
         assert_int_equal(end.status, EXIT_SURROUNDINGS);

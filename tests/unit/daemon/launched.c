@@ -222,7 +222,7 @@ TEST_F(launched, a_program_that_cannot_be_run_has_exit_status_127)
 TEST_F(launched, a_service_that_ignores_a_kill_is_reported_as_a_lost_process)
 {
     f->spawn.lost_ms = 20;
-    launch_by(f, "/bin/sleep", "1", ""); /* never reads its connection */
+    launch_by(f, "/bin/sleep", "1", "");
 
     worker_process_kill(&f->process);
     wait_for_end(f);

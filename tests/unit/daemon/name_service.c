@@ -76,7 +76,7 @@ TEST(plain, a_name_service_that_crashes_or_fails_is_not_an_absent_group)
     assert_says(err.text, "signal 9");
     assert_int_equal(ask_group("no-memory", &gid, &err), KILN_UNAVAILABLE);
     assert_says(err.text, strerror(ENOMEM));
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
 TEST(plain, a_name_service_that_hangs_is_ended)

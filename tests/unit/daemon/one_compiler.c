@@ -109,7 +109,7 @@ static unsigned count_files(const char *directory)
     return count;
 }
 
-/* Returns the first process with |text| in its command line, or 0. */
+/* Returns 0 if no command line contains |text|. */
 static pid_t find_process(const char *text)
 {
     pid_t found = 0;
@@ -175,7 +175,7 @@ TEST_F(compiler, a_compiler_process_killed_between_two_jobs_is_replaced)
     describe_compiler(f);
     pid_t first = find_process(f->directory);
     kill(first, SIGKILL);
-    WAIT_FOR(kill(first, 0) != 0); /* kiln-launch has waited for it */
+    WAIT_FOR(kill(first, 0) != 0); /* kiln-launch has waited for the process */
     describe_compiler(f);
 }
 

@@ -272,7 +272,7 @@ TEST(clear, limits_that_cannot_be_read_or_raised_have_defaults)
     fail_call("setrlimit", 1, EPERM);
     got = descriptors_share(wanted);
     assert_true(calls_failed());
-    assert_int_equal(got.connections + got.hot_count, 128); /* the minimum */
+    assert_int_equal(got.connections + got.hot_count, 128);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 

@@ -131,7 +131,7 @@ TEST_F(peer, a_user_unmapped_in_the_user_namespace_is_anonymous)
     const struct peer_groups groups = { .admin = ADMINS, .publish = PUBLISHERS };
     int ends[2];
     NEED_ROOT();
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0); /* root's */
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {

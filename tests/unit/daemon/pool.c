@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static _Atomic pid_t starter; /* the thread that started the last process */
+static _Atomic pid_t starter;
 WRAP(int, spawn_process, const struct loop_spawn *spawn, pid_t *ret_pid)
 {
     starter = gettid();
@@ -267,7 +267,7 @@ TEST_F(pool, the_worker_user_owns_the_directory_of_each_worker)
     struct stat root, own;
     char path[512];
     if (geteuid() != 0)
-        start_pool(f); /* because the tear-down closes it */
+        start_pool(f);
     NEED_ROOT();
     set_worker_user(f);
     start_pool(f);
@@ -300,7 +300,7 @@ TEST_F(pool, a_directory_that_the_worker_user_may_not_enter_is_refused)
 
     assert_says(f->err.text, "'kiln-worker'");
     assert_says(f->err.text, "--temp-dir");
-    assert_int_equal(rmdir(f->directory), 0); /* nothing is left in it */
+    assert_int_equal(rmdir(f->directory), 0);
     assert_int_equal(mkdir(f->directory, 0711), 0);
     start_pool(f);
 }
@@ -414,7 +414,6 @@ TEST_F(pool, jobs_beyond_the_workers_wait_in_order)
     assert_int_equal(pool_out(f->pool), 0);
 }
 
-/* Returns the pid of the worker that a job for |toolchain| went to. */
 static int worker_for(struct fixture *f, const char *toolchain)
 {
     struct job job = kernel("pid");

@@ -210,6 +210,6 @@ int tear_down(void **state)
 {
     struct fixture *f = *state;
     close_pool(f);
-    assert_int_equal(rmdir(f->directory), 0); /* nothing is left in it */
+    assert_int_equal(rmdir(f->directory), 0);
     return 0;
 }

@@ -323,7 +323,7 @@ TEST_F(pool, an_old_burst_of_sources_keeps_no_workers_warm)
     assert_int_equal(pool_counts(f->pool).worker_starts, 6 + 2);
 
     wanted_now = 1;
-    LOOP_UNTIL(f->loop, pool_counts(f->pool).worker_starts >= 6 + 3); /* one is replaced */
+    LOOP_UNTIL(f->loop, pool_counts(f->pool).worker_starts >= 6 + 3);
     wait_until_idle(f, 6);
     assert_int_equal(warmups, 2);
     assert_int_equal(jobs_before_a_source(f), 1);
@@ -427,7 +427,7 @@ TEST_F(pool, a_source_waits_no_longer_than_a_warm_up_should_take)
         wait_for_a_warm_up(f);
     }
     wait_for_job(f, &jobs[0]);
-    wait_for_job(f, &jobs[1]); /* on a cold worker, because the warm-up never ends */
+    wait_for_job(f, &jobs[1]); /* the warm-up never ends, so this worker is cold */
     assert_int_equal(jobs[1].task.result.end, COMPILE_DONE);
     pool_stop(f->pool);
 }
@@ -525,7 +525,7 @@ TEST_F(pool, the_weakest_confinement_among_workers_is_reported)
     assert_says(confinement.sandbox.why, "landlock: none");
 
     handshake = (struct sandbox_report){ .has = LAYERS_ALL, .landlock = 7 };
-    replace_one(f, "hiprtc"); /* the worker without the network layer */
+    replace_one(f, "hiprtc");
     confinement = pool_confinement(f->pool);
     assert_true(report_has(&confinement.sandbox, LAYER_network) ||
                 report_has(&confinement.sandbox, LAYER_landlock));

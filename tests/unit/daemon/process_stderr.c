@@ -11,7 +11,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* The records of the fake log, one per line. */
 static char reported[4096];
 
 KILN_PRINTF(3, 4)
@@ -31,7 +30,7 @@ struct fixture {
     struct loop *loop;
     struct loop_owner owner;
     struct process_stderr output;
-    int fd; /* the end of the process; -1 once closed */
+    int fd; /* -1 once closed */
     struct kiln_err err;
 };
 

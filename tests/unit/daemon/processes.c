@@ -24,11 +24,11 @@ struct fixture {
     int ends[2]; /* the child has the second as its descriptor 3 */
     int status, signal;
     unsigned exits;
-    char said[4096]; /* what the child wrote to descriptor 3 */
+    char said[4096];
 };
 
-static pid_t killed;        /* the last process group that was killed */
-static bool killed_existed; /* its leader was not reaped yet */
+static pid_t killed;
+static bool killed_existed; /* the leader of |killed| was not reaped yet */
 WRAP(int, kill, pid_t pid, int number)
 {
     siginfo_t end = { .si_pid = 0 };

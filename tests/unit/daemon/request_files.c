@@ -11,8 +11,8 @@ struct fixture {
     struct closer *closer;
     struct request_files files;
     int ends[2];
-    int reading;     /* end of a pipe */
-    int writing[16]; /* copies of its other end; -1 once sent */
+    int reading;
+    int writing[16]; /* copies of the pipe's write end; -1 once sent */
 };
 
 SET_UP(set_up)

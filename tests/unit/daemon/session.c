@@ -268,5 +268,5 @@ TEST_F(session, callers_are_identified_by_the_credentials_of_their_socket)
     const struct caller *caller = &first_session(f)->caller;
     assert_int_equal(caller->uid, geteuid());
     assert_int_equal(caller->pid, getpid());
-    assert_int_equal(caller->role, ROLE_ADMIN); /* the daemon's own user */
+    assert_int_equal(caller->role, ROLE_ADMIN);
 }

@@ -131,7 +131,7 @@ TEST_F(hung, a_close_that_hangs_blocks_no_request)
     expect_pong(f, other, 2);
     expect_pong(f, f->client, 3);
 
-    assert_int_equal(hung.hanging, 1); /* one close at a time for each user */
+    assert_int_equal(hung.hanging, 1);
     assert_int_equal(hung.on_the_loop, 0);
     end_closes(2);
     WAIT_FOR(hung.closed >= 2);
@@ -152,7 +152,7 @@ TEST_F(hung, a_user_who_sends_too_many_descriptors_is_refused_and_others_are_not
     KILN_AUTO(fd) int again = connect_to_server(f);
     assert_refused(f, again, 0, TOO_MANY);
     expect_pong(f, other, 7);
-    send_hung(other, 8, file); /* another thread closes for this user */
+    send_hung(other, 8, file);
     receive_pong(f, other, 8);
     WAIT_FOR(hung.hanging >= 2);
 
@@ -243,7 +243,7 @@ TEST_F(hung, descriptors_of_unfinished_frames_count_and_are_not_closed_on_the_lo
     unsigned held = 0;
     LIST_EACH (&f->server->sessions, struct session, link, s)
         held += s->files.count;
-    assert_int_equal(held, (FULL / 2 + 1) * 2); /* the server reads nothing more of this user */
+    assert_int_equal(held, (FULL / 2 + 1) * 2);
     for (int i = 0; i < CONNECTIONS; i++)
         __real_close(clients[i]);
     LOOP_UNTIL(f->loop, service.left >= CONNECTIONS);

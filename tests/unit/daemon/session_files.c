@@ -43,7 +43,7 @@ static unsigned count_descriptors(void)
     return count;
 }
 
-/* Sends |data| with the writing ends of |pipes|, which this process then closes. */
+/* This process closes its writing ends of |pipes|. */
 static void send_pipes(int fd, struct bytes data, const struct sent_pipe *pipes, unsigned count)
 {
     int files[8] = { 0 };
@@ -117,7 +117,7 @@ TEST_F(session, a_frame_with_descriptors_may_be_split_anywhere)
         send_pipes(f->client, bytes_of(raw, cut), &sent, 1);
         IN_TIME(loop_iteration(f->loop));
         assert_int_equal(service.handled, 0);
-        assert_true(has_writer(sent.reading)); /* the server keeps it for the frame */
+        assert_true(has_writer(sent.reading)); /* the server keeps the descriptor for the frame */
         send_raw(f->client, raw + cut, size - cut);
         receive_pong(f, f->client, REQUEST);
         assert_int_equal(service.handled, 1);

@@ -130,7 +130,7 @@ TEST_F(session, many_users_together_do_not_lock_out_administrators)
     const uid_t overflow = f->server->overflow.uid;
     int users[13];
     server_set_limits(f->server, 16, 100);
-    f->server->overflow.uid = geteuid(); /* from now on, this user is not an administrator */
+    f->server->overflow.uid = geteuid(); /* this user is no longer an administrator */
     for (unsigned i = 0; i < 13; i++)
         users[i] = join_server(f);
 

@@ -40,7 +40,7 @@ TEST_F(session, a_request_without_memory_is_refused)
     int fd = join_server(f);
     fail_calls("realloc", ENOMEM);
     send_raw(fd, raw, size / 2);
-    assert_refused(f, fd, 0, "no memory"); /* the request id is still unknown */
+    assert_refused(f, fd, 0, "no memory");
     assert_true(calls_failed());
     assert_true(is_closed(f, fd));
     close(fd);

@@ -18,7 +18,7 @@ struct probe {
     struct loop_timer timer;
     unsigned fired;
     unsigned place; /* position of its first call among all calls */
-    /* When it fires, it stops, restarts or closes timers: */
+    /* What the timer's callback does: */
     struct probe *stops, *closes;
     bool starts_again;
 };
@@ -149,7 +149,7 @@ TEST_F(timers, a_timer_that_another_one_stops_or_closes_does_not_fire)
     f->a.stops = &f->b;
     f->a.closes = &f->c;
     loop_timer_start(&f->a.timer, 1, 0);
-    loop_timer_start(&f->b.timer, 1, 1); /* due at the same time */
+    loop_timer_start(&f->b.timer, 1, 1);
     loop_timer_start(&f->c.timer, 1, 1);
 
     LOOP_TO_END(f->loop, "the timers to stop");

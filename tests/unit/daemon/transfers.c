@@ -187,7 +187,7 @@ TEST(transfers, a_transferred_file_that_is_not_regular_is_not_taken)
     expect_failure(*state, "no file", KILN_IO, "did not write");
 }
 
-/* A second name gives access to the file, like a descriptor that the process kept open. */
+/* A second name of the file gives access to it, like a descriptor that the process kept open. */
 static void expect_a_copy(struct fixture *f)
 {
     char kept[128];

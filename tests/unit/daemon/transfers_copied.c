@@ -149,7 +149,7 @@ static void end_other(struct task *task)
     others_ended++;
 }
 
-/* As many copies as there are reader threads keep all of them busy. */
+/* As many copies as reader threads keep all threads busy. */
 TEST_F(transfers, tasks_of_other_users_run_between_the_steps_of_copies)
 {
     struct transfer copies[READERS];

@@ -417,7 +417,7 @@ struct later {
     struct task task; /* first member */
     struct executor *executor;
     char name;
-    unsigned left; /* how often it still runs */
+    unsigned left;
 };
 
 static char order[8];
@@ -469,7 +469,7 @@ TEST_F(work_queues, deferred_tasks_run_after_the_due_events_of_an_iteration)
     for (unsigned i = 0; i < 3 * READERS; i++) {
         struct task task = { .work = i < READERS ? work_with_another : work_alone,
                              .is_brief = true };
-        if (i == READERS) /* one thread runs this task and the next one */
+        if (i == READERS)
             task.done = note_first_done;
         if (i == READERS + 1)
             task.done = note_second_done;

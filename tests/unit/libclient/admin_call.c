@@ -18,9 +18,9 @@ struct fixture {
     int files[4], ret_files[4];
     size_t ret_file_count;
     unsigned reported;
-    unsigned enough;      /* progress ends the call at this report; 0: never */
-    unsigned descriptors; /* open before the test */
-    unsigned announced;   /* number of files that the last request announced */
+    unsigned enough; /* progress ends the call at this report; 0: never */
+    unsigned descriptors;
+    unsigned announced; /* number of files that the last request announced */
     char came[2][32];
     unsigned files_back;
     bool files_with_progress;
@@ -83,7 +83,7 @@ static void answer(struct fake_request *rq)
         }
         fake_reply(rq, MESSAGE_json, 0, bytes_of("a\0b", 3));
         break;
-    case MESSAGE_kernel_import: break; /* never answers */
+    case MESSAGE_kernel_import: break;
     case MESSAGE_package_verify: fake_hang_up(rq); break;
     default: fake_reply(rq, MESSAGE_json, 0, rq->body); break;
     }
@@ -305,7 +305,7 @@ TEST_F(admin_call, a_descriptor_that_is_not_open_is_refused_at_once)
 {
     f->files[0] = -1;
     f->call.file_count = 1;
-    f->call.timeout_ms = -1; /* a call that retried would never end */
+    f->call.timeout_ms = -1; /* if a call retried, it would never end */
     assert_int_equal(call(f), KILN_E_INVALID);
     assert_says(f->err.text, "not open");
     assert_int_equal(f->daemon.requests, 0);

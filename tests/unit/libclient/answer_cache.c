@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Counts how often the value is referred to. */
 struct value {
     int references;
 };

@@ -92,7 +92,6 @@ static int fetch_sources(struct fixture *f, const struct kiln_kernel_source *sou
 
 static int batch(struct fixture *f, size_t count) { return fetch_keys(f, count, &f->seen); }
 
-/* Returns the number of keys. */
 static uint32_t read_batch(const struct fake_request *rq, struct digest ret_keys[ITEMS])
 {
     struct reader r = reader_of(rq->body);
@@ -460,7 +459,7 @@ TEST_F(batch, large_sources_are_spread_over_messages)
                                                   .source = text,
                                                   .source_size = 1 << 20 };
     }
-    sources[3].source_size = 9 << 20; /* larger than any message: only this item fails */
+    sources[3].source_size = 9 << 20; /* larger than any message, so only this item fails */
     sources[4].target = NULL;
     start(f, answer_any_source);
 

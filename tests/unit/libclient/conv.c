@@ -89,7 +89,7 @@ TEST_F(conv, recording_and_intended_non_recording_are_both_reported_as_ok)
     must(conv_find(f), f->err);
     assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_OK);
     f->options.no_record = 0;
-    f->options.mode = KILN_FIND_FAST; /* nothing is measured */
+    f->options.mode = KILN_FIND_FAST;
     must(conv_find(f), f->err);
     assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_OK);
 }

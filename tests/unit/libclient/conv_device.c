@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct block { /* of device memory */
+struct block {
     uint64_t bytes;
     unsigned char data[];
 };
@@ -154,7 +154,6 @@ static void forget(struct kiln_device *device, void *function)
     free(function);
 }
 
-/* The result depends on both operands and on the index. */
 static void compute(const struct device_launch *launch)
 {
     const struct block *x = launch->arguments[0].memory->native;

@@ -16,8 +16,8 @@
 struct conv_solver {
     const char *name;
     const char *kernel; /* NULL if it does not compile */
-    double find_ms;     /* recorded */
-    const char *best;   /* recorded */
+    double find_ms;
+    const char *best;
     /* whether the solver is tunable: |kernel| is then for the config "0,1", and "11,1" is the
      * fastest config */
     bool has_space;
@@ -69,5 +69,4 @@ int conv_tune(struct conv_fixture *f);
 struct kiln_conv_entry conv_entry(const struct conv_fixture *f, const char *solver);
 struct kiln_conv_entry conv_at(const struct conv_fixture *f, unsigned index);
 unsigned conv_trials_in(const struct conv_fixture *f, int state);
-/* Returns NULL if there is no recording of the solver. */
 const struct conv_put *conv_put_of(const struct conv_fixture *f, uint8_t kind, const char *solver);

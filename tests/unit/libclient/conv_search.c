@@ -19,7 +19,7 @@ struct fixture {
     struct kiln_err err;
     double now_ms;
     size_t asked[IN_FLIGHT_MAX];
-    unsigned least_in_flight; /* requests when the search waited for one */
+    unsigned least_in_flight; /* requests in flight when the search waited for one */
     unsigned in_flight, compiles, timed, checks, held, drops, clears, reported;
     unsigned enough_after;                  /* stops after this many trials; 0: never */
     bool is_lost;                           /* the device is lost at the next failure */

@@ -97,7 +97,7 @@ TEST_F(conv, clean_forgets_the_config_and_searches_nothing)
     f->options.enforce = KILN_ENFORCE_DB_CLEAN;
     must(conv_tune(f), f->err);
     assert_int_equal(f->removals, 1);
-    assert_int_equal(f->daemon.connections, 1); /* a private kilnd has no other */
+    assert_int_equal(f->daemon.connections, 1); /* a private kilnd has no other connection */
     assert_int_equal(f->config_requests, 0);
     assert_string_equal(conv_at(f, 0).config, "0,1");
     f->options.no_record = 1;
@@ -176,7 +176,7 @@ TEST_F(conv, the_known_best_is_refined_if_all_shares_are_taken)
     f->all_taken = true;
     must(conv_tune(f), f->err);
     assert_int_equal(f->reports, 0);
-    assert_string_equal(conv_at(f, 0).config, "11,1"); /* found step by step, starting at 0,1 */
+    assert_string_equal(conv_at(f, 0).config, "11,1"); /* found step by step, starting at "0,1" */
 }
 
 TEST_F(conv, a_lost_lease_is_taken_again)
@@ -208,7 +208,7 @@ TEST_F(conv, a_report_that_is_refused_ends_the_sharing_and_not_the_search)
     f->refuses_reports = true;
     must(conv_tune(f), f->err);
     assert_int_equal(f->reports, 1);
-    assert_string_equal(conv_at(f, 0).config, "11,1"); /* found after the first share's best */
+    assert_string_equal(conv_at(f, 0).config, "11,1");
     assert_non_null(conv_put_of(f, TUNING_PERF, "ConvTuned"));
     assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_DENIED);
     assert_says(f->err.text, "ConvTuned");

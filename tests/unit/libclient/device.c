@@ -12,7 +12,7 @@
 struct fixture {
     struct fake_daemon daemon;
     struct kiln_client *client;
-    struct kiln_device *device; /* NULL: none here */
+    struct kiln_device *device; /* NULL if this host has none */
     struct kiln_error err;
     struct kiln_problem problem;
     struct bytes binary;
@@ -203,7 +203,7 @@ TEST_F(device, memories_that_do_not_fit_the_problem_are_refused)
     assert_int_equal(kiln_memory_create(f->device, 0, &small, &f->err), KILN_E_INVALID);
 
     kiln_run_destroy(run);
-    kiln_device_close(f->device); /* the memory keeps the device */
+    kiln_device_close(f->device);
     f->device = NULL;
     kiln_memory_destroy(small);
 }

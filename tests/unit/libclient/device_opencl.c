@@ -18,7 +18,7 @@
 #define LAUNCHES_EACH 25
 
 struct fixture {
-    struct kiln_device *device; /* NULL: none here */
+    struct kiln_device *device; /* NULL if this host has none */
     struct kiln_error err;
     struct kiln_plan *plan;
     struct kiln_run *run;
@@ -39,7 +39,6 @@ static struct kiln_memory *memory(struct fixture *f, float first)
     return m;
 }
 
-/* The run has its tensors on f->device. */
 static void load(struct fixture *f)
 {
     struct made_plan made = made_plan_scale(kiln_device_target(f->device), binary);
@@ -131,7 +130,7 @@ TEST_F(device_opencl, events_report_the_time_between_them)
         assert_true(ms > 0);
     }
     must(kiln_event_elapsed(end, begin, &ms, &f->err), f->err);
-    assert_true(ms == 0); /* never negative */
+    assert_true(ms == 0);
     kiln_event_destroy(begin);
     kiln_event_destroy(end);
 }
@@ -209,7 +208,6 @@ TEST_F(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
     t.y = y;
     must(kiln_run_launch(f->run, &t, stream, &f->err), f->err);
 
-    /* read with OpenCL's own call, like the job */
     assert_int_equal(
         cl->clEnqueueReadBuffer(job.queue, job.memory, CL_TRUE, 0, BYTES, numbers, 0, NULL, NULL),
         0);
@@ -220,7 +218,7 @@ TEST_F(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
     expect_references_at_most(&job, job.memory, 1);
     expect_references_at_most(&job, job.queue, after_work);
     expect_references_at_most(&job, job.context,
-                              3); /* its own reference, and those of its two objects */
+                              3); /* the job's reference, and those of its two objects */
     job_end(&job);
 }
 

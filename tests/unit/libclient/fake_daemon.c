@@ -19,7 +19,7 @@ static void send_all(int peer, struct bytes data)
     while (data.size) {
         ssize_t n = send(peer, data.data, data.size, MSG_NOSIGNAL);
         if (n <= 0)
-            return; /* the client is gone; its test decides whether that is right */
+            return; /* the client is gone */
         data = bytes_of(data.data + n, data.size - (size_t)n);
     }
 }
@@ -168,7 +168,6 @@ static bool read_all(int peer, void *to, size_t size)
     return size == 0 || recv(peer, to, size, MSG_WAITALL) == (ssize_t)size;
 }
 
-/* Reads the header and the descriptors that came with it. */
 static bool read_header(struct fake_request *rq, uint8_t raw[FRAME_HEADER_SIZE])
 {
     char control[CMSG_SPACE(sizeof(rq->files))] __attribute__((aligned(8)));
@@ -192,7 +191,6 @@ static void close_files(struct fake_request *rq)
         close(rq->files[--rq->file_count]);
 }
 
-/* Returns false if the connection has ended. */
 static bool serve_one(struct fake_daemon *d, int *peer)
 {
     uint8_t raw[FRAME_HEADER_SIZE];

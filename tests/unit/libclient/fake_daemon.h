@@ -18,7 +18,7 @@ struct fake_daemon;
 
 struct fake_request { /* valid until the handler returns */
     struct fake_daemon *daemon;
-    int peer; /* the socket to answer on */
+    int peer;
     struct frame_header header;
     struct bytes body;
     int files[LIMIT_REQUEST_FILES]; /* received with the request; closed when the handler returns */
@@ -63,7 +63,7 @@ void fake_reply_files(const struct fake_request *rq, uint16_t type, uint16_t fla
 void fake_pong(struct fake_request *rq);
 void fake_reply_error(const struct fake_request *rq, enum kiln_code code, const char *text,
                       const char *log);
-/* The header may be invalid. */
+/* |header| may be invalid. */
 void fake_send(int peer, const struct frame_header *header, struct bytes body, const int *fds,
                size_t fd_count);
 /* Closes this connection when the handler returns. */

@@ -14,7 +14,7 @@ struct problem fake_tuning_problem(const struct message_tuning_get *question, ui
 /* The record is of tier host, and has the key "key". */
 struct message_tuning_answer fake_tuning_answer(uint32_t index, const char *value);
 
-/* The body of a 'tuned' reply under construction. */
+/* A 'tuned' reply under construction. */
 struct fake_tuned {
     struct buffer answers; /* freed with buffer_done */
     uint32_t count;

@@ -25,13 +25,13 @@ static struct fixture {
     struct fake_daemon kilnd, engine;
     struct kiln_client *client;
     struct kiln_error err;
-    atomic_uint answered; /* requests that the fake substitute answered */
+    atomic_uint answered;
 } fixture;
 
 static struct {
     unsigned connects;
-    bool is_broken; /* connect fails */
-    bool is_late;   /* connect times out */
+    bool is_broken;
+    bool is_late;
 } entry;
 
 static enum kiln_code connect_engine(struct substitute_use *use, uint64_t deadline_ns,
@@ -161,7 +161,7 @@ TEST_F(fallback, a_full_kilnd_is_passed_over_after_a_while)
     open_client(f, "private", REFUSED_MS);
     expect_substitute_because(f, "many connections");
     kiln_client_close(f->client);
-    connect_errno = EAGAIN; /* its queue is full, too */
+    connect_errno = EAGAIN; /* the queue of kilnd's socket is full, too */
     fake_daemon_kill(&f->kilnd);
     open_client(f, "private", BRIEF_MS);
     expect_substitute_because(f, "connection");
@@ -181,7 +181,7 @@ TEST_F(fallback, brief_calls_add_up_to_the_same_grace)
     assert_int_equal(ping(f, BRIEF_MS), KILN_E_TIMED_OUT);
     ahead_ns += LONG_MS * 1000000ull;
     int rc = ping(f, BRIEF_MS);
-    assert_true(rc == KILN_E_TIMED_OUT || rc == KILN_E_OK); /* this call may notice it already */
+    assert_true(rc == KILN_E_TIMED_OUT || rc == KILN_E_OK); /* the grace period may be over */
     expect_substitute_because(f, "hello");
 }
 

@@ -14,7 +14,7 @@ struct fixture {
     struct kiln_error err;
     struct digest key;
     char hex[DIGEST_HEX_SIZE];
-    int prepared; /* the descriptor to send */
+    int prepared;
 };
 
 SET_UP(set_up)

@@ -115,7 +115,7 @@ TEST(gpu, a_job_with_the_primary_context_shares_it)
     assert_ptr_equal(context_of(m), primary);
     use(d, primary);
     cu.set_current(NULL);
-    cu.release(0); /* the job releases it first */
+    cu.release(0); /* before libkiln releases it */
     assert_true(primary_is_in_use(0));
     use(d, NULL);
     kiln_memory_destroy(m);
@@ -142,7 +142,6 @@ TEST(gpu, a_jobs_own_current_context_is_used_and_no_other_made)
     cu.destroy(own);
 }
 
-/* libkiln does not use the primary context just because somebody else does. */
 TEST(gpu, a_jobs_own_context_goes_before_a_primary_one_in_use)
 {
     void *own = NULL, *primary = NULL;

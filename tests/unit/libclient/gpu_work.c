@@ -330,7 +330,7 @@ TEST(gpu, a_run_goes_to_the_stream_that_is_given)
 
     kiln_stream_destroy(wrapped);
     kiln_stream_destroy(standard);
-    assert_int_equal(gpu.fake->live[FAKE_STREAM], 2); /* the new stream, and the device's own */
+    assert_int_equal(gpu.fake->live[FAKE_STREAM], 2);
     kiln_stream_destroy(ours);
     gpu_work_end(&work);
     kiln_device_close(d);
@@ -357,7 +357,7 @@ TEST(gpu, events_report_the_time_between_them)
     must(kiln_event_wait(end, &gpu.err), gpu.err);
     must(kiln_event_elapsed(begin, end, &ms, &gpu.err), gpu.err);
     assert_true(ms == 3 * FAKE_GPU_MS_PER_LAUNCH);
-    must(kiln_event_record(begin, NULL, &gpu.err), gpu.err); /* replaces the first mark */
+    must(kiln_event_record(begin, NULL, &gpu.err), gpu.err);
     must(kiln_event_elapsed(begin, begin, &ms, &gpu.err), gpu.err);
     assert_true(ms == 0);
     must(kiln_event_record(elsewhere, NULL, &gpu.err), gpu.err);

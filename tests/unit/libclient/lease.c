@@ -20,7 +20,7 @@ struct fixture {
     uint16_t type;
     unsigned breaks; /* this many requests break the connection instead of being answered */
 
-    struct buffer body; /* of the last request; owned */
+    struct buffer body; /* body of the last request; owned */
     struct message_tuning_lease asked;
     struct message_tuning_report reported;
     atomic_uint asks, reports;
@@ -371,7 +371,7 @@ TEST(lease, an_answer_that_makes_no_sense_is_refused)
     f->answer.state = 3;
     nonsense(f, take(f));
     f->answer.first = 97;
-    nonsense(f, take(f)); /* of 100 */
+    nonsense(f, take(f));
     f->answer.first = UINT32_MAX;
     nonsense(f, take(f));
     f->answer.first = UINT32_MAX;

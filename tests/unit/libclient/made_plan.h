@@ -18,10 +18,10 @@ struct made_plan {
     uint32_t grid[3], group[3], shared_bytes;
     struct message_plan_argument arguments[MADE_ARGUMENTS_MAX];
     uint32_t argument_count;
-    struct tensor_map maps[MADE_MAPS_MAX]; /* the maps of those arguments that are tensor maps */
+    struct tensor_map maps[MADE_MAPS_MAX];
     uint32_t map_count;
     uint32_t elements;  /* number of elements of each tensor; 0 means MADE_ELEMENTS */
-    uint64_t workspace; /* bytes */
+    uint64_t workspace; /* in bytes */
     unsigned key;       /* key of the object; plans with the same key share a module */
 };
 

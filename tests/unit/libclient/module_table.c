@@ -27,7 +27,7 @@ static enum kiln_code load(struct kiln_device *device, struct bytes object, void
     (void)device;
     WAIT_FOR(atomic_load(&f.asking) >= f.wait_for);
     atomic_fetch_add(&f.loads, 1);
-    if (f.failures) { /* all have one key, so only one load runs at a time */
+    if (f.failures) {
         f.failures--;
         return kiln_fail(err, KILN_CORRUPT, "told to fail");
     }

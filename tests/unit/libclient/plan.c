@@ -22,7 +22,7 @@ struct answers {
     struct tensor_map map;
     uint32_t maps; /* tensor maps after the arguments */
     uint32_t more; /* further arguments of the same kind */
-    uint32_t cut;  /* bytes cut off at the end */
+    uint32_t cut;
     struct message_result object;
 };
 
@@ -313,7 +313,7 @@ TEST_F(plan, a_recording_by_this_process_counts_for_its_next_plan)
 
         get_again(f);
         assert_int_equal(f->asked.plans, before + 1);
-        f->problem.n = 2; /* nothing was recorded for another problem */
+        f->problem.n = 2;
         get_again(f);
         assert_int_equal(f->asked.plans, before + 1);
     }
@@ -481,7 +481,7 @@ TEST_F(plan, a_plans_tensor_maps_are_checked_like_all_of_it)
                                           .strides = { 2 },
                                           .steps = { 1 },
                                           .box = { 64 } };
-    f->options.no_objects = 1; /* such plans are not cached */
+    f->options.no_objects = 1;
     f->answers.object.content = (struct bytes){ 0 };
     must(get(f, &plan), f->err);
     assert_int_equal(plan->content->map_count, 1);

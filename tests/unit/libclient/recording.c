@@ -17,7 +17,7 @@ struct fixture {
     struct kiln_measurement measurements[ENTRIES + 1];
     struct kiln_recording recording;
 
-    struct buffer body; /* of the last request; owned */
+    struct buffer body; /* body of the last request; owned */
     struct message_tuning_put asked;
     int more; /* added to the number of entries that the daemon confirms */
     unsigned breaks;
@@ -151,7 +151,7 @@ TEST_F(recording, perf_measurements_have_parameters_instead)
     assert_text(e.algorithm, "");
     assert_text(e.params, "1,2");
     assert_int_equal(e.workspace, 0);
-    f->measurements[0].params = NULL; /* MIOpen's files have such entries */
+    f->measurements[0].params = NULL; /* MIOpen's files have entries without params */
     must(perf_put(f), f->err);
     assert_int_equal(asked_entry(f, 0).params.size, 0);
 }
@@ -188,7 +188,7 @@ TEST_F(recording, a_record_may_have_its_most_entries_at_their_longest)
     assert_int_equal(asked_entry(f, ENTRIES - 1).solver.size, TUNING_WORD_MAX);
 }
 
-/* kilnd may have recorded it before the connection broke. */
+/* kilnd may have recorded the measurement before the connection broke. */
 TEST_F(recording, an_unconfirmed_recording_is_resent_with_the_same_token)
 {
     f->breaks = 1;

@@ -54,7 +54,6 @@ static void answer_solutions(struct fixture *f, const struct fake_request *rq)
     fake_reply(rq, MESSAGE_solved, 0, buffer_view(&body));
 }
 
-/* Every third candidate is valid. */
 static void answer_configs(struct fixture *f, const struct fake_request *rq)
 {
     struct reader r = reader_of(rq->body);
@@ -166,8 +165,7 @@ TEST_F(solutions, a_list_reports_all_about_each_solver)
     kiln_client_close(f->client);
     f->client = NULL;
     s.size = sizeof(s);
-    must(kiln_solutions_at(list, 0, &s, &f->err),
-         f->err); /* the list is valid after its client was closed */
+    must(kiln_solutions_at(list, 0, &s, &f->err), f->err);
     kiln_solutions_free(list);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A fake vendor library, which reports which of several files it is. */
+/* A fake vendor library. trial_number distinguishes its builds. */
 #define PUBLIC __attribute__((visibility("default")))
 
 PUBLIC int trial_number(void);

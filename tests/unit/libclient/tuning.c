@@ -16,7 +16,7 @@ struct fixture {
     struct kiln_error err;
     struct kiln_problem problem;
     struct kiln_tuning_options options;
-    struct kiln_tuned *tuned; /* may be NULL */
+    struct kiln_tuned *tuned;
 
     struct message_tuning_answer answer;
     struct message_tuning_measurement measurements[3];
@@ -221,7 +221,7 @@ TEST_F(tuning, a_record_reports_the_user_that_measured_it)
     assert_int_equal(a.measured_at, 1700000000);
     assert_int_equal(a.uid, 1000);
     assert_string_equal(a.device_uuid, "GPU-1");
-    assert_string_equal(a.device, "a b"); /* no control characters */
+    assert_string_equal(a.device, "a b");
     assert_string_equal(a.driver, "6.2");
     assert_string_equal(a.toolchain, "clang");
     assert_string_equal(a.library, "libkiln");
@@ -543,7 +543,7 @@ TEST_F(tuning, measurements_of_solvers_outside_the_record_are_refused)
     f->measurement_count = 1;
     f->measurements[0].id = bytes_of_text("SolverC");
     nonsense(f, "record");
-    f->measurement_count = 4; /* only three are sent */
+    f->measurement_count = 4;
     nonsense(f, "record");
 }
 

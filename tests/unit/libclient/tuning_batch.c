@@ -21,7 +21,7 @@ struct fixture {
     uint32_t frame_answers; /* answers per frame */
     uint32_t largest;       /* most problems in one message so far */
     atomic_bool silent;
-    atomic_uint damaged; /* the daemon cannot answer for this n */
+    atomic_uint damaged; /* value of |n| for which the daemon cannot answer */
     unsigned breaks;     /* connections that break after the first frame of an answer */
     bool backwards;
 };
@@ -211,7 +211,7 @@ static void lie(struct fake_request *rq)
     struct fake_tuned t = { 0 };
     for (uint32_t i = 0; i < m.count; i++)
         add_answer(f, &t, &m,
-                   i ? i : 1); /* answers the second problem twice, and the first never */
+                   i ? i : 1); /* answers the second problem twice, and never the first */
     fake_tuned_reply(&t, rq, 0);
     buffer_done(&t.answers);
 }

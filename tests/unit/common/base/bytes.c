@@ -68,7 +68,7 @@ TEST(plain, a_reader_refuses_a_length_beyond_its_end)
     struct reader r = reader_of(bytes_of(lying, sizeof(lying)));
     assert_int_equal(reader_sized(&r).size, 0);
     assert_true(r.failed);
-    assert_int_equal(reader_u8(&r), 0); /* a failure is sticky */
+    assert_int_equal(reader_u8(&r), 0); /* a failed reader stays failed */
     assert_int_equal(reader_left(&r), 0);
 }
 

@@ -45,7 +45,6 @@ static ssize_t receive(const struct fixture *f, int *fds, size_t max, int *flags
     return fd_message_receive(f->ends[1], space, fds, max, flags);
 }
 
-/* Returns whether every write end of the pipe is closed. */
 static bool is_pipe_closed(const struct fixture *f)
 {
     char byte;

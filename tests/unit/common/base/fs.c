@@ -48,7 +48,6 @@ WRAP(int, unlinkat, int parent, const char *name, int flags)
     return -1;
 }
 
-/* The innermost directory has a file. */
 static void make_nested_directories(struct fixture *f, const char *name, unsigned levels)
 {
     int at = open(f->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -160,7 +159,7 @@ TEST_F(directory, missing_parent_directories_are_made_private)
     struct stat seen;
     snprintf(path, sizeof(path), "%s/a/b/c", f->directory);
     must(fs_make_directories(path, &f->err), f->err);
-    must(fs_make_directories(path, &f->err), f->err); /* the directories exist already */
+    must(fs_make_directories(path, &f->err), f->err);
     assert_int_equal(stat(path, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0700);
 }
@@ -345,7 +344,7 @@ TEST_F(directory, an_unknown_fuse_filesystem_is_reported_by_its_type)
     place = look_as("fuse.of_a_name_that_is_longer_than_anybody_ever_gave_one");
     assert_true(place.unknown_fuse);
     assert_int_equal(strlen(place.type), FS_TYPE_MAX - 1);
-    mounts_result = KILN_FULL; /* the list of mounts is too long */
+    mounts_result = KILN_FULL;
     place = look_as("fuse.sshfs");
     mounts_result = KILN_OK;
     assert_true(place.unknown_fuse);

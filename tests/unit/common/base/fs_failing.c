@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Fails the test if the directory contains anything but |path|. */
+/* The directory may contain only |path|. */
 static int end_failures(void **state)
 {
     struct fixture *f = *state;
@@ -187,7 +187,7 @@ TEST_F(fs_failing, a_file_that_cannot_be_removed_from_a_directory_is_reported)
     assert_int_equal(access(f->path, F_OK), 0);
 }
 
-/* Removes a tree that is deeper than the limit of open descriptors. */
+/* The tree is deeper than the limit of open descriptors. */
 static enum kiln_code dig_and_remove(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;

@@ -105,7 +105,7 @@ TEST_F(table, hash_table_items_may_be_removed_while_each_is_visited_once)
         assert_true(seen[i]);
 }
 
-/* Visits one bucket, and marks its items as seen. None was seen before. */
+/* No item of the bucket may have been seen before. */
 static void visit_bucket(const struct fixture *f, size_t *cursor, bool seen[NUMBERS])
 {
     for (struct hash_link *link = hash_table_visit(&f->table, cursor); link; link = link->next) {

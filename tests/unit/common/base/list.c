@@ -91,6 +91,6 @@ TEST_F(list, list_items_can_be_prepended_and_appended)
     assert_ptr_equal(LIST_FIRST(&f->list, struct number, link), &one);
     assert_int_equal(LIST_LAST(&f->list, struct number, link)->value, 3);
     list_remove(&one.link);
-    list_remove(&one.link); /* no effect, because it is in no list */
+    list_remove(&one.link);
     assert_int_equal(digits_of(&f->list), 123);
 }

@@ -342,7 +342,7 @@ TEST(plain, a_burst_of_log_events_is_written_and_the_rest_counted)
         assert_false(log_limit_take(&limit, now));
     assert_int_equal(log_limit_report(&limit, now), 0);
     assert_int_equal(log_limit_report(&limit, now + LOG_LIMIT_EVERY_NS), 7);
-    assert_int_equal(log_limit_report(&limit, now + LOG_LIMIT_EVERY_NS), 0); /* reported once */
+    assert_int_equal(log_limit_report(&limit, now + LOG_LIMIT_EVERY_NS), 0);
 }
 
 TEST(plain, a_limited_log_event_is_allowed_again_every_few_seconds)
@@ -479,7 +479,7 @@ static void say_to_journald(void)
     IN_TIME(assert_true(recv(ends[0], got, sizeof(got) - 1, 0) > 0));
     assert_says(got, "MESSAGE=by record\n");
     close(ends[0]);
-    log_event(LOG_EVENT_started, NULL, "by line"); /* journald has exited */
+    log_event(LOG_EVENT_started, NULL, "by line");
     must(log_set_format(LOG_FORMAT_TEXT, &err), err);
 }
 
