@@ -23,12 +23,12 @@ char *fuzz_text(struct bytes part);
  * end. The caller owns the copy. */
 uint8_t *fuzz_copy(struct bytes part);
 
-/* Returns the path of a private directory in $TMPDIR, or else in /tmp. */
+/* The directory is in $TMPDIR, or else in /tmp. */
 const char *fuzz_directory(void);
 /* Returns "<directory>/<name>", which is valid until the fourth call from here. */
 const char *fuzz_path(const char *name);
 const char *fuzz_file(const char *name, struct bytes content);
 void fuzz_remove(const char *path);
 unsigned fuzz_descriptors(void);
-/* Returns a memfd with |content|. The caller owns it. */
+/* The caller owns the memfd. */
 int fuzz_memfd(struct bytes content, bool sealed);

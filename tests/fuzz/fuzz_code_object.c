@@ -19,7 +19,6 @@ static const char *const targets[] = {
     "opencl:cpu:pocl-3.1-00112233",
 };
 
-/* Shows that every byte can be read. */
 static size_t sum_of(struct bytes bytes)
 {
     size_t sum = 0;

@@ -190,7 +190,6 @@ static void leave(struct scene *s, struct visitor *v)
     v->joined = false;
 }
 
-/* Ends all outstanding work with failures. */
 static void settle(struct scene *s)
 {
     for (unsigned i = 0; i < TASKS_MAX && !engine_idle(s->engine); i++) {

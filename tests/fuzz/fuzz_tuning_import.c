@@ -129,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         export_again(tuning, &wish, counts.records, source);
     }
     tuning_destroy(tuning);
-    tuning = open_tuning(directory); /* the files must open again */
+    tuning = open_tuning(directory);
     look_up(tuning, &wish);
     tuning_destroy(tuning);
     return 0;

@@ -72,7 +72,7 @@ static void read_record(struct tuning_index *index, uint64_t place)
     if (!tuning_index_at(index, place, &record))
         return;
     for (size_t i = 0; i < record.id_count; i++)
-        ids_read += record.ids[i]; /* every id can be read */
+        ids_read += record.ids[i];
     KILN_AUTO(mem) uint8_t *key = fuzz_copy(record.key);
     if (tuning_index_find(index, bytes_of(key, record.key.size), &value)) {
         for (size_t i = 0; i < value.size; i++)

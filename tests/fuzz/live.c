@@ -40,7 +40,7 @@ struct fixture {
     struct daemon_process daemon;
     int bystander; /* a well-behaved client, which must always be served */
     uint64_t random, rounds;
-    long at_start; /* descriptors of kilnd */
+    long at_start;
     long descriptors, memory;
 };
 
@@ -193,18 +193,12 @@ static const struct {
     enum message_type type;
     void (*write)(struct buffer *b);
 } requests[] = {
-    { MESSAGE_hello, write_hello }, /* index HELLO */
-    { MESSAGE_fetch, write_fetch },
-    { MESSAGE_fetch_source, write_source },
-    { MESSAGE_fetch_name, write_name },
-    { MESSAGE_batch, write_batch },
-    { MESSAGE_plan, write_plan },
-    { MESSAGE_solutions, write_solutions },
-    { MESSAGE_configs, write_configs },
-    { MESSAGE_tuning_get, write_tuning_get },
-    { MESSAGE_tuning_put, write_tuning_put },
-    { MESSAGE_tuning_lease, write_lease },
-    { MESSAGE_ping, write_ping },
+    { MESSAGE_hello, write_hello },           { MESSAGE_fetch, write_fetch },
+    { MESSAGE_fetch_source, write_source },   { MESSAGE_fetch_name, write_name },
+    { MESSAGE_batch, write_batch },           { MESSAGE_plan, write_plan },
+    { MESSAGE_solutions, write_solutions },   { MESSAGE_configs, write_configs },
+    { MESSAGE_tuning_get, write_tuning_get }, { MESSAGE_tuning_put, write_tuning_put },
+    { MESSAGE_tuning_lease, write_lease },    { MESSAGE_ping, write_ping },
 #define ROW_BINARY(name)
 #define ROW_BINARY_FILES(name)
 #define ROW_JSON(name) { MESSAGE_##name, write_json },

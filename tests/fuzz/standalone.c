@@ -28,7 +28,7 @@ static void run_file(const char *path)
         exit(EXIT_FAILURE);
     }
     uint8_t *data = fuzz_copy(buffer_view(&content));
-    fprintf(stderr, "%s\n", path); /* the last printed path is the one that failed */
+    fprintf(stderr, "%s\n", path);
     LLVMFuzzerTestOneInput(data, content.size);
     free(data);
     files_run++;

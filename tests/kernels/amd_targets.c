@@ -77,7 +77,6 @@ struct fixture {
     struct kiln_client *client;
 };
 
-/* One solver on one target. */
 struct batch {
     struct fixture *fixture;
     size_t number;

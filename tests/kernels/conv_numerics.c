@@ -52,7 +52,7 @@ static bool is_right_by(struct fixture *f, const struct problem *problem,
     return right;
 }
 
-/* solver_numerics also runs all kernels with optimisation. */
+/* solver_numerics runs all kernels with optimisation, too. */
 static bool is_right(struct fixture *f, const struct problem *problem, enum trial_data data,
                      uint64_t seed)
 {

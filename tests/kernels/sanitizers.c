@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Suppresses findings in PoCL, its LLVM and NVRTC. */
 
 __attribute__((visibility("default"))) const char *__lsan_default_options(void);
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ROUND_STEP 1000000u /* each round has different kernels */
+#define ROUND_STEP 1000000u
 /* Open descriptors besides those of clients and of kernels. */
 #define FILES_BESIDE 200u
 /* kilnd scans directories now and then, so an idle kilnd may have a few more descriptors. */

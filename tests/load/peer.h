@@ -15,7 +15,7 @@ struct peer {
 struct peer_answer {
     enum kiln_code code;
     unsigned number;   /* the request id, which is also the kernel's number */
-    uint64_t hash;     /* hash of the object; 0 if none was received */
+    uint64_t hash;     /* 0 if no object was received */
     bool is_malformed; /* whether the answer violates the protocol */
 };
 

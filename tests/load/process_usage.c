@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns the number after |name| in a file of /proc/PID. */
 static long number_in(pid_t pid, const char *file, const char *name)
 {
     char path[64], line[256];
