@@ -24,8 +24,6 @@
 /* Where a record comes from. Each owner has different problems. */
 enum owner { OF_SYSTEM, OF_ALICE, OF_HOST, OF_MERGE, OWNERS, OF_CAROL };
 
-/* ---- records ---- */
-
 static const char *key_of(enum owner owner, unsigned number, char key[80])
 {
     snprintf(key, 80, "%u-56-56-3x3-64-56-56-%u-1x1-1x1-1x1-0-NCHW-FP32-F", 8u << owner,
@@ -56,8 +54,6 @@ static void write_file_of(const char *directory, const char *name, enum owner ow
     snprintf(path, sizeof(path), "%s/files/%s", directory, name);
     must(fs_replace_file(path, buffer_view(&text), 0600, &err), err);
 }
-
-/* ---- changes ---- */
 
 static enum kiln_code finish_job(struct tuning *tuning, enum kiln_code rc, struct tuning_job *job,
                                  struct kiln_err *err)
@@ -134,8 +130,6 @@ static enum kiln_code promote_records(struct tuning *tuning, struct kiln_err *er
     return finish_job(tuning, rc, job, err);
 }
 
-/* ---- preparation ---- */
-
 static void prepare_empty(const char *directory) { (void)directory; }
 
 static void prepare_full(const char *directory)
@@ -157,8 +151,6 @@ static void prepare_full(const char *directory)
     must(put_record(tuning, OF_HOST, 0, 1, &err), err);
     tuning_destroy(tuning);
 }
-
-/* ---- operations ---- */
 
 static void act_open(struct trial *t)
 {
@@ -254,8 +246,6 @@ static void act_merge(struct trial *t)
     write_file_of(t->directory, USER_FILE, OF_MERGE, t->version);
     change_tuning(t, merge_new);
 }
-
-/* ---- checks ---- */
 
 /* Returns 0 if there is no record. */
 static unsigned version_of(struct tuning *tuning, uint32_t uid, enum owner owner, unsigned number)

@@ -162,8 +162,6 @@ enum kiln_code __wrap_transport_socket_connect(const char *path, struct transpor
     return KILN_OK;
 }
 
-/* ---- calls of the client ---- */
-
 static const struct kiln_problem problem = {
     .size = sizeof(problem),
     .spatial_dims = 2,

@@ -44,14 +44,10 @@ struct fixture {
     long descriptors, memory;
 };
 
-/* ---- random numbers ---- */
-
 static unsigned below(struct fixture *f, unsigned limit)
 {
     return (unsigned)(random_next(&f->random) % limit);
 }
-
-/* ---- valid requests ---- */
 
 static const struct problem problem = { .spatial_dims = 2,
                                         .n = 2,
@@ -212,8 +208,6 @@ static const struct {
 #define REQUESTS (sizeof(requests) / sizeof(requests[0]))
 #define HELLO 0u
 
-/* ---- mutation ---- */
-
 struct piece {
     uint8_t bytes[FRAME_HEADER_SIZE + BODY_MAX];
     size_t size;
@@ -272,8 +266,6 @@ static void make_request(struct fixture *f, struct piece *p, unsigned which, uin
     buffer_done(&body);
     mutate(f, p);
 }
-
-/* ---- sending ---- */
 
 static int some_file(struct fixture *f)
 {
@@ -375,8 +367,6 @@ static void run_round(struct fixture *f, uint64_t number)
     }
     close(fd);
 }
-
-/* ---- invariants ---- */
 
 static long count_descriptors(const struct fixture *f)
 {

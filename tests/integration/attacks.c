@@ -77,8 +77,6 @@ static unsigned long long stat_of(struct attack_setting *a, const char *name)
     return stats_number(stats, name);
 }
 
-/* ---- forged answers ---- */
-
 TEST(attack, a_kernel_the_attacker_imports_is_served_to_the_attacker_alone)
 {
     struct attack_setting *a = *state;
@@ -188,8 +186,6 @@ TEST(attack, other_users_cannot_write_to_the_directories_of_kilnd)
     }
 }
 
-/* ---- deletion ---- */
-
 TEST(attack, the_attacker_cannot_drop_unpin_or_cool_kernels_of_others)
 {
     struct attack_setting *a = *state;
@@ -237,8 +233,6 @@ TEST(attack, the_attacker_cannot_drop_unpin_or_cool_kernels_of_others)
     assert_says(text, VICTIMS_SOLVER);
     assert_int_equal(attack_ask(a->victim, MESSAGE_tuning_remove, FORGET_OWN, NULL), KILN_OK);
 }
-
-/* ---- reading ---- */
 
 static void report_no_secret(struct attack_setting *a, enum message_type type, const char *json)
 {
@@ -326,8 +320,6 @@ TEST(attack, changes_to_the_victims_private_kernels_make_no_event)
     raw_expect_pong(a->attacker);
 }
 
-/* ---- detection ---- */
-
 TEST(attack, a_guessed_key_is_answered_like_an_absent_one)
 {
     struct attack_setting *a = *state;
@@ -363,8 +355,6 @@ TEST(attack, a_guessed_key_is_answered_like_an_absent_one)
     assert_string_equal(texts[0], texts[1]);
 }
 
-/* ---- leases ---- */
-
 TEST(attack, a_lease_is_neither_reported_nor_taken_by_another)
 {
     struct attack_setting *a = *state;
@@ -390,8 +380,6 @@ TEST(attack, a_lease_is_neither_reported_nor_taken_by_another)
     attack_get(a->victim, 5, text);
     assert_string_equal(text, "");
 }
-
-/* ---- exhaustion ---- */
 
 TEST(attack, connections_of_one_user_leave_capacity_for_others)
 {
@@ -481,8 +469,6 @@ TEST(attack, kernels_of_one_user_leave_capacity_for_others)
     assert_int_equal(attack_import(a->victim, a->own), KILN_OK);
 }
 
-/* ---- unmapped users ---- */
-
 TEST(attack, the_overflow_uid_is_served_but_has_no_private_data)
 {
     struct attack_setting *a = *state;
@@ -500,8 +486,6 @@ TEST(attack, the_overflow_uid_is_served_but_has_no_private_data)
     assert_says(text, "uid 65534");
     close(fd);
 }
-
-/* ---- through libkiln ---- */
 
 static int attack_by_library(const struct attack_setting *a)
 {

@@ -123,8 +123,6 @@ static void doctor_fails(struct fixture *f, const char *what, const char *advice
     assert_says(f->result.output, "fail  ");
 }
 
-/* ---- faults and their repair ---- */
-
 TEST_F(doctor, a_missing_socket_is_fixed_by_the_advice_of_the_doctor)
 {
     char advice[200];
@@ -439,8 +437,6 @@ TEST_F(doctor, the_doctor_asks_systemd)
     free(before);
 }
 
-/* ---- top ---- */
-
 struct terminal {
     int fd;
     pid_t pid;
@@ -538,8 +534,6 @@ TEST_F(doctor, top_prints_one_page_without_a_terminal)
     KILN_AUTO(json) struct json *j = printed_json(&f->result);
     assert_true(json_get_number(json_get(j, "rates"), "requests_per_s", 0) > 0);
 }
-
-/* ---- report ---- */
 
 TEST_F(doctor, a_report_of_a_fresh_kilnd_is_one_file)
 {

@@ -71,8 +71,6 @@ struct load {
     struct timespec start;
 };
 
-/* ---- a client ---- */
-
 static bool read_all(int fd, void *data, size_t size)
 {
     char *at = data;
@@ -245,8 +243,6 @@ static void *run_client(void *context)
     return NULL;
 }
 
-/* ---- the metrics ---- */
-
 static bool only_grows(const char *name)
 {
     return strstr(name, "_total") || strstr(name, "_bucket{") || strstr(name, "_count") ||
@@ -263,8 +259,6 @@ static void assert_none_went_back(const struct metrics_page *before, const struc
                      metrics_page_number(now, name));
     }
 }
-
-/* ---- the clients' counts ---- */
 
 struct sums {
     uint64_t sent[REQUEST_KINDS], answered[REQUEST_KINDS];
@@ -337,8 +331,6 @@ static void compare_saved(const struct load *load, const struct comparison *c)
     uint64_t hits = c->most[FETCH_HOT] + c->most[BATCH_HOT];
     assert_int_equal(grown, hits * load->saved_us);
 }
-
-/* ---- the test ---- */
 
 static void make_hot(struct load *load)
 {

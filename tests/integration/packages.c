@@ -64,8 +64,6 @@ static const char *url_of(const struct fixture *f, uint16_t port, const char *na
     return text;
 }
 
-/* ---- builds ---- */
-
 static void open_fixture(struct fixture *f)
 {
     memset(f, 0, sizeof(*f));
@@ -150,8 +148,6 @@ static void serve_files(struct fixture *f)
     SKIP_IF(!nginx_start(&f->nginx, f->daemon.directory, f->files, NULL, NULL), "no nginx here");
 }
 
-/* ---- built files ---- */
-
 TEST_F(packages, the_same_inputs_make_the_same_bytes)
 {
     unsigned long long kernels = 0;
@@ -192,8 +188,6 @@ TEST_F(packages, a_built_kdb_is_a_database_of_miopens)
           "md5sum --quiet -c sums; for o in [0-9]*; do test $(stat -c %%s $o) = "
           "$(sqlite3 ../" KDB " \"select uncompressed_size from kern_db where id = $o\"); done");
 }
-
-/* ---- without compilers ---- */
 
 static void restart_without_compilers(struct fixture *f)
 {
@@ -316,8 +310,6 @@ TEST_F(packages, a_client_with_the_cache_off_takes_nothing_from_packages)
     prefetch_all(f, packages_built[0].target, packages_built[0].database_id);
     expect_status(&f->result, 0, "");
 }
-
-/* ---- refusals ---- */
 
 static void flip_byte(const struct fixture *f, const char *name, size_t at)
 {
@@ -465,8 +457,6 @@ TEST(packages, a_kilnd_killed_while_it_fetches_leaves_no_trace)
     assert_says(f->result.output, "\"packages\":[]");
 }
 
-/* ---- policy ---- */
-
 struct listing {
     struct fixture *f;
     const char *name;
@@ -513,8 +503,6 @@ TEST_F(packages, required_signatures_exclude_unsigned_packages)
     kilnctl_ok(f, "pkg", "install", path_of_file(f, KDB));
     assert_says(f->result.output, "signed");
 }
-
-/* ---- directories that others manage ---- */
 
 TEST_F(packages, a_package_copied_into_a_directory_is_used_until_it_is_removed)
 {

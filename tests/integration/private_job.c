@@ -52,8 +52,6 @@ int private_tear_down(void **state)
     return 0;
 }
 
-/* ---- in a job ---- */
-
 void private_set_variable(const struct fixture *f, const char *name, const char *below)
 {
     char path[256];

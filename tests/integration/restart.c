@@ -91,8 +91,6 @@ static char *read_log(const struct fixture *f)
     return bytes_to_text(buffer_view(&log));
 }
 
-/* ---- clients ---- */
-
 static struct kiln_client *client_of(const struct fixture *f)
 {
     struct kiln_client_options options = { .size = sizeof(options),
@@ -182,8 +180,6 @@ static void expect_ping(struct fixture *f)
     run_program(&f->daemon, &f->result, "kilnctl", "ping", NULL);
     assert_int_equal(f->result.status, 0);
 }
-
-/* ---- messages to the manager ---- */
 
 static bool has_status(void *context)
 {
@@ -281,8 +277,6 @@ TEST_F(restart, an_invalid_watchdog_interval_is_reported)
     KILN_AUTO(mem) char *log = read_log(f);
     assert_says(log, "WATCHDOG_USEC 'soon'");
 }
-
-/* ---- the listening socket ---- */
 
 static void expect_nothing_compiled(struct fixture *f)
 {
@@ -387,8 +381,6 @@ TEST_F(restart, a_kept_socket_whose_file_was_removed_is_not_used)
     assert_says(log, "another file");
 }
 
-/* ---- wrong descriptors ---- */
-
 static int pipe_end(void)
 {
     int ends[2];
@@ -432,8 +424,6 @@ TEST_F(restart, two_sockets_are_refused)
     assert_says(log, "LISTEN_FDS");
     assert_says(log, " 2 ");
 }
-
-/* ---- under load ---- */
 
 struct progress {
     struct load *load;

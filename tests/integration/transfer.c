@@ -63,8 +63,7 @@ SET_UP(set_up)
     must(work_queues_create(f->loop, 2, &f->work_queues, &f->err), f->err);
     loop_timer_init(f->loop, &f->tick, &f->owner, on_tick);
     loop_timer_start(&f->tick, 5, 5);
-    const bool root =
-        geteuid() == 0; /* root runs it as another user, who may not enter these directories */
+    const bool root = geteuid() == 0; /* another user may not enter the directories */
     const struct transfers_options options = {
         .loop = f->loop,
         .work_queues = f->work_queues,

@@ -95,8 +95,6 @@ static unsigned random_problems; /* per solver, direction and target */
 static uint64_t seed = 1;
 static bool only_a_sample;
 
-/* ---- problems ---- */
-
 static struct problem problem_of(const struct shape *s, uint32_t direction, uint32_t type)
 {
     uint32_t layout = type == TYPE_FLOAT32 ? LAYOUT_CHANNELS_FIRST : LAYOUT_CHANNELS_LAST;
@@ -212,8 +210,6 @@ static void add_random_problem(struct batch *b, enum direction direction, unsign
         return;
     }
 }
-
-/* ---- one plan ---- */
 
 struct search {
     struct batch *batch;

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- the engine's host ---- */
-
 static struct json *no_settings(struct engine_host *host)
 {
     (void)host;
@@ -45,8 +43,6 @@ const char *engine_fixture_reported(const struct engine_fixture *f, const char *
     }
     return NULL;
 }
-
-/* ---- open and close ---- */
 
 static void fill_options(struct engine_fixture *f)
 {
@@ -153,8 +149,6 @@ unsigned engine_fixture_staged(const struct engine_fixture *f)
     closedir(dir);
     return count;
 }
-
-/* ---- callers ---- */
 
 static void keep_body(struct kept_reply *kept, const struct reply *reply)
 {

@@ -14,8 +14,6 @@
 
 enum behaviour { COMPUTES, WRITES_NOTHING, IS_OFF_ONCE };
 
-/* ---- the fake ---- */
-
 static struct fake {
     enum behaviour behaviour;
     struct kiln_problem problem; /* of the last plan */
@@ -274,8 +272,6 @@ int kiln_memory_read(struct kiln_memory *memory, void *to, uint64_t bytes, struc
     memcpy(to, memory->data, bytes);
     return KILN_E_OK;
 }
-
-/* ---- the fixture ---- */
 
 struct fixture {
     struct bench bench;

@@ -56,8 +56,6 @@ uint64_t kiln_plan_object_compile_ns(const struct kiln_plan *plan, unsigned inde
     return 0;
 }
 
-/* ---- the fixture ---- */
-
 struct fixture {
     struct command_run run;
     struct scratch_directory directory;
@@ -103,8 +101,6 @@ static const char *read_content(struct fixture *f, const char *name)
 {
     return scratch_read(&f->directory, name, f->text, sizeof(f->text));
 }
-
-/* ---- build ---- */
 
 TEST_F(kilnctl_build, every_kernel_is_compiled_before_the_package_is_requested)
 {
@@ -352,8 +348,6 @@ TEST_F(kilnctl_build, an_old_manifest_next_to_a_new_package_is_reported)
     assert_int_equal(rc, KILN_E_OK);
     assert_says(f->reported.text, "gfx90a68.kdb.manifest");
 }
-
-/* ---- keys and signatures ---- */
 
 static void make_key(struct fixture *f)
 {

@@ -484,7 +484,7 @@ TEST_F(kilnctl_db_files, a_backup_writes_the_file_that_kilnd_sent)
     assert_says(f->run.printed, "/out: 6");
     struct stat seen;
     assert_int_equal(stat(f->out, &seen), 0);
-    assert_int_equal(seen.st_mode & 0777, 0600); /* it contains the private records of all users */
+    assert_int_equal(seen.st_mode & 0777, 0600); /* a backup has the private records of all users */
 }
 
 #define ONE_SYSTEM                                                  \

@@ -362,8 +362,6 @@ TEST_F(kilnctl_harvest, a_damaged_manifest_is_reported)
     }
 }
 
-/* ---- unchanged files ---- */
-
 /* A real job takes longer than a test, so its files have older times. */
 static void set_age(struct fixture *f, const char *name, time_t age_s)
 {

@@ -245,8 +245,6 @@ TEST_F(kilnctl_miopen, the_package_of_the_whole_arch_is_linked_as_well)
     }
 }
 
-/* ---- what is installed ---- */
-
 static void install_miopen(struct fixture *f)
 {
     char path[512], below[160];
@@ -345,8 +343,6 @@ TEST_F(kilnctl_miopen, the_directory_of_an_overlay_is_not_an_installed_miopen)
     assert_string_equal(out_text(f, "system/gfx90a68.db"), "perf");
 }
 
-/* ---- where MIOpen 3.5 looks for kernels ---- */
-
 static const char *link_text(struct fixture *f, const char *name)
 {
     char path[700];
@@ -389,8 +385,6 @@ TEST_F(kilnctl_miopen, the_cache_has_the_version_of_its_kernels_if_none_is_given
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68"), KILN_E_OK);
     assert_string_equal(link_text(f, "cache/3.5.1.1a2b"), ".");
 }
-
-/* ---- permissions ---- */
 
 static mode_t mode_of(struct fixture *f, const char *name)
 {

@@ -27,8 +27,6 @@ SCRATCH_FIXTURE(kilnctl_packages, prepare);
     "{\"name\":\"gfx90a68.kdb\",\"database_id\":\"gfx90a68\",\"kernels\":978,\"size\":1572864," \
     "\"signer\":\"\"}"
 
-/* ---- install ---- */
-
 TEST_F(kilnctl_packages, a_package_goes_to_kilnd_as_an_open_file_with_its_name_and_source)
 {
     char expected[1024];
@@ -331,8 +329,6 @@ TEST_F(kilnctl_packages, the_timeout_option_bounds_an_install)
     assert_int_equal(fake.timeouts[0], 300000);
 }
 
-/* ---- ls ---- */
-
 TEST_F(kilnctl_packages, packages_are_listed_with_their_devices)
 {
     fake.answers[0].reply =
@@ -389,8 +385,6 @@ TEST_F(kilnctl_packages, a_list_of_no_packages_says_what_to_do)
     assert_int_equal(RUN(&f->run, "pkg", "ls", "--json"), KILN_E_OK);
     assert_string_equal(f->run.printed, "{\"packages\":[]}\n");
 }
-
-/* ---- show ---- */
 
 TEST_F(kilnctl_packages, a_package_is_shown_without_its_kernels_unless_asked)
 {
@@ -455,8 +449,6 @@ TEST_F(kilnctl_packages, an_interrupted_list_of_rows_prints_nothing)
     assert_string_equal(f->run.printed, "");
 }
 
-/* ---- verify ---- */
-
 TEST_F(kilnctl_packages, an_undamaged_package_verifies)
 {
     fake.answers[0].reply = "{\"name\":\"a.kdb\",\"kernels\":1200,\"good\":1200,\"damaged\":0,"
@@ -497,8 +489,6 @@ TEST_F(kilnctl_packages, verifying_as_json_has_every_report_and_the_error)
     assert_says(f->reported.text, "fake says no\n"); /* the second failure; main prints the first */
 }
 
-/* ---- rm ---- */
-
 TEST_F(kilnctl_packages, packages_are_removed_and_missing_ones_are_named)
 {
     fake.answers[0] =
@@ -527,8 +517,6 @@ TEST_F(kilnctl_packages, removing_packages_stops_where_it_is_not_permitted)
     assert_string_equal(f->run.printed, "");
     assert_false(f->run.reported);
 }
-
-/* ---- coverage ---- */
 
 #define GPU(node, coverage, packages, message)                                              \
     "{\"node\":" node ",\"arch\":\"gfx90a\",\"compute_units\":104,\"uuid\":\"u" node        \

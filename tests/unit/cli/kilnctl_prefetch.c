@@ -319,8 +319,6 @@ TEST_F(kilnctl_prefetch, prefetch_notes_that_the_target_lacks_features)
     assert_null(strstr(f->run.printed, "\"note\""));
 }
 
-/* ---- kernels that cannot be stored ---- */
-
 #define STATS(puts, kept, lost, writable)                           \
     "{\"puts\":" puts ",\"puts_kept\":" kept ",\"puts_lost\":" lost \
     ",\"store_writable\":" writable "}"
@@ -411,8 +409,6 @@ TEST_F(kilnctl_prefetch, prefetch_succeeds_if_kernels_are_stored_or_the_cache_is
     fake.stats[1] = STATS("1", "1", "0", "true"); /* kilnd has restarted */
     assert_int_equal(prefetch_lines(f), KILN_E_OK);
 }
-
-/* ---- errors that all problems share ---- */
 
 static void expect_nothing_asked_or_printed(const struct fixture *f)
 {

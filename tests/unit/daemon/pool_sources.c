@@ -37,8 +37,6 @@ WRAP(void, log_event, enum log_event event, const struct log_fields *fields, con
     va_end(list);
 }
 
-/* ---- jobs of one worker ---- */
-
 /* Returns the pid of the job's worker. */
 static int worker_of(struct fixture *f, struct job job)
 {
@@ -150,8 +148,6 @@ TEST_F(pool, a_source_fails_when_no_fresh_worker_can_be_started)
     expect_end(f, source("a"), COMPILE_UNAVAILABLE, "ready");
     unsetenv("FAKE_WORKER");
 }
-
-/* ---- warm-ups: a worker loads a compiler before the next source ---- */
 
 static void wait_until_warm(struct fixture *f, unsigned count)
 {
@@ -441,8 +437,6 @@ TEST_F(pool, a_worker_that_may_run_one_job_is_not_warmed_up)
     assert_int_equal(jobs_before_a_source(f), 0);
     assert_int_equal(warmups, 0);
 }
-
-/* ---- confinement ---- */
 
 TEST_F(pool, the_confinement_of_workers_is_known_once_one_has_reported_it)
 {

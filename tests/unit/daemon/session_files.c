@@ -11,7 +11,8 @@
 
 #define REQUEST 7
 
-/* The test sends the writing end. The reading end shows whether any process still holds it. */
+/* The test sends the writing end. The reading end shows whether a process still holds the
+ * writing end. */
 struct sent_pipe {
     int reading, writing;
 };

@@ -17,7 +17,7 @@
 struct probe {
     struct loop_timer timer;
     unsigned fired;
-    unsigned place; /* position of its first call among all calls */
+    unsigned place; /* position of the probe's first call among all calls */
     /* What the timer's callback does: */
     struct probe *stops, *closes;
     bool starts_again;

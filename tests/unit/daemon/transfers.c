@@ -272,7 +272,7 @@ TEST_F(transfers, a_transfer_that_is_being_started_can_be_cancelled)
         work_queues_run(f->work_queues, WORK_QUEUE_READ, &blockers[i]);
     }
     transfers_start(f->transfers, &t.task);
-    /* The task that makes its directory waits behind the blockers. */
+    /* The task that makes the transfer's directory waits behind the blockers. */
     LOOP_UNTIL(f->loop, work_queues_out(f->work_queues) > READERS);
 
     transfers_cancel(f->transfers, &t.task);

@@ -28,7 +28,7 @@ TEST_F(transfers, a_process_that_survives_its_kill_is_reported)
     assert_says(o->err.text, "has not ended");
     take_result(next, "package");
     let_them_die();
-    LOOP_UNTIL(f->loop, files_in_staging(f) <= 0); /* its directory is removed after it has ended */
+    LOOP_UNTIL(f->loop, files_in_staging(f) <= 0); /* removed after the process has ended */
     assert_int_equal(stuck.ended, 1);
 }
 

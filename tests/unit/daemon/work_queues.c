@@ -24,8 +24,8 @@ struct fixture {
 
 struct counted {
     struct task task;
-    unsigned started; /* its place in the order of starts */
-    unsigned ended;   /* its place in the order of done callbacks */
+    unsigned started; /* place in the order of starts */
+    unsigned ended;   /* place in the order of done callbacks */
     pthread_t thread;
     bool done;
 };
@@ -175,8 +175,6 @@ TEST_F(work_queues, no_queue_waits_for_another)
         run_task(f, order[i], &tasks[i], (struct task){ .work = work_with_another });
     finish_tasks(f, LONG_READERS + 2);
 }
-
-/* ---- users ---- */
 
 /* Tasks of this user wait before those of others are queued. */
 #define EARLY_UID 1000
@@ -342,8 +340,6 @@ TEST_F(work_queues, the_loop_does_not_wait_for_a_cancelled_task)
     finish_tasks(f, 1);
 }
 
-/* ---- brief tasks ---- */
-
 /* The first tasks hold all threads until the other tasks wait. */
 static void run_behind_full_threads(struct fixture *f, struct counted *tasks, unsigned brief)
 {
@@ -410,8 +406,6 @@ TEST_F(work_queues, long_tasks_share_no_thread_with_brief_ones)
     seen.done = 0;
     run_pairs(f, false);
 }
-
-/* ---- the end of a loop iteration ---- */
 
 struct later {
     struct task task; /* first member */

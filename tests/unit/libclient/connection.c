@@ -56,8 +56,6 @@ static struct kiln_status status(struct fixture *f)
     return s;
 }
 
-/* ---- hello ---- */
-
 TEST_F(connection, an_absent_daemon_fails_at_once_and_says_how_to_start_one)
 {
     fake_daemon_start(&f->daemon);
@@ -132,8 +130,6 @@ TEST_F(connection, a_socket_path_that_is_too_long_is_refused_when_opening)
     assert_says(f->err.text, "size");
 }
 
-/* ---- time-outs ---- */
-
 static void keep_silent(struct fake_request *rq) { (void)rq; }
 
 TEST_F(connection, a_silent_daemon_times_out_and_the_status_says_so)
@@ -173,8 +169,6 @@ TEST_F(connection, an_answer_that_comes_too_late_is_dropped)
     must(ping(f, 0), f->err);
     assert_int_equal(f->daemon.connections, 1);
 }
-
-/* ---- reconnecting ---- */
 
 static void hang_up_first(struct fake_request *rq)
 {
@@ -234,8 +228,6 @@ TEST_F(connection, a_client_that_was_connected_waits_for_the_daemon_to_return)
     assert_int_equal((intptr_t)rc, KILN_E_OK);
     assert_int_equal(status(f).level, KILN_LEVEL_DAEMON);
 }
-
-/* ---- invalid answers ---- */
 
 static void send_noise(struct fake_request *rq)
 {
@@ -330,8 +322,6 @@ TEST_F(connection, a_failure_without_a_code_is_not_believed)
     assert_says(f->err.text, "code 0");
 }
 
-/* ---- fork ---- */
-
 TEST_F(connection, a_forked_child_is_reported_to_open_its_own_client)
 {
     start(f, answer_ping);
@@ -350,8 +340,6 @@ TEST_F(connection, a_forked_child_is_reported_to_open_its_own_client)
     must(ping(f, 0), f->err);
     assert_int_equal(f->daemon.connections, 1);
 }
-
-/* ---- threads ---- */
 
 #define THREADS 8
 #define PINGS 400

@@ -10,8 +10,6 @@
 #define CROWD 6
 #define LAUNCHES_EACH 40
 
-/* ---- runs ---- */
-
 TEST(gpu, a_plan_runs_with_all_kinds_of_arguments)
 {
     struct kiln_device *d = gpu_open(1);
@@ -216,8 +214,6 @@ TEST(gpu, two_runs_share_a_module_until_the_device_goes)
     kiln_device_close(d);
 }
 
-/* ---- shared memory ---- */
-
 TEST(gpu, dynamic_shared_memory_goes_as_far_as_the_device_allows)
 {
     static const unsigned sizes[] = { 1024, 49152, 65536, FAKE_GPU_SHARED_MAX, 16384 };
@@ -239,8 +235,6 @@ TEST(gpu, dynamic_shared_memory_goes_as_far_as_the_device_allows)
     }
     kiln_device_close(d);
 }
-
-/* ---- memory ---- */
 
 TEST(gpu, too_large_a_memory_fails_with_no_memory)
 {
@@ -302,8 +296,6 @@ TEST(gpu, the_jobs_own_memory_is_used_and_left_to_it)
     kiln_device_close(d);
     kiln_device_close(other);
 }
-
-/* ---- streams and events ---- */
 
 TEST(gpu, a_run_goes_to_the_stream_that_is_given)
 {
@@ -372,8 +364,6 @@ TEST(gpu, events_report_the_time_between_them)
     kiln_event_destroy(elsewhere);
     kiln_device_close(other);
 }
-
-/* ---- failures ---- */
 
 TEST(gpu, a_launch_that_the_device_cannot_do_is_unsupported)
 {
@@ -506,8 +496,6 @@ TEST(gpu, every_call_that_fails_is_reported_and_leaves_nothing)
     assert_true(failed > 30);
     assert_true(passed_over > 3); /* optional properties: version, clock, PCI id, uuid */
 }
-
-/* ---- threads ---- */
 
 struct crowd {
     struct kiln_device *device;

@@ -155,8 +155,6 @@ static struct kiln_tuned_entry entry(struct fixture *f, unsigned index)
     return e;
 }
 
-/* ---- records ---- */
-
 TEST_F(tuning, a_find_record_reports_its_solvers_in_its_order)
 {
     must(find(f), f->err);
@@ -283,8 +281,6 @@ TEST_F(tuning, every_call_asks_for_records_change)
     assert_string_equal(kiln_tuned_text(f->tuned), FIND_OLD);
 }
 
-/* ---- questions ---- */
-
 TEST_F(tuning, a_look_up_sends_every_option)
 {
     f->problem.n = 77;
@@ -369,8 +365,6 @@ TEST_F(tuning, a_caller_with_a_larger_struct_keeps_what_the_library_does_not_kno
     assert_int_equal(e.unknown, 7);
 }
 
-/* ---- no answer ---- */
-
 TEST_F(tuning, an_unknown_record_is_not_found)
 {
     f->answer = (struct message_tuning_answer){ .code = KILN_NOT_FOUND };
@@ -445,8 +439,6 @@ TEST_F(tuning, a_forked_child_is_reported_to_open_its_own_client)
     }
     assert_int_equal(await_child(child), 0);
 }
-
-/* ---- invalid answers ---- */
 
 /* The answer and its connection are rejected. The answer on the next connection is accepted. */
 static void nonsense(struct fixture *f, const char *part)

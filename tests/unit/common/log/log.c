@@ -67,8 +67,6 @@ static void expect_text(void (*form)(struct buffer *, const struct log_record *)
     assert_string_equal(text, expected);
 }
 
-/* ---- text ---- */
-
 TEST(plain, a_log_line_of_text_shows_its_level)
 {
     expect_text(plain_text, "the disk is full", "warning: the disk is full\n");
@@ -88,8 +86,6 @@ TEST(plain, text_quoted_in_a_log_message_cannot_begin_a_new_line)
                 "2J\x9b\xc3\xa9'",
                 "warning: file '\\xc2\\x9b2J\\x9b\xc3\xa9'\n");
 }
-
-/* ---- JSON ---- */
 
 static struct json *parse_record(const char *message)
 {
@@ -151,8 +147,6 @@ TEST(plain, a_log_record_of_any_bytes_is_valid_json)
         assert_string_equal(json_get_text(json, "message", ""), cases[i].read);
     }
 }
-
-/* ---- journald ---- */
 
 TEST(plain, a_journal_record_has_the_native_fields)
 {
@@ -330,8 +324,6 @@ TEST(plain, the_journals_stream_is_recognised_by_device_and_inode)
     assert_false(journal_is_stream(NULL, fd));
 }
 
-/* ---- rate limits ---- */
-
 TEST(plain, a_burst_of_log_events_is_written_and_the_rest_counted)
 {
     struct log_limit limit = { 0 };
@@ -369,8 +361,6 @@ TEST(plain, a_long_silence_allows_at_most_one_burst_of_log_events)
         written_now++;
     assert_int_equal(written_now, LOG_LIMIT_BURST);
 }
-
-/* ---- the complete log ---- */
 
 static char *capture_stderr(void (*act)(void))
 {
@@ -442,8 +432,6 @@ TEST(plain, the_log_format_can_be_changed_at_any_time)
     assert_says(text, "\"event\":\"started\"");
     assert_says(text, "\"message\":\"here\"}\ninfo: there\n");
 }
-
-/* ---- journald ---- */
 
 static struct {
     bool is_stream;       /* standard error counts as journald's stream */

@@ -83,8 +83,6 @@ TEAR_DOWN(tear_down)
 
 FIXTURE(box, set_up, tear_down);
 
-/* ---- entering the sandbox ---- */
-
 static bool become_nobody(void *context)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -134,8 +132,6 @@ static int run_within(struct fixture *f, enum sandbox_layer layer,
 }
 
 static void say(struct fixture *f, const char *what) { strncat(f->seen->text, what, 150); }
-
-/* ---- files ---- */
 
 static int can_make(const char *path)
 {
@@ -253,8 +249,6 @@ TEST_F(box, the_files_of_a_confined_compiler_are_bounded_and_not_on_disk)
     assert_int_not_equal(stat(path, &seen), 0);
 }
 
-/* ---- sockets and other calls ---- */
-
 static void open_sockets(struct fixture *f)
 {
     static const struct {
@@ -370,8 +364,6 @@ TEST_F(box, an_absurd_call_ends_the_process)
     assert_true(WIFSIGNALED(status));
     assert_int_equal(WTERMSIG(status), SIGSYS);
 }
-
-/* ---- processes ---- */
 
 static void *do_nothing(void *context) { return context; }
 

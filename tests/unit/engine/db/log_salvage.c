@@ -62,8 +62,6 @@ TEAR_DOWN(teardown)
 
 FIXTURE(log_salvage, setup, teardown);
 
-/* ---- files ---- */
-
 static void read_all(const char *path, struct buffer *into)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -176,8 +174,6 @@ static int rows_of_copy(struct fixture *f)
     return rows;
 }
 
-/* ---- intact logs ---- */
-
 static void expect_undamaged(struct fixture *f)
 {
     save_ok(f);
@@ -263,8 +259,6 @@ TEST(log_salvage, a_stale_index_of_the_log_is_ignored)
     assert_int_equal(after.size, sizeof(noise));
     assert_memory_equal(after.data, noise, sizeof(noise));
 }
-
-/* ---- damage ---- */
 
 TEST(log_salvage, one_damaged_page_of_the_log_costs_that_page)
 {

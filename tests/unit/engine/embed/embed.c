@@ -28,8 +28,6 @@
     "\"family\":\"opencl\",\"only_target\":\"" TARGET "\",\"identity\":"          \
     "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"}]}"
 
-/* ---- a compiler that the test controls ---- */
-
 struct fake_compiler {
     struct embed_compiler base; /* first member */
     struct compile_result *result;
@@ -108,12 +106,10 @@ static const struct embed_compiler_ops fake_ops = { .begin = fake_begin,
                                                     .stop = fake_stop,
                                                     .forget = fake_forget };
 
-/* ---- fixture ---- */
-
 struct fixture {
     struct fake_compiler compiler;
     struct embed_setup setup;
-    struct transport *t; /* after its hello */
+    struct transport *t; /* after the hello */
     struct kiln_err err;
 };
 
@@ -218,8 +214,6 @@ WRAP(void *, malloc, size_t size)
     return from && size >= from ? NULL : __real_malloc(size);
 }
 
-/* ---- requests and replies ---- */
-
 TEST_F(embed, replies_come_in_the_order_of_requests)
 {
     for (uint64_t id = 2; id < 12; id++)
@@ -276,8 +270,6 @@ TEST_F(embed, a_receive_without_a_reply_times_out)
     send_ping(f->t, 2, 0);
     expect_frame(f->t, MESSAGE_pong, 2);
 }
-
-/* ---- two threads ---- */
 
 static void *ping_often(void *context)
 {
@@ -341,8 +333,6 @@ TEST_F(compiler, other_requests_are_answered_during_a_compile)
     await_thread(waits, NULL);
 }
 
-/* ---- compiles ---- */
-
 TEST_F(compiler, a_compiled_kernel_comes_as_a_sealed_file)
 {
     struct transport_frame frame;
@@ -394,8 +384,6 @@ TEST_F(compiler, closing_drops_unread_replies)
     f->t = connect_and_greet(&f->setup);
 }
 
-/* ---- fork ---- */
-
 static int wait_status(pid_t child)
 {
     int status = await_child(child);
@@ -419,7 +407,7 @@ static int use_in_child(struct fixture *f)
         return 4;
     transport_frame_done(&frame);
     transport_destroy(t);
-    transport_destroy(f->t); /* the parent's transport: only freed */
+    transport_destroy(f->t); /* a child only frees the parent's transport */
     return 0;
 }
 

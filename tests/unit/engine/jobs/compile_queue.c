@@ -245,8 +245,6 @@ TEST_F(queue, running_and_waiting_compiles_are_listed_until_they_end)
     assert_int_equal(seen.users, 0);
 }
 
-/* ---- giving way to another user ---- */
-
 #define MOMENT_NS 1000000000ull
 #define HOUR_NS (3600 * MOMENT_NS)
 

@@ -240,7 +240,7 @@ TEST_F(manifest, a_manifest_with_a_changed_byte_is_refused)
         for (unsigned bit = 0; bit < 8; bit++) {
             f->manifest.data[i] ^= (uint8_t)(1u << bit);
             enum kiln_code rc = check_trusted(f, "gfx90a68.kdb");
-            if (rc == KILN_OK) { /* white space, or another spelling of the same JSON */
+            if (rc == KILN_OK) { /* the byte is white space, or the JSON is equivalent */
                 assert_int_equal(f->file.size, expected.size);
                 assert_true(digest_equal(&f->file.sha256, &expected.sha256));
                 assert_string_equal(f->file.signer, "alice");
@@ -373,8 +373,6 @@ TEST_F(manifest, invalid_key_files_are_skipped)
     assert_says(f->err.text, "the 0");
     assert_says(f->err.text, "'0.pub'");
 }
-
-/* ---- keys ---- */
 
 TEST_F(manifest, a_secret_key_file_is_private_to_its_owner)
 {

@@ -312,8 +312,6 @@ TEST_F(perf_db, damaged_pages_neither_crash_nor_hang_the_reader)
     }
 }
 
-/* ---- writing ---- */
-
 static void finish(struct fixture *f)
 {
     KILN_AUTO(perf_db_writer) struct perf_db_writer *writer = KILN_TAKE(f->writer);

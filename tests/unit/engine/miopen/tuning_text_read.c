@@ -274,8 +274,6 @@ TEST_F(tuning_text_read, the_caller_can_stop_at_a_record_and_at_a_bad_line)
     assert_int_equal(f->records, 0);
 }
 
-/* ---- lengths ---- */
-
 static void put_text(struct buffer *to, const char *text) { buffer_put(to, text, strlen(text)); }
 
 static void put_many(struct buffer *to, char c, size_t count)
@@ -326,8 +324,6 @@ TEST_F(tuning_text_read, a_line_of_100_mb_is_one_bad_line)
     assert_int_equal(f->record_lines, 1u << 2);
     assert_says(f->why, "104857600");
 }
-
-/* ---- mutants ---- */
 
 static const char *const lines[] = {
     KEY "=miopenConvolutionFwdAlgoDirect:ConvAsm1x1U,3.3694,0,miopenConvolutionFwdAlgoDirect,"

@@ -16,8 +16,6 @@ static void run_first_step(struct users *f)
     assert_true(fake_executor_run_task(&f->engine.executor));
 }
 
-/* ---- steps ---- */
-
 TEST_F(users, a_large_import_runs_in_steps_and_lets_others_in)
 {
     write_many(f, MANY);
@@ -215,8 +213,6 @@ TEST_F(users, a_users_import_keeps_what_fits_and_evicts_nothing_of_others)
     assert_int_equal(users_stat(f, "evictions"), 0);
 }
 
-/* ---- clearing what was imported ---- */
-
 static void import_many(struct users *f)
 {
     write_many(f, MANY);
@@ -345,8 +341,6 @@ TEST_F(users, a_client_that_leaves_ends_its_gc_after_the_step)
     assert_int_equal(users_stat(f, "store_objects"), MANY);
 }
 
-/* ---- limits ---- */
-
 TEST_F(users, a_cache_larger_than_the_store_is_not_copied)
 {
     f->engine.options.store_limit_bytes = 2u << 20;
@@ -427,8 +421,6 @@ TEST_F(users, users_leave_upload_capacity_for_administrators)
     for (unsigned i = 0; i < USERS; i++)
         test_caller_leave(&users[i]);
 }
-
-/* ---- ended early ---- */
 
 TEST_F(users, a_client_that_leaves_during_the_import_transfer_has_it_cancelled)
 {

@@ -55,8 +55,6 @@ static bool is_installed(const struct users *f, const char *file_name)
     return access(package_path(&f->engine, file_name), F_OK) == 0;
 }
 
-/* ---- install ---- */
-
 TEST_F(install, a_downloaded_package_is_installed_and_serves_kernels)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -293,8 +291,6 @@ TEST_F(install, an_install_without_transfers_is_refused)
     f->engine.executor.base.ops = all;
 }
 
-/* ---- metrics ---- */
-
 static uint64_t count_transfers(struct users *f, const char *op, const char *result)
 {
     char series[120];
@@ -358,8 +354,6 @@ TEST_F(install, a_request_that_starts_no_transfer_counts_none)
         strstr(json_get_text(page, "text", ""),
                "kiln_remote_requests_total{tier=\"package\",op=\"copy\",result=\"invalid\""));
 }
-
-/* ---- ended early ---- */
 
 TEST_F(install, a_client_that_leaves_during_an_install_cancels_its_transfer)
 {
@@ -437,8 +431,6 @@ TEST_F(install, a_half_uploaded_package_of_an_earlier_daemon_is_removed)
 
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
-
-/* ---- list, show, verify, remove ---- */
 
 TEST_F(install, packages_are_listed_and_shown_a_page_at_a_time)
 {

@@ -26,8 +26,6 @@ static int setup(void **state)
 
 FIXTURE_OF(with_engine, struct users, setup, users_teardown);
 
-/* ---- requests ---- */
-
 struct wanted {
     const char *solver, *config, *database_id, *driver;
     uint8_t flags;
@@ -97,8 +95,6 @@ static void assert_plan(const struct message_planned *m, const char *solver,
     assert_int_equal(m->expected_ms, double_bits(expected_ms));
 }
 
-/* ---- recording ---- */
-
 static struct put of_device(struct put put)
 {
     put.m.database_id = bytes_of_text(DEVICE);
@@ -151,8 +147,6 @@ static void other_config(bool valid, unsigned which, char text[PERF_CONFIG_TEXT_
 {
     other_config_of_batch(1, valid, which, text);
 }
-
-/* ---- records ---- */
 
 TEST_F(with_engine, without_records_the_heuristic_decides)
 {
@@ -295,8 +289,6 @@ TEST_F(with_engine, a_request_without_a_device_or_for_the_heuristic_gets_the_heu
     }
 }
 
-/* ---- forced ---- */
-
 TEST_F(with_engine, a_forced_solver_gets_its_recorded_config)
 {
     char config[PERF_CONFIG_TEXT_MAX];
@@ -349,8 +341,6 @@ TEST_F(with_engine, a_long_config_or_driver_is_refused)
     assert_refused(f, &(struct wanted){ .database_id = text }, KILN_INVALID, "database id");
 }
 
-/* ---- staleness ---- */
-
 TEST_F(with_engine, plans_do_not_use_stale_records_that_the_policy_ignores)
 {
     struct message_planned m = plan_simply(f);
@@ -379,8 +369,6 @@ TEST_F(with_engine, by_default_a_stale_record_still_counts)
     struct message_planned m = ask_plan(f, &f->ann, &(struct wanted){ .driver = "driver 2" });
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
 }
-
-/* ---- packages and why-miss ---- */
 
 static unsigned compile_all(struct users *f)
 {
@@ -469,8 +457,6 @@ TEST_F(with_engine, why_miss_looks_for_the_kernels_of_a_plan)
     assert_false(is_found(f, "opencl_00000000"));
 }
 
-/* ---- without tuning databases ---- */
-
 TEST(plain, a_plan_without_tuning_databases_uses_the_heuristic)
 {
     const struct problem problem = problem_of_batch(1);
@@ -491,8 +477,6 @@ TEST(plain, a_plan_can_hold_every_solver)
         count++;
     assert_in_range(count, 1, PLAN_SOLVERS_MAX);
 }
-
-/* ---- ids ---- */
 
 TEST(plain, records_match_the_device_and_packages_the_code_target)
 {

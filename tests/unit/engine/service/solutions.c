@@ -25,8 +25,6 @@ static void assert_text(struct bytes text, const char *wanted)
     assert_string_equal(copy, wanted);
 }
 
-/* ---- solutions: requests ---- */
-
 static struct message_solutions question(void)
 {
     return (struct message_solutions){ .problem = problem_of_batch(1),
@@ -110,8 +108,6 @@ static bool is_valid_point(uint32_t point, char text[PERF_CONFIG_TEXT_MAX])
     perf_config_write(&config, text);
     return solver->config_is_valid(&problem, &target, &config);
 }
-
-/* ---- solutions ---- */
 
 TEST_F(users, every_solver_that_applies_is_listed_with_its_space)
 {
@@ -273,8 +269,6 @@ TEST_F(users, valid_configs_are_counted_once)
     assert_true(counts_made > before);
 }
 
-/* ---- configs: requests ---- */
-
 static struct message_configs range_of(uint32_t first, uint32_t count)
 {
     return (struct message_configs){ .problem = problem_of_batch(1),
@@ -310,8 +304,6 @@ static void refuses_range(struct users *f, const struct message_configs *m, enum
     assert_int_equal(f->ann.reply_count, 1);
     assert_reply_refuses(&f->ann, 0, code, words);
 }
-
-/* ---- configs ---- */
 
 TEST_F(users, a_range_of_configs_has_its_valid_candidates_in_order)
 {
@@ -395,8 +387,6 @@ TEST_F(users, a_client_that_cancels_gets_no_configs)
     assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");
 }
 
-/* ---- the queue ---- */
-
 static enum kiln_code send_one_config(struct test_caller *c, uint64_t id)
 {
     const struct message_configs m = range_of(0, 1);
@@ -468,8 +458,6 @@ TEST_F(users, a_solver_question_cancelled_in_the_queue_does_not_run)
     assert_int_equal(f->bob.reply_count, 2);
     assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");
 }
-
-/* ---- sizes ---- */
 
 TEST_F(users, solver_questions_of_the_wrong_size_are_refused)
 {

@@ -27,8 +27,6 @@ WRAP(int, statvfs, const char *path, struct statvfs *disk)
     return rc;
 }
 
-/* ---- import ---- */
-
 TEST_F(users, a_tuning_import_reports_its_records_and_source)
 {
     KILN_AUTO(json)
@@ -197,8 +195,6 @@ TEST_F(users, a_failed_transfer_fails_the_tuning_import_with_its_reason)
     assert_int_equal(test_caller_metric(&f->ann, failed), 1);
 }
 
-/* ---- memory ---- */
-
 /* The problems have no solver. Their keys have many digits, so they take more than twice the
  * file's size, and more than a step may read. Returns the file's size. */
 static uint64_t write_perf_db(struct users *f, unsigned count)
@@ -285,8 +281,6 @@ TEST_F(users, nothing_is_merged_into_a_system_database)
                      "{\"name\":\"" FIND_FILE "\",\"tier\":\"system\"}", FIND_FILE);
     assert_reply_refuses(&f->admin, 0, KILN_INVALID, "never merged");
 }
-
-/* ---- export, backup ---- */
 
 TEST_F(users, an_export_equals_the_imported_file)
 {

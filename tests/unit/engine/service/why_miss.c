@@ -107,8 +107,6 @@ static const struct json *only_difference(const struct json *answer, const char 
     return json_first(different);
 }
 
-/* ---- by problem ---- */
-
 TEST_F(why, why_miss_reports_a_stored_kernel_as_found)
 {
     struct digest key = plan_opencl(f, 8);
@@ -197,8 +195,6 @@ TEST_F(why, why_miss_waits_until_the_toolchain_is_known)
     assert_false(json_get_bool(answer, "found", true));
 }
 
-/* ---- by key ---- */
-
 TEST_F(why, why_miss_finds_a_stored_key_and_its_nearest)
 {
     struct digest key = plan_opencl(f, 8);
@@ -270,8 +266,6 @@ TEST_F(why, why_miss_hides_private_imports_of_others)
     assert_int_equal(json_count(json_get(answer, "nearest")), 0);
 }
 
-/* ---- in packages ---- */
-
 static void put_small_problem(struct users *f, const char *file_name, unsigned features)
 {
     struct problem problem = small_problem(8);
@@ -336,8 +330,6 @@ TEST_F(why, why_miss_without_a_compiler_looks_into_packages_of_the_arch)
     assert_false(json_get_bool(answer, "found", true));
     assert_says(json_get_text(answer, "message", ""), "gfx90a6e.kdb");
 }
-
-/* ---- by MIOpen's name ---- */
 
 #define NAMED(id, name) \
     "{\"database_id\":\"" id "\",\"name\":\"" name "\",\"args\":\" -mcpu=gfx906\"}"
@@ -411,8 +403,6 @@ TEST_F(why, why_miss_names_the_compute_units_of_an_import)
     assert_non_null(d);
     assert_string_equal(json_get_text(d, "wanted", ""), "gfx906_64");
 }
-
-/* ---- why_miss and fetch ---- */
 
 static const char *tier_of_fetch(const struct test_caller *c)
 {

@@ -17,8 +17,6 @@
 
 #define TMPFS "size=6m,mode=0700"
 
-/* ---- faults, and time ---- */
-
 static struct {
     char directory[128];
     int fails_with; /* errno; 0: writes work */
@@ -120,8 +118,6 @@ static bool noticed(struct fixture *f, const char *words)
     return kernel_store_take_notice(f->store, f->notice) == KERNEL_NOTICE_RECOVERED &&
            strstr(f->notice, words);
 }
-
-/* ---- while it runs ---- */
 
 static const struct {
     int errnum;
@@ -313,8 +309,6 @@ TEST_F(kernel_store_health, damage_on_a_disk_that_cannot_be_written_to_leaves_th
     assert_int_equal(kernel_store_quarantine(f->store, &key, &f->err), KILN_OK);
     assert_false(is_damaged(f, 1));
 }
-
-/* ---- real disks ---- */
 
 /* Mounts a small disk on the store's directory in a new mount namespace. */
 static int disk_setup(void **state)

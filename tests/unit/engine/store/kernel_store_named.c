@@ -43,8 +43,6 @@ static void import_named(struct fixture *f, struct named n)
     object_unref(object);
 }
 
-/* ---- keys ---- */
-
 TEST(store, a_name_key_depends_on_every_byte_of_its_fields)
 {
     struct bytes device = bytes_of_text(DEVICE), name = bytes_of_text("a.s.o"),
@@ -82,8 +80,6 @@ TEST(store, a_name_key_is_the_documented_sum)
 
     assert_true(digest_equal(&key, &expected));
 }
-
-/* ---- export ---- */
 
 struct exported {
     size_t count, max;
@@ -324,8 +320,6 @@ TEST_F(store, arguments_of_two_kilobytes_are_stored)
     assert_non_null(object);
     object_unref(object);
 }
-
-/* ---- the nearest kernels ---- */
 
 struct near {
     unsigned count;

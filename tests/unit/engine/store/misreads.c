@@ -7,7 +7,7 @@
 #define KERNELS 200u
 #define PAGE 4096u
 
-static unsigned misreads_left; /* of the next pages, behind the first one */
+static unsigned misreads_left; /* for the next pages, except page 1 */
 
 /* Replaces libc's pread64, also for SQLite. The header may define that name as an inline function.
  */

@@ -312,8 +312,6 @@ TEST_F(kfd, gpus_beyond_the_limit_are_counted)
     assert_says(f->skipped, "256");
 }
 
-/* ---- features, memory, partitions ---- */
-
 TEST_F(kfd, sramecc_is_reported_if_kernel_and_arch_report_it)
 {
     static const struct {
@@ -428,8 +426,6 @@ TEST(kfd, a_partition_mode_follows_from_nodes_and_dies)
     assert_string_equal(kfd_partition_mode(7, 1), "CPX");
     assert_string_equal(kfd_partition_mode(7, 2), "");
 }
-
-/* ---- topologies of real hosts ---- */
 
 static void look_at_host(struct fixture *f, const char *host)
 {

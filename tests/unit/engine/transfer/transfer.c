@@ -9,8 +9,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* ---- sources ---- */
-
 TEST_F(transfer, takes_a_package_from_a_descriptor)
 {
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -106,8 +104,6 @@ TEST_F(transfer, a_package_gets_the_name_that_the_user_gave)
     expect_installed(f);
 }
 
-/* ---- names ---- */
-
 TEST_F(transfer, invalid_package_names_are_refused)
 {
     static const char *const names[] = {
@@ -144,8 +140,6 @@ TEST(transfer, a_job_without_url_and_file_is_refused)
 {
     expect_refused(*state, KILN_INVALID, "neither");
 }
-
-/* ---- sources that are not regular files ---- */
 
 TEST_F(transfer, only_regular_files_are_transferred)
 {
@@ -198,8 +192,6 @@ TEST_F(transfer, a_package_missing_on_the_server_is_not_found)
 
     expect_refused(f, KILN_NOT_FOUND, "status 404");
 }
-
-/* ---- size ---- */
 
 TEST_F(transfer, a_package_beyond_the_limit_is_refused)
 {
@@ -375,8 +367,6 @@ TEST_F(transfer, a_full_disk_is_reported_by_a_transfer)
     assert_says(f->result.err.text, "No space");
     assert_is_empty(f->p.staging);
 }
-
-/* ---- content ---- */
 
 TEST_F(transfer, a_package_with_a_damaged_object_is_refused_with_its_name)
 {

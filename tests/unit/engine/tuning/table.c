@@ -11,7 +11,7 @@
 #define MANY_KEYS "64-7-7-1x1-64-7-7-%u-0x0-1x1-1x1-0-NCHW-FP32-F"
 #define KEY_SMALL "64-28-28-3x3-128-28-28-32-1x1-1x1-1x1-0-NCHW-FP32-F"
 
-/* Each allocation decrements it, and an allocation at 0 fails. If it is negative, all succeed. */
+/* How many allocations succeed before all others fail. If negative, all succeed. */
 static int allocations_left = -1;
 static unsigned failed_allocations;
 

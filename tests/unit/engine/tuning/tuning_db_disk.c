@@ -16,8 +16,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* ---- disks ---- */
-
 static void fails_and_works_again(struct fixture *f, int *which, int errnum, enum kiln_code code,
                                   const char *words)
 {
@@ -149,8 +147,6 @@ TEST_F(tuning_db, a_log_without_its_file_is_moved_aside)
     must(put(f, 1, 1), f->err);
 }
 
-/* ---- directories ---- */
-
 TEST(tuning_db, only_one_process_can_open_the_tuning_directory)
 {
     struct fixture *f = *state;
@@ -242,8 +238,6 @@ TEST_F(tuning_db, the_directory_and_the_file_are_private)
     assert_int_equal(stat(f->file, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0600);
 }
-
-/* ---- maintenance ---- */
 
 static int64_t ask(const char *path, const char *sql)
 {
