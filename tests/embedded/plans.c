@@ -3,8 +3,8 @@
 /* Requests plans from the data built into this program, for every problem in a file of MIOpenDriver
  * command lines: plans TARGET ID PROBLEMS|- [TOOLCHAIN].
  *
- * Each plan must have its code objects, which the engine has checked for the target. They must
- * come from a package, or with TOOLCHAIN from that compiler. */
+ * Each plan must have its code objects, which the engine has checked for the target. The code
+ * objects must come from a package, or with TOOLCHAIN from that compiler. */
 #include <kiln/plan.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  *
  * Each case runs in a separate process with a time limit: at the first place, at the second
  * place, and so on, until an operation has no further place. A failed case is called lost. A
- * case's process removes its directory, and ends all processes of the case. */
+ * case's process removes its directory. All processes of the case end with that process. */
 #include "tests/faults/plan.h"
 
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Checks of the stores that must succeed after any fault. They use only SQLite, not the code
+/* Checks of the stores that must succeed after any fault. The checks use only SQLite, not the code
  * under test. */
 
 /* Checks |directory|/kernels.db if it exists. The file may be empty. */

@@ -4,8 +4,9 @@
 /* A real kilnd under a fault plan, and its client.
  *
  * A scene starts kilnd with the shim (plan.h), sends requests with known answers, and records
- * what kilnd acknowledged. It checks afterwards that exactly this exists, and that counters add
- * up. scene_close ends all processes and removes the directory. One thread uses a scene. */
+ * what kilnd acknowledged. Afterwards the scene checks that exactly the acknowledged data exist,
+ * and that counters add up. scene_close ends all processes and removes the directory. One thread
+ * uses a scene. */
 #include "tests/faults/cases.h"
 #include "tests/faults/descriptors.h"
 #include "tests/support/daemon_process.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Wrappers of libc's calls that fail according to a plan (plan.h). They are linked into tests, or
- * used through LD_PRELOAD.
+/* Wrappers of libc's calls that fail according to a plan (plan.h). The wrappers are linked into
+ * tests, or used through LD_PRELOAD.
  *
  * A call that does not fail uses syscall(2). Memory comes from the sanitizer if there is one,
  * otherwise from libc. */

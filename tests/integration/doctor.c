@@ -476,7 +476,7 @@ static void terminal_read(struct terminal *t)
     t->text[t->used] = '\0';
 }
 
-/* ncurses sends only changes. It sends the whole screen after a new window size. */
+/* ncurses sends only changes. A new window size makes ncurses send the whole screen. */
 static bool screen_shows(void *context)
 {
     struct terminal *t = context;

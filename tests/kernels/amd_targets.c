@@ -149,9 +149,9 @@ static const struct shape *first_shape(const struct solver *solver, const struct
     return NULL;
 }
 
-/* Returns whether this target represents its family in the sample. It does if it is the first
- * target of the family with a shape for the solver. Each direction and type starts the count at
- * another target. */
+/* Returns whether this target represents its family in the sample. The first target of the
+ * family with a shape for the solver represents the family. Each direction and type starts the
+ * count at another target. */
 static bool stands_for_family(const struct batch *b, uint32_t direction, uint32_t type)
 {
     size_t members[TARGETS], count = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Matrix-core kernels (ConvImplicitGemm's paths, ConvGrouped) without a GPU. On OpenCL devices,
  * kernels/matrix_cores.h emulates matrix instructions: it exchanges registers through local memory,
- * with the layouts that the vendors document. This is slow, so problems and tiles are small.
+ * with the layouts that the vendors document. The emulation is slow, so problems and tiles are
+ * small.
  *
  *     matrix_cores [all|TEST]
  *

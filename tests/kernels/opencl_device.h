@@ -30,7 +30,7 @@ enum opencl_effort {
 struct opencl_kernels *opencl_build(struct opencl_device *device, const struct solution *solution,
                                     enum opencl_effort effort);
 void opencl_kernels_destroy(struct opencl_kernels *kernels);
-/* Runs the kernels of |solution| in order. Its batch size may differ from the compiled one. If a
- * kernel fails, prints the failure and returns false. */
+/* Runs the kernels of |solution| in order. The batch size of |solution| may differ from the
+ * compiled one. If a kernel fails, prints the failure and returns false. */
 bool opencl_run(struct opencl_device *device, struct opencl_kernels *kernels,
                 const struct solution *solution, struct opencl_tensor tensors[OPENCL_MEMORIES]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Compares every solver, in every direction, type and layout, with the double-precision reference.
- * It runs random problems to which the solver applies, alternating between the config that the
- * solver chooses and a random one.
+ * The program runs random problems to which the solver applies, alternating between the config that
+ * the solver chooses and a random one.
  *
  *     solver_numerics [SOLVER|all [PROBLEMS [SEED]]]     PROBLEMS per direction */
 #include "tests/kernels/random_problem.h"

@@ -65,7 +65,7 @@ void crowd_close(struct crowd *crowd);
 void crowd_run_member(struct crowd_member *member);
 unsigned crowd_kernel(const struct crowd_member *member, unsigned i);
 void crowd_fail(struct crowd *crowd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Time limit for one answer, or for the other clients. It is long enough for sanitizers on a
+/* Time limit for one answer, or for the other clients. The limit is long enough for sanitizers on a
  * loaded machine. */
 #define CROWD_WAIT_MS 300000
 void crowd_wait_for_close(struct crowd *crowd, int fd);

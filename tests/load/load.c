@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Many clients at once. Those that behave get every kernel with the right bytes. The others leave
- * nothing behind in kilnd.
+/* Many clients at once. The clients that behave get every kernel with the right bytes. The others
+ * leave nothing behind in kilnd.
  *
  * Usage: test_load_load [CLIENTS [KERNELS [ROUNDS]]]   (default: 100 of 20 kernels, 2 rounds) */
 #include "tests/load/crowd.h"

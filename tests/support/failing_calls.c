@@ -125,8 +125,8 @@ SIZE(sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, f
 SIZE(recv, (int fd, void *to, size_t size, int flags), (fd, to, size, flags))
 SIZE(recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags))
 
-/* For calls with one optional argument, which is a number or a pointer. It is passed on as a
- * long. */
+/* For calls with one optional argument, which is a number or a pointer. The argument is passed
+ * on as a long. */
 #define VARIADIC(name, parameters, last, arguments)         \
     int __real_##name parameters;                           \
     int __wrap_##name parameters;                           \

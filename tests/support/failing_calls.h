@@ -16,8 +16,8 @@ void fail_calls(const char *name, int error);
 /* Ends the failures. Returns true if a call has failed. */
 bool calls_failed(void);
 
-/* An operation that must fail if a call in it fails, and must otherwise succeed. It must leave
- * nothing open, and nothing that changes its next run. */
+/* An operation that must fail if a call in it fails, and must otherwise succeed. The operation
+ * must leave nothing open, and nothing that changes its next run. */
 typedef enum kiln_code fallible(void *context, struct kiln_err *err);
 
 struct failing_call {

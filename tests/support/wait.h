@@ -2,7 +2,7 @@
 #pragma once
 
 /* Waits with a time limit. In the test's own thread, a failed wait fails the test. In another
- * thread or a child process, it ends the process. */
+ * thread or a child process, a failed wait ends the process. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>

@@ -3,10 +3,11 @@
 
 /* Fake GPU runtimes: libcuda.so.1 and libamdhip64.so.{5,6,7}, for hosts without a GPU.
  *
- * They enforce the rules of the real runtimes: every object belongs to the context or device that
- * is current when it is created, and may be used in no other one. They run kernels as functions on
- * the CPU, count existing objects, and fail on demand. A kernel's name selects its function. A code
- * object (ELF, section headers last) has the kernels whose names occur in its bytes.
+ * The fake runtimes enforce the rules of the real runtimes: every object belongs to the context or
+ * device that is current when it is created, and may be used in no other one. The fake runtimes run
+ * kernels as functions on the CPU, count existing objects, and fail on demand. A kernel's name
+ * selects its function. A code object (ELF, section headers last) has the kernels whose names occur
+ * in its bytes.
  *
  * Tests open the library with dlopen and call fake_gpu_control(). Any thread may use it.
  *

@@ -277,7 +277,8 @@ TEST_F(kilnctl_build, no_package_is_built_for_an_opencl_device_by_name)
     }
 }
 
-/* Such packages are for static builds and are never installed, so their names decide nothing. */
+/* Packages for OpenCL devices are for static builds and are never installed, so their names
+ * decide nothing. */
 TEST_F(kilnctl_build, a_package_for_an_opencl_device_may_have_any_name)
 {
     fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"opencl\",\"targets\":[{\"target\":"

@@ -291,7 +291,7 @@ TEST_F(pool, a_warm_up_that_lacks_a_resource_waits_for_the_next_source)
     assert_int_equal(jobs_before_a_source(f), 1);
 }
 
-/* Such a warm-up could crash. */
+/* A warm-up for an untried target could crash. */
 TEST_F(pool, no_worker_is_warmed_up_for_a_target_that_was_not_probed)
 {
     struct job job = source("pid");

@@ -384,7 +384,8 @@ static void *launch_again_and_again(void *argument)
     return NULL;
 }
 
-/* A cl_kernel stores its arguments. Those of one run must not reach another run's launch. */
+/* A cl_kernel stores its arguments. The arguments of one run must not reach another run's
+ * launch. */
 TEST_F(device_opencl, threads_that_share_a_run_do_not_mix_their_arguments)
 {
     SKIP_IF(!f->device, "no OpenCL device here");

@@ -10,8 +10,8 @@
 #include <stdatomic.h>
 
 #define FAKE_PEERS_MAX 64
-/* A time-out that a test waits for. It is long enough to connect and to send a request on a busy
- * machine. */
+/* A time-out that a test waits for. The time-out is long enough to connect and to send a request
+ * on a busy machine. */
 #define WAIT_MS 400
 
 struct fake_daemon;

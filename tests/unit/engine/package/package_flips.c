@@ -107,7 +107,7 @@ TEST_F(package, no_flipped_bit_of_a_kpkg_gives_a_wrong_object)
     flip_bits(f, f->other, "gfx90a68.kpkg", 2);
 }
 
-/* A trusted package answers by key. It is opened without its record. */
+/* A trusted package answers by key. The package is opened without its record. */
 TEST_F(package, no_flipped_bit_of_a_trusted_kpkg_gives_a_wrong_object)
 {
     const char *path = put_package(f, f->other, "gfx90a68.kpkg", 0, KERNELS);

@@ -30,7 +30,7 @@ enum kiln_code reopen(struct fixture *f, uint64_t limit);
 void close_store(struct fixture *f);
 
 struct digest key_of(unsigned number);
-/* The bytes depend on |seed|. They can be compressed to about a third, or not at all. */
+/* The bytes depend on |seed|. Compression leaves about a third of the bytes, or all of them. */
 void fill(uint8_t *data, size_t size, uint64_t seed, bool compressible);
 struct object *object_of(size_t size, uint64_t seed, bool compressible);
 
