@@ -183,7 +183,7 @@ static bool run_operation(const struct fault_case *c, const struct daemon_operat
 {
     bool is_client = !*o->program;
     bool deadly = fault_is_deadly(c->kind);
-    if (o->ends) /* only the process that started kilnd can reap it */
+    if (o->ends) /* only kilnd's parent can reap kilnd */
         return o->act(s);
     if (deadly || (c->kind->onwards && !is_client))
         return scene_act_apart(s, o->act, is_client);

@@ -28,7 +28,7 @@ static void make_directory(char path[96])
 
 struct subject {
     void (*prepare)(const char *directory);
-    void (*change)(const char *directory); /* changes it, and acknowledges 1 to CHANGES */
+    void (*change)(const char *directory); /* acknowledges 1 to CHANGES */
     void (*check)(const char *directory, unsigned acknowledged);
 };
 

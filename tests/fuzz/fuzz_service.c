@@ -27,7 +27,7 @@ struct scene {
     struct engine_host host;
     struct engine *engine;
     struct visitor visitors[CALLERS];
-    struct visitor stranger; /* sends hello only if the input says so */
+    struct visitor stranger; /* sends hello only if the input contains it */
     uint64_t request_id;
     char cache[512], packages[600], state[600], gpus[600];
 };

@@ -238,7 +238,9 @@ static void mutate(struct fixture *f, struct piece *p)
     case 0: flip_bytes(f, p, 0); break;
     case 1: flip_bytes(f, p, FRAME_HEADER_SIZE); break;
     case 2: put_number(f, p); break;
-    case 3: p->size = below(f, (unsigned)p->size + 1); break; /* the next frame becomes its rest */
+    case 3:
+        p->size = below(f, (unsigned)p->size + 1);
+        break; /* the next frame completes this one */
     case 4: p->bytes[6] = (uint8_t)random_next(&f->random); break;
     case 5: p->files = below(f, FILES_MAX + 1); break; /* differs from the header's number */
     case 6:

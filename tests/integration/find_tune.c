@@ -206,7 +206,7 @@ TEST_F(find, a_process_plans_with_the_tuning_results_of_an_earlier_one)
     struct choice planned = choice_of(result_of(f));
     expect_same(&tuned, &planned);
 
-    driver(f, "-s", "1", "-S", TUNED); /* recorded, so nothing is measured */
+    driver(f, "-s", "1", "-S", TUNED); /* the record saves the measurement */
     r = result_of(f);
     assert_int_equal(json_get_u64(solver_of(r, TUNED), "tried", 9), 0);
     planned = choice_of(r);

@@ -177,7 +177,7 @@ TEST_F(packages, a_built_kdb_is_a_database_of_miopens)
                "group_concat(name) from pragma_index_info('idx_kern_db')) from "
                "pragma_index_list('kern_db')\"");
     shell_says(" 01 01", f->files,
-               "od -An -tx1 -j18 -N2 " KDB); /* not in WAL mode, so a read-only disk can have it */
+               "od -An -tx1 -j18 -N2 " KDB); /* not in WAL mode, which needs a writable disk */
     shell_says("0", f->files,
                "sqlite3 " KDB " \"select count(*) from kern_db where kernel_args not like "
                "'%%-mcpu=gfx906' or kernel_name not like '%%.o'\"");

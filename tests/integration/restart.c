@@ -394,7 +394,7 @@ TEST_F(restart, descriptors_that_kilnd_does_not_use_are_closed)
     start_with_flag(f, "--descriptor-store", "on");
     service_manager_open(&f->manager, &f->daemon, true);
     service_manager_put(&f->manager, pipe_end(),
-                        "kiln-hot-a"); /* as an earlier version stored it */
+                        "kiln-hot-a"); /* a name that earlier versions stored */
     service_manager_put(&f->manager, pipe_end(), "kiln-listen-1-1");
 
     service_manager_start(&f->manager);

@@ -353,7 +353,7 @@ TEST_F(sandbox, kilns_own_sources_are_compiled_by_one_process)
     wait_until("the next compiler", has_come, &s);
     assert_int_equal(daemon_stat(&f->daemon, "worker_starts"),
                      1 + daemon_stat(&f->daemon, "probes"));
-    use_up_compiler(f, f->fd); /* may be its last source */
+    use_up_compiler(f, f->fd);
 }
 
 static bool each_job_had_a_process(void *context)

@@ -659,7 +659,7 @@ TEST_F(transfer, a_server_with_an_unknown_certificate_authority_is_refused)
     assert_int_equal(o->err.code, KILN_DENIED);
     assert_says(o->err.text, "certificate");
     assert_says(o->err.text, "SSL_CERT_FILE");
-    assert_int_equal(t.attempts, 0); /* the manifest failed, so nothing fetched the package */
+    assert_int_equal(t.attempts, 0); /* the manifest failed before */
 }
 
 TEST_F(transfer, a_private_certificate_authority_can_be_named)

@@ -124,7 +124,7 @@ TEST(plain, stores_round_to_nearest_with_ties_to_even)
         { KILN_FLOAT16, -2, 0xc000 },
         { KILN_FLOAT16, 1 + 0x1p-11, 0x3c00 },           /* a tie, down to even */
         { KILN_FLOAT16, 1 + 0x3p-11, 0x3c02 },           /* a tie, up to even */
-        { KILN_FLOAT16, 1 + 0x1p-11 + 0x1p-40, 0x3c01 }, /* float would make it a tie */
+        { KILN_FLOAT16, 1 + 0x1p-11 + 0x1p-40, 0x3c01 }, /* a tie only in float */
         { KILN_FLOAT16, 65504, 0x7bff },                 /* the largest */
         { KILN_FLOAT16, 65519.9, 0x7bff },
         { KILN_FLOAT16, 65520, 0x7c00 },   /* infinity */
@@ -132,7 +132,7 @@ TEST(plain, stores_round_to_nearest_with_ties_to_even)
         { KILN_FLOAT16, 0x1p-25, 0x0000 }, /* a tie, to zero */
         { KILN_FLOAT16, 0x1.8p-25, 0x0001 },
         { KILN_FLOAT16, 0x1p-14, 0x0400 },           /* the smallest normal */
-        { KILN_FLOAT16, 0x1p-14 - 0x1p-26, 0x0400 }, /* rounds up to it */
+        { KILN_FLOAT16, 0x1p-14 - 0x1p-26, 0x0400 }, /* rounds up to the smallest normal */
         { KILN_BFLOAT16, 1, 0x3f80 },
         { KILN_BFLOAT16, 1 + 0x1p-8, 0x3f80 },
         { KILN_BFLOAT16, 1 + 0x3p-8, 0x3f82 },
@@ -241,7 +241,7 @@ TEST(plain, tf32_may_round_operands_but_not_exact_data_and_only_where_it_is_used
     double few = bound_of(&problem, "ConvImplicitGemm", NULL);
     assert_true(few > 0x1p-10 && few < 0x1.1p-10 + exact);
     assert_true(bound_of(&problem, "ConvDirectNaive", NULL) == exact);
-    problem.c = 1024; /* 4096 terms; their magnitudes are a quarter on average */
+    problem.c = 1024; /* 4096 terms, each a quarter on average */
     struct rounding many = rounding_of(&problem, "ConvImplicitGemm", NULL, 0);
     double at_the_mean = rounding_bound(&many, 1024);
     assert_true(at_the_mean > 8 * 0x1p-10 * 32 && at_the_mean < 0.3);

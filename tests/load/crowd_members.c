@@ -164,7 +164,7 @@ static void run_killed(struct crowd_member *m)
     switch (m->index % KILL_MOMENTS) {
     case 0: send_and_stop(m, &peer, 0); break;
     case 1: send_and_stop(m, &peer, 10); break; /* in the body */
-    case 2: send_and_stop(m, &peer, 80); break; /* in the header or soon after it */
+    case 2: send_and_stop(m, &peer, 80); break; /* in or soon after the header */
     default: break;
     }
     atomic_fetch_add(&c->counts->ready, 1);

@@ -6,9 +6,8 @@
  * The test measures no time. The test stops all compilers (SIGSTOP), so that the first user's
  * compiles wait. Then the second user requests one compile, and one compiler continues. A
  * compiler exits after each source, and a new compiler takes its place. The first user's
- * compiles that may run before the second user's compile end
- * normally. All others never end, so a
- * wrong order blocks the test. */
+ * compiles that may run before the second user's compile end normally. All others never end,
+ * so a wrong order blocks the test. */
 #include "tests/faults/made_kernel.h"
 #include "tests/load/peer.h"
 #include "tests/support/children.h"

@@ -21,7 +21,7 @@ struct fake_executor {
     unsigned laters;
     unsigned compiles_handed_over;
     unsigned compiles_stopped;
-    struct compile_task *stopped; /* the last compile that was stopped; the test ends it */
+    struct compile_task *stopped; /* the last stopped compile, which the test ends */
     unsigned transfers_handed_over;
     unsigned transfers_cancelled;
 };

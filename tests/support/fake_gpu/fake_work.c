@@ -197,7 +197,7 @@ struct function {
 
 struct module {
     struct object object;
-    const unsigned char *image; /* borrowed; each look-up of a function reads it, as in HIP */
+    const unsigned char *image; /* borrowed; read by each look-up of a function, as in HIP */
     size_t size;
     struct function functions[KERNELS_MAX];
 };

@@ -350,7 +350,7 @@ TEST_F(kilnctl_doctor, running_units_are_ok)
                                                                     "disabled"),
                 true, &f->findings);
     assert_int_equal(findings_count(&f->findings, VERDICT_OK),
-                     2); /* an inactive kilnd is fine, because its socket starts it */
+                     2); /* the socket can start an inactive kilnd */
 }
 
 TEST_F(kilnctl_doctor, a_failed_or_disabled_unit_is_reported_with_the_command_to_run)

@@ -347,7 +347,7 @@ TEST_F(kilnctl_prefetch, prefetch_fails_if_kernels_are_not_stored)
 
 TEST_F(kilnctl_prefetch, prefetch_fails_if_storing_has_stopped)
 {
-    fake.tier = KILN_TIER_HOT; /* an earlier prefetch compiled it, but could not store it */
+    fake.tier = KILN_TIER_HOT; /* compiled by a prefetch that could not store the kernel */
     fake.stats[0] = STATS("7", "5", "2", "false");
     fake.status = STATUS("on");
     assert_int_equal(prefetch_lines(f), KILN_E_FULL);

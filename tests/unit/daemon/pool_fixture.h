@@ -9,7 +9,7 @@
 
 /* The fake connection sends the program's name as the job, and receives a text as the answer. */
 extern char last_answer[256];
-extern struct sandbox_report handshake; /* every worker sends it when it is ready */
+extern struct sandbox_report handshake; /* sent by every worker that is ready */
 /* number of warm-ups begun so far. A warm-up of the toolchain "breaks" fails, and one of "hangs"
  * hangs. */
 extern unsigned warmups;

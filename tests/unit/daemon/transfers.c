@@ -234,7 +234,7 @@ TEST_F(transfers, a_process_that_makes_no_progress_is_ended)
 
 TEST_F(transfers, a_process_that_keeps_reporting_is_not_silent)
 {
-    f->options.silence_ms = 1400; /* a slow machine needs this until the first report */
+    f->options.silence_ms = 1400; /* long enough for the first report on a slow machine */
     f->options.timeout_ms = 1500;
 
     expect_failure(f, "reports on", KILN_TIMED_OUT, "longer");

@@ -305,7 +305,7 @@ TEST_F(admin_call, a_descriptor_that_is_not_open_is_refused_at_once)
 {
     f->files[0] = -1;
     f->call.file_count = 1;
-    f->call.timeout_ms = -1; /* if a call retried, it would never end */
+    f->call.timeout_ms = -1; /* a call that retried would never end */
     assert_int_equal(call(f), KILN_E_INVALID);
     assert_says(f->err.text, "not open");
     assert_int_equal(f->daemon.requests, 0);

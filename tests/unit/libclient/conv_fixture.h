@@ -15,7 +15,7 @@
 
 struct conv_solver {
     const char *name;
-    const char *kernel; /* NULL if it does not compile */
+    const char *kernel; /* NULL if the solver does not compile */
     double find_ms;
     const char *best;
     /* whether the solver is tunable: |kernel| is then for the config "0,1", and "11,1" is the
@@ -47,7 +47,7 @@ struct conv_fixture {
     const char *silent;        /* solver for which kilnd never answers */
     bool silent_plans, all_taken, loses_lease;
     bool has_company; /* whether another process tunes the first of the two shares */
-    bool refuses_puts, refuses_reports; /* whether kilnd rejects them */
+    bool refuses_puts, refuses_reports; /* whether kilnd rejects puts and reports */
 
     struct conv_put puts[CONV_PUTS_MAX];
     unsigned put_count, puts_asked, plans, config_requests, removals, reported, leases, reports;

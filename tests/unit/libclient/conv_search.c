@@ -25,7 +25,7 @@ struct fixture {
     bool is_lost;                           /* the device is lost at the next failure */
     const char *refused, *crashing, *wrong; /* configs */
     const char *crashing_later;             /* crashes, but not at its first timing */
-    const char *slow_and_wrong;             /* its wrong result only shows when it is a finalist */
+    const char *slow_and_wrong;             /* only wrong as a finalist */
     char directory[64];
     struct journal *journal;
     size_t all[SIDE * SIDE];

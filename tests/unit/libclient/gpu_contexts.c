@@ -115,7 +115,7 @@ TEST(gpu, a_job_with_the_primary_context_shares_it)
     assert_ptr_equal(context_of(m), primary);
     use(d, primary);
     cu.set_current(NULL);
-    cu.release(0); /* before libkiln releases it */
+    cu.release(0); /* before libkiln releases the context */
     assert_true(primary_is_in_use(0));
     use(d, NULL);
     kiln_memory_destroy(m);

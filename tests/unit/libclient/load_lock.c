@@ -34,7 +34,7 @@ static struct fixture {
     struct dynamic_library library;
 } fixture;
 
-static uint64_t ahead_ns; /* added to the clock after it was read once */
+static uint64_t ahead_ns; /* added to the clock after the first reading */
 static atomic_uint looks;
 
 WRAP(uint64_t, clock_monotonic_ns, void)
@@ -114,7 +114,8 @@ static void *release(void *context)
 {
     struct fixture *f = context;
     WAIT_FOR(atomic_load(&f->has_forked) || (!ahead_ns && state_of(f->forks) == 'S'));
-    assert_int_equal(write(f->hears[1], "ll", 2), 2); /* twice, because a child may load it again */
+    assert_int_equal(write(f->hears[1], "ll", 2),
+                     2); /* twice, because a child may load the library again */
     return NULL;
 }
 

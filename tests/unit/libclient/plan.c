@@ -384,8 +384,7 @@ TEST_F(plan, a_plan_without_objects_still_reports_about_them)
     assert_int_equal(kiln_plan_object_tier(plan, 0), KILN_TIER_HOT);
     assert_int_equal(strlen(kiln_plan_object_key(plan, 0)), 64);
     kiln_plan_unref(plan);
-    must(get(f, &plan),
-         f->err); /* the failure is not cached, because the daemon may have forgotten it */
+    must(get(f, &plan), f->err); /* failures are not cached, because the daemon may forget them */
     assert_int_equal(f->daemon.requests, 2);
     kiln_plan_unref(plan);
 }

@@ -19,7 +19,7 @@ struct fixture {
     struct kiln_tuning_options options;
 
     uint32_t frame_answers; /* answers per frame */
-    uint32_t largest;       /* most problems in one message so far */
+    uint32_t largest;       /* most problems in a message so far */
     atomic_bool silent;
     atomic_uint damaged; /* value of |n| for which the daemon cannot answer */
     unsigned breaks;     /* connections that break after the first frame of an answer */

@@ -176,7 +176,7 @@ TEST(plain, a_log_message_of_several_lines_cannot_forge_a_journal_field)
     log_record_journal(&out, &record);
     struct reader r = reader_of(buffer_view(&out));
     assert_memory_equal(reader_take(&r, 8).data, "MESSAGE\n", 8);
-    assert_int_equal(reader_u64(&r), sizeof(message) - 1); /* the size, then the raw bytes */
+    assert_int_equal(reader_u64(&r), sizeof(message) - 1); /* the raw bytes follow */
     assert_memory_equal(reader_take(&r, sizeof(message) - 1).data, message, sizeof(message) - 1);
     assert_memory_equal(reader_take(&r, 12).data, "\nPRIORITY=4\n", 12);
 }

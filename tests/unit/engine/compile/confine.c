@@ -56,7 +56,7 @@ struct fixture {
     char directory[64];
     struct seen *seen;   /* shared with the confined process */
     pid_t outside;       /* a process that the confined process must not reach: the test itself */
-    uint64_t free_space; /* bytes for files in its directory; 0: limited only by the disk */
+    uint64_t free_space; /* bytes for files in the process's directory; 0: only the disk limits */
 };
 
 SET_UP(set_up)

@@ -327,7 +327,7 @@ TEST_F(table, where_everything_works_the_oldest_gives_way)
 {
     must(describe(f, DESCRIPTION(CLANG)), f->err);
     learn_many(f, 0, 256, PROBE_WORKS);
-    learn(f, "clang", "gfx0000", PROBE_WORKS, NULL); /* probed again, so it is the newest */
+    learn(f, "clang", "gfx0000", PROBE_WORKS, NULL); /* the newest result */
     learn(f, "clang", "gfx2000", PROBE_WORKS, NULL);
     assert_int_equal(state_of(f, "clang", "gfx0000"), PROBE_WORKS);
     assert_int_equal(state_of(f, "clang", "gfx0001"), PROBE_UNKNOWN);
@@ -371,7 +371,7 @@ TEST_F(table, a_forgotten_probe_can_be_learnt_again)
 
 TEST(plain, known_targets_are_targets)
 {
-    bool has_hoppers = false; /* sm_90a: libkiln's devices ask for it */
+    bool has_hoppers = false; /* sm_90a, the target of libkiln's devices */
     for (const char *const *t = toolchain_known_targets; *t; t++) {
         assert_string_equal(target_of(*t).text, *t);
         has_hoppers |= strcmp(*t, "sm_90a") == 0;

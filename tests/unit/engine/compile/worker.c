@@ -15,7 +15,7 @@
 
 static struct {
     enum compile_end end;
-    bool can_be_described; /* its identity is 7 */
+    bool can_be_described; /* as identity 7 */
 } fake;
 
 static enum kiln_code open_fake(struct compiler **ret_compiler, struct kiln_err *err)
@@ -182,7 +182,7 @@ TEST(plain, an_unnamed_scratch_file_leaves_no_entry_and_needs_the_directory)
     assert_int_equal(chdir(directory), 0);
     must(scratch_unnamed(&fd, &err), err);
     assert_int_equal(write(fd, "said", 4), 4);
-    assert_int_equal(rmdir(directory), 0); /* fails if it is not empty */
+    assert_int_equal(rmdir(directory), 0);
     assert_int_equal(close(fd), 0);
 
     assert_int_equal(scratch_unnamed(&none, &err), KILN_NOT_FOUND);

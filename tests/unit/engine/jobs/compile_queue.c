@@ -131,7 +131,7 @@ TEST_F(queue, an_order_that_two_users_wait_for_gets_the_better_place)
     must(submit(f, '0', 9, PRIORITY_INTERACTIVE), f->err);
     for (const char *name = "abcd"; *name; name++)
         must(submit(f, *name, 1, PRIORITY_INTERACTIVE), f->err);
-    compile_queue_share(f->queue, &f->orders[4].order, 2); /* d: three others are before it */
+    compile_queue_share(f->queue, &f->orders[4].order, 2); /* d: three others are before d */
     compile_queue_share(f->queue, &f->orders[1].order, 2);
     compile_all(f);
     assert_string_equal(f->finished, "0adbc");
@@ -355,7 +355,7 @@ TEST_F(queue, a_user_who_compiled_much_gives_way_soon)
 
     must(submit(f, 'Y', 3, PRIORITY_INTERACTIVE), f->err);
     let_time_pass(f, MOMENT_NS);
-    let_give_way(f, 'd'); /* although it has run for a moment only */
+    let_give_way(f, 'd');
     assert_string_equal(look(f).running, "Ya");
     let_time_pass(f, 2 * MOMENT_NS);
     assert_string_equal(look(f).running, "Ya"); /* users 1 and 2 had more compiler time */

@@ -252,7 +252,7 @@ TEST_F(kern_db, reading_a_cyclic_tree_ends)
     assert_int_equal(pread(s.fd, page, PAGE, PAGE), PAGE);
     assert_int_equal(page[0], 5); /* an inner page of a table */
     memset(page + 8, 0, 4);
-    page[11] = 2; /* its rightmost child is the page itself */
+    page[11] = 2; /* the rightmost child is the page itself */
     for (unsigned i = 0; i < (unsigned)page[3] * 256 + page[4]; i++) {
         unsigned at = page[12 + 2 * i] * 256u + page[13 + 2 * i];
         memset(page + at, 0, 4);

@@ -418,7 +418,7 @@ TEST(plain, any_problem_has_the_perf_key_of_the_problem_that_the_key_names)
             exact++;
             continue;
         }
-        smaller++; /* only x may differ, for backward directions, and it must be smaller */
+        smaller++; /* for backward directions, x may be smaller */
         assert_int_not_equal(p.direction, DIRECTION_FORWARD);
         assert_true(back.in.d <= p.in.d && back.in.h <= p.in.h && back.in.w <= p.in.w);
         back.in = p.in;

@@ -32,8 +32,8 @@ static const struct {
 struct fixture {
     char directory[64], path[100], copy[100];
     size_t records, entries, bad;
-    struct buffer again; /* the text, built again from its records */
-    uint64_t bad_lines;  /* sum of their line numbers */
+    struct buffer again; /* the text, built from the records */
+    uint64_t bad_lines;  /* sum of the line numbers */
     uint64_t hash;
     struct perf_db_writer *writer; /* owned */
     struct kiln_err err;

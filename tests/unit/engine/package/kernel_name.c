@@ -100,7 +100,7 @@ TEST_F(kernel_name, kernel_names_are_stable_between_versions)
                                    "\x0e\0\0\0\0\0\0\0kiln/prelude.h"
                                    "\x0c\0\0\0\0\0\0\0#define X 1\n"
                                    "\x04\0\0\0\0\0\0\0\1\0\0";
-    sha256_put(&s, bytes_of(expected, sizeof(expected))); /* its own NUL is the last byte */
+    sha256_put(&s, bytes_of(expected, sizeof(expected))); /* the array ends with a NUL */
     struct digest digest = sha256_end(&s);
     char hex[DIGEST_HEX_SIZE], wanted[300];
     digest_to_hex(&digest, hex);

@@ -45,7 +45,7 @@ FIXTURE(pipe, open_pipe, close_pipe);
 
 static pid_t starter; /* if not 0, the supervisor waits until this process has ended */
 static bool init_fails;
-static bool init_awaits_end; /* init writes a byte to stderr, then waits for the supervisor's end */
+static bool init_awaits_end;
 
 /* The pipe to the supervisor is init's standard output. */
 static void await_supervisors_end(void)

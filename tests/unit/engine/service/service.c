@@ -60,7 +60,7 @@ TEST_F(users, an_unknown_request_is_refused_without_closing)
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     assert_int_equal(f->ann.replies[0].request_id, 5);
     must(send_text(f, &f->ann, MESSAGE_kernels, ""),
-         f->engine.err); /* this is the number of a reply */
+         f->engine.err); /* MESSAGE_kernels is a reply */
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     assert_int_equal(users_stat(f, "refused"), 2);
 }

@@ -162,7 +162,7 @@ TEST_F(undescribed, probe_results_survive_a_restart)
     finish_compile(f, "probe");
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
     fake_executor_run_tasks(&f->engine.executor);
-    users_reopen(f); /* it describes only opencl, so nothing is known about gfx942 */
+    users_reopen(f); /* the new engine knows only opencl, not gfx942 */
     fetch_amd(f, 2, "");
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNSUPPORTED);
 }
@@ -385,7 +385,7 @@ TEST_F(undescribed, a_probe_leaves_the_queue_with_its_last_request)
     assert_int_equal(count_queued(f), 2);
     test_caller_cancel(&f->ann, 2);
     assert_int_equal(count_queued(f), 1);
-    test_caller_cancel(&f->ann, 1); /* a running probe continues, and its result is remembered */
+    test_caller_cancel(&f->ann, 1); /* a running probe continues */
     take_probe(f, "gfx90a");
     take_probe(f, "gfx942");
     take_kernel(f, "k");

@@ -12,7 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-static unsigned looks_until_full; /* checks of the disk until it is full; 0: it never is */
+static unsigned looks_until_full; /* checks until the disk is full; 0: never full */
 
 WRAP(int, statvfs, const char *path, struct statvfs *disk)
 {

@@ -236,7 +236,7 @@ TEST_F(solver, a_config_that_does_not_fit_is_refused)
     assert_int_equal(solve(f, "8,14,1,1,128"), KILN_INVALID); /* registers */
     assert_says(f->err.text, "fit");
     f->problem.in.h = f->problem.in.w = 4;
-    assert_int_equal(solve(f, "8,1,1,1,128"), KILN_INVALID); /* half of it is outside */
+    assert_int_equal(solve(f, "8,1,1,1,128"), KILN_INVALID); /* half of the block is outside */
     f->problem.direction = DIRECTION_BACKWARD_DATA;
     f->problem.stride.h = f->problem.stride.w = 2;
     assert_int_equal(solve(f, "3,2,1,1,128"), KILN_INVALID); /* not a multiple of the stride */

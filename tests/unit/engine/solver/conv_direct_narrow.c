@@ -99,7 +99,7 @@ TEST_F(solver, few_pixels_of_many_channels_are_left_to_fast_matrix_cores)
     f->problem.stride = (struct extent){ 1, 1, 1 };
     assert_false(is_favoured_on(f, "sm_90a"));
     assert_false(is_favoured_on(f, "sm_80"));
-    assert_true(is_favoured_on(f, "sm_86")); /* its matrix cores are not as fast */
+    assert_true(is_favoured_on(f, "sm_86")); /* sm_86 has slower matrix cores */
     assert_true(is_favoured_on(f, "gfx90a"));
     /* On an H200: 221 us with this solver, 101 us with ConvWinograd. */
     f->problem.n = 2;

@@ -70,7 +70,7 @@ __attribute__((visibility("default"))) int open64(const char *path, int flags, .
 {
     va_list rest;
     va_start(rest, flags);
-    unsigned mode = va_arg(rest, unsigned); /* meaningless if it was not passed */
+    unsigned mode = va_arg(rest, unsigned); /* meaningless if the caller passed none */
     va_end(rest);
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
     int reason = errno;
@@ -488,7 +488,7 @@ TEST(disk, opening_on_a_read_only_disk_serves_stored_kernels)
     assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 5000 }), KILN_OK);
     pass(10000);
     assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
-    assert_true(holds(f, 1)); /* readers keep their file after a failed try */
+    assert_true(holds(f, 1)); /* readers keep the file after a failed try */
     assert_says(health(f).text, "Read-only");
     make_read_only(f, false);
     pass(10000);

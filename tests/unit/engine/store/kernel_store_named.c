@@ -121,7 +121,7 @@ static struct exported export(struct fixture *f, uint32_t uid, const char *datab
 TEST_F(store, exports_are_verbatim_and_in_the_order_of_import)
 {
     static const char *const args[] = { " -mcpu=gfx906", "-mcpu=gfx906", "  -A  -B ", "" };
-    for (unsigned i = 0; i < 4; i++) /* their keys sort in another order */
+    for (unsigned i = 0; i < 4; i++) /* the keys have another order */
         import_named(f, (struct named){ "k.s.o", args[i], ANNA, true, .seed = i + 1 });
 
     struct exported e = export(f, ANNA, DEVICE);

@@ -445,7 +445,7 @@ TEST_F(kfd, all_gpus_of_a_host_with_eight_mi210_are_listed)
         assert_int_equal(strlen(f->gpus[i].uuid), 20);
         assert_string_equal(f->gpus[i].target, "gfx90a:sramecc+");
         assert_int_equal(kfd_partitions(f->gpus, f->count, &f->gpus[i]), 1);
-        assert_int_equal(f->gpus[i].memory_banks, 1); /* its files are missing in the tree */
+        assert_int_equal(f->gpus[i].memory_banks, 1); /* the tree lacks the bank's files */
     }
     assert_string_equal(f->skipped, "");
 }

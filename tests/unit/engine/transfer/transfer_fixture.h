@@ -13,7 +13,7 @@ struct fixture {
     struct transfer_job job;
     struct fetch_policy policy;
     struct transfer_result result;
-    char stages[256]; /* in the order of their reports */
+    char stages[256]; /* in the order of the reports */
     uint64_t done, total;
     int manifest_status; /* HTTP status to send instead of the manifest; 0: send the manifest */
     char url[FIXTURE_PATH_MAX + 64];

@@ -436,7 +436,7 @@ TEST_F(table, without_memory_to_grow_everything_is_found_still)
         snprintf(key, sizeof(key), "%u", i);
         must(put(f, host_place(key), "1"), f->err);
     }
-    allocations_left = 1; /* the record, so that growing fails */
+    allocations_left = 1; /* for the record, so that growing fails */
     must(put(f, host_place("64"), "1"), f->err);
     allocations_left = -1;
     assert_int_equal(failed_allocations, 1);

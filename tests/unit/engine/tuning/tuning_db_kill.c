@@ -23,8 +23,8 @@ enum change { PUT_ONE, PUT_MANY, REMOVE_MANY, CHANGES };
 struct seen {
     unsigned one;     /* version */
     unsigned many;    /* number of records of a big change */
-    unsigned least;   /* their least version */
-    unsigned largest; /* their largest version */
+    unsigned least;   /* least version of these records */
+    unsigned largest; /* largest version of these records */
 };
 
 static void on_seen(void *context, unsigned number, unsigned version)
