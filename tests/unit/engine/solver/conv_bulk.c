@@ -181,8 +181,8 @@ TEST_F(solver, tiles_of_192_are_for_bulk_copies_alone)
     assert_int_equal(solve(f, "128,192,64,8,1,5,1,1,0,1"), KILN_INVALID);
     assert_int_equal(solve(f, "128,192,64,8,2,5,1,1,0,2"), KILN_INVALID); /* 96 columns each */
     assert_int_equal(solve(f, "128,128,32,8,1,4,1,1,0,2"), KILN_INVALID); /* rows of 64 bytes */
-    assert_int_equal(solve(f, "256,128,64,8,1,5,1,1,0,2"), KILN_INVALID); /* 240 KiB */
-    assert_int_equal(solve(f, "256,256,64,8,2,3,1,1,0,2"), KILN_INVALID); /* registers */
+    assert_int_equal(solve(f, "256,128,64,8,1,5,1,1,0,2"), KILN_INVALID); /* 240 KiB of tiles */
+    assert_int_equal(solve(f, "256,256,64,8,2,3,1,1,0,2"), KILN_INVALID); /* too many registers */
 }
 
 /* wgmma does not round to TF32, but bulk copies do. */
@@ -219,7 +219,7 @@ TEST_F(solver, backward_weights_in_tf32_transpose_an_operand)
     assert_int_equal(product_of_solution(f)->shared_bytes, (3 * 256 + 2 * 128) * 128 + 3 * 16);
     assert_int_equal(f->solution.maps[0].type, TENSOR_MAP_TF32);
     assert_int_equal(f->solution.maps[1].type, TENSOR_MAP_TF32);
-    assert_int_equal(solve(f, "128,256,32,8,1,3,4,1,0,2"), KILN_INVALID); /* registers */
+    assert_int_equal(solve(f, "128,256,32,8,1,3,4,1,0,2"), KILN_INVALID); /* too many registers */
     f->problem.in = (struct extent){ 1, 4, 4 }; /* a sum of 32 pixels: one tile */
     assert_int_equal(solve(f, ""), KILN_OK);
     assert_int_equal(f->solution.map_count, 0);

@@ -233,7 +233,7 @@ TEST_F(solver, a_value_that_is_on_no_axis_is_refused_by_its_name)
 
 TEST_F(solver, a_config_that_does_not_fit_is_refused)
 {
-    assert_int_equal(solve(f, "8,14,1,1,128"), KILN_INVALID); /* registers */
+    assert_int_equal(solve(f, "8,14,1,1,128"), KILN_INVALID); /* too many registers */
     assert_says(f->err.text, "fit");
     f->problem.in.h = f->problem.in.w = 4;
     assert_int_equal(solve(f, "8,1,1,1,128"), KILN_INVALID); /* half of the block is outside */

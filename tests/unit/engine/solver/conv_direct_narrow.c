@@ -174,9 +174,9 @@ TEST_F(solver, the_grid_covers_images_groups_and_blocks)
 
 TEST_F(solver, a_config_that_needs_too_much_is_refused)
 {
-    assert_int_equal(solve(f, "16,7,16,4"), KILN_INVALID); /* sums */
-    assert_int_equal(solve(f, "8,14,32,4"), KILN_INVALID); /* items */
-    assert_int_equal(solve(f, "8,14,16,4"), KILN_INVALID); /* shared memory */
+    assert_int_equal(solve(f, "16,7,16,4"), KILN_INVALID); /* too many sums */
+    assert_int_equal(solve(f, "8,14,32,4"), KILN_INVALID); /* too many items */
+    assert_int_equal(solve(f, "8,14,16,4"), KILN_INVALID); /* too much shared memory */
     assert_int_equal(solve(f, "8,14,16,1"), KILN_OK);
     assert_int_equal(solve(f, "8,3,16,1"), KILN_INVALID);
     assert_non_null(strstr(f->err.text, "strips"));

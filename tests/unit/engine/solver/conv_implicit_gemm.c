@@ -289,10 +289,11 @@ TEST_F(solver, an_unknown_value_is_refused_by_its_axis_name)
 
 TEST_F(solver, a_config_that_needs_too_much_is_refused)
 {
-    assert_int_equal(solve(f, "256,256,32,16,8,4,1,1,0"), KILN_INVALID); /* shared memory */
-    assert_int_equal(solve(f, "128,128,8,16,16,2,1,1,0"), KILN_INVALID); /* registers */
-    assert_int_equal(solve(f, "16,16,8,4,4,2,1,1,0"), KILN_INVALID);     /* 16 items */
-    assert_int_equal(solve(f, "64,128,8,8,8,2,256,1,0"), KILN_INVALID);  /* steps */
+    assert_int_equal(solve(f, "256,256,32,16,8,4,1,1,0"),
+                     KILN_INVALID); /* too much shared memory */
+    assert_int_equal(solve(f, "128,128,8,16,16,2,1,1,0"), KILN_INVALID); /* too many registers */
+    assert_int_equal(solve(f, "16,16,8,4,4,2,1,1,0"), KILN_INVALID);     /* only 16 items */
+    assert_int_equal(solve(f, "64,128,8,8,8,2,256,1,0"), KILN_INVALID); /* more splits than steps */
 }
 
 TEST_F(solver, weights_are_rearranged_multiplied_and_summed_in_this_order)

@@ -237,10 +237,13 @@ TEST_F(solver, wgmma_refuses_shapes_that_four_warps_cannot_share)
     assert_int_equal(solve_on(f, "sm_90a", "64,128,64,8,1,4,1,1,0,1"),
                      KILN_INVALID); /* 32 rows each */
     assert_int_equal(solve_on(f, "sm_90a", "128,256,64,4,4,3,1,1,0,1"), KILN_INVALID); /* 4 teams */
-    assert_int_equal(solve_on(f, "sm_90a", "128,128,64,8,1,2,1,1,0,1"), KILN_INVALID); /* stages */
-    assert_int_equal(solve_on(f, "sm_90a", "128,256,64,4,1,3,1,1,0,1"), KILN_INVALID); /* sums */
+    assert_int_equal(solve_on(f, "sm_90a", "128,128,64,8,1,2,1,1,0,1"),
+                     KILN_INVALID); /* too few stages */
+    assert_int_equal(solve_on(f, "sm_90a", "128,256,64,4,1,3,1,1,0,1"),
+                     KILN_INVALID); /* too many sums */
     assert_int_equal(solve_on(f, "sm_90a", "128,128,64,8,1,4,1,1,1,1"), KILN_INVALID); /* L1 */
-    assert_int_equal(solve_on(f, "sm_90a", "256,128,64,8,1,5,1,1,0,1"), KILN_INVALID); /* 240 KiB */
+    assert_int_equal(solve_on(f, "sm_90a", "256,128,64,8,1,5,1,1,0,1"),
+                     KILN_INVALID); /* 240 KiB of tiles */
 }
 
 /* A transposed operand is in panels of 64 columns. Forward transposes none. */
@@ -355,15 +358,18 @@ TEST_F(solver, an_unknown_value_is_refused_by_its_axis_name)
 TEST_F(solver, a_config_that_needs_too_much_is_refused)
 {
     assert_int_equal(solve_on(f, "sm_90", "256,256,64,4,4,6,1,1,0,0"),
-                     KILN_INVALID); /* shared memory */
+                     KILN_INVALID); /* too much shared memory */
     assert_int_equal(solve_on(f, "sm_90", "256,128,64,1,1,2,1,1,0,0"),
-                     KILN_INVALID);                                                 /* registers */
+                     KILN_INVALID); /* too many registers */
     assert_int_equal(solve_on(f, "sm_90", "64,32,32,1,1,2,1,1,0,0"), KILN_INVALID); /* one warp */
     assert_int_equal(solve_on(f, "sm_90", "128,128,64,2,2,3,1,1,1,0"),
                      KILN_INVALID); /* L1 holds only W */
-    assert_int_equal(solve_on(f, "gfx90a", "256,256,64,4,2,2,1,1"), KILN_INVALID);  /* LDS */
-    assert_int_equal(solve_on(f, "gfx90a", "256,128,32,2,1,1,1,1"), KILN_INVALID);  /* registers */
-    assert_int_equal(solve_on(f, "gfx1100", "128,128,32,2,2,1,1,1"), KILN_INVALID); /* registers */
+    assert_int_equal(solve_on(f, "gfx90a", "256,256,64,4,2,2,1,1"),
+                     KILN_INVALID); /* too much LDS */
+    assert_int_equal(solve_on(f, "gfx90a", "256,128,32,2,1,1,1,1"),
+                     KILN_INVALID); /* too many registers */
+    assert_int_equal(solve_on(f, "gfx1100", "128,128,32,2,2,1,1,1"),
+                     KILN_INVALID); /* too many registers */
 }
 
 /* A tile that is transposed on its way to shared memory must not be wider than the number of

@@ -238,9 +238,9 @@ TEST_F(solver, a_value_that_is_on_no_axis_is_refused_by_its_name)
 
 TEST_F(solver, a_config_whose_product_does_not_fit_is_refused)
 {
-    assert_int_equal(solve(f, "4,256,256,32,8,8,4"), KILN_INVALID); /* items, shared memory */
+    assert_int_equal(solve(f, "4,256,256,32,8,8,4"), KILN_INVALID); /* too many items */
     assert_says(f->err.text, "fit");
-    assert_int_equal(solve(f, "4,16,16,8,8,8,2"), KILN_INVALID); /* four items */
+    assert_int_equal(solve(f, "4,16,16,8,8,8,2"), KILN_INVALID); /* only four items */
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     f->problem.n = 1; /* 52 tile slots, too few for 256 parts of four steps */
     assert_int_equal(solve(f, "4,64,64,8,8,8,2,256"), KILN_INVALID);
