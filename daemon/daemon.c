@@ -15,6 +15,7 @@
 #include "daemon/manager/notify.h"
 #include "daemon/server/descriptors.h"
 #include "daemon/serving.h"
+#include "daemon/start_wait.h"
 
 #include <malloc.h>
 #include <signal.h>
@@ -173,8 +174,9 @@ static void on_tick(struct serving *serving)
     stop_when_idle(d);
 }
 
-static enum kiln_code open_socket(struct daemon *d, struct kiln_err *err)
+static enum kiln_code open_socket(void *context, struct kiln_err *err)
 {
+    struct daemon *d = context;
     const struct config *c = d->config;
     enum kiln_code rc =
         c->is_private
@@ -317,7 +319,7 @@ static enum kiln_code start_parts(struct daemon *d, struct kiln_err *err)
                  config_text(c, CONFIG_descriptor_store));
     rc = watch_signals(d, err);
     if (!rc)
-        rc = open_socket(d, err);
+        rc = start_wait(open_socket, d, err);
     if (!rc)
         rc = find_users(d, err);
     if (!rc)

@@ -6,6 +6,7 @@
  *   main.c           flags, then daemon_run
  *   daemon.c         the order in which parts start and stop; signals
  *   serving.c        the serving core: loop, engine, processes, server
+ *   start_wait.c     waits for the socket and the locks of a kilnd that was killed
  *   executor_uv.c    runs the engine's work on threads and in processes
  *   leave_job.c      undoes what a private kilnd inherits from its job
  *   host.c           what this process adds to 'status' and 'stats'; the engine's log

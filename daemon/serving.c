@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/serving.h"
 
+#include "daemon/start_wait.h"
 #include "engine/jobs/transfer_limits.h"
 
 #define TICK_MS 1000
@@ -163,13 +164,24 @@ static void init_executor(struct serving *s)
     executor_uv_init(&s->executor, &parts);
 }
 
+struct engine_opening {
+    struct engine_options options;
+    struct engine **ret_engine;
+};
+
+static enum kiln_code open_engine_once(void *context, struct kiln_err *err)
+{
+    const struct engine_opening *o = context;
+    return engine_open(&o->options, o->ret_engine, err);
+}
+
 static enum kiln_code open_engine(struct serving *s, const struct serving_options *o,
                                   struct kiln_err *err)
 {
-    struct engine_options options = *o->engine;
-    options.executor = &s->executor.base;
-    options.readers = o->readers;
-    return engine_open(&options, &s->engine, err);
+    struct engine_opening opening = { .options = *o->engine, .ret_engine = &s->engine };
+    opening.options.executor = &s->executor.base;
+    opening.options.readers = o->readers;
+    return start_wait(open_engine_once, &opening, err);
 }
 
 static enum kiln_code open_server(struct serving *s, const struct serving_options *o,

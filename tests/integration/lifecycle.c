@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/base/fs.h"
 #include "tests/integration/host.h"
+#include "tests/support/child.h"
 #include "tests/support/raw_client.h"
 
 #include <dirent.h>
@@ -8,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -185,6 +187,78 @@ TEST_F(lifecycle, a_dead_daemons_socket_is_taken_over)
     expect_ping(f);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     assert_int_equal(count_leftovers(f), 0);
+}
+
+static void lock_file(const char *directory, const char *suffix)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s%s", directory, suffix);
+    int fd = open(path, O_RDWR | O_CREAT, 0600);
+    if (fd < 0 || flock(fd, LOCK_EX) < 0)
+        _exit(1);
+}
+
+/* Starts a process with the locks of a kilnd and, if |has_socket|, its listening socket.  A process
+ * that a killed kilnd was just starting has them, too. */
+static pid_t start_holder(const struct host *f, bool has_socket)
+{
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ready[0]);
+        lock_file(f->daemon.cache, "/kilnd.lock");
+        if (has_socket) {
+            lock_file(f->daemon.socket, ".lock");
+            (void)unlink(f->daemon.socket);
+            (void)listen(bound_socket(SOCK_STREAM, f->daemon.socket), 16);
+        }
+        if (write(ready[1], "", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return pid;
+}
+
+static bool says_that_it_waits(void *context)
+{
+    KILN_AUTO(mem) char *text = read_log(context);
+    return strstr(text, "waiting up to 2 s") != NULL;
+}
+
+static bool is_pinged(void *context)
+{
+    struct host *f = context;
+    run_program(&f->daemon, &f->result, "kilnctl", "ping", NULL);
+    return f->result.status == 0;
+}
+
+static void expect_wait_for_holder(struct host *f, bool has_socket)
+{
+    f->daemon.keep_log = true;
+    daemon_process_start(&f->daemon);
+    daemon_process_kill(&f->daemon);
+    pid_t holder = start_holder(f, has_socket);
+    daemon_process_begin(&f->daemon);
+    wait_until("kilnd to wait for the process", says_that_it_waits, f);
+    assert_int_equal(kill(holder, SIGKILL), 0);
+    await_child(holder);
+    wait_until("kilnd to serve", is_pinged, f);
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+}
+
+TEST_F(lifecycle, kilnd_waits_for_a_process_that_has_its_socket_and_locks)
+{
+    expect_wait_for_holder(f, /* has_socket= */ true);
+}
+
+TEST_F(lifecycle, kilnd_waits_for_a_process_that_locks_its_cache)
+{
+    expect_wait_for_holder(f, /* has_socket= */ false);
 }
 
 TEST_F(lifecycle, a_live_daemons_socket_is_refused_with_its_pid)

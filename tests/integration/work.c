@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -216,18 +214,6 @@ static bool has_come(void *context)
            (stats_number(stats, "compiling") > 0 && stats_number(stats, "compiles") >= m->compiles);
 }
 
-/* A process that the killed kilnd was starting has kilnd's socket and locks until it runs its
- * program. */
-static bool is_socket_closed(void *context)
-{
-    const struct daemon_process *d = context;
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    snprintf(address.sun_path, sizeof(address.sun_path), "%.107s", d->socket);
-    KILN_AUTO(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    return connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0;
-}
-
 /* Returns false if the job ended before. */
 static bool kill_at(struct fixture *f, unsigned long long compiles)
 {
@@ -238,7 +224,6 @@ static bool kill_at(struct fixture *f, unsigned long long compiles)
     if (job_is_served(f->job))
         return false;
     daemon_process_kill(&f->daemon);
-    wait_until("the socket of the killed kilnd to be closed", is_socket_closed, &f->daemon);
     daemon_process_start(&f->daemon);
     return true;
 }

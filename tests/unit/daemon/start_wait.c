@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/start_wait.h"
+
+#include "common/log/log.h"
+#include "tests/support/test.h"
+
+#include <poll.h>
+
+/* A step that returns KILN_BUSY |busy| times and then |last|. */
+struct step {
+    unsigned busy;
+    enum kiln_code last;
+    unsigned runs;
+};
+
+static unsigned pauses, lines;
+
+WRAP(int, poll, struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+    assert_null(fds);
+    assert_int_equal(count, 0);
+    assert_true(timeout_ms > 0);
+    pauses++;
+    return 0;
+}
+
+WRAP(void, log_event, enum log_event event, const struct log_fields *fields, const char *fmt, ...)
+{
+    (void)fields;
+    (void)fmt;
+    lines += event == LOG_EVENT_start_waits;
+}
+
+static enum kiln_code run_step(void *context, struct kiln_err *err)
+{
+    struct step *s = context;
+    if (s->runs++ < s->busy)
+        return kiln_fail(err, KILN_BUSY, "another process has it");
+    return s->last ? kiln_fail(err, s->last, "it failed") : KILN_OK;
+}
+
+static int set_up(void **state)
+{
+    static struct step step;
+    step = (struct step){ 0 };
+    *state = &step;
+    pauses = lines = 0;
+    return 0;
+}
+
+FIXTURE_OF(start_wait, struct step, set_up, NULL);
+
+TEST_F(start_wait, a_step_that_succeeds_is_not_repeated)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    must(start_wait(run_step, f, &err), err);
+    assert_int_equal(f->runs, 1);
+    assert_int_equal(pauses, 0);
+    assert_int_equal(lines, 0);
+}
+
+TEST_F(start_wait, a_busy_step_is_repeated_until_it_succeeds)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    f->busy = 3;
+    must(start_wait(run_step, f, &err), err);
+    assert_int_equal(f->runs, 4);
+    assert_int_equal(pauses, 3);
+    assert_int_equal(lines, 1);
+    assert_int_equal(err.code, KILN_OK);
+}
+
+TEST_F(start_wait, a_step_that_stays_busy_fails_with_its_own_message)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    f->busy = ~0u;
+    assert_int_equal(start_wait(run_step, f, &err), KILN_BUSY);
+    assert_string_equal(err.text, "another process has it");
+    assert_true(pauses > 1);
+    assert_int_equal(lines, 1);
+}
+
+TEST_F(start_wait, another_failure_ends_the_wait)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    f->busy = 2;
+    f->last = KILN_DENIED;
+    assert_int_equal(start_wait(run_step, f, &err), KILN_DENIED);
+    assert_string_equal(err.text, "it failed");
+    assert_int_equal(f->runs, 3);
+}
