@@ -107,7 +107,7 @@ static uint32_t page_size_of_file(const char *log_path)
     return sqlite_page_size(stored);
 }
 
-/* If the header fails its check, find_salt finds the salt. */
+/* Reads the header. If the header fails its check, find_salt finds the salt. */
 static void read_header(struct log *log, const char *path, const uint8_t header[LOG_HEADER])
 {
     uint32_t magic = sqlite_be32(header);

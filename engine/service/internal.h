@@ -71,8 +71,8 @@ struct engine {
     struct buffer records, body;
 };
 
-/* Runs |task| on a work queue. Its done callback must first call engine_task_ended. For
- * maintenance, |uid| is own_uid. */
+/* Runs |task| on a work queue. The done callback of |task| must first call engine_task_ended.
+ * For maintenance, |uid| is own_uid. */
 void engine_run(struct engine *e, uid_t uid, enum work_queue work_queue, struct task *task);
 /* Returns true if |task| was still waiting. Neither of its callbacks is then called. */
 bool engine_cancel(struct engine *e, enum work_queue work_queue, struct task *task);

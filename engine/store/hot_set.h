@@ -48,8 +48,9 @@ void hot_set_remove_of(struct hot_set *set, uint32_t owner);
 /* Drops the references of removed objects until |end_ns|. Closing 8192 objects of 64 KiB takes
  * 0.2 s. Returns true if there are more. */
 bool hot_set_drop_some(struct hot_set *set, uint64_t end_ns);
-/* Returns a number that grows when objects are removed by key, by user, or all. If it changed
- * during a look-up, the result of the look-up may be outdated. */
+/* Returns a number that grows with each call of hot_set_remove, hot_set_remove_of or
+ * hot_set_clear. If the number changed during a look-up, the result of the look-up may be
+ * outdated. */
 uint64_t hot_set_generation(const struct hot_set *set);
 void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *options);
 uint64_t hot_set_limit_bytes(const struct hot_set *set);

@@ -300,8 +300,8 @@ struct kernel_export {
     const char *database_id;
     size_t max; /* limit of kernels that are read, even if they are not reported */
     /* |raw| is the checked object, borrowed for the call. If the object failed its check, |raw|
-     * is empty; call kernel_store_quarantine after the export. |each| must not call the store.
-     * It returns false to stop after this kernel. */
+     * is empty; call kernel_store_quarantine after the export. |each| must not call the store,
+     * and returns false to stop after this kernel. */
     bool (*each)(void *context, const struct kernel_record *record, struct bytes raw);
     void *context;
 };

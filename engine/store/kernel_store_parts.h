@@ -335,7 +335,7 @@ KILN_MUST_CHECK enum kiln_code store_bound_log(struct kernel_store *store, uint6
 
 struct store_space_result {
     uint64_t evicted;
-    bool again; /* the step's time was not sufficient: call it again in another step */
+    bool again; /* the step's time was not sufficient: another step is needed */
     bool never; /* the bytes cannot fit, whatever is evicted */
     bool later; /* the file is being shrunk and is still too large */
     char why[320];

@@ -18,7 +18,8 @@
  * longer. */
 double claim_floor_ms(const struct problem *problem);
 /* Returns KILN_INVALID if the median is less than claim_floor_ms, if taking the samples would
- * have taken an hour, or if several samples have no spread. |problem| is NULL if it is unknown. */
+ * have taken more than an hour, or if several samples have no spread. |problem| is NULL if it is
+ * unknown. */
 KILN_MUST_CHECK enum kiln_code claim_check(const struct problem *problem,
                                            const struct tuning_measurement *measured,
                                            struct kiln_err *err);

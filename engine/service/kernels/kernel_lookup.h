@@ -46,7 +46,7 @@ static inline struct object *kernel_lookup_hot(struct hot_set *hot, hot_set_find
     return object && kernel_is_visible(object, l->uid) ? object : NULL;
 }
 
-/* Allocated separately, because the struct is large and most look-ups find no damage. */
+/* Damage and errors that a look-up found. Allocated separately, because the struct is large. */
 struct lookup_report {
     struct package_found by_key, by_name;
     struct kiln_err trouble;

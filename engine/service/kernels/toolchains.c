@@ -329,8 +329,7 @@ static void forget_old_failures(struct engine *e)
     }
 }
 
-/* Only the beginning of a request may drop results, because a waiting request needs even old
- * ones. */
+/* Must run at the beginning of a request only: a waiting request needs even old results. */
 void toolchains_refresh(struct engine *e)
 {
     if (e->probes->describe_at_ns <= clock_monotonic_ns())

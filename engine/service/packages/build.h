@@ -6,7 +6,7 @@
  *
  * Role       each loop iteration chooses some solvers and perf configs, as a plan for the same
  *            caller would. A step on a work queue then sorts the kernels into the package's order.
- *            They are fetched in this order, and further steps write them
+ *            The kernels are fetched in this order, and further steps write them
  * Ownership  a deferred request
  * Threading  the engine's thread; while a step runs on a work queue, only the step uses its data.
  *            The steps of all builds run one at a time

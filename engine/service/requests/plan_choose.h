@@ -57,7 +57,7 @@ struct plan_choice {
     enum plan_source source;
     double expected_ms;
 };
-/* |tuning| may be NULL.  Returns KILN_INVALID if a config is forced without a solver. */
+/* |tuning| may be NULL. Returns KILN_INVALID if a config is forced without a solver. */
 KILN_MUST_CHECK enum kiln_code plan_choose(struct tuning *tuning,
                                            const struct plan_options *options,
                                            struct plan_choice *ret_choice, struct kiln_err *err);

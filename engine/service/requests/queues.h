@@ -23,7 +23,7 @@ struct requests {
     /* Scans and exports run one step at a time, so that fetches can use the other reader
      * threads. */
     struct request_queue scans;
-    /* Questions that search tuning spaces take milliseconds. They run one at a time, too. */
+    /* Questions that search tuning spaces take milliseconds, so they run one at a time, too. */
     struct request_queue solver_questions;
     struct request_queue build_steps;
     /* Steps of imports unpack one at a time. */

@@ -83,7 +83,7 @@ static struct json *entry_of(const struct showing *s, const struct tuning_entry 
     return j;
 }
 
-/* |left_out| selects the entries that a look-up leaves out. Returns their number. */
+/* Adds the entries that a look-up uses or, if |left_out|, leaves out. Returns their number. */
 static unsigned add_entries(const struct showing *s, const struct tuning_answer *answer,
                             bool left_out, struct json *entries)
 {
