@@ -177,9 +177,10 @@ static enum kiln_code complete_new_file(struct db *db, const struct db_options *
 }
 
 /* Lengthens the log with zeros to the size at which it is checkpointed. Commits then overwrite
- * blocks that the file already has. A sync after a file became longer also waits for the
- * filesystem's journal, and thus for what all other processes changed. SQLite ignores what
- * follows the last commit. If this function fails, each commit makes the log longer. */
+ * blocks that the file already has. A sync after a file became longer also writes the file's
+ * metadata. If the filesystem has a journal, it thus waits for what all other processes changed.
+ * SQLite ignores what follows the last commit. If this function fails, each commit makes the log
+ * longer. */
 static void lengthen_log(struct db *db)
 {
     static const uint8_t zeros[64u << 10];
@@ -246,6 +247,7 @@ enum kiln_code db_open(const struct db_options *options, struct db **ret_db, str
     if (!db || !db->path)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open '%s': out of memory", options->path);
     db->read_only = options->read_only;
+    db->full_sync = options->full_sync;
     db->misreads = options->read_only ? options->misreads : NULL;
 
     bool fresh = false;
@@ -298,7 +300,11 @@ static enum kiln_code checkpoint(struct db *db, int mode, struct kiln_err *err)
     errno = 0;
     int rc = sqlite3_wal_checkpoint_v2(db->handle, NULL, mode, NULL, NULL);
     bool waits = (rc & 0xff) == SQLITE_BUSY || (rc & 0xff) == SQLITE_LOCKED;
-    return rc == SQLITE_OK || waits ? KILN_OK : db_fail(db, rc, "write to", err);
+    if (rc != SQLITE_OK && !waits)
+        return db_fail(db, rc, "write to", err);
+    if (mode == SQLITE_CHECKPOINT_TRUNCATE && db->full_sync)
+        lengthen_log(db);
+    return KILN_OK;
 }
 
 enum kiln_code db_checkpoint(struct db *db, struct kiln_err *err)

@@ -82,8 +82,8 @@ uint64_t db_changes(const struct db *db);
 uint64_t db_last_id(const struct db *db);
 /* Makes the next read come from the file. */
 void db_forget_pages(struct db *db);
-/* Copies and truncates the log. Waits some seconds for readers; a later checkpoint copies the
- * rest. */
+/* Copies and truncates the log; with |full_sync|, it then gets its initial length again. Waits some
+ * seconds for readers; a later checkpoint copies the rest. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint(struct db *db, struct kiln_err *err);
 /* Does not wait: copies only pages that no reader needs, and then truncates the log. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint_now(struct db *db, struct kiln_err *err);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "engine/db/backup.h"
 #include "engine/db/query.h"
 
 #include "common/base/cleanup.h"
@@ -146,6 +147,21 @@ TEST_F(store, commits_of_a_durable_file_do_not_lengthen_its_log)
     const off_t size = size_of_log(f);
     for (unsigned i = 0; i < 1500; i++) /* the log starts over at least once */
         add(db, "row");
+    assert_int_equal(size_of_log(f), size);
+    db_destroy(db);
+}
+
+TEST_F(store, a_vacuum_of_a_durable_file_leaves_its_log_as_long_as_before)
+{
+    struct db *db = NULL;
+    struct db_schema schema = schema_of(good, 2);
+    assert_int_equal(open_durable(f, &schema, &db), KILN_OK);
+    const off_t size = size_of_log(f);
+    add(db, "row");
+    must(db_vacuum(db, &f->err), f->err);
+    must(db_checkpoint(db, &f->err), f->err);
+    assert_int_equal(size_of_log(f), size);
+    add(db, "row");
     assert_int_equal(size_of_log(f), size);
     db_destroy(db);
 }
