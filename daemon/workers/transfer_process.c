@@ -204,6 +204,10 @@ static void on_still_there(struct loop_timer *timer)
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, killed, timer);
     const uint32_t uid = (uint32_t)p->uid;
     const struct log_fields fields = { .uid = &uid };
+    if (p->process.is_starting) { /* it will be killed when it has started */
+        loop_timer_start(timer, p->options->exit_ms, 0);
+        return;
+    }
     say_orphan(p);
     log_event(LOG_EVENT_transfer_stuck, &fields,
               "kiln-transfer, pid %d, cannot be ended: the filesystem of a file from user %u does "
@@ -365,7 +369,8 @@ static enum kiln_code run_program(struct transfer_process *p, int their_fd)
                                         .arguments = is_launched(p) ? launched : arguments,
                                         .fd_3 = their_fd,
                                         .directory = directory,
-                                        .work_queues = o->work_queues };
+                                        .work_queues = o->work_queues,
+                                        .uid = p->uid };
     if (is_launched(p) && directory < 0)
         return kiln_fail_errno(err_of(p), errno, "cannot open the directory '%s'", p->directory);
     loop_timer_init(o->loop, &p->deadline, &p->owner, on_deadline);

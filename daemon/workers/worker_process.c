@@ -50,6 +50,7 @@ static void on_started(struct task *task)
 {
     struct start *s = LOOP_OWNER_OF(struct start, task, task);
     struct worker_process *p = s->process;
+    p->is_starting = false;
     p->start_errnum = s->errnum;
     if (!s->errnum)
         loop_process_watch(s->loop, &p->child, s->owner, s->pid);
@@ -96,10 +97,11 @@ static enum kiln_code start_child(struct loop *loop, struct worker_process *p,
     s->owner = owner;
     s->process = p;
     s->spawn = (struct loop_spawn){ .program = spawn->program, .fd_2 = -1, .fd_3 = -1 };
-    s->task = (struct task){ .work = run_start, .done = on_started, .uid = getuid() };
+    s->task = (struct task){ .work = run_start, .done = on_started, .uid = spawn->uid };
     p->child.exited = on_child_exit;
     p->output.program = spawn->arguments[0];
     enum kiln_code rc = prepare_start(s, spawn, err);
+    p->is_starting = !rc;
     if (rc)
         free_start(s);
     else

@@ -21,7 +21,8 @@
 
 struct worker_process {
     struct loop_process child;
-    bool is_killed; /* perhaps before the child was started */
+    bool is_starting; /* another thread is about to start the child, or starts it now */
+    bool is_killed;   /* perhaps before the child was started */
     int start_errnum;
     /* Only for a child; for a launched process, the unit decides where its output goes. */
     struct process_stderr output;
@@ -38,6 +39,7 @@ struct worker_process {
 struct worker_spawn {
     /* Borrowed until the process ends; starts a child, which may block. */
     struct work_queues *work_queues;
+    uid_t uid;           /* the user whom the start of a child counts for */
     const char *program; /* only for a child */
     const char *service; /* path of the unit's socket; "": none */
     /* NULL-terminated, at most LAUNCH_ARGUMENTS_MAX; the program's name comes first, and must
@@ -57,5 +59,6 @@ KILN_MUST_CHECK enum kiln_code worker_process_start(struct loop *loop,
                                                     struct kiln_err *err);
 /* Kills the process group, too. */
 void worker_process_kill(struct worker_process *process);
-/* Kills a launched process, but not a child.  Accepts a zeroed struct. */
+/* Kills a launched process, but not a child.  Do not call it while the child |is_starting|.
+ * Accepts a zeroed struct. */
 void worker_process_close(struct worker_process *process);

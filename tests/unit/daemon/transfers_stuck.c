@@ -3,12 +3,14 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/fs.h"
+#include "daemon/loop/spawn.h"
 #include "tests/support/child.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -80,6 +82,71 @@ TEST_F(transfers, closing_does_not_wait_for_a_stuck_transfer)
     assert_true(immortal.count >= 2);
     for (size_t i = 0; i < immortal.count; i++)
         assert_int_equal(__real_kill(immortal.groups[i], 0), 0);
+}
+
+/* ---- processes that are being started ---- */
+
+static struct {
+    atomic_bool waits; /* the next start waits for |go| */
+    sem_t begun, go;
+} starting;
+
+WRAP(int, spawn_process, const struct loop_spawn *spawn, pid_t *ret_pid)
+{
+    if (atomic_exchange(&starting.waits, false)) {
+        sem_post(&starting.begun);
+        WAIT_FOR(sem_trywait(&starting.go) == 0);
+    }
+    return __real_spawn_process(spawn, ret_pid);
+}
+
+static uid_t uid_of_tasks;
+static unsigned tasks_of_others;
+
+WRAP(void, work_queues_run, struct work_queues *work_queues, enum work_queue work_queue,
+     struct task *task)
+{
+    tasks_of_others += task->uid != uid_of_tasks;
+    __real_work_queues_run(work_queues, work_queue, task);
+}
+
+TEST_F(transfers, all_tasks_of_a_transfer_count_for_its_user)
+{
+    struct transfer t = transfer_of_user(f, "good", 7);
+    uid_of_tasks = 7;
+    tasks_of_others = 0;
+
+    take_result(run_transfer(f, &t), "package");
+
+    assert_int_equal(tasks_of_others, 0);
+}
+
+/* Starts a transfer, and waits until its process is about to be started. */
+static void begin_start(struct fixture *f, struct transfer *t)
+{
+    sem_init(&starting.begun, 0, 0);
+    sem_init(&starting.go, 0, 0);
+    atomic_store(&starting.waits, true);
+    f->options.exit_ms = 30;
+    open_transfers(f);
+    transfers_start(f->transfers, &t->task);
+    LOOP_UNTIL(f->loop, sem_trywait(&starting.begun) == 0);
+}
+
+TEST_F(transfers, a_cancelled_transfer_does_not_end_while_its_process_is_being_started)
+{
+    struct transfer t = transfer_of(f, "hangs");
+    begin_start(f, &t);
+
+    transfers_cancel(f->transfers, &t.task);
+    for (unsigned i = 0; i < 50; i++) /* longer than exit_ms */
+        loop_iteration(f->loop);
+    assert_int_equal(t.ended, 0);
+
+    sem_post(&starting.go);
+    wait_for_end(f, &t);
+    assert_int_equal(t.task.result.err.code, KILN_CANCELLED);
+    LOOP_UNTIL(f->loop, files_in_staging(f) <= 0);
 }
 
 TEST_F(transfers, a_process_that_stays_after_its_result_is_ended_and_its_result_counts)
