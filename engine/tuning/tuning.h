@@ -200,7 +200,7 @@ KILN_MUST_CHECK enum kiln_code tuning_job_backup(struct tuning *tuning, const ch
                                                  struct tuning_job **ret_job, struct kiln_err *err);
 void tuning_job_destroy(struct tuning_job *job);
 KILN_DEFINE_AUTO(tuning_job)
-/* Executes a step on the work queue. Imports, merges and removals have steps of about 20 ms;
+/* Executes a step on the work queue. Imports, merges and removals have steps of about 10 ms;
  * other jobs have one step. When the function returns, the step's changes are on disk completely
  * or not at all. An import stores nothing until its whole file was read. */
 KILN_MUST_CHECK enum kiln_code tuning_job_work(struct tuning_job *job,
@@ -228,6 +228,9 @@ struct tuning_walk { /* records of the user and host tiers, in no particular ord
     size_t cursor;
     bool is_over;
 };
+/* Length of a step of a long change or query. The put of another user may wait for one step, and
+ * then for its own commit. */
+#define TUNING_STEP_NS 10000000u
 /* Runs until |end_ns|. A record that stays until the end of the walk is visited once. */
 void tuning_walk_step(const struct tuning *tuning, struct tuning_walk *walk, uint64_t end_ns);
 /* Calls |each| for records with |after|'s tier, user, kind and device and a greater key, in the

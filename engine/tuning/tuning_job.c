@@ -3,9 +3,8 @@
 
 #include "common/base/clock.h"
 
-#define STEP_NS 20000000u
 /* How long a step applies records. The rest of the step is for the commit. */
-#define STORE_NS (STEP_NS / 2)
+#define STORE_NS (TUNING_STEP_NS / 2)
 /* If the log has more pages, a job copies the log to the file. SQLite does so at 1000 pages. */
 #define LOG_LONG 250u
 /* Copying this many records into memory blocks the loop for about a millisecond. */
@@ -246,7 +245,7 @@ static enum kiln_code work_step(struct tuning_job *job, struct kiln_err *err)
     size_t stored = job->type == JOB_PUT ? 0 : job->applied;
     enum kiln_code rc = KILN_OK;
     if (!job->is_worked_out) {
-        rc = work_out(job, now_ns + STEP_NS, err);
+        rc = work_out(job, now_ns + TUNING_STEP_NS, err);
         bool has_records = job->applied < job->given.count;
         if (rc || !job->is_worked_out || (has_records && clock_monotonic_ns() >= end_ns))
             return rc;

@@ -10,8 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STEP_NS 20000000u
-
 static const struct admin_member diff_members[] = {
     { "kind", MEMBER_TEXT },   { "database_id", MEMBER_TEXT }, { "backend", MEMBER_TEXT },
     { "a_tier", MEMBER_TEXT }, { "b_tier", MEMBER_TEXT },      { "a_name", MEMBER_TEXT },
@@ -218,7 +216,7 @@ static bool compare_next(struct diff *d)
 
 static bool compare_some(struct diff *d)
 {
-    const uint64_t end_ns = clock_monotonic_ns() + STEP_NS;
+    const uint64_t end_ns = clock_monotonic_ns() + TUNING_STEP_NS;
     while (compare_next(d)) {
         if (clock_monotonic_ns() >= end_ns)
             return true;

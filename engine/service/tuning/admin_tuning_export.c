@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STEP_NS 20000000u
-
 static const struct admin_member export_members[] = {
     { "kind", MEMBER_TEXT },   { "database_id", MEMBER_TEXT }, { "backend", MEMBER_TEXT },
     { "tier", MEMBER_TEXT },   { "merged", MEMBER_FLAG },      { "dialect", MEMBER_TEXT },
@@ -246,7 +244,7 @@ static enum kiln_code work_export(struct tuning_query *query, struct tuning *tun
                                   struct kiln_err *err)
 {
     struct export *x = query->state;
-    const uint64_t end_ns = clock_monotonic_ns() + STEP_NS;
+    const uint64_t end_ns = clock_monotonic_ns() + TUNING_STEP_NS;
     bool is_late = false;
     enum kiln_code rc = KILN_OK;
     if (!is_gathered(x)) {

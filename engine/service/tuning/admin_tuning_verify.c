@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP_NS 20000000u
-
 static const struct admin_member verify_members[] = {
     { "driver", MEMBER_TEXT }, { "toolchain", MEMBER_TEXT }, { "database_id", MEMBER_TEXT }, { 0 }
 };
@@ -199,7 +197,7 @@ static enum kiln_code walk_some(struct verify *v, const struct tuning *tuning, s
     v->walk.selection = &v->selection;
     v->walk.each = v->stage == STAGE_NEWEST ? note_record : check_record;
     v->walk.context = v;
-    tuning_walk_step(tuning, &v->walk, clock_monotonic_ns() + STEP_NS);
+    tuning_walk_step(tuning, &v->walk, clock_monotonic_ns() + TUNING_STEP_NS);
     if (v->walk.is_over) {
         v->stage++;
         v->walk = (struct tuning_walk){ .cursor = 0 };

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define BEYOND_STEP_NS 11000000u /* a step takes 10 ms */
+
 static uint64_t clock_step_ns;
 
 WRAP(uint64_t, clock_monotonic_ns, void)
@@ -130,7 +132,7 @@ TEST_F(tuning_order, stale_records_are_looked_for_in_steps_that_let_puts_run)
     old.m.driver = bytes_of_text("driver 0");
     tuning_put(f, &f->ann, &put);
     tuning_put(f, &f->ann, &old);
-    clock_step_ns = 30000000;
+    clock_step_ns = BEYOND_STEP_NS;
     send_json(&f->ann, MESSAGE_tuning_verify, "{}");
     tuning_send_put(f, &f->bob, &put, false);
     unsigned before = *tasks;
@@ -153,7 +155,7 @@ TEST_F(tuning_order, puts_run_between_the_steps_of_an_export)
 {
     struct put put = find_put("Mine", 1);
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, TWO_RECORDS));
-    clock_step_ns = 30000000;
+    clock_step_ns = BEYOND_STEP_NS;
     send_json(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
     tuning_send_put(f, &f->bob, &put, false);
 
@@ -174,7 +176,7 @@ TEST_F(tuning_order, puts_run_between_the_steps_that_list_the_files_of_an_export
 {
     struct put put = find_put("Mine", 1);
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, TWO_RECORDS));
-    clock_step_ns = 30000000;
+    clock_step_ns = BEYOND_STEP_NS;
     send_json(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
     tuning_send_put(f, &f->bob, &put, false);
 
@@ -189,7 +191,7 @@ TEST_F(tuning_order, puts_run_between_the_steps_that_list_the_files_of_an_export
 TEST_F(tuning_order, an_export_ends_when_its_client_leaves)
 {
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, TWO_RECORDS));
-    clock_step_ns = 30000000;
+    clock_step_ns = BEYOND_STEP_NS;
     send_json(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
     assert_true(fake_executor_run_task(&f->engine.executor));
 
