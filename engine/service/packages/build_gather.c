@@ -5,8 +5,6 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/requests/admin.h"
 
-/* Hot kernels are delivered at once, so without this limit, other requests would have to wait. */
-#define BEGUN_AT_ONCE 64
 #define PROGRESS_EVERY_NS 200000000u
 #define FAILURES_SHOWN 100
 
@@ -102,15 +100,17 @@ static struct build_item *next_item(struct build *b)
     return item;
 }
 
-/* Begins some fetches. Returns true if more could begin in the next loop iteration. */
+/* Begins fetches for a limited time, because hot kernels are delivered at once. Returns true if
+ * more could begin in the next loop iteration. */
 static bool begin_more(struct build *b)
 {
-    for (unsigned begun = 0; begun < BEGUN_AT_ONCE; begun++) {
+    const uint64_t end_ns = clock_monotonic_ns() + TASK_SLICE_NS;
+    do {
         struct build_item *item = next_item(b);
         if (!item)
             return false;
         begin_item(b, item);
-    }
+    } while (clock_monotonic_ns() < end_ns);
     return true;
 }
 
