@@ -41,8 +41,9 @@ static enum kiln_code begin(struct file_take *t, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* If the file shrinks or grows meanwhile, the copy does not match the digest that kiln-transfer
- * reported, and is rejected later. */
+/* If the file changes its size meanwhile, the copy differs from it.  A package is then rejected,
+ * because it does not match the digest that kiln-transfer reported.  A user's file is read like one
+ * that is damaged. */
 static enum kiln_code copy_piece(struct file_take *t, struct kiln_err *err)
 {
     ssize_t done;
