@@ -4,13 +4,13 @@
 #include "common/base/bytes.h"
 #include "libclient/rtc/comgr.h"
 #include "libclient/rtc/identity.h"
+#include "libclient/rtc/locks.h"
 #include "libclient/rtc/preload.h"
 #include "libclient/rtc/program.h"
 #include "libclient/rtc/settings.h"
 
 #include <dlfcn.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +18,6 @@
 #define LIBRARIES_MAX 6
 
 static struct rtc_library libraries[LIBRARIES_MAX];
-static pthread_mutex_t libraries_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- names ---- */
 
@@ -269,40 +268,79 @@ static unsigned long long count_unloads(void)
     return unloads;
 }
 
+/* Returns the library's slot if it still describes |now|, which has only |base|, |kind| and
+ * |unloads|. */
+static struct rtc_library *find_known(const struct rtc_library *now)
+{
+    rtc_lock(RTC_LOCK_LIBRARIES);
+    struct rtc_library *slot = slot_of(now->base);
+    bool is_known = slot && slot->base && slot->kind == now->kind && slot->unloads == now->unloads;
+    rtc_unlock(RTC_LOCK_LIBRARIES);
+    return is_known ? slot : NULL;
+}
+
+/* Returns NULL if no slot is left. */
+static struct rtc_library *keep(const struct rtc_library *now, bool *ret_is_new)
+{
+    rtc_lock(RTC_LOCK_LIBRARIES);
+    struct rtc_library *slot = slot_of(now->base);
+    *ret_is_new = slot && (!slot->base || slot->kind != now->kind ||
+                           memcmp(&slot->real, &now->real, sizeof(now->real)) != 0 ||
+                           memcmp(&slot->comgr, &now->comgr, sizeof(now->comgr)) != 0);
+    if (*ret_is_new)
+        *slot = *now;
+    if (slot)
+        slot->unloads = now->unloads;
+    rtc_unlock(RTC_LOCK_LIBRARIES);
+    return slot;
+}
+
+/* Returns the library that contains the function |real|, and fills its slot if the library is new.
+ * Returns NULL if the library cannot be wrapped.  Calls the dynamic linker without a lock, because
+ * a library's constructor may call dlsym while another thread is here. */
 static struct rtc_library *find_library(enum rtc_kind kind, void *real)
 {
     Dl_info info;
     struct link_map *map = NULL;
     if (!dladdr1(real, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
         return NULL;
-    struct rtc_library *library = slot_of(info.dli_fbase);
-    unsigned long long unloads = count_unloads();
-    if (library && library->base && library->kind == kind && library->unloads == unloads)
-        return library;
-    void *handle = library ? dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    struct rtc_library now = { .base = info.dli_fbase, .kind = kind, .unloads = count_unloads() };
+    struct rtc_library *library = find_known(&now);
+    void *handle = library ? NULL : dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
     if (!handle)
-        return NULL;
-    struct rtc_library now = { .base = info.dli_fbase, .kind = kind, .unloads = unloads };
+        return library;
     find_functions(&now, handle);
     dlclose(handle);
-    if (!is_complete(&now))
-        return NULL;
-    if (!library->base || library->kind != kind ||
-        memcmp(&library->real, &now.real, sizeof(now.real)) != 0 ||
-        memcmp(&library->comgr, &now.comgr, sizeof(now.comgr)) != 0) {
-        *library = now;
+    bool is_new = false;
+    library = is_complete(&now) ? keep(&now, &is_new) : NULL;
+    if (is_new)
         settings_note_library(kind_names[kind], map->l_name);
-    }
-    library->unloads = unloads;
     return library;
+}
+
+static void take_identity(struct rtc_library *library, const struct rtc_library *now)
+{
+    memcpy(library->code, now->code, sizeof(now->code));
+    memcpy(library->name, now->name, sizeof(now->name));
+    library->identity = now->identity;
+    library->trouble = now->trouble;
+    library->is_identified = now->is_identified;
+    atomic_store_explicit(&library->code_count, now->code_count, memory_order_release);
 }
 
 void rtc_identify(struct rtc_library *library)
 {
-    pthread_mutex_lock(&libraries_lock);
-    if (!library->is_identified)
-        library->is_identified = identity_find(library);
-    pthread_mutex_unlock(&libraries_lock);
+    rtc_lock(RTC_LOCK_LIBRARIES);
+    bool is_identified = library->is_identified;
+    struct rtc_library now = *library;
+    rtc_unlock(RTC_LOCK_LIBRARIES);
+    if (is_identified)
+        return;
+    now.is_identified = identity_find(&now);
+    rtc_lock(RTC_LOCK_LIBRARIES);
+    if (!library->is_identified && library->base == now.base)
+        take_identity(library, &now);
+    rtc_unlock(RTC_LOCK_LIBRARIES);
 }
 
 bool rtc_is_compiler_code(const void *address)
@@ -332,9 +370,7 @@ void *rtc_wrapper_of(int number, void *real)
         real = preload_real_dlsym(RTLD_NEXT, names[kind][function]);
     if (!real)
         return NULL;
-    pthread_mutex_lock(&libraries_lock);
     struct rtc_library *library = find_library(kind, real);
-    pthread_mutex_unlock(&libraries_lock);
     return library ? wrapper(library, function) : real;
 }
 
@@ -362,8 +398,6 @@ struct rtc_library *rtc_linked_library(enum rtc_kind kind, const void *caller)
     void *real = find_linked(kind, caller);
     if (!real)
         return NULL;
-    pthread_mutex_lock(&libraries_lock);
     struct rtc_library *library = find_library(kind, real);
-    pthread_mutex_unlock(&libraries_lock);
     return library;
 }

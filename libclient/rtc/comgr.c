@@ -5,9 +5,9 @@
 #include "libclient/rtc/comgr_data.h"
 #include "libclient/rtc/files.h"
 #include "libclient/rtc/key.h"
+#include "libclient/rtc/locks.h"
 #include "libclient/rtc/settings.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +23,8 @@ struct info { /* an amd_comgr_action_info_t */
 };
 
 static struct {
-    pthread_mutex_t lock;
     struct hash_table by_handle;
-} infos = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} infos;
 
 static uint64_t hash_of(struct comgr_handle handle) { return handle.value * 0x9e3779b97f4a7c15u; }
 
@@ -39,9 +38,9 @@ static struct info *find_locked(const struct rtc_library *library, struct comgr_
 
 static struct info *find_info(const struct rtc_library *library, struct comgr_handle handle)
 {
-    pthread_mutex_lock(&infos.lock);
+    rtc_lock(RTC_LOCK_INFOS);
     struct info *info = find_locked(library, handle);
-    pthread_mutex_unlock(&infos.lock);
+    rtc_unlock(RTC_LOCK_INFOS);
     return info;
 }
 
@@ -56,11 +55,11 @@ static void free_info(struct info *info)
 
 static void forget_info(const struct rtc_library *library, struct comgr_handle handle)
 {
-    pthread_mutex_lock(&infos.lock);
+    rtc_lock(RTC_LOCK_INFOS);
     struct info *info = find_locked(library, handle);
     if (info)
         hash_table_remove(&infos.by_handle, &info->link);
-    pthread_mutex_unlock(&infos.lock);
+    rtc_unlock(RTC_LOCK_INFOS);
     free_info(info);
 }
 
@@ -75,9 +74,9 @@ int comgr_create_info(struct rtc_library *library, struct comgr_handle *ret_info
         return rc;
     info->library = library;
     info->handle = ret_info->value;
-    pthread_mutex_lock(&infos.lock);
+    rtc_lock(RTC_LOCK_INFOS);
     hash_table_add(&infos.by_handle, &info->link, hash_of(*ret_info));
-    pthread_mutex_unlock(&infos.lock);
+    rtc_unlock(RTC_LOCK_INFOS);
     return rc;
 }
 

@@ -4,9 +4,9 @@
 #include "common/base/fs.h"
 #include "common/base/hash_table.h"
 #include "engine/digest/sha256.h"
+#include "libclient/rtc/locks.h"
 #include "libclient/rtc/words.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,9 +25,8 @@ struct known {
 };
 
 static struct {
-    pthread_mutex_t lock;
     struct hash_table files;
-} known = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} known;
 
 static struct state state_of(const struct stat *seen)
 {
@@ -46,13 +45,13 @@ static uint64_t hash_of(const struct state *state)
 static bool find_known(const struct state *state, struct contents *ret_contents)
 {
     struct contents *found = NULL;
-    pthread_mutex_lock(&known.lock);
+    rtc_lock(RTC_LOCK_CONTENTS);
     HASH_EACH (&known.files, hash_of(state), struct known, link, one)
         if (memcmp(&one->state, state, sizeof(*state)) == 0)
             found = &one->contents;
     if (found)
         *ret_contents = *found;
-    pthread_mutex_unlock(&known.lock);
+    rtc_unlock(RTC_LOCK_CONTENTS);
     return found != NULL;
 }
 
@@ -62,11 +61,11 @@ static void add_known(const struct state *state, const struct contents *contents
     if (!one)
         return;
     *one = (struct known){ .state = *state, .contents = *contents };
-    pthread_mutex_lock(&known.lock);
+    rtc_lock(RTC_LOCK_CONTENTS);
     bool has_room = known.files.count < KNOWN_MAX;
     if (has_room)
         hash_table_add(&known.files, &one->link, hash_of(state));
-    pthread_mutex_unlock(&known.lock);
+    rtc_unlock(RTC_LOCK_CONTENTS);
     if (!has_room)
         free(one);
 }

@@ -81,7 +81,7 @@ static void add_code(struct rtc_library *library, const struct dl_phdr_info *inf
         if (p->p_type == PT_LOAD && end > range->end)
             range->end = end;
     }
-    atomic_store_explicit(&library->code_count, count + 1, memory_order_release);
+    library->code_count = count + 1;
 }
 
 static int add_mapped(struct dl_phdr_info *info, size_t size, void *context)

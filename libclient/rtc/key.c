@@ -2,10 +2,10 @@
 #include "libclient/rtc/key.h"
 
 #include "engine/digest/sha256.h"
+#include "libclient/rtc/locks.h"
 
 #include <ctype.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -314,20 +314,19 @@ static void put_environment(struct sha256 *s)
 
 bool key_environment_has_changed(void)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static struct digest first;
     static bool is_known, has_changed;
     struct sha256 s;
     sha256_init(&s);
     put_environment(&s);
     const struct digest now = sha256_end(&s);
-    pthread_mutex_lock(&lock);
+    rtc_lock(RTC_LOCK_ENVIRONMENT);
     if (!is_known)
         first = now;
     is_known = true;
     has_changed |= !digest_equal(&first, &now);
     bool result = has_changed;
-    pthread_mutex_unlock(&lock);
+    rtc_unlock(RTC_LOCK_ENVIRONMENT);
     return result;
 }
 

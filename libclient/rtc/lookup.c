@@ -7,9 +7,9 @@
 #include "libclient/kernels/compile.h"
 #include "libclient/rtc/files.h"
 #include "libclient/rtc/key.h"
+#include "libclient/rtc/locks.h"
 #include "libclient/rtc/settings.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -37,11 +37,10 @@
 /* ---- the connection ---- */
 
 static struct {
-    pthread_mutex_t lock;
     struct kiln_client *client;
     pid_t pid;
     _Atomic uint64_t paused_until_ns, no_wait_until_ns;
-} connection = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} connection;
 
 struct kiln_client *lookup_client(void)
 {
@@ -50,7 +49,7 @@ struct kiln_client *lookup_client(void)
                                                  .cache_entries = -1 };
     if (clock_monotonic_ns() < connection.paused_until_ns)
         return NULL;
-    pthread_mutex_lock(&connection.lock);
+    rtc_lock(RTC_LOCK_CONNECTION);
     if (connection.pid != getpid()) {
         connection.client = NULL;
         connection.pid = getpid();
@@ -58,7 +57,7 @@ struct kiln_client *lookup_client(void)
             connection.client = NULL;
     }
     struct kiln_client *client = connection.client;
-    pthread_mutex_unlock(&connection.lock);
+    rtc_unlock(RTC_LOCK_CONNECTION);
     return client;
 }
 
@@ -415,9 +414,9 @@ bool lookup_publish(struct lookup *l, const struct rtc_program *p, struct bytes 
  * is gone.  Unlike lookup_client, returns the connection also during a pause (pause_requests). */
 static struct kiln_client *client_with_right(void)
 {
-    pthread_mutex_lock(&connection.lock);
+    rtc_lock(RTC_LOCK_CONNECTION);
     struct kiln_client *client = connection.pid == getpid() ? connection.client : NULL;
-    pthread_mutex_unlock(&connection.lock);
+    rtc_unlock(RTC_LOCK_CONNECTION);
     return client;
 }
 

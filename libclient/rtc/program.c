@@ -3,10 +3,10 @@
 
 #include "libclient/rtc/answer.h"
 #include "libclient/rtc/key.h"
+#include "libclient/rtc/locks.h"
 #include "libclient/rtc/settings.h"
 #include "libclient/rtc/shared.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +15,8 @@
 /* ---- the table of programs ---- */
 
 static struct {
-    pthread_mutex_t lock;
     struct hash_table by_handle;
-} programs = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} programs;
 
 static uint64_t hash_of(const void *handle)
 {
@@ -34,9 +33,9 @@ static struct rtc_program *find_locked(const struct rtc_library *library, const 
 
 static struct rtc_program *find_program(const struct rtc_library *library, const void *handle)
 {
-    pthread_mutex_lock(&programs.lock);
+    rtc_lock(RTC_LOCK_PROGRAMS);
     struct rtc_program *p = find_locked(library, handle);
-    pthread_mutex_unlock(&programs.lock);
+    rtc_unlock(RTC_LOCK_PROGRAMS);
     return p;
 }
 
@@ -73,11 +72,11 @@ static void free_program(struct rtc_program *p)
 
 static struct rtc_program *take_program(const struct rtc_library *library, const void *handle)
 {
-    pthread_mutex_lock(&programs.lock);
+    rtc_lock(RTC_LOCK_PROGRAMS);
     struct rtc_program *p = find_locked(library, handle);
     if (p)
         hash_table_remove(&programs.by_handle, &p->link);
-    pthread_mutex_unlock(&programs.lock);
+    rtc_unlock(RTC_LOCK_PROGRAMS);
     return p;
 }
 
@@ -86,9 +85,9 @@ static void add_program(struct rtc_program *p)
     /* A program with the same handle may have been destroyed by a call that libkiln-rtc did not
      * see. */
     free_program(take_program(p->library, p->handle));
-    pthread_mutex_lock(&programs.lock);
+    rtc_lock(RTC_LOCK_PROGRAMS);
     hash_table_add(&programs.by_handle, &p->link, hash_of(p->handle));
-    pthread_mutex_unlock(&programs.lock);
+    rtc_unlock(RTC_LOCK_PROGRAMS);
 }
 
 /* ---- compiling after all ---- */

@@ -2,9 +2,9 @@
 #include "libclient/rtc/settings.h"
 
 #include "common/base/units.h"
+#include "libclient/rtc/locks.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,6 @@
 #define COMPILERS_MAX 8
 
 static struct {
-    pthread_mutex_t lock;
     pid_t pid; /* id of the process that counts; 0 if nothing was counted yet */
     uint64_t hits, stored, saved_ns;
     struct {
@@ -25,7 +24,7 @@ static struct {
         uint64_t count;
     } forwarded[REASONS_MAX];
     char compilers[COMPILERS_MAX][400];
-} counts = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} counts;
 
 static bool is_set(const char *name, const char *value)
 {
@@ -99,7 +98,7 @@ void settings_note_library(const char *compiler, const char *path)
 {
     char text[sizeof(counts.compilers[0])];
     snprintf(text, sizeof(text), "%s %s", compiler, path);
-    pthread_mutex_lock(&counts.lock);
+    rtc_lock(RTC_LOCK_COUNTS);
     begin_counting();
     for (size_t i = 0; i < COMPILERS_MAX; i++) {
         if (counts.compilers[i][0] && strcmp(counts.compilers[i], text) != 0)
@@ -107,32 +106,32 @@ void settings_note_library(const char *compiler, const char *path)
         memcpy(counts.compilers[i], text, sizeof(text));
         break;
     }
-    pthread_mutex_unlock(&counts.lock);
+    rtc_unlock(RTC_LOCK_COUNTS);
 }
 
 void settings_count_hit(uint64_t saved_ns, const char *program)
 {
     debug("answered by kilnd", program);
-    pthread_mutex_lock(&counts.lock);
+    rtc_lock(RTC_LOCK_COUNTS);
     begin_counting();
     counts.hits++;
     counts.saved_ns += saved_ns;
-    pthread_mutex_unlock(&counts.lock);
+    rtc_unlock(RTC_LOCK_COUNTS);
 }
 
 void settings_count_stored(const char *program)
 {
     debug("compiled here and stored", program);
-    pthread_mutex_lock(&counts.lock);
+    rtc_lock(RTC_LOCK_COUNTS);
     begin_counting();
     counts.stored++;
-    pthread_mutex_unlock(&counts.lock);
+    rtc_unlock(RTC_LOCK_COUNTS);
 }
 
 void settings_count_forwarded(const char *reason, const char *program)
 {
     debug(reason, program);
-    pthread_mutex_lock(&counts.lock);
+    rtc_lock(RTC_LOCK_COUNTS);
     begin_counting();
     for (size_t i = 0; i < REASONS_MAX; i++) {
         if (counts.forwarded[i].reason && strcmp(counts.forwarded[i].reason, reason) != 0)
@@ -141,5 +140,5 @@ void settings_count_forwarded(const char *reason, const char *program)
         counts.forwarded[i].count++;
         break;
     }
-    pthread_mutex_unlock(&counts.lock);
+    rtc_unlock(RTC_LOCK_COUNTS);
 }

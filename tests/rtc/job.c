@@ -2,12 +2,15 @@
 /* Compiles programs as a job does, and prints what the run-time compiler returns. Usage:
  *
  *   job [--library PATH [--deepbind]] [--name NAME] [--header NAME=TEXT] [--expression E]
- *       [--option O]... [--processes N] [--hold] SOURCE...
+ *       [--option O]... [--processes N] [--forks N] [--hold] SOURCE...
  *
  * Without --library, it calls the library that it is linked with. The source text has "\n" for a
- * new line. With --processes, so many children compile at the same time. With --hold, the process
+ * new line. With --processes, so many children compile at the same time. With --forks,
+ * so many children compile one after the other, while threads of the parent create programs. With
+ * --hold, the process
  * ends when its standard input does. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +48,7 @@ static struct {
 static struct {
     const char *library, *name, *expression, *header_name, *header;
     const char *options[32];
-    int option_count, processes;
+    int option_count, processes, forks;
     int flags, hold;
 } given = { .flags = RTLD_NOW };
 
@@ -154,6 +157,40 @@ static int run_processes(char **sources)
     return failed;
 }
 
+static void *create_programs(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        struct program *p = NULL;
+        if (api.CreateProgram(&p, "", NULL, 0, NULL, NULL) || api.DestroyProgram(&p))
+            abort();
+    }
+}
+
+/* A child that does not end within a minute is killed. */
+static int compile_in_child(char **sources)
+{
+    int status = 1;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        _exit(compile_all(sources));
+    }
+    return child < 0 || wait(&status) != child || status != 0;
+}
+
+static void run_forks(char **sources)
+{
+    pthread_t thread;
+    int failed = 0;
+    load();
+    for (int i = 0; i < 2; i++)
+        failed |= pthread_create(&thread, NULL, create_programs, NULL);
+    for (int i = 0; i < given.forks && !failed; i++)
+        failed = compile_in_child(sources);
+    _exit(failed);
+}
+
 static int take_option(const char *name, const char *value)
 {
     if (strcmp(name, "--library") == 0)
@@ -166,6 +203,8 @@ static int take_option(const char *name, const char *value)
         given.options[given.option_count++] = value;
     else if (strcmp(name, "--processes") == 0)
         given.processes = atoi(value);
+    else if (strcmp(name, "--forks") == 0)
+        given.forks = atoi(value);
     else if (strcmp(name, "--header") == 0 && strchr(value, '=')) {
         given.header = strchr(value, '=') + 1;
         given.header_name = strndup(value, (size_t)(given.header - 1 - value));
@@ -194,6 +233,8 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOFBF, 65536); /* each process prints in one piece */
     if (given.processes)
         return run_processes(&argv[at]);
+    if (given.forks)
+        run_forks(&argv[at]);
     load();
     int rc = compile_all(&argv[at]);
     fflush(stdout);

@@ -64,6 +64,11 @@ def test_symbols_of_a_library_that_is_not_loaded_are_not_found(job):
     assert done.stdout.strip() == "False"
 
 
+def test_a_forked_child_compiles_while_threads_of_its_parent_create_programs(job):
+    assert job.check(SOURCE) == (1, 0)
+    job.run("--forks", 100, SOURCE)
+
+
 # ---- what a result depends on ----
 
 @pytest.mark.parametrize("arguments", [
