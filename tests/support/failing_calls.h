@@ -13,7 +13,7 @@
 /* Makes one call of |name| fail with |error|: the |nth| from now on, counted from 1. */
 void fail_call(const char *name, unsigned nth, int error);
 void fail_calls(const char *name, int error);
-/* Ends the failures. Returns true if a call has failed. */
+/* Ends the failures, as the end of the test does. Returns true if a call has failed. */
 bool calls_failed(void);
 
 /* An operation that must fail if a call in it fails, and must otherwise succeed. The operation

@@ -82,8 +82,11 @@ static void *serve(void *context)
     return NULL;
 }
 
+static void stop_at_end(void *script) { http_script_stop(script); }
+
 void http_script_start(struct http_script *s)
 {
+    test_at_end(stop_at_end, s);
     s->requests = 0;
     s->running = true;
     s->listen_fd = listen_on_loopback(&s->port);

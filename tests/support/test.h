@@ -7,15 +7,8 @@
  *         struct kernel_store *store;
  *     };
  *
- *     SET_UP(set_up)
- *     {
- *         f->store = ...
- *     }
- *
- *     TEAR_DOWN(tear_down)
- *     {
- *         kernel_store_destroy(f->store);
- *     }
+ *     SET_UP(set_up) { f->store = ... test_directory() ... }
+ *     TEAR_DOWN(tear_down) { kernel_store_destroy(f->store); }
  *
  *     FIXTURE(store, set_up, tear_down);
  *
@@ -54,28 +47,30 @@ struct test_case {
     struct test_case *next;
 };
 
-/* The body follows. Its parameter 'struct fixture *f' is zeroed, and exists until the next
- * set-up. */
-#define SET_UP(name)                                                        \
-    static void name##_body(struct fixture *f);                             \
+/* Defines the set-up of a |type|. The body follows; its parameter 'type *f' is zeroed, and exists
+ * until the next set-up. */
+#define SET_UP_OF(name, type)                                               \
+    static void name##_body(type *f);                                       \
     static int name(void **state)                                           \
     {                                                                       \
-        static struct fixture fixture_of_##name;                            \
+        static type fixture_of_##name;                                      \
         __builtin_memset(&fixture_of_##name, 0, sizeof(fixture_of_##name)); \
         *state = &fixture_of_##name;                                        \
         name##_body(&fixture_of_##name);                                    \
         return 0;                                                           \
     }                                                                       \
-    static void name##_body(struct fixture *f)
+    static void name##_body(type *f __attribute__((unused)))
+#define SET_UP(name) SET_UP_OF(name, struct fixture)
 
-#define TEAR_DOWN(name)                         \
-    static void name##_body(struct fixture *f); \
-    static int name(void **state)               \
-    {                                           \
-        name##_body(*state);                    \
-        return 0;                               \
-    }                                           \
-    static void name##_body(struct fixture *f)
+#define TEAR_DOWN_OF(name, type)      \
+    static void name##_body(type *f); \
+    static int name(void **state)     \
+    {                                 \
+        name##_body(*state);          \
+        return 0;                     \
+    }                                 \
+    static void name##_body(type *f __attribute__((unused)))
+#define TEAR_DOWN(name) TEAR_DOWN_OF(name, struct fixture)
 
 /* Declares the set-up and tear-down of the tests of fixture |name|, whose *state is a |type|.
  * Use it once, where both functions are declared. */
@@ -129,6 +124,20 @@ void test_program(int (*setup)(void **state), int (*teardown)(void **state));
  * or 2 if no name contains |filter|. May be called again. */
 int test_run(const char *filter);
 int test_main(int argc, char **argv);
+
+/* Calls |end| with |object| after the tear-down of this test, or after the last test if
+ * TEST_PROGRAM's set-up registers it. The last registered is called first. |object| must still
+ * exist then: it is not a local variable. Functions that open something for a test call this, so a
+ * fixture needs no tear-down for it. */
+void test_at_end(void (*end)(void *object), void *object);
+/* Takes it back, after the same has been done earlier. */
+void test_not_at_end(void (*end)(void *object), void *object);
+/* Makes a private directory in $TMPDIR or /tmp, which is removed at the end with its contents. The
+ * path is valid until then. */
+const char *test_directory(void);
+/* For test_run: returns the number of registered functions; calls all except the first |kept|. */
+size_t test_end_count(void);
+void test_end(size_t kept);
 
 #define must(call, err)                                                 \
     do {                                                                \

@@ -16,6 +16,7 @@ static struct {
     int (*setup)(void **state), (*teardown)(void **state);
     struct test_case *selected[TESTS_MAX];
     size_t count, begun;
+    size_t kept; /* number of functions that TEST_PROGRAM's set-up registered */
     double began;
 } tests;
 
@@ -48,6 +49,7 @@ static double seconds(void)
 static int set_up_next(void **state)
 {
     const struct test_case *test = tests.selected[tests.begun++];
+    test_end(tests.kept); /* cmocka calls no tear-down after a set-up that failed */
     tests.began = seconds();
     return test->fixture->setup && !test->skip ? test->fixture->setup(state) : 0;
 }
@@ -56,9 +58,24 @@ static int tear_down_last(void **state)
 {
     const struct test_case *test = tests.selected[tests.begun - 1];
     int rc = test->fixture->teardown && !test->skip ? test->fixture->teardown(state) : 0;
+    test_end(tests.kept);
     double took = seconds() - tests.began;
     if (took >= LONG_S)
         print_message("[     TOOK ] %.1f s\n", took);
+    return rc;
+}
+
+static int set_up_program(void **state)
+{
+    int rc = tests.setup ? tests.setup(state) : 0;
+    tests.kept = test_end_count();
+    return rc;
+}
+
+static int tear_down_program(void **state)
+{
+    int rc = tests.teardown ? tests.teardown(state) : 0;
+    test_end(/* kept= */ 0);
     return rc;
 }
 
@@ -104,7 +121,7 @@ int test_run(const char *filter)
     }
     for (size_t i = 0; i < tests.count; i++)
         list[i] = as_cmocka_test(tests.selected[i]);
-    return _cmocka_run_group_tests("tests", list, tests.count, tests.setup, tests.teardown);
+    return _cmocka_run_group_tests("tests", list, tests.count, set_up_program, tear_down_program);
 }
 
 int test_main(int argc, char **argv)
