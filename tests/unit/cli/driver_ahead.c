@@ -122,25 +122,20 @@ struct fixture {
     struct ahead *ahead;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
     memset(&fake, 0, sizeof(fake));
     sem_init(&fake.batch_done, 0, 0);
     f->bench.toolchain = "hiprtc";
     f->session.socket = "/nonexistent/sock";
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     ahead_stop(f->ahead);
     line_file_done(&f->file);
-    free(f);
     sem_destroy(&fake.batch_done);
-    return fake.open ? -1 : 0;
+    assert_int_equal(fake.open, 0);
 }
 
 FIXTURE(driver_ahead, set_up, tear_down);

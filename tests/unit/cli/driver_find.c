@@ -117,22 +117,16 @@ struct fixture {
     struct kiln_error err;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
     memset(&fake, 0, sizeof(fake));
     unsetenv("MIOPEN_FIND_MODE");
     unsetenv("MIOPEN_FIND_ENFORCE");
     f->out = tmpfile();
-    *state = f;
-    return f->out ? 0 : -1;
+    assert_non_null(f->out);
 }
 
-TEAR_DOWN(tear_down)
-{
-    fclose(f->out);
-    free(f);
-}
+TEAR_DOWN(tear_down) { fclose(f->out); }
 
 FIXTURE(driver_find, set_up, tear_down);
 

@@ -280,9 +280,8 @@ struct fixture {
     struct measurement m;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
     fake = (struct fake){ .tier = KILN_TIER_COMPILED };
     f->flags = (struct kiln_driver_line){ .verify = 1, .iterations = 4 };
     f->problem = (struct kiln_problem){
@@ -298,14 +297,11 @@ static int set_up(void **state)
         .stride = { 1, 2, 1 },
         .dilation = { 1, 1, 1 },
     };
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    free(*state);
-    return fake.live_memories || fake.live_runs || fake.live_plans || fake.live_events ? -1 : 0;
+    assert_false(fake.live_memories || fake.live_runs || fake.live_plans || fake.live_events);
 }
 
 FIXTURE(driver_measure, set_up, tear_down);

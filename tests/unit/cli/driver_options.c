@@ -13,17 +13,9 @@ struct fixture {
     struct kiln_error err;
 };
 
-static int set_up(void **state)
-{
-    *state = calloc(1, sizeof(struct fixture));
-    return *state ? 0 : -1;
-}
+SET_UP(set_up) {}
 
-TEAR_DOWN(tear_down)
-{
-    driver_call_done(&f->call);
-    free(f);
-}
+TEAR_DOWN(tear_down) { driver_call_done(&f->call); }
 
 FIXTURE(driver_options, set_up, tear_down);
 

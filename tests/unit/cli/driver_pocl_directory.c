@@ -10,27 +10,22 @@
 #include <unistd.h>
 
 struct fixture {
-    char temp[64];
+    const char *temp;
     struct pocl_directory directory;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    *state = f;
-    snprintf(f->temp, sizeof(f->temp), "/tmp/kiln_cli_pocl_XXXXXX");
+    f->temp = test_directory();
     unsetenv("POCL_CACHE_DIR");
     unsetenv("POCL_KERNEL_CACHE");
-    return mkdtemp(f->temp) ? setenv("TMPDIR", f->temp, 1) : -1;
+    setenv("TMPDIR", f->temp, 1);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     unsetenv("TMPDIR");
-    int rc = rmdir(f->temp);
-    free(f);
-    return rc;
+    assert_int_equal(rmdir(f->temp), 0);
 }
 
 FIXTURE(driver_pocl_directory, set_up, tear_down);

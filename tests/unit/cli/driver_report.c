@@ -15,20 +15,17 @@ struct fixture {
     struct kiln_error err;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
     f->out = tmpfile();
     report_init(&f->report, /* json= */ true);
-    *state = f;
-    return f->out ? 0 : -1;
+    assert_non_null(f->out);
 }
 
 TEAR_DOWN(tear_down)
 {
     report_done(&f->report);
     fclose(f->out);
-    free(f);
 }
 
 FIXTURE(driver_report, set_up, tear_down);

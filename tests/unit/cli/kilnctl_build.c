@@ -58,7 +58,7 @@ uint64_t kiln_plan_object_compile_ns(const struct kiln_plan *plan, unsigned inde
 
 struct fixture {
     struct command_run run;
-    struct scratch_directory directory;
+    const char *directory;
     struct reported reported;
     char problems[512], out[512], key[512], pub[512], text[4096];
 };
@@ -73,19 +73,20 @@ struct fixture {
 
 #define BUILT "{\"kernels\":2,\"size\":7,\"failed\":[],\"failures\":0}"
 
-static void prepare(struct fixture *f)
+SET_UP(set_up)
 {
+    f->directory = test_directory();
     memset(&fake, 0, sizeof(fake));
     memset(&seen, 0, sizeof(seen));
     fake.answers[0].reply = TOOLCHAINS;
     fake.answers[1] = (struct fake_answer){ .reply = BUILT, .files = { "package" } };
-    scratch_write(&f->directory, "problems", LINES);
-    scratch_path(&f->directory, "problems", f->problems);
-    scratch_path(&f->directory, "gfx90a68.kdb", f->out);
-    scratch_path(&f->directory, "ops.key", f->key);
+    scratch_write(f->directory, "problems", LINES);
+    scratch_path(f->directory, "problems", f->problems);
+    scratch_path(f->directory, "gfx90a68.kdb", f->out);
+    scratch_path(f->directory, "ops.key", f->key);
 }
 
-SCRATCH_FIXTURE(kilnctl_build, prepare);
+FIXTURE(kilnctl_build, set_up, NULL);
 
 #define BUILD(f, ...)                                                                       \
     RUN(&(f)->run, "pkg", "build", "--target", "gfx90a", "--problems", (f)->problems, "-o", \
@@ -99,7 +100,7 @@ SCRATCH_FIXTURE(kilnctl_build, prepare);
 
 static const char *read_content(struct fixture *f, const char *name)
 {
-    return scratch_read(&f->directory, name, f->text, sizeof(f->text));
+    return scratch_read(f->directory, name, f->text, sizeof(f->text));
 }
 
 TEST_F(kilnctl_build, every_kernel_is_compiled_before_the_package_is_requested)
@@ -118,7 +119,7 @@ TEST_F(kilnctl_build, every_kernel_is_compiled_before_the_package_is_requested)
     assert_says(f->run.printed, "gfx90a68.kdb");
     assert_says(f->run.printed, "2 kernels");
     assert_says(f->reported.text, "2 of");
-    assert_int_equal(scratch_directory_count(&f->directory), 2);
+    assert_int_equal(scratch_directory_count(f->directory), 2);
 }
 
 static uint32_t number(const char *at)
@@ -157,7 +158,7 @@ TEST_F(kilnctl_build, a_build_beside_another_one_of_the_user_fails)
     BUILD_REPORTED(f, rc, "--format", "kdb");
     assert_int_equal(rc, KILN_E_BUSY);
     assert_int_equal(fake.asked, 2);
-    assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
+    assert_false(scratch_has(f->directory, "gfx90a68.kdb"));
 }
 
 TEST_F(kilnctl_build, nothing_is_written_when_a_problem_failed)
@@ -168,7 +169,7 @@ TEST_F(kilnctl_build, nothing_is_written_when_a_problem_failed)
     assert_says(f->run.err.text, "1 failed");
     assert_says(f->run.err.text, "--keep-going");
     assert_int_equal(fake.asked, 1);
-    assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
+    assert_false(scratch_has(f->directory, "gfx90a68.kdb"));
     assert_int_equal(strncmp(f->run.printed, "{\"prefetch\":{", 13), 0);
     assert_says(f->run.printed, "\"error\":{\"code\":\"COMPILE_FAILED\"");
     assert_true(f->run.reported);
@@ -200,16 +201,16 @@ TEST_F(kilnctl_build, failures_found_only_by_the_build_are_reported_and_nothing_
     assert_says(f->reported.text, "conv -n");
     assert_says(f->run.err.text, "1 problem");
     assert_says(f->run.err.text, "--keep-going");
-    assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
+    assert_false(scratch_has(f->directory, "gfx90a68.kdb"));
 }
 
 TEST_F(kilnctl_build, keep_going_fails_if_no_problem_succeeded)
 {
-    scratch_write(&f->directory, "problems", "conv --frobnicate\n");
+    scratch_write(f->directory, "problems", "conv --frobnicate\n");
     BUILD_REPORTED(f, rc, "--keep-going");
     assert_int_equal(rc, KILN_E_COMPILE_FAILED);
     assert_int_equal(fake.asked, 1);
-    assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
+    assert_false(scratch_has(f->directory, "gfx90a68.kdb"));
 }
 
 TEST_F(kilnctl_build, an_answer_without_a_package_is_corrupt)
@@ -218,7 +219,7 @@ TEST_F(kilnctl_build, an_answer_without_a_package_is_corrupt)
     BUILD_REPORTED(f, rc, "--format", "kdb");
     assert_int_equal(rc, KILN_E_CORRUPT);
     assert_says(f->run.err.text, "package");
-    assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
+    assert_false(scratch_has(f->directory, "gfx90a68.kdb"));
 }
 
 TEST_F(kilnctl_build, missing_build_options_are_refused_before_kilnd_is_asked)
@@ -241,7 +242,7 @@ TEST_F(kilnctl_build, missing_build_options_are_refused_before_kilnd_is_asked)
 /* The build must be refused before any request or compile. */
 static const char *refused_build(struct fixture *f, const char *target, const char *name)
 {
-    scratch_path(&f->directory, name, f->out);
+    scratch_path(f->directory, name, f->out);
     assert_int_equal(
         RUN(&f->run, "pkg", "build", "--target", target, "--problems", f->problems, "-o", f->out),
         KILN_E_INVALID);
@@ -283,7 +284,7 @@ TEST_F(kilnctl_build, a_package_for_an_opencl_device_may_have_any_name)
 {
     fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"opencl\",\"targets\":[{\"target\":"
                             "\"opencl:cpu:some-1.0-1a2b3c4d\",\"works\":true}]}]}";
-    scratch_path(&f->directory, "mine.kpkg", f->out);
+    scratch_path(f->directory, "mine.kpkg", f->out);
     reported_begin(&f->reported);
     int rc = RUN(&f->run, "pkg", "build", "--target", "opencl:cpu:some-1.0-1a2b3c4d", "--db-id",
                  "opencl_1a2b3c4d", "--problems", f->problems, "-o", f->out);
@@ -296,7 +297,7 @@ TEST_F(kilnctl_build, kilns_format_is_built_for_nvidias_gpus_by_the_targets_name
 {
     fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"nvrtc\",\"targets\":[{\"target\":"
                             "\"sm_90\",\"works\":true}]}]}";
-    scratch_path(&f->directory, "sm_90.kpkg", f->out);
+    scratch_path(f->directory, "sm_90.kpkg", f->out);
     reported_begin(&f->reported);
     int rc =
         RUN(&f->run, "pkg", "build", "--target", "sm_90", "--problems", f->problems, "-o", f->out);
@@ -312,7 +313,7 @@ TEST_F(kilnctl_build, a_package_for_nvidia_is_named_after_its_target)
     fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"nvrtc\",\"targets\":[{\"target\":"
                             "\"sm_90a\",\"works\":true}]}]}";
     for (size_t i = 0; i < 2; i++) {
-        scratch_path(&f->directory, names[i], f->out);
+        scratch_path(f->directory, names[i], f->out);
         fake.asked = 0;
         reported_begin(&f->reported);
         int rc = RUN(&f->run, "pkg", "build", "--target", "sm_90a", "--db-id", "sm_90_132",
@@ -326,7 +327,7 @@ TEST_F(kilnctl_build, a_package_for_nvidia_is_named_after_its_target)
 
 TEST_F(kilnctl_build, the_name_of_the_package_chooses_its_format)
 {
-    scratch_path(&f->directory, "gfx90a68.kpkg", f->out);
+    scratch_path(f->directory, "gfx90a68.kpkg", f->out);
     BUILD_REPORTED(f, rc, "--db-id", "gfx90a68");
     assert_int_equal(rc, KILN_E_OK);
     assert_says(fake.requests[1], "\"format\":\"kiln\"");
@@ -335,7 +336,7 @@ TEST_F(kilnctl_build, the_name_of_the_package_chooses_its_format)
 
 TEST_F(kilnctl_build, a_package_name_that_applies_to_no_device_causes_a_notice)
 {
-    scratch_path(&f->directory, "mine.kdb", f->out);
+    scratch_path(f->directory, "mine.kdb", f->out);
     BUILD_REPORTED(f, rc, "--db-id", "gfx90a68");
     assert_int_equal(rc, KILN_E_OK);
     assert_says(f->reported.text, "'gfx90a68.kdb'");
@@ -344,7 +345,7 @@ TEST_F(kilnctl_build, a_package_name_that_applies_to_no_device_causes_a_notice)
 
 TEST_F(kilnctl_build, an_old_manifest_next_to_a_new_package_is_reported)
 {
-    scratch_write(&f->directory, "gfx90a68.kdb.manifest", "old");
+    scratch_write(f->directory, "gfx90a68.kdb.manifest", "old");
     BUILD_REPORTED(f, rc, "--format", "kdb");
     assert_int_equal(rc, KILN_E_OK);
     assert_says(f->reported.text, "gfx90a68.kdb.manifest");
@@ -352,8 +353,7 @@ TEST_F(kilnctl_build, an_old_manifest_next_to_a_new_package_is_reported)
 
 static void make_key(struct fixture *f)
 {
-    assert_int_equal(RUN(&f->run, "pkg", "keygen", "ops", "--directory", f->directory.path),
-                     KILN_E_OK);
+    assert_int_equal(RUN(&f->run, "pkg", "keygen", "ops", "--directory", f->directory), KILN_E_OK);
 }
 
 /* Checks |name|.manifest as kilnd does. */
@@ -363,7 +363,7 @@ static enum kiln_code check_manifest(struct fixture *f, const char *name,
     char beside[128];
     struct kiln_err err = KILN_ERR_INIT;
     snprintf(beside, sizeof(beside), "%s.manifest", name);
-    const struct manifest_trust trust = { .directory = f->directory.path };
+    const struct manifest_trust trust = { .directory = f->directory };
     return manifest_check(bytes_of_text(read_content(f, beside)), &trust, name, ret_file, &err);
 }
 
@@ -374,15 +374,13 @@ TEST_F(kilnctl_build, a_pair_of_keys_is_made_and_never_replaced)
     assert_says(f->run.printed, "ops.key");
     assert_int_equal(stat(f->key, &found), 0);
     assert_int_equal(found.st_mode & 0777, 0600);
-    assert_true(scratch_has(&f->directory, "ops.pub"));
-    assert_int_equal(RUN(&f->run, "pkg", "keygen", "ops", "--directory", f->directory.path),
-                     KILN_E_IO);
+    assert_true(scratch_has(f->directory, "ops.pub"));
+    assert_int_equal(RUN(&f->run, "pkg", "keygen", "ops", "--directory", f->directory), KILN_E_IO);
     assert_says(f->run.err.text, "--directory");
-    assert_int_equal(RUN(&f->run, "pkg", "keygen", "../ops", "--directory", f->directory.path),
+    assert_int_equal(RUN(&f->run, "pkg", "keygen", "../ops", "--directory", f->directory),
                      KILN_E_INVALID);
-    assert_int_equal(
-        RUN(&f->run, "pkg", "keygen", "two", "--directory", f->directory.path, "--json"),
-        KILN_E_OK);
+    assert_int_equal(RUN(&f->run, "pkg", "keygen", "two", "--directory", f->directory, "--json"),
+                     KILN_E_OK);
     assert_says(f->run.printed, "/two.key\",\"public\":\"");
     assert_int_equal(fake.asked, 0);
 }
@@ -400,7 +398,7 @@ TEST_F(kilnctl_build, a_package_built_with_a_key_has_a_valid_manifest)
 
 TEST_F(kilnctl_build, an_unusable_key_is_reported_before_anything_is_compiled)
 {
-    scratch_write(&f->directory, "ops.key", "{}");
+    scratch_write(f->directory, "ops.key", "{}");
     assert_int_equal(chmod(f->key, 0600), 0);
     assert_int_not_equal(BUILD(f, "--key", f->key), KILN_E_OK);
     assert_int_not_equal(BUILD(f, "--key", "/nonexistent/key"), KILN_E_OK);
@@ -412,7 +410,7 @@ TEST_F(kilnctl_build, packages_are_signed_and_one_that_is_missing_does_not_stop_
 {
     struct manifest_file file;
     make_key(f);
-    scratch_write(&f->directory, "gfx90a68.kdb", "four");
+    scratch_write(f->directory, "gfx90a68.kdb", "four");
     int rc = RUN(&f->run, "pkg", "sign", "--key", f->key, "/nonexistent/a.kdb", f->out);
     assert_int_equal(rc, KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "/nonexistent/a.kdb");
@@ -426,12 +424,12 @@ TEST_F(kilnctl_build, signing_states_the_content_of_a_packed_file_and_the_editio
     char path[512], command[1100];
     struct manifest_file file;
     make_key(f);
-    scratch_write(&f->directory, "gfx90a68.kdb", "four");
+    scratch_write(f->directory, "gfx90a68.kdb", "four");
     snprintf(command, sizeof(command), "bzip2 '%s'", f->out);
     assert_int_equal(system(command), 0); // NOLINT(cert-env33-c): the plain tool packs it
 
     assert_int_equal(RUN(&f->run, "pkg", "sign", "--key", f->key, "--package-version", "12",
-                         scratch_path(&f->directory, "gfx90a68.kdb.bz2", path)),
+                         scratch_path(f->directory, "gfx90a68.kdb.bz2", path)),
                      KILN_E_OK);
 
     assert_int_equal(check_manifest(f, "gfx90a68.kdb.bz2", &file), KILN_OK);
@@ -445,7 +443,7 @@ TEST_F(kilnctl_build, signing_states_the_content_of_a_packed_file_and_the_editio
 TEST_F(kilnctl_build, signing_as_json_lists_the_manifests)
 {
     make_key(f);
-    scratch_write(&f->directory, "gfx90a68.kdb", "four");
+    scratch_write(f->directory, "gfx90a68.kdb", "four");
     assert_int_equal(RUN(&f->run, "pkg", "sign", "--key", f->key, f->out, "--json"), KILN_E_OK);
     assert_int_equal(strncmp(f->run.printed, "{\"manifests\":[\"", 15), 0);
     assert_says(f->run.printed, "gfx90a68.kdb.manifest\"],\"failures\":[]}\n");
@@ -454,10 +452,10 @@ TEST_F(kilnctl_build, signing_as_json_lists_the_manifests)
 TEST_F(kilnctl_build, a_package_in_use_is_not_signed)
 {
     make_key(f);
-    scratch_write(&f->directory, "gfx90a68.kdb", "four");
-    scratch_write(&f->directory, "gfx90a68.kdb-wal", "log");
+    scratch_write(f->directory, "gfx90a68.kdb", "four");
+    scratch_write(f->directory, "gfx90a68.kdb-wal", "log");
     assert_int_equal(RUN(&f->run, "pkg", "sign", "--key", f->key, f->out), KILN_E_INVALID);
-    assert_false(scratch_has(&f->directory, "gfx90a68.kdb.manifest"));
+    assert_false(scratch_has(f->directory, "gfx90a68.kdb.manifest"));
 }
 
 TEST_F(kilnctl_build, signing_needs_a_key_that_only_its_owner_reads)
@@ -467,17 +465,17 @@ TEST_F(kilnctl_build, signing_needs_a_key_that_only_its_owner_reads)
     make_key(f);
     assert_int_equal(chmod(f->key, 0644), 0);
     assert_int_equal(RUN(&f->run, "pkg", "sign", f->problems, "--key", f->key), KILN_E_DENIED);
-    assert_false(scratch_has(&f->directory, "problems.manifest"));
+    assert_false(scratch_has(f->directory, "problems.manifest"));
 }
 
 TEST_F(kilnctl_build, signing_with_a_public_key_names_the_mistake)
 {
     make_key(f);
-    scratch_path(&f->directory, "ops.pub", f->pub);
+    scratch_path(f->directory, "ops.pub", f->pub);
     assert_int_equal(RUN(&f->run, "pkg", "sign", f->problems, "--key", f->pub), KILN_E_INVALID);
     assert_says(f->run.err.text, "ops.pub");
     assert_int_equal(chmod(f->pub, 0600), 0);
     assert_int_equal(BUILD(f, "--key", f->pub), KILN_E_INVALID);
     assert_says(f->run.err.text, "NAME.key");
-    assert_false(scratch_has(&f->directory, "problems.manifest"));
+    assert_false(scratch_has(f->directory, "problems.manifest"));
 }

@@ -7,23 +7,24 @@
 
 struct fixture {
     struct command_run run;
-    struct scratch_directory directory;
+    const char *directory;
     struct reported reported;
     char first[512], second[512], out[512], text[256];
 };
 
-static void prepare(struct fixture *f)
+SET_UP(set_up)
 {
+    f->directory = test_directory();
     memset(&fake, 0, sizeof(fake));
     fake_transfer_is_here = false;
-    scratch_write(&f->directory, "gfx90a68.ukdb", "first");
-    scratch_write(&f->directory, "gfx906_60.ukdb", "second");
-    scratch_path(&f->directory, "gfx90a68.ukdb", f->first);
-    scratch_path(&f->directory, "gfx906_60.ukdb", f->second);
-    scratch_path(&f->directory, "out", f->out);
+    scratch_write(f->directory, "gfx90a68.ukdb", "first");
+    scratch_write(f->directory, "gfx906_60.ukdb", "second");
+    scratch_path(f->directory, "gfx90a68.ukdb", f->first);
+    scratch_path(f->directory, "gfx906_60.ukdb", f->second);
+    scratch_path(f->directory, "out", f->out);
 }
 
-SCRATCH_FIXTURE(kilnctl_caches, prepare);
+FIXTURE(kilnctl_caches, set_up, NULL);
 
 #define ALL_IN "{\"imported\":978,\"damaged\":0,\"database_id\":\"gfx90a68\",\"scope\":\"own\"}"
 #define SOME_DAMAGED                                                           \
@@ -151,10 +152,10 @@ static const char *import_from(struct fixture *f, const char *directory, const c
                                const char *value)
 {
     char path[64], file[600];
-    scratch_path(&f->directory, directory, f->out);
+    scratch_path(f->directory, directory, f->out);
     assert_int_equal(mkdir(f->out, 0700), 0);
     snprintf(path, sizeof(path), "%s/gfx90a68.ukdb", directory);
-    scratch_write(&f->directory, path, "cache");
+    scratch_write(f->directory, path, "cache");
     snprintf(file, sizeof(file), "%s/gfx90a68.ukdb", f->out);
     fake.asked = 0;
     fake.answers[0].reply = ALL_IN;
@@ -206,8 +207,8 @@ TEST_F(kilnctl_caches, exported_caches_are_written_under_their_names)
     assert_int_equal(RUN(&f->run, "kernel", "export", "--format", "ukdb", f->out), KILN_E_OK);
 
     assert_string_equal(fake.requests[0], "kernel_export {\"format\":\"ukdb\"}");
-    assert_string_equal(scratch_read(&f->directory, "out/gfx90a68.ukdb", f->text, 256), "new 0");
-    assert_string_equal(scratch_read(&f->directory, "out/gfx906_60.ukdb", f->text, 256), "new 1");
+    assert_string_equal(scratch_read(f->directory, "out/gfx90a68.ukdb", f->text, 256), "new 0");
+    assert_string_equal(scratch_read(f->directory, "out/gfx906_60.ukdb", f->text, 256), "new 1");
     assert_says(f->run.printed, "/out/gfx90a68.ukdb: 978");
     assert_says(f->run.printed, "/out/gfx906_60.ukdb: 7");
     assert_says(f->run.printed, "2 damaged");
@@ -221,9 +222,8 @@ TEST_F(kilnctl_caches, kernels_of_one_version_are_written_as_miopen_looks_for_th
         .files = { "versioned", "plain" },
     };
     assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_OK);
-    assert_string_equal(scratch_read(&f->directory, "out/gfx90a68.ukdb", f->text, 256),
-                        "versioned");
-    assert_string_equal(scratch_read(&f->directory, "out/gfx906_60.ukdb", f->text, 256), "plain");
+    assert_string_equal(scratch_read(f->directory, "out/gfx90a68.ukdb", f->text, 256), "versioned");
+    assert_string_equal(scratch_read(f->directory, "out/gfx906_60.ukdb", f->text, 256), "plain");
     assert_says(f->run.printed, "/out/gfx90a68.ukdb: 7");
     assert_says(f->run.printed, "2.17.0");
 }
@@ -278,7 +278,7 @@ TEST_F(kilnctl_caches, an_overlay_with_several_versions_needs_a_choice)
         (struct fake_answer){ .code = KILN_E_INVALID, .text = "name one of 2.1, none" };
     assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_INVALID);
     assert_says(f->run.err.text, "2.1, none");
-    assert_false(scratch_has(&f->directory, "out"));
+    assert_false(scratch_has(f->directory, "out"));
 }
 
 TEST_F(kilnctl_caches, the_version_to_export_is_sent_as_it_is_given)
@@ -309,27 +309,27 @@ TEST_F(kilnctl_caches, an_export_keeps_existing_files_and_writes_the_others)
 {
     fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
     assert_int_equal(unlink(f->second), 0);
-    assert_int_equal(RUN(&f->run, "kernel", "export", f->directory.path, "--json"), KILN_E_IO);
+    assert_int_equal(RUN(&f->run, "kernel", "export", f->directory, "--json"), KILN_E_IO);
     assert_says(f->run.err.text, "--force");
-    assert_string_equal(scratch_read(&f->directory, "gfx90a68.ukdb", f->text, 256), "first");
-    assert_string_equal(scratch_read(&f->directory, "gfx906_60.ukdb", f->text, 256), "new 1");
+    assert_string_equal(scratch_read(f->directory, "gfx90a68.ukdb", f->text, 256), "first");
+    assert_string_equal(scratch_read(f->directory, "gfx906_60.ukdb", f->text, 256), "new 1");
     assert_says(f->run.printed, "\"error\":{\"code\":\"IO\"");
 }
 
 TEST_F(kilnctl_caches, an_export_with_force_replaces_files)
 {
     fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
-    assert_int_equal(RUN(&f->run, "kernel", "export", f->directory.path, "--force"), KILN_E_OK);
-    assert_string_equal(scratch_read(&f->directory, "gfx90a68.ukdb", f->text, 256), "new 0");
+    assert_int_equal(RUN(&f->run, "kernel", "export", f->directory, "--force"), KILN_E_OK);
+    assert_string_equal(scratch_read(f->directory, "gfx90a68.ukdb", f->text, 256), "new 0");
 }
 
 TEST_F(kilnctl_caches, an_export_never_replaces_a_cache_that_is_in_use)
 {
     fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
-    scratch_write(&f->directory, "gfx90a68.ukdb-wal", "log");
-    assert_int_equal(RUN(&f->run, "kernel", "export", f->directory.path, "--force"), KILN_E_BUSY);
+    scratch_write(f->directory, "gfx90a68.ukdb-wal", "log");
+    assert_int_equal(RUN(&f->run, "kernel", "export", f->directory, "--force"), KILN_E_BUSY);
     assert_says(f->run.err.text, "in use");
-    assert_string_equal(scratch_read(&f->directory, "gfx90a68.ukdb", f->text, 256), "first");
+    assert_string_equal(scratch_read(f->directory, "gfx90a68.ukdb", f->text, 256), "first");
 }
 
 TEST_F(kilnctl_caches, an_export_writes_only_into_its_directory)
@@ -345,7 +345,7 @@ TEST_F(kilnctl_caches, an_export_writes_only_into_its_directory)
         fake.answers[i] = (struct fake_answer){ .reply = replies[i], .files = { "x" } };
         assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_CORRUPT);
     }
-    assert_int_equal(scratch_directory_count(&f->directory), 3); /* including the empty directory */
+    assert_int_equal(scratch_directory_count(f->directory), 3); /* including the empty directory */
 }
 
 TEST_F(kilnctl_caches, an_export_without_records_creates_no_directory)
@@ -355,7 +355,7 @@ TEST_F(kilnctl_caches, an_export_without_records_creates_no_directory)
     assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_NOT_FOUND);
     assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "kernel import");
-    assert_false(scratch_has(&f->directory, "out"));
+    assert_false(scratch_has(f->directory, "out"));
 }
 
 TEST_F(kilnctl_caches, files_of_an_answer_that_cannot_be_read_are_closed)

@@ -44,17 +44,9 @@ struct fixture {
     struct command_run run;
 };
 
-static int set_up(void **state)
-{
-    struct fixture *f = calloc(1, sizeof(*f));
-    fake = (struct fake){ 0 };
-    *state = f;
-    return f ? 0 : -1;
-}
+SET_UP(set_up) { fake = (struct fake){ 0 }; }
 
-TEAR_DOWN(tear_down) { free(f); }
-
-FIXTURE(kilnctl_commands, set_up, tear_down);
+FIXTURE(kilnctl_commands, set_up, NULL);
 
 TEST(kilnctl_commands, every_command_is_complete_and_found_by_its_name)
 {

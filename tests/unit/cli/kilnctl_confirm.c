@@ -13,10 +13,8 @@ struct fixture {
     char asked[512];
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
     memset(&fake, 0, sizeof(fake));
     f->terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     assert_true(f->terminal >= 0);
@@ -35,8 +33,6 @@ static int set_up(void **state)
     dup2(theirs, STDERR_FILENO);
     close(theirs);
     clearerr(stdin);
-    *state = f;
-    return 0;
 }
 
 TEAR_DOWN(tear_down)
@@ -46,7 +42,6 @@ TEAR_DOWN(tear_down)
     close(f->old_in);
     close(f->old_err);
     close(f->terminal);
-    free(f);
 }
 
 FIXTURE(kilnctl_confirm, set_up, tear_down);

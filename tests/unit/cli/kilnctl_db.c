@@ -9,22 +9,9 @@ struct fixture {
     struct reported reported;
 };
 
-static int set_up(void **state)
-{
-    struct fixture *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
-    memset(&fake, 0, sizeof(fake));
-    *state = f;
-    return 0;
-}
+SET_UP(set_up) { memset(&fake, 0, sizeof(fake)); }
 
-static int tear_down(void **state)
-{
-    free(*state);
-    return 0;
-}
-
-FIXTURE(kilnctl_db, set_up, tear_down);
+FIXTURE(kilnctl_db, set_up, NULL);
 
 #define LINE "conv -n 64 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -F 1"
 #define RECORDED                                                                                 \

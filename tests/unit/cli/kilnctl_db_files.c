@@ -11,25 +11,26 @@
 
 struct fixture {
     struct command_run run;
-    struct scratch_directory directory;
+    const char *directory;
     struct reported reported;
     char find[512], perf[512], user[512], out[512], text[256];
 };
 
-static void prepare(struct fixture *f)
+SET_UP(set_up)
 {
+    f->directory = test_directory();
     memset(&fake, 0, sizeof(fake));
     fake_transfer_is_here = false;
-    scratch_write(&f->directory, "gfx90a68.HIP.fdb.txt", "find");
-    scratch_write(&f->directory, "gfx906_60.db", "perf");
-    scratch_write(&f->directory, "gfx906_60_1.1.0.udb", "user");
-    scratch_path(&f->directory, "gfx90a68.HIP.fdb.txt", f->find);
-    scratch_path(&f->directory, "gfx906_60.db", f->perf);
-    scratch_path(&f->directory, "gfx906_60_1.1.0.udb", f->user);
-    scratch_path(&f->directory, "out", f->out);
+    scratch_write(f->directory, "gfx90a68.HIP.fdb.txt", "find");
+    scratch_write(f->directory, "gfx906_60.db", "perf");
+    scratch_write(f->directory, "gfx906_60_1.1.0.udb", "user");
+    scratch_path(f->directory, "gfx90a68.HIP.fdb.txt", f->find);
+    scratch_path(f->directory, "gfx906_60.db", f->perf);
+    scratch_path(f->directory, "gfx906_60_1.1.0.udb", f->user);
+    scratch_path(f->directory, "out", f->out);
 }
 
-SCRATCH_FIXTURE(kilnctl_db_files, prepare);
+FIXTURE(kilnctl_db_files, set_up, NULL);
 
 /* ---- import ---- */
 
@@ -71,14 +72,14 @@ TEST_F(kilnctl_db_files, the_options_of_an_import_go_to_kilnd)
 
 TEST_F(kilnctl_db_files, a_directory_stands_for_its_tuning_files_in_order_of_name)
 {
-    scratch_write(&f->directory, "README.md", "no tuning file");
-    scratch_write(&f->directory, "gfx900_56.db.bz2", "packed");
-    scratch_write(&f->directory, "mi9000.HIP.fdb.txt", "of a device that is not known");
+    scratch_write(f->directory, "README.md", "no tuning file");
+    scratch_write(f->directory, "gfx900_56.db.bz2", "packed");
+    scratch_write(f->directory, "mi9000.HIP.fdb.txt", "of a device that is not known");
     for (int i = 0; i < 4; i++)
         fake.answers[i].reply = ALL_IN;
 
     reported_begin(&f->reported);
-    assert_int_equal(RUN(&f->run, "db", "import", f->directory.path, "--json"), KILN_E_OK);
+    assert_int_equal(RUN(&f->run, "db", "import", f->directory, "--json"), KILN_E_OK);
     reported_end(&f->reported);
 
     assert_says(f->reported.text, "'mi9000.HIP.fdb.txt'");
@@ -103,7 +104,7 @@ TEST_F(kilnctl_db_files, the_tuning_files_of_every_miopen_are_among_those_of_a_d
         char name[128], below[160], path[512];
         miopen_file_write(&miopen_files[i], &words, name);
         snprintf(below, sizeof(below), "out/%s", name);
-        scratch_write(&f->directory, below, "k=v\n");
+        scratch_write(f->directory, below, "k=v\n");
         memset(&fake, 0, sizeof(fake));
         fake.answers[0].reply = ALL_IN;
         reported_begin(&f->reported);
@@ -114,18 +115,18 @@ TEST_F(kilnctl_db_files, the_tuning_files_of_every_miopen_are_among_those_of_a_d
         if (has_records)
             assert_says(fake.requests[0], name);
         assert_null(strstr(f->reported.text, "skipped"));
-        assert_int_equal(unlink(scratch_path(&f->directory, below, path)), 0);
+        assert_int_equal(unlink(scratch_path(f->directory, below, path)), 0);
     }
 }
 
 TEST_F(kilnctl_db_files, names_like_miopens_that_are_not_known_are_listed_and_counted)
 {
     assert_int_equal(mkdir(f->out, 0700), 0);
-    scratch_write(&f->directory, "out/gfx906_60.db", "perf");
+    scratch_write(f->directory, "out/gfx906_60.db", "perf");
     for (int i = 0; i < 25; i++) {
         char name[64];
         snprintf(name, sizeof(name), "out/gfx90a68.HIP.3_9_0_%d.newer.ufdb.txt", i);
-        scratch_write(&f->directory, name, "k=v\n");
+        scratch_write(f->directory, name, "k=v\n");
     }
     fake.answers[0].reply = ALL_IN;
     reported_begin(&f->reported);
@@ -138,9 +139,9 @@ TEST_F(kilnctl_db_files, names_like_miopens_that_are_not_known_are_listed_and_co
 TEST_F(kilnctl_db_files, kilns_own_files_are_among_those_of_a_directory)
 {
     assert_int_equal(mkdir(f->out, 0700), 0);
-    scratch_write(&f->directory, "out/sm_90_132.CUDA.fdb.txt", "find");
-    scratch_write(&f->directory, "out/opencl_1a2b3c4d_1.1.0.udb.txt", "perf");
-    scratch_write(&f->directory, "out/rtx9000.CUDA.fdb.txt", "of a device that is not known");
+    scratch_write(f->directory, "out/sm_90_132.CUDA.fdb.txt", "find");
+    scratch_write(f->directory, "out/opencl_1a2b3c4d_1.1.0.udb.txt", "perf");
+    scratch_write(f->directory, "out/rtx9000.CUDA.fdb.txt", "of a device that is not known");
     fake.answers[0].reply = fake.answers[1].reply = ALL_IN;
     reported_begin(&f->reported);
     assert_int_equal(RUN(&f->run, "db", "import", f->out), KILN_E_OK);
@@ -279,7 +280,7 @@ TEST_F(kilnctl_db_files, a_users_database_is_imported_with_its_log)
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
     fake.answers[0].reply = ALL_IN;
-    scratch_write(&f->directory, "gfx906_60_1.1.0.udb-wal", "log");
+    scratch_write(f->directory, "gfx906_60_1.1.0.udb-wal", "log");
     assert_int_equal(RUN(&f->run, "db", "import", f->user, "--json"), KILN_E_CORRUPT);
     assert_string_equal(fake.sent[0][0], "user");
     assert_says(f->run.err.text, "one?page");
@@ -357,9 +358,9 @@ TEST_F(kilnctl_db_files, an_export_writes_each_file_that_kilnd_sent)
     assert_string_equal(fake.requests[0],
                         "tuning_export {\"database_id\":\"gfx90a68\",\"tier\":\"host\",\"merged\":"
                         "true,\"dialect\":\"old\",\"format\":\"text\",\"version\":\"2.17.0\"}");
-    assert_string_equal(scratch_read(&f->directory, "out/gfx90a68.HIP.fdb.txt", f->text, 256),
+    assert_string_equal(scratch_read(f->directory, "out/gfx90a68.HIP.fdb.txt", f->text, 256),
                         "a=b");
-    assert_string_equal(scratch_read(&f->directory, "out/gfx90a68.db", f->text, 256), "sql");
+    assert_string_equal(scratch_read(f->directory, "out/gfx90a68.db", f->text, 256), "sql");
     assert_says(f->run.printed, "/gfx90a68.HIP.fdb.txt: 2");
     assert_says(f->run.printed, "/gfx90a68.db: 1");
     assert_says(f->run.printed, "2.0 KiB");
@@ -369,13 +370,12 @@ TEST_F(kilnctl_db_files, an_export_replaces_files_only_with_force)
 {
     fake.answers[0] = (struct fake_answer){ .reply = TWO_FILES, .files = { "new", "sql" } };
     fake.answers[1] = fake.answers[0];
-    assert_int_equal(RUN(&f->run, "db", "export", f->directory.path), KILN_E_IO);
+    assert_int_equal(RUN(&f->run, "db", "export", f->directory), KILN_E_IO);
     assert_says(f->run.err.text, "gfx90a68.HIP.fdb.txt");
     assert_says(f->run.err.text, "--force");
-    assert_string_equal(scratch_read(&f->directory, "gfx90a68.HIP.fdb.txt", f->text, 256), "find");
-    assert_int_equal(RUN(&f->run, "db", "export", f->directory.path, "--force", "--json"),
-                     KILN_E_OK);
-    assert_string_equal(scratch_read(&f->directory, "gfx90a68.HIP.fdb.txt", f->text, 256), "new");
+    assert_string_equal(scratch_read(f->directory, "gfx90a68.HIP.fdb.txt", f->text, 256), "find");
+    assert_int_equal(RUN(&f->run, "db", "export", f->directory, "--force", "--json"), KILN_E_OK);
+    assert_string_equal(scratch_read(f->directory, "gfx90a68.HIP.fdb.txt", f->text, 256), "new");
     assert_says(f->run.printed, "\"records\":2,\"bytes\":3}");
 }
 
@@ -384,7 +384,7 @@ TEST_F(kilnctl_db_files, an_export_refuses_a_name_with_a_path)
     fake.answers[0] = (struct fake_answer){ .reply = "{\"files\":[{\"name\":\"../escaped\"}]}",
                                             .files = { "x" } };
     assert_int_equal(RUN(&f->run, "db", "export", f->out), KILN_E_CORRUPT);
-    assert_false(scratch_has(&f->directory, "escaped"));
+    assert_false(scratch_has(f->directory, "escaped"));
 }
 
 TEST_F(kilnctl_db_files, an_answer_that_names_other_files_than_it_sent_is_refused)
@@ -399,7 +399,7 @@ TEST_F(kilnctl_db_files, an_export_without_records_is_not_found)
     fake.answers[0].reply = "{\"files\":[]}";
     assert_int_equal(RUN(&f->run, "db", "export", f->out, "--tier", "user"), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "user tier");
-    assert_false(scratch_has(&f->directory, "out"));
+    assert_false(scratch_has(f->directory, "out"));
 }
 
 /* ---- diff ---- */
@@ -433,8 +433,8 @@ TEST_F(kilnctl_db_files, a_file_of_batch_normalisation_is_compared_with_its_own_
 {
     char path[PATH_MAX];
     fake.answers[0].reply = DIFFERS;
-    scratch_write(&f->directory, "batchnorm_gfx90a68.db.txt", "bn");
-    scratch_path(&f->directory, "batchnorm_gfx90a68.db.txt", path);
+    scratch_write(f->directory, "batchnorm_gfx90a68.db.txt", "bn");
+    scratch_path(f->directory, "batchnorm_gfx90a68.db.txt", path);
     assert_int_equal(RUN(&f->run, "db", "diff", "host", path), KILN_E_OK);
     assert_says(fake.requests[0],
                 "\"kind\":\"perf\",\"database_id\":\"gfx90a68\",\"backend\":\"batchnorm\"}");
@@ -480,7 +480,7 @@ TEST_F(kilnctl_db_files, a_backup_writes_the_file_that_kilnd_sent)
     fake.answers[0] = (struct fake_answer){ .reply = "{\"bytes\":6}", .files = { "sqlite" } };
     fake.answers[1].code = KILN_E_UNAVAILABLE;
     assert_int_equal(RUN(&f->run, "db", "backup", f->out), KILN_E_OK);
-    assert_string_equal(scratch_read(&f->directory, "out", f->text, 256), "sqlite");
+    assert_string_equal(scratch_read(f->directory, "out", f->text, 256), "sqlite");
     assert_says(f->run.printed, "/out: 6");
     struct stat seen;
     assert_int_equal(stat(f->out, &seen), 0);
@@ -514,8 +514,7 @@ TEST_F(kilnctl_db_files, a_backup_does_not_replace_a_file_and_sends_no_request)
     fake.answers[0] = (struct fake_answer){ .reply = "{\"bytes\":6}", .files = { "sqlite" } };
     fake.answers[1].reply = "{\"system\":[]}";
     assert_int_equal(RUN(&f->run, "db", "backup", f->find, "--force", "--json"), KILN_E_OK);
-    assert_string_equal(scratch_read(&f->directory, "gfx90a68.HIP.fdb.txt", f->text, 256),
-                        "sqlite");
+    assert_string_equal(scratch_read(f->directory, "gfx90a68.HIP.fdb.txt", f->text, 256), "sqlite");
     assert_says(f->run.printed, "\"bytes\":6,\"left_out\":[]}");
 }
 
@@ -523,7 +522,7 @@ TEST_F(kilnctl_db_files, a_backup_answer_without_a_file_fails)
 {
     fake.answers[0].reply = "{\"bytes\":6}";
     assert_int_equal(RUN(&f->run, "db", "backup", f->out), KILN_E_CORRUPT);
-    assert_false(scratch_has(&f->directory, "out"));
+    assert_false(scratch_has(f->directory, "out"));
 }
 
 /* ---- keys that are kept verbatim ---- */
@@ -582,7 +581,7 @@ TEST_F(kilnctl_db_files, an_unreadable_file_is_denied_and_the_next_one_is_import
     bool is_root = geteuid() == 0;
     fake.answers[0].reply = ALL_IN;
     assert_int_equal(chmod(f->find, 0), 0);
-    assert_int_equal(chmod(f->directory.path, 0755), 0);
+    assert_int_equal(chmod(f->directory, 0755), 0);
     assert_int_equal(is_root ? seteuid(nobody) : 0, 0); /* root could read the file */
 
     int rc = RUN(&f->run, "db", "import", f->find, f->perf);

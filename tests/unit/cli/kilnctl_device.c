@@ -6,21 +6,9 @@ struct fixture {
     struct command_run run;
 };
 
-static int set_up(void **state)
-{
-    struct fixture *f = calloc(1, sizeof(*f));
-    fake = (struct fake){ 0 };
-    *state = f;
-    return f ? 0 : -1;
-}
+SET_UP(set_up) { fake = (struct fake){ 0 }; }
 
-static int tear_down(void **state)
-{
-    free(*state);
-    return 0;
-}
-
-FIXTURE(kilnctl_device, set_up, tear_down);
+FIXTURE(kilnctl_device, set_up, NULL);
 
 #define MI210                                                                                \
     "{\"node\":2,\"arch\":\"gfx90a\",\"target\":\"gfx90a:sramecc+\",\"compute_units\":104,"  \

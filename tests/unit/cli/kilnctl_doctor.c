@@ -27,12 +27,8 @@ struct fixture {
     struct directory_facts directory;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    *state = f;
-    if (!f)
-        return -1;
     f->socket = (struct socket_facts){ .path = "/run/kiln/kilnd.sock",
                                        .is_system = true,
                                        .mode = S_IFSOCK | 0660,
@@ -49,16 +45,9 @@ static int set_up(void **state)
                                              .database_bytes = 5ull << 30,
                                              .inodes = 1000000,
                                              .free_inodes = 900000 };
-    return 0;
 }
 
-static int tear_down(void **state)
-{
-    free(*state);
-    return 0;
-}
-
-FIXTURE(kilnctl_doctor, set_up, tear_down);
+FIXTURE(kilnctl_doctor, set_up, NULL);
 
 static struct json *read_json(const char *text)
 {

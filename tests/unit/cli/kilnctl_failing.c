@@ -11,17 +11,17 @@
 
 struct fixture {
     struct command_run run;
-    struct scratch_directory directory;
+    const char *directory;
 };
 
-static void prepare(struct fixture *f)
+SET_UP(set_up)
 {
-    (void)f;
+    f->directory = test_directory();
     memset(&fake, 0, sizeof(fake));
     json_allocations_can_fail();
 }
 
-SCRATCH_FIXTURE(kilnctl_failing, prepare);
+FIXTURE(kilnctl_failing, set_up, NULL);
 
 /* Runs the command until none of its allocations fails. kilnd must get |request| or nothing. */
 #define EXPECT_ONLY(f, request, ...)                                                   \
@@ -59,10 +59,10 @@ static void check_overlay(struct fixture *f, int rc, bool failed)
     struct kiln_error err = { 0 };
     if (rc) {
         assert_true(failed);
-        assert_int_equal(scratch_directory_count(&f->directory), 0);
+        assert_int_equal(scratch_directory_count(f->directory), 0);
         return;
     }
-    must(overlay_manifest_read(f->directory.path, &read, &err), err);
+    must(overlay_manifest_read(f->directory, &read, &err), err);
     assert_int_equal(read.count, 1);
     assert_int_equal(read.files[0].lines.count, 2);
     assert_int_equal(read.files[0].fingerprint.parts[0].size, 7);
@@ -80,10 +80,10 @@ TEST_F(kilnctl_failing, an_overlay_manifest_is_written_whole_or_not_at_all_when_
     for (unsigned nth = 1; failed; nth++) {
         struct kiln_error err = { 0 };
         fail_call("malloc", nth, ENOMEM);
-        int rc = overlay_manifest_write(f->directory.path, &manifest, &err);
+        int rc = overlay_manifest_write(f->directory, &manifest, &err);
         failed = calls_failed();
         check_overlay(f, rc, failed);
-        unlink(scratch_path(&f->directory, OVERLAY_MANIFEST, path));
+        unlink(scratch_path(f->directory, OVERLAY_MANIFEST, path));
     }
 }
 

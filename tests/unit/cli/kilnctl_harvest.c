@@ -2,12 +2,12 @@
 
 #include "tests/unit/cli/overlay_fixture.h"
 
-SCRATCH_FIXTURE(kilnctl_harvest, prepare);
+FIXTURE(kilnctl_harvest, set_up, NULL);
 
 TEST_F(kilnctl_harvest, harvest_takes_only_new_lines_of_a_find_db)
 {
     overlay_all(f);
-    scratch_write(&f->directory, "out/user/" USER_FIND, "k3=3\nk1=1\n\nk2=changed\nk4=unfin");
+    scratch_write(f->directory, "out/user/" USER_FIND, "k3=3\nk1=1\n\nk2=changed\nk4=unfin");
 
     assert_int_equal(run_harvest(f), KILN_E_OK);
 
@@ -25,7 +25,7 @@ TEST_F(kilnctl_harvest, of_many_files_only_some_are_printed)
     overlay_all(f);
     for (unsigned i = 0; i < 150; i++) { /* links to nothing, which cannot be read */
         snprintf(name, sizeof(name), "out/user/gfx90a%u.HIP.2_17_0_a82233c22.ufdb.txt", i + 100);
-        assert_int_equal(symlink("absent", scratch_path(&f->directory, name, path)), 0);
+        assert_int_equal(symlink("absent", scratch_path(f->directory, name, path)), 0);
     }
     memset(&fake, 0, sizeof(fake));
     reported_begin(&f->reported);
@@ -39,7 +39,7 @@ TEST_F(kilnctl_harvest, bad_lines_are_reported_with_their_numbers_in_the_jobs_fi
 {
     char expected[800];
     overlay_all(f);
-    scratch_write(&f->directory, "out/user/" USER_FIND, "k1=1\nk2=2\nrubbish\n");
+    scratch_write(f->directory, "out/user/" USER_FIND, "k1=1\nk2=2\nrubbish\n");
     memset(&fake, 0, sizeof(fake));
     fake.answers[0] = (struct fake_answer){
         .reply = "{\"kind\":\"find\",\"records\":0,\"bad\":1}",
@@ -63,13 +63,13 @@ TEST_F(kilnctl_harvest, collected_records_are_not_collected_again)
     assert_int_equal(fake.asked, 0);
     assert_says(f->run.printed, "nothing new\n");
 
-    scratch_write(&f->directory, "out/user/" USER_FIND, "k1=1\nk3=3\n");
+    scratch_write(f->directory, "out/user/" USER_FIND, "k1=1\nk3=3\n");
     assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 1);
     assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 0);
 
-    scratch_write(&f->directory, "out/user/" USER_FIND, "k1=1\nk3=3\nk5=555\n");
+    scratch_write(f->directory, "out/user/" USER_FIND, "k1=1\nk3=3\nk5=555\n");
     assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_string_equal(fake.sent[0][0], "\n\nk5=555\n");
 }
@@ -77,7 +77,7 @@ TEST_F(kilnctl_harvest, collected_records_are_not_collected_again)
 TEST_F(kilnctl_harvest, collected_records_that_kilnd_refused_are_offered_again)
 {
     overlay_all(f);
-    scratch_write(&f->directory, "out/user/" USER_FIND, "k9=9\n");
+    scratch_write(f->directory, "out/user/" USER_FIND, "k9=9\n");
     memset(&fake, 0, sizeof(fake));
     fake.answers[0].code = KILN_E_UNAVAILABLE;
     assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_UNAVAILABLE);
@@ -105,7 +105,7 @@ TEST_F(kilnctl_harvest, every_result_of_every_miopen_is_collected)
             continue;
         snprintf(below, sizeof(below), "out/%s/%s", file->place == MIOPEN_USER ? "user" : "cache",
                  example(file, name));
-        scratch_write(&f->directory, below, "k9=9\n");
+        scratch_write(f->directory, below, "k9=9\n");
         memset(&fake, 0, sizeof(fake));
         fake.answers[0].reply =
             file->content == MIOPEN_KERNELS ? "{\"imported\":31,\"damaged\":0}" : TAKEN;
@@ -116,7 +116,7 @@ TEST_F(kilnctl_harvest, every_result_of_every_miopen_is_collected)
         else
             expect_collected(file, name);
         assert_int_equal(strstr(f->run.printed, "nothing new") != NULL, fake.asked == 0);
-        assert_int_equal(unlink(scratch_path(&f->directory, below, path)), 0);
+        assert_int_equal(unlink(scratch_path(f->directory, below, path)), 0);
     }
 }
 
@@ -128,9 +128,9 @@ TEST_F(kilnctl_harvest, kernels_below_a_version_are_those_of_that_miopen)
     for (size_t i = 0; i < 2; i++) {
         char path[512], below[100];
         snprintf(below, sizeof(below), "out/cache/%s", directories[i]);
-        assert_int_equal(mkdir(scratch_path(&f->directory, below, path), 0700), 0);
+        assert_int_equal(mkdir(scratch_path(f->directory, below, path), 0700), 0);
         strcat(below, "/gfx90a68.ukdb");
-        scratch_write(&f->directory, below, "more kernels");
+        scratch_write(f->directory, below, "more kernels");
         memset(&fake, 0, sizeof(fake));
         fake.answers[0].reply = "{\"imported\":31,\"damaged\":0}";
         assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
@@ -146,7 +146,7 @@ TEST_F(kilnctl_harvest, kernels_behind_the_link_of_a_version_are_collected_once)
 {
     answer_all();
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "3.5.0.1a2b3c4d5"), KILN_E_OK);
-    scratch_write(&f->directory, "out/cache/3.5.0.1a2b3c4d5/gfx90a68.ukdb", "more kernels");
+    scratch_write(f->directory, "out/cache/3.5.0.1a2b3c4d5/gfx90a68.ukdb", "more kernels");
     memset(&fake, 0, sizeof(fake));
     fake.answers[0].reply = "{\"imported\":31,\"damaged\":0}";
     assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
@@ -164,12 +164,12 @@ TEST_F(kilnctl_harvest, a_file_like_miopens_that_was_not_read_is_a_loss)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char below[100], path[512];
         snprintf(below, sizeof(below), "out/%s", names[i]);
-        scratch_write(&f->directory, below, "k9=9\n");
+        scratch_write(f->directory, below, "k9=9\n");
         assert_int_equal(run_harvest(f), KILN_E_UNSUPPORTED);
         assert_int_equal(fake.asked, 0);
         assert_says(f->run.printed, names[i]);
         assert_null(strstr(f->run.printed, "nothing new"));
-        assert_int_equal(unlink(scratch_path(&f->directory, below, path)), 0);
+        assert_int_equal(unlink(scratch_path(f->directory, below, path)), 0);
     }
     assert_int_equal(run_harvest(f), KILN_E_OK);
 }
@@ -178,7 +178,7 @@ TEST_F(kilnctl_harvest, kernels_that_a_miopen_without_sqlite_leaves_are_a_loss)
 {
     char path[512];
     overlay_all(f);
-    scratch_path(&f->directory, "out/cache/0123456789abcdef0123456789abcdef", path);
+    scratch_path(f->directory, "out/cache/0123456789abcdef0123456789abcdef", path);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(run_harvest(f), KILN_E_UNSUPPORTED);
     assert_says(f->run.printed, "cache/0123456789abcdef0123456789abcdef");
@@ -187,7 +187,7 @@ TEST_F(kilnctl_harvest, kernels_that_a_miopen_without_sqlite_leaves_are_a_loss)
 TEST_F(kilnctl_harvest, any_other_name_is_listed_without_a_failure)
 {
     overlay_all(f);
-    scratch_write(&f->directory, "out/user/notes", "mine");
+    scratch_write(f->directory, "out/user/notes", "mine");
     assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_says(f->run.printed, "/user/notes");
     assert_null(strstr(f->run.printed, "nothing new"));
@@ -203,7 +203,7 @@ TEST_F(kilnctl_harvest, a_thousand_unknown_names_take_few_lines)
     for (int i = 0; i < 1000; i++) {
         char name[64];
         snprintf(name, sizeof(name), "out/user/file%d", i);
-        scratch_write(&f->directory, name, "");
+        scratch_write(f->directory, name, "");
     }
     assert_int_equal(run_harvest(f), KILN_E_OK);
     for (const char *at = f->run.printed; (at = strchr(at, '\n')); at++)
@@ -215,8 +215,8 @@ TEST_F(kilnctl_harvest, a_thousand_unknown_names_take_few_lines)
 TEST_F(kilnctl_harvest, files_of_another_miopen_count_as_entirely_new)
 {
     overlay_all(f);
-    scratch_write(&f->directory, "out/user/gfx90a68.HIP.2_18_0_x.ufdb.txt", "k1=1\n");
-    scratch_write(&f->directory, "out/user/gfx90a68.HIP.2_18_0_x.ufdb.txt.time", "12345");
+    scratch_write(f->directory, "out/user/gfx90a68.HIP.2_18_0_x.ufdb.txt", "k1=1\n");
+    scratch_write(f->directory, "out/user/gfx90a68.HIP.2_18_0_x.ufdb.txt.time", "12345");
     assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 1);
     assert_says(fake.requests[0], "\"gfx90a68.HIP.2_18_0_x.ufdb.txt\"");
@@ -227,7 +227,7 @@ TEST_F(kilnctl_harvest, new_kernels_are_imported_for_the_jobs_miopen_version)
 {
     char expected[900];
     overlay_all(f);
-    scratch_write(&f->directory, "out/cache/gfx90a68.ukdb", "more kernels");
+    scratch_write(f->directory, "out/cache/gfx90a68.ukdb", "more kernels");
     memset(&fake, 0, sizeof(fake));
     fake.answers[0].reply = "{\"imported\":31,\"damaged\":0}";
     assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
@@ -246,8 +246,8 @@ TEST_F(kilnctl_harvest, new_kernels_are_imported_for_the_jobs_miopen_version)
 static void write_sparse(struct fixture *f, const char *name, off_t size)
 {
     char path[512];
-    scratch_write(&f->directory, name, "");
-    assert_int_equal(truncate(scratch_path(&f->directory, name, path), size), 0);
+    scratch_write(f->directory, name, "");
+    assert_int_equal(truncate(scratch_path(f->directory, name, path), size), 0);
 }
 
 /* A job can make such a file in no time, and the epilog of a batch system would wait for it. */
@@ -265,7 +265,7 @@ TEST_F(kilnctl_harvest, files_beyond_kilnds_limits_are_refused_before_they_are_r
         assert_int_equal(fake.asked, 1);
         assert_string_equal(fake.requests[0], "status -");
         assert_says(f->run.err.text, limits[i]);
-        assert_int_equal(unlink(scratch_path(&f->directory, names[i], path)), 0);
+        assert_int_equal(unlink(scratch_path(f->directory, names[i], path)), 0);
     }
 }
 
@@ -294,7 +294,7 @@ TEST_F(kilnctl_harvest, a_perf_db_with_a_log_counts_as_changed)
     overlay_all(f);
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
-    scratch_write(&f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "log");
+    scratch_write(f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "log");
     assert_int_equal(run_harvest(f), KILN_E_CORRUPT); /* the fake's note reports a lost page */
     assert_int_equal(fake.asked, 1);
     assert_says(fake.requests[0], "tuning_merge {\"name\":\"gfx90a68_1.1.0.udb\"");
@@ -304,8 +304,8 @@ TEST_F(kilnctl_harvest, a_perf_db_with_a_log_counts_as_changed)
 TEST_F(kilnctl_harvest, damaged_kernels_are_reported_and_the_others_are_imported)
 {
     overlay_all(f);
-    scratch_write(&f->directory, "out/user/" USER_FIND, "k9=9\n");
-    scratch_write(&f->directory, "out/cache/gfx90a68.ukdb", "more kernels");
+    scratch_write(f->directory, "out/user/" USER_FIND, "k9=9\n");
+    scratch_write(f->directory, "out/cache/gfx90a68.ukdb", "more kernels");
     memset(&fake, 0, sizeof(fake));
     fake.answers[0].reply = TAKEN;
     fake.answers[1].reply = "{\"imported\":31,\"damaged\":2}";
@@ -323,7 +323,7 @@ TEST_F(kilnctl_harvest, harvest_neither_waits_for_a_fifo_nor_follows_a_link)
     overlay_all(f);
     snprintf(path, sizeof(path), "%s/user/" USER_FIND, f->out);
     snprintf(other, sizeof(other), "%s/elsewhere", f->out);
-    scratch_write(&f->directory, "out/elsewhere", "k9=9\n");
+    scratch_write(f->directory, "out/elsewhere", "k9=9\n");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(run_harvest(f), KILN_E_INVALID);
@@ -355,7 +355,7 @@ TEST_F(kilnctl_harvest, a_damaged_manifest_is_reported)
     };
     overlay_all(f);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        scratch_write(&f->directory, "out/.kiln-overlay.json", texts[i]);
+        scratch_write(f->directory, "out/.kiln-overlay.json", texts[i]);
         assert_int_equal(run_harvest(f), KILN_E_CORRUPT);
         assert_says(f->run.err.text, ".kiln-overlay.json");
         assert_int_equal(fake.asked, 0);
@@ -413,7 +413,7 @@ TEST_F(kilnctl_harvest, a_file_with_another_inode_counts_as_changed)
     snprintf(path, sizeof(path), "%s/cache/gfx90a68.ukdb", f->out);
     snprintf(other, sizeof(other), "%s/cache/new", f->out);
     assert_int_equal(stat(path, &seen), 0);
-    scratch_write(&f->directory, "out/cache/new", "KERNELS");
+    scratch_write(f->directory, "out/cache/new", "KERNELS");
     const struct timespec times[2] = { seen.st_mtim, seen.st_mtim };
     assert_int_equal(utimensat(AT_FDCWD, other, times, 0), 0);
     assert_int_equal(rename(other, path), 0);
@@ -433,13 +433,13 @@ TEST_F(kilnctl_harvest, harvest_detects_a_change_with_the_same_size_and_time)
     struct stat seen;
     overlay_all(f);
     snprintf(path, sizeof(path), "%s/cache/gfx90a68.ukdb", f->out);
-    scratch_write(&f->directory, "out/cache/gfx90a68.ukdb", "more kernels");
+    scratch_write(f->directory, "out/cache/gfx90a68.ukdb", "more kernels");
     memset(&fake, 0, sizeof(fake));
     fake.answers[0].reply = "{\"imported\":31,\"damaged\":0}";
     assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
     assert_int_equal(fake.asked, 1);
     assert_int_equal(stat(path, &seen), 0);
-    scratch_write(&f->directory, "out/cache/gfx90a68.ukdb", "MORE KERNELS");
+    scratch_write(f->directory, "out/cache/gfx90a68.ukdb", "MORE KERNELS");
     const struct timespec times[2] = { seen.st_mtim, seen.st_mtim };
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
     fake.asked = 0;
@@ -458,7 +458,7 @@ TEST_F(kilnctl_harvest, a_database_with_an_unchanged_log_is_not_sent_again)
     overlay_all(f);
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
-    scratch_write(&f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "log");
+    scratch_write(f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "log");
     assert_int_equal(run_harvest(f), KILN_E_CORRUPT); /* the fake's note reports a lost page */
     assert_int_equal(fake.asked, 1);
 
@@ -466,7 +466,7 @@ TEST_F(kilnctl_harvest, a_database_with_an_unchanged_log_is_not_sent_again)
 
     assert_int_equal(fake.asked, 0);
     assert_says(f->run.printed, "/user/gfx90a68_1.1.0.udb: unchanged\n");
-    scratch_write(&f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "more");
+    scratch_write(f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "more");
     assert_int_equal(run_harvest(f), KILN_E_CORRUPT);
     assert_int_equal(fake.asked, 1);
 }
@@ -475,7 +475,7 @@ TEST_F(kilnctl_harvest, a_manifest_without_times_or_digests_makes_every_file_new
 {
     overlay_all(f);
     an_hour_passes(f);
-    scratch_write(&f->directory, "out/.kiln-overlay.json",
+    scratch_write(f->directory, "out/.kiln-overlay.json",
                   "{\"layout\":1,\"files\":[{\"name\":\"cache/gfx90a68.ukdb\",\"digest\":\"12\","
                   "\"file\":{\"size\":7,\"s\":\"-1\"}}]}");
     memset(&fake, 0, sizeof(fake));

@@ -62,18 +62,19 @@ int kiln_kernel_tier(const struct kiln_kernel *kernel)
 
 struct fixture {
     struct command_run run;
-    struct scratch_directory directory;
+    const char *directory;
     char out[512], text[256];
 };
 
-static void prepare(struct fixture *f)
+SET_UP(set_up)
 {
+    f->directory = test_directory();
     memset(&fake, 0, sizeof(fake));
     memset(&fake_kernels, 0, sizeof(fake_kernels));
-    scratch_path(&f->directory, "out", f->out);
+    scratch_path(f->directory, "out", f->out);
 }
 
-SCRATCH_FIXTURE(kilnctl_kernels, prepare);
+FIXTURE(kilnctl_kernels, set_up, NULL);
 
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
@@ -83,8 +84,8 @@ TEST_F(kilnctl_kernels, kernel_fetch_sends_name_and_arguments_verbatim)
                  "--args", "  -Wa,-defsym  x", "-o", f->out);
     assert_int_equal(rc, KILN_E_OK);
     assert_string_equal(fake_kernels.asked, "gfx906_60|conv3x3.s.o|  -Wa,-defsym  x");
-    assert_string_equal(scratch_read(&f->directory, "out", f->text, 256), "\x7f"
-                                                                          "ELF");
+    assert_string_equal(scratch_read(f->directory, "out", f->text, 256), "\x7f"
+                                                                         "ELF");
     assert_says(f->run.printed, "/out: 4");
     assert_says(f->run.printed, "package");
     assert_int_equal(fake_kernels.unrefs, 1);
@@ -124,7 +125,7 @@ TEST_F(kilnctl_kernels, a_missing_kernel_is_reported_and_no_file_is_written)
         RUN(&f->run, "kernel", "fetch", "--db-id", "gfx906_60", "--name", "n", "-o", f->out),
         KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "blanks");
-    assert_false(scratch_has(&f->directory, "out"));
+    assert_false(scratch_has(f->directory, "out"));
 }
 
 #define ROW(id, args) \

@@ -9,28 +9,18 @@
 
 struct fixture {
     struct command_run run;
-    char directory[64], file[80];
+    const char *directory;
+    char file[80];
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
     fake = (struct fake){ 0 };
-    *state = f;
-    if (!f)
-        return -1;
-    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-test-metrics-XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
+    f->directory = test_directory();
     snprintf(f->file, sizeof(f->file), "%s/kiln.prom", f->directory);
-    return 0;
 }
 
-TEAR_DOWN(tear_down)
-{
-    unlink(f->file);
-    rmdir(f->directory);
-    free(f);
-}
+TEAR_DOWN(tear_down) {}
 
 FIXTURE(kilnctl_metrics, set_up, tear_down);
 

@@ -2,7 +2,7 @@
 
 #include "tests/unit/cli/overlay_fixture.h"
 
-SCRATCH_FIXTURE(kilnctl_miopen, prepare);
+FIXTURE(kilnctl_miopen, set_up, NULL);
 
 TEST_F(kilnctl_miopen, an_overlay_has_all_that_kilnd_has_where_miopen_looks)
 {
@@ -47,7 +47,7 @@ TEST_F(kilnctl_miopen, an_overlay_prints_the_variables_to_set_and_nothing_else)
 
 TEST_F(kilnctl_miopen, a_path_that_a_shell_would_split_is_quoted)
 {
-    scratch_path(&f->directory, "it's mine", f->out);
+    scratch_path(f->directory, "it's mine", f->out);
     overlay_all(f);
     assert_says(f->run.printed, "export MIOPEN_USER_DB_PATH='/");
     assert_says(f->run.printed, "/it'\\''s mine/user'\n");
@@ -130,11 +130,11 @@ TEST_F(kilnctl_miopen, an_installed_package_is_linked_where_miopen_can_read_it)
 {
     char reply[1200], package[512], target[512];
     char head[] = "SQLite format 3_\020_\001\001___";
-    scratch_write(&f->directory, "p.kdb", head);
+    scratch_write(f->directory, "p.kdb", head);
     snprintf(reply, sizeof(reply),
              "{\"packages\":[{\"format\":\"kiln\",\"database_id\":\"gfx90a68\",\"path\":\"/x\"},"
              "{\"format\":\"kdb\",\"database_id\":\"gfx90a68\",\"path\":\"%s\",\"kernels\":5}]}",
-             scratch_path(&f->directory, "p.kdb", package));
+             scratch_path(f->directory, "p.kdb", package));
     answer_all();
     fake.answers[5].reply = reply;
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_OK);
@@ -150,15 +150,15 @@ TEST_F(kilnctl_miopen, a_package_that_miopen_cannot_read_is_omitted_and_reported
 {
     char reply[1200], package[512];
     char head[] = "SQLite format 3_\020_\002\002___"; /* the 2s mean WAL mode */
-    scratch_write(&f->directory, "p.kdb", head);
+    scratch_write(f->directory, "p.kdb", head);
     snprintf(reply, sizeof(reply),
              "{\"packages\":[{\"format\":\"kdb\",\"database_id\":\"gfx90a68\",\"path\":\"%s\"}]}",
-             scratch_path(&f->directory, "p.kdb", package));
+             scratch_path(f->directory, "p.kdb", package));
     answer_all();
     fake.answers[5].reply = reply;
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_OK);
     assert_says(f->reported.text, "p.kdb'");
-    assert_false(scratch_has(&f->directory, "out/system/gfx90a68.kdb"));
+    assert_false(scratch_has(f->directory, "out/system/gfx90a68.kdb"));
 }
 
 TEST_F(kilnctl_miopen, an_overlay_without_a_device_covers_those_of_the_host)
@@ -196,7 +196,7 @@ TEST_F(kilnctl_miopen, an_invalid_device_or_miopen_version_is_refused)
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "new"), KILN_E_INVALID);
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0/.."), KILN_E_INVALID);
     assert_int_equal(fake.asked, 0);
-    assert_false(scratch_has(&f->directory, "out"));
+    assert_false(scratch_has(f->directory, "out"));
 }
 
 TEST_F(kilnctl_miopen, an_export_refuses_a_name_that_is_not_a_tuning_file)
@@ -218,7 +218,7 @@ TEST_F(kilnctl_miopen, a_file_that_miopen_does_not_read_is_skipped_without_failu
         .files = { "of CUDA\n", "of OpenCL\n" }
     };
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_OK);
-    assert_false(scratch_has(&f->directory, "out/system/gfx90a68.CUDA.fdb.txt"));
+    assert_false(scratch_has(f->directory, "out/system/gfx90a68.CUDA.fdb.txt"));
     assert_string_equal(out_text(f, "system/gfx90a68.OpenCL.fdb.txt"), "of OpenCL\n");
 }
 
@@ -226,13 +226,13 @@ TEST_F(kilnctl_miopen, the_package_of_the_whole_arch_is_linked_as_well)
 {
     char reply[1200], packages[2][512], path[600];
     char head[] = "SQLite format 3_\020_\001\001___";
-    scratch_write(&f->directory, "exact.kdb", head);
-    scratch_write(&f->directory, "arch.kdb", head);
+    scratch_write(f->directory, "exact.kdb", head);
+    scratch_write(f->directory, "arch.kdb", head);
     snprintf(reply, sizeof(reply),
              "{\"packages\":[{\"format\":\"kdb\",\"database_id\":\"gfx90a68\",\"path\":\"%s\"},"
              "{\"format\":\"kdb\",\"database_id\":\"gfx90a\",\"path\":\"%s\"}]}",
-             scratch_path(&f->directory, "exact.kdb", packages[0]),
-             scratch_path(&f->directory, "arch.kdb", packages[1]));
+             scratch_path(f->directory, "exact.kdb", packages[0]),
+             scratch_path(f->directory, "arch.kdb", packages[1]));
     answer_all();
     fake.answers[5].reply = reply;
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_OK);
@@ -248,16 +248,16 @@ TEST_F(kilnctl_miopen, the_package_of_the_whole_arch_is_linked_as_well)
 static void install_miopen(struct fixture *f)
 {
     char path[512], below[160];
-    assert_int_equal(mkdir(scratch_path(&f->directory, "db", path), 0700), 0);
+    assert_int_equal(mkdir(scratch_path(f->directory, "db", path), 0700), 0);
     setenv("MIOPEN_SYSTEM_DB_PATH", path, 1);
     for (size_t i = 0; i < miopen_file_count; i++) {
         char name[128];
         if (miopen_files[i].place != MIOPEN_SYSTEM)
             continue;
         snprintf(below, sizeof(below), "db/%s", example(&miopen_files[i], name));
-        scratch_write(&f->directory, below, "installed");
+        scratch_write(f->directory, below, "installed");
     }
-    scratch_write(&f->directory, "db/gfx90a68.db", "not kiln's");
+    scratch_write(f->directory, "db/gfx90a68.db", "not kiln's");
 }
 
 TEST_F(kilnctl_miopen, every_file_of_the_installed_miopen_is_seen_in_the_overlay)
@@ -282,9 +282,9 @@ TEST_F(kilnctl_miopen, a_new_overlay_leads_to_the_files_that_are_installed_now)
     install_miopen(f);
     answer_all();
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "3.2.0"), KILN_E_OK);
-    assert_int_equal(rename(scratch_path(&f->directory, "db", path),
-                            scratch_path(&f->directory, "moved", moved)),
-                     0);
+    assert_int_equal(
+        rename(scratch_path(f->directory, "db", path), scratch_path(f->directory, "moved", moved)),
+        0);
     setenv("MIOPEN_SYSTEM_DB_PATH", moved, 1);
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "3.2.0", "--force"), KILN_E_OK);
     assert_string_equal(out_text(f, "system/gfx906_60.model"), "installed");
@@ -305,7 +305,7 @@ TEST_F(kilnctl_miopen,
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char name[16];
         snprintf(name, sizeof(name), "out%zu", i);
-        scratch_path(&f->directory, name, f->out);
+        scratch_path(f->directory, name, f->out);
         answer_all();
         if (!cases[i].version) { /* without a version, kilnctl asks for other things */
             fake.answers[2] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.db.txt", 8),
@@ -325,7 +325,7 @@ TEST_F(kilnctl_miopen,
 TEST_F(kilnctl_miopen, the_directory_of_an_overlay_is_not_an_installed_miopen)
 {
     char system[600], rocm[512], found[512];
-    scratch_path(&f->directory, "rocm", rocm);
+    scratch_path(f->directory, "rocm", rocm);
     overlay_all(f);
     snprintf(system, sizeof(system), "%s/system", f->out);
     setenv("MIOPEN_SYSTEM_DB_PATH", system, 1);
@@ -333,8 +333,8 @@ TEST_F(kilnctl_miopen, the_directory_of_an_overlay_is_not_an_installed_miopen)
     static const char *const below[] = { "rocm/share", "rocm/share/miopen",
                                          "rocm/share/miopen/db" };
     for (size_t i = 0; i < 3; i++)
-        assert_int_equal(mkdir(scratch_path(&f->directory, below[i], found), 0700), 0);
-    scratch_write(&f->directory, "rocm/share/miopen/db/gfx90a.tn.model", "a model");
+        assert_int_equal(mkdir(scratch_path(f->directory, below[i], found), 0700), 0);
+    scratch_write(f->directory, "rocm/share/miopen/db/gfx90a.tn.model", "a model");
     setenv("ROCM_PATH", rocm, 1);
     answer_all();
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "3.2.0", "--force"), KILN_E_OK);
@@ -361,13 +361,13 @@ TEST_F(kilnctl_miopen, the_cache_is_found_with_and_without_miopens_version)
                   { "3.5.2.", "cache/3.5.2." },
                   { "4.0.0.1", "cache/4.0.0.1" } };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        snprintf(f->out, sizeof(f->out), "%s/of%zu", f->directory.path, i);
+        snprintf(f->out, sizeof(f->out), "%s/of%zu", f->directory, i);
         answer_all();
         assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", cases[i].version),
                          KILN_E_OK);
         assert_string_equal(link_text(f, cases[i].directory), ".");
     }
-    scratch_path(&f->directory, "older", f->out);
+    scratch_path(f->directory, "older", f->out);
     answer_all();
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "3.4.0.5"), KILN_E_OK);
     assert_string_equal(link_text(f, "cache/3.4.0.5"), "");
@@ -414,7 +414,7 @@ TEST_F(kilnctl_miopen, only_its_user_may_read_an_overlay)
     overlay_all(f);
     assert_int_equal(mode_of(f, "."), 0700);
     expect_modes(f, 0700, 0600);
-    scratch_write(&f->directory, "out/user/" USER_FIND, "k9=9\n");
+    scratch_write(f->directory, "out/user/" USER_FIND, "k9=9\n");
     assert_int_equal(chmod(f->out, 0700), 0);
     assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(mode_of(f, ".kiln-overlay.json"), 0600);
@@ -450,7 +450,7 @@ TEST_F(kilnctl_miopen, a_part_that_is_a_link_is_not_followed)
     char user[600];
     snprintf(user, sizeof(user), "%s/user", f->out);
     assert_int_equal(mkdir(f->out, 0700), 0);
-    assert_int_equal(symlink(f->directory.path, user), 0);
+    assert_int_equal(symlink(f->directory, user), 0);
     answer_all();
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_IO);
     assert_says(f->run.err.text, "directory");

@@ -17,18 +17,19 @@ WRAP(int, fsync, int fd)
 }
 
 struct fixture {
-    struct scratch_directory directory;
+    const char *directory;
     char path[512], text[64];
     struct kiln_error err;
 };
 
-static void prepare(struct fixture *f)
+SET_UP(set_up)
 {
-    scratch_path(&f->directory, "out", f->path);
+    f->directory = test_directory();
+    scratch_path(f->directory, "out", f->path);
     sync_fails = 0;
 }
 
-SCRATCH_FIXTURE(kilnctl_new_file, prepare);
+FIXTURE(kilnctl_new_file, set_up, NULL);
 
 static int write_text(struct fixture *f, const char *text, bool replace)
 {
@@ -40,7 +41,7 @@ static int write_text(struct fixture *f, const char *text, bool replace)
 
 static const char *read_content(struct fixture *f)
 {
-    return scratch_read(&f->directory, "out", f->text, sizeof(f->text));
+    return scratch_read(f->directory, "out", f->text, sizeof(f->text));
 }
 
 TEST_F(kilnctl_new_file, a_new_file_has_the_mode_that_the_umask_allows)
@@ -53,7 +54,7 @@ TEST_F(kilnctl_new_file, a_new_file_has_the_mode_that_the_umask_allows)
     assert_string_equal(read_content(f), "all of it");
     assert_int_equal(stat(f->path, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0640);
-    assert_int_equal(scratch_directory_count(&f->directory), 1);
+    assert_int_equal(scratch_directory_count(f->directory), 1);
 }
 
 TEST_F(kilnctl_new_file, a_new_file_gets_the_whole_content_of_a_descriptor)
@@ -75,7 +76,7 @@ TEST_F(kilnctl_new_file, an_existing_file_is_kept_unless_force_is_given)
     assert_string_equal(read_content(f), "old");
     must(write_text(f, "new", true), f->err);
     assert_string_equal(read_content(f), "new");
-    assert_int_equal(scratch_directory_count(&f->directory), 1);
+    assert_int_equal(scratch_directory_count(f->directory), 1);
 }
 
 TEST_F(kilnctl_new_file, a_failed_write_keeps_the_old_file_and_leaves_no_other)
@@ -86,7 +87,7 @@ TEST_F(kilnctl_new_file, a_failed_write_keeps_the_old_file_and_leaves_no_other)
     sync_fails = EIO;
     assert_int_equal(write_text(f, "new", true), KILN_E_IO);
     assert_string_equal(read_content(f), "old");
-    assert_int_equal(scratch_directory_count(&f->directory), 1);
+    assert_int_equal(scratch_directory_count(f->directory), 1);
 }
 
 TEST_F(kilnctl_new_file, a_target_that_is_no_regular_file_is_not_replaced)
@@ -101,10 +102,10 @@ TEST_F(kilnctl_new_file, a_target_that_is_no_regular_file_is_not_replaced)
 
 TEST_F(kilnctl_new_file, a_missing_directory_is_reported_with_the_file)
 {
-    snprintf(f->path, sizeof(f->path), "%s/none/out", f->directory.path);
+    snprintf(f->path, sizeof(f->path), "%s/none/out", f->directory);
     assert_int_equal(write_text(f, "x", true), KILN_E_IO);
     assert_says(f->err.text, f->path);
-    snprintf(f->path, sizeof(f->path), "%s/", f->directory.path);
+    snprintf(f->path, sizeof(f->path), "%s/", f->directory);
     assert_int_equal(write_text(f, "x", true), KILN_E_INVALID);
 }
 
@@ -112,7 +113,7 @@ TEST_F(kilnctl_new_file, a_file_of_the_working_directory_needs_no_path)
 {
     char before[512];
     assert_non_null(getcwd(before, sizeof(before)));
-    assert_int_equal(chdir(f->directory.path), 0);
+    assert_int_equal(chdir(f->directory), 0);
     snprintf(f->path, sizeof(f->path), "out");
     int rc = write_text(f, "here", false);
     assert_int_equal(chdir(before), 0);

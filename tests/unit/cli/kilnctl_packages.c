@@ -8,20 +8,21 @@
 
 struct fixture {
     struct command_run run;
-    struct scratch_directory directory;
+    const char *directory;
     struct reported reported;
     char path[512];
 };
 
-static void prepare(struct fixture *f)
+SET_UP(set_up)
 {
+    f->directory = test_directory();
     memset(&fake, 0, sizeof(fake));
     fake_transfer_is_here = false;
-    scratch_write(&f->directory, "gfx90a68.kdb", "package");
-    scratch_path(&f->directory, "gfx90a68.kdb", f->path);
+    scratch_write(f->directory, "gfx90a68.kdb", "package");
+    scratch_path(f->directory, "gfx90a68.kdb", f->path);
 }
 
-SCRATCH_FIXTURE(kilnctl_packages, prepare);
+FIXTURE(kilnctl_packages, set_up, NULL);
 
 #define INSTALLED                                                                               \
     "{\"name\":\"gfx90a68.kdb\",\"database_id\":\"gfx90a68\",\"kernels\":978,\"size\":1572864," \
@@ -88,7 +89,7 @@ TEST_F(kilnctl_packages, a_package_may_be_given_another_name)
 TEST_F(kilnctl_packages, a_manifest_next_to_a_package_is_sent_with_it)
 {
     fake.answers[0].reply = INSTALLED;
-    scratch_write(&f->directory, "gfx90a68.kdb.manifest", "manifest");
+    scratch_write(f->directory, "gfx90a68.kdb.manifest", "manifest");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
     assert_int_equal(fake.file_counts[0], 2);
     assert_string_equal(fake.sent[0][1], "manifest");
@@ -98,10 +99,10 @@ TEST_F(kilnctl_packages, the_manifest_of_the_option_is_sent)
 {
     char path[512];
     fake.answers[0].reply = INSTALLED;
-    scratch_write(&f->directory, "gfx90a68.kdb.manifest", "beside");
-    scratch_write(&f->directory, "other", "given");
+    scratch_write(f->directory, "gfx90a68.kdb.manifest", "beside");
+    scratch_write(f->directory, "other", "given");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--manifest",
-                         scratch_path(&f->directory, "other", path)),
+                         scratch_path(f->directory, "other", path)),
                      KILN_E_OK);
     assert_string_equal(fake.sent[0][1], "given");
 }
@@ -118,7 +119,7 @@ TEST_F(kilnctl_packages, a_missing_or_irregular_package_file_is_named)
 {
     assert_int_equal(RUN(&f->run, "pkg", "install", "/nonexistent/x.kdb"), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "'/nonexistent/x.kdb'");
-    assert_int_equal(RUN(&f->run, "pkg", "install", f->directory.path), KILN_E_INVALID);
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->directory), KILN_E_INVALID);
     assert_says(f->run.err.text, "regular file");
     assert_int_equal(fake.asked, 0);
 }
@@ -181,7 +182,7 @@ TEST_F(kilnctl_packages, a_sha256_option_is_checked_and_sent_in_lower_case)
 
 TEST_F(kilnctl_packages, a_package_with_a_log_is_refused_without_kiln_transfer)
 {
-    scratch_write(&f->directory, "gfx90a68.kdb-wal", "log");
+    scratch_write(f->directory, "gfx90a68.kdb-wal", "log");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_UNSUPPORTED);
     assert_says(f->run.err.text, "kiln-transfer");
     assert_int_equal(fake.asked, 0);
@@ -193,9 +194,9 @@ TEST_F(kilnctl_packages, a_users_cache_is_installed_by_way_of_a_snapshot)
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
     fake.answers[0].reply = INSTALLED;
-    scratch_write(&f->directory, "gfx90a68.ukdb", "cache");
+    scratch_write(f->directory, "gfx90a68.ukdb", "cache");
     assert_int_equal(
-        RUN(&f->run, "pkg", "install", scratch_path(&f->directory, "gfx90a68.ukdb", path)),
+        RUN(&f->run, "pkg", "install", scratch_path(f->directory, "gfx90a68.ukdb", path)),
         KILN_E_OK);
     assert_string_equal(fake.sent[0][0], "cache");
 }
@@ -210,10 +211,10 @@ TEST_F(kilnctl_packages, a_package_that_is_not_in_use_needs_no_snapshot)
 
 TEST_F(kilnctl_packages, a_package_with_a_log_is_refused_with_a_digest_or_a_manifest)
 {
-    scratch_write(&f->directory, "gfx90a68.kdb-wal", "log");
+    scratch_write(f->directory, "gfx90a68.kdb-wal", "log");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--sha256", SUM), KILN_E_INVALID);
     assert_says(f->run.err.text, "in use");
-    scratch_write(&f->directory, "gfx90a68.kdb.manifest", "manifest");
+    scratch_write(f->directory, "gfx90a68.kdb.manifest", "manifest");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_INVALID);
     assert_int_equal(fake.asked, 0);
 }

@@ -2,6 +2,7 @@
 
 #include "cli/kilnctl/prefetch_check.h"
 #include "tests/unit/cli/kilnctl_run.h"
+#include "tests/unit/cli/scratch_directory.h"
 
 #include "cli/kilnctl/nap.h"
 
@@ -146,27 +147,19 @@ uint64_t kiln_plan_object_compile_ns(const struct kiln_plan *p, unsigned index)
 
 struct fixture {
     struct command_run run;
-    char path[64];
+    char path[512];
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
     fake = (struct fake){ .tier = KILN_TIER_COMPILED, .toolchains = GFX90A_WORKS };
     atomic_store(&fake_gets, 0);
-    snprintf(f->path, sizeof(f->path), "/tmp/kiln_cli_prefetch_XXXXXX");
-    int fd = mkstemp(f->path);
-    *state = f;
-    return fd >= 0 ? close(fd) : -1;
+    const char *directory = test_directory();
+    scratch_write(directory, "lines", "");
+    scratch_path(directory, "lines", f->path);
 }
 
-TEAR_DOWN(tear_down)
-{
-    unlink(f->path);
-    free(f);
-}
-
-FIXTURE(kilnctl_prefetch, set_up, tear_down);
+FIXTURE(kilnctl_prefetch, set_up, NULL);
 
 static void write_lines(struct fixture *f, const char *text)
 {

@@ -13,31 +13,20 @@ const char *kiln_version(void) { return "0.1.0"; }
 
 struct fixture {
     struct command_run run;
-    char directory[64], file[80];
+    const char *directory;
+    char file[80];
     char *page; /* owned */
     size_t page_size;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
     fake = (struct fake){ 0 };
-    *state = f;
-    if (!f)
-        return -1;
-    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-test-report-XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
+    f->directory = test_directory();
     snprintf(f->file, sizeof(f->file), "%s/r.html", f->directory);
-    return 0;
 }
 
-TEAR_DOWN(tear_down)
-{
-    unlink(f->file);
-    rmdir(f->directory);
-    free(f->page);
-    free(f);
-}
+TEAR_DOWN(tear_down) { free(f->page); }
 
 FIXTURE(kilnctl_report, set_up, tear_down);
 

@@ -11,31 +11,25 @@
 #include <sys/wait.h>
 
 struct fixture {
-    struct scratch_directory directory;
+    const char *directory;
     char path[512];
     struct snapshot snapshot;
     struct kiln_error err;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
-    scratch_directory_make(&f->directory);
-    scratch_write(&f->directory, "a.ukdb", "cache");
-    scratch_path(&f->directory, "a.ukdb", f->path);
+    f->directory = test_directory();
+    scratch_write(f->directory, "a.ukdb", "cache");
+    scratch_path(f->directory, "a.ukdb", f->path);
     f->snapshot.fd = -1;
     fake_transfer_is_here = true;
-    *state = f;
-    return 0;
 }
 
 TEAR_DOWN(tear_down)
 {
     if (f->snapshot.fd >= 0)
         close(f->snapshot.fd);
-    scratch_directory_remove(&f->directory);
-    free(f);
 }
 
 FIXTURE(kilnctl_snapshot, set_up, tear_down);
@@ -105,7 +99,7 @@ TEST_F(kilnctl_snapshot, no_descriptors_are_left_behind_by_failures)
 TEST_F(kilnctl_snapshot, without_kiln_transfer_an_unused_file_is_opened_directly)
 {
     fake_transfer_is_here = false;
-    scratch_write(&f->directory, "a.ukdb-wal", "");
+    scratch_write(f->directory, "a.ukdb-wal", "");
     must(snapshot_open(f->path, SNAPSHOT_TUNING, UINT64_MAX, &f->snapshot, &f->err), f->err);
     assert_false(f->snapshot.merged);
     assert_string_equal(f->snapshot.note, "");
@@ -114,7 +108,7 @@ TEST_F(kilnctl_snapshot, without_kiln_transfer_an_unused_file_is_opened_directly
 TEST_F(kilnctl_snapshot, without_kiln_transfer_a_file_in_use_is_refused)
 {
     fake_transfer_is_here = false;
-    scratch_write(&f->directory, "a.ukdb-journal", "log");
+    scratch_write(f->directory, "a.ukdb-journal", "log");
     assert_int_equal(snapshot_open(f->path, SNAPSHOT_TUNING, UINT64_MAX, &f->snapshot, &f->err),
                      KILN_E_UNSUPPORTED);
     assert_says(f->err.text, "kiln-transfer");
@@ -124,7 +118,7 @@ TEST_F(kilnctl_snapshot, a_pipe_is_refused_without_waiting)
 {
     char path[512];
     int fd = -1;
-    assert_int_equal(mkfifo(scratch_path(&f->directory, "pipe", path), 0600), 0);
+    assert_int_equal(mkfifo(scratch_path(f->directory, "pipe", path), 0600), 0);
     assert_int_equal(snapshot_open_plain(path, &fd, &f->err), KILN_E_INVALID);
     assert_int_equal(fd, -1);
 }

@@ -48,20 +48,16 @@ static struct top_sample make_sample(const char *stats, const char *status, cons
                                 .at_s = at };
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
     fake = (struct fake){ 0 };
     naps = 0;
-    *state = f;
-    return f ? 0 : -1;
 }
 
 TEAR_DOWN(tear_down)
 {
     top_sample_done(&f->before);
     top_sample_done(&f->now);
-    free(f);
 }
 
 FIXTURE(kilnctl_top, set_up, tear_down);

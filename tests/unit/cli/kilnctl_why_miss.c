@@ -7,17 +7,9 @@ struct fixture {
     struct command_run run;
 };
 
-static int set_up(void **state)
-{
-    struct fixture *f = calloc(1, sizeof(*f));
-    memset(&fake, 0, sizeof(fake));
-    *state = f;
-    return f ? 0 : -1;
-}
+SET_UP(set_up) { memset(&fake, 0, sizeof(fake)); }
 
-TEAR_DOWN(tear_down) { free(f); }
-
-FIXTURE(kilnctl_why_miss, set_up, tear_down);
+FIXTURE(kilnctl_why_miss, set_up, NULL);
 
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define NEAREST                                                                                  \

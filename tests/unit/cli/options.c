@@ -32,20 +32,16 @@ struct fixture {
     struct kiln_error err;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
     f->table = (struct option_table){ options, sizeof(options) / sizeof(options[0]), &f->values };
     f->parser = (struct option_parser){ .tables = &f->table, .table_count = 1 };
-    *state = f;
-    return 0;
 }
 
 TEAR_DOWN(tear_down)
 {
     options_done(&f->table, 1);
     option_list_done(&f->words);
-    free(f);
 }
 
 FIXTURE(options, set_up, tear_down);

@@ -21,19 +21,13 @@ struct fixture {
     char text[8192];
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
     f->out = tmpfile();
-    *state = f;
-    return f->out ? 0 : -1;
+    assert_non_null(f->out);
 }
 
-TEAR_DOWN(tear_down)
-{
-    fclose(f->out);
-    free(f);
-}
+TEAR_DOWN(tear_down) { fclose(f->out); }
 
 FIXTURE(output, set_up, tear_down);
 

@@ -13,18 +13,19 @@
 
 struct fixture {
     struct command_run run;
-    struct scratch_directory directory;
+    const char *directory;
     struct reported reported;
     char out[512], text[4096];
 };
 
-static inline void prepare(struct fixture *f)
+SET_UP(set_up)
 {
     char absent[512];
+    f->directory = test_directory();
     memset(&fake, 0, sizeof(fake));
     fake_transfer_is_here = false;
-    scratch_path(&f->directory, "out", f->out);
-    setenv("MIOPEN_SYSTEM_DB_PATH", scratch_path(&f->directory, "absent", absent), 1);
+    scratch_path(f->directory, "out", f->out);
+    setenv("MIOPEN_SYSTEM_DB_PATH", scratch_path(f->directory, "absent", absent), 1);
 }
 
 #define FILE_ENTRY(name, records) \
@@ -76,7 +77,7 @@ static inline const char *out_text(struct fixture *f, const char *name)
 {
     char path[256];
     snprintf(path, sizeof(path), "out/%s", name);
-    return scratch_read(&f->directory, path, f->text, sizeof(f->text));
+    return scratch_read(f->directory, path, f->text, sizeof(f->text));
 }
 
 /* Returns a name in the form of |file|, for another device than the overlay's. */

@@ -2,6 +2,7 @@
 #include "cli/lines.h"
 #include "cli/problem_set.h"
 #include "tests/support/test.h"
+#include "tests/unit/cli/scratch_directory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,27 +10,23 @@
 #include <unistd.h>
 
 struct fixture {
-    char path[64];
+    char path[512];
     struct line_file file;
     struct problem_set set;
     struct kiln_error err;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->path, sizeof(f->path), "/tmp/kiln_cli_lines_XXXXXX");
-    int fd = mkstemp(f->path);
-    *state = f;
-    return fd >= 0 ? close(fd) : -1;
+    const char *directory = test_directory();
+    scratch_write(directory, "lines", "");
+    scratch_path(directory, "lines", f->path);
 }
 
 TEAR_DOWN(tear_down)
 {
-    unlink(f->path);
     line_file_done(&f->file);
     problem_set_done(&f->set);
-    free(f);
 }
 
 FIXTURE(problems, set_up, tear_down);

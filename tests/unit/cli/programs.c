@@ -19,19 +19,9 @@ struct fixture {
     char complained[8192];
 };
 
-static int set_up(void **state)
-{
-    *state = calloc(1, sizeof(struct fixture));
-    return setenv("KILN_SOCKET", NO_SOCKET, 1);
-}
+SET_UP(set_up) { assert_int_equal(setenv("KILN_SOCKET", NO_SOCKET, 1), 0); }
 
-static int tear_down(void **state)
-{
-    free(*state);
-    return 0;
-}
-
-FIXTURE(programs, set_up, tear_down);
+FIXTURE(programs, set_up, NULL);
 
 static void read_back(FILE *file, char *text, size_t size)
 {

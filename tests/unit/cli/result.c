@@ -18,19 +18,9 @@ struct fixture {
     char texts[2][4096]; /* standard output, standard error */
 };
 
-static int set_up(void **state)
-{
-    *state = calloc(1, sizeof(struct fixture));
-    return *state ? 0 : -1;
-}
+SET_UP(set_up) {}
 
-static int tear_down(void **state)
-{
-    free(*state);
-    return 0;
-}
-
-FIXTURE(result, set_up, tear_down);
+FIXTURE(result, set_up, NULL);
 
 static void capture_streams(struct fixture *f)
 {

@@ -20,13 +20,11 @@ SET_UP(set_up)
     assert_int_equal(pipe2(f->pipe, O_CLOEXEC | O_NONBLOCK), 0);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    const struct fixture *f = *state;
     close(f->ends[0]);
     close(f->ends[1]);
     close(f->pipe[0]);
-    return 0;
 }
 
 FIXTURE(fd_message, set_up, tear_down);

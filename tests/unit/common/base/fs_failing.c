@@ -11,13 +11,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The directory may contain only |path|. */
-static int end_failures(void **state)
+TEAR_DOWN(end_failures)
 {
-    struct fixture *f = *state;
     calls_failed();
     fs_remove_tree(AT_FDCWD, f->path);
-    return rmdir(f->directory);
+    assert_int_equal(rmdir(f->directory), 0);
 }
 
 FIXTURE(fs_failing, make_directory, end_failures);
@@ -88,8 +86,10 @@ static enum kiln_code read_it(void *context, struct kiln_err *err)
 
 TEST_F(fs_failing, a_file_that_cannot_be_read_is_named)
 {
+    char words[128];
     must(fs_replace_file(f->path, bytes_of_text("content"), 0600, &f->err), f->err);
-    expect_failures(read_it, f, FAILING("open", EMFILE), KILN_IO, "open '/tmp/kiln-test-fs");
+    snprintf(words, sizeof(words), "open '%s'", f->path);
+    expect_failures(read_it, f, FAILING("open", EMFILE), KILN_IO, words);
     expect_failures(read_it, f, FAILING("pread", EIO), KILN_IO, "/thing'");
     expect_failures(read_it, f, FAILING("realloc", ENOMEM), KILN_NO_MEMORY, "7 bytes");
     expect_no_harm(read_it, f, "pread", EINTR);

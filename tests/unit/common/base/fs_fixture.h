@@ -9,26 +9,15 @@
 #include <stdlib.h>
 
 struct fixture {
-    char directory[64];
+    const char *directory;
     char path[96]; /* in the directory; does not exist yet */
     struct kiln_err err;
 };
 
-static inline int make_directory(void **state)
+SET_UP(make_directory)
 {
-    static struct fixture f;
-    f = (struct fixture){ .directory = "/tmp/kiln-test-fs-XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.directory));
-    snprintf(f.path, sizeof(f.path), "%s/thing", f.directory);
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .directory = test_directory(), .err = KILN_ERR_INIT };
+    snprintf(f->path, sizeof(f->path), "%s/thing", f->directory);
 }
 
-static inline int remove_directory(void **state)
-{
-    struct fixture *f = *state;
-    fs_remove_tree(AT_FDCWD, f->directory);
-    return 0;
-}
-
-FIXTURE(directory, make_directory, remove_directory);
+FIXTURE(directory, make_directory, NULL);

@@ -16,7 +16,7 @@
 #define STRANGER 4242u
 
 struct fixture {
-    char directory[64];
+    const char *directory;
     char path[128]; /* below |directory|; does not exist */
     struct kiln_err err;
     struct private_directories directories;
@@ -30,8 +30,7 @@ SET_UP(set_up)
 {
     *f = (struct fixture){ .err = KILN_ERR_INIT };
     seems_root = false;
-    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-test-XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
+    f->directory = test_directory();
     snprintf(f->path, sizeof(f->path), "%s/a/b", f->directory);
     setenv("HOME", f->directory, 1);
     unsetenv("XDG_CACHE_HOME");
@@ -40,9 +39,7 @@ SET_UP(set_up)
     unsetenv("TMPDIR");
 }
 
-TEAR_DOWN(tear_down) { fs_remove_tree(AT_FDCWD, f->directory); }
-
-FIXTURE(own_directory, set_up, tear_down);
+FIXTURE(own_directory, set_up, NULL);
 
 static void be_root_in_anothers_directory(struct fixture *f)
 {

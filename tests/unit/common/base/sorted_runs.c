@@ -24,23 +24,12 @@ struct fixture {
     unsigned compared;
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    if (!f)
-        return -1;
     f->runs = (struct sorted_runs){ .item_size = sizeof(struct item), .compare = by_key };
-    *state = f;
-    return 0;
 }
 
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    sorted_runs_done(&f->runs);
-    free(f);
-    return 0;
-}
+TEAR_DOWN(teardown) { sorted_runs_done(&f->runs); }
 
 FIXTURE(sorted_runs, setup, teardown);
 
