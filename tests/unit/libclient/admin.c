@@ -26,20 +26,9 @@ static void answer(struct fake_request *rq)
             fake_reply(rq, MESSAGE_json, FRAME_MORE, bytes_of_text("{\"event\":\"x\"}"));
 }
 
-SET_UP(set_up)
-{
-    *f = (struct fixture){ .daemon = { .handle = answer } };
-    fake_daemon_start(&f->daemon);
-    f->client = fake_client(&f->daemon);
-}
+SET_UP(set_up) { fake_daemon_serve(&f->daemon, answer, f, &f->client); }
 
-TEAR_DOWN(tear_down)
-{
-    kiln_client_close(f->client);
-    fake_daemon_stop(&f->daemon);
-}
-
-FIXTURE(admin, set_up, tear_down);
+FIXTURE(admin, set_up, NULL);
 
 static int ask(struct fixture *f, const char *request, const char *json, char **ret_json)
 {

@@ -99,10 +99,7 @@ static int count_progress(void *context, const char *json)
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .daemon = { .handle = answer } };
-    f->daemon.context = f;
-    fake_daemon_start(&f->daemon);
-    f->client = fake_client(&f->daemon);
+    fake_daemon_serve(&f->daemon, answer, f, &f->client);
     f->call = (struct kiln_admin_call){
         .size = sizeof(f->call),
         .request = "package_build",
@@ -119,8 +116,8 @@ SET_UP(set_up)
 /* The fake daemon closes its end of a connection on its own thread. */
 static void let_the_daemon_go(struct fixture *f)
 {
-    kiln_client_close(f->client);
-    fake_daemon_stop(&f->daemon);
+    kiln_client_close(KILN_TAKE(f->client));
+    fake_daemon_kill(&f->daemon);
 }
 
 TEAR_DOWN(tear_down)

@@ -42,15 +42,13 @@ TEAR_DOWN(tear_down)
 {
     for (size_t i = 0; i < ITEMS; i++)
         kiln_kernel_unref(f->seen.kept[i]);
-    kiln_client_close(f->client);
-    fake_daemon_stop(&f->daemon);
 }
 
 FIXTURE(batch, set_up, tear_down);
 
 static void start(struct fixture *f, void (*handle)(struct fake_request *))
 {
-    f->client = fake_daemon_serve(&f->daemon, handle, f);
+    fake_daemon_serve(&f->daemon, handle, f, &f->client);
 }
 
 static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,

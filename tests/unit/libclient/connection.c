@@ -23,17 +23,11 @@ SET_UP(set_up)
     f->daemon.context = f;
 }
 
-TEAR_DOWN(tear_down)
-{
-    kiln_client_close(f->client);
-    fake_daemon_stop(&f->daemon);
-}
-
-FIXTURE(connection, set_up, tear_down);
+FIXTURE(connection, set_up, NULL);
 
 static void start(struct fixture *f, void (*handle)(struct fake_request *))
 {
-    f->client = fake_daemon_serve(&f->daemon, handle, f);
+    fake_daemon_serve(&f->daemon, handle, f, &f->client);
 }
 
 static atomic_uint connects;

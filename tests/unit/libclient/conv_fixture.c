@@ -269,29 +269,26 @@ static int reported(void *context, const struct kiln_conv_progress *progress)
     return ++f->reported == f->enough_after;
 }
 
-int conv_set_up(void **state)
+static void conv_close(void *fixture)
 {
-    static struct conv_fixture f;
-    f = (struct conv_fixture){ .problem = fake_problem(2) };
-    f.options = (struct kiln_conv_options){
-        .size = sizeof(f.options), .journal = "", .reported = reported, .context = &f
-    };
-    CONV_USE(&f, conv_several);
-    f.client = fake_daemon_serve(&f.daemon, answer, &f);
-    f.device = made_device_open();
-    *state = &f;
-    return 0;
-}
-
-int conv_tear_down(void **state)
-{
-    struct conv_fixture *f = *state;
+    struct conv_fixture *f = fixture;
     kiln_conv_result_free(f->result);
-    kiln_client_close(f->client);
+    kiln_client_close(KILN_TAKE(f->client));
     unsigned left = f->device->memories + f->device->functions;
     kiln_device_close(&f->device->base);
-    fake_daemon_stop(&f->daemon);
-    return left ? -1 : 0;
+    assert_int_equal(left, 0);
+}
+
+void conv_open(struct conv_fixture *f)
+{
+    f->problem = fake_problem(2);
+    f->options = (struct kiln_conv_options){
+        .size = sizeof(f->options), .journal = "", .reported = reported, .context = f
+    };
+    CONV_USE(f, conv_several);
+    fake_daemon_serve(&f->daemon, answer, f, &f->client);
+    f->device = made_device_open();
+    test_at_end(conv_close, f);
 }
 
 int conv_find(struct conv_fixture *f)

@@ -60,9 +60,9 @@ extern const struct conv_solver conv_tunable[2]; /* only "ConvTuned" is tunable 
 #define CONV_USE(f, list) \
     ((f)->solvers = (list), (f)->solver_count = sizeof(list) / sizeof((list)[0]))
 
-int conv_set_up(void **state);
-int conv_tear_down(void **state); /* fails if anything is left on the device */
-FIXTURE_OF(conv, struct conv_fixture, conv_set_up, conv_tear_down);
+void conv_open(struct conv_fixture *f); /* the end fails if anything is left on the device */
+SET_UP_OF(conv_set_up, struct conv_fixture) { conv_open(f); }
+FIXTURE_OF(conv, struct conv_fixture, conv_set_up, NULL);
 
 int conv_find(struct conv_fixture *f);
 int conv_tune(struct conv_fixture *f);

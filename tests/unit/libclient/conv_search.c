@@ -3,7 +3,6 @@
 #include "tests/support/test.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <glob.h>
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +25,7 @@ struct fixture {
     const char *refused, *crashing, *wrong; /* configs */
     const char *crashing_later;             /* crashes, but not at its first timing */
     const char *slow_and_wrong;             /* only wrong as a finalist */
-    char directory[64];
+    const char *directory;
     struct journal *journal;
     size_t all[SIDE * SIDE];
 };
@@ -172,32 +171,18 @@ static void add_all(struct fixture *f)
     }
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-search-XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
+    f->directory = test_directory();
     search_init(&f->search, &ops, f);
     add_all(f);
-    *state = f;
-    return 0;
 }
 
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *ftw)
+TEAR_DOWN(tear_down)
 {
-    (void)s, (void)type, (void)ftw;
-    return remove(path);
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
     search_done(&f->search);
     journal_close(f->journal);
-    nftw(f->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-    unsigned left = f->held;
-    free(f);
-    return left ? -1 : 0;
+    assert_int_equal(f->held, 0);
 }
 
 FIXTURE(conv_search, set_up, tear_down);

@@ -224,26 +224,15 @@ TEST_F(conv, a_tuned_config_that_cannot_be_recorded_is_returned)
     assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_FULL);
 }
 
-static int set_up_with_journal(void **state)
+SET_UP_OF(set_up_with_journal, struct conv_fixture)
 {
-    static char directory[] = "/tmp/kiln-conv-XXXXXX";
-    int rc = conv_set_up(state);
-    struct conv_fixture *f = *state;
-    strcpy(directory + sizeof(directory) - 7, "XXXXXX");
-    f->options.journal = mkdtemp(directory);
+    conv_open(f);
+    f->options.journal = test_directory();
     f->options.enforce = KILN_ENFORCE_DB_UPDATE;
     CONV_USE(f, conv_tunable);
-    return f->options.journal ? rc : -1;
 }
 
-static int tear_down_with_journal(void **state)
-{
-    struct conv_fixture *f = *state;
-    fs_remove_tree(AT_FDCWD, f->options.journal);
-    return conv_tear_down(state);
-}
-
-FIXTURE_OF(with_journal, struct conv_fixture, set_up_with_journal, tear_down_with_journal);
+FIXTURE_OF(with_journal, struct conv_fixture, set_up_with_journal, NULL);
 
 TEST_F(with_journal, a_resumed_search_retries_configs_that_kilnd_had_no_time_for)
 {

@@ -63,39 +63,30 @@ static void answer(struct fake_request *rq)
     close(fd);
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .entry = "scale",
-                          .problem = { .size = sizeof(f.problem),
-                                       .spatial_dims = 2,
-                                       .n = 1,
-                                       .c = 1,
-                                       .k = 1,
-                                       .groups = 1,
-                                       .in = { 1, 8, 8 },
-                                       .filter = { 1, 1, 1 },
-                                       .stride = { 1, 1, 1 },
-                                       .dilation = { 1, 1, 1 } } };
-    *state = &f;
-    if (kiln_device_open("opencl", &f.device, &f.err)) {
-        print_message("no OpenCL device here: %s\n", f.err.text);
-        return 0;
+    *f = (struct fixture){ .entry = "scale",
+                           .problem = { .size = sizeof(f->problem),
+                                        .spatial_dims = 2,
+                                        .n = 1,
+                                        .c = 1,
+                                        .k = 1,
+                                        .groups = 1,
+                                        .in = { 1, 8, 8 },
+                                        .filter = { 1, 1, 1 },
+                                        .stride = { 1, 1, 1 },
+                                        .dilation = { 1, 1, 1 } } };
+    if (kiln_device_open("opencl", &f->device, &f->err)) {
+        print_message("no OpenCL device here: %s\n", f->err.text);
+        return;
     }
-    f.binary = opencl_scale_build();
-    f.daemon.context = &f;
-    f.daemon.handle = answer;
-    fake_daemon_start(&f.daemon);
-    f.client = fake_client(&f.daemon);
-    return 0;
+    f->binary = opencl_scale_build();
+    fake_daemon_serve(&f->daemon, answer, f, &f->client);
 }
 
 TEAR_DOWN(tear_down)
 {
     kiln_plan_unref(f->plan);
-    if (f->client)
-        fake_daemon_stop(&f->daemon);
-    kiln_client_close(f->client);
     kiln_device_close(f->device);
     free((void *)f->binary.data);
 }

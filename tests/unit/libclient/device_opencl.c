@@ -49,20 +49,17 @@ static void load(struct fixture *f)
     must(kiln_run_create(f->device, f->plan, &f->run, &f->err), f->err);
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .device = NULL };
-    *state = &f;
-    if (kiln_device_open("opencl", &f.device, &f.err)) {
-        print_message("no OpenCL device here: %s\n", f.err.text);
-        return 0;
+    *f = (struct fixture){ .device = NULL };
+    if (kiln_device_open("opencl", &f->device, &f->err)) {
+        print_message("no OpenCL device here: %s\n", f->err.text);
+        return;
     }
     struct kiln_err err = KILN_ERR_INIT;
     must(opencl_library_use(&cl, &err), err);
     if (!binary.data)
         binary = opencl_scale_build();
-    return 0;
 }
 
 static void unload(struct fixture *f)
@@ -77,11 +74,7 @@ static void unload(struct fixture *f)
     *f = (struct fixture){ .device = NULL };
 }
 
-static int tear_down(void **state)
-{
-    unload(*state);
-    return 0;
-}
+TEAR_DOWN(tear_down) { unload(f); }
 
 FIXTURE(device_opencl, set_up, tear_down);
 

@@ -38,12 +38,8 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    *state = f;
-    if (!f)
-        return -1;
     f->library = (struct dynamic_library){ .kind = "trial",
                                            .what = "the trial library",
                                            .file_variable = "KILN_TRIAL_LIBRARY",
@@ -54,7 +50,6 @@ static int set_up(void **state)
                                            .table = &f->table };
     unsetenv("KILN_TRIAL_LIBRARY");
     unsetenv("KILN_TRIAL_LIBRARY_PATH");
-    return 0;
 }
 
 /* libkiln never closes libraries, but the next test must find none open. */
@@ -76,7 +71,6 @@ TEAR_DOWN(tear_down)
         close_for_good(f->library.file);
     free(f->library.file);
     free(f->library.path);
-    free(f);
 }
 
 FIXTURE(dynamic_library, set_up, tear_down);

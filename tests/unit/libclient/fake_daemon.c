@@ -245,13 +245,13 @@ static void *serve(void *argument)
     }
 }
 
+static void kill_at_end(void *daemon) { fake_daemon_kill(daemon); }
+
 void fake_daemon_start(struct fake_daemon *d)
 {
-    if (!d->directory[0]) {
-        snprintf(d->directory, sizeof(d->directory), "/tmp/kiln-test-XXXXXX");
-        assert_non_null(mkdtemp(d->directory));
-        snprintf(d->path, sizeof(d->path), "%s/kilnd.sock", d->directory);
-    }
+    if (!d->path[0])
+        snprintf(d->path, sizeof(d->path), "%s/kilnd.sock", test_directory());
+    test_at_end(kill_at_end, d);
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     memcpy(address.sun_path, d->path, strlen(d->path));
     unlink(d->path);
@@ -277,13 +277,6 @@ void fake_daemon_kill(struct fake_daemon *d)
     d->running = false;
 }
 
-void fake_daemon_stop(struct fake_daemon *d)
-{
-    fake_daemon_kill(d);
-    unlink(d->path);
-    rmdir(d->directory);
-}
-
 struct kiln_client *fake_client(const struct fake_daemon *d)
 {
     struct kiln_client_options options = {
@@ -295,11 +288,18 @@ struct kiln_client *fake_client(const struct fake_daemon *d)
     return client;
 }
 
-struct kiln_client *fake_daemon_serve(struct fake_daemon *d, void (*handle)(struct fake_request *),
-                                      void *context)
+static void close_client(void *client)
+{
+    struct kiln_client **place = client;
+    kiln_client_close(KILN_TAKE(*place));
+}
+
+void fake_daemon_serve(struct fake_daemon *d, void (*handle)(struct fake_request *), void *context,
+                       struct kiln_client **ret_client)
 {
     d->handle = handle;
     d->context = context;
     fake_daemon_start(d);
-    return fake_client(d);
+    *ret_client = fake_client(d);
+    test_at_end(close_client, ret_client);
 }

@@ -38,7 +38,7 @@ struct fake_daemon {
 
     atomic_uint connections, requests, cancels;
 
-    char directory[64], path[96];
+    char path[96];
     int listener, stop_fd;
     int peers[FAKE_PEERS_MAX];
     unsigned peer_count;
@@ -46,11 +46,10 @@ struct fake_daemon {
     bool running;
 };
 
-/* Creates a temporary directory for the socket, unless an earlier start created it. */
+/* Starts, again at the same path. The daemon stops at the end of the test, if not earlier. */
 void fake_daemon_start(struct fake_daemon *d);
 /* Acts like kill -9: closes every connection, but does not remove the socket file. */
 void fake_daemon_kill(struct fake_daemon *d);
-void fake_daemon_stop(struct fake_daemon *d);
 
 struct fake_files { /* descriptors to send, which the caller still owns */
     const int *fds;
@@ -83,5 +82,7 @@ struct digest fake_key(unsigned seed);
 int fake_memfd(struct bytes content, bool sealed);
 
 struct kiln_client *fake_client(const struct fake_daemon *d);
-struct kiln_client *fake_daemon_serve(struct fake_daemon *d, void (*handle)(struct fake_request *),
-                                      void *context);
+/* Starts |d| with |handle| and |context|, and opens a client of it, which is closed at the end of
+ * the test unless |*ret_client| is NULL by then. */
+void fake_daemon_serve(struct fake_daemon *d, void (*handle)(struct fake_request *), void *context,
+                       struct kiln_client **ret_client);

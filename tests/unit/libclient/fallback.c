@@ -88,12 +88,7 @@ static int set_up(void **state)
     return 0;
 }
 
-TEAR_DOWN(tear_down)
-{
-    kiln_client_close(f->client);
-    fake_daemon_stop(&f->kilnd);
-    fake_daemon_stop(&f->engine);
-}
+TEAR_DOWN(tear_down) { kiln_client_close(f->client); }
 
 FIXTURE(fallback, set_up, tear_down);
 

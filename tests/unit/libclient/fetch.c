@@ -23,17 +23,11 @@ SET_UP(set_up)
     digest_to_hex(&f->key, f->hex);
 }
 
-TEAR_DOWN(tear_down)
-{
-    kiln_client_close(f->client);
-    fake_daemon_stop(&f->daemon);
-}
-
-FIXTURE(fetch, set_up, tear_down);
+FIXTURE(fetch, set_up, NULL);
 
 static void start(struct fixture *f, void (*handle)(struct fake_request *))
 {
-    f->client = fake_daemon_serve(&f->daemon, handle, f);
+    fake_daemon_serve(&f->daemon, handle, f, &f->client);
 }
 
 static int fetch(struct fixture *f, struct kiln_kernel **ret_kernel)

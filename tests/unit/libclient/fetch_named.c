@@ -44,20 +44,9 @@ static void answer(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
-SET_UP(set_up)
-{
-    *f = (struct fixture){ .daemon = { .handle = answer } };
-    f->daemon.context = f;
-    fake_daemon_start(&f->daemon);
-    f->client = fake_client(&f->daemon);
-}
+SET_UP(set_up) { fake_daemon_serve(&f->daemon, answer, f, &f->client); }
 
-TEAR_DOWN(tear_down)
-{
-    kiln_kernel_unref(f->kernel);
-    kiln_client_close(f->client);
-    fake_daemon_stop(&f->daemon);
-}
+TEAR_DOWN(tear_down) { kiln_kernel_unref(f->kernel); }
 
 FIXTURE(fetch_named, set_up, tear_down);
 

@@ -63,46 +63,42 @@ static void answer(struct fake_request *rq)
     fake_reply(rq, f->type, 0, buffer_view(&body));
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .problem = fake_problem(5),
-                          .request = { .size = sizeof(f.request),
-                                       .database_id = "gfx90a68",
-                                       .solver = "Solver",
-                                       .candidates = 100 },
-                          .best = { .size = sizeof(f.best),
-                                    .solver = "Solver",
-                                    .params = "1,2",
-                                    .samples = 7,
-                                    .median_ms = 0.5,
-                                    .spread_ms = 0.25 },
-                          .recording = { .size = sizeof(f.recording),
-                                         .device_uuid = "GPU-1",
-                                         .device = "MI210",
-                                         .driver = "6.2.4",
-                                         .toolchain = "clang",
-                                         .clock_mhz = 1700,
-                                         .measurements = &f.best,
-                                         .measurement_count = 1 },
-                          .lease = { .size = sizeof(f.lease), .state = -1 },
-                          .type = MESSAGE_leased,
-                          .answer = { .state = LEASE_RESULT_GRANTED,
-                                      .lease = 42,
-                                      .first = 8,
-                                      .count = 4,
-                                      .best_ms = fake_real(0.75),
-                                      .best_params = bytes_of_text("3,4") } };
-    buffer_init(&f.body, LIMIT_FRAME_BODY);
-    f.client = fake_daemon_serve(&f.daemon, answer, &f);
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .problem = fake_problem(5),
+                           .request = { .size = sizeof(f->request),
+                                        .database_id = "gfx90a68",
+                                        .solver = "Solver",
+                                        .candidates = 100 },
+                           .best = { .size = sizeof(f->best),
+                                     .solver = "Solver",
+                                     .params = "1,2",
+                                     .samples = 7,
+                                     .median_ms = 0.5,
+                                     .spread_ms = 0.25 },
+                           .recording = { .size = sizeof(f->recording),
+                                          .device_uuid = "GPU-1",
+                                          .device = "MI210",
+                                          .driver = "6.2.4",
+                                          .toolchain = "clang",
+                                          .clock_mhz = 1700,
+                                          .measurements = &f->best,
+                                          .measurement_count = 1 },
+                           .lease = { .size = sizeof(f->lease), .state = -1 },
+                           .type = MESSAGE_leased,
+                           .answer = { .state = LEASE_RESULT_GRANTED,
+                                       .lease = 42,
+                                       .first = 8,
+                                       .count = 4,
+                                       .best_ms = fake_real(0.75),
+                                       .best_params = bytes_of_text("3,4") } };
+    buffer_init(&f->body, LIMIT_FRAME_BODY);
+    fake_daemon_serve(&f->daemon, answer, f, &f->client);
 }
 
 TEAR_DOWN(tear_down)
 {
-    kiln_client_close(f->client);
-    fake_daemon_stop(&f->daemon);
+    fake_daemon_kill(&f->daemon); /* whose thread uses the buffer */
     buffer_done(&f->body);
 }
 

@@ -139,19 +139,10 @@ SET_UP(set_up)
         .answers.argument = { .kind = ARGUMENT_Y },
         .answers.object = fake_inline_result(0, &key, bytes_of_text("object")),
     };
-    f->daemon.context = f;
-    f->daemon.handle = answer;
-    fake_daemon_start(&f->daemon);
-    f->client = fake_client(&f->daemon);
+    fake_daemon_serve(&f->daemon, answer, f, &f->client);
 }
 
-TEAR_DOWN(tear_down)
-{
-    kiln_client_close(f->client);
-    fake_daemon_stop(&f->daemon);
-}
-
-FIXTURE(plan, set_up, tear_down);
+FIXTURE(plan, set_up, NULL);
 
 static int get(struct fixture *f, struct kiln_plan **ret_plan)
 {

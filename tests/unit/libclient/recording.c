@@ -71,13 +71,12 @@ SET_UP(set_up)
                                                         .median_ms = 0.5,
                                                         .spread_ms = 0.25 };
     buffer_init(&f->body, LIMIT_FRAME_BODY);
-    f->client = fake_daemon_serve(&f->daemon, record, f);
+    fake_daemon_serve(&f->daemon, record, f, &f->client);
 }
 
 TEAR_DOWN(tear_down)
 {
-    kiln_client_close(f->client);
-    fake_daemon_stop(&f->daemon);
+    fake_daemon_kill(&f->daemon); /* whose thread uses the buffer */
     buffer_done(&f->body);
 }
 

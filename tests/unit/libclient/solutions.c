@@ -113,16 +113,10 @@ SET_UP(set_up)
         .count = 3,
         .part = 100,
     };
-    f->client = fake_daemon_serve(&f->daemon, answer, f);
+    fake_daemon_serve(&f->daemon, answer, f, &f->client);
 }
 
-TEAR_DOWN(tear_down)
-{
-    kiln_client_close(f->client);
-    fake_daemon_stop(&f->daemon);
-}
-
-FIXTURE(solutions, set_up, tear_down);
+FIXTURE(solutions, set_up, NULL);
 
 static int get(struct fixture *f, struct kiln_solutions **ret_solutions)
 {

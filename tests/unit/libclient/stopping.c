@@ -26,17 +26,11 @@ SET_UP(set_up)
         digest_to_hex(&f->keys[i], f->hex[i]);
 }
 
-TEAR_DOWN(tear_down)
-{
-    kiln_client_close(f->client);
-    fake_daemon_stop(&f->daemon);
-}
-
-FIXTURE(stopping, set_up, tear_down);
+FIXTURE(stopping, set_up, NULL);
 
 static void start(struct fixture *f, void (*handle)(struct fake_request *))
 {
-    f->client = fake_daemon_serve(&f->daemon, handle, f);
+    fake_daemon_serve(&f->daemon, handle, f, &f->client);
 }
 
 /* Closes the connection after the last answer, like kilnd. The next connection acts like one to

@@ -122,15 +122,10 @@ SET_UP(set_up)
                                                  .toolchain = bytes_of_text("clang"),
                                                  .library = bytes_of_text("libkiln"),
                                                  .clock_mhz = 1700 };
-    f->client = fake_daemon_serve(&f->daemon, put_off_or_answer, f);
+    fake_daemon_serve(&f->daemon, put_off_or_answer, f, &f->client);
 }
 
-TEAR_DOWN(tear_down)
-{
-    kiln_tuned_free(f->tuned);
-    kiln_client_close(f->client);
-    fake_daemon_stop(&f->daemon);
-}
+TEAR_DOWN(tear_down) { kiln_tuned_free(f->tuned); }
 
 FIXTURE(tuning, set_up, tear_down);
 

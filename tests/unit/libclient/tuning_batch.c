@@ -75,7 +75,7 @@ SET_UP(set_up)
                            .frame_answers = 100 };
     for (uint32_t i = 0; i < PROBLEMS; i++)
         f->problems[i] = fake_problem(i + 1);
-    f->client = fake_daemon_serve(&f->daemon, answer, f);
+    fake_daemon_serve(&f->daemon, answer, f, &f->client);
 }
 
 static void forget(struct fixture *f)
@@ -85,12 +85,7 @@ static void forget(struct fixture *f)
     memset(f->tuned, 0, sizeof(f->tuned));
 }
 
-TEAR_DOWN(tear_down)
-{
-    forget(f);
-    kiln_client_close(f->client);
-    fake_daemon_stop(&f->daemon);
-}
+TEAR_DOWN(tear_down) { forget(f); }
 
 FIXTURE(tuning_batch, set_up, tear_down);
 
