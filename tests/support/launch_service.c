@@ -49,6 +49,8 @@ static void serve(const struct launch_service *service, int listening, const cha
     }
 }
 
+static void stop_at_end(void *service) { launch_service_stop(service); }
+
 void launch_service_start(struct launch_service *service, const char *directory,
                           const char *launcher, const char *program)
 {
@@ -69,6 +71,7 @@ void launch_service_start(struct launch_service *service, const char *directory,
     }
     setpgid(service->pid, service->pid); /* in both processes: either may run first */
     close(fd);
+    test_at_end(stop_at_end, service);
 }
 
 void launch_service_end_units(struct launch_service *service) { kill(-service->pid, SIGKILL); }

@@ -12,30 +12,25 @@ struct fixture {
     struct account *users[USERS];
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
     static const struct account_limits limits = { .connections_uid = 1,
                                                   .bytes_uid = BYTES_UID,
                                                   .bytes = BYTES };
-    static struct fixture f;
-    accounts_init(&f.accounts, &limits);
+    accounts_init(&f->accounts, &limits);
     for (unsigned i = 0; i < USERS; i++) {
-        f.users[i] = account_join(&f.accounts, 1000 + i);
-        assert_non_null(f.users[i]);
+        f->users[i] = account_join(&f->accounts, 1000 + i);
+        assert_non_null(f->users[i]);
     }
-    *state = &f;
-    return 0;
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     for (unsigned i = 0; i < USERS; i++) {
         account_release(f->users[i], f->users[i]->bytes);
         account_leave(f->users[i]);
     }
     assert_int_equal(f->accounts.bytes, 0);
-    return 0;
 }
 
 FIXTURE(account, set_up, tear_down);

@@ -14,7 +14,7 @@ int compiler_main(int argc, char **argv);
 #define DESCRIBED 72
 
 static struct {
-    char directory[64];
+    const char *directory;
     bool privileged, keeps_privileges;
     int parent; /* from the second getppid(); 0: outside the namespace; -1: unchanged */
     enum kiln_code limits, user, confinement; /* results of the fake calls */
@@ -120,21 +120,13 @@ static int set_up(void **state)
 {
     (void)state;
     memset(&scene, 0, sizeof(scene));
-    strcpy(scene.directory, "/tmp/kiln_compiler_XXXXXX");
-    assert_non_null(mkdtemp(scene.directory));
+    scene.directory = test_directory();
     scene.privileged = true;
     scene.parent = -1;
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    fs_remove_tree(AT_FDCWD, scene.directory);
-    return 0;
-}
-
-FIXTURE(compiler, set_up, tear_down);
+FIXTURE(compiler, set_up, NULL);
 
 TEST(compiler, invalid_arguments_of_kiln_compiler_are_refused_by_name)
 {
@@ -266,7 +258,7 @@ TEST(compiler, a_compiler_that_cannot_be_confined_does_not_start)
         scene.user = KILN_OK;
     }
     fs_remove_tree(AT_FDCWD, scene.directory);
-    expect_no_start("'/tmp/kiln_compiler_");
+    expect_no_start(scene.directory);
 }
 
 TEST(compiler, a_compiler_environment_that_cannot_be_set_up_is_reported)

@@ -11,24 +11,18 @@
 #include <unistd.h>
 
 struct fixture {
-    char directory[64];
+    const char *directory;
     char path[128];
     struct kiln_err err;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture f;
-    f = (struct fixture){ .directory = "/tmp/kiln_folders_XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.directory));
-    snprintf(f.path, sizeof(f.path), "%s/some/state", f.directory);
-    *state = &f;
-    return 0;
+    *f = (struct fixture){ .directory = test_directory(), .err = KILN_ERR_INIT };
+    snprintf(f->path, sizeof(f->path), "%s/some/state", f->directory);
 }
 
-TEAR_DOWN(tear_down) { fs_remove_tree(AT_FDCWD, f->directory); }
-
-FIXTURE(directory, set_up, tear_down);
+FIXTURE(directory, set_up, NULL);
 
 static enum kiln_code make_directory(struct fixture *f)
 {

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 struct fixture {
-    char directory[64];
+    const char *directory;
     char path[96];
     struct worker_user user;
     struct kiln_err err;
@@ -24,17 +24,12 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .directory = "/tmp/kiln_refused_XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f->directory));
+    *f = (struct fixture){ .directory = test_directory(), .err = KILN_ERR_INIT };
     assert_int_equal(chmod(f->directory, 0711), 0);
     snprintf(f->path, sizeof(f->path), "%s/thing", f->directory);
 }
 
-TEAR_DOWN(tear_down)
-{
-    calls_failed();
-    fs_remove_tree(AT_FDCWD, f->directory);
-}
+TEAR_DOWN(tear_down) { calls_failed(); }
 
 FIXTURE(directory, set_up, tear_down);
 

@@ -13,14 +13,7 @@ WRAP(int, malloc_trim, size_t pad)
     return 1;
 }
 
-static int set_up(void **state)
-{
-    static struct free_memory free_memory;
-    free_memory = (struct free_memory){ 0 };
-    *state = &free_memory;
-    trims = 0;
-    return 0;
-}
+SET_UP_OF(set_up, struct free_memory) { trims = 0; }
 
 FIXTURE_OF(free_memory, struct free_memory, set_up, NULL);
 

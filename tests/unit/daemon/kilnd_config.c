@@ -11,7 +11,7 @@
 #define WORDS_MAX 8
 
 struct fixture {
-    char directory[64];
+    const char *directory;
     char file[96];
     const char *arguments[WORDS_MAX];
     int argument_count;
@@ -64,8 +64,7 @@ static const char *origin_of(const struct fixture *f, enum config_key key)
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .directory = "/tmp/kilnd_config_XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f->directory));
+    *f = (struct fixture){ .directory = test_directory(), .err = KILN_ERR_INIT };
     assert_int_equal(chmod(f->directory, 0711), 0);
     snprintf(f->file, sizeof(f->file), "%s/some.json", f->directory);
     add_flag(f, "kilnd");
@@ -73,14 +72,7 @@ SET_UP(set_up)
     setenv("XDG_CONFIG_HOME", f->directory, 1);
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    if (getuid() == 0 && seteuid(0) < 0)
-        return 1;
-    fs_remove_tree(AT_FDCWD, f->directory);
-    return 0;
-}
+TEAR_DOWN(tear_down) { assert_true(getuid() != 0 || seteuid(0) == 0); }
 
 FIXTURE(config, set_up, tear_down);
 

@@ -8,6 +8,7 @@
 #include "tests/support/launch_service.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
+#include "tests/unit/daemon/loop_fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@
 #include <unistd.h>
 
 struct fixture {
-    char directory[64];
+    const char *directory;
     struct launch_service service;
     struct loop *loop;
     struct loop_owner owner;
@@ -35,13 +36,13 @@ struct fixture {
 
 static void on_tick(struct loop_timer *timer) { (void)timer; }
 
+static void check_empty(void *f) { assert_int_equal(rmdir(((struct fixture *)f)->directory), 0); }
+
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .directory = "/tmp/kiln_launched_XXXXXX",
-                           .far_end = -1,
-                           .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f->directory));
-    assert_int_equal(loop_create(&f->loop, &f->err), KILN_OK);
+    *f = (struct fixture){ .directory = test_directory(), .far_end = -1, .err = KILN_ERR_INIT };
+    test_at_end(check_empty, f);
+    f->loop = open_loop();
     loop_timer_init(f->loop, &f->tick, &f->owner, on_tick);
     loop_timer_start(&f->tick, 1, 1);
 }
@@ -49,10 +50,7 @@ SET_UP(set_up)
 TEAR_DOWN(tear_down)
 {
     loop_timer_close(&f->tick);
-    LOOP_CLOSE(f->loop);
     fd_auto(&f->far_end);
-    launch_service_stop(&f->service);
-    assert_int_equal(rmdir(f->directory), 0);
 }
 
 FIXTURE(launched, set_up, tear_down);

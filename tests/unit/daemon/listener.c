@@ -17,7 +17,7 @@
 #define MANY 200 /* more connections than may wait */
 
 struct fixture {
-    char directory[64];
+    const char *directory;
     char path[100];
     struct listener listener;
     struct kiln_err err;
@@ -25,18 +25,13 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .directory = "/tmp/kiln_listener_XXXXXX",
+    *f = (struct fixture){ .directory = test_directory(),
                            .listener = LISTENER_CLOSED,
                            .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f->directory));
     snprintf(f->path, sizeof(f->path), "%s/kilnd.sock", f->directory);
 }
 
-TEAR_DOWN(tear_down)
-{
-    listener_close(&f->listener);
-    fs_remove_tree(AT_FDCWD, f->directory);
-}
+TEAR_DOWN(tear_down) { listener_close(&f->listener); }
 
 FIXTURE(listener, set_up, tear_down);
 

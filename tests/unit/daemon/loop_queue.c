@@ -5,6 +5,7 @@
 #include "daemon/loop/watch.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
+#include "tests/unit/daemon/loop_fixture.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -64,14 +65,13 @@ SET_UP(set_up)
     *f = (struct fixture){ .err = KILN_ERR_INIT, .watch.ready = on_readable };
     memset(&seen, 0, sizeof(seen));
     assert_int_equal(pipe(f->ends), 0);
-    must(loop_create(&f->loop, &f->err), f->err);
+    f->loop = open_loop();
     must(loop_watch_init(f->loop, &f->watch, &f->owner, f->ends[0], &f->err), f->err);
 }
 
 TEAR_DOWN(tear_down)
 {
     loop_watch_close(&f->watch);
-    LOOP_CLOSE(f->loop);
     close(f->ends[0]);
     close(f->ends[1]);
 }

@@ -5,6 +5,7 @@
 #include "daemon/manager/notify.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
+#include "tests/unit/daemon/loop_fixture.h"
 
 #include <string.h>
 
@@ -61,17 +62,12 @@ SET_UP(set_up)
 {
     *f = (struct fixture){ .err = KILN_ERR_INIT };
     memset(&seen, 0, sizeof(seen));
-    must(loop_create(&f->loop, &f->err), f->err);
+    f->loop = open_loop();
     manager_init(&f->manager, f->loop, &f->owner, NULL, "off");
     manager_ready(&f->manager);
 }
 
-TEAR_DOWN(tear_down)
-{
-    manager_close(&f->manager);
-    LOOP_TO_END(f->loop, "the watchdog's timer to be closed");
-    loop_destroy(f->loop);
-}
+TEAR_DOWN(tear_down) { manager_close(&f->manager); }
 
 FIXTURE(manager, set_up, tear_down);
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 struct fixture {
-    char directory[64];
+    const char *directory;
     char path[96];
     int manager;
     char got[256];
@@ -38,8 +38,7 @@ static void clear_variables(void)
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .directory = "/tmp/kiln_notify_XXXXXX", .got_fd = -1 };
-    assert_non_null(mkdtemp(f->directory));
+    *f = (struct fixture){ .directory = test_directory(), .got_fd = -1 };
     snprintf(f->path, sizeof(f->path), "%s/notify", f->directory);
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     strcpy(address.sun_path, f->path);
@@ -54,7 +53,6 @@ TEAR_DOWN(tear_down)
     if (f->got_fd >= 0)
         close(f->got_fd);
     clear_variables();
-    fs_remove_tree(AT_FDCWD, f->directory);
 }
 
 FIXTURE(notify, set_up, tear_down);

@@ -22,7 +22,7 @@
 #define SOON (clock_monotonic_ns() + 50000000ull)
 
 struct fixture {
-    char directory[64]; /* has the test's programs; compiler processes use its temp/ */
+    const char *directory;
     struct embed_compiler *compiler;
     struct compile_job job;
     struct compile_result result;
@@ -45,27 +45,19 @@ static void use_script(struct fixture *f, const char *text)
     setenv("KILN_COMPILER", script, 1);
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    static struct fixture fixture;
     char temp[128];
-    fixture = (struct fixture){ .compiler = one_compiler(),
-                                .job = { .kind = COMPILE_DESCRIBE, .origin = COMPILE_OF_KILN } };
-    strcpy(fixture.directory, "/tmp/kiln-test-one-XXXXXX");
-    assert_non_null(mkdtemp(fixture.directory));
-    assert_int_equal(mkdir(path_in(&fixture, "temp", temp), 0700), 0);
+    *f = (struct fixture){ .directory = test_directory(),
+                           .compiler = one_compiler(),
+                           .job = { .kind = COMPILE_DESCRIBE, .origin = COMPILE_OF_KILN } };
+    assert_int_equal(mkdir(path_in(f, "temp", temp), 0700), 0);
     unsetenv("XDG_RUNTIME_DIR");
     setenv("TMPDIR", temp, 1);
     setenv("KILN_COMPILER", KILN_BIN "/kiln-compiler", 1);
-    *state = &fixture;
-    return 0;
 }
 
-TEAR_DOWN(tear_down)
-{
-    f->compiler->ops->stop(f->compiler);
-    fs_remove_tree(AT_FDCWD, f->directory);
-}
+TEAR_DOWN(tear_down) { f->compiler->ops->stop(f->compiler); }
 
 FIXTURE(compiler, set_up, tear_down);
 

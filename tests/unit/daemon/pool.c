@@ -317,16 +317,7 @@ static void start_with_unit(struct fixture *f)
     start_pool(f);
 }
 
-TEAR_DOWN(tear_down_with_unit)
-{
-    char directory[sizeof(f->directory)];
-    close_pool(f);
-    snprintf(directory, sizeof(directory), "%s", f->directory);
-    launch_service_stop(&unit);
-    assert_int_equal(rmdir(directory), 0);
-}
-
-FIXTURE(unit, set_up, tear_down_with_unit);
+FIXTURE(unit, set_up, tear_down);
 
 TEST_F(unit, workers_of_a_unit_do_jobs_and_report_their_user)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/daemon/pool_fixture.h"
+#include "tests/unit/daemon/loop_fixture.h"
 
 #include "common/base/cleanup.h"
 
@@ -149,30 +150,29 @@ void expect_end(struct fixture *f, struct job job, enum compile_end end, const c
     assert_says(result->err.text, says);
 }
 
-int set_up(void **state)
+static void check_empty(void *directory) { assert_int_equal(rmdir(directory), 0); }
+
+void open_pool_fixture(struct fixture *f)
 {
-    static struct fixture f;
-    f = (struct fixture){ .directory = "/tmp/kiln_pool_XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.directory));
+    *f = (struct fixture){ .directory = test_directory(), .err = KILN_ERR_INIT };
+    test_at_end(check_empty, (void *)(uintptr_t)f->directory);
     unsetenv("FAKE_WORKER");
     warmups = 0;
     refusal = 0;
     warmup_end = COMPILE_DONE;
     handshake = (struct sandbox_report){ .has = LAYERS_ALL, .landlock = 7 };
-    assert_int_equal(loop_create(&f.loop, &f.err), KILN_OK);
-    assert_int_equal(work_queues_create(f.loop, 2, &f.work_queues, &f.err), KILN_OK);
-    f.options = (struct pool_options){
-        .loop = f.loop,
-        .work_queues = f.work_queues,
+    f->loop = open_loop();
+    f->work_queues = open_work_queues(f->loop, 2);
+    f->options = (struct pool_options){
+        .loop = f->loop,
+        .work_queues = f->work_queues,
         .program = FAKE_WORKER,
-        .temp_base = f.directory,
+        .temp_base = f->directory,
         .workers = 1,
         .limits = { .cpu_s = 77, .memory = 4ull << 30, .output = 1u << 20, .jobs = 100 },
         .timeout_ms = 60000,
         .grace_ms = 3600000,
     };
-    *state = &f;
-    return 0;
 }
 
 void start_pool(struct fixture *f)
@@ -201,15 +201,4 @@ void close_pool(struct fixture *f)
     pool_close(f->pool, on_closed, f);
     LOOP_TO_END(f->loop, "the pool to close");
     assert_true(f->closed);
-    assert_int_equal(work_queues_out(f->work_queues), 0);
-    work_queues_destroy(f->work_queues);
-    loop_destroy(f->loop);
-}
-
-int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    close_pool(f);
-    assert_int_equal(rmdir(f->directory), 0);
-    return 0;
 }

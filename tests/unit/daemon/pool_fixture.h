@@ -22,7 +22,7 @@ struct fixture {
     struct work_queues *work_queues;
     struct pool *pool;
     struct pool_options options;
-    char directory[64];
+    const char *directory;
     bool closed;
     struct kiln_err err;
 };
@@ -45,7 +45,7 @@ struct compile_result *run_job(struct fixture *f, struct job *job);
 /* The job must end as |end| with a message that contains |says|. */
 void expect_end(struct fixture *f, struct job job, enum compile_end end, const char *says);
 
-int set_up(void **state);
+void open_pool_fixture(struct fixture *f);
 void start_pool(struct fixture *f);
 /* Waits until all workers are idle. */
 void start_workers(struct fixture *f, unsigned workers);
@@ -53,8 +53,9 @@ void start_workers(struct fixture *f, unsigned workers);
 void break_workers(const char *manner);
 void wait_until_idle(struct fixture *f, unsigned workers);
 void close_pool(struct fixture *f);
-int tear_down(void **state);
 
 #define TOOLCHAIN_ID 0x5a /* the first byte of each job's toolchain_id */
 
+SET_UP(set_up) { open_pool_fixture(f); }
+TEAR_DOWN(tear_down) { close_pool(f); }
 FIXTURE(pool, set_up, tear_down);

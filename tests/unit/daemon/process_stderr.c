@@ -4,6 +4,7 @@
 #include "common/log/log.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
+#include "tests/unit/daemon/loop_fixture.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ SET_UP(set_up)
 {
     *f = (struct fixture){ .output.program = "kiln-compiler", .fd = -1, .err = KILN_ERR_INIT };
     reported[0] = '\0';
-    must(loop_create(&f->loop, &f->err), f->err);
+    f->loop = open_loop();
     must(process_stderr_open(f->loop, &f->output, &f->owner, &f->fd, &f->err), f->err);
 }
 
@@ -53,7 +54,6 @@ TEAR_DOWN(tear_down)
 {
     hang_up(f);
     process_stderr_close(&f->output);
-    LOOP_CLOSE(f->loop);
 }
 
 FIXTURE(output, set_up, tear_down);

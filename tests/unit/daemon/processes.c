@@ -5,6 +5,7 @@
 #include "tests/support/child.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
+#include "tests/unit/daemon/loop_fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,14 +52,13 @@ SET_UP(set_up)
     *f = (struct fixture){ .err = KILN_ERR_INIT };
     no_pidfds = false;
     killed = 0;
-    must(loop_create(&f->loop, &f->err), f->err);
+    f->loop = open_loop();
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f->ends), 0);
 }
 
 TEAR_DOWN(tear_down)
 {
     loop_process_close(&f->process);
-    LOOP_CLOSE(f->loop);
     close(f->ends[0]);
     if (f->ends[1] >= 0)
         close(f->ends[1]);

@@ -5,6 +5,7 @@
 #include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
+#include "tests/unit/daemon/loop_fixture.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -52,8 +53,8 @@ static void on_end(struct reload *r, const char *note)
 SET_UP(set_up)
 {
     f->err = KILN_ERR_INIT;
-    must(loop_create(&f->loop, &f->err), f->err);
-    must(work_queues_create(f->loop, 1, &f->work_queues, &f->err), f->err);
+    f->loop = open_loop();
+    f->work_queues = open_work_queues(f->loop, 1);
     must(config_load(ARGUMENT_COUNT, arguments, (const char *const *)environ, &f->config, &f->err),
          f->err);
     const struct reload_parts parts = { .work_queues = f->work_queues,
@@ -70,12 +71,7 @@ SET_UP(set_up)
     must(reload_init(&f->reload, &parts, &f->err), f->err);
 }
 
-TEAR_DOWN(tear_down)
-{
-    reload_done(&f->reload);
-    work_queues_destroy(f->work_queues);
-    LOOP_CLOSE(f->loop);
-}
+TEAR_DOWN(tear_down) { reload_done(&f->reload); }
 
 FIXTURE(reload, set_up, tear_down);
 

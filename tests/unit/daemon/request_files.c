@@ -19,7 +19,6 @@ SET_UP(set_up)
 {
     int pipe_ends[2];
     struct kiln_err err = KILN_ERR_INIT;
-    memset(f, 0, sizeof(*f));
     must(closer_create(&CLOSER_LIMITS_DEFAULT, &f->closer, &err), err);
     must(closer_join(f->closer, 0, &err), err);
     request_files_init(&f->files, f->closer, 0);

@@ -58,21 +58,20 @@ static void end_closes(unsigned count)
         sem_post(&hung.gate);
 }
 
-static int set_up_hung(void **state)
+SET_UP(set_up_hung)
 {
     memset(&hung, 0, sizeof(hung));
     sem_init(&hung.gate, 0, 0);
     hours_passed = 0;
     hung.loop_thread = pthread_self();
-    return set_up(state);
+    open_server(f);
 }
 
-static int tear_down_hung(void **state)
+TEAR_DOWN(tear_down_hung)
 {
     end_closes(ALL);
-    int rc = tear_down(state);
+    close_server(f);
     WAIT_FOR(hung.closed == hung.hanging); /* threads may outlive their closer */
-    return rc;
 }
 
 FIXTURE(hung, set_up_hung, tear_down_hung);

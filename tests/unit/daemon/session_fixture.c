@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/daemon/session_fixture.h"
+#include "tests/unit/daemon/loop_fixture.h"
 
 #include "common/base/fs.h"
 
@@ -242,32 +243,27 @@ static struct server_limits limits_of_test(void)
     return limits;
 }
 
-int set_up(void **state)
+void open_server(struct fixture *f)
 {
-    static struct fixture f;
     struct server_limits limits = limits_of_test();
-    f = (struct fixture){ .directory = "/tmp/kiln_session_XXXXXX", .err = KILN_ERR_INIT };
+    *f = (struct fixture){ .directory = test_directory(), .err = KILN_ERR_INIT };
     memset(&service, 0, sizeof(service));
-    assert_non_null(mkdtemp(f.directory));
-    snprintf(f.path, sizeof(f.path), "%s/kilnd.sock", f.directory);
-    assert_int_equal(loop_create(&f.loop, &f.err), KILN_OK);
-    assert_int_equal(listener_open(f.path, "", &f.listener, &f.err), KILN_OK);
-    assert_int_equal(closer_create(&CLOSER_LIMITS_DEFAULT, &f.closer, &f.err), KILN_OK);
+    snprintf(f->path, sizeof(f->path), "%s/kilnd.sock", f->directory);
+    f->loop = open_loop();
+    assert_int_equal(listener_open(f->path, "", &f->listener, &f->err), KILN_OK);
+    assert_int_equal(closer_create(&CLOSER_LIMITS_DEFAULT, &f->closer, &f->err), KILN_OK);
     const struct server_options options = {
-        .loop = f.loop, .listener = &f.listener, .closer = f.closer, .limits = &limits
+        .loop = f->loop, .listener = &f->listener, .closer = f->closer, .limits = &limits
     };
-    assert_int_equal(server_create(&options, &f.server, &f.err), KILN_OK);
-    f.object.fd = memfd_create("object", MFD_CLOEXEC);
-    assert_int_equal(write(f.object.fd, "code", 4), 4);
-    service.object = &f.object;
-    f.client = join_server(&f);
-    *state = &f;
-    return 0;
+    assert_int_equal(server_create(&options, &f->server, &f->err), KILN_OK);
+    f->object.fd = memfd_create("object", MFD_CLOEXEC);
+    assert_int_equal(write(f->object.fd, "code", 4), 4);
+    service.object = &f->object;
+    f->client = join_server(f);
 }
 
-int tear_down(void **state)
+void close_server(struct fixture *f)
 {
-    struct fixture *f = *state;
     close(f->client);
     server_drop_sessions(f->server);
     server_close(f->server, on_closed, f);
@@ -276,9 +272,6 @@ int tear_down(void **state)
     assert_int_equal(service.left, service.joined);
     assert_int_equal(service.references, 0);
     closer_destroy(f->closer);
-    loop_destroy(f->loop);
     listener_close(&f->listener);
     close(f->object.fd);
-    fs_remove_tree(AT_FDCWD, f->directory);
-    return 0;
 }

@@ -28,7 +28,7 @@ struct fake_service {
 extern struct fake_service service;
 
 struct fixture {
-    char directory[64];
+    const char *directory;
     char path[100];
     struct loop *loop;
     struct listener listener;
@@ -40,8 +40,8 @@ struct fixture {
     struct kiln_err err;
 };
 
-int set_up(void **state);
-int tear_down(void **state);
+void open_server(struct fixture *f);
+void close_server(struct fixture *f);
 
 void send_answer(struct caller *caller, uint64_t id, enum message_type type, struct bytes body,
                  struct object *object);
@@ -73,4 +73,6 @@ static inline struct session *first_session(struct fixture *f)
     return LIST_FIRST(&f->server->sessions, struct session, link);
 }
 
+SET_UP(set_up) { open_server(f); }
+TEAR_DOWN(tear_down) { close_server(f); }
 FIXTURE(session, set_up, tear_down);

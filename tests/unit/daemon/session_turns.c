@@ -24,12 +24,11 @@ uint64_t __wrap_clock_monotonic_ns(void)
 
 static void take_time(void) { skew_ns += REQUEST_NS; }
 
-static int set_up_slow(void **state)
+SET_UP(set_up_slow)
 {
-    int rc = set_up(state);
+    open_server(f);
     skew_ns = step_ns = 0;
     service.handling = take_time;
-    return rc;
 }
 
 FIXTURE(slow_session, set_up_slow, tear_down);

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 struct fixture {
-    char directory[64];
+    const char *directory;
     char path[100];
     const char *group;
     struct kiln_err err;
@@ -27,18 +27,11 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .directory = "/tmp/kiln_sockets_XXXXXX",
-                           .group = "",
-                           .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f->directory));
+    *f = (struct fixture){ .directory = test_directory(), .group = "", .err = KILN_ERR_INIT };
     snprintf(f->path, sizeof(f->path), "%s/kilnd.sock", f->directory);
 }
 
-TEAR_DOWN(tear_down)
-{
-    calls_failed();
-    fs_remove_tree(AT_FDCWD, f->directory);
-}
+TEAR_DOWN(tear_down) { calls_failed(); }
 
 FIXTURE(socket, set_up, tear_down);
 

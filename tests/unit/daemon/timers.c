@@ -6,6 +6,7 @@
 #include "daemon/loop/watch.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
+#include "tests/unit/daemon/loop_fixture.h"
 
 #include <errno.h>
 #include <string.h>
@@ -51,7 +52,7 @@ SET_UP(set_up)
 {
     *f = (struct fixture){ .err = KILN_ERR_INIT };
     fired_together = 0;
-    must(loop_create(&f->loop, &f->err), f->err);
+    f->loop = open_loop();
     loop_timer_init(f->loop, &f->a.timer, &f->owner, on_fire);
     loop_timer_init(f->loop, &f->b.timer, &f->owner, on_fire);
     loop_timer_init(f->loop, &f->c.timer, &f->owner, on_fire);
@@ -64,7 +65,6 @@ TEAR_DOWN(tear_down)
     loop_timer_close(&f->c.timer);
     LOOP_TO_END(f->loop, "the timers to be closed");
     assert_int_equal(f->owner.open, 0);
-    loop_destroy(f->loop);
 }
 
 FIXTURE(timers, set_up, tear_down);

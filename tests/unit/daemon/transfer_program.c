@@ -9,7 +9,7 @@ int transfer_main(int argc, char **argv);
 #include "tests/unit/daemon/program_run.h"
 
 static struct {
-    char directory[64];
+    const char *directory;
     const char *staging;
     enum kiln_code received, reached, confined, result, snapshot; /* results of the fake calls */
     int killed_by; /* a signal during the transfer, or 0 */
@@ -123,20 +123,13 @@ static int set_up(void **state)
 {
     (void)state;
     memset(&scene, 0, sizeof(scene));
-    strcpy(scene.directory, "/tmp/kiln_transfer_XXXXXX");
-    assert_non_null(mkdtemp(scene.directory));
+    scene.directory = test_directory();
     scene.staging = scene.directory;
     setenv("TMPDIR", scene.directory, 1);
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    unsetenv("TMPDIR");
-    fs_remove_tree(AT_FDCWD, scene.directory);
-    return 0;
-}
+TEAR_DOWN(tear_down) { unsetenv("TMPDIR"); }
 
 FIXTURE(transfer, set_up, tear_down);
 
@@ -260,7 +253,8 @@ TEST(transfer, a_snapshot_is_taken_in_a_directory_that_is_removed)
 {
     struct program_end end = RUN("--snapshot", "some.db", NULL);
     assert_int_equal(end.status, EXIT_SUCCESS);
-    assert_says(end.text, "takes some.db in /tmp/kiln_transfer_");
+    assert_says(end.text, "takes some.db in /");
+    assert_says(end.text, scene.directory);
     assert_says(end.text, "sends a snapshot ''\n");
     scene.snapshot = KILN_NOT_FOUND;
     end = RUN("--snapshot", "some.db", NULL);
@@ -269,7 +263,7 @@ TEST(transfer, a_snapshot_is_taken_in_a_directory_that_is_removed)
     assert_int_equal(rmdir(scene.directory), 0);
     end = RUN("--snapshot", "some.db", NULL);
     assert_int_equal(end.status, EXIT_FAILURE);
-    assert_says(end.text, "'/tmp/kiln_transfer_");
+    assert_says(end.text, scene.directory);
     assert_says(end.text, "TMPDIR");
     scene.failing = "mkdtemp";
     scene.nth = 1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/daemon/transfers_fixture.h"
+#include "tests/unit/daemon/loop_fixture.h"
 
 #include "common/base/cleanup.h"
 #include "common/base/fs.h"
@@ -68,26 +69,22 @@ struct transfer transfer_of_user(const struct fixture *f, const char *url, uid_t
 
 static void on_tick(struct loop_timer *timer) { (void)timer; }
 
-int set_up(void **state)
+void open_fixture(struct fixture *f)
 {
-    static struct fixture f;
-    f = (struct fixture){ .directory = "/tmp/kiln-transfers-XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.directory));
-    snprintf(f.staging, sizeof(f.staging), "%s/a/staging", f.directory);
-    must(loop_create(&f.loop, &f.err), f.err);
-    must(work_queues_create(f.loop, READERS + 1, &f.work_queues, &f.err), f.err);
-    loop_timer_init(f.loop, &f.tick, &f.owner, on_tick);
-    loop_timer_start(&f.tick, 1, 1);
-    f.options = (struct transfers_options){
-        .loop = f.loop,
-        .work_queues = f.work_queues,
+    *f = (struct fixture){ .directory = test_directory(), .err = KILN_ERR_INIT };
+    snprintf(f->staging, sizeof(f->staging), "%s/a/staging", f->directory);
+    f->loop = open_loop();
+    f->work_queues = open_work_queues(f->loop, READERS + 1);
+    loop_timer_init(f->loop, &f->tick, &f->owner, on_tick);
+    loop_timer_start(&f->tick, 1, 1);
+    f->options = (struct transfers_options){
+        .loop = f->loop,
+        .work_queues = f->work_queues,
         .program = FAKE_TRANSFER,
         .timeout_ms = 60000,
         .silence_ms = 60000,
         .exit_ms = 60000,
     };
-    *state = &f;
-    return 0;
 }
 
 void start_unit(struct fixture *f)
@@ -127,22 +124,14 @@ unsigned files_in_staging(const struct fixture *f)
     return count;
 }
 
-int tear_down(void **state)
+void close_fixture(struct fixture *f)
 {
-    struct fixture *f = *state;
     let_them_die();
     if (f->transfers)
         close_transfers(f);
     loop_timer_close(&f->tick);
     LOOP_TO_END(f->loop, "the timer to close");
-    assert_int_equal(work_queues_out(f->work_queues), 0);
-    work_queues_destroy(f->work_queues);
-    loop_destroy(f->loop);
-    unsigned files = files_in_staging(f);
-    launch_service_stop(&f->unit);
-    fs_remove_tree(AT_FDCWD, f->directory);
-    assert_int_equal(files, 0);
-    return 0;
+    assert_int_equal(files_in_staging(f), 0);
 }
 
 void wait_for_end(struct fixture *f, const struct transfer *t) { LOOP_UNTIL(f->loop, t->ended); }

@@ -12,7 +12,8 @@ struct fixture {
     struct work_queues *work_queues;
     struct transfers *transfers;
     struct transfers_options options;
-    char directory[64], staging[96];
+    const char *directory;
+    char staging[96];
     struct loop_owner owner;
     struct loop_timer tick; /* ends each loop iteration even if nothing else happens */
     bool closed;
@@ -28,8 +29,8 @@ struct transfer {
 
 #define READERS 2 /* threads for long tasks; one more thread remains for brief tasks */
 
-int set_up(void **state);
-int tear_down(void **state);
+void open_fixture(struct fixture *f);
+void close_fixture(struct fixture *f);
 
 struct transfer transfer_of(const struct fixture *f, const char *url);
 struct transfer transfer_of_user(const struct fixture *f, const char *url, uid_t uid);
@@ -64,4 +65,6 @@ int __real_kill(pid_t pid, int number);
 void make_immortal(struct fixture *f);
 void let_them_die(void);
 
+SET_UP(set_up) { open_fixture(f); }
+TEAR_DOWN(tear_down) { close_fixture(f); }
 FIXTURE(transfers, set_up, tear_down);

@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
+#include "tests/unit/daemon/loop_fixture.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -78,19 +79,13 @@ SET_UP(set_up)
     atomic_store(&seen.max_running, 0);
     seen.done = 0;
     seen.loop_thread = pthread_self();
-    must(loop_create(&f->loop, &f->err), f->err);
-    must(work_queues_create(f->loop, READERS, &f->work_queues, &f->err), f->err);
+    f->loop = open_loop();
+    f->work_queues = open_work_queues(f->loop, READERS);
     const struct executor_uv_parts parts = { .loop = f->loop, .work_queues = f->work_queues };
     executor_uv_init(&f->executor, &parts);
 }
 
-TEAR_DOWN(tear_down)
-{
-    LOOP_TO_END(f->loop, "the executor to end");
-    assert_int_equal(work_queues_out(f->work_queues), 0);
-    work_queues_destroy(f->work_queues);
-    loop_destroy(f->loop);
-}
+TEAR_DOWN(tear_down) { LOOP_TO_END(f->loop, "the executor to end"); }
 
 FIXTURE(work_queues, set_up, tear_down);
 

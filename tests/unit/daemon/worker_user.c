@@ -12,25 +12,14 @@
 #include <unistd.h>
 
 struct fixture {
-    char directory[64];
+    const char *directory;
     struct worker_user user;
     struct kiln_err err;
 };
 
-SET_UP(set_up)
-{
-    *f = (struct fixture){ .directory = "/tmp/kiln_user_XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f->directory));
-}
+SET_UP(set_up) { *f = (struct fixture){ .directory = test_directory(), .err = KILN_ERR_INIT }; }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    if (getuid() == 0 && seteuid(0) < 0)
-        return 1;
-    fs_remove_tree(AT_FDCWD, f->directory);
-    return 0;
-}
+TEAR_DOWN(tear_down) { assert_true(getuid() != 0 || seteuid(0) == 0); }
 
 FIXTURE(user, set_up, tear_down);
 

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* An event loop and its work queues for one test, whose end destroys them. */
+#include "daemon/loop/loop.h"
+#include "daemon/loop/work_queues.h"
+#include "tests/support/test.h"
+#include "tests/support/wait.h"
+
+static inline void end_loop(void *loop) { LOOP_CLOSE((struct loop *)loop); }
+
+/* The end of the test waits until all handles of the loop are closed. */
+static inline struct loop *open_loop(void)
+{
+    struct loop *loop = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+    must(loop_create(&loop, &err), err);
+    test_at_end(end_loop, loop);
+    return loop;
+}
+
+static inline void end_work_queues(void *queues)
+{
+    assert_int_equal(work_queues_out(queues), 0);
+    work_queues_destroy(queues);
+}
+
+/* The end of the test checks that no task is left. */
+static inline struct work_queues *open_work_queues(struct loop *loop, unsigned readers)
+{
+    struct work_queues *queues = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+    must(work_queues_create(loop, readers, &queues, &err), err);
+    test_at_end(end_work_queues, queues);
+    return queues;
+}
