@@ -74,12 +74,19 @@ static void fill_options(struct engine_fixture *f)
     };
 }
 
+static void stop_at_end(void *fixture)
+{
+    struct engine_fixture *f = fixture;
+    if (f->engine)
+        engine_fixture_stop(f);
+}
+
 void engine_fixture_open(struct engine_fixture *f, bool describe)
 {
     memset(f, 0, sizeof(*f));
     f->err = KILN_ERR_INIT;
-    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-test-engine-XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
+    f->directory = test_directory();
+    test_at_end(stop_at_end, f);
     snprintf(f->packages, sizeof(f->packages), "%s/packages", f->directory);
     snprintf(f->keys, sizeof(f->keys), "%s/keys", f->directory);
     assert_int_equal(mkdir(f->keys, 0700), 0);
@@ -124,12 +131,6 @@ void engine_fixture_start(struct engine_fixture *f, bool describe)
     engine_start(f->engine);
     if (describe)
         engine_fixture_describe(f);
-}
-
-void engine_fixture_close(struct engine_fixture *f)
-{
-    engine_fixture_stop(f);
-    fs_remove_tree(AT_FDCWD, f->directory);
 }
 
 void engine_fixture_rescan(struct engine_fixture *f)

@@ -46,7 +46,7 @@ struct engine_fixture {
     /* the engine's first reports to the operator */
     struct kept_report reports[REPORTS_KEPT];
     size_t report_count;
-    char directory[64]; /* temporary; contains the four directories below */
+    const char *directory; /* contains the four directories below */
     char packages[80];
     char keys[80];
     char state[80]; /* directory of tuning.db */
@@ -54,9 +54,9 @@ struct engine_fixture {
     struct kiln_err err;
 };
 
-/* If |describe| is true, the engine already knows one toolchain: "opencl" for FIXTURE_TARGET. */
+/* Opens an engine, which the end of the test stops. If |describe| is true, the engine already knows
+ * one toolchain: "opencl" for FIXTURE_TARGET. */
 void engine_fixture_open(struct engine_fixture *f, bool describe);
-void engine_fixture_close(struct engine_fixture *f);
 /* Stop and start the engine on the same store. Compiles that are still running fail. */
 void engine_fixture_stop(struct engine_fixture *f);
 void engine_fixture_start(struct engine_fixture *f, bool describe);

@@ -15,20 +15,13 @@ struct unstored {
     struct accounting *accounting;
 };
 
-static int open_accounting(void **state)
+SET_UP_OF(open_accounting, struct unstored)
 {
-    static struct unstored b;
     struct kiln_err err = KILN_ERR_INIT;
-    must(accounting_create(&b.accounting, &err), err);
-    *state = &b;
-    return 0;
+    must(accounting_create(&f->accounting, &err), err);
 }
 
-static int close_accounting(void **state)
-{
-    accounting_destroy(((struct unstored *)*state)->accounting);
-    return 0;
-}
+TEAR_DOWN_OF(close_accounting, struct unstored) { accounting_destroy(f->accounting); }
 
 FIXTURE(unstored, open_accounting, close_accounting);
 

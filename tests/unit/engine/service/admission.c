@@ -15,18 +15,16 @@
 /* An advance of the clock that is too small to end a slice. */
 #define STANDING_NS 1u
 
-static int setup(void **state)
+SET_UP_OF(setup, struct users)
 {
     step_clock(STANDING_NS);
-    return users_setup(state);
+    users_open(f, /* describe= */ true);
 }
 
-static int teardown(void **state)
+TEAR_DOWN_OF(teardown, struct users)
 {
-    struct users *f = *state;
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(budget_taken(f->engine.engine->budget), 0);
-    return users_teardown(state);
 }
 
 FIXTURE_OF(admission, struct users, setup, teardown);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Results of one loop iteration share frames. */
 #include "tests/support/engine_fixture.h"
+#include "tests/support/test_buffer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -53,15 +54,10 @@ SET_UP(setup)
     engine_fixture_stop(&f->engine); /* empties the hot set */
     engine_fixture_start(&f->engine, /* describe= */ true);
     join(f);
-    buffer_init(&f->items, 1u << 20);
+    test_buffer(&f->items, 1u << 20);
 }
 
-TEAR_DOWN(teardown)
-{
-    leave(f);
-    engine_fixture_close(&f->engine);
-    buffer_done(&f->items);
-}
+TEAR_DOWN(teardown) { leave(f); }
 
 FIXTURE(batch, setup, teardown);
 

@@ -18,22 +18,19 @@ static void reopen(struct users *f, uint64_t bytes, unsigned compiles)
     users_reopen(f);
 }
 
-static int setup(void **state)
+SET_UP_OF(setup, struct users)
 {
-    int rc = users_setup(state);
-    reopen(*state, 1u << 20, 100); /* each queued compile is charged with the prelude's bytes */
-    return rc;
+    users_open(f, /* describe= */ true);
+    reopen(f, 1u << 20, 100); /* each queued compile is charged with the prelude's bytes */
 }
 
-static int teardown(void **state)
+TEAR_DOWN_OF(teardown, struct users)
 {
-    struct users *f = *state;
     test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
     while (fake_executor_next_compile(&f->engine.executor))
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
     assert_int_equal(users_stat(f, "queued_bytes"), 0);
-    return users_teardown(state);
 }
 
 FIXTURE_OF(build, struct users, setup, teardown);

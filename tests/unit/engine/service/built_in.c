@@ -68,7 +68,6 @@ static void take_directories_away(struct fixture *f)
 SET_UP(setup)
 {
     struct problem problem = small_problem(8);
-    memset(f, 0, sizeof(*f));
     engine_fixture_open(&f->engine, false);
     engine_fixture_stop(&f->engine);
     program_names_find(&problem, "gfx90a", NULL, &f->names);
@@ -81,7 +80,7 @@ SET_UP(setup)
 TEAR_DOWN(teardown)
 {
     test_caller_leave(&f->caller);
-    engine_fixture_close(&f->engine);
+    engine_fixture_stop(&f->engine); /* which uses the buffers */
     program_names_done(&f->names);
     buffer_done(&f->image);
     buffer_done(&f->index[TUNING_FIND]);

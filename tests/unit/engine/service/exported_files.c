@@ -14,7 +14,8 @@
 #define BOB 1001
 
 struct fixture {
-    char directory[64], path[96];
+    const char *directory;
+    char path[96];
     struct exported_files *exported;
     struct object *objects[EXPORTED_FILES_MAX_UID];
     size_t count;
@@ -44,20 +45,15 @@ WRAP(int, inotify_add_watch, int fd, const char *path, uint32_t mask)
 
 WRAP(uint64_t, clock_monotonic_ns, void) { return __real_clock_monotonic_ns() + later_ns; }
 
-static int setup(void **state)
+SET_UP(setup)
 {
     cannot_watch = false;
     later_ns = 0;
-    struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-exported-XXXXXX");
-    if (!mkdtemp(f->directory))
-        return -1;
+    f->directory = test_directory();
     snprintf(f->path, sizeof(f->path), "%s/file", f->directory);
     fake_blocks = 100ull << 30;
     fake_free = 50ull << 30;
     must(exported_files_create(&f->exported, &f->err), f->err);
-    *state = f;
-    return 0;
 }
 
 static void close_all(struct fixture *f)
@@ -77,8 +73,6 @@ TEAR_DOWN(teardown)
 {
     close_all(f);
     exported_files_destroy(f->exported);
-    fs_remove_tree(AT_FDCWD, f->directory);
-    free(f);
 }
 
 FIXTURE(exported_files, setup, teardown);

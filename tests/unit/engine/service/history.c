@@ -23,14 +23,14 @@ static void pass_time(unsigned seconds)
     past_ns += seconds * UINT64_C(1000000000);
 }
 
-static int setup(void **state)
+SET_UP_OF(setup, struct users)
 {
     wall_s = START;
     past_ns = UINT64_C(1000000000000);
-    return users_setup(state);
+    users_open(f, /* describe= */ true);
 }
 
-FIXTURE_OF(history, struct users, setup, users_teardown);
+FIXTURE_OF(history, struct users, setup, NULL);
 
 /* After a minute, the engine sends another describe job. */
 static void answer_describe(struct users *f)

@@ -18,15 +18,13 @@ static const struct kernel_row rows[] = { TEXT_KERNEL("a.o", " -mcpu=gfx90a", "t
                                           TEXT_KERNEL("c.o", " -mcpu=gfx90a", "the third object") };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
-static int setup(void **state)
+SET_UP_OF(setup, struct users)
 {
-    int rc = users_setup(state);
-    struct users *f = *state;
+    users_open(f, /* describe= */ true);
     write_kernel_file(f->file, rows, ROWS);
-    return rc;
 }
 
-FIXTURE_OF(install, struct users, setup, users_teardown);
+FIXTURE_OF(install, struct users, setup, NULL);
 
 static void begin_install(struct users *f, const char *question)
 {

@@ -15,16 +15,14 @@
 static const struct target target = { .family = TARGET_OPENCL, .text = FIXTURE_TARGET };
 
 /* A plan of two programs is charged with both sources while it waits. */
-static int setup(void **state)
+SET_UP_OF(setup, struct users)
 {
-    int rc = users_setup(state);
-    struct users *f = *state;
+    users_open(f, /* describe= */ true);
     f->engine.options.queue_bytes_uid = 4u << 20;
     users_reopen(f);
-    return rc;
 }
 
-FIXTURE_OF(with_engine, struct users, setup, users_teardown);
+FIXTURE_OF(with_engine, struct users, setup, NULL);
 
 struct wanted {
     const char *solver, *config, *database_id, *driver;

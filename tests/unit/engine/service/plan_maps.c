@@ -51,7 +51,6 @@ TEAR_DOWN(teardown)
     test_caller_leave(&f->maps);
     test_caller_leave(&f->no_maps);
     test_caller_leave(&f->users.publisher);
-    engine_fixture_close(&f->users.engine);
 }
 
 FIXTURE(plan, setup, teardown);

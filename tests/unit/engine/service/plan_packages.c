@@ -10,19 +10,14 @@
 static struct program_names
     small_names; /* the names under which a plan for the small problem looks in packages */
 
-static int setup(void **state)
+SET_UP_OF(setup, struct users)
 {
     struct problem problem = small_problem(8);
-    int rc = users_setup_undescribed(state);
+    users_open(f, /* describe= */ false);
     program_names_find(&problem, "gfx90a", NULL, &small_names);
-    return rc;
 }
 
-static int teardown(void **state)
-{
-    program_names_done(&small_names);
-    return users_teardown(state);
-}
+TEAR_DOWN_OF(teardown, struct users) { program_names_done(&small_names); }
 
 FIXTURE_OF(plan, struct users, setup, teardown);
 

@@ -18,11 +18,7 @@ WRAP(uint64_t, clock_monotonic_ns, void)
     return __real_clock_monotonic_ns() + ahead_ns;
 }
 
-static int teardown(void **state)
-{
-    clock_step_ns = 0;
-    return users_teardown(state);
-}
+TEAR_DOWN_OF(teardown, struct users) { clock_step_ns = 0; }
 
 FIXTURE_OF(tuning_order, struct users, users_setup, teardown);
 

@@ -11,23 +11,6 @@ static void connect_callers(struct users *f)
     test_caller_connect(&f->admin, &f->engine, 0, ROLE_ADMIN);
 }
 
-static int open_users(void **state, bool describe)
-{
-    static struct users f;
-    f.descriptors = open_descriptors();
-    engine_fixture_open(&f.engine, describe);
-    snprintf(f.file, sizeof(f.file), "%s/file", f.engine.directory);
-    snprintf(f.made, sizeof(f.made), "%s/made", f.engine.directory);
-    snprintf(f.again, sizeof(f.again), "%s/again", f.engine.directory);
-    connect_callers(&f);
-    *state = &f;
-    return 0;
-}
-
-int users_setup(void **state) { return open_users(state, /* describe= */ true); }
-
-int users_setup_undescribed(void **state) { return open_users(state, /* describe= */ false); }
-
 static void leave_callers(struct users *f)
 {
     test_caller_leave(&f->ann);
@@ -36,15 +19,25 @@ static void leave_callers(struct users *f)
     test_caller_leave(&f->admin);
 }
 
-int users_teardown(void **state)
+static void users_close(void *users)
 {
-    struct users *f = *state;
+    struct users *f = users;
     leave_callers(f);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
-    engine_fixture_close(&f->engine);
+    engine_fixture_stop(&f->engine);
     assert_int_equal(open_descriptors(), f->descriptors);
-    return 0;
+}
+
+void users_open(struct users *f, bool describe)
+{
+    f->descriptors = open_descriptors();
+    engine_fixture_open(&f->engine, describe);
+    snprintf(f->file, sizeof(f->file), "%s/file", f->engine.directory);
+    snprintf(f->made, sizeof(f->made), "%s/made", f->engine.directory);
+    snprintf(f->again, sizeof(f->again), "%s/again", f->engine.directory);
+    connect_callers(f);
+    test_at_end(users_close, f);
 }
 
 void users_stop(struct users *f)

@@ -11,14 +11,13 @@ struct users {
     unsigned descriptors;                /* open before the engine was opened */
 };
 
-int users_setup(void **state);
-/* Checks that no staged file and no descriptor remains. */
-int users_teardown(void **state);
-FIXTURE_OF(users, struct users, users_setup, users_teardown);
-
-/* The engine does not know its toolchains yet. */
-int users_setup_undescribed(void **state);
-FIXTURE_OF(undescribed, struct users, users_setup_undescribed, users_teardown);
+/* Opens the engine, which knows its toolchains if |describe| is true. The end of the test checks
+ * that no staged file and no descriptor remains. */
+void users_open(struct users *f, bool describe);
+SET_UP_OF(users_setup, struct users) { users_open(f, /* describe= */ true); }
+FIXTURE_OF(users, struct users, users_setup, NULL);
+SET_UP_OF(users_setup_undescribed, struct users) { users_open(f, /* describe= */ false); }
+FIXTURE_OF(undescribed, struct users, users_setup_undescribed, NULL);
 
 void users_stop(struct users *f);
 void users_start(struct users *f);

@@ -17,15 +17,13 @@
 #define ONE "1111111111111111111111111111111111111111111111111111111111111111\"}"
 #define TWO "2222222222222222222222222222222222222222222222222222222222222222\"}"
 
-static int setup(void **state)
+SET_UP_OF(setup, struct users)
 {
-    int rc = users_setup_undescribed(state);
-    struct users *f = *state;
+    users_open(f, /* describe= */ false);
     engine_fixture_describe_as(&f->engine, "{\"toolchains\":[" OPENCL ONE "," CLANG ONE "]}");
-    return rc;
 }
 
-FIXTURE_OF(why, struct users, setup, users_teardown);
+FIXTURE_OF(why, struct users, setup, NULL);
 
 static void upgrade(struct users *f, const char *toolchains)
 {
