@@ -17,24 +17,22 @@ struct fixture {
         struct bench_gate gate;
         unsigned ran[CLIENTS];
     } * shared;
-    char directory[64];
+    const char *directory;
 };
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .err = KILN_ERR_INIT, .directory = "/tmp/kiln-bench-XXXXXX" };
+    *f = (struct fixture){ .err = KILN_ERR_INIT, .directory = test_directory() };
     void *memory;
-    assert_non_null(mkdtemp(f->directory));
     assert_int_equal(bench_shared(sizeof(*f->shared), &memory, &f->err), KILN_OK);
     f->shared = memory;
     assert_int_equal(bench_gate_init(&f->shared->gate, CLIENTS, &f->err), KILN_OK);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
     bench_shared_done(f->shared, sizeof(*f->shared));
-    return rmdir(f->directory);
+    assert_int_equal(rmdir(f->directory), 0);
 }
 
 FIXTURE(bench, set_up, tear_down);

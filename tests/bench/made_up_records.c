@@ -13,24 +13,20 @@
 
 struct fixture {
     struct kiln_err err;
-    char directory[64], file[96];
+    const char *directory;
+    char file[96];
     struct tuning *tuning;
 };
 
 SET_UP(set_up)
 {
     char notice[512];
-    *f = (struct fixture){ .err = KILN_ERR_INIT, .directory = "/tmp/kiln-made-up-XXXXXX" };
-    assert_non_null(mkdtemp(f->directory));
+    *f = (struct fixture){ .err = KILN_ERR_INIT, .directory = test_directory() };
     const struct tuning_options options = { .directory = f->directory };
     must(tuning_open(&options, &f->tuning, notice, &f->err), f->err);
 }
 
-TEAR_DOWN(tear_down)
-{
-    tuning_destroy(f->tuning);
-    fs_remove_tree(AT_FDCWD, f->directory);
-}
+TEAR_DOWN(tear_down) { tuning_destroy(f->tuning); }
 
 FIXTURE(made_up, set_up, tear_down);
 

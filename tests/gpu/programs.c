@@ -20,9 +20,7 @@ SET_UP(setup)
     daemon_process_start(&f->daemon);
 }
 
-TEAR_DOWN(teardown) { daemon_process_remove(&f->daemon); }
-
-TEST_PROGRAM(setup, teardown)
+TEST_PROGRAM(setup, NULL)
 
 static void skip_without_nvrtc(const struct fixture *f)
 {

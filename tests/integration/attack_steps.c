@@ -17,14 +17,11 @@
 
 static struct raw_frame frame;
 
-static struct fixture *write_cache(const char *name, const char *args, size_t size)
+static void write_cache(struct fixture *cache, const char *name, const char *args, size_t size)
 {
-    void *rows = NULL;
-    assert_int_equal(fixture_setup(&rows), 0);
-    struct fixture *cache = rows;
+    open_rows(cache);
     add_row(cache, name, args, size, /* packed= */ true);
     write_rows(cache, NULL, NULL);
-    return cache;
 }
 
 void attack_begin(struct attack_setting *a, const char *const *arguments)
@@ -32,9 +29,9 @@ void attack_begin(struct attack_setting *a, const char *const *arguments)
     *a = (struct attack_setting){ .victim = -1, .attacker = -1, .admin = -1 };
     if (geteuid() != 0)
         return;
-    a->own = write_cache(SECRET_PROGRAM, SECRET_ARGS, 20000);
-    a->forged = write_cache(SECRET_PROGRAM, SECRET_ARGS, 21000);
-    a->large = write_cache("large.cl.o", "", LARGE_KERNEL);
+    write_cache(&a->own, SECRET_PROGRAM, SECRET_ARGS, 20000);
+    write_cache(&a->forged, SECRET_PROGRAM, SECRET_ARGS, 21000);
+    write_cache(&a->large, "large.cl.o", "", LARGE_KERNEL);
     daemon_process_init(&a->daemon);
     for (size_t i = 0; arguments[i]; i++)
         a->daemon.arguments[i] = arguments[i];
@@ -42,35 +39,27 @@ void attack_begin(struct attack_setting *a, const char *const *arguments)
     assert_int_equal(chmod(a->daemon.directory, 0755) | chmod(a->daemon.socket, 0666), 0);
 }
 
-void attack_end(struct attack_setting *a)
+int attack_connect(void **state)
 {
-    struct fixture *caches[] = { a->own, a->forged, a->large };
-    for (size_t i = 0; i < 3; i++) {
-        void *rows = caches[i];
-        if (rows)
-            fixture_teardown(&rows);
-    }
-    if (a->daemon.directory[0])
-        daemon_process_remove(&a->daemon);
-}
-
-void attack_connect(struct attack_setting *a)
-{
+    struct attack_setting *a = *state;
     if (!a->daemon.pid)
-        return;
+        return 0;
     a->victim = raw_greeted_as(&a->daemon, VICTIM);
     a->attacker = raw_greeted_as(&a->daemon, ATTACKER);
     a->admin = raw_greeted(&a->daemon);
+    return 0;
 }
 
-void attack_disconnect(struct attack_setting *a)
+int attack_disconnect(void **state)
 {
+    struct attack_setting *a = *state;
     int *fds[] = { &a->victim, &a->attacker, &a->admin };
     for (size_t i = 0; i < 3; i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);
         *fds[i] = -1;
     }
+    return 0;
 }
 
 unsigned attack_descriptors(const struct attack_setting *a)

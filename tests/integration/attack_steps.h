@@ -17,9 +17,9 @@
 
 struct attack_setting {
     struct daemon_process daemon;
-    struct fixture *own;         /* owned: the victim's cache; its kernel has a secret name */
-    struct fixture *forged;      /* owned: the attacker's cache; its kernel has the same name */
-    struct fixture *large;       /* owned: a cache larger than a user's quota */
+    struct fixture own;          /* the victim's cache, which has one kernel with a secret name */
+    struct fixture forged;       /* the attacker's cache, with another kernel of the same name */
+    struct fixture large;        /* a cache larger than a user's quota */
     int victim, attacker, admin; /* after the handshake */
     char key[DIGEST_HEX_SIZE];   /* hex key of the victim's kernel */
 };
@@ -27,10 +27,10 @@ struct attack_setting {
 /* Makes the directories and caches, and starts kilnd. Does nothing if the test does not run as
  * root. |arguments| ends with NULL. */
 void attack_begin(struct attack_setting *a, const char *const *arguments);
-void attack_end(struct attack_setting *a);
-/* Opens the three connections, unless attack_begin did nothing. */
-void attack_connect(struct attack_setting *a);
-void attack_disconnect(struct attack_setting *a);
+/* The set-up and tear-down of each test: the three connections. Does nothing if attack_begin did
+ * nothing, because the test does not run as root. */
+int attack_connect(void **state);
+int attack_disconnect(void **state);
 
 unsigned attack_descriptors(const struct attack_setting *a);
 

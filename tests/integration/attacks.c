@@ -21,9 +21,8 @@
 #define VICTIMS_SOLVER "VictimsSolver"
 #define FORGET_OWN "{\"all\":true,\"tier\":\"user\"}"
 
-static int set_up_group(void **state)
+SET_UP_OF(set_up_group, struct attack_setting)
 {
-    static struct attack_setting a;
     static const char *const arguments[] = { "--connections-per-uid",
                                              "8",
                                              "--queue-per-uid",
@@ -33,39 +32,24 @@ static int set_up_group(void **state)
                                              "--cache-limit-per-uid",
                                              "300KiB",
                                              NULL };
-    *state = &a;
-    attack_begin(&a, arguments);
-    return 0;
+    attack_begin(f, arguments);
 }
 
-static int tear_down_group(void **state)
-{
-    attack_end(*state);
-    return 0;
-}
-
-TEST_PROGRAM(set_up_group, tear_down_group)
-
-static int set_up(void **state)
-{
-    attack_connect(*state);
-    return 0;
-}
+TEST_PROGRAM(set_up_group, NULL)
 
 static int tear_down(void **state)
 {
     struct attack_setting *a = *state;
     if (a->daemon.pid)
         attack_ask(a->admin, MESSAGE_clear, "{\"all\":true}", NULL);
-    attack_disconnect(a);
-    return 0;
+    return attack_disconnect(state);
 }
 
-FIXTURE(attack, set_up, tear_down);
+FIXTURE(attack, attack_connect, tear_down);
 
 static void victim_imports(struct attack_setting *a)
 {
-    assert_int_equal(attack_import(a->victim, a->own), KILN_OK);
+    assert_int_equal(attack_import(a->victim, &a->own), KILN_OK);
     struct attack_result got = attack_fetch_name(a->victim, SECRET_PROGRAM, SECRET_ARGS);
     assert_int_equal(got.code, KILN_OK);
     memcpy(a->key, got.key, sizeof(a->key));
@@ -81,7 +65,7 @@ TEST(attack, a_kernel_the_attacker_imports_is_served_to_the_attacker_alone)
 {
     struct attack_setting *a = *state;
     need_root();
-    assert_int_equal(attack_import(a->attacker, a->forged), KILN_OK);
+    assert_int_equal(attack_import(a->attacker, &a->forged), KILN_OK);
     struct attack_result forged = attack_fetch_name(a->attacker, SECRET_PROGRAM, SECRET_ARGS);
     assert_int_equal(forged.size, 21000);
 
@@ -101,10 +85,10 @@ TEST(attack, a_user_cannot_import_for_everyone)
     need_root();
     assert_int_equal(attack_ask_file(a->attacker, MESSAGE_kernel_import,
                                      "{\"name\":\"" CACHE_NAME "\",\"for_all\":true}",
-                                     a->forged->path),
+                                     a->forged.path),
                      KILN_DENIED);
     assert_int_equal(attack_ask_file(a->attacker, MESSAGE_package_install,
-                                     "{\"name\":\"gfx906_60.kdb\"}", a->forged->path),
+                                     "{\"name\":\"gfx906_60.kdb\"}", a->forged.path),
                      KILN_DENIED);
     assert_int_equal(attack_ask(a->attacker, MESSAGE_package_install,
                                 "{\"url\":\"http://127.0.0.1:9/gfx906_60.kdb\"}", text),
@@ -113,7 +97,7 @@ TEST(attack, a_user_cannot_import_for_everyone)
     assert_int_equal(attack_put(a->attacker, 1, TIER_HOST, "SolverX", 0.001), KILN_DENIED);
     assert_int_equal(attack_ask_file(a->attacker, MESSAGE_tuning_import,
                                      "{\"name\":\"gfx906_60.HIP.fdb.txt\",\"tier\":\"system\"}",
-                                     a->forged->path),
+                                     a->forged.path),
                      KILN_DENIED);
     attack_get(a->victim, 1, text);
     assert_string_equal(text, "");
@@ -223,7 +207,7 @@ TEST(attack, the_attacker_cannot_drop_unpin_or_cool_kernels_of_others)
     assert_int_equal(attack_ask(a->attacker, MESSAGE_kernel_remove, question, NULL),
                      KILN_NOT_FOUND);
     assert_int_equal(attack_ask(a->attacker, MESSAGE_tuning_remove, FORGET_OWN, NULL), KILN_OK);
-    assert_int_equal(attack_import(a->attacker, a->forged), KILN_OK);
+    assert_int_equal(attack_import(a->attacker, &a->forged), KILN_OK);
     assert_int_equal(attack_ask(a->attacker, MESSAGE_clear, "{\"own\":true}", text), KILN_OK);
     assert_says(text, "\"kernels\":1");
 
@@ -464,9 +448,9 @@ TEST(attack, kernels_of_one_user_leave_capacity_for_others)
     struct attack_setting *a = *state;
     need_root();
     victim_imports(a);
-    assert_int_equal(attack_import(a->attacker, a->large), KILN_FULL);
+    assert_int_equal(attack_import(a->attacker, &a->large), KILN_FULL);
     assert_int_equal(attack_fetch_name(a->victim, SECRET_PROGRAM, SECRET_ARGS).code, KILN_OK);
-    assert_int_equal(attack_import(a->victim, a->own), KILN_OK);
+    assert_int_equal(attack_import(a->victim, &a->own), KILN_OK);
 }
 
 TEST(attack, the_overflow_uid_is_served_but_has_no_private_data)
@@ -478,7 +462,7 @@ TEST(attack, the_overflow_uid_is_served_but_has_no_private_data)
     int fd = raw_greeted_as(&a->daemon, NOBODYS);
     assert_int_equal(attack_fetch_source(fd, 74).tier, TIER_HOT);
     assert_int_equal(attack_fetch(fd, shared.key).code, KILN_OK);
-    assert_int_equal(attack_import(fd, a->forged), KILN_DENIED);
+    assert_int_equal(attack_import(fd, &a->forged), KILN_DENIED);
     assert_int_equal(attack_put(fd, 1, TIER_USER, "SolverX", 1), KILN_DENIED);
     assert_int_equal(attack_lease_take(fd, 1).code, KILN_DENIED);
     assert_int_equal(attack_ask(fd, MESSAGE_clear, "{\"all\":true}", NULL), KILN_DENIED);

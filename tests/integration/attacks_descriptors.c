@@ -34,25 +34,7 @@ static const struct file_request {
 };
 #define FILE_REQUEST_COUNT (sizeof(file_requests) / sizeof(file_requests[0]))
 
-static int tear_down_group(void **state)
-{
-    attack_end(*state);
-    return 0;
-}
-
-static int set_up(void **state)
-{
-    attack_connect(*state);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    attack_disconnect(*state);
-    return 0;
-}
-
-FIXTURE(attack, set_up, tear_down);
+FIXTURE(attack, attack_connect, attack_disconnect);
 
 struct count {
     const struct attack_setting *arena;
@@ -90,7 +72,8 @@ static enum kiln_code send_hostile(struct attack_setting *a, const struct file_r
 
 static void send_first(struct attack_setting *a)
 {
-    attack_connect(a);
+    void *state = a;
+    attack_connect(&state);
     attack_fetch_source(a->admin, 1); /* makes kilnd find its toolchain for gfx90a */
     for (size_t i = 0; i < FILE_REQUEST_COUNT; i++) {
         char text[512];
@@ -98,7 +81,7 @@ static void send_first(struct attack_setting *a)
         send_hostile(a, &file_requests[i], file, text);
         close(file);
     }
-    attack_disconnect(a);
+    attack_disconnect(&state);
 }
 
 static void send_each(struct attack_setting *a, const struct file_request *request)
@@ -141,7 +124,7 @@ TEST(attack, an_o_path_descriptor_is_not_reopened_for_reading)
     struct attack_setting *a = *state;
     char text[512];
     need_root();
-    int file = open(a->own->path, O_PATH | O_CLOEXEC);
+    int file = open(a->own.path, O_PATH | O_CLOEXEC);
     assert_true(file >= 0);
     assert_int_equal(send_hostile(a, &file_requests[0], file, text), KILN_IO);
     assert_says(text, "cannot read");
@@ -264,15 +247,12 @@ TEST(attack, a_wrong_number_of_descriptors_is_refused_and_closed)
     expect_descriptors_at_most(a, before);
 }
 
-static int set_up_group(void **state)
+SET_UP_OF(set_up_group, struct attack_setting)
 {
-    static struct attack_setting a;
     static const char *const none[] = { NULL };
-    *state = &a;
-    attack_begin(&a, none);
-    if (a.daemon.pid)
-        send_first(&a);
-    return 0;
+    attack_begin(f, none);
+    if (f->daemon.pid)
+        send_first(f);
 }
 
-TEST_PROGRAM(set_up_group, tear_down_group)
+TEST_PROGRAM(set_up_group, NULL)

@@ -13,15 +13,13 @@
 
 #define OBJECT_MAX (1u << 20)
 
-static struct fixture *large; /* shared by all tests, because compressing the rows takes seconds */
+static struct fixture large_rows, *large = &large_rows;
 
 int write_large_cache(void **state)
 {
-    void *rows = NULL;
     char path[512];
     (void)state;
-    assert_int_equal(fixture_setup(&rows), 0);
-    large = rows;
+    open_rows(large);
     if (test_data_find(GENUINE_ROWS, path))
         add_genuine_rows(large);
     else
@@ -35,31 +33,12 @@ int write_large_cache(void **state)
     return 0;
 }
 
-int remove_large_cache(void **state)
+void caches_open(struct caches *f)
 {
-    void *rows = large;
-    (void)state;
-    return fixture_teardown(&rows);
-}
-
-int caches_setup(void **state)
-{
-    static struct caches f;
-    memset(&f, 0, sizeof(f));
-    daemon_process_init(&f.daemon);
-    snprintf(f.directory, sizeof(f.directory), "%s/miopen", f.daemon.directory);
-    snprintf(f.path, sizeof(f.path), "%s/" CACHE, f.directory);
-    assert_int_equal(mkdir(f.directory, 0755), 0);
-    *state = &f;
-    return 0;
-}
-
-int caches_teardown(void **state)
-{
-    struct caches *f = *state;
-    void *rows = f->small;
-    daemon_process_remove(&f->daemon);
-    return rows ? fixture_teardown(&rows) : 0;
+    daemon_process_init(&f->daemon);
+    snprintf(f->directory, sizeof(f->directory), "%s/miopen", f->daemon.directory);
+    snprintf(f->path, sizeof(f->path), "%s/" CACHE, f->directory);
+    assert_int_equal(mkdir(f->directory, 0755), 0);
 }
 
 static void use_rows(struct caches *f, struct fixture *rows)
@@ -72,16 +51,14 @@ void use_large_cache(struct caches *f) { use_rows(f, large); }
 
 void use_small_cache(struct caches *f)
 {
-    void *rows = NULL;
-    assert_int_equal(fixture_setup(&rows), 0);
-    f->small = rows;
+    open_rows(&f->small);
     for (size_t i = 0; i < SMALL_CACHE_ROWS; i++) {
         char args[64];
         snprintf(args, sizeof(args), " -DN=%zu  -mcpu=gfx906", i);
-        add_row(f->small, "conv.cl.o", args, 3000 + i * 100, true);
+        add_row(&f->small, "conv.cl.o", args, 3000 + i * 100, true);
     }
-    write_rows(f->small, NULL, NULL);
-    use_rows(f, f->small);
+    write_rows(&f->small, NULL, NULL);
+    use_rows(f, &f->small);
 }
 
 struct kiln_client *open_client(const struct caches *f)

@@ -16,8 +16,8 @@
 struct caches {
     struct daemon_process daemon;
     struct program_result result;
-    struct fixture *rows; /* the shared large cache, or |small| */
-    struct fixture *small;
+    struct fixture *rows;
+    struct fixture small;
     char directory[128];
     char path[160];
 };
@@ -26,11 +26,10 @@ struct caches {
  * The cache has 978 rows with the names and arguments of a genuine cache (or made-up ones if
  * there is none), and one row that bzip2 makes larger. */
 int write_large_cache(void **state);
-int remove_large_cache(void **state);
 
-int caches_setup(void **state);
-int caches_teardown(void **state);
-FIXTURE_OF(caches, struct caches, caches_setup, caches_teardown);
+void caches_open(struct caches *f);
+SET_UP_OF(set_up_caches, struct caches) { caches_open(f); }
+FIXTURE_OF(caches, struct caches, set_up_caches, NULL);
 void use_large_cache(struct caches *f);
 void use_small_cache(struct caches *f);
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TEST_PROGRAM(write_large_cache, remove_large_cache)
+TEST_PROGRAM(write_large_cache, NULL)
 
 TEST_F(caches, every_row_of_an_imported_cache_is_served_byte_for_byte)
 {

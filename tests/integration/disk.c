@@ -30,7 +30,6 @@ TEAR_DOWN(teardown)
         daemon_process_stop(&f->daemon); /* the disk cannot be unmounted before */
     if (f->mounted)
         umount2(f->cache, MNT_DETACH);
-    daemon_process_remove(&f->daemon);
 }
 
 FIXTURE(disk, setup, teardown);

@@ -49,20 +49,17 @@ SET_UP(setup)
     hide_libraries();
 }
 
-static int teardown(void **state)
+TEAR_DOWN(teardown)
 {
     static const char *const variables[] = {
         "LD_PRELOAD",     "KILN_TEST_F_TYPE", "KILN_TEST_F_DIRECTORY",
         "KILN_ROCM_PATH", "KILN_CUDA_PATH",   "OCL_ICD_VENDORS"
     };
-    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
         unsetenv(variables[i]);
     if (f->daemon.pid)
         daemon_process_stop(&f->daemon);
     unmount_all(f);
-    daemon_process_remove(&f->daemon);
-    return 0;
 }
 
 FIXTURE(doctor, setup, teardown);

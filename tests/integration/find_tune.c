@@ -26,11 +26,7 @@ SET_UP(setup)
     unsetenv("MIOPEN_FIND_ENFORCE");
 }
 
-TEAR_DOWN(teardown)
-{
-    json_destroy(f->json);
-    daemon_process_remove(&f->daemon);
-}
+TEAR_DOWN(teardown) { json_destroy(f->json); }
 
 FIXTURE(find, setup, teardown);
 

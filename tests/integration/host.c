@@ -6,22 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int host_set_up(void **state)
-{
-    static struct host host;
-    memset(&host, 0, sizeof(host));
-    daemon_process_init(&host.daemon);
-    *state = &host;
-    return 0;
-}
-
-int host_tear_down(void **state)
-{
-    struct host *host = *state;
-    daemon_process_remove(&host->daemon);
-    return 0;
-}
-
 void need_root(void)
 {
     if (geteuid() == 0)

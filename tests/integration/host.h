@@ -8,10 +8,6 @@ struct host {
     struct program_result result;
 };
 
-/* A test starts kilnd itself. */
-int host_set_up(void **state);
-int host_tear_down(void **state);
-
 /* any uid except the overflow uid, for which kilnd keeps no private data */
 #define OTHER_USER 45001
 

@@ -26,9 +26,7 @@ SET_UP(setup)
 TEAR_DOWN(teardown)
 {
     close(f->bystander);
-    int status = daemon_process_stop(&f->daemon);
-    daemon_process_remove(&f->daemon);
-    assert_int_equal(status, 0);
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
 }
 
 FIXTURE(hostile, setup, teardown);

@@ -15,14 +15,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static int set_up(void **state)
+SET_UP_OF(set_up, struct host)
 {
-    host_set_up(state);
-    /* Compilers of any user make temporary files below this directory. */
-    return chmod(((struct host *)*state)->daemon.directory, 0711);
+    daemon_process_init(&f->daemon);
+    assert_int_equal(chmod(f->daemon.directory, 0711), 0);
 }
 
-FIXTURE_OF(lifecycle, struct host, set_up, host_tear_down);
+FIXTURE_OF(lifecycle, struct host, set_up, NULL);
 
 static int bound_socket(int type, const char *path)
 {

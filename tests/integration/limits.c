@@ -40,9 +40,7 @@ SET_UP(setup)
 TEAR_DOWN(teardown)
 {
     close(f->client);
-    int status = daemon_process_stop(&f->daemon);
-    daemon_process_remove(&f->daemon);
-    assert_int_equal(status, 0);
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
 }
 
 FIXTURE(limits, setup, teardown);

@@ -10,14 +10,13 @@
 
 #define JOURNAL "/run/systemd/journal/socket"
 
-static int set_up(void **state)
+SET_UP_OF(set_up, struct host)
 {
-    host_set_up(state);
-    ((struct host *)*state)->daemon.keep_log = true;
-    return 0;
+    daemon_process_init(&f->daemon);
+    f->daemon.keep_log = true;
 }
 
-FIXTURE_OF(logs, struct host, set_up, host_tear_down);
+FIXTURE_OF(logs, struct host, set_up, NULL);
 
 static char *read_log(const struct host *f)
 {

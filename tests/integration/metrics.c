@@ -430,24 +430,17 @@ TEST(metrics, metrics_agree_with_the_counts_of_clients)
     pthread_barrier_destroy(&load->pause);
 }
 
-static int setup(void **state)
+SET_UP_OF(setup, struct load)
 {
-    static struct load load;
-    daemon_process_init(&load.daemon);
-    daemon_process_start(&load.daemon);
-    load.scraper = raw_greeted(&load.daemon);
-    *state = &load;
-    return 0;
+    daemon_process_init(&f->daemon);
+    daemon_process_start(&f->daemon);
+    f->scraper = raw_greeted(&f->daemon);
 }
 
-static int teardown(void **state)
+TEAR_DOWN_OF(teardown, struct load)
 {
-    struct load *load = *state;
-    close(load->scraper);
-    int status = daemon_process_stop(&load->daemon);
-    daemon_process_remove(&load->daemon);
-    assert_int_equal(status, 0);
-    return 0;
+    close(f->scraper);
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
 }
 
 static unsigned number_argument(int argc, char **argv, int index, unsigned otherwise)

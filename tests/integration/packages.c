@@ -66,7 +66,6 @@ static const char *url_of(const struct fixture *f, uint16_t port, const char *na
 
 static void open_fixture(struct fixture *f)
 {
-    memset(f, 0, sizeof(*f));
     daemon_process_init(&f->daemon);
     snprintf(f->keys, sizeof(f->keys), "%s/keys", f->daemon.directory);
     snprintf(f->files, sizeof(f->files), "%s/files", f->daemon.directory);
@@ -78,14 +77,6 @@ static void open_fixture(struct fixture *f)
     f->daemon.arguments[1] = f->keys;
 }
 
-static void close_fixture(struct fixture *f)
-{
-    cut_line_stop(&f->line);
-    nginx_stop(&f->nginx);
-    daemon_process_remove(&f->daemon);
-}
-
-/* Returns the number of kernels in the package. */
 static unsigned long long build_package(struct fixture *f, const struct product *p)
 {
     kilnctl_ok(f, "pkg", "build", "--target", p->target, "--db-id", p->database_id, "--problems",
@@ -112,14 +103,7 @@ static int build_all(void **state)
     return 0;
 }
 
-static int remove_all(void **state)
-{
-    (void)state;
-    close_fixture(&builder);
-    return 0;
-}
-
-TEST_PROGRAM(build_all, remove_all)
+TEST_PROGRAM(build_all, NULL)
 
 /* Copies the built packages. The daemon trusts the key "ops". */
 SET_UP(setup)
@@ -128,13 +112,7 @@ SET_UP(setup)
     shell(f->files, "cp '%s'/* . && cp ops.pub '%s'", builder.files, f->keys);
 }
 
-static int teardown(void **state)
-{
-    close_fixture(*state);
-    return 0;
-}
-
-FIXTURE(packages, setup, teardown);
+FIXTURE(packages, setup, NULL);
 
 static void start_with(struct fixture *f, const char *flag, const char *value)
 {

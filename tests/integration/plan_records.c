@@ -53,11 +53,7 @@ SET_UP(set_up)
     assert_non_null(f->client);
 }
 
-TEAR_DOWN(tear_down)
-{
-    kiln_client_close(f->client);
-    daemon_process_remove(&f->daemon);
-}
+TEAR_DOWN(tear_down) { kiln_client_close(f->client); }
 
 FIXTURE(plan_records, set_up, tear_down);
 

@@ -11,16 +11,12 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-int private_set_up(void **state)
+void private_open(struct fixture *f)
 {
-    static struct fixture f;
-    memset(&f, 0, sizeof(f));
-    daemon_process_init(&f.daemon);
-    f.shared =
-        mmap(NULL, sizeof(*f.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(f.shared != MAP_FAILED);
-    *state = &f;
-    return 0;
+    daemon_process_init(&f->daemon);
+    f->shared =
+        mmap(NULL, sizeof(*f->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(f->shared != MAP_FAILED);
 }
 
 void private_path_of(const struct fixture *f, const char *below, char path[256])
@@ -40,16 +36,13 @@ int private_holder_of_lock(const struct fixture *f)
 
 bool private_has_ended(void *context) { return private_holder_of_lock(context) == 0; }
 
-int private_tear_down(void **state)
+void private_close(struct fixture *f)
 {
-    struct fixture *f = *state;
     int pid = private_holder_of_lock(f);
     if (pid > 1)
         kill(pid, SIGKILL);
     wait_until("the lock of the private kilnd", private_has_ended, f);
-    daemon_process_remove(&f->daemon);
     munmap(f->shared, sizeof(*f->shared));
-    return 0;
 }
 
 void private_set_variable(const struct fixture *f, const char *name, const char *below)

@@ -31,9 +31,11 @@ struct fixture {
             return (step);    \
     } while (0)
 
-int private_set_up(void **state);
-int private_tear_down(void **state);
-FIXTURE(private_kilnd, private_set_up, private_tear_down);
+void private_open(struct fixture *f);
+void private_close(struct fixture *f);
+SET_UP(set_up) { private_open(f); }
+TEAR_DOWN(tear_down) { private_close(f); }
+FIXTURE(private_kilnd, set_up, tear_down);
 
 void private_path_of(const struct fixture *f, const char *below, char path[256]);
 /* Returns the process id in the lock file of a private kilnd, or 0 if no process holds the lock. */

@@ -58,7 +58,6 @@ static double seconds_now(void)
 
 static void open_site(struct site *s)
 {
-    memset(s, 0, sizeof(*s));
     daemon_process_init(&s->daemon);
     snprintf(s->keys, sizeof(s->keys), "%s/keys", s->daemon.directory);
     snprintf(s->state, sizeof(s->state), "%s", s->daemon.state);
@@ -140,35 +139,15 @@ static int build_all(void **state)
     return 0;
 }
 
-static int remove_all(void **state)
+TEST_PROGRAM(build_all, NULL)
+
+SET_UP_OF(setup, struct journey)
 {
-    (void)state;
-    daemon_process_remove(&builder.daemon);
-    return 0;
+    open_site(&f->host);
+    shell(f->host.keys, "cp '%s' .", path_of_file("ops.pub"));
 }
 
-TEST_PROGRAM(build_all, remove_all)
-
-static int setup(void **state)
-{
-    static struct journey j;
-    memset(&j, 0, sizeof(j));
-    open_site(&j.host);
-    *state = &j;
-    shell(j.host.keys, "cp '%s' .", path_of_file("ops.pub"));
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct journey *j = *state;
-    cut_line_stop(&j->line);
-    nginx_stop(&j->nginx);
-    daemon_process_remove(&j->host.daemon);
-    return 0;
-}
-
-FIXTURE(resnet50, setup, teardown);
+FIXTURE(resnet50, setup, NULL);
 
 static void serve_files(struct journey *j)
 {

@@ -57,7 +57,6 @@ TEAR_DOWN(teardown)
         daemon_process_stop(&f->daemon);
     if (f->manager.daemon)
         service_manager_close(&f->manager);
-    daemon_process_remove(&f->daemon);
     munmap(f->load, sizeof(*f->load));
 }
 

@@ -51,7 +51,6 @@ TEAR_DOWN(teardown)
 {
     if (f->fd >= 0)
         close(f->fd);
-    daemon_process_remove(&f->daemon);
 }
 
 FIXTURE(sandbox, setup, teardown);

@@ -29,9 +29,7 @@ SET_UP(setup)
     snprintf(f->cache, sizeof(f->cache), "%s", f->daemon.cache);
 }
 
-TEAR_DOWN(teardown) { daemon_process_remove(&f->daemon); }
-
-FIXTURE(store, setup, teardown);
+FIXTURE(store, setup, NULL);
 
 /* Without a hot set, kilnd serves from disk. */
 static void start_kilnd(struct fixture *f, const char *flag, const char *value)

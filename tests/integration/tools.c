@@ -10,7 +10,9 @@
 #define NOBODY 65534
 #define SMOKE KILN_SOURCE "/scripts/networks/smoke.txt"
 
-FIXTURE_OF(tools, struct host, host_set_up, host_tear_down);
+SET_UP_OF(set_up, struct host) { daemon_process_init(&f->daemon); }
+
+FIXTURE_OF(tools, struct host, set_up, NULL);
 
 TEST_F(tools, an_unknown_command_exits_with_two)
 {

@@ -10,6 +10,7 @@
 #include "tests/support/daemon_process.h"
 #include "tests/support/http_script.h"
 #include "tests/support/nginx.h"
+#include "tests/unit/daemon/loop_fixture.h"
 #include "tests/unit/engine/transfer/package_fixture.h"
 
 #include <dirent.h>
@@ -59,8 +60,8 @@ SET_UP(set_up)
     package_fixture_open(&f->p);
     f->err = KILN_ERR_INIT;
     f->line.context = f;
-    must(loop_create(&f->loop, &f->err), f->err);
-    must(work_queues_create(f->loop, 2, &f->work_queues, &f->err), f->err);
+    f->loop = open_loop();
+    f->work_queues = open_work_queues(f->loop, 2);
     loop_timer_init(f->loop, &f->tick, &f->owner, on_tick);
     loop_timer_start(&f->tick, 5, 5);
     const bool root = geteuid() == 0; /* another user may not enter the directories */
@@ -84,12 +85,7 @@ TEAR_DOWN(tear_down)
     transfers_close(f->transfers, on_closed, f);
     LOOP_TO_END(f->loop, "the transfers to close");
     assert_true(f->closed);
-    work_queues_destroy(f->work_queues);
-    loop_destroy(f->loop);
-    http_script_stop(&f->line);
-    nginx_stop(&f->nginx);
     assert_is_empty(f->p.staging);
-    package_fixture_close(&f->p);
 }
 
 FIXTURE(transfer, set_up, tear_down);
@@ -776,8 +772,8 @@ TEST_F(transfer, a_snapshot_that_fails_is_reported)
 
 TEST(transfer, kiln_transfer_started_by_hand_explains_itself)
 {
+    static struct daemon_process d;
     struct program_result result;
-    struct daemon_process d;
     daemon_process_init(&d);
 
     run_program(&d, &result, "kiln-transfer", NULL);

@@ -52,7 +52,6 @@ TEAR_DOWN(tear_down)
 {
     kiln_tuned_free(f->tuned);
     kiln_client_close(f->client);
-    daemon_process_remove(&f->daemon);
 }
 
 FIXTURE(tuning_api, set_up, tear_down);

@@ -25,10 +25,8 @@ struct node {
     char in[160], system[256], own[256], out[160];
 };
 
-static int set_up(void **state)
+SET_UP_OF(set_up, struct node)
 {
-    struct node *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
     daemon_process_init(&f->daemon);
     f->daemon.keep_log = true;
     f->daemon.arguments[0] = "--workers";
@@ -42,19 +40,9 @@ static int set_up(void **state)
           "mkdir in && printf '%%s\\n' '" FIRST "' '" SECOND "' '" STRANGE "' >in/" SYSTEM);
     shell(directory, "printf '%%s\\n' '" KEY "=MyOwn:0.01,0," ALGORITHM "' >in/" OWN);
     daemon_process_start(&f->daemon);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct node *f = *state;
-    daemon_process_remove(&f->daemon);
-    free(f);
-    return 0;
-}
-
-FIXTURE_OF(tuning_cli, struct node, set_up, tear_down);
+FIXTURE_OF(tuning_cli, struct node, set_up, NULL);
 
 TEST_F(tuning_cli, an_imported_find_db_is_exported_byte_for_byte)
 {

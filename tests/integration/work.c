@@ -37,11 +37,7 @@ SET_UP(setup)
     assert_ptr_not_equal(f->job, MAP_FAILED);
 }
 
-TEAR_DOWN(teardown)
-{
-    daemon_process_remove(&f->daemon);
-    munmap(f->job, sizeof(*f->job));
-}
+TEAR_DOWN(teardown) { munmap(f->job, sizeof(*f->job)); }
 
 FIXTURE(work, setup, teardown);
 

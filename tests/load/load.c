@@ -216,9 +216,7 @@ SET_UP(setup)
 TEAR_DOWN(teardown)
 {
     close(f->watcher);
-    int status = daemon_process_stop(&f->daemon);
-    daemon_process_remove(&f->daemon);
-    assert_int_equal(status, 0);
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
 }
 
 static unsigned number_argument(int argc, char **argv, int index, unsigned otherwise)

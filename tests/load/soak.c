@@ -303,9 +303,7 @@ static int teardown(void **state)
 {
     struct soak *s = *state;
     close(s->watcher);
-    int status = daemon_process_stop(&s->daemon);
-    daemon_process_remove(&s->daemon);
-    assert_int_equal(status, 0);
+    assert_int_equal(daemon_process_stop(&s->daemon), 0);
     return 0;
 }
 

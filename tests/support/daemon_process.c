@@ -45,12 +45,15 @@ static void private_environment(const struct daemon_process *d)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
+static void remove_at_end(void *d) { daemon_process_remove(d); }
+
 void daemon_process_init(struct daemon_process *d)
 {
     static const char *const directories[] = { "home", "run", "pocl" };
     memset(d, 0, sizeof(*d));
     snprintf(d->directory, sizeof(d->directory), "/tmp/kiln-test-XXXXXX");
     assert_non_null(mkdtemp(d->directory));
+    test_at_end(remove_at_end, d);
     snprintf(d->cache, sizeof(d->cache), "%s/cache", d->directory);
     snprintf(d->state, sizeof(d->state), "%s/state", d->directory);
     snprintf(d->socket, sizeof(d->socket), "%s/kilnd.sock", d->directory);
@@ -161,6 +164,7 @@ void daemon_process_remove(struct daemon_process *d)
     if (d->pid)
         end(d, SIGTERM);
     fs_remove_tree(AT_FDCWD, d->directory);
+    test_not_at_end(remove_at_end, d);
 }
 
 static int signal_children(int pid, int signal)

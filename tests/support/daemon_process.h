@@ -25,7 +25,8 @@ struct daemon_process {
     void *context;
 };
 
-/* Starts nothing. */
+/* Makes the directory.  Starts nothing.  The end of the test calls daemon_process_remove, so |d|
+ * must still exist then. */
 void daemon_process_init(struct daemon_process *d);
 void daemon_process_begin(struct daemon_process *d);
 /* Waits until kilnd answers. Fails the test after a minute. */

@@ -93,11 +93,14 @@ static bool try_to_start(struct nginx *n, const char *program)
     return holds_in_time(is_settled, n) && n->pid > 0;
 }
 
+static void stop_at_end(void *nginx) { nginx_stop(nginx); }
+
 bool nginx_start(struct nginx *n, const char *directory, const char *files, const char *certificate,
                  const char *key)
 {
     const char *program = find_program();
     *n = (struct nginx){ 0 };
+    test_at_end(stop_at_end, n);
     if (!program) {
         print_message("there is no nginx here (scripts/install-deps test brings it)\n");
         return false;

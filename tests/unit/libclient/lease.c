@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/test.h"
+#include "tests/support/test_buffer.h"
 #include "tests/unit/libclient/fake_tuning.h"
 
 #include <math.h>
@@ -92,17 +93,11 @@ SET_UP(set_up)
                                        .count = 4,
                                        .best_ms = fake_real(0.75),
                                        .best_params = bytes_of_text("3,4") } };
-    buffer_init(&f->body, LIMIT_FRAME_BODY);
+    test_buffer(&f->body, LIMIT_FRAME_BODY);
     fake_daemon_serve(&f->daemon, answer, f, &f->client);
 }
 
-TEAR_DOWN(tear_down)
-{
-    fake_daemon_kill(&f->daemon); /* whose thread uses the buffer */
-    buffer_done(&f->body);
-}
-
-FIXTURE(lease, set_up, tear_down);
+FIXTURE(lease, set_up, NULL);
 
 static int take(struct fixture *f)
 {

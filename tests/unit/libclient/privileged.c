@@ -82,7 +82,7 @@ static int be_the_copy(const char *name)
 }
 
 struct fixture {
-    char directory[32]; /* the directory in STARTER's variables */
+    const char *directory; /* the directory in STARTER's variables */
     char copy[64];
     char said[SAID_MAX];
 };
@@ -100,16 +100,13 @@ static void copy_this_program(const char *path)
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .directory = "" };
-    strcpy(f->directory, "/tmp/kiln-test-XXXXXX");
-    assert_true(mkdtemp(f->directory) && chmod(f->directory, 0777) == 0);
+    f->directory = test_directory();
+    assert_int_equal(chmod(f->directory, 0777), 0);
     snprintf(f->copy, sizeof(f->copy), "%s/copy", f->directory);
     copy_this_program(f->copy);
 }
 
-TEAR_DOWN(tear_down) { fs_remove_tree(AT_FDCWD, f->directory); }
-
-FIXTURE(privileged, set_up, tear_down);
+FIXTURE(privileged, set_up, NULL);
 
 _Noreturn static void start(const struct fixture *f, const char *work, int fd)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/test.h"
+#include "tests/support/test_buffer.h"
 #include "tests/unit/libclient/fake_tuning.h"
 
 #include <math.h>
@@ -70,17 +71,11 @@ SET_UP(set_up)
                                                         .samples = 7,
                                                         .median_ms = 0.5,
                                                         .spread_ms = 0.25 };
-    buffer_init(&f->body, LIMIT_FRAME_BODY);
+    test_buffer(&f->body, LIMIT_FRAME_BODY);
     fake_daemon_serve(&f->daemon, record, f, &f->client);
 }
 
-TEAR_DOWN(tear_down)
-{
-    fake_daemon_kill(&f->daemon); /* whose thread uses the buffer */
-    buffer_done(&f->body);
-}
-
-FIXTURE(recording, set_up, tear_down);
+FIXTURE(recording, set_up, NULL);
 
 static int find_put(struct fixture *f)
 {

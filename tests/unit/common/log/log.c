@@ -182,33 +182,25 @@ TEST(plain, a_log_message_of_several_lines_cannot_forge_a_journal_field)
 }
 
 struct fixture {
-    char directory[64], path[96];
+    char path[96];
     int server, client;
 };
 
-static int open_journal(void **state)
+SET_UP(open_journal)
 {
-    static struct fixture j;
     struct kiln_err err = KILN_ERR_INIT;
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    j = (struct fixture){ .directory = "/tmp/kiln_journal_XXXXXX", .client = -1 };
-    assert_non_null(mkdtemp(j.directory));
-    snprintf(j.path, sizeof(j.path), "%s/socket", j.directory);
-    strcpy(address.sun_path, j.path);
-    j.server = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    assert_int_equal(bind(j.server, (struct sockaddr *)&address, sizeof(address)), 0);
-    must(journal_open(j.path, &j.client, &err), err);
-    *state = &j;
-    return 0;
+    snprintf(f->path, sizeof(f->path), "%s/socket", test_directory());
+    strcpy(address.sun_path, f->path);
+    f->server = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(f->server, (struct sockaddr *)&address, sizeof(address)), 0);
+    must(journal_open(f->path, &f->client, &err), err);
 }
 
-static int close_journal(void **state)
+TEAR_DOWN(close_journal)
 {
-    struct fixture *j = *state;
-    close(j->server);
-    close(j->client);
-    fs_remove_tree(AT_FDCWD, j->directory);
-    return 0;
+    close(f->server);
+    close(f->client);
 }
 
 FIXTURE(journal, open_journal, close_journal);

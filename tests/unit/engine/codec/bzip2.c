@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/test.h"
+#include "tests/support/test_buffer.h"
 
 #include "common/base/fs.h"
 #include "engine/codec/bzip2.h"
@@ -12,30 +13,19 @@
 #define LIMIT (8u << 20)
 
 struct fixture {
-    char directory[64];
+    const char *directory;
     struct buffer raw, stored;
     struct kiln_err err;
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-bzip2-XXXXXX");
-    buffer_init(&f->raw, LIMIT);
-    buffer_init(&f->stored, LIMIT);
-    *state = f;
-    return mkdtemp(f->directory) ? 0 : -1;
+    test_buffer(&f->raw, LIMIT);
+    test_buffer(&f->stored, LIMIT);
+    f->directory = test_directory();
 }
 
-TEAR_DOWN(teardown)
-{
-    fs_remove_tree(AT_FDCWD, f->directory);
-    buffer_done(&f->raw);
-    buffer_done(&f->stored);
-    free(f);
-}
-
-FIXTURE(bzip2, setup, teardown);
+FIXTURE(bzip2, setup, NULL);
 
 /* Compressible like machine code, but not trivially. */
 static void fill(struct buffer *b, size_t size, unsigned seed)

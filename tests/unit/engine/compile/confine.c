@@ -53,7 +53,7 @@ struct seen {
 };
 
 struct fixture {
-    char directory[64];
+    const char *directory;
     struct seen *seen;   /* shared with the confined process */
     pid_t outside;       /* a process that the confined process must not reach: the test itself */
     uint64_t free_space; /* bytes for files in the process's directory; 0: only the disk limits */
@@ -61,8 +61,7 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    strcpy(f->directory, "/tmp/kiln-test-confine-XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
+    f->directory = test_directory();
     if (geteuid() == 0)
         assert_int_equal(chown(f->directory, NOBODY, NOBODY), 0);
     f->outside = getpid();

@@ -24,11 +24,7 @@ SET_UP(make_job)
                                    .source = bytes_of_text("source") };
 }
 
-static int free_job(void **state)
-{
-    buffer_done(&((struct fixture *)*state)->headers);
-    return 0;
-}
+TEAR_DOWN(free_job) { buffer_done(&f->headers); }
 
 FIXTURE(job, make_job, free_job);
 

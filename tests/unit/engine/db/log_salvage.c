@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/test_buffer.h"
 
 #include "common/base/bytes.h"
 #include "common/base/cleanup.h"
@@ -26,7 +27,8 @@
 #endif
 
 struct fixture {
-    char directory[64], path[96], log[112]; /* as left by a killed writer */
+    const char *directory;
+    char path[96], log[112]; /* as left by a killed writer */
     char copy[96], copy_log[112];
     struct buffer file, pages;
     struct buffer whole; /* the file after SQLite's recovery */
@@ -34,33 +36,19 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-log-XXXXXX");
-    if (!mkdtemp(f->directory))
-        return -1;
+    f->directory = test_directory();
     snprintf(f->path, sizeof(f->path), "%s/file.db", f->directory);
     snprintf(f->log, sizeof(f->log), "%s-wal", f->path);
     snprintf(f->copy, sizeof(f->copy), "%s/copy.db", f->directory);
     snprintf(f->copy_log, sizeof(f->copy_log), "%s-wal", f->copy);
-    buffer_init(&f->file, FILE_MAX);
-    buffer_init(&f->pages, FILE_MAX);
-    buffer_init(&f->whole, FILE_MAX);
-    *state = f;
-    return 0;
+    test_buffer(&f->file, FILE_MAX);
+    test_buffer(&f->pages, FILE_MAX);
+    test_buffer(&f->whole, FILE_MAX);
 }
 
-TEAR_DOWN(teardown)
-{
-    buffer_done(&f->file);
-    buffer_done(&f->pages);
-    buffer_done(&f->whole);
-    fs_remove_tree(AT_FDCWD, f->directory);
-    free(f);
-}
-
-FIXTURE(log_salvage, setup, teardown);
+FIXTURE(log_salvage, setup, NULL);
 
 static void read_all(const char *path, struct buffer *into)
 {

@@ -13,22 +13,18 @@
 #define RECORD_LIMIT (4u << 20)
 
 struct fixture {
-    char directory[64], path[96];
+    const char *directory;
+    char path[96];
     sqlite3 *db; /* owned; provides the expected rows */
     int fd;
     struct kiln_err err;
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-pages-XXXXXX");
-    if (!mkdtemp(f->directory))
-        return -1;
+    f->directory = test_directory();
     snprintf(f->path, sizeof(f->path), "%s/file.db", f->directory);
     f->fd = -1;
-    *state = f;
-    return 0;
 }
 
 TEAR_DOWN(teardown)
@@ -36,8 +32,6 @@ TEAR_DOWN(teardown)
     sqlite3_close(f->db);
     if (f->fd >= 0)
         close(f->fd);
-    fs_remove_tree(AT_FDCWD, f->directory);
-    free(f);
 }
 
 FIXTURE(page_scan, setup, teardown);

@@ -23,23 +23,19 @@
 #define ITEMS 2000 /* rows per transaction: more pages than the log may have */
 
 struct fixture {
-    char directory[64], path[96], copy[96];
+    const char *directory;
+    char path[96], copy[96];
     pid_t writer;
     int alive; /* read end of a pipe: one byte for each commit of the writer */
     struct kiln_err err;
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-snapshot-XXXXXX");
-    if (!mkdtemp(f->directory))
-        return -1;
+    f->directory = test_directory();
     snprintf(f->path, sizeof(f->path), "%s/live.db", f->directory);
     snprintf(f->copy, sizeof(f->copy), "%s/copy.db", f->directory);
     f->alive = -1;
-    *state = f;
-    return 0;
 }
 
 static void stop_writer(struct fixture *f)
@@ -52,12 +48,7 @@ static void stop_writer(struct fixture *f)
     f->writer = 0;
 }
 
-TEAR_DOWN(teardown)
-{
-    stop_writer(f);
-    fs_remove_tree(AT_FDCWD, f->directory);
-    free(f);
-}
+TEAR_DOWN(teardown) { stop_writer(f); }
 
 FIXTURE(snapshot, setup, teardown);
 

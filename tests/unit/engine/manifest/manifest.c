@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/test.h"
+#include "tests/support/test_buffer.h"
 
 #include "common/base/fs.h"
 #include "common/base/json.h"
@@ -27,7 +28,7 @@ WRAP(int, fsync, int fd)
 }
 
 struct fixture {
-    char directory[128];
+    const char *directory;
     char trusted[160];
     char secret[200];
     struct buffer manifest;
@@ -51,30 +52,17 @@ static void trust(struct fixture *f, const char *key)
     assert_int_equal(rename(path_in(f->directory, name), path_in(f->trusted, name)), 0);
 }
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    const char *tmp = getenv("TMPDIR");
-    snprintf(f->directory, sizeof(f->directory), "%.90s/kiln-manifest-XXXXXX", tmp ? tmp : "/tmp");
-    *state = f;
-    if (!mkdtemp(f->directory))
-        return -1;
+    f->directory = test_directory();
     snprintf(f->trusted, sizeof(f->trusted), "%s/trusted", f->directory);
     snprintf(f->secret, sizeof(f->secret), "%s/alice.key", f->directory);
-    buffer_init(&f->manifest, MANIFEST_MAX);
-    if (mkdir(f->trusted, 0755) != 0 || manifest_keygen(f->directory, "alice", &f->err))
-        return -1;
+    test_buffer(&f->manifest, MANIFEST_MAX);
+    assert_false(mkdir(f->trusted, 0755) != 0 || manifest_keygen(f->directory, "alice", &f->err));
     trust(f, "alice");
-    return 0;
 }
 
-TEAR_DOWN(teardown)
-{
-    fsyncs_until_full = -1;
-    fs_remove_tree(AT_FDCWD, f->directory);
-    buffer_done(&f->manifest);
-    free(f);
-}
+TEAR_DOWN(teardown) { fsyncs_until_full = -1; }
 
 FIXTURE(manifest, setup, teardown);
 

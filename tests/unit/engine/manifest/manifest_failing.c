@@ -14,30 +14,20 @@
 #include <string.h>
 
 struct fixture {
-    char directory[128];
+    const char *directory;
     char secret[160];
     struct kiln_err err;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    const char *tmp = getenv("TMPDIR");
-    snprintf(f->directory, sizeof(f->directory), "%.90s/kiln-manifest-XXXXXX", tmp ? tmp : "/tmp");
-    *state = f;
-    if (!mkdtemp(f->directory))
-        return -1;
+    f->directory = test_directory();
     snprintf(f->secret, sizeof(f->secret), "%s/alice.key", f->directory);
     json_allocations_can_fail();
-    return manifest_keygen(f->directory, "alice", &f->err);
+    assert_int_equal(manifest_keygen(f->directory, "alice", &f->err), 0);
 }
 
-TEAR_DOWN(tear_down)
-{
-    calls_failed();
-    fs_remove_tree(AT_FDCWD, f->directory);
-    free(f);
-}
+TEAR_DOWN(tear_down) { calls_failed(); }
 
 FIXTURE(manifest_failing, set_up, tear_down);
 

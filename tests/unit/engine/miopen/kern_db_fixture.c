@@ -9,29 +9,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
-int fixture_setup(void **state)
+static void end_rows(void *fixture)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-kern-db-XXXXXX");
-    if (!mkdtemp(f->directory))
-        return -1;
-    snprintf(f->path, sizeof(f->path), "%s/gfx906_60.ukdb", f->directory);
-    *state = f;
-    return 0;
-}
-
-int fixture_teardown(void **state)
-{
-    struct fixture *f = *state;
+    struct fixture *f = fixture;
     close_db(f);
     for (size_t i = 0; i < f->count; i++) {
         free(f->rows[i].name);
         free(f->rows[i].args);
     }
     free(f->rows);
-    fs_remove_tree(AT_FDCWD, f->directory);
-    free(f);
-    return 0;
+}
+
+void open_rows(struct fixture *f)
+{
+    *f = (struct fixture){ .directory = test_directory() };
+    snprintf(f->path, sizeof(f->path), "%s/gfx906_60.ukdb", f->directory);
+    test_at_end(end_rows, f);
 }
 
 void add_row(struct fixture *f, const char *name, const char *args, size_t raw_size, bool packed)

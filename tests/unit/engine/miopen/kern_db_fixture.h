@@ -16,7 +16,7 @@ struct row {
 };
 
 struct fixture {
-    char directory[64];
+    const char *directory;
     char path[PATH_LENGTH_MAX];
     struct row *rows; /* owned */
     size_t count;
@@ -24,9 +24,9 @@ struct fixture {
     struct kiln_err err;
 };
 
-int fixture_setup(void **state);
-int fixture_teardown(void **state);
-FIXTURE(kern_db, fixture_setup, fixture_teardown);
+void open_rows(struct fixture *f); /* without rows, in an empty directory */
+SET_UP(set_up_rows) { open_rows(f); }
+FIXTURE(kern_db, set_up_rows, NULL);
 
 void add_row(struct fixture *f, const char *name, const char *args, size_t raw_size, bool packed);
 /* Adds |count| rows like MIOpen's: some have leading or double blanks, quotes, arguments of up

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/test.h"
+#include "tests/support/test_buffer.h"
 
 #include "common/base/fs.h"
 #include "engine/miopen/tuning_reader.h"
@@ -14,7 +15,8 @@
 #define KEY(batch) "2x64x56x56x1x3x3x1x64x" batch "x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
 
 struct fixture {
-    char directory[64], path[100], copy[100];
+    const char *directory;
+    char path[100], copy[100];
     struct buffer reported; /* a line for each record and each bad row */
     size_t records, bad;
     bool stop;
@@ -22,26 +24,15 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-perf-db-XXXXXX");
-    if (!mkdtemp(f->directory))
-        return -1;
+    f->directory = test_directory();
     snprintf(f->path, sizeof(f->path), "%s/gfx906_60.db", f->directory);
     snprintf(f->copy, sizeof(f->copy), "%s/copy.db", f->directory);
-    buffer_init(&f->reported, 1u << 20);
-    *state = f;
-    return 0;
+    test_buffer(&f->reported, 1u << 20);
 }
 
-TEAR_DOWN(teardown)
-{
-    perf_db_writer_destroy(f->writer);
-    buffer_done(&f->reported);
-    fs_remove_tree(AT_FDCWD, f->directory);
-    free(f);
-}
+TEAR_DOWN(teardown) { perf_db_writer_destroy(f->writer); }
 
 FIXTURE(perf_db, setup, teardown);
 

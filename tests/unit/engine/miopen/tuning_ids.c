@@ -11,24 +11,14 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
     must(tuning_ids_init(&f->ids, &f->err), f->err);
     for (unsigned i = 0; i <= TUNING_ENTRIES_MAX; i++)
         snprintf(f->texts[i], sizeof(f->texts[i]), "%u", i);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
-{
-    free(*state);
-    return 0;
-}
-
-FIXTURE(tuning_ids, set_up, tear_down);
+FIXTURE(tuning_ids, set_up, NULL);
 
 static struct bytes id(struct fixture *f, unsigned number)
 {

@@ -14,24 +14,14 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
     must(tuning_keys_init(&f->keys, /* expected= */ 0, &f->err), f->err);
     for (unsigned i = 0; i < KEYS; i++)
         snprintf(f->texts[i], sizeof(f->texts[i]), "%08u", i);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    tuning_keys_done(&f->keys);
-    free(f);
-    return 0;
-}
+TEAR_DOWN(tear_down) { tuning_keys_done(&f->keys); }
 
 FIXTURE(tuning_keys, set_up, tear_down);
 

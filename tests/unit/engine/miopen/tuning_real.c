@@ -30,7 +30,8 @@ static const struct {
 };
 
 struct fixture {
-    char directory[64], path[100], copy[100];
+    const char *directory;
+    char path[100], copy[100];
     size_t records, entries, bad;
     struct buffer again; /* the text, built from the records */
     uint64_t bad_lines;  /* sum of the line numbers */
@@ -39,24 +40,17 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-tuning-XXXXXX");
-    if (!mkdtemp(f->directory))
-        return -1;
+    f->directory = test_directory();
     snprintf(f->path, sizeof(f->path), "%s/file", f->directory);
     snprintf(f->copy, sizeof(f->copy), "%s/copy", f->directory);
-    *state = f;
-    return 0;
 }
 
 TEAR_DOWN(teardown)
 {
     perf_db_writer_destroy(f->writer);
     buffer_done(&f->again);
-    fs_remove_tree(AT_FDCWD, f->directory);
-    free(f);
 }
 
 FIXTURE(tuning_real, setup, teardown);

@@ -115,19 +115,9 @@ static void read_text(struct fixture *f, const char *text)
     must(read_bytes(f, bytes_of_text(text)), f->err);
 }
 
-static int setup(void **state)
-{
-    *state = calloc(1, sizeof(struct fixture));
-    return *state ? 0 : -1;
-}
+SET_UP(setup) {}
 
-static int teardown(void **state)
-{
-    free(*state);
-    return 0;
-}
-
-FIXTURE(tuning_text_read, setup, teardown);
+FIXTURE(tuning_text_read, setup, NULL);
 
 #define KEY "64-56-56-3x3-64-56-56-64-1x1-1x1-1x1-0-NCHW-FP32-F"
 

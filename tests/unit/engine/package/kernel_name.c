@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/test.h"
+#include "tests/support/test_buffer.h"
 
 #include "common/protocol/messages.h"
 #include "engine/digest/sha256.h"
@@ -14,29 +15,19 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    buffer_init(&f->headers, 1 << 20);
-    buffer_init(&f->text, 1 << 20);
+    test_buffer(&f->headers, 1 << 20);
+    test_buffer(&f->text, 1 << 20);
     f->source = (struct package_source){
         .program = bytes_of_text("ConvDirectNaive.cl"),
         .options = bytes_of_text("-O3 -DBLOCK=256"),
         .source = bytes_of_text("void f() {}"),
         .abi = 1,
     };
-    *state = f;
-    return 0;
 }
 
-TEAR_DOWN(teardown)
-{
-    buffer_done(&f->headers);
-    buffer_done(&f->text);
-    free(f);
-}
-
-FIXTURE(kernel_name, setup, teardown);
+FIXTURE(kernel_name, setup, NULL);
 
 static void add_header(struct fixture *f, const char *name, const char *text)
 {

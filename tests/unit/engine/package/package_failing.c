@@ -7,19 +7,13 @@
 
 #define MI210 "gfx90a68"
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
     json_allocations_can_fail();
-    return package_setup(state);
+    open_directories(f);
 }
 
-static int tear_down(void **state)
-{
-    calls_failed();
-    return package_teardown(state);
-}
-
-FIXTURE(package_failing, set_up, tear_down);
+FIXTURE(package_failing, set_up, NULL);
 
 static const struct failing_call calls[] = {
     { "malloc", ENOMEM, 1 }, { "calloc", ENOMEM, 1 }, { "realloc", ENOMEM, 1 },

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "package_fixture.h"
+#include "tests/support/test_buffer.h"
 
 #include "engine/digest/sha256.h"
 #include "engine/package/package_file.h"
@@ -48,32 +49,21 @@ enum kiln_code open_set(struct fixture *f)
     return package_set_create(&options, &f->set, &f->err);
 }
 
-int package_setup(void **state)
+static void end_set(void *f) { package_set_destroy(((struct fixture *)f)->set); }
+
+void open_directories(struct fixture *f)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    const char *tmp = getenv("TMPDIR");
-    snprintf(f->directory, sizeof(f->directory), "%.90s/kiln-package-XXXXXX", tmp ? tmp : "/tmp");
-    *state = f;
-    if (!mkdtemp(f->directory))
-        return -1;
+    f->directory = test_directory();
     snprintf(f->own, sizeof(f->own), "%s/own", f->directory);
     snprintf(f->incoming, sizeof(f->incoming), "%s/incoming", f->own);
     snprintf(f->other, sizeof(f->other), "%s/other", f->directory);
     snprintf(f->keys, sizeof(f->keys), "%s/keys", f->directory);
-    buffer_init(&f->raw, 64 << 20);
-    bool made = mkdir(f->other, 0755) == 0 && mkdir(f->keys, 0755) == 0 && !open_set(f) &&
-                mkdir(f->incoming, 0700) == 0 && !manifest_keygen(f->keys, "alice", &f->err);
-    return made ? 0 : -1;
-}
-
-int package_teardown(void **state)
-{
-    struct fixture *f = *state;
-    package_set_destroy(f->set);
-    fs_remove_tree(AT_FDCWD, f->directory);
-    buffer_done(&f->raw);
-    free(f);
-    return 0;
+    test_buffer(&f->raw, 64 << 20);
+    test_at_end(end_set, f);
+    assert_int_equal(mkdir(f->other, 0755) | mkdir(f->keys, 0755), 0);
+    must(open_set(f), f->err);
+    assert_int_equal(mkdir(f->incoming, 0700), 0);
+    must(manifest_keygen(f->keys, "alice", &f->err), f->err);
 }
 
 struct kernel_text text_of(unsigned number)

@@ -8,8 +8,8 @@
 #include "engine/package/package_writer.h"
 
 struct fixture {
-    char directory[128];
-    char own[160]; /* directory/own, for packages that kiln installed */
+    const char *directory; /* contains the directories below */
+    char own[160];         /* directory/own, for packages that kiln installed */
     char incoming[200];
     char other[160]; /* directory/other, for packages of a distribution */
     char keys[160];  /* directory/keys, for trusted keys */
@@ -24,9 +24,9 @@ struct fixture {
     struct kiln_err err;
 };
 
-int package_setup(void **state);
-int package_teardown(void **state);
-FIXTURE(package, package_setup, package_teardown);
+void open_directories(struct fixture *f); /* and opens the set */
+SET_UP(set_up_packages) { open_directories(f); }
+FIXTURE(package, set_up_packages, NULL);
 
 /* The number of a kernel determines its name, arguments and object. */
 struct kernel_text {

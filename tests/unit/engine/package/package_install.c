@@ -25,13 +25,9 @@ WRAP(int, rename, const char *from, const char *to)
     return __real_rename(from, to);
 }
 
-static int teardown(void **state)
-{
-    renames_until_crash = -1;
-    return package_teardown(state);
-}
+TEAR_DOWN(teardown) { renames_until_crash = -1; }
 
-FIXTURE(package_install, package_setup, teardown);
+FIXTURE(package_install, set_up_packages, teardown);
 
 static struct package_upload upload_of(struct fixture *f, const char *path, const char *name)
 {

@@ -21,20 +21,18 @@
 #include <unistd.h>
 
 struct fixture {
-    char directory[64], other[80];
+    const char *directory;
+    char other[80];
 };
 
 SET_UP(set_up)
 {
-    strcpy(f->directory, "/tmp/kiln-test-verify-XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
+    f->directory = test_directory();
     snprintf(f->other, sizeof(f->other), "%s/a directory", f->directory);
     assert_int_equal(mkdir(f->other, 0700), 0);
 }
 
-TEAR_DOWN(tear_down) { fs_remove_tree(AT_FDCWD, f->directory); }
-
-FIXTURE(verify, set_up, tear_down);
+FIXTURE(verify, set_up, NULL);
 
 #define EXIT_NOT_ALLOWED 77 /* this host does not let the child set up the case */
 

@@ -20,17 +20,15 @@
 #define PROCESSORS 132 /* the default if the target does not say */
 enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE };
 
-static int make_fixture(void **state)
+SET_UP(make_fixture)
 {
     /* ResNet-50's 3x3 with stride 2, fp16, batch 8 */
     const struct problem problem = {
         .type = TYPE_FLOAT16, .n = 8, .c = 128, .k = 256, .in = { 1, 56, 56 }, .stride = { 1, 2, 2 }
     };
-    struct fixture *f = make_solver_fixture("ConvImplicitGemm", "sm_90a", &problem);
+    fill_fixture(f, "ConvImplicitGemm", "sm_90a", &problem);
     put_channels_last(f);
     f->target.has_tensor_maps = true;
-    *state = f;
-    return 0;
 }
 
 FIXTURE(solver, make_fixture, NULL);

@@ -18,13 +18,11 @@ static const struct problem layer = { .type = TYPE_FLOAT32,
                                       .stride = { 1, 1, 1 },
                                       .dilation = { 1, 1, 1 } };
 
-static int make_fixture(void **state)
+SET_UP(make_fixture)
 {
-    struct fixture *f = make_solver_fixture("ConvImplicitGemm", "sm_90a", &layer);
+    fill_fixture(f, "ConvImplicitGemm", "sm_90a", &layer);
     f->problem = layer;
     f->target.has_tensor_maps = true;
-    *state = f;
-    return 0;
 }
 
 FIXTURE(solver, make_fixture, NULL);

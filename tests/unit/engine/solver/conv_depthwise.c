@@ -12,17 +12,9 @@ static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a", "gfx942",
 /* Indices of the axes. Backward weights have splits for rows. */
 enum { COLUMNS, ROWS, VECTOR, LANES, GROUP, AXES, SPLITS = ROWS };
 
-static int make_fixture(void **state)
-{
-    /* MobileNet's 3x3 at 28x28, batch 32 */
-    const struct problem problem = {
-        .n = 32, .c = 256, .k = 256, .groups = 256, .in = { 1, 28, 28 }
-    };
-    *state = make_solver_fixture("ConvDepthwise", "sm_90", &problem);
-    return 0;
-}
-
-FIXTURE(solver, make_fixture, NULL);
+/* MobileNet's 3x3 at 28x28, batch 32 */
+SOLVER_FIXTURE("ConvDepthwise", "sm_90", .n = 32, .c = 256, .k = 256, .groups = 256,
+               .in = { 1, 28, 28 });
 
 static bool applies(const struct fixture *f)
 {

@@ -8,22 +8,10 @@
 
 static const struct solver *const narrow = &solver_conv_direct_narrow;
 
-static int make_fixture(void **state)
-{
-    /* ResNet-50's first layer, batch 64 */
-    const struct problem problem = { .direction = DIRECTION_BACKWARD_DATA,
-                                     .n = 64,
-                                     .c = 3,
-                                     .k = 64,
-                                     .in = { 1, 224, 224 },
-                                     .filter = { 1, 7, 7 },
-                                     .pad = { 0, 3, 3 },
-                                     .stride = { 1, 2, 2 } };
-    *state = make_solver_fixture("ConvDirectNarrow", "sm_90", &problem);
-    return 0;
-}
-
-FIXTURE(solver, make_fixture, NULL);
+/* ResNet-50's first layer, batch 64 */
+SOLVER_FIXTURE("ConvDirectNarrow", "sm_90", .direction = DIRECTION_BACKWARD_DATA, .n = 64, .c = 3,
+               .k = 64, .in = { 1, 224, 224 }, .filter = { 1, 7, 7 }, .pad = { 0, 3, 3 },
+               .stride = { 1, 2, 2 });
 
 TEST_F(solver, the_first_layer_of_an_image_network_is_its_to_solve)
 {

@@ -4,19 +4,9 @@
 #include "tests/unit/engine/solver/solver_fixture.h"
 #include "tests/unit/engine/solver/spaces.h"
 
-static int make_fixture(void **state)
-{
-    /* A 3x3 with 32 groups at 28x28, fp16, batch 16 */
-    const struct problem problem = {
-        .type = TYPE_FLOAT16, .n = 16, .c = 128, .k = 128, .groups = 32, .in = { 1, 28, 28 }
-    };
-    struct fixture *f = make_solver_fixture("ConvGrouped", "sm_90a", &problem);
-    put_channels_last(f);
-    *state = f;
-    return 0;
-}
-
-FIXTURE(solver, make_fixture, NULL);
+/* A 3x3 with 32 groups at 28x28, fp16, batch 16 */
+SOLVER_FIXTURE("ConvGrouped", "sm_90a", .type = TYPE_FLOAT16, .n = 16, .c = 128, .k = 128,
+               .groups = 32, .in = { 1, 28, 28 }, CHANNELS_LAST);
 
 static bool applies_on(struct fixture *f, const char *target)
 {

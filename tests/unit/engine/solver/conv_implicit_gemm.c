@@ -12,17 +12,9 @@ static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a",  "gfx942"
 
 enum { TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, STAGES, SPLITS, PREPARE, ROWS_FIRST, AXES };
 
-static int make_fixture(void **state)
-{
-    /* ResNet-50's 3x3 with stride 2, batch 8 */
-    const struct problem problem = {
-        .n = 8, .c = 128, .k = 256, .in = { 1, 56, 56 }, .stride = { 1, 2, 2 }
-    };
-    *state = make_solver_fixture("ConvImplicitGemm", "sm_90", &problem);
-    return 0;
-}
-
-FIXTURE(solver, make_fixture, NULL);
+/* ResNet-50's 3x3 with stride 2, batch 8 */
+SOLVER_FIXTURE("ConvImplicitGemm", "sm_90", .n = 8, .c = 128, .k = 256, .in = { 1, 56, 56 },
+               .stride = { 1, 2, 2 });
 
 static void make_pointwise(struct fixture *f)
 {

@@ -18,19 +18,9 @@ static const char *const others[] = { "sm_70",   "sm_75",   "gfx900",     "gfx90
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static int make_fixture(void **state)
-{
-    /* ResNet-50's 3x3 with stride 2, fp16, batch 8 */
-    const struct problem problem = {
-        .type = TYPE_FLOAT16, .n = 8, .c = 128, .k = 256, .in = { 1, 56, 56 }, .stride = { 1, 2, 2 }
-    };
-    struct fixture *f = make_solver_fixture("ConvImplicitGemm", "sm_90", &problem);
-    put_channels_last(f);
-    *state = f;
-    return 0;
-}
-
-FIXTURE(solver, make_fixture, NULL);
+/* ResNet-50's 3x3 with stride 2, fp16, batch 8 */
+SOLVER_FIXTURE("ConvImplicitGemm", "sm_90", .type = TYPE_FLOAT16, .n = 8, .c = 128, .k = 256,
+               .in = { 1, 56, 56 }, .stride = { 1, 2, 2 }, CHANNELS_LAST);
 
 static void shrink(struct fixture *f)
 {

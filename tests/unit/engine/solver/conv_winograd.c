@@ -11,15 +11,8 @@ static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a", "gfx942",
 
 #define WORKSPACE_MAX (2ull << 30)
 
-static int make_fixture(void **state)
-{
-    /* ResNet-50's 3x3 at 28x28, batch 64 */
-    const struct problem problem = { .n = 64, .c = 128, .k = 128, .in = { 1, 28, 28 } };
-    *state = make_solver_fixture("ConvWinograd", "sm_90", &problem);
-    return 0;
-}
-
-FIXTURE(solver, make_fixture, NULL);
+/* ResNet-50's 3x3 at 28x28, batch 64 */
+SOLVER_FIXTURE("ConvWinograd", "sm_90", .n = 64, .c = 128, .k = 128, .in = { 1, 28, 28 });
 
 static void set_size(struct fixture *f, uint32_t channels, uint32_t pixels)
 {

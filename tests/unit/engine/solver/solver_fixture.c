@@ -9,12 +9,11 @@ static void set_default(struct extent *extent, struct extent value)
         *extent = value;
 }
 
-struct fixture *make_solver_fixture(const char *solver, const char *target,
-                                    const struct problem *problem)
+void fill_fixture(struct fixture *f, const char *solver, const char *target,
+                  const struct problem *problem)
 {
-    static struct fixture f;
-    f = (struct fixture){ .solver = solver, .problem = *problem, .err = KILN_ERR_INIT };
-    struct problem *p = &f.problem;
+    *f = (struct fixture){ .solver = solver, .problem = *problem, .err = KILN_ERR_INIT };
+    struct problem *p = &f->problem;
     if (p->filter.h == 0)
         set_default(&p->pad, (struct extent){ 0, 1, 1 });
     set_default(&p->filter, (struct extent){ 1, 3, 3 });
@@ -22,8 +21,7 @@ struct fixture *make_solver_fixture(const char *solver, const char *target,
     set_default(&p->dilation, (struct extent){ 1, 1, 1 });
     p->spatial_dims = 2;
     p->groups = p->groups ? p->groups : 1;
-    set_target(&f, target);
-    return &f;
+    set_target(f, target);
 }
 
 void set_target(struct fixture *f, const char *text)

@@ -12,10 +12,21 @@ struct fixture {
     struct kiln_err err;
 };
 
-/* Makes a fixture in static memory. If |problem| leaves the filter, stride, padding, dilation or
- * groups zero, they are those of a 3x3 convolution that keeps the images' size. */
-struct fixture *make_solver_fixture(const char *solver, const char *target,
-                                    const struct problem *problem);
+/* If |problem| leaves the filter, stride, padding, dilation or groups zero, they are those of a 3x3
+ * convolution that keeps the images' size. */
+void fill_fixture(struct fixture *f, const char *solver, const char *target,
+                  const struct problem *problem);
+/* Defines FIXTURE(solver) with a problem of these members. */
+#define SOLVER_FIXTURE(name, target, ...)               \
+    SET_UP(make_fixture)                                \
+    {                                                   \
+        const struct problem problem = { __VA_ARGS__ }; \
+        fill_fixture(f, (name), (target), &problem);    \
+    }                                                   \
+    FIXTURE(solver, make_fixture, NULL)
+#define CHANNELS_LAST                                                   \
+    .x_layout = LAYOUT_CHANNELS_LAST, .w_layout = LAYOUT_CHANNELS_LAST, \
+    .y_layout = LAYOUT_CHANNELS_LAST
 void set_target(struct fixture *f, const char *text);
 void put_channels_last(struct fixture *f);
 /* A |config| of "" means the solver's own choice. */

@@ -61,24 +61,17 @@ struct fixture_held {
     struct kiln_err err;
 };
 
-static int set_up(void **state)
+SET_UP_OF(set_up, struct fixture_held)
 {
-    static struct fixture_held f;
     const struct held_limits limits = { .bytes_uid = 4 * SIZE, .bytes = 16 * SIZE };
-    f = (struct fixture_held){ .err = KILN_ERR_INIT };
+    *f = (struct fixture_held){ .err = KILN_ERR_INIT };
     watch_error = 0;
     has_no_proc = false;
     later_ns = 0;
-    assert_int_equal(held_objects_create(&limits, &f.held, &f.err), KILN_OK);
-    *state = &f;
-    return 0;
+    must(held_objects_create(&limits, &f->held, &f->err), f->err);
 }
 
-static int tear_down(void **state)
-{
-    held_objects_destroy(((struct fixture_held *)*state)->held);
-    return 0;
-}
+TEAR_DOWN_OF(tear_down, struct fixture_held) { held_objects_destroy(f->held); }
 
 FIXTURE_OF(held, struct fixture_held, set_up, tear_down);
 

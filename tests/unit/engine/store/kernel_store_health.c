@@ -92,17 +92,13 @@ static void break_disk(const struct fixture *f, int with)
 
 static void pass(unsigned milliseconds) { now_ns += milliseconds * 1000000ull; }
 
-static int setup(void **state)
+SET_UP(setup)
 {
     disk.fails_with = sync_fails_with = 0;
-    return fixture_setup(state);
+    open_store(f);
 }
 
-static int teardown(void **state)
-{
-    disk.fails_with = sync_fails_with = 0;
-    return fixture_teardown(state);
-}
+TEAR_DOWN(teardown) { disk.fails_with = sync_fails_with = 0; }
 
 FIXTURE(kernel_store_health, setup, teardown);
 
@@ -310,25 +306,21 @@ TEST_F(kernel_store_health, damage_on_a_disk_that_cannot_be_written_to_leaves_th
     assert_false(is_damaged(f, 1));
 }
 
-/* Mounts a small disk on the store's directory in a new mount namespace. */
-static int disk_setup(void **state)
+SET_UP(disk_setup)
 {
-    if (setup(state))
-        return -1;
-    struct fixture *f = *state;
+    setup_body(f);
     close_store(f);
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("kiln-test", f->directory, "tmpfs", 0, TMPFS) != 0)
-        return 0;
-    return reopen(f, ROOMY) == KILN_OK ? 0 : -1;
+        return;
+    must(reopen(f, ROOMY), f->err);
 }
 
-static int disk_teardown(void **state)
+TEAR_DOWN(disk_teardown)
 {
-    struct fixture *f = *state;
     close_store(f);
     umount2(f->directory, MNT_DETACH);
-    return teardown(state);
+    teardown_body(f);
 }
 
 FIXTURE(disk, disk_setup, disk_teardown);

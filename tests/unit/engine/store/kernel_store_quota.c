@@ -14,16 +14,14 @@
 #define SIZE 11000u
 #define NOW 1700000000ull
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    if (fixture_setup(state))
-        return -1;
-    struct fixture *f = *state;
+    open_store(f);
     f->quota = QUOTA;
-    return reopen(f, ROOMY) == KILN_OK ? 0 : -1;
+    must(reopen(f, ROOMY), f->err);
 }
 
-FIXTURE(kernel_store_quota, setup, fixture_teardown);
+FIXTURE(kernel_store_quota, setup, NULL);
 
 static struct kernel of(uint32_t uid, unsigned number, uint64_t last_used)
 {

@@ -5,7 +5,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -46,33 +45,14 @@ enum kiln_code reopen(struct fixture *f, uint64_t limit)
     return kernel_store_open(&options, &f->store, f->notice, &f->err);
 }
 
-int fixture_setup(void **state)
+static void end_store(void *f) { close_store(f); }
+
+void open_store(struct fixture *f)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    const char *tmp = getenv("TMPDIR");
-    snprintf(f->directory, sizeof(f->directory), "%.90s/kiln-store-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(f->directory))
-        return -1;
+    f->directory = test_directory();
     snprintf(f->file, sizeof(f->file), "%s/kernels.db", f->directory);
-    *state = f;
-    return reopen(f, ROOMY) == KILN_OK ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *seen, int type, struct FTW *at)
-{
-    (void)seen;
-    (void)type;
-    (void)at;
-    return remove(path);
-}
-
-int fixture_teardown(void **state)
-{
-    struct fixture *f = *state;
-    close_store(f);
-    nftw(f->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-    free(f);
-    return 0;
+    test_at_end(end_store, f);
+    must(reopen(f, ROOMY), f->err);
 }
 
 struct digest key_of(unsigned number)

@@ -9,7 +9,7 @@
 #define ROOMY (1ull << 30)
 
 struct fixture {
-    char directory[128];
+    const char *directory;
     char file[160];
     uint64_t limit, quota;
     enum kernel_store_mode mode;
@@ -23,9 +23,9 @@ extern int sync_fails_with;
 extern unsigned syncs;
 
 /* Opens an empty store with a limit that no test reaches. */
-int fixture_setup(void **state);
-int fixture_teardown(void **state);
-FIXTURE(store, fixture_setup, fixture_teardown);
+void open_store(struct fixture *f);
+SET_UP(set_up_store) { open_store(f); }
+FIXTURE(store, set_up_store, NULL);
 enum kiln_code reopen(struct fixture *f, uint64_t limit);
 void close_store(struct fixture *f);
 

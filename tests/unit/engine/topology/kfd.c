@@ -23,29 +23,16 @@ WRAP(ssize_t, pread, int fd, void *data, size_t size, off_t at)
 }
 
 struct fixture {
-    char directory[128];
+    const char *directory;
     struct gpu gpus[GPUS_MAX];
     size_t count;
     char skipped[256];
     struct kiln_err err;
 };
 
-static int setup(void **state)
-{
-    struct fixture *f = calloc(1, sizeof(*f));
-    const char *tmp = getenv("TMPDIR");
-    snprintf(f->directory, sizeof(f->directory), "%.90s/kiln-kfd-XXXXXX", tmp ? tmp : "/tmp");
-    *state = f;
-    return mkdtemp(f->directory) ? 0 : -1;
-}
+SET_UP(setup) { f->directory = test_directory(); }
 
-TEAR_DOWN(teardown)
-{
-    fs_remove_tree(AT_FDCWD, f->directory);
-    free(f);
-}
-
-FIXTURE(kfd, setup, teardown);
+FIXTURE(kfd, setup, NULL);
 
 static const char *make_node(struct fixture *f, const char *name)
 {
@@ -142,7 +129,9 @@ TEST_F(kfd, without_gfx_target_version_the_pci_device_gives_the_arch)
 
 TEST_F(kfd, a_host_without_the_driver_has_no_gpus)
 {
-    strcat(f->directory, "/absent");
+    char absent[128];
+    snprintf(absent, sizeof(absent), "%s/absent", f->directory);
+    f->directory = absent;
 
     read_gpus(f);
 

@@ -42,13 +42,7 @@ SET_UP(set_up)
                                     .trusted_keys = f->p.keys };
 }
 
-static int tear_down(void **state)
-{
-    package_fixture_close(&((struct fixture *)*state)->p);
-    return 0;
-}
-
-FIXTURE(confine, set_up, tear_down);
+FIXTURE(confine, set_up, NULL);
 
 /* Returns the result of |act|, or -1 if the kernel cannot confine the process. */
 static int confined(const struct fixture *f, int (*act)(const struct fixture *f))

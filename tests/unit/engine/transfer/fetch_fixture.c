@@ -19,10 +19,15 @@ static void count_pause(uint64_t ms)
     pause_count++;
 }
 
-int fetch_set_up(void **state)
+static void end_fetch(void *fixture)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
+    struct fixture *f = fixture;
+    url_done(&f->url);
+    close(f->fd);
+}
+
+void open_fetch(struct fixture *f)
+{
     f->err = KILN_ERR_INIT;
     f->limit = 1 << 20;
     f->policy = fetch_policy_standard;
@@ -35,18 +40,7 @@ int fetch_set_up(void **state)
         f->other[i] = (uint8_t)(i * 13 + 5);
     }
     must(fs_memfd("fetched", &f->fd, &f->err), f->err);
-    *state = f;
-    return 0;
-}
-
-int fetch_tear_down(void **state)
-{
-    struct fixture *f = *state;
-    http_script_stop(&f->server);
-    url_done(&f->url);
-    close(f->fd);
-    free(f);
-    return 0;
+    test_at_end(end_fetch, f);
 }
 
 enum kiln_code get(struct fixture *f, const char *credentials, const char *path)

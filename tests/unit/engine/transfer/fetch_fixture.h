@@ -34,9 +34,9 @@ struct fixture {
 extern uint64_t pauses[PAUSES_KEPT];
 extern unsigned pause_count;
 
-int fetch_set_up(void **state);
-int fetch_tear_down(void **state);
-FIXTURE(fetch, fetch_set_up, fetch_tear_down);
+void open_fetch(struct fixture *f);
+SET_UP(set_up_fetch) { open_fetch(f); }
+FIXTURE(fetch, set_up_fetch, NULL);
 
 void serve(struct fixture *f, void (*answer)(struct http_script *script, unsigned number, int fd));
 /* Stops the server after the fetch, so that the test can examine the requests. */

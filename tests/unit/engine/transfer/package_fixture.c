@@ -19,9 +19,7 @@
 
 void package_fixture_open(struct package_fixture *f)
 {
-    *f = (struct package_fixture){ .directory = "/tmp/kiln-transfer-test-XXXXXX",
-                                   .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f->directory));
+    *f = (struct package_fixture){ .directory = test_directory(), .err = KILN_ERR_INIT };
     snprintf(f->staging, sizeof(f->staging), "%s/staging", f->directory);
     snprintf(f->keys, sizeof(f->keys), "%s/keys", f->directory);
     snprintf(f->files, sizeof(f->files), "%s/files", f->directory);
@@ -29,8 +27,6 @@ void package_fixture_open(struct package_fixture *f)
     assert_int_equal(mkdir(f->keys, 0700), 0);
     assert_int_equal(mkdir(f->files, 0700), 0);
 }
-
-void package_fixture_close(struct package_fixture *f) { fs_remove_tree(AT_FDCWD, f->directory); }
 
 const char *package_path(const struct package_fixture *f, const char *name)
 {

@@ -9,13 +9,12 @@
 #define PACKAGE "gfx90a68.kdb"
 
 struct package_fixture {
-    char directory[64];
+    const char *directory;
     char staging[128], keys[128], files[128];
     struct kiln_err err;
 };
 
 void package_fixture_open(struct package_fixture *f);
-void package_fixture_close(struct package_fixture *f);
 
 /* Returns the path files/|name|. */
 const char *package_path(const struct package_fixture *f, const char *name);

@@ -31,7 +31,6 @@ TEAR_DOWN(tear_down)
     sqlite3_close(f->writer);
     fd_auto(&f->taken.fd);
     assert_is_empty(f->p.staging);
-    package_fixture_close(&f->p);
 }
 
 FIXTURE(snapshot, set_up, tear_down);

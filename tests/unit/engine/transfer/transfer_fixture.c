@@ -11,32 +11,26 @@
 
 static void no_pause(uint64_t ms) { (void)ms; }
 
-int transfer_set_up(void **state)
+static void end_transfer(void *fixture)
 {
-    static struct fixture f;
-    memset(&f, 0, sizeof(f));
-    package_fixture_open(&f.p);
-    f.policy = fetch_policy_standard;
-    f.policy.pause = no_pause;
-    f.fd = -1;
-    f.server.context = &f;
-    f.job = (struct transfer_job){ .content_fd = -1,
-                                   .manifest_fd = -1,
-                                   .staging = f.p.staging,
-                                   .trusted_keys = f.p.keys,
-                                   .size_limit = 64 << 20 };
-    *state = &f;
-    return 0;
-}
-
-int transfer_tear_down(void **state)
-{
-    struct fixture *f = *state;
-    http_script_stop(&f->server);
+    struct fixture *f = fixture;
     fd_auto(&f->fd);
     fd_auto(&f->job.manifest_fd);
-    package_fixture_close(&f->p);
-    return 0;
+}
+
+void open_transfer(struct fixture *f)
+{
+    package_fixture_open(&f->p);
+    f->policy = fetch_policy_standard;
+    f->policy.pause = no_pause;
+    f->fd = -1;
+    f->server.context = f;
+    f->job = (struct transfer_job){ .content_fd = -1,
+                                    .manifest_fd = -1,
+                                    .staging = f->p.staging,
+                                    .trusted_keys = f->p.keys,
+                                    .size_limit = 64 << 20 };
+    test_at_end(end_transfer, f);
 }
 
 static void on_progress(void *context, const struct transfer_progress *p)

@@ -21,9 +21,9 @@ struct fixture {
     int fd;
 };
 
-int transfer_set_up(void **state);
-int transfer_tear_down(void **state);
-FIXTURE(transfer, transfer_set_up, transfer_tear_down);
+void open_transfer(struct fixture *f);
+SET_UP(set_up_transfer) { open_transfer(f); }
+FIXTURE(transfer, set_up_transfer, NULL);
 
 void from_descriptor(struct fixture *f, const char *name);
 void from_file_url(struct fixture *f, const char *name);

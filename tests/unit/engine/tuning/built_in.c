@@ -47,30 +47,22 @@ static void add_item(struct built_in *b, const char *name, const char *text)
                                                       .digest = sha256_of(buffer_view(&content)) };
 }
 
-static int setup(void **state)
+SET_UP_OF(setup, struct built_in)
 {
-    struct built_in *b = calloc(1, sizeof(*b));
-    if (!b || fixture_setup((void **)&b->f))
-        return -1;
+    static struct fixture facade;
+    struct built_in *b = f;
+    facade = (struct fixture){ .t = NULL };
+    open_facade(&facade);
+    b->f = &facade;
     b->data.items = b->items;
     add_item(b, FIND_NAME, FIND_TEXT);
     add_item(b, PERF_NAME, PERF_TEXT);
     b->imported = b->f->t;
     const struct tuning_options options = { .data = &b->data, .records_per_uid = 2 };
     must(tuning_open(&options, &b->f->t, b->f->notice, &b->f->err), b->f->err);
-    *state = b;
-    return 0;
 }
 
-static int teardown(void **state)
-{
-    struct built_in *b = *state;
-    void *fixture = b->f;
-    tuning_destroy(b->imported);
-    fixture_teardown(&fixture);
-    free(b);
-    return 0;
-}
+TEAR_DOWN_OF(teardown, struct built_in) { tuning_destroy(f->imported); }
 
 FIXTURE(built_in, setup, teardown);
 

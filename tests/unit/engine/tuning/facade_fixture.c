@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "facade_fixture.h"
+#include "tests/support/test_buffer.h"
 
 #include "common/base/fs.h"
 #include "engine/miopen/problem_key.h"
@@ -40,27 +41,16 @@ enum kiln_code reopen(struct fixture *f)
     return tuning_open(&f->options, &f->t, f->notice, &f->err);
 }
 
-int fixture_setup(void **state)
-{
-    struct fixture *f = calloc(1, sizeof(*f));
-    const char *tmp = getenv("TMPDIR");
-    snprintf(f->directory, sizeof(f->directory), "%.80s/kiln-tuning-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(f->directory))
-        return -1;
-    snprintf(f->sources, sizeof(f->sources), "%s/files", f->directory);
-    buffer_init(&f->out, 1u << 30);
-    *state = f;
-    return mkdir(f->sources, 0700) == 0 && reopen(f) == KILN_OK ? 0 : -1;
-}
+static void end_facade(void *f) { close_tuning(f); }
 
-int fixture_teardown(void **state)
+void open_facade(struct fixture *f)
 {
-    struct fixture *f = *state;
-    close_tuning(f);
-    buffer_done(&f->out);
-    fs_remove_tree(AT_FDCWD, f->directory);
-    free(f);
-    return 0;
+    f->directory = test_directory();
+    snprintf(f->sources, sizeof(f->sources), "%s/files", f->directory);
+    test_buffer(&f->out, 1u << 30);
+    test_at_end(end_facade, f);
+    assert_int_equal(mkdir(f->sources, 0700), 0);
+    must(reopen(f), f->err);
 }
 
 unsigned files(struct fixture *f, const char *prefix, const char *part, char *ret_path)

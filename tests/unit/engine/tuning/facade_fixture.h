@@ -21,8 +21,8 @@
     "2x64x56x56x1x3x3x1x64x" #n "x1x1x0x1x1x0x1x1x0x" #bias "x1xNCHWxFP32xF"
 
 struct fixture {
-    char directory[120];
-    char sources[128]; /* of files to import, and of exported files */
+    const char *directory;
+    char sources[128];
     struct tuning_options options;
     struct tuning *t; /* owned; NULL while closed */
     char notice[512];
@@ -39,9 +39,9 @@ struct fixture {
     struct kiln_err err;
 };
 
-int fixture_setup(void **state);
-int fixture_teardown(void **state);
-FIXTURE(facade, fixture_setup, fixture_teardown);
+void open_facade(struct fixture *f);
+SET_UP(set_up_facade) { open_facade(f); }
+FIXTURE(facade, set_up_facade, NULL);
 void close_tuning(struct fixture *f);
 enum kiln_code reopen(struct fixture *f);
 

@@ -9,24 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-int index_fixture_setup(void **state)
-{
-    struct index_fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-index-XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
-    snprintf(f->path, sizeof(f->path), "%s/find.index", f->directory);
-    *state = f;
-    return 0;
-}
-
-int index_fixture_teardown(void **state)
-{
-    struct index_fixture *f = *state;
-    fs_remove_tree(AT_FDCWD, f->directory);
-    free(f);
-    return 0;
-}
-
 /* Three spatial sizes and many batch sizes. Every seventh key is no problem. Every third record
  * has ids. */
 void make_record(unsigned place, struct made_record *ret)

@@ -2,18 +2,25 @@
 #pragma once
 
 #include "engine/tuning/tuning_index.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
 
 #define RECORDS 300u
 
 struct index_fixture {
-    char directory[64], path[96];
+    const char *directory;
+    char path[96];
     struct digest digest;
     struct kiln_err err;
 };
 
-int index_fixture_setup(void **state);
-int index_fixture_teardown(void **state);
-FIXTURE_OF(index, struct index_fixture, index_fixture_setup, index_fixture_teardown);
+SET_UP_OF(set_up_index, struct index_fixture)
+{
+    f->directory = test_directory();
+    snprintf(f->path, sizeof(f->path), "%s/find.index", f->directory);
+}
+FIXTURE_OF(index, struct index_fixture, set_up_index, NULL);
 
 /* The record is valid until the next call. */
 struct made_record {

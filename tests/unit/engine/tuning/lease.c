@@ -23,19 +23,17 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int setup(void **state)
+SET_UP(setup)
 {
-    static struct fixture f;
-    f = (struct fixture){ .err = KILN_ERR_INIT };
-    f.problem = (struct problem){ .spatial_dims = 2, .n = 64, .c = 3, .k = 64, .groups = 1 };
-    f.request = (struct lease_request){ .uid = 1000,
-                                        .database_id = "gfx90a68",
-                                        .problem = &f.problem,
-                                        .solver = "ConvAsm3x3U",
-                                        .candidates = 10,
-                                        .share = true };
-    *state = &f;
-    return lease_table_create(&f.table, &f.err);
+    *f = (struct fixture){ .err = KILN_ERR_INIT };
+    f->problem = (struct problem){ .spatial_dims = 2, .n = 64, .c = 3, .k = 64, .groups = 1 };
+    f->request = (struct lease_request){ .uid = 1000,
+                                         .database_id = "gfx90a68",
+                                         .problem = &f->problem,
+                                         .solver = "ConvAsm3x3U",
+                                         .candidates = 10,
+                                         .share = true };
+    assert_int_equal(lease_table_create(&f->table, &f->err), 0);
 }
 
 TEAR_DOWN(teardown) { lease_table_destroy(f->table); }

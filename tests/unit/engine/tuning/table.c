@@ -31,20 +31,16 @@ struct fixture {
     struct kiln_err err;
 };
 
-static int make_table(void **state)
+SET_UP(make_table)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
     must(tuning_table_create(&f->table, &f->err), f->err);
     failed_allocations = 0;
-    *state = f;
-    return 0;
 }
 
 TEAR_DOWN(drop_table)
 {
     allocations_left = -1;
     tuning_table_destroy(f->table);
-    free(f);
 }
 
 FIXTURE(table, make_table, drop_table);

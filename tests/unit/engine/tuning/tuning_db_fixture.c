@@ -64,26 +64,18 @@ enum kiln_code reopen(struct fixture *f)
     return tuning_db_open(&options, &f->db, &f->salvage, &f->err);
 }
 
-int fixture_setup(void **state)
+static void end_tuning_db(void *f)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    const char *tmp = getenv("TMPDIR");
-    snprintf(f->directory, sizeof(f->directory), "%.90s/kiln-tuning-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(f->directory))
-        return -1;
-    snprintf(f->file, sizeof(f->file), "%s/tuning.db", f->directory);
-    *state = f;
-    return reopen(f) == KILN_OK ? 0 : -1;
-}
-
-int fixture_teardown(void **state)
-{
-    struct fixture *f = *state;
     close_db(f);
     write_fails_with = sync_fails_with = 0;
-    fs_remove_tree(AT_FDCWD, f->directory);
-    free(f);
-    return 0;
+}
+
+void open_tuning_db(struct fixture *f)
+{
+    f->directory = test_directory();
+    snprintf(f->file, sizeof(f->file), "%s/tuning.db", f->directory);
+    test_at_end(end_tuning_db, f);
+    must(reopen(f), f->err);
 }
 
 unsigned files(struct fixture *f, const char *prefix)

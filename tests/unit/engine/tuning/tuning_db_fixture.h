@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct fixture {
-    char directory[120];
+    const char *directory;
     char file[160];
     uint64_t records_per_uid; /* for the next opening */
     uint64_t bytes_per_uid;   /* for the next opening */
@@ -17,9 +17,9 @@ struct fixture {
     struct kiln_err err;
 };
 
-int fixture_setup(void **state);
-int fixture_teardown(void **state);
-FIXTURE(tuning_db, fixture_setup, fixture_teardown);
+void open_tuning_db(struct fixture *f);
+SET_UP(set_up_tuning_db) { open_tuning_db(f); }
+FIXTURE(tuning_db, set_up_tuning_db, NULL);
 void close_db(struct fixture *f);
 enum kiln_code reopen(struct fixture *f);
 

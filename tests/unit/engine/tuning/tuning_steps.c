@@ -15,18 +15,13 @@
 #define STORED_MAX 250u /* records that a step stores, in whatever time */
 #define MS 1000000u
 
-static int setup_steps(void **state)
+SET_UP(setup_steps)
 {
-    int rc = fixture_setup(state);
+    open_facade(f);
     step_clock(MS);
-    return rc;
 }
 
-static int teardown_steps(void **state)
-{
-    step_clock(0);
-    return fixture_teardown(state);
-}
+TEAR_DOWN(teardown_steps) { step_clock(0); }
 
 FIXTURE(steps, setup_steps, teardown_steps);
 
