@@ -68,9 +68,8 @@ double claim_floor_ms(const struct problem *p)
     return by_flops > by_bytes ? by_flops : by_bytes;
 }
 
-static enum kiln_code check_floor(const struct problem *problem, double ms, struct kiln_err *err)
+static enum kiln_code check_floor(double floor_ms, double ms, struct kiln_err *err)
 {
-    double floor_ms = problem ? claim_floor_ms(problem) : 0;
     if (ms >= floor_ms)
         return KILN_OK;
     return kiln_fail(
@@ -96,12 +95,12 @@ enum kiln_code claim_check(const struct problem *problem, const struct tuning_me
                          "%u samples have a spread of 0: state half the distance between the 25th "
                          "and 75th percentiles, and at least the resolution of the clock",
                          (unsigned)measured->samples);
-    return check_floor(problem, measured->median_ms, err);
+    return check_floor(problem ? claim_floor_ms(problem) : 0, measured->median_ms, err);
 }
 
-enum kiln_code claim_check_time(const struct problem *problem, double ms, struct kiln_err *err)
+enum kiln_code claim_check_time(double floor_ms, double ms, struct kiln_err *err)
 {
-    return ms > 0 ? check_floor(problem, ms, err) : KILN_OK;
+    return ms > 0 ? check_floor(floor_ms, ms, err) : KILN_OK;
 }
 
 bool claim_problem(enum tuning_kind kind, struct bytes key, struct problem *ret_problem)

@@ -102,13 +102,14 @@ static enum kiln_code check_entries(const struct tuning_job *job, struct bytes v
     enum tuning_kind kind = job->import.name.kind;
     const struct problem *problem = named->has_problem ? &named->problem : NULL;
     char direction = problem ? *direction_name((enum direction)problem->direction) : 0;
+    const double floor_ms = problem && kind == TUNING_FIND ? claim_floor_ms(problem) : 0;
     enum kiln_code rc = KILN_OK;
     while (!rc && tuning_entry_next(kind, &value, &entry, &ignored) == KILN_OK) {
         /* Without a problem, the algorithm may have any name, for example "fusion". */
         rc = problem ? tuning_entry_check(kind, &entry, direction, err)
                      : tuning_solver_check(entry.solver, err);
         if (!rc && kind == TUNING_FIND)
-            rc = claim_check_time(problem, entry.time_ms, err);
+            rc = claim_check_time(floor_ms, entry.time_ms, err);
     }
     return rc;
 }
