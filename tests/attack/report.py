@@ -20,7 +20,7 @@ NAMES = [operation.name for operation in victims.OPERATIONS]
 
 
 def time_of(ms: float) -> str:
-    if math.isnan(ms):
+    if not math.isfinite(ms):
         return "-"
     if ms >= 1000:
         return f"{ms / 1000:.1f} s"

@@ -71,6 +71,12 @@ class Figures(unittest.TestCase):
         quiet = figures.Wait(5, 900.0, 1000.0, 1000.0, 0)
         self.assertEqual(figures.bound_ms("compile", quiet) - figures.bound_ms("ping", quiet), 900)
 
+    def test_an_echo_without_kilnd_has_no_bound(self):
+        quiet = {"echo": figures.Wait(100, 0.1, 1.0, 2.0, 0)}
+        late = {"echo": figures.Wait(100, 0.1, 500.0, 500.0, 0)}
+        self.assertEqual(figures.broken_waits("now", quiet, late), [])
+        self.assertEqual(figures.largest_share(quiet, late).part, 0)
+
     def test_an_operation_without_an_answer_is_broken(self):
         none = {"ping": figures.wait_of(PING, [], 0.0, 1.0)}
         quiet = {"ping": figures.Wait(100, 0.1, 1.0, 2.0, 0)}

@@ -6,6 +6,7 @@ import functools
 import mmap
 import os
 import pathlib
+import socket
 import struct
 import time
 from typing import Callable, NamedTuple
@@ -44,11 +45,15 @@ OPERATIONS = (
     Operation("put", 0.1, wire.OK),
     Operation("tuning", 0.02, wire.OK),
     Operation("connect", 0.05, wire.OK),
+    Operation("echo", 0.01, wire.OK),
 )
 COMPILE = "compile"
+ECHO = "echo"  # asks kilnd for nothing, so it waits only for the scheduler
+ECHO_SIZE = 64
 TITLES = {operation.name: operation.name for operation in OPERATIONS} | {
     "warm": "warm fetch", "miss": "fetch of an absent key", "disk": "cold fetch",
-    "put": "tuning_put", "tuning": "tuning_get", "connect": "new connection"}
+    "put": "tuning_put", "tuning": "tuning_get", "connect": "new connection",
+    "echo": "echo without kilnd"}
 
 
 class Sample(NamedTuple):
@@ -96,6 +101,21 @@ class Record:
         if running:
             found.append(Sample(running, time.monotonic() - running, -1))
         return found
+
+
+def start_echo() -> socket.socket:
+    """Starts a process that sends back what it receives. It leads a session, as kilnd does. Returns
+    the other end of its socket."""
+    near, far = socket.socketpair()
+    if os.fork() == 0:
+        hosts.die_with_parent()
+        os.setsid()
+        near.close()
+        while data := far.recv(ECHO_SIZE):
+            far.send(data)
+        os._exit(0)
+    far.close()
+    return near
 
 
 class Victim:
@@ -159,6 +179,13 @@ class Victim:
             new.close()
             return wire.OK
 
+        near = start_echo() if name == ECHO else None
+
+        def echo() -> int:
+            assert near
+            near.send(bytes(ECHO_SIZE))
+            return wire.OK if len(near.recv(ECHO_SIZE)) == ECHO_SIZE else CLOSED
+
         number = int.from_bytes(os.urandom(3), "little") * 64
         works: dict[str, Work] = {
             "ping": ping,
@@ -171,6 +198,7 @@ class Victim:
             "put": put,
             "tuning": look_up,
             "connect": connect,
+            "echo": echo,
         }
         return works[name]
 
