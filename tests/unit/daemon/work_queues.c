@@ -10,6 +10,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define TASKS 20
@@ -27,6 +28,7 @@ struct counted {
     struct task task;
     unsigned started; /* place in the order of starts */
     unsigned ended;   /* place in the order of done callbacks */
+    int niceness;     /* of the thread that ran it */
     pthread_t thread;
     bool done;
 };
@@ -42,6 +44,7 @@ static void note_start(struct counted *c)
 {
     c->started = atomic_fetch_add(&seen.started, 1);
     c->thread = pthread_self();
+    c->niceness = getpriority(PRIO_PROCESS, 0);
     unsigned now = atomic_fetch_add(&seen.running, 1) + 1;
     unsigned max = atomic_load(&seen.max_running);
     while (now > max && !atomic_compare_exchange_weak(&seen.max_running, &max, now)) {
@@ -169,6 +172,20 @@ TEST_F(work_queues, no_queue_waits_for_another)
     for (int i = 0; i < LONG_READERS + 2; i++)
         run_task(f, order[i], &tasks[i], (struct task){ .work = work_with_another });
     finish_tasks(f, LONG_READERS + 2);
+}
+
+TEST_F(work_queues, the_loop_comes_before_each_queues_threads)
+{
+    const int own = getpriority(PRIO_PROCESS, 0);
+    struct counted tasks[WORK_QUEUES];
+    expect_together(1);
+    for (enum work_queue queue = 0; queue < WORK_QUEUES; queue++)
+        run_task(f, queue, &tasks[queue], (struct task){ .work = work_alone });
+
+    finish_tasks(f, WORK_QUEUES);
+
+    for (enum work_queue queue = 0; queue < WORK_QUEUES; queue++)
+        assert_int_equal(tasks[queue].niceness, own + 5);
 }
 
 /* Tasks of this user wait before those of others are queued. */
