@@ -22,6 +22,8 @@
 #include <stdlib.h>
 
 #define READERS 4
+/* How long kilnd waits for a free descriptor if it has no client and can accept none. */
+#define STARVED_MAX_MS 10000
 
 struct daemon {
     struct config *config;
@@ -34,6 +36,7 @@ struct daemon {
     struct manager manager;
     struct reload reload;
     struct free_memory free_memory;
+    bool failed;      /* kilnd stops because it could not serve */
     uint64_t busy_ms; /* when kilnd last had clients or work */
 };
 
@@ -156,6 +159,23 @@ static void stop_when_unreachable(struct daemon *d)
         start_drain(d, ", as its socket was deleted");
 }
 
+/* Stops a kilnd that can serve nobody, so that the service manager starts it again.  If the lack of
+ * descriptors is kilnd's own, for example a low limit that was raised since, a new process has no
+ * such lack. */
+static void stop_without_descriptors(struct daemon *d)
+{
+    const struct serving *s = &d->serving;
+    if (s->phase != SERVING_RUNS ||
+        server_starved_ms(s->server, loop_now_ms(s->loop)) < STARVED_MAX_MS)
+        return;
+    log_event(LOG_EVENT_descriptors_gone, NULL,
+              "kilnd has had no client and no free descriptor for a connection for %u s: it exits "
+              "with status 1; raise its limit of open files (LimitNOFILE=)",
+              STARVED_MAX_MS / 1000);
+    d->failed = true;
+    start_drain(d, ", as it cannot accept connections");
+}
+
 static void return_free_memory(struct daemon *d)
 {
     const struct serving *s = &d->serving;
@@ -170,6 +190,7 @@ static void on_tick(struct serving *serving)
     return_free_memory(d);
     manager_tick(&d->manager);
     log_report_withheld();
+    stop_without_descriptors(d);
     stop_when_unreachable(d);
     stop_when_idle(d);
 }
@@ -436,5 +457,5 @@ int daemon_run(struct config *config, int argc, const char *const *argv)
     reload_done(&d.reload);
     if (!rc)
         log_event(LOG_EVENT_stopped, NULL, "stopped");
-    return rc ? EXIT_FAILURE : EXIT_SUCCESS;
+    return rc || d.failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

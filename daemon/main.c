@@ -20,8 +20,8 @@
  *   built_in/        compiles for the static build; not part of kilnd
  *
  * Below is the engine (engine/engine.h), which uses neither sockets nor the loop.
- * Exit status: 0 after a requested stop, 1 if kilnd could not start, 2 if flags or configuration
- * are wrong.
+ * Exit status: 0 after a requested stop, 1 if kilnd could not start or no descriptor was free for
+ * connections, 2 if flags or configuration are wrong.
  */
 #include "common/base/fs.h"
 #include "common/log/log.h"

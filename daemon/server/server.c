@@ -14,6 +14,8 @@
 #define RETRY_MS 10
 #define TURN_NS 500000u
 #define ACCEPT_PAUSE_MS 2
+/* Time between two attempts to accept while no descriptor is free, not even the spare one. */
+#define STARVED_PAUSE_MS 100
 /* One connection in ADMINS_SHARE, at most ADMINS_MAX, is reserved for administrators, so that many
  * users together cannot lock them out. */
 #define ADMINS_SHARE 8u
@@ -81,6 +83,12 @@ static void open_spare(struct server *server)
 }
 
 /* A connection that remained pending would wake the loop again and again. */
+static void pause_accepting(struct server *server, uint64_t pause_ms)
+{
+    loop_watch_set(&server->watch, 0);
+    loop_timer_start(&server->accept_again, pause_ms, 0);
+}
+
 static void refuse_without_descriptors(struct server *server)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -93,7 +101,11 @@ static void refuse_without_descriptors(struct server *server)
     int fd = accept4(server->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0)
         refuse_connection(server, fd, geteuid(), &err);
+    else
+        pause_accepting(server, STARVED_PAUSE_MS);
     open_spare(server);
+    if (!server->starved_ms)
+        server->starved_ms = loop_now_ms(server->loop);
     log_event(LOG_EVENT_descriptors_none, NULL, "%s", err.text);
 }
 
@@ -121,6 +133,7 @@ static bool accept_one(struct server *server)
     if (fd < 0)
         return false;
     open_spare(server);
+    server->starved_ms = 0;
     if (has_left(fd))
         close(fd);
     else
@@ -137,8 +150,7 @@ static void on_accept(struct task *acceptor)
     while (accept_one(server)) {
         if (clock_monotonic_ns() < end_ns)
             continue;
-        loop_watch_set(&server->watch, 0);
-        loop_timer_start(&server->accept_again, ACCEPT_PAUSE_MS, 0);
+        pause_accepting(server, ACCEPT_PAUSE_MS);
         return;
     }
 }
@@ -203,10 +215,29 @@ void server_check_times(struct server *server, uint64_t now_ms)
         server_reap_soon(server);
 }
 
+/* Checks whether a descriptor is free again, because there may be no connection that shows it. */
+static void end_starvation(struct server *server)
+{
+    if (!server->starved_ms)
+        return;
+    open_spare(server);
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    close(fd);
+    server->starved_ms = 0;
+}
+
+uint64_t server_starved_ms(const struct server *server, uint64_t now_ms)
+{
+    return server->starved_ms && server_is_empty(server) ? now_ms - server->starved_ms : 0;
+}
+
 static void on_sweep(struct loop_timer *timer)
 {
     struct server *server = LOOP_OWNER_OF(struct server, sweep, timer);
     server_check_times(server, loop_now_ms(server->loop));
+    end_starvation(server);
 }
 
 static void on_retry(struct loop_timer *timer)

@@ -69,6 +69,7 @@ struct server {
     /* Owned; closed when no other descriptor is free, so that a connection can be refused with a
      * reason. */
     int spare_fd;
+    uint64_t starved_ms; /* since when no descriptor has been free for a connection, or 0 */
     bool draining, own_user_only;
     struct loop_owner owner;
     struct loop_watch watch;
@@ -107,6 +108,10 @@ void server_drop_sessions(struct server *server);
 void server_close(struct server *server, void (*closed)(void *context), void *context);
 struct server_counts server_counts(const struct server *server);
 size_t server_bytes(const struct server *server);
+
+/* Returns how long no descriptor has been free for a connection.  Returns 0 if one is free, or if a
+ * client is connected. */
+uint64_t server_starved_ms(const struct server *server, uint64_t now_ms);
 
 void server_reap_soon(struct server *server);
 void server_retry_soon(struct server *server);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -292,6 +293,21 @@ TEST_F(lifecycle, a_socket_handed_over_by_systemd_is_used)
     expect_ping(f);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     assert_int_equal(access(f->daemon.socket, F_OK), 0); /* systemd removes its socket itself */
+}
+
+TEST_F(lifecycle, a_kilnd_that_can_accept_no_connection_ends_and_says_why)
+{
+    SKIP_IF(getenv("KILN_TEST_VALGRIND"), "valgrind needs descriptors of its own");
+    f->daemon.keep_log = true;
+    daemon_process_start(&f->daemon);
+    const struct rlimit none = { .rlim_cur = 3, .rlim_max = 3 };
+    assert_int_equal(prlimit(f->daemon.pid, RLIMIT_NOFILE, &none, NULL), 0);
+    KILN_AUTO(fd) int fd = raw_connect(&f->daemon);
+    assert_true(fd >= 0);
+    assert_int_equal(daemon_process_wait(&f->daemon), 1);
+    KILN_AUTO(mem) char *text = read_log(f);
+    assert_says(text, "exits with status 1");
+    assert_int_equal(access(f->daemon.socket, F_OK), -1);
 }
 
 static void write_file(const struct host *f, const char *name, const char *content, char path[256])

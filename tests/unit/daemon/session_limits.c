@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -266,4 +267,44 @@ TEST_F(session, the_spare_descriptor_is_restored_when_descriptors_become_free)
     KILN_AUTO(fd) int next = join_server(f);
     assert_true(f->server->spare_fd >= 0);
     expect_pong(f, next, 3);
+}
+
+static void expect_starvation(struct fixture *f, bool has_client)
+{
+    const struct rlimit none = { .rlim_cur = 3 }; /* descriptors 0 to 2 are open */
+    struct rlimit before;
+    KILN_AUTO(fd) int fd = connect_to_server(f);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ none.rlim_cur, before.rlim_max }),
+                     0);
+    LOOP_UNTIL(f->loop, f->server->starved_ms != 0);
+    uint64_t later_ms = loop_now_ms(f->loop) + 5000;
+    uint64_t starved_ms = server_starved_ms(f->server, later_ms);
+    bool pauses = loop_timer_is_running(&f->server->accept_again);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    if (has_client)
+        assert_int_equal(starved_ms, 0);
+    else
+        assert_true(starved_ms >= 5000);
+    assert_true(pauses);
+    expect_pong(f, fd, 3);
+    assert_int_equal(f->server->starved_ms, 0);
+}
+
+TEST_F(session, a_lack_of_descriptors_pauses_accepting_until_one_is_free)
+{
+    expect_starvation(f, /* has_client= */ true);
+}
+
+TEST_F(session, a_server_without_clients_and_descriptors_is_starved)
+{
+    server_drop_sessions(f->server);
+    expect_starvation(f, /* has_client= */ false);
+}
+
+/* No connection shows it. */
+TEST_F(session, a_server_is_no_longer_starved_when_a_descriptor_is_free)
+{
+    f->server->starved_ms = 1;
+    LOOP_UNTIL(f->loop, f->server->starved_ms == 0);
 }
