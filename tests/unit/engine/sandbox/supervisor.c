@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,11 +48,15 @@ static pid_t starter; /* if not 0, the supervisor waits until this process has e
 static bool init_fails;
 static bool init_awaits_end;
 
-/* The pipe to the supervisor is init's standard output. */
+/* Writes a byte to the test, which replies when the supervisor has ended.  The end of the pipe to
+ * the supervisor is too early: the kernel closes it before it looks for death signals, and then
+ * ends an init that has just set PR_SET_PDEATHSIG. */
 static void await_supervisors_end(void)
 {
-    struct pollfd supervisor = { .fd = STDOUT_FILENO };
-    if (write(STDERR_FILENO, "x", 1) == 1 && poll(&supervisor, 1, WAIT_MAX_S * 1000) != 1)
+    char byte;
+    struct pollfd test = { .fd = STDERR_FILENO, .events = POLLIN };
+    if (write(STDERR_FILENO, "x", 1) != 1 || poll(&test, 1, WAIT_MAX_S * 1000) != 1 ||
+        read(STDERR_FILENO, &byte, 1) != 1)
         _exit(EXIT_NO_END);
 }
 
@@ -240,19 +245,23 @@ TEST(pipe, an_init_process_that_fails_to_start_is_reported_and_no_worker_starts)
     assert_false(has_writer(pipe_ends[0]));
 }
 
-static void redirect_errors_to_the_pipe(void) { dup2(pipe_ends[1], STDERR_FILENO); }
+static void redirect_errors_to_the_test(void) { dup2(pipe_ends[1], STDERR_FILENO); }
 
 /* The supervisor ends before init sets PR_SET_PDEATHSIG. */
 TEST(pipe, an_init_process_whose_supervisor_ended_during_set_up_ends)
 {
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pipe_ends), 0);
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
     init_awaits_end = true;
-    pid_t supervisor = start_prepared(redirect_errors_to_the_pipe, do_nothing);
+    pid_t supervisor = start_prepared(redirect_errors_to_the_test, do_nothing);
     init_awaits_end = false;
     if (is_reported())
         assert_int_equal(kill(supervisor, SIGKILL), 0);
     int end = end_of(supervisor);
     assert_true(WIFSIGNALED(end) && WTERMSIG(end) == SIGKILL);
+    assert_int_equal(send(pipe_ends[0], "x", 1, MSG_NOSIGNAL), 1);
     int status = await_child(-1);
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_LOST);
