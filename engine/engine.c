@@ -72,6 +72,8 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
     if (!rc)
         rc = requests_create(&e->requests, err);
     if (!rc)
+        rc = client_compiles_create(&e->client_compiles, err);
+    if (!rc)
         rc = valid_counts_create(&e->valid_counts, err);
     if (!rc)
         rc = history_create(&e->history, err);
@@ -110,6 +112,7 @@ void engine_close(struct engine *e)
     if (!e)
         return;
     requests_destroy(e->requests);
+    client_compiles_destroy(e->client_compiles);
     valid_counts_destroy(e->valid_counts);
     history_destroy(e->history);
     built_in_destroy(e->built_in);

@@ -55,6 +55,7 @@ struct engine {
     struct inflights *inflights;
     unsigned tasks_out;
     struct requests *requests;
+    struct client_compiles *client_compiles;
 
     struct toolchain_probes *probes;
     bool draining;

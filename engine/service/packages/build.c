@@ -29,7 +29,7 @@ static bool stop_build(struct deferred *d)
         fetch_cancel(d->engine, &b->order[i]->ticket);
     if (d->is_running || !b->package.writer)
         return true;
-    fair_queue_remove(&d->engine->requests->build_steps.waiting, &d->slot);
+    fair_queue_remove(&requests_queue(d->engine->requests, QUEUE_BUILD_STEPS)->waiting, &d->slot);
     d->queue = NULL;
     deferred_run(d, &remove_file_step);
     return false;
@@ -78,7 +78,8 @@ void build_enqueue(struct build *b, const struct deferred_step *step)
     struct deferred *d = &b->base;
     if (d->is_running || deferred_is_waiting(d))
         return;
-    enum kiln_code rc = deferred_enqueue(d, &d->engine->requests->build_steps, step, &d->err);
+    enum kiln_code rc =
+        deferred_enqueue(d, requests_queue(d->engine->requests, QUEUE_BUILD_STEPS), step, &d->err);
     if (rc)
         deferred_fail(d, &d->err, NULL);
 }

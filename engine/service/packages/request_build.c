@@ -87,7 +87,7 @@ enum kiln_code handle_package_build(struct engine *e, struct caller *caller,
         return err->code;
     struct deferred *d = &b->base;
     buffer_init(&b->problems, PROBLEMS_MAX * PROBLEM_WIRE_SIZE);
-    enum kiln_code rc = deferred_join(d, &e->requests->builds, err);
+    enum kiln_code rc = deferred_join(d, requests_group(e->requests, GROUP_BUILDS), err);
     if (!rc)
         rc = admin_read(header, body, build_members, &d->question, err);
     if (!rc && caller->file_count != 1)

@@ -126,7 +126,8 @@ static void start_taking(struct upload *u)
     }
     /* Not d->err, which the step may set if it begins and fails within this call. */
     struct kiln_err err = KILN_ERR_INIT;
-    if (deferred_enqueue(d, &d->engine->requests->import_steps, &prepare_step, &err) == KILN_OK)
+    if (deferred_enqueue(d, requests_queue(d->engine->requests, QUEUE_IMPORT_STEPS), &prepare_step,
+                         &err) == KILN_OK)
         return;
     d->rc = err.code;
     d->err = err;

@@ -207,7 +207,8 @@ static enum kiln_code start_admin(struct admin *a, struct kiln_err *err)
     const struct deferred_step *step =
         a->kind->is_brief ? &brief_step : &admin_steps[a->kind->work_queue];
     if (a->kind->scans)
-        return deferred_enqueue(&a->base, &a->base.engine->requests->scans, step, err);
+        return deferred_enqueue(&a->base, requests_queue(a->base.engine->requests, QUEUE_SCANS),
+                                step, err);
     deferred_run(&a->base, step);
     return KILN_OK;
 }
@@ -238,7 +239,7 @@ enum kiln_code admin_run(struct engine *e, const struct request *request,
     a->base.answer = json_object();
     rc = make_own(a, err);
     if (!rc)
-        rc = deferred_join(&a->base, &e->requests->admin, err);
+        rc = deferred_join(&a->base, requests_group(e->requests, GROUP_ADMIN), err);
     if (!rc)
         rc = start_admin(a, err);
     return deferred_wait_or_destroy(&a->base, rc);

@@ -70,7 +70,7 @@ enum kiln_code handle_package_verify(struct engine *e, struct caller *caller,
     v->quarantine = json_array();
     enum kiln_code rc = admin_read(header, body, verify_members, &v->base.question, err);
     if (!rc)
-        rc = deferred_join(&v->base, &e->requests->verifications, err);
+        rc = deferred_join(&v->base, requests_group(e->requests, GROUP_VERIFICATIONS), err);
     if (!rc)
         deferred_run(&v->base, &verify_step);
     return deferred_wait_or_destroy(&v->base, rc);

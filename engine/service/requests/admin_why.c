@@ -248,7 +248,9 @@ static enum kiln_code answer_why(struct deferred *d)
 {
     note_toolchains((struct why *)d);
     enum kiln_code rc = why_add_programs((struct why *)d, &d->err);
-    return rc ? rc : deferred_enqueue(d, &d->engine->requests->scans, &why_step, &d->err);
+    return rc ? rc
+              : deferred_enqueue(d, requests_queue(d->engine->requests, QUEUE_SCANS), &why_step,
+                                 &d->err);
 }
 
 static const struct toolchain_need why_need = { .ask = why_ask_for_toolchain,
@@ -266,7 +268,7 @@ enum kiln_code handle_why_miss(struct engine *e, struct caller *caller,
     w->why_not_compile = KILN_ERR_INIT;
     enum kiln_code rc = admin_read(header, body, why_members, &w->base.question, err);
     if (!rc)
-        rc = deferred_join(&w->base, &e->requests->admin, err);
+        rc = deferred_join(&w->base, requests_group(e->requests, GROUP_ADMIN), err);
     if (!rc)
         rc = why_read_question(w, err);
     rc = deferred_wait_or_destroy(&w->base, rc);

@@ -15,6 +15,13 @@
  */
 #include "engine/service/internal.h"
 
+struct client_compiles;
+
+KILN_MUST_CHECK enum kiln_code client_compiles_create(struct client_compiles **ret_compiles,
+                                                      struct kiln_err *err);
+/* There must be no compile. */
+void client_compiles_destroy(struct client_compiles *compiles);
+
 /* Passes each compile that |caller| may do to the next connection that waits for the result. */
 void client_compiles_leave(struct engine *e, struct caller *caller);
 /* Passes the right to compile on if the cancelled request was answered with this right. */

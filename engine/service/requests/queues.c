@@ -14,46 +14,51 @@
 /* Each request compile_begin is from one thread of a job that waits for a kernel. */
 #define COMPILE_WAITS_MAX_UID 1024
 
-static void init_group(struct request_group *group, const char *noun)
-{
-    *group = (struct request_group){ .noun = noun };
-    list_init(&group->members);
-}
+struct requests {
+    struct request_group groups[REQUEST_GROUPS];
+    struct request_queue queues[REQUEST_QUEUES];
+};
 
-/* For requests that also join groups (struct request_group), which limit their number. */
-static void init_unbounded(struct request_queue *queue)
-{
-    const struct fair_queue_options options = { .noun = "requests" };
-    request_queue_init(queue, &options);
-}
+static const struct request_group group_limits[REQUEST_GROUPS] = {
+    [GROUP_ADMIN] = { .noun = "administrative requests",
+                      .max_uid = ADMIN_MAX_UID,
+                      .max_uid_admin = ADMIN_MAX_UID_ADMIN },
+    /* Each occupies a reader thread while it reads a whole package. */
+    [GROUP_VERIFICATIONS] = { .noun = "verifications of packages", .max = 1 },
+    /* A build takes memory, descriptors and time on a work queue. */
+    [GROUP_BUILDS] = { .noun = "package builds", .max_uid = 1, .max_uid_admin = 1 },
+    /* engine/tuning/lease.c limits them */
+    [GROUP_LEASE_WAITS] = { .noun = "requests for a lease" },
+    [GROUP_COMPILE_WAITS] = { .noun = "waits for compiles of other processes",
+                              .max_uid = COMPILE_WAITS_MAX_UID,
+                              .max_uid_admin = COMPILE_WAITS_MAX_UID },
+    [GROUP_TUNING_PUTS] = { .noun = "changes of tuning records",
+                            .max = TUNING_PUTS_MAX,
+                            .max_uid = TUNING_PUTS_MAX_UID,
+                            .max_uid_admin = TUNING_PUTS_MAX_UID },
+};
+
+/* The requests of the queues without limits also join groups, which limit their number. */
+static const struct fair_queue_options queue_options[REQUEST_QUEUES] = {
+    [QUEUE_SCANS] = { .noun = "requests" },
+    [QUEUE_SOLVER_QUESTIONS] = { .max = SOLVER_QUESTIONS_MAX,
+                                 .max_uid = SOLVER_QUESTIONS_MAX_UID,
+                                 .noun = "queries about solvers and their configs" },
+    [QUEUE_BUILD_STEPS] = { .noun = "requests" },
+    [QUEUE_IMPORT_STEPS] = { .noun = "requests" },
+};
 
 enum kiln_code requests_create(struct requests **ret_requests, struct kiln_err *err)
 {
-    const struct fair_queue_options questions = { .max = SOLVER_QUESTIONS_MAX,
-                                                  .max_uid = SOLVER_QUESTIONS_MAX_UID,
-                                                  .noun =
-                                                      "queries about solvers and their configs" };
     struct requests *r = calloc(1, sizeof(*r));
     if (!r)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the queues of requests");
-    init_group(&r->admin, "administrative requests");
-    r->admin.max_uid = ADMIN_MAX_UID;
-    r->admin.max_uid_admin = ADMIN_MAX_UID_ADMIN;
-    init_group(&r->verifications, "verifications of packages");
-    r->verifications.max = 1; /* each occupies a reader thread while it reads a whole package */
-    /* A build takes memory, descriptors and time on a work queue. */
-    init_group(&r->builds, "package builds");
-    r->builds.max_uid = r->builds.max_uid_admin = 1;
-    init_group(&r->lease_waits, "requests for a lease"); /* engine/tuning/lease.c limits them */
-    init_group(&r->compile_waits, "waits for compiles of other processes");
-    r->compile_waits.max_uid = r->compile_waits.max_uid_admin = COMPILE_WAITS_MAX_UID;
-    init_group(&r->tuning_puts, "changes of tuning records");
-    r->tuning_puts.max = TUNING_PUTS_MAX;
-    r->tuning_puts.max_uid = r->tuning_puts.max_uid_admin = TUNING_PUTS_MAX_UID;
-    init_unbounded(&r->scans);
-    init_unbounded(&r->build_steps);
-    init_unbounded(&r->import_steps);
-    request_queue_init(&r->solver_questions, &questions);
+    for (unsigned i = 0; i < REQUEST_GROUPS; i++) {
+        r->groups[i] = group_limits[i];
+        list_init(&r->groups[i].members);
+    }
+    for (unsigned i = 0; i < REQUEST_QUEUES; i++)
+        request_queue_init(&r->queues[i], &queue_options[i]);
     *ret_requests = r;
     return KILN_OK;
 }
@@ -62,10 +67,17 @@ void requests_destroy(struct requests *r)
 {
     if (!r)
         return;
-    request_queue_done(&r->scans);
-    request_queue_done(&r->solver_questions);
-    request_queue_done(&r->build_steps);
-    request_queue_done(&r->import_steps);
-    hash_table_done(&r->compiles);
+    for (unsigned i = 0; i < REQUEST_QUEUES; i++)
+        request_queue_done(&r->queues[i]);
     free(r);
+}
+
+struct request_group *requests_group(struct requests *r, enum request_group_id id)
+{
+    return &r->groups[id];
+}
+
+struct request_queue *requests_queue(struct requests *r, enum request_queue_id id)
+{
+    return &r->queues[id];
 }

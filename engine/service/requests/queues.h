@@ -8,29 +8,34 @@
  * Ownership  the engine's; requests join and leave by themselves
  * Threading  the engine's thread
  */
-#include "common/base/hash_table.h"
 #include "engine/service/deferred.h"
 
-struct requests {
-    struct request_group admin;
-    struct request_group verifications;
-    struct request_group builds;
-    struct request_group lease_waits;
-    struct request_group compile_waits;
-    struct hash_table compiles;
-    uint64_t compile_parts; /* files that compile_end has brought */
-    struct request_group tuning_puts;
+enum request_group_id {
+    GROUP_ADMIN,
+    GROUP_VERIFICATIONS,
+    GROUP_BUILDS,
+    GROUP_LEASE_WAITS,
+    GROUP_COMPILE_WAITS,
+    GROUP_TUNING_PUTS,
+    REQUEST_GROUPS
+};
+
+enum request_queue_id {
     /* Scans and exports run one step at a time, so that fetches can use the other reader
      * threads. */
-    struct request_queue scans;
+    QUEUE_SCANS,
     /* Questions that search tuning spaces take milliseconds, so they run one at a time, too. */
-    struct request_queue solver_questions;
-    struct request_queue build_steps;
-    /* Steps of imports unpack one at a time. */
-    struct request_queue import_steps;
+    QUEUE_SOLVER_QUESTIONS,
+    QUEUE_BUILD_STEPS,
+    QUEUE_IMPORT_STEPS, /* imports unpack one at a time */
+    REQUEST_QUEUES
 };
+
+struct requests;
 
 KILN_MUST_CHECK enum kiln_code requests_create(struct requests **ret_requests,
                                                struct kiln_err *err);
 /* There must be no request. */
 void requests_destroy(struct requests *requests);
+struct request_group *requests_group(struct requests *requests, enum request_group_id id);
+struct request_queue *requests_queue(struct requests *requests, enum request_queue_id id);

@@ -44,9 +44,31 @@ struct begin {
     uint32_t inline_limit;
     bool only_looks;
     uint64_t until_ns;
-    uint64_t parts_before; /* value of requests.compile_parts when the look-up began */
+    uint64_t parts_before; /* value of client_compiles.parts when the look-up began */
     struct list_link place;
 };
+
+struct client_compiles {
+    struct hash_table compiles;
+    uint64_t parts; /* files that compile_end has brought */
+};
+
+enum kiln_code client_compiles_create(struct client_compiles **ret_compiles, struct kiln_err *err)
+{
+    struct client_compiles *compiles = calloc(1, sizeof(*compiles));
+    if (!compiles)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the compiles of clients");
+    *ret_compiles = compiles;
+    return KILN_OK;
+}
+
+void client_compiles_destroy(struct client_compiles *compiles)
+{
+    if (!compiles)
+        return;
+    hash_table_done(&compiles->compiles);
+    free(compiles);
+}
 
 static void send_result(struct engine *e, struct caller *caller, uint64_t request_id,
                         uint32_t inline_limit, const struct fetch_result *result)
@@ -77,7 +99,7 @@ static void answer_without(struct begin *b, enum kiln_code code)
 
 static struct client_compile *find_compile(struct engine *e, const struct digest *key)
 {
-    HASH_EACH (&e->requests->compiles, digest_hash(key), struct client_compile, by_key, c)
+    HASH_EACH (&e->client_compiles->compiles, digest_hash(key), struct client_compile, by_key, c)
         if (digest_equal(&c->key, key))
             return c;
     return NULL;
@@ -106,14 +128,14 @@ static struct client_compile *create_compile(struct begin *b, struct kiln_err *e
     c->key = b->key;
     c->uid = b->base.uid;
     list_init(&c->waiting);
-    hash_table_add(&e->requests->compiles, &c->by_key, digest_hash(&c->key));
+    hash_table_add(&e->client_compiles->compiles, &c->by_key, digest_hash(&c->key));
     give_to(c, b);
     return c;
 }
 
 static void destroy_compile(struct engine *e, struct client_compile *c)
 {
-    hash_table_remove(&e->requests->compiles, &c->by_key);
+    hash_table_remove(&e->client_compiles->compiles, &c->by_key);
     list_remove(&c->link);
     budget_return(e->budget, c->uid, COMPILE_COST);
     free(c);
@@ -150,7 +172,8 @@ void client_compiles_cancel(struct engine *e, struct caller *caller, uint64_t re
 void client_compiles_tick(struct engine *e)
 {
     uint64_t now = clock_monotonic_ns();
-    LIST_EACH (&e->requests->compile_waits.members, struct begin, base.member, b)
+    LIST_EACH (&requests_group(e->requests, GROUP_COMPILE_WAITS)->members, struct begin,
+               base.member, b)
         if (list_holds(&b->place) && now >= b->until_ns)
             answer_without(b, KILN_BUSY);
 }
@@ -159,7 +182,8 @@ void client_compiles_drain(struct engine *e)
 {
     struct kiln_err why = KILN_ERR_INIT;
     kiln_fail(&why, KILN_UNAVAILABLE, "kilnd is stopping");
-    LIST_EACH (&e->requests->compile_waits.members, struct begin, base.member, b)
+    LIST_EACH (&requests_group(e->requests, GROUP_COMPILE_WAITS)->members, struct begin,
+               base.member, b)
         if (list_holds(&b->place))
             deferred_fail(&b->base, &why, NULL);
 }
@@ -210,7 +234,7 @@ static void look_again(struct begin *b)
     const struct fetch_options options = { .key = b->key, .shared_key = &b->shared_key };
     struct fetch_result result;
     b->ticket = (struct fetch_ticket){ .uid = b->base.uid, .is_rtc = true, .ready = on_fetched };
-    b->parts_before = e->requests->compile_parts;
+    b->parts_before = e->client_compiles->parts;
     b->is_fetching = !fetch_begin(e, &options, &b->ticket, &result);
     if (!b->is_fetching)
         answer_begin(b, &result);
@@ -225,7 +249,7 @@ static void on_fetched(struct fetch_ticket *ticket, const struct fetch_result *r
     b->is_fetching = false;
     if (result->err.code != KILN_NOT_FOUND)
         answer_begin(b, result);
-    else if (!b->only_looks && e->requests->compile_parts != b->parts_before &&
+    else if (!b->only_looks && e->client_compiles->parts != b->parts_before &&
              !find_compile(e, &b->key))
         look_again(b);
     else
@@ -251,10 +275,11 @@ static struct begin *create_begin(struct engine *e, struct caller *caller, uint6
     b->inline_limit = m->inline_limit;
     b->only_looks = m->flags & COMPILE_LOOK;
     b->until_ns = clock_monotonic_ns() + wait_ms * 1000000u;
-    b->parts_before = e->requests->compile_parts;
+    b->parts_before = e->client_compiles->parts;
     b->is_fetching = true;
-    if (!deferred_wait_or_destroy(&b->base,
-                                  deferred_join(&b->base, &e->requests->compile_waits, err)))
+    if (!deferred_wait_or_destroy(
+            &b->base,
+            deferred_join(&b->base, requests_group(e->requests, GROUP_COMPILE_WAITS), err)))
         return b;
     return NULL;
 }
@@ -440,7 +465,7 @@ static void give_result(struct end *x)
     label_result(x);
     hot_set_insert(e->hot, &x->key, x->object);
     e->stats.client_compiles += x->kind == OBJECT_RTC_RESULT;
-    e->requests->compile_parts++;
+    e->client_compiles->parts++;
     if (!c)
         return;
     while (!list_is_empty(&c->waiting))

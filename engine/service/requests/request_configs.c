@@ -111,6 +111,7 @@ enum kiln_code handle_configs(struct engine *e, struct caller *caller,
     buffer_init(&rq->records, LIMIT_FRAME_BODY);
     rc = check_configs(caller, &m, rq, err);
     if (!rc)
-        rc = deferred_enqueue(&rq->base, &e->requests->solver_questions, &list_step, err);
+        rc = deferred_enqueue(&rq->base, requests_queue(e->requests, QUEUE_SOLVER_QUESTIONS),
+                              &list_step, err);
     return deferred_wait_or_destroy(&rq->base, rc);
 }

@@ -107,7 +107,8 @@ static void retry_lease(struct deferred_lease *lease, bool is_last)
 
 static void retry_leases(struct engine *e)
 {
-    LIST_EACH (&e->requests->lease_waits.members, struct deferred_lease, base.member, lease) {
+    LIST_EACH (&requests_group(e->requests, GROUP_LEASE_WAITS)->members, struct deferred_lease,
+               base.member, lease) {
         if (lease->asks_again)
             retry_lease(lease, /* is_last= */ false);
     }
@@ -122,7 +123,8 @@ void leases_leave(struct engine *e, const struct caller *caller)
 void leases_tick(struct engine *e)
 {
     uint64_t now = clock_monotonic_ns();
-    LIST_EACH (&e->requests->lease_waits.members, struct deferred_lease, base.member, lease) {
+    LIST_EACH (&requests_group(e->requests, GROUP_LEASE_WAITS)->members, struct deferred_lease,
+               base.member, lease) {
         if (now >= lease->until_ns)
             retry_lease(lease, /* is_last= */ true);
     }
@@ -132,7 +134,8 @@ void leases_drain(struct engine *e)
 {
     struct kiln_err why = KILN_ERR_INIT;
     kiln_fail(&why, KILN_UNAVAILABLE, TUNING_STOPPING);
-    LIST_EACH (&e->requests->lease_waits.members, struct deferred, member, lease)
+    LIST_EACH (&requests_group(e->requests, GROUP_LEASE_WAITS)->members, struct deferred, member,
+               lease)
         deferred_fail(lease, &why, NULL);
 }
 
@@ -167,8 +170,8 @@ static enum kiln_code wait_for_lease(struct deferred_lease *lease, uint32_t wait
     lease->place.reported = on_lease_change;
     lease->until_ns =
         clock_monotonic_ns() + 1000000ull * (wait_ms < WAIT_MAX_MS ? wait_ms : WAIT_MAX_MS);
-    enum kiln_code rc =
-        deferred_join(&lease->base, &lease->base.engine->requests->lease_waits, err);
+    enum kiln_code rc = deferred_join(
+        &lease->base, requests_group(lease->base.engine->requests, GROUP_LEASE_WAITS), err);
     if (!rc)
         rc = join_waiters(lease, ret_waits, err);
     if (!rc && *ret_waits)

@@ -200,7 +200,7 @@ static enum kiln_code look_up(struct solutions_request *rq, struct kiln_err *err
 
 static enum kiln_code answer_solutions(struct deferred *d)
 {
-    struct request_queue *queue = &d->engine->requests->solver_questions;
+    struct request_queue *queue = requests_queue(d->engine->requests, QUEUE_SOLVER_QUESTIONS);
     enum kiln_code rc = look_up((struct solutions_request *)d, &d->err);
     return rc ? rc : deferred_enqueue(d, queue, &describe_step, &d->err);
 }

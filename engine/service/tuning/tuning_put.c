@@ -88,7 +88,8 @@ enum kiln_code tuning_put_begin(struct engine *e, struct caller *caller, uint64_
         put->token = *what->token;
     put->change.kind = &change_kind;
     put->change.request = &put->base;
-    enum kiln_code rc = deferred_join(&put->base, &e->requests->tuning_puts, err);
+    enum kiln_code rc =
+        deferred_join(&put->base, requests_group(e->requests, GROUP_TUNING_PUTS), err);
     if (!rc)
         rc = keep_rows(put, what, err);
     if (!rc) {

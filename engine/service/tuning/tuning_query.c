@@ -111,7 +111,7 @@ static enum kiln_code prepare_query(struct tuning_query *query, struct kiln_err 
     if (!rc && query->kind->check)
         rc = query->kind->check(query, err);
     if (!rc)
-        rc = deferred_join(d, &d->engine->requests->admin, err);
+        rc = deferred_join(d, requests_group(d->engine->requests, GROUP_ADMIN), err);
     return rc;
 }
 

@@ -256,7 +256,8 @@ TEST_F(users, a_waiting_lease_request_can_be_cancelled)
     assert_int_equal(reply_error(&rank, 0).code, KILN_CANCELLED);
     send_lease(&rank, &exclusive);
     test_caller_leave(&rank);
-    assert_true(list_is_empty(&f->engine.engine->requests->lease_waits.members));
+    assert_true(
+        list_is_empty(&requests_group(f->engine.engine->requests, GROUP_LEASE_WAITS)->members));
 }
 
 TEST_F(users, the_best_result_is_recorded_if_its_last_reporter_leaves)
