@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Runs find or tune before a problem.
+ * Runs find or tune for a problem, before kiln-driver runs the problem's convolution.
  *
  * Ownership  options are plain values with borrowed strings; results belong to libkiln
  * Threading  one thread

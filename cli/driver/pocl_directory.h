@@ -23,7 +23,7 @@ struct pocl_directory {
 
 /* Returns whether opening the device |name| may open a PoCL device.  NULL stands for any device. */
 bool pocl_directory_is_for(const char *name);
-/* Also turns PoCL's kernel cache off. */
+/* Prepares |directory|, and turns PoCL's kernel cache off. */
 void pocl_directory_init(struct pocl_directory *directory);
 bool pocl_directory_is_used(const char *target);
 void pocl_directory_done(struct pocl_directory *directory);

@@ -98,7 +98,7 @@ static int write_database(struct overlay *o, const struct db_exported *exported,
         return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer has no valid tuning file name");
     snprintf(name, sizeof(name), "%s/%.127s", to_user ? "user" : "system",
              to_user ? given : as_system);
-    /* The file was written already, because both formats have this file. */
+    /* An earlier call has written this file for the other format. */
     if (overlay_manifest_find(&o->manifest, name))
         return KILN_E_OK;
     int rc =

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The inputs of a compile by NVRTC that kilnd may do for all users (the request compile_program).
+ * The inputs of a compile with NVRTC.  kilnd may run this compile once for all users (the request
+ * compile_program).
  *
  * Role       libkiln-rtc and kilnd both check that a compile depends on these inputs alone: it
  *            reads no file, and no option, variable or path of the client's process changes it

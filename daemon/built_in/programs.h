@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The programs that compile for a program with the engine linked in, and where they may write.
+ * Paths of the programs that a static build (libkiln.a) starts to compile, and of the directory in
+ * which these programs may write.
  *
  * Threading  pure functions of the environment and the filesystem; may block
  */

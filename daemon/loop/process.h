@@ -18,7 +18,8 @@ struct loop_process {
     struct loop_watch watch;
     struct loop_timer poll;
     int pid_fd; /* owned while |watch| is open */
-    /* Also the number of the process group.  0: never started, or already reaped. */
+    /* The process, and the number of its process group.  0: the process was never started, or is
+     * already reaped. */
     pid_t pid;
     /* Called once.  The caller must still close the handles. */
     void (*exited)(struct loop_process *process, int status, int signal);

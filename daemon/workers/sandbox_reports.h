@@ -13,7 +13,7 @@
 
 struct sandbox_reports {
     bool is_known;
-    /* That of the newest process, even if it was killed because of this report. */
+    /* The report of the newest process, even if the process was killed because of this report. */
     struct sandbox_report latest;
     bool is_refused; /* a process was killed because of the latest report */
     uint32_t logged; /* layers that were logged as missing */

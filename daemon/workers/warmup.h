@@ -43,11 +43,11 @@ void warmup_note(struct warmup_need *need, const struct compile_job *job, unsign
 /* Returns how many processes to keep warm; 0 if nothing is needed, or if a warm-up failed within
  * the last window. */
 unsigned warmup_wanted(struct warmup_need *need, uint64_t now_ns);
-/* For one window, the compiler is not loaded in advance; otherwise warm-ups might kill one process
- * after another and delay the jobs that wait for them. */
+/* For one window, no process warms up for the toolchain of |p| again.  Without this pause, warm-ups
+ * might kill one process after another, and delay the jobs that wait for these processes. */
 void warmup_failed(struct warmup_need *need, const struct warmup *p, uint64_t now_ns);
-/* Postpones the warm-up until another source needs it, because it could not start or temporarily
- * lacked a resource. */
+/* Postpones a warm-up that could not start, or that temporarily lacked a resource, until another
+ * source needs the warm-up. */
 void warmup_put_off(struct warmup_need *need);
 /* Call it only if warmup_wanted does not return 0. */
 void warmup_make(const struct warmup_need *need, struct warmup *ret_warmup);

@@ -25,7 +25,7 @@ extern const struct worker_kind worker_compilers, worker_transfers;
 struct worker_user {
     uid_t uid;
     gid_t gid;
-    bool other; /* not kilnd's own user, so that a worker must change to it */
+    bool other; /* the user is not kilnd's own user, so a worker must change its user */
     char name[WORKER_USER_NAME_MAX];
 };
 

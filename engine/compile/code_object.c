@@ -55,7 +55,7 @@ static enum kiln_code check_arch(unsigned number, const struct target *target, s
     char arch[LIMIT_TARGET_TEXT], found[SHOWN_ARCHES];
     target_arch(target, arch, sizeof(arch));
     const struct machine *wanted = by_arch(arch), *is = by_number(number);
-    /* A processor that is not in the table matches every number that is not in it either. */
+    /* If a processor is not in the table, it matches every number that is not in the table. */
     if (wanted ? wanted->number == number : !is)
         return KILN_OK;
     snprintf(found, sizeof(found), "number %#x", number);

@@ -36,7 +36,7 @@ struct worker {
     bool restarted; /* this process executed its program again for the current job */
     /* Owned copies of the original standard output and error, which are restored after each job. */
     int worker_out, worker_err;
-    unsigned jobs_left; /* with the current one; 0: unlimited */
+    unsigned jobs_left; /* counts the current job; 0: unlimited */
 };
 
 struct current_job {

@@ -343,7 +343,7 @@ enum kiln_code transaction_commit(struct transaction *t, struct kiln_err *err)
     return rc;
 }
 
-/* Also handles failures after which SQLite has rolled back by itself. */
+/* After some failures, SQLite has rolled back by itself. */
 static bool roll_back(struct db *db)
 {
     if (!sqlite3_get_autocommit(db->handle)) {

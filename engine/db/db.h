@@ -53,7 +53,7 @@ struct db_options {
     unsigned cache_kib;
     unsigned log_pages; /* checkpoint the log at this many pages; 0: 1000 */
     bool full_sync;     /* sync at each commit, not only at checkpoints */
-    bool read_only;     /* with |schema|, KILN_UNSUPPORTED unless the file has this schema */
+    bool read_only;     /* if |schema| is set and the file has another schema, KILN_UNSUPPORTED */
     /* Requires read_only. Changes no file. Ignores a log without its -shm file. */
     bool leave_files;
     /* Requires read_only. Nobody may write to the file. Takes no lock and reads no log. */

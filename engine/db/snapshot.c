@@ -276,7 +276,8 @@ static enum kiln_code begins_with(const char *from, const char *copy, bool *ret_
     return rc;
 }
 
-/* |ret_settled| is false if the log looks damaged only because it was being written. */
+/* Sets |ret_settled| to false if the log looks damaged only because another process was writing the
+ * log. */
 static enum kiln_code check_settled(const char *from_log, const char *to_log, bool *ret_settled,
                                     struct kiln_err *err)
 {

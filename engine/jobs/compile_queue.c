@@ -84,7 +84,7 @@ static bool may_start(void *context, const struct fair_item *item)
 }
 
 /* Within a priority, an order of a user who has waited long and holds no compiler comes first.
- * Another compile may have been stopped for it. */
+ * Another compile may have been stopped for this order. */
 static struct compile_order *take_next(struct compile_queue *q)
 {
     struct start any = { .question = yield_now(q) };

@@ -100,7 +100,8 @@ struct compile_order *yield_choose(const struct yield_question *q,
             return order;
     if (!waiting)
         return NULL;
-    /* |waiting| gave way before and can only get the compiler of another order that did. */
+    /* |waiting| gave way before, so it can only get the compiler of another order that gave way
+     * before. */
     bool needs_a_place = !yield_may_start(q, waiting);
     struct compile_order *chosen =
         needs_a_place ? NULL : choose_among(q, /* has_yielded= */ false, waiting->uid);

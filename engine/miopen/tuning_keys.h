@@ -27,8 +27,8 @@ struct tuning_key_table {            /* at most half full */
 
 struct tuning_keys {
     struct tuning_key_table table;
-    /* The table that is being replaced.  Each call that adds a key moves some keys out of it, so
-     * that no call takes long. */
+    /* The old table, while a larger one replaces it.  Each call that adds a key moves some keys to
+     * the new table, so that no call takes long. */
     struct tuning_key_table old;
     size_t moved;
     size_t count;

@@ -139,8 +139,8 @@ struct package_report {
     bool file_changed; /* the file's SHA-256 differs from the recorded one */
     char first[256];
 };
-/* Also checks sources, and compares the file with its record. |progress| (may be NULL) returns
- * false to stop the check with KILN_CANCELLED. */
+/* Checks all rows and sources, and compares the file with its record. |progress| (may be NULL)
+ * returns false to stop the check with KILN_CANCELLED. */
 KILN_MUST_CHECK enum kiln_code package_check(
     struct package *package, bool (*progress)(void *context, uint64_t done, uint64_t rows),
     void *context, struct package_report *ret_report, struct kiln_err *err);

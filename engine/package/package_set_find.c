@@ -53,7 +53,7 @@ bool package_set_covers(struct package_set *set, struct bytes database_id)
     return covers;
 }
 
-/* Searches the items, because one that is damaged as a whole has no member. */
+/* Searches the items, not the members, because an item that is damaged as a whole has no member. */
 static const char *damaged_item(const struct package_set *set, const struct wanted *wanted)
 {
     for (size_t i = 0; set->data && i < set->data->count; i++) {

@@ -9,7 +9,7 @@ struct tiling {
     uint16_t resident; /* work groups that a compute unit runs at a time */
     /* TFLOP/s for forward and backward data, with |resident| work groups on each compute unit. */
     float pixels;
-    float weights; /* TFLOP/s for backward weights; 0: not used for them */
+    float weights; /* TFLOP/s for backward weights; 0: backward weights do not use the tiling */
 };
 
 /* Tilings with asynchronous copies.  The speeds were measured on an H200 with the problems of
@@ -43,7 +43,7 @@ static const struct tiling tf32_tilings[] = {
     { { 32, 64, 8, 4, 8, 2 }, 8, 50.0F, 50.0F },
 };
 
-/* Tilings for other targets.  The speeds are estimates, as above. */
+/* Tilings for other targets.  Their speeds are estimates, too. */
 static const struct tiling other_tilings[] = {
     { { 128, 128, 8, 8, 8, 2 }, 2, 40.0F, 40.0F }, { { 64, 128, 8, 8, 8, 2 }, 4, 40.0F, 40.0F },
     { { 128, 64, 8, 8, 8, 2 }, 4, 40.0F, 40.0F },  { { 64, 64, 8, 8, 4, 2 }, 4, 34.3F, 34.3F },

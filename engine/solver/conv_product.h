@@ -36,7 +36,7 @@
 #define RUN_BYTES 128u
 
 struct product {
-    /* |rows| is that of the largest residue class. */
+    /* If there are several residue classes, |rows| is the number of rows of the largest class. */
     uint64_t rows, columns;
     uint32_t tiles; /* tiles along the reduction */
     /* Number of residue classes modulo the strides for backward data; otherwise 1. */

@@ -428,7 +428,7 @@ static void add_filter(const struct problem *p, const struct shape *s, uint64_t 
 /* A transform of pixels of x or y to points, or of points to pixels. */
 struct transform {
     enum step step;
-    bool is_of_x; /* otherwise of y */
+    bool is_of_x; /* false: a transform of y */
 };
 
 static void add_transform(const struct problem *p, const struct shape *s,

@@ -21,7 +21,8 @@ struct held_objects;
 
 struct held_limits {
     uint64_t bytes_uid; /* maximum for one user; 0: nothing is counted or limited */
-    /* Maximum for all users. A user may have at most half of what the other users leave of it. */
+    /* Maximum for all users. A user may have at most half of the part that the other users leave
+     * free. */
     uint64_t bytes;
 };
 

@@ -95,7 +95,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_slowest(
     void (*each)(void *, const struct kernel_record *), void *context, struct kiln_err *err);
 
 struct kernel_share {
-    /* NULL for the share of all private kernels, and for that of all clients' compiles. */
+    /* NULL if the share is that of all private kernels, or that of all kernels which clients
+     * compiled. */
     const char *name;
     bool is_of_clients;
     uint64_t kernels;

@@ -314,11 +314,12 @@ KILN_MUST_CHECK enum kiln_code kernel_store_each_named(struct kernel_store *stor
                                                        bool *ret_end, struct kiln_err *err);
 
 #define KERNEL_NEAREST_MAX 3
-/* Reports the kernels most similar to |wanted| that |wanted|->uid may fetch, best first. If
- * there are kernels of the same program, compares only these. The rank is the number of fields
- * that agree, of: arch, target features, options, source, headers, toolchain, toolchain identity
- * and database id. Empty fields of |wanted| do not count. Examines only a limited number of the
- * newest kernels. Returns KILN_NOT_FOUND without a message if it finds no kernel. */
+/* Among the kernels that the user |wanted|->uid may fetch, reports those most similar to |wanted|,
+ * the most similar first. If there are kernels of the same program, compares only these. The rank
+ * is the number of fields that agree, of: arch, target features, options, source, headers,
+ * toolchain, toolchain identity and database id. Empty fields of |wanted| do not count. Examines
+ * only a limited number of the newest kernels. Returns KILN_NOT_FOUND without a message if it finds
+ * no kernel. */
 KILN_MUST_CHECK enum kiln_code kernel_store_nearest(
     struct kernel_store *store, const struct kernel_record *wanted,
     void (*each)(void *, const struct kernel_record *), void *context, struct kiln_err *err);
@@ -433,7 +434,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_check(struct kernel_store *store,
                                                   const struct kernel_check_options *options,
                                                   struct kernel_check *ret_check,
                                                   struct kiln_err *err);
-/* Counts an object that several kernels share for each of them. */
+/* If several kernels share an object, counts the object once for each kernel. */
 KILN_MUST_CHECK enum kiln_code kernel_store_usage_by_uid(struct kernel_store *store,
                                                          void (*each)(void *, uint32_t uid,
                                                                       uint64_t kernels,

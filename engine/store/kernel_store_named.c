@@ -22,7 +22,7 @@ struct found_kernel {
     bool skipped;
 };
 
-/* Returns whether a private kernel with the same name and arguments replaces this one, as in
+/* Returns whether a private kernel with the same name and arguments replaces |record|, as in
  * MIOpen. */
 static enum kiln_code is_replaced(const struct walk *w, const struct kernel_record *record,
                                   bool *ret_replaced, struct kiln_err *err)

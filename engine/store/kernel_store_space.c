@@ -16,7 +16,8 @@
 #define LOG_PAGES_MIN 8u
 #define LOG_PAGES_MAX 1000u
 #define LOG_PAGE_BYTES 4120u
-/* The most kernels that one transaction changes, and the log bytes of each of them. */
+/* The maximum number of kernels that one transaction changes, and the bytes that each kernel adds
+ * to the log. */
 #define BATCH_MAX 512u
 #define CHANGED (10u * LOG_PAGE_BYTES)
 /* Pages that one step vacuums (as in kernel_statements.def), and the bytes that this adds to the

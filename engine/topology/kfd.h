@@ -23,7 +23,7 @@ struct gpu {
     unsigned node;
     char arch[16];
     char target[32];
-    /* As the runtime reports it: since gfx10, work group processors. */
+    /* The number that the HIP runtime reports; since gfx10, it counts work group processors. */
     unsigned compute_units;
     uint64_t unique_id;
     /* "" if the device has no unique id. */

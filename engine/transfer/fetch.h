@@ -18,7 +18,7 @@
 struct fetch_policy {
     unsigned barren_max; /* successive attempts without new bytes */
     unsigned attempts_max;
-    /* Doubles before each further attempt; up to half of it is random. */
+    /* The pause doubles before each further attempt; up to half of the pause is random. */
     uint64_t pause_ms;
     uint64_t pause_max_ms;
     unsigned connect_s;

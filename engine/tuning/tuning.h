@@ -147,7 +147,7 @@ struct tuning_import {
     const char *path; /* an unpacked copy that only kilnd can access */
     const char *source_name;
     struct tuning_file_name name;
-    enum tuning_tier tier; /* for the system tier, replaces the existing index */
+    enum tuning_tier tier; /* an import to the system tier replaces the existing index */
     uint32_t uid;          /* the user who imports; in the user tier, also the owner */
     bool strict;
     const char *library;

@@ -140,7 +140,7 @@ static enum kiln_code blend_entry(struct blend *b, const struct tuning_row *from
     return KILN_OK;
 }
 
-/* Returns the pending record if this job has already changed it, as a promotion may. */
+/* If this job has already changed the record, as a promotion may, returns the pending record. */
 static const struct tuning_held *find_held(const struct tuning_job *job,
                                            const struct tuning_place *place, bool *ret_pending)
 {

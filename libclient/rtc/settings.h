@@ -22,8 +22,8 @@ enum rtc_mode settings_mode(void);
 /* If kilnd does not answer within this many milliseconds, the program compiles by itself. */
 uint32_t settings_patience_ms(void);
 
-/* Adds a compiler that the process has loaded to the report: its kind, such as "nvrtc", and the
- * path of its file. */
+/* Notes for the report that the process has loaded a compiler. |compiler| is its kind, such as
+ * "nvrtc"; |path| is the path of its file. */
 void settings_note_library(const char *compiler, const char *path);
 
 void settings_count_hit(uint64_t saved_ns, const char *program);

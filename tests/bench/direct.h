@@ -5,7 +5,8 @@
  * Calls compilers directly in this process, like a program without kiln.
  *
  * Ownership  a direct compiler stays loaded until the process ends
- * Threading  one thread; one toolchain for each process, because each brings its own LLVM
+ * Threading  one thread; a process may open only one toolchain, because each toolchain has its own
+ *            LLVM
  */
 #include "tests/bench/cold.h"
 

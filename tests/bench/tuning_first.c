@@ -21,7 +21,7 @@ struct comparison {
     unsigned processes, rounds;
     struct bench_gate *gate;
     struct first *firsts; /* [round][way][process] */
-    size_t slot;          /* the first index of the current fan-out in |firsts| */
+    size_t slot;          /* index in |firsts| of the first of the processes that run now */
 };
 
 /* The pages of the questions do not count for an answer. */

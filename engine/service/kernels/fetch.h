@@ -43,9 +43,9 @@ struct fetch_options {
     const struct compile_job *job;
     const struct toolchain *tc;      /* borrowed; set if |job| is */
     const struct kernel_name *name;  /* NULL: packages are searched by key only */
-    const struct digest *shared_key; /* with |name|: the key under which users share an imported
-                                      * kernel; may be NULL */
-    bool no_cache;                   /* compile; neither use a stored result nor store this one */
+    const struct digest *shared_key; /* only if |name| is set: the key under which users share an
+                                        imported kernel; may be NULL */
+    bool no_cache; /* compile even if a result is stored, and do not store the new result */
 };
 
 /* Returns true if *ret_result has the answer, whose object is borrowed until the next call into

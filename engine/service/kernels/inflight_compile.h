@@ -10,7 +10,8 @@
 #include "engine/service/kernels/inflight.h"
 
 KILN_MUST_CHECK enum kiln_code inflight_submit(struct inflight *f, struct kiln_err *err);
-/* If another in-flight request already compiles the kernel, joins that one. May free |f|. */
+/* If another in-flight request already compiles the kernel, |f| joins this other request. May free
+ * |f|. */
 void inflight_compile_or_join(struct inflight *f);
 /* If |f| still waits for a compiler, calls compile_queue_share for the ticket's user. */
 void inflight_join_queue(struct inflight *f, struct fetch_ticket *ticket);

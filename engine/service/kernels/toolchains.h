@@ -46,7 +46,7 @@ struct probe_watch {
     void (*ended)(struct probe_watch *watch); /* may free the watch */
 };
 void probe_watch_start(struct probe_watch *watch, struct probe *p);
-/* Also drops the probe as probe_drop_unless_watched does. The probe must not have ended. */
+/* Ends the watch, then calls probe_drop_unless_watched. The probe must not have ended. */
 void probe_watch_stop(struct probe_watch *watch);
 /* Drops a probe that waits for a compiler, if nobody watches it. A running probe continues. */
 void probe_drop_unless_watched(struct probe *p);

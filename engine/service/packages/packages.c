@@ -128,7 +128,7 @@ static bool reported_since_boot(const struct engine *e, const char *lines)
     return false;
 }
 
-/* Returns false for further identical GPUs, because eight of them need only one line. */
+/* Returns false for further identical GPUs, because eight identical GPUs need only one line. */
 static bool is_first_of_its_kind(const struct gpu *gpus, size_t index)
 {
     for (size_t i = 0; i < index; i++) {

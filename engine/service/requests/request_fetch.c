@@ -32,7 +32,7 @@ struct fetch_request {
     uint32_t remaining;
     uint64_t inline_left;
     struct list waiting; /* of struct item; owned, as is |ready| */
-    struct list ready;   /* found in this loop iteration, so they share frames */
+    struct list ready;   /* items found in this loop iteration; they share frames */
     uint64_t batch;
     /* The members from here on describe the items of a batch whose fetch has not begun. */
     struct reader items; /* reads the frame, or |rest| once the handler has returned */

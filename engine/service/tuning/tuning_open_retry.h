@@ -10,7 +10,8 @@
 
 struct tuning_service;
 
-/* Also returns KILN_OK if a later try may open the databases; service->trouble has the reason. */
+/* Returns KILN_OK if the databases are open, or if a later try may open them; service->trouble then
+ * says why they are not open yet. */
 KILN_MUST_CHECK enum kiln_code tuning_open_first(struct tuning_service *service,
                                                  struct kiln_err *err);
 void tuning_open_retry_tick(struct engine *e);

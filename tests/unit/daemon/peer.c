@@ -116,7 +116,7 @@ TEST_F(peer, the_user_of_the_daemon_is_no_admin_if_it_is_the_overflow_uid)
     assert_int_equal(unmapped.role, ROLE_USE);
 }
 
-/* Every group without a number in kilnd's user namespace appears as this one. */
+/* Every group without a number in kilnd's user namespace appears as the overflow group. */
 TEST_F(peer, the_overflow_group_grants_no_role)
 {
     const struct peer_groups groups = { .admin = OVERFLOW, .publish = OVERFLOW };

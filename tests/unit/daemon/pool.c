@@ -559,7 +559,7 @@ static void expect_refused(struct fixture *f, const char *program)
     expect_end(f, source(program), COMPILE_UNAVAILABLE, "started");
 }
 
-/* The busy worker cannot take the job, because it is running its last one. */
+/* The busy worker cannot take another job, because the job that it runs is its last. */
 TEST_F(pool, a_job_that_needs_a_fresh_worker_fails_at_once_if_none_can_start)
 {
     struct job hang = source("hang"), spends = source("a");

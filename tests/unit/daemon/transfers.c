@@ -286,7 +286,7 @@ TEST_F(transfers, a_transfer_that_is_being_started_can_be_cancelled)
     sem_destroy(&gate);
 }
 
-/* Otherwise users with slow transfers would hold up all others. */
+/* If transfers waited for each other, users with slow transfers would delay all others. */
 TEST_F(transfers, all_transfers_run_at_once)
 {
     struct transfer slow[UPLOADS_MAX];

@@ -203,7 +203,8 @@ TEST(module_table, a_request_for_a_module_being_loaded_waits_for_it)
     assert_int_equal(f.loads, 1);
 }
 
-/* Threads that waited try the load themselves, because it may succeed the next time. */
+/* Threads that waited for a failed load try to load the module themselves, because the next load
+ * may succeed. */
 TEST(module_table, a_failed_load_fails_only_for_the_thread_that_tried_it)
 {
     f.failures = 2;

@@ -184,7 +184,7 @@ TEST_F(connected, packets_that_are_no_message_are_refused)
         { { WORKER_READY, 1 }, 2 },
         { { WORKER_READY, [9] = 1 }, 13 },             /* a reason that is longer than the rest */
         { { WORKER_READY, 0xff, 0xff }, 13 },          /* unknown layers */
-        { { WORKER_READY }, 13 },                      /* no layer, but no reason either */
+        { { WORKER_READY }, 13 },                      /* layers are missing, without a reason */
         { { WORKER_READY, [9] = 1, [13] = 'x' }, 15 }, /* more bytes than announced */
         { { WORKER_RESULT }, 1 },
         { { WORKER_RESULT, COMPILE_OUTDATED + 1 }, 22 },

@@ -303,7 +303,8 @@ TEST_F(users, a_file_on_a_disk_is_refused_by_its_kind_alone)
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "not a memory file");
 }
 
-/* Otherwise a client could have kilnd allocate the memory of any number of files, and keep it. */
+/* If reading a client's file filled the holes of the file, a client could have kilnd allocate the
+ * memory of any number of files, and keep it. */
 TEST_F(users, a_result_with_holes_takes_no_memory_of_the_clients_file)
 {
     const struct message_compile_end m = { .key = key };

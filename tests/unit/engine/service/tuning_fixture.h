@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Requests about tuning records, and files to import. f->file is the path of the file. Returned
- * records are borrowed from the callers' kept replies. */
+/* Requests about tuning records, and files to import. f->file is the path of the file. A returned
+ * record is borrowed from the reply that its test_caller keeps. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #define ID "gfx90a68"

@@ -697,7 +697,8 @@ TEST_F(solver, every_valid_point_in_tf32_fits_and_its_maps_do)
     }
 }
 
-/* With a single tile in a sum, shared memory limits nothing. */
+/* A sum with a single tile needs so little shared memory that only registers limit the number of
+ * work groups. */
 TEST_F(solver, short_sums_have_as_many_groups_as_registers_allow)
 {
     f->problem.c = f->problem.k = 64;

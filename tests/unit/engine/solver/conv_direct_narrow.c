@@ -41,7 +41,7 @@ TEST_F(solver, does_not_apply_to_integers_volumes_or_too_many_sums)
 TEST_F(solver, sums_beyond_64_bits_are_too_many)
 {
     f->problem.c = 16;
-    f->problem.stride = (struct extent){ 1, 1u << 29, 1u << 29 }; /* with 4 columns: 2^64 */
+    f->problem.stride = (struct extent){ 1, 1u << 29, 1u << 29 }; /* 2^64 sums, with 4 columns */
     assert_false(narrow->applies(&f->problem, &f->target));
 }
 
@@ -100,8 +100,9 @@ TEST_F(solver, few_pixels_of_many_channels_are_left_to_fast_matrix_cores)
     assert_true(is_favoured_on(f, "sm_90a"));
 }
 
-/* Measured on an H200: within a tenth of the fastest. Work groups of 224 items took 1.7 times as
- * long: registers allow one of them on a multiprocessor, and nothing hides its latency. */
+/* On an H200, this config took at most a tenth longer than the fastest config. Work groups of 224
+ * items took 1.7 times as long: a multiprocessor has registers for only one such group, so no other
+ * group hides its latency. */
 TEST_F(solver, the_heuristic_takes_small_groups_that_hide_each_others_latency)
 {
     struct perf_config config = { 0 };

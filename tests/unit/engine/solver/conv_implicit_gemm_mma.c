@@ -104,7 +104,8 @@ TEST_F(solver, do_not_apply_where_strides_have_too_many_remainders)
 {
     shrink(f);
     f->problem.direction = DIRECTION_BACKWARD_DATA;
-    f->problem.stride = (struct extent){ 1, 4096, 65535 }; /* with 8 channels 2^31 - 32768 */
+    f->problem.stride =
+        (struct extent){ 1, 4096, 65535 }; /* with 8 channels: 2^31 - 32768 elements */
     set_target(f, "sm_90");
     assert_true(igemm_path_mma.applies(&f->problem, &f->target));
     f->problem.stride.w = 65536;

@@ -227,7 +227,8 @@ TEST_F(store, a_file_that_is_no_database_is_replaced)
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 
     assert_says(f->notice, "was damaged");
-    assert_int_equal(files(f, "kernels.db"), 3); /* with log and index; no damaged copy is kept */
+    assert_int_equal(files(f, "kernels.db"),
+                     3); /* the file, its log and the log's index; no damaged copy */
     stored(f, (struct kernel){ .number = 1, .size = 100 });
     assert_true(holds(f, 1));
 }

@@ -263,8 +263,8 @@ TEST_F(store, a_changed_limit_applies_from_the_next_put)
     assert_int_equal(stored(f, large(100, NOW)), 0);
 }
 
-/* Otherwise one write would block the others for minutes. With this clock, the first batch of
- * evictions takes a second. */
+/* If all evictions were one step, they would block other writes for minutes. With this clock, the
+ * first batch of evictions takes a second. */
 TEST_F(store, a_much_smaller_limit_takes_effect_in_steps)
 {
     bool more = true;

@@ -254,7 +254,8 @@ TEST_F(kernel_store_quota, a_single_user_may_fill_the_store)
     assert_false(holds(f, 100));
 }
 
-/* Otherwise a user who fills the cache could not import anything. */
+/* If imports could not replace compiled kernels, a user who fills the cache could not import
+ * anything. */
 TEST_F(kernel_store_quota, imports_of_the_heaviest_user_replace_kernels_they_compiled)
 {
     fill_with_berts(f);

@@ -231,7 +231,8 @@ TEST_F(facade, a_change_is_left_out_if_memory_stays_short)
     assert_int_equal(tuning_stats_of(f->t).left_out, 1);
 }
 
-/* Otherwise memory and disk would differ until the next start. */
+/* If a job ends after its change was written to the disk, the records in memory must change, too;
+ * if they did not, memory and disk would differ until the next start. */
 TEST_F(facade, a_change_that_is_on_the_disk_is_taken_over_by_its_end)
 {
     struct tuning_row row = row_of(&usual);

@@ -11,7 +11,8 @@
 
 #define PAGE_MAX (1u << 20)
 
-/* Writes a name of the form of |file|, for an unusual device and a release that has the form. */
+/* Writes an example of the names that |file| describes, with an unusual device and a release that
+ * uses such names. */
 static void example(const struct miopen_file *file, char text[128])
 {
     const char *version = strstr(file->name, "SCHEMA")                 ? "1.1.0"
