@@ -211,8 +211,8 @@ KILN_DEVICE void kiln_load_operand(kiln_operand *r, int part, kiln_tiles tiles, 
 #define KILN_GOT(row) ((row) % 8)
 #endif
 
-/* Emulates one instruction: d += first * second.  |first| and |second| are the mailboxes' contents,
- * of which it takes part |part|. */
+/* Emulates one instruction: d += first * second.  |first| and |second| are the mailboxes' contents;
+ * the instruction uses part |part| of each. */
 KILN_DEVICE void kiln_emulate(float *d, __local const kiln_u32 *first,
                               __local const kiln_u32 *second, int part)
 {

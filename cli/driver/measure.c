@@ -58,8 +58,8 @@ struct kiln_plan_options bench_plan_options(const struct bench *bench, const cha
     };
 }
 
-/* Runs find, or tune if the flags ask for tune.  Runs neither if -S names the solver, or in fast
- * mode, in which kilnd chooses the solver. */
+/* Runs tune if the flags ask for tune.  Otherwise runs find, unless the solver is already chosen:
+ * by -S, or in fast mode by kilnd. */
 static int choose_solver(struct attempt *a, struct kiln_error *err)
 {
     const struct bench *bench = a->bench;

@@ -14,8 +14,8 @@ struct db_sending {
     /* true: combine new and recorded values by statistics; false: replace the recorded values */
     bool merges;
     const char *path;
-    /* The file's name, from which kilnd takes kind, format, database id and backend.  NULL with
-     * |url|. */
+    /* kilnd takes kind, format, database id and backend from the file's name.  NULL if |url| is
+     * set. */
     const char *name;
     const char *url;
     const char *sha256;

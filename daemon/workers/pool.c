@@ -267,8 +267,8 @@ static unsigned count_starting_max(void)
     return count > 2 ? (unsigned)count : 2;
 }
 
-/* Up to |wanted| retired workers are not counted as running, because they are about to end; a limit
- * is needed in case they do not end. */
+/* Up to |wanted| retired workers are not counted as running, because they are about to end.  The
+ * limit is for workers that do not end. */
 static void keep_up(struct pool *p)
 {
     unsigned retired = 0, starting = 0;

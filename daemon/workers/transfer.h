@@ -34,6 +34,6 @@ void transfers_cancel(struct transfers *transfers, struct transfer_task *task);
 unsigned transfers_out(const struct transfers *transfers);
 /* Running and later transfers end with KILN_UNAVAILABLE. */
 void transfers_stop(struct transfers *transfers);
-/* |closed| is called when everything is freed except processes that cannot be killed, but never
- * within this call.  The caller must not pass any more tasks. */
+/* Calls |closed| later, never within this call: when everything is freed, except processes that
+ * cannot be killed.  The caller must not pass any more tasks. */
 void transfers_close(struct transfers *transfers, void (*closed)(void *context), void *context);

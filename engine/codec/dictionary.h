@@ -15,6 +15,7 @@
 struct bytes dictionary_content(size_t number);
 enum codec_id dictionary_codec(size_t number);
 
-/* Returns DICTIONARY_COUNT if |raw| is not an ELF file for a GPU. */
+/* Returns the number of the dictionary for |raw|, or DICTIONARY_COUNT if |raw| is not an ELF file
+ * for a GPU. */
 size_t dictionary_for(struct bytes raw);
 size_t dictionary_of(uint64_t codec);

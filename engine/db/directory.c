@@ -22,8 +22,8 @@ static enum kiln_code add_advice(const struct db_directory_options *o, const cha
                      o->setting, is_root ? "" : " or ", is_root ? "" : o->variable);
 }
 
-/* Refuses even a directory with the sticky bit, in which others can create a log for the
- * database, which SQLite would apply. */
+/* Refuses even a directory with the sticky bit: other users could create a log for the database
+ * there, and SQLite would apply this log. */
 static enum kiln_code refuse_foreign_access(const struct db_directory_options *o, const char *what,
                                             const char *name, const struct stat *seen,
                                             struct kiln_err *err)

@@ -194,7 +194,7 @@ static struct extent measure_log(struct log *log)
     uint64_t bad = 0, last_used = 0;
     while (read_next_page(log, &p)) {
         bad += !p.is_good;
-        if (p.page > 0) /* else zeros, with which the log was lengthened */
+        if (p.page > 0) /* page 0: zeros that lengthened the log */
             last_used = p.at;
         if (!p.is_current || p.pages == 0)
             continue;

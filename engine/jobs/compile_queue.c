@@ -156,8 +156,8 @@ static bool is_full(const struct compile_queue *q)
     return q->running_count >= count_compilers(q);
 }
 
-/* Returns the order for which a running one should be stopped, or NULL.  An order that gave way
- * before may wait although a compiler is free (yield_may_start). */
+/* Returns the waiting order for which a running order should be stopped, or NULL.  An order that
+ * gave way before may wait although a compiler is free (yield_may_start). */
 static const struct compile_order *find_hungry(const struct compile_queue *q)
 {
     const struct start need = { .wait_ns = YIELD_WAIT_NS };

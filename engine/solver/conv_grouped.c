@@ -11,7 +11,7 @@
 /*
  * Matrix cores multiply blocks of 16 channels by 16 pixels.  A group with 4 channels would leave
  * three quarters of a block empty.  So groups are bundled until both c and k of the bundle are
- * multiples of 16.  The bundle is then multiplied like one group, in which weights that connect two
+ * multiples of 16.  The bundle is then multiplied like one group.  Its weights that connect two
  * different groups are zero.  The products with these zeros cost nothing, because their part of the
  * block would otherwise be idle.
  *

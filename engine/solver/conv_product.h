@@ -82,9 +82,9 @@ uint32_t product_tile_bytes(const struct product_tiling *tiling, uint32_t stages
 uint64_t product_groups(const struct packing *packing, const struct product *product,
                         const struct product_tiling *tiling);
 
-/* Another tiling computes the same product with fewer resources if the matrix fills at most half of
- * a tile, if the reduction is split although the work groups fill any GPU without that, or if the
- * reduction is too short for |split| slices. */
+/* Returns true if another tiling computes the same product with fewer resources: if the matrix
+ * fills at most half of a tile, if the reduction is split although the work groups fill any GPU
+ * without a split, or if the reduction is too short for |split| slices. */
 bool product_is_redundant(const struct packing *packing, const struct product *product,
                           const struct product_tiling *tiling, uint32_t split);
 

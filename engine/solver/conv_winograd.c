@@ -191,8 +191,9 @@ static bool applies(const struct problem *p, const struct target *target)
            (fits(p, 2) || fits(p, 4));
 }
 
-/* Measured on an H200, per microsecond: operations of the products, operations of a direct
- * convolution on the vector units, and bytes of the transforms; then the time of a launch. */
+/* These values were measured on an H200.  The first four are rates per microsecond: operations of
+ * the products, operations of a direct convolution on the vector units (also for TF32), and bytes
+ * of the transforms.  US_A_LAUNCH is the time of a launch. */
 #define PRODUCTS_A_US 40e6
 #define DIRECT_A_US 43e6
 #define DIRECT_TF32_A_US 55e6

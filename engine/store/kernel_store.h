@@ -115,8 +115,8 @@ struct kernel_usage {
 void kernel_store_set_limits(struct kernel_store *store, uint64_t limit_bytes,
                              uint64_t quota_bytes_uid);
 /* Returns KILN_UNSUPPORTED for a network filesystem, and KILN_BUSY if another daemon uses the
- * directory. |ret_notice| reports a damaged database, which is replaced by an empty one, and a
- * disk that is full, read-only or failing, from which stored kernels are still served. */
+ * directory. Replaces a damaged database by an empty one. If the disk is full, read-only or
+ * failing, stored kernels are still served. |ret_notice| reports these problems. */
 KILN_MUST_CHECK enum kiln_code kernel_store_open(const struct kernel_store_options *options,
                                                  struct kernel_store **ret_store,
                                                  char ret_notice[512], struct kiln_err *err);
@@ -148,7 +148,7 @@ enum kernel_health_state {
 struct kernel_health {
     enum kernel_health_state state;
     uint64_t since;   /* seconds since the epoch; 0 while ok */
-    uint64_t dropped; /* writes dropped since |since|, for which no caller waited */
+    uint64_t dropped; /* writes dropped since |since|; no caller waited for these */
     char text[512];   /* the reason, and what to do; "" while ok */
 };
 

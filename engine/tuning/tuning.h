@@ -46,7 +46,8 @@ KILN_DEFINE_AUTO(tuning)
 
 struct tuning_question {
     enum tuning_kind kind;
-    const char *database_id, *backend; /* for find, an empty backend means that of the device */
+    const char *database_id,
+        *backend; /* for find, an empty backend means the backend of the device */
     uint32_t uid;
     const struct problem *problem;
     struct bytes key;

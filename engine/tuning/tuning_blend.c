@@ -149,8 +149,8 @@ static const struct tuning_held *find_held(const struct tuning_job *job,
     return held ? held : tuning_table_find(job->tuning->table, place);
 }
 
-/* Copies the record, which may borrow texts from the pending one, before tuning_table_put frees
- * that. */
+/* Copies the record, because it may borrow texts from the pending record, which tuning_table_put
+ * frees. */
 static enum kiln_code keep_record(struct blend *b)
 {
     struct tuning_job *job = b->job;

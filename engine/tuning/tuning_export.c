@@ -105,8 +105,8 @@ static bool is_of_dialect(struct bytes value, enum find_dialect dialect)
     return true;
 }
 
-/* Returns whether another entry of the same algorithm counts, of which the old dialect keeps
- * one: the fastest or, of equally fast ones, the first. */
+/* The old dialect keeps only one entry for each algorithm: the fastest or, of equally fast entries,
+ * the first. Returns whether that is another entry than |entry|. */
 static bool is_beaten(struct bytes value, const struct tuning_entry *entry)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -181,7 +181,7 @@ static void write_system_record(struct tuning_exporter *out)
     }
     bool merges = out->what.merged && out->what.tier != TUNING_TIER_SYSTEM;
     struct bytes value = merges ? merged_value(out, record.key, record.value) : record.value;
-    /* Leaves ids out of merged records, in which they could collide with new ones. */
+    /* Leaves ids out of merged records, because the ids could collide with new ones. */
     write_record(out, record.key, in_dialect(out, value), merges ? NULL : &record);
 }
 

@@ -230,8 +230,8 @@ static enum kiln_code work_out(struct tuning_job *job, uint64_t end_ns, struct k
     return rc;
 }
 
-/* Copies a long log to the file. Otherwise a commit does, perhaps that of another user's put.
- * After a failure, SQLite tries again. */
+/* Copies a long log to the file. If no job did this, a commit would, perhaps during another user's
+ * put. After a failure, SQLite tries again. */
 static void checkpoint(struct tuning_job *job)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

@@ -37,7 +37,7 @@ KILN_MUST_CHECK enum kiln_code fallback_connect(struct fallback *fallback, uint6
  * silent for longer than fallback_grace_ns(). */
 bool fallback_on_handshake(struct fallback *fallback, enum kiln_code rc,
                            const struct kiln_err *err);
-/* Returns the mode in use, with which another client of the same kind can be opened. */
+/* Returns the mode in use.  A client that is opened with this mode is of the same kind. */
 const char *fallback_mode(const struct fallback *fallback);
 /* Returns how long a silent kilnd counts as busy (KILN_FALLBACK_PATIENCE). */
 uint64_t fallback_grace_ns(const struct fallback *fallback);

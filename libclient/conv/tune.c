@@ -333,7 +333,7 @@ static enum kiln_code sample_and_refine(struct tuner *t, struct kiln_err *err)
         if (!rc && is_alone(t))
             rc = refine(t, err);
         if (!rc && had_company && has_untried(t))
-            break; /* the rest of the time is for the neighbours */
+            break; /* the rest of the time is for neighbours of the best config */
         if (!rc)
             rc = find_work(t, &found, err);
     }

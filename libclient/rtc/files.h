@@ -41,8 +41,8 @@ bool files_for_any_name(struct bytes manifest, const char *name, struct buffer *
 /* Returns whether the files are still as |manifest| describes them, for a compile of the program
  * |name|.  |manifest| comes from outside this process.  Returns false if |manifest| is damaged. */
 bool files_are_same(struct bytes manifest, const char *name);
-/* Adds the files' paths and contents to |digest|.  Leaves out their times, which do not influence a
- * compile, except for a listed directory, whose time stands for its entries.  Returns false
- * if |manifest| is damaged. */
+/* Adds the files' paths and contents to |digest|.  Leaves out the times of files, which do not
+ * influence a compile.  Adds the time of a listed directory, because this time stands for the
+ * directory's entries.  Returns false if |manifest| is damaged. */
 struct sha256;
 bool files_digest(struct bytes manifest, struct sha256 *digest);

@@ -20,12 +20,12 @@
 #define WAIT_MS 28000u
 #define LATE_MS 2000u
 #define STORE_MS 30000u
-/* After a wait in vain, this process does not wait again for this time.  Otherwise this process
- * would wait for each of its compiles if another process has stopped, or if kilnd's compilers have
- * no time. */
+/* After a wait without a result, no compile of this process waits for this long.  Without this
+ * pause, every compile would wait if another process has stopped, or if kilnd's compilers have no
+ * time. */
 #define NO_WAIT_NS 600000000000u
 #define MS 1000000ull
-/* After kilnd did not answer, this process sends no request for this time. */
+/* After kilnd did not answer, this process sends no request for this long. */
 #define PAUSE_NS 10000000000u
 /* manifests under one key */
 #define MANIFESTS_MAX 8u
@@ -354,8 +354,8 @@ static bool put_list(const struct publication *x, const struct lookup *l,
 }
 
 /* Ends the compile that was begun under the key |lease|, by storing a marker under this key.  Does
- * nothing if the list or the result was just stored under this key, which has already ended the
- * compile. */
+ * nothing if the list or the result was just stored under this key, because this has already ended
+ * the compile. */
 static void end_lease(const struct publication *x, struct lookup *l, const struct digest *stored)
 {
     if (!digest_equal(&l->lease, &l->key) && !digest_equal(&l->lease, stored) &&

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 
 #define ITEMS 500u
-#define ROUNDS 21 /* the first warms up */
+#define ROUNDS 21 /* the first round only warms up */
 
 struct batch {
     struct content content;

@@ -47,7 +47,7 @@ KILN_MUST_CHECK enum kiln_code server_pin(const struct server *server, unsigned 
 
 struct server_memory { /* bytes, from /proc/PID/status */
     uint64_t resident;
-    uint64_t shared; /* part of |resident|: mapped memfds, which are those of the hot set */
+    uint64_t shared; /* part of |resident|: the mapped memfds of the hot set */
 };
 KILN_MUST_CHECK enum kiln_code server_memory(const struct server *server,
                                              struct server_memory *ret_memory,

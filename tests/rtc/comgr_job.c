@@ -195,7 +195,7 @@ static int act(int kind, handle info, handle *set)
 
 struct step {
     int kind;
-    const char *options[8]; /* NULL means those of the command line */
+    const char *options[8]; /* NULL means the options of the command line */
 };
 
 static const struct step opencl[] = {

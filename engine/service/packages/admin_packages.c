@@ -39,7 +39,7 @@ static struct json *info_to_json(const struct package_info *info)
     return j;
 }
 
-/* Also says whether kilnd believes the signature, which the signer's name alone does not say. */
+/* Adds the signer, and whether kilnd believes the signature. */
 static void set_signature(struct json *j, const struct package_signature *s)
 {
     set_signer(j, s->signer, &s->edition);

@@ -38,7 +38,8 @@ KILN_MUST_CHECK enum kiln_code plan_ids_check(const struct target *target,
                                               const struct plan_ids *ids, struct kiln_err *err);
 
 #define PLAN_TOOLCHAIN_MAX 256
-/* Writes for example "nvrtc 13.0 1a2b3c4d5e6f", in which the digits are those of the identity. */
+/* Writes for example "nvrtc 13.0 1a2b3c4d5e6f": name, version, and digits of the toolchain's
+ * identity. */
 void plan_toolchain_write(const struct toolchain *tc, char text[PLAN_TOOLCHAIN_MAX]);
 
 struct plan_options {

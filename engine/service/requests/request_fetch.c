@@ -408,8 +408,7 @@ static enum kiln_code keep_rest(struct fetch_request *rq, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Does not read the items, because this could take 0.2 s, in which other users' requests would
- * wait. */
+/* Does not read the items: this could take 0.2 s, and other users' requests would wait. */
 static void refuse_rest(struct fetch_request *rq, struct result_list *list,
                         const struct kiln_err *why)
 {

@@ -46,7 +46,8 @@ static bool parse_for(const char *id, const char *name, struct tuning_file_name 
     return tuning_file_name_parse(other, ret_name, &ignored) == KILN_OK;
 }
 
-/* Prefers the parts that the question states to those of the file's name. */
+/* Takes the kind, database id and backend from the question. Takes the parts that the question does
+ * not state from the file's name. */
 static enum kiln_code read_name(const struct upload *u, struct tuning_file_name *ret_name,
                                 struct kiln_err *err)
 {

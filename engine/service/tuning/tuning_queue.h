@@ -37,7 +37,7 @@ struct tuning_change_kind {
 
 struct tuning_change {
     const struct tuning_change_kind *kind;
-    struct deferred *request; /* borrowed; the change is part of it */
+    struct deferred *request; /* borrowed; this request contains the change */
     struct tuning_job *job;
     struct tuning_job_events events;
     struct tuning_counts counts; /* sums of the change's jobs so far */

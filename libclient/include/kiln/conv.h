@@ -31,7 +31,7 @@ enum {
     /* Use recorded results.  If there are none, use the solver that the heuristic chooses.  Time
      * nothing. */
     KILN_FIND_FAST = 2,
-    KILN_FIND_HYBRID = 3, /* use recorded results; if there are none, like KILN_FIND_NORMAL */
+    KILN_FIND_HYBRID = 3, /* use recorded results; if there are none, act like KILN_FIND_NORMAL */
 };
 /* The values are those of MIOPEN_FIND_ENFORCE. */
 enum {

@@ -146,7 +146,8 @@ TEST_F(work_queues, long_reads_run_in_parallel_and_leave_one_thread)
     assert_int_equal(atomic_load(&seen.max_running), LONG_READERS);
 }
 
-/* The long tasks that run wait for the brief one, which passes those that wait. */
+/* The brief task overtakes the long tasks that still wait. The long tasks that run end only after
+ * the brief task has run. */
 TEST_F(work_queues, a_brief_read_waits_for_no_long_one)
 {
     struct counted tasks[TASKS];
@@ -375,7 +376,8 @@ TEST_F(work_queues, brief_tasks_that_wait_share_a_thread)
     }
 }
 
-/* The done callback of the task before posts this. One thread could not run both in a row. */
+/* The done callback of the previous task posts this semaphore. One thread could not run both in a
+ * row. */
 static sem_t reported;
 
 static void wait_until_reported(struct task *task)

@@ -48,7 +48,7 @@ _Noreturn static void become(int socket_fd, const struct compiler_process *p,
     _exit(127);
 }
 
-/* Another user must be able to use the directory, unlike perhaps the build directory. */
+/* Another user must be able to use the directory, and may be unable to use the build directory. */
 static void make_directory(struct compiler_process *p, uid_t user)
 {
     strcpy(p->directory, user ? "/tmp/kiln-test-compiler-XXXXXX" : "kiln-test-compiler-XXXXXX");

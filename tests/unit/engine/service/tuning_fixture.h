@@ -30,7 +30,7 @@ struct message_tuning_answer tuning_ask(struct users *f, struct test_caller *c, 
                                         uint8_t flags, uint32_t n);
 bool tuning_finds(struct users *f, struct test_caller *c, const char *value);
 
-/* A put with one entry, of which a test may change members. */
+/* A put with one entry. A test may change members of the put and of the entry. */
 struct put {
     struct message_tuning_put m;
     struct message_tuning_entry entry;

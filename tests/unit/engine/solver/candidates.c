@@ -256,7 +256,8 @@ static bool is_of_forty(const struct problem *p, const struct target *t,
     return c->values[0] < 40;
 }
 
-/* All 40 points of one part are checked, and 2008 of 2048 of the other, of which 40 are valid. */
+/* All 40 points of one part are checked. Of the other part, 2008 of 2048 points are checked, and 40
+ * of these are valid. */
 TEST(plain, each_part_is_estimated_by_its_own_sample)
 {
     const struct solver solver = { .name = "Made",
