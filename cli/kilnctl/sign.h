@@ -22,7 +22,7 @@ struct sign_file {
 /* For a file packed with bzip2, the manifest also has the digest of the unpacked content. */
 CLI_MUST_CHECK int sign_manifest(const char *key_file, const struct sign_file *file,
                                  char **ret_text, struct kiln_error *err);
-/* Finds a bad key before hours of compilation. */
+/* Checks the key, so that a bad key is reported before hours of compilation. */
 CLI_MUST_CHECK int sign_check_key(const char *key_file, struct kiln_error *err);
 CLI_MUST_CHECK int sign_write_manifest(const char *path, const char *manifest,
                                        struct kiln_error *err);

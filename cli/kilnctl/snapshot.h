@@ -22,7 +22,7 @@ struct snapshot {
 
 enum snapshot_of {
     SNAPSHOT_CACHE,  /* a damaged cache is rejected */
-    SNAPSHOT_TUNING, /* of tuning data, as much as possible is read */
+    SNAPSHOT_TUNING, /* tuning data: as much as possible is read */
 };
 
 /* If kiln-transfer is not installed, opens the file itself, or returns KILN_E_UNSUPPORTED if there

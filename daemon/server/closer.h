@@ -22,7 +22,7 @@ struct closer;
 
 struct closer_limits {
     unsigned threads;      /* a thread ends when it is idle */
-    unsigned held_max_uid; /* at least as many as one message may have */
+    unsigned held_max_uid; /* at least the maximum number of descriptors in a message */
 };
 #define CLOSER_LIMITS_DEFAULT \
     ((struct closer_limits){ .threads = 16, .held_max_uid = LIMIT_FRAME_DESCRIPTORS + 67 })

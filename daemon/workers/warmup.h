@@ -7,7 +7,8 @@
  *
  * Role       remembers which libraries sources needed, and how many sources came at the same time.
  *            Creates the job that loads the libraries: kiln's own one-line kernel
- * Ownership  a warm-up is part of its process's struct worker, and its task points into it
+ * Ownership  a warm-up is part of its process's struct worker, and the warm-up's task points into
+ *            the warm-up
  * Threading  the loop's thread
  */
 #include "common/protocol/limits.h"

@@ -40,8 +40,8 @@ static void add_fixed(struct arguments *a, const struct clang *c, const struct t
         "-nogpulib",
         "-nostdinc",
         "-nostdinc++",
-        /* Otherwise clang's id of the compilation unit depends on the path of the temporary
-         * directory. */
+        /* Without this option, clang's id of the compilation unit depends on the path of the
+         * temporary directory. */
         "-fuse-cuid=none",
         "-fno-crash-diagnostics",
         "-fno-color-diagnostics",

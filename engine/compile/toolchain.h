@@ -87,5 +87,5 @@ KILN_MUST_CHECK enum kiln_code toolchain_choose(const struct toolchain_table *ta
                                                 const struct toolchain **ret_toolchain,
                                                 struct kiln_err *err);
 
-/* These are what `kilnctl toolchain ls` probes when asked for all targets of a family. */
+/* `kilnctl toolchain ls` probes these targets if the user asks for all targets of a family. */
 extern const char *const toolchain_known_targets[];

@@ -48,8 +48,8 @@ void db_pool_close(struct db_pool *pool);
 /* While |hold| is set, db_pool_take waits instead of returning NULL. */
 void db_pool_hold(struct db_pool *pool, bool hold);
 
-/* Returns NULL if the pool is closed. If there is no idle connection, opens another one below
- * the maximum, or waits. If opening fails, the pool continues with fewer connections until one
- * is returned. */
+/* Returns NULL if the pool is closed. If no connection is idle, opens another one, or waits if the
+ * pool has its maximum of connections. If opening fails, the pool continues with fewer connections
+ * until one is returned. */
 void *db_pool_take(struct db_pool *pool);
 void db_pool_return(struct db_pool *pool, void *connection);

@@ -182,8 +182,8 @@ static void pop_row(struct perf_db_reader *r)
     r->next++;
 }
 
-/* Rows of perf_db before the config |id| that were not read have no valid row of config.  Sets
- * |ret_more| if the time is up. */
+/* Reports the remaining rows of perf_db that belong to a config before |id|: the table config has
+ * no valid row for them.  Sets |ret_more| if the time is up. */
 static enum kiln_code report_dangling(struct perf_db_reader *r, int64_t id, uint64_t end_ns,
                                       bool *ret_more)
 {

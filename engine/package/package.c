@@ -205,7 +205,8 @@ void package_shun(struct package *package, const struct kern_name *name)
 
 static bool shows_damage(enum kiln_code rc, bool damaged) { return damaged || rc == KILN_CORRUPT; }
 
-/* Returns whether a retry would fail, too: if the content is wrong, but not if a read failed. */
+/* Returns true if a retry would fail, too, because the content is wrong. After a failed read, a
+ * retry may succeed. */
 static bool is_lasting(enum kiln_code rc, bool damaged)
 {
     return shows_damage(rc, damaged) || rc == KILN_UNSUPPORTED;

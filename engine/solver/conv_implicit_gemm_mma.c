@@ -449,8 +449,8 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define BULK_LONE_TEAM 1.25 /* slowdown if only one team is resident */
 #define BULK_BASE_US 3.6
 #define BULK_REDUCE_US 8.2
-/* The constants for WIDE_PERSISTENT were fitted to 970 trials.  It stores results while the next
- * tile is multiplied. */
+/* The constants for WIDE_PERSISTENT were fitted to 970 trials.  A kernel with WIDE_PERSISTENT
+ * stores results while the next tile is multiplied. */
 #define PERSISTENT_FMA_PER_CYCLE 2770.0
 #define PERSISTENT_BYTES_PER_CYCLE 76.0
 #define PERSISTENT_RESULT_CYCLES 0.10

@@ -306,8 +306,8 @@ static uint32_t together_of(uint32_t chunks)
     return together;
 }
 
-/* In a plane without steps, an item can copy 16 or 4 bytes if the plane's size is a multiple of
- * that. */
+/* In a plane without steps, an item can copy 16 or 4 bytes if the plane's size is a multiple of 16
+ * or 4. */
 static uint32_t vector_of(const struct reorder *r, uint32_t element)
 {
     uint64_t plane = pixels(r->pixels);

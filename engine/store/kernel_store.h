@@ -17,8 +17,8 @@
  *
  * If the disk cannot be written to, stored kernels are still served. The first failing write
  * returns the failure, and kernel_store_health reports it until writing works again. Until then,
- * the store drops writes without a waiting caller (put, touch, quarantine, probe_put) with KILN_OK,
- * apart from an occasional retry. It tries all other writes.
+ * the store drops most writes for which no caller waits (put, touch, quarantine, probe_put), and
+ * returns KILN_OK for these. The store tries only some of these writes, and all other writes.
  */
 #include "common/base/list.h"
 #include "common/miopen/device_database_id.h"

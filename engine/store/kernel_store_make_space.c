@@ -21,7 +21,8 @@
 #define OVERFLOW_PAGE 4092u
 /* A put also changes one or two pages of each table and index. */
 #define CHANGED_BYTES (24u * PAGE)
-/* Pages split, so rows may need these in addition to long values. */
+/* SQLite splits full pages, so a put may need this many pages in addition to the pages of long
+ * values. */
 #define ROW_PAGES 12u
 #define EMPTY_BYTES (24u * PAGE)
 /* Kernels are evicted until a twentieth of the limit is free, so that not every put has to

@@ -346,8 +346,8 @@ struct store_wanted {
     const struct store_own *own; /* NULL: the least valuable kernels may be evicted */
 };
 /* Frees space for a transaction, for about 20 ms. Call this function before that transaction,
- * because it uses transactions of its own. Refuses a write that can never fit (|whole|) before
- * it evicts anything. */
+ * because this function uses transactions of its own. Refuses a write that can never fit (|whole|)
+ * before it evicts anything. */
 KILN_MUST_CHECK enum kiln_code store_make_space(struct kernel_store *store,
                                                 const struct store_wanted *wanted,
                                                 struct store_space_result *ret_result,

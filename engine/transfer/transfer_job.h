@@ -15,7 +15,7 @@
 
 struct transfer_job {
     const char *url; /* https, http or file; NULL: use |content_fd| */
-    /* Borrowed; the file that the client opened, or that of a file: URL; -1: none. */
+    /* Borrowed; the file that the client opened, or the file that a file: URL names; -1: none. */
     int content_fd;
     int manifest_fd;  /* borrowed; -1: none */
     const char *name; /* the package's file name; NULL: the URL's last part */

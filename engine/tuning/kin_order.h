@@ -43,8 +43,8 @@ struct kin_group {
 struct kin_walk {
     const struct kin_order *order;
     struct kin_link wanted;
-    struct kin_group small, large; /* with a volume up to the wanted one, and with a larger
-                                    * volume */
+    /* |small| has volumes up to the wanted volume, |large| has larger volumes. */
+    struct kin_group small, large;
 };
 
 void kin_walk_begin(struct kin_walk *walk, const struct kin_order *order,

@@ -116,7 +116,8 @@ static void cap_samples(struct record *record)
     }
 }
 
-/* Returns the place with the device's own backend, and without an owner in the host tier. */
+/* Returns a copy of |place|. If the backend is empty, the copy has the backend of the device. A
+ * copy in the host tier has no owner. */
 static struct tuning_place normal_place(const struct tuning_place *place)
 {
     struct tuning_place usual = *place;

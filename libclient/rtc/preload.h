@@ -4,7 +4,8 @@
 /*
  * The dlsym of libkiln-rtc, which programs call instead of libc's.
  *
- * Role       returns wrappers of functions of NVRTC, hiprtc and comgr, and all others unchanged
+ * Role       returns wrappers of functions of NVRTC, hiprtc and comgr, and every other function
+ *            unchanged
  * Threading  any thread
  */
 

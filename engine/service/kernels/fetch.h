@@ -60,7 +60,7 @@ bool fetch_at_hand(struct engine *e, const struct fetch_options *options,
                    struct fetch_result *ret_result);
 bool fetch_start(struct engine *e, const struct fetch_options *options, const struct digest *key,
                  struct fetch_ticket *ticket, struct fetch_result *ret_result);
-/* Counts a fetch that already failed with |err|, instead of fetch_start. */
+/* Counts a fetch that failed with |err| before fetch_start could be called. */
 void fetch_refuse(struct engine *e, const struct fetch_ticket *ticket, const struct digest *key,
                   const struct kiln_err *err);
 /* If no other ticket waits for the same work, also drops work that has not begun. */

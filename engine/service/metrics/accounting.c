@@ -70,7 +70,8 @@ static bool is_worth_less(const struct kernel_sums *a, const struct kernel_sums 
                                           : a->saved_us < b->saved_us;
 }
 
-/* Adds the user with the least compile time to "others", and returns the free row. */
+/* Moves the sums of the user with the least compile time to the row "others", and returns this
+ * user's row, which is then free. */
 static struct accounting_user *user_gives_way(struct accounting *accounting)
 {
     struct accounting_user *least = accounting->users;

@@ -104,8 +104,8 @@ static void name_of_url(const char *url, char ret_name[PACKAGE_NAME_MAX])
     ret_name[size] = '\0';
 }
 
-/* Does not trust kiln-transfer with the name, which decides which package is replaced and which
- * requests the new one answers. */
+/* Does not trust kiln-transfer with the name, which decides which package is replaced, and which
+ * requests the new package answers. */
 static enum kiln_code check_name(const struct upload *u, struct kiln_err *err)
 {
     const struct transfer_job *job = &u->transfer.job;

@@ -249,8 +249,8 @@ static enum kiln_code work_remove(struct admin *a)
     return rc;
 }
 
-/* Removes all keys of the kernel from the hot set, which has one for each user who requested it
- * by name. A user who is not an administrator can only have removed a private kernel. */
+/* The hot set has one key of the kernel for each user who requested the kernel by name. Removes all
+ * these keys. A user who is not an administrator can only have removed a private kernel. */
 static void finish_remove(struct admin *a)
 {
     if (a->base.is_admin)
