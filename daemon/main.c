@@ -35,8 +35,8 @@
 
 #define EXIT_USAGE 2
 
-/* The setting of the log's format could not be read.  Under systemd, the message goes to the
- * journal, where kilnctl doctor looks for it. */
+/* Logs in the default format, because the setting of the log's format could not be read.  Under
+ * systemd, the message goes to the journal, where kilnctl doctor looks for it. */
 static int refuse_config(const struct kiln_err *why)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Not libuv's pool, which is shared by the whole process: an environment variable sets its size,
- * and its threads inherit the signal mask of the first thread that uses it.
+ * Does not use libuv's thread pool, which the whole process shares: an environment variable sets
+ * the pool's size, and its threads inherit the signal mask of the first thread that uses it.
  */
 #include "daemon/loop/work_queues.h"
 
@@ -152,7 +152,8 @@ static bool is_brief(void *context, const struct fair_item *item)
     return LIST_ENTRY(item, const struct task, item)->is_brief;
 }
 
-/* NULL accepts every task.  One of several threads only runs brief tasks. */
+/* Returns the filter of tasks that may start now; NULL: every task.  If there are several threads,
+ * one of them only runs brief tasks. */
 static fair_filter *may_start(const struct queue *q)
 {
     return q->threads > 1 && q->long_tasks + 1 >= q->threads ? is_brief : NULL;

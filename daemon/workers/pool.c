@@ -29,7 +29,7 @@ struct pool {
     unsigned leaving;  /* exited but not freed yet */
     unsigned failures; /* failed starts in a row */
     struct kiln_err failure;
-    /* At most one task for each compile slot. */
+    /* Compiles that wait for a worker; at most one for each compile slot. */
     struct list waiting;
     struct list ending;
     struct warming warming;

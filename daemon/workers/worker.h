@@ -90,7 +90,7 @@ struct worker {
     bool hung_up;
     int socket; /* owned; -1 when closed */
     unsigned jobs;
-    /* It got a client's source to compile, which is its last job. */
+    /* The process got a client's source to compile, so this job is its last one. */
     bool is_spent;
     char toolchain[TOOLCHAIN_NAME_MAX]; /* whose libraries are loaded */
     struct digest toolchain_id;         /* zeros if it is not known */

@@ -96,7 +96,7 @@ static void on_bad_line(void *context, uint64_t line, const char *why)
     snprintf(notes->why, sizeof(notes->why), "%s", why);
 }
 
-/* Nobody would see a report about built-in data. */
+/* Fails if there are bad lines, because nobody would see a report about them in built-in data. */
 static enum kiln_code refuse_bad_lines(const struct import_notes *notes, const char *name,
                                        struct kiln_err *err)
 {

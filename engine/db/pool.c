@@ -103,7 +103,7 @@ static void *open_another(struct db_pool *pool)
         return connection;
     pthread_mutex_lock(&pool->mutex);
     pool->opened--;
-    if (pool->opened < pool->max) /* opens no other one until a connection is returned */
+    if (pool->opened < pool->max) /* opens no more connections until one is returned */
         pool->max = pool->opened;
     pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->mutex);

@@ -47,12 +47,13 @@ void namespaces_read(struct namespace_ids *ret_ids);
 bool namespace_is_hosts(uint64_t id);
 /* Returns whether only the loopback device has an address or a route. */
 bool network_is_empty(void);
-/* For files in the format of /proc/self/net/route and if_inet6. */
+/* Like network_is_empty, for two files in the format of /proc/self/net/route and if_inet6. */
 bool network_is_empty_by(const char *routes, const char *addresses);
 void namespaces_to_text(const struct namespace_ids *ids, char text[NAMESPACE_TEXT_MAX]);
 bool namespaces_from_text(const char *text, struct namespace_ids *ret_ids);
 
-/* Tells whether a feature exists: distributors do not backport the features in question. */
+/* Returns whether Linux has at least this version. Use it only for features that distributors do
+ * not backport. */
 bool kernel_since(unsigned major, unsigned minor);
 
 /* Leaves every namespace that this process still shares with |outside| or with the host.  Without

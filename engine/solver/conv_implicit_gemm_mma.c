@@ -262,8 +262,9 @@ static uint32_t registers_of(const uint16_t *v, const struct product_tiling *t, 
     return sums + operands + 16 + 2 * (rows > 4 ? rows - 4 : 0) + (has_residues ? 16 : 0);
 }
 
-/* They fill the device, and all except the last one compute the same number of tiles.  The number
- * is an argument of the launch, so devices of all sizes share the code object. */
+/* Returns the number of persistent groups.  They fill the device, and all except the last one
+ * compute the same number of tiles.  The number of groups is an argument of the launch, so devices
+ * of all sizes share the code object. */
 static uint32_t persistent_groups(uint64_t tiles, const struct target *target, uint32_t occupancy)
 {
     uint64_t together =
@@ -410,12 +411,13 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 }
 
 /*
- * Three models estimate the time in microseconds.  For each tile along the reduction, the matrix
- * cores, the reads from shared memory and the copies work in parallel.  So the slowest of them
- * determines the time of the tile (a roofline model: Williams, Waterman and Patterson, "Roofline:
- * An Insightful Visual Performance Model for Multicore Architectures", 2009).  The time of a work
- * group is the time of its tiles, plus its start and end.  Work groups run in rounds: as many at a
- * time as are resident on all multiprocessors.  Split-K adds the time of the final reduction.
+ * estimate_async, estimate_bulk and estimate_persistent return the time of a launch in
+ * microseconds.  For each tile along the reduction, the matrix cores, the reads from shared memory
+ * and the copies work in parallel.  So the slowest of them determines the time of the tile (a
+ * roofline model: Williams, Waterman and Patterson, "Roofline: An Insightful Visual Performance
+ * Model for Multicore Architectures", 2009).  The time of a work group is the time of its tiles,
+ * plus its start and end.  Work groups run in rounds: as many at a time as are resident on all
+ * multiprocessors.  Split-K adds the time of the final reduction.
  *
  * The constants were fitted to 1442 trials on an H200, with ResNet-50's 69 problems in fp16.  The
  * constants for TF32 were not measured.

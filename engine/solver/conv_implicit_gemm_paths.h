@@ -37,7 +37,7 @@ extern const struct igemm_path *const igemm_paths[]; /* NULL-terminated, best fi
 /* Returns true in fp32 if the GPU has cp.async (sm_80 and later). */
 bool igemm_vector_copies_are_async(enum data_type type, const struct target *target);
 
-/* The problem must allow TF32 and the GPU must support it. */
+/* Returns true if the problem allows TF32 and the GPU supports it. */
 bool igemm_uses_tf32(const struct problem *problem, const struct target *target);
 
 const struct igemm_path *igemm_path_for(const struct problem *problem, const struct target *target);

@@ -465,7 +465,8 @@ static struct solution_program *add_program(struct solution *solution)
     return program;
 }
 
-/* A kernel's key depends on all of its headers, so other programs do not get these. */
+/* Call it only for programs that use matrix cores: a kernel's key depends on all headers of its
+ * program, even on those that it does not use. */
 static void add_matrix_cores(struct solution_program *program)
 {
     program->header_texts[program->header_count++] =

@@ -165,7 +165,7 @@ static struct workspace workspace_of(const struct problem *product, uint64_t pro
     return w;
 }
 
-/* The transformed tensors must be indexed in 31 bits and fit the workspace. */
+/* Returns whether the transformed tensors can be indexed in 31 bits and fit the workspace. */
 static bool fits(const struct problem *p, uint32_t tile)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -371,7 +371,7 @@ enum step { STEP_FILTER, STEP_FROM, STEP_TO, STEP_GRADIENT, STEP_WEIGHTS };
 
 static bool is_of_filters(enum step step) { return step == STEP_FILTER || step == STEP_WEIGHTS; }
 
-/* No image sizes, so that layers of different sizes share the program. */
+/* Defines no image sizes, so that layers of different sizes share the program. */
 static void define_filter(struct option_text *text, const struct problem *p)
 {
     option_define(text, "DIRECTION", p->direction);

@@ -92,7 +92,7 @@ static enum kiln_code accept_unchecked(struct work *work, const struct kiln_err 
     return KILN_OK;
 }
 
-/* The time budget only limits the wait once one solver can be measured. */
+/* Until at least one solver can be measured, the time budget does not limit the wait. */
 static uint64_t gather_end(const struct batch *b, uint64_t deadline_ns)
 {
     bool can_measure = b->reference && has_any_plan(b->work);

@@ -34,7 +34,7 @@ static inline void journal_auto(struct journal **journal) { journal_close(*journ
  * process, so that config counts as failed to run.  Damaged lines are skipped. */
 KILN_MUST_CHECK enum kiln_code journal_read(struct journal *journal, struct search *search,
                                             struct kiln_err *err);
-/* Called before the first run of |config| and after its trial.  Both functions ignore write errors,
- * and do nothing if |journal| is NULL. */
+/* Call journal_begin before the first run of |config|, and journal_end after its trial.  Both
+ * functions ignore write errors, and do nothing if |journal| is NULL. */
 void journal_begin(struct journal *journal, const char *config);
 void journal_end(struct journal *journal, const struct search_trial *trial);

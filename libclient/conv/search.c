@@ -346,7 +346,8 @@ static enum kiln_code time_again(struct search *s, size_t index, unsigned sample
     return KILN_OK;
 }
 
-/* Except in the last round, stops when the time is up.  Removes failed trials from |f|. */
+/* Times all finalists again, and removes failed trials from |f|.  When the time is up, times no
+ * more, except in the last round. */
 static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned samples,
                                uint64_t until_ns, struct kiln_err *err)
 {

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Vendor libraries, opened when first needed and bound once through a symbol table.
+ * Opens vendor libraries when they are first needed, and looks up a list of their functions once.
  *
  * Role       the only dlopen of libkiln, so that it depends on no GPU runtime
  * Ownership  a library stays open until the process ends, because GPU runtimes start threads and

@@ -14,7 +14,7 @@ static const struct dynamic_symbol symbols[] = {
 #undef GPU_SYMBOL
 };
 
-/* Checks that the types in the symbol table equal the types in OpenCL's headers. */
+/* Checks that the types in opencl_symbols.def equal the types in OpenCL's headers. */
 #define GPU_SYMBOL(need, result, function, ...)                                            \
     _Static_assert(                                                                        \
         __builtin_types_compatible_p(__typeof__(table.function), __typeof__(&(function))), \

@@ -20,12 +20,12 @@
 #define WAIT_MS 28000u
 #define LATE_MS 2000u
 #define STORE_MS 30000u
-/* After a wait without a result, no compile of this process waits for this long.  Without this
- * pause, every compile would wait if another process has stopped, or if kilnd's compilers have no
- * time. */
+/* For this long after a wait without a result, no compile of this process waits again.  Without
+ * this pause, every compile would wait if another process has stopped, or if kilnd's compilers have
+ * no time. */
 #define NO_WAIT_NS 600000000000u
 #define MS 1000000ull
-/* After kilnd did not answer, this process sends no request for this long. */
+/* For this long after kilnd did not answer, this process sends no request. */
 #define PAUSE_NS 10000000000u
 /* manifests under one key */
 #define MANIFESTS_MAX 8u

@@ -117,7 +117,7 @@ struct kilnd_paths {
     char config[BENCH_PATH_MAX], log[BENCH_PATH_MAX];
 };
 
-/* Otherwise kilnd would read this machine's configuration. */
+/* Writes an empty configuration, because kilnd would otherwise read this machine's. */
 static enum kiln_code write_config(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

@@ -102,7 +102,7 @@ static struct kiln_problem public_of(const struct problem *p)
     return q;
 }
 
-/* As a program does that chooses a solver. */
+/* Reads all entries, like a program that chooses a solver. */
 static enum kiln_code read_entries(const struct kiln_tuned *tuned, struct kiln_err *err)
 {
     struct kiln_error error = { 0 };

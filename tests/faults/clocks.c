@@ -86,7 +86,7 @@ TEST(clocks, starts_again_in_another_year)
     scene_stop(s);
 }
 
-/* A suspended or migrated machine sees such a jump. */
+/* A machine's clocks jump when it was suspended or migrated. */
 TEST(clocks, serves_on_when_all_clocks_are_a_day_ahead)
 {
     struct scene *s = *state;

@@ -15,7 +15,7 @@
 #define ALICE 1000u
 #define BOB 1001u
 #define CAROL 1002u /* puts a record after the operation */
-#define RECORDS 20u /* in each file, and of Alice */
+#define RECORDS 20u /* number of records in each file, and of records that Alice has */
 #define SYSTEM_FILE DEVICE ".HIP.fdb.txt"
 #define USER_FILE DEVICE ".HIP.2_17_0_a82233c22.ufdb.txt"
 #define SLOWEST_MS \

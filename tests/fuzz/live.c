@@ -20,7 +20,7 @@
 
 #define ROUNDS_STANDARD 300
 #define WARM_ROUNDS \
-    100 /* before descriptors and memory are measured: kilnd opens readers and fills pools */
+    100 /* not measured, because kilnd still opens readers and fills pools in these rounds */
 #define FRAMES_MAX 8
 #define BODY_MAX 4096
 #define FILES_MAX 4

@@ -628,7 +628,8 @@ TEST_F(sandbox, without_a_filter_of_calls_no_compiler_starts_where_it_is_require
     expect_doctor_fails(f, "not start");
 }
 
-/* Compilers run behind |prepare|, which needs root. */
+/* |prepare|, which needs root, runs before kilnd starts and takes |layer| away. Compilers must
+ * still run, and kilnd must report the missing layer. */
 static void expect_layer_missing(struct fixture *f, void (*prepare)(void *context),
                                  const char *layer)
 {

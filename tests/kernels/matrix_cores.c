@@ -22,7 +22,7 @@ struct fixture {
     unsigned trials[3]; /* of this test, for each direction, run or not */
 };
 
-/* Tiles exceed the product in rows, columns and reduction. */
+/* The last tiles reach beyond the matrices in rows, in columns and along the reduction. */
 static struct problem plain(enum direction direction)
 {
     return (struct problem){ .direction = direction,

@@ -33,7 +33,7 @@ static bool fill(struct trial *trial, int which, enum trial_data data, uint64_t 
     return true;
 }
 
-/* All bits set: NaN in every type. */
+/* Sets all bits of the workspace, which makes each element a NaN in every type. */
 static bool add_workspace(struct trial *trial)
 {
     struct opencl_tensor *workspace = &trial->tensors[OPENCL_WORKSPACE];

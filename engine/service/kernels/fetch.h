@@ -43,8 +43,8 @@ struct fetch_options {
     const struct compile_job *job;
     const struct toolchain *tc;      /* borrowed; set if |job| is */
     const struct kernel_name *name;  /* NULL: packages are searched by key only */
-    const struct digest *shared_key; /* only if |name| is set: the key under which users share an
-                                        imported kernel; may be NULL */
+    const struct digest *shared_key; /* the key that the kernel has if it is stored for all users;
+                                        NULL: none */
     bool no_cache; /* compile even if a result is stored, and do not store the new result */
 };
 

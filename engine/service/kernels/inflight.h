@@ -3,10 +3,10 @@
 
 /*
  * In-flight requests. An in-flight request is one look-up and, if needed, one compile of a kernel,
- * with all callers that wait for it. Internal to fetch.h.
+ * with all callers that wait for it. fetch.h is the interface for callers.
  *
- * Ownership  an in-flight request owns its copies; its tickets belong to the callers. It is charged
- *            to the user who asked first
+ * Ownership  an in-flight request owns copies of its source and name; its tickets belong to the
+ *            callers. It is charged to the user who asked first
  * Threading  the engine's thread; while the task is on a work queue, only the task uses the fields
  *            that it fills
  */

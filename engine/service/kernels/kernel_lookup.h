@@ -60,9 +60,10 @@ struct kernel_lookup {
     struct kernel_reader reader;
     struct digest asked;
     const struct kernel_name *name; /* borrowed; NULL: packages are searched by key only */
-    /* |shared_key|, used only with |name|, is the kernel's key among the imports for all users. */
+    /* |shared_key| is the key that the kernel has if it is stored for all users, because an
+     * administrator imported or promoted it. */
     bool has_shared_key;
-    struct digest shared_key; /* the look-up sets it to the key of the version tried last */
+    struct digest shared_key; /* replaced if the look-up tries keys with a version of MIOpen */
     enum kiln_code found;
     enum tier tier;
     struct object *object; /* owned reference */

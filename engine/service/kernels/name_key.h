@@ -17,7 +17,8 @@ struct kernel_name {
     struct bytes target;
 };
 
-/* Returns the key of a package's object in the hot set. A package states no source. */
+/* Returns the key under which the hot set has a package's object. The key is made from the name,
+ * because a package states no source. */
 struct digest kernel_name_packaged(const struct kernel_name *name);
 
 /* Checks a name that a client sent. |database_id| may contain a version of MIOpen, which

@@ -17,8 +17,9 @@ struct toolchain_need {
     /* Calls toolchains_resolve or toolchains_probe for each toolchain. Returns KILN_BUSY if one
      * of these calls does. |ask| is called again when the request's probes have ended. */
     enum kiln_code (*ask)(struct deferred *d);
-    /* Ends the request, or lets it wait for something else. If |ask| or |answer| returns another
-     * code, the request is refused with the message in d->err. */
+    /* Ends the request, or lets it wait for something else. If |ask| returns an error other
+     * than KILN_BUSY, or |answer| returns an error, the request is refused with the message in
+     * d->err. */
     enum kiln_code (*answer)(struct deferred *d);
 };
 /* Calls |answer| when |ask| has returned KILN_OK. Call this function after deferred_wait, and do

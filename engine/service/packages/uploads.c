@@ -124,7 +124,8 @@ static void start_taking(struct upload *u)
         deferred_run(d, u->kind->prepare ? &prepare_step : &take_step);
         return;
     }
-    /* Not d->err, which the step may set if it begins and fails within this call. */
+    /* Does not pass d->err, because the step may set d->err if it begins and fails within this
+     * call. */
     struct kiln_err err = KILN_ERR_INIT;
     if (deferred_enqueue(d, requests_queue(d->engine->requests, QUEUE_IMPORT_STEPS), &prepare_step,
                          &err) == KILN_OK)

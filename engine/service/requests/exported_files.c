@@ -92,7 +92,7 @@ static void forget_if_gone(struct exported_file *file, const struct file_watch_l
     file->since_s = now_s();
 }
 
-/* fs.inotify.max_queued_events was exceeded. */
+/* Used when fs.inotify.max_queued_events was exceeded. */
 static void lose_events(struct exported_files *exported)
 {
     struct file_watch_list left;

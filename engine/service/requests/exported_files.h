@@ -22,7 +22,7 @@ struct exported_files;
 /* Two exports with ADMIN_FILES_MAX files each, and a package of the default maximum size. */
 #define EXPORTED_FILES_MAX_UID 128u
 #define EXPORTED_BYTES_MAX_UID (8ull << 30)
-/* Limit for all such users together, because the number of watches is limited. */
+/* Limit for all users except administrators, because the number of watches is limited. */
 #define EXPORTED_FILES_MAX 1024u
 /* This much of the disk stays free for the stores, or a sixteenth of the disk if that is less. */
 #define EXPORTED_FREE_MIN (1ull << 30)

@@ -110,7 +110,8 @@ static void end_step(struct deferred *d)
     if (!d->rc && change->more && d->engine->draining)
         d->rc = kiln_fail(&d->err, KILN_UNAVAILABLE, TUNING_STOPPING);
     if (!d->rc && change->more) {
-        /* Not d->err, which the next step may set if it begins and fails within this call. */
+        /* Does not pass d->err, because the next step may set d->err if it begins and fails within
+         * this call. */
         struct kiln_err err = KILN_ERR_INIT;
         if (deferred_enqueue(d, &d->engine->tuning->queue, d->step, &err) == KILN_OK)
             return;

@@ -250,7 +250,8 @@ static void write_sparse(struct fixture *f, const char *name, off_t size)
     assert_int_equal(truncate(scratch_path(f->directory, name, path), size), 0);
 }
 
-/* A job can make such a file in no time, and the epilog of a batch system would wait for it. */
+/* A job can make a huge sparse file in no time, and the epilog of a batch system would wait until
+ * it was read. */
 TEST_F(kilnctl_harvest, files_beyond_kilnds_limits_are_refused_before_they_are_read)
 {
     static const char *const names[] = { "out/cache/gfx90a68.ukdb", "out/user/gfx90a68_1.1.0.udb" };

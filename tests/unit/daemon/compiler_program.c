@@ -16,7 +16,9 @@ int compiler_main(int argc, char **argv);
 static struct {
     const char *directory;
     bool privileged, keeps_privileges;
-    int parent; /* from the second getppid(); 0: outside the namespace; -1: unchanged */
+    /* what the second call of getppid() returns; 0: the parent is outside the namespace; -1: the
+     * real parent */
+    int parent;
     enum kiln_code limits, user, confinement; /* results of the fake calls */
     const char *failing;
     unsigned nth;

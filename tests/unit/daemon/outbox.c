@@ -19,9 +19,9 @@ static struct {
     size_t piece;     /* maximum bytes for each call */
     size_t stops_at;  /* calls fail after so many bytes */
     int stops_with;   /* the errno of these calls */
-    unsigned stops;   /* how many such calls remain */
+    unsigned stops;   /* how many calls will still fail */
     int with_files;   /* the errno of refused calls with descriptors */
-    unsigned refused; /* how many such calls remain */
+    unsigned refused; /* how many calls with descriptors will still be refused */
     uint8_t stream[STREAM_MAX];
     size_t size;
     struct {

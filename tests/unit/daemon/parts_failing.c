@@ -66,7 +66,7 @@ static enum kiln_code make_work_queues(void *context, struct kiln_err *ret_err)
     return rc;
 }
 
-/* Not KILN_BUSY, because a retry would have nothing to wait for. */
+/* The code is not KILN_BUSY, because a retry would have nothing to wait for. */
 TEST(clear, threads_that_cannot_be_created_are_an_error)
 {
     for (unsigned which = 1; which <= 3; which++) {
@@ -235,7 +235,7 @@ TEST(clear, connections_are_closed_when_a_thread_can_be_started)
     }
 }
 
-/* The kernel closes them when kilnd ends. */
+/* When kilnd ends, the kernel closes these sockets. */
 TEST(clear, sockets_that_still_wait_to_be_closed_at_the_end_are_left_open)
 {
     struct closer *closer = NULL;

@@ -197,7 +197,8 @@ static unsigned fill_closer(struct fixture *f, int file)
     return count;
 }
 
-/* The closer notes that the user was not full in between, although no call checked it then. */
+/* The closer notes that the user was not full in between, although nobody called closer_check
+ * then. */
 TEST_F(hung, a_user_who_was_not_full_in_between_is_not_stuck)
 {
     const uint64_t grace_ms = 600000;

@@ -110,7 +110,8 @@ TEST_F(session, a_refused_connection_names_the_limit_per_user)
         close(more[i]);
 }
 
-/* The limit per user is reached, so a session for such a connection would be refused. */
+/* The user has reached the limit, so the server would refuse a session for the connection whose
+ * client has left. */
 TEST_F(session, a_connection_whose_client_has_left_gets_no_session)
 {
     int more[4];
@@ -302,7 +303,7 @@ TEST_F(session, a_server_without_clients_and_descriptors_is_starved)
     expect_starvation(f, /* has_client= */ false);
 }
 
-/* No connection shows it. */
+/* The server must notice the free descriptor although no client connects. */
 TEST_F(session, a_server_is_no_longer_starved_when_a_descriptor_is_free)
 {
     f->server->starved_ms = 1;

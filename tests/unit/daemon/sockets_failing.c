@@ -298,7 +298,7 @@ TEST_F(socket, a_launch_request_arrives_or_its_failure_is_reported)
     assert_int_equal(send_launch_request(&launch, &f->err), KILN_INVALID);
 }
 
-/* Another program than kilnd may send such a request. */
+/* A program other than kilnd may send an invalid request. */
 TEST_F(socket, an_invalid_request_launches_nothing)
 {
     static struct launch_received received;

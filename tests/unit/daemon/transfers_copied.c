@@ -149,7 +149,7 @@ static void end_other(struct task *task)
     others_ended++;
 }
 
-/* As many copies as reader threads keep all threads busy. */
+/* There is a copy for each reader thread, so all reader threads are busy. */
 TEST_F(transfers, tasks_of_other_users_run_between_the_steps_of_copies)
 {
     struct transfer copies[READERS];

@@ -237,7 +237,7 @@ TEST_F(work_queues, a_users_many_changes_do_not_delay_those_of_another_user)
     expect_fair_order(f, WORK_QUEUE_TUNING, 1);
 }
 
-/* After the first long task, all brief tasks of the other user together cost less time. */
+/* All brief tasks of the late user together take less time than the first long task. */
 TEST_F(work_queues, users_are_charged_for_the_time_of_their_tasks_not_for_their_number)
 {
     struct counted tasks[TASKS];
@@ -255,7 +255,7 @@ TEST_F(work_queues, users_are_charged_for_the_time_of_their_tasks_not_for_their_
     assert_int_equal(tasks[2].started, TASKS - 1);
 }
 
-#define BUSY_NS (LONG_NS / 4) /* of the loop, after each task of the late user */
+#define BUSY_NS (LONG_NS / 4) /* how long the loop is busy after each task of the late user */
 
 static void note_done_slowly(struct task *task)
 {
@@ -263,8 +263,8 @@ static void note_done_slowly(struct task *task)
     note_done(task);
 }
 
-/* The early user owes the time of a long task. The late user's tasks take no time, but the loop
- * is busy after each, and the thread idle. */
+/* The early user owes the time of a long task. The late user's tasks take no time, but
+ * after each of them the loop is busy and the thread is idle. */
 TEST_F(work_queues, users_are_charged_for_the_time_that_a_busy_loop_leaves_a_thread_idle)
 {
     struct counted tasks[TASKS];

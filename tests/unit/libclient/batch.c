@@ -316,7 +316,7 @@ TEST_F(batch, the_callback_may_ask_the_same_client)
     assert_int_equal(f->daemon.requests, 2);
 }
 
-/* First with answers of the daemon, then with answers of the cache. */
+/* In the first turn, the answers come from the daemon; in the second, from the cache. */
 TEST_F(batch, the_callback_may_stop_the_batch)
 {
     start(f, answer_out_of_order);

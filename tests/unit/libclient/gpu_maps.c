@@ -63,7 +63,8 @@ static int encoded_type(uint8_t type)
     return ret;
 }
 
-/* The types are CU_TENSOR_MAP_DATA_TYPE_FLOAT32 and _TFLOAT32. Copies round to the latter. */
+/* 7 is CU_TENSOR_MAP_DATA_TYPE_FLOAT32. 11 is CU_TENSOR_MAP_DATA_TYPE_TFLOAT32, with which copies
+ * round to TF32. */
 TEST(gpu, maps_of_fp32_keep_all_bits_and_maps_of_tf32_round)
 {
     SKIP_WITHOUT_MAPS();

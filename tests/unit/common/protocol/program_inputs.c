@@ -74,7 +74,7 @@ static const char *with_header(const char *source, const char *text)
     return program_inputs_obstacle(&inputs);
 }
 
-/* kilnd would search them for too long. */
+/* Searching a larger program would take kilnd too long. */
 TEST(plain, large_programs_are_refused)
 {
     BUFFER_AUTO struct buffer source, headers;

@@ -161,7 +161,7 @@ TEST_F(bzip2, incompressible_content_does_not_fit)
     }
 }
 
-/* MIOpen packs at once. The same kernels must give the same file. */
+/* MIOpen packs a kernel in one piece. kiln packs it in pieces, and must get the same bytes. */
 TEST_F(bzip2, content_packed_in_pieces_gives_the_same_stream)
 {
     static const size_t pieces[] = { 1021, 256u << 10, 900000, 2000000 };
@@ -182,7 +182,7 @@ static void pack(struct fixture *f, size_t size)
     assert_true(pack_content(f, buffer_view(&f->raw), size));
 }
 
-/* Whoever reads may look at the clock between two reads. */
+/* The caller can look at the clock only between two reads, so each read must be short. */
 TEST_F(bzip2, one_read_takes_at_most_64_kib_of_the_stream)
 {
     static char piece[LIMIT];

@@ -15,7 +15,7 @@
 
 static struct {
     enum compile_end end;
-    bool can_be_described; /* as identity 7 */
+    bool can_be_described; /* if false, describing it fails */
 } fake;
 
 static enum kiln_code open_fake(struct compiler **ret_compiler, struct kiln_err *err)

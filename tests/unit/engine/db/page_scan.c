@@ -180,7 +180,8 @@ TEST_F(page_scan, a_page_that_repeats_one_cell_reports_at_most_its_own_size)
                     LARGE_PAGE / 12);
 }
 
-/* A record of 40 000 bytes whose header claims to be all of it, with a wrong last column. */
+/* A record of 40 000 bytes. Its header claims to fill the whole record, and describes a column of
+ * 10 bytes that does not fit. */
 TEST_F(page_scan, a_page_whose_long_headers_overlap_is_skipped)
 {
     static uint8_t cell[40005] = { 0x82, 0xb8, 0x40, 1, 0x82, 0xb8, 0x40 };

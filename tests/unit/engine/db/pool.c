@@ -104,7 +104,7 @@ static void *return_later(void *context)
     return NULL;
 }
 
-/* Returns only if an acquirer waits for the returned connection. */
+/* The other thread returns the connection when this thread sleeps in db_pool_take. */
 TEST_F(pool, if_opening_another_connection_fails_acquirers_wait_for_an_open_one)
 {
     pthread_t thread;

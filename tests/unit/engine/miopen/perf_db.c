@@ -140,7 +140,8 @@ TEST(perf_db, perf_db_records_come_by_config_and_entries_by_id)
     assert_string_equal(read_loose(*state, ""), RECORD_3 RECORD_5);
 }
 
-/* Four rows of perf_db and two of config; the ends of both tables; two records. */
+/* Needs a step for each of four rows of perf_db, two rows of config, the ends of both tables, and
+ * two records. */
 TEST_F(perf_db, a_late_step_reads_one_row)
 {
     read_loose(f, "");

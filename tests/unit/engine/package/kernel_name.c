@@ -44,7 +44,7 @@ static void drop_headers(struct fixture *f)
     f->source.header_count = 0;
 }
 
-/* Returns static memory, which eight later calls reuse. */
+/* Returns the name in static memory, which the eighth later call overwrites. */
 static const char *name(struct fixture *f)
 {
     static char names[8][300];

@@ -29,8 +29,8 @@ TEST_F(package, packages_for_the_compute_units_come_before_those_for_the_arch)
     assert_false(has(f, MI210, 45));
     assert_true(has(f, "gfx90a6e", 35));
     assert_true(has(f, "gfx90a", 5));
-    assert_false(
-        has(f, "gfx90a", 25)); /* an id without compute units does not match such packages */
+    /* An id without compute units matches no package with compute units. */
+    assert_false(has(f, "gfx90a", 25));
 }
 
 TEST_F(package, an_invalid_database_id_has_no_packages)

@@ -12,7 +12,8 @@
 #define MI210 "gfx90a68"
 
 #define LIST_MAX 20
-#define OTHER_MACHINE 0x40u /* of no existing machine, in the bits of gfx90a */
+/* Changes gfx90a's number in the flags of an ELF file to a number that no machine has. */
+#define OTHER_MACHINE 0x40u
 
 struct fixture {
     struct engine_fixture engine;

@@ -641,7 +641,8 @@ TEST_F(users, an_unrecorded_problem_is_answered_with_its_keys)
     assert_int_equal(json_count(json_get(problem, "find")), 0);
 }
 
-/* An older kiln or a damaged file may have left such a key. */
+/* Stores a record under a key that need not be valid, as an older kiln or a damaged file may have
+ * left one. */
 static void put_key(struct users *f, enum tuning_kind kind, const char *key)
 {
     struct tuning *tuning = tuning_databases(f->engine.engine);

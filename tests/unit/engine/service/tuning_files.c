@@ -195,8 +195,9 @@ TEST_F(users, a_failed_transfer_fails_the_tuning_import_with_its_reason)
     assert_int_equal(test_caller_metric(&f->ann, failed), 1);
 }
 
-/* The problems have no solver. Their keys have many digits, so they take more than twice the
- * file's size, and more than a step may read. Returns the file's size. */
+/* Writes a PerfDb of problems without solvers. Returns the file's size. The numbers in the keys
+ * have many digits, so the keys need more than twice the file's size in memory, and more than one
+ * step. */
 static uint64_t write_perf_db(struct users *f, unsigned count)
 {
     char sql[1600];
@@ -370,7 +371,8 @@ TEST_F(users, exported_files_have_the_names_that_the_users_miopen_reads)
         KILN_INVALID, "3.5.2.abc");
 }
 
-/* Fusions and batch normalisation have databases of their own; the latter only as text. */
+/* Fusions and batch normalisation have databases of their own. Those of batch normalisation are
+ * only text. */
 TEST_F(users, records_of_miopens_other_parts_come_out_in_their_own_files)
 {
     static const char *const names[] = { ID ".HIP.3_2_0_36bb7fd4a.fusion.ufdb.txt",

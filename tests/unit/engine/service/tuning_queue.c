@@ -119,8 +119,8 @@ TEST_F(tuning_order, puts_run_between_the_steps_of_a_verification)
     assert_int_equal(answer_number(a, "damaged"), 0);
 }
 
-/* With this clock, each look at a part of the records takes a step, and a step looks at one at
- * least. Without a driver, the records are visited twice. */
+/* With this clock, each step examines exactly one part of the records. The request names neither
+ * driver nor toolchain, so the records are visited twice. */
 TEST_F(tuning_order, stale_records_are_looked_for_in_steps_that_let_puts_run)
 {
     struct put put = find_put("Mine", 1), old = find_put("Old", 2);

@@ -437,7 +437,9 @@ TEST_F(solver, packing_of_planes_fills_sectors_of_both_tensors)
     assert_int_equal(option(f, "conv_implicit_gemm_mma_forward", "STRIDE_H"), 1);
 }
 
-/* ConvNeXt's first layer: 48 channels of a patch, instead of 8 in each of 16 residues. */
+/* ConvNeXt's first layer: a patch of 4 x 4 pixels of 3 channels becomes one pixel of 48 channels.
+ * Without patches, the pixels with each of the 16 residues modulo the stride would be padded to 8
+ * channels. */
 TEST_F(solver, backward_data_of_patches_is_one_pointwise_product)
 {
     f->problem.direction = DIRECTION_BACKWARD_DATA;

@@ -240,7 +240,7 @@ TEST_F(solver, a_config_whose_product_does_not_fit_is_refused)
     assert_int_equal(solve(f, "4,64,64,8,8,8,2,256"), KILN_INVALID);
 }
 
-/* 49 tiles per image, in 52 slots. */
+/* An image has 49 tiles, for which the buffers have 52 places. */
 TEST_F(solver, pixels_and_filters_are_transformed_multiplied_and_transformed_back)
 {
     must(solve(f, "4,64,128,16,8,8,2"), f->err);

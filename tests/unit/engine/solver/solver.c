@@ -206,7 +206,7 @@ TEST_F(solver, a_meaningless_problem_is_refused_before_any_solver_sees_it)
     assert_int_equal(solve(f, NAIVE), KILN_INVALID);
 }
 
-/* problem_check might allow such coordinates one day. */
+/* problem_check refuses coordinates beyond 32 bits today, but might allow them one day. */
 TEST_F(solver, does_not_apply_where_coordinates_exceed_32_bits)
 {
     const struct solver *naive = solver_find(bytes_of_text(NAIVE));

@@ -139,7 +139,7 @@ TEST_F(held, an_object_that_is_only_mapped_counts)
     assert_int_equal(swept_bytes(f), 0);
 }
 
-/* A descriptor that is only a path can be opened again, but fcntl(2) would grant a write lease. */
+/* An O_PATH descriptor can be opened again, but fcntl(2) grants a write lease despite it. */
 TEST_F(held, an_object_that_is_only_opened_as_a_path_counts)
 {
     char path[64];

@@ -40,7 +40,8 @@ TEST_F(store, the_least_valuable_kernel_is_evicted_first)
     assert_true(holds(f, 3));
 }
 
-/* What a user claims of a private kernel does not evict the kernels of others. */
+/* A user can claim any compile time for a private kernel. A false claim must not evict the kernels
+ * of others. */
 TEST_F(store, a_private_kernel_counts_as_one_second_at_most)
 {
     assert_int_equal(reopen(f, SIX), KILN_OK);

@@ -7,7 +7,7 @@
 #define KERNELS 200u
 #define PAGE 4096u
 
-static unsigned misreads_left; /* for the next pages, except page 1 */
+static unsigned misreads_left; /* how many reads of pages after page 1 will still be wrong */
 
 /* Replaces libc's pread64, also for SQLite. The header may define that name as an inline function.
  */
