@@ -32,6 +32,10 @@
  * Example: of frames 1 to 6, frames 2, 4 and 6 end transactions, and the page of frame 3 is
  * damaged. SQLite recovers frames 1 and 2. Here, 1, 2, 4, 5 and 6 are applied. The page of frame 3
  * keeps its older content, so the caller must check that rows fit together.
+ *
+ * SQLite writes a frame's header, then its page. A writer that is killed in between leaves zeros
+ * in place of the page, because db.c lengthens the log with zeros. If this frame was to end the
+ * last transaction, then that transaction did not happen, and the log is not damaged.
  */
 #define MAGIC 0x377f0682u /* if the lowest bit is set, too, checksums use big-endian words */
 #define LOG_HEADER 32
@@ -61,6 +65,7 @@ struct log_page {
     bool sum_is_right;
     bool is_current; /* has the log's salt, so it is not a leftover */
     bool is_good;
+    bool is_unwritten; /* the writer ended after it had written the header */
 };
 
 static void log_done(struct log *log)
@@ -125,6 +130,11 @@ static void read_header(struct log *log, const char *path, const uint8_t header[
     log->page_size = page_size_of_file(path);
 }
 
+static bool is_all_zeros(const uint8_t *bytes, size_t size)
+{
+    return bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0;
+}
+
 static bool read_next_page(struct log *log, struct log_page *p)
 {
     size_t size = PAGE_HEADER + (size_t)log->page_size;
@@ -140,6 +150,7 @@ static bool read_next_page(struct log *log, struct log_page *p)
                             .sum_is_right = same_checksum(sum, stored),
                             .is_current = memcmp(log->page + 8, log->salt, SALT_SIZE) == 0 };
     p->is_good = p->is_current && p->page > 0 && p->sum_is_right;
+    p->is_unwritten = !p->is_good && is_all_zeros(log->page + PAGE_HEADER, log->page_size);
     log->sum = stored;
     return true;
 }
@@ -196,7 +207,7 @@ static struct extent measure_log(struct log *log)
         bad += !p.is_good;
         if (p.page > 0) /* page 0: zeros that lengthened the log */
             last_used = p.at;
-        if (!p.is_current || p.pages == 0)
+        if (!p.is_current || p.pages == 0 || p.is_unwritten)
             continue;
         e.last_end = p.at;
         if (log->has_header && bad == 0)

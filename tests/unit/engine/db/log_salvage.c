@@ -292,6 +292,29 @@ TEST(log_salvage, a_damaged_end_costs_the_transaction_that_it_ends)
     assert_int_equal(rows_of_copy(f), ROWS - 1);
 }
 
+TEST(log_salvage, a_last_transaction_whose_last_page_was_not_written_did_not_happen)
+{
+    struct fixture *f = *state;
+    make_files(f, "");
+    memset(log_page(f, page_count(f) - 1) + 24, 0, PAGE);
+    save_ok(f);
+    assert_false(f->state.damaged);
+    assert_int_equal(rows_of_copy(f), ROWS - 1);
+}
+
+TEST(log_salvage, an_earlier_end_whose_page_is_zeros_is_damage)
+{
+    struct fixture *f = *state;
+    make_files(f, "");
+    size_t at = page_count(f) - 2;
+    while (number_at(log_page(f, at) + 4) == 0)
+        at--;
+    memset(log_page(f, at) + 24, 0, PAGE);
+    save_ok(f);
+    assert_true(f->state.damaged);
+    assert_int_equal(f->state.lost, 1);
+}
+
 TEST(log_salvage, a_damaged_header_costs_one_page_at_most)
 {
     struct fixture *f = *state;
