@@ -7,7 +7,7 @@
  * Role       if kilnd is killed while it starts a process, this process has copies of kilnd's
  *            listening socket and locks until it runs its program.  The next kilnd waits for it
  * Ownership  nothing
- * Threading  the loop's thread, before the loop runs; blocks for about two seconds at most
+ * Threading  the loop's thread, before the loop runs; blocks for two seconds and one step at most
  */
 #include "common/base/err.h"
 

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/start_wait.h"
 
+#include "common/base/clock.h"
 #include "common/log/log.h"
 #include "tests/support/test.h"
 
 #include <poll.h>
 
-/* A step that returns KILN_BUSY |busy| times and then |last|. */
+/* A step that takes |took_ns|, and returns KILN_BUSY |busy| times and then |last|. */
 struct step {
     unsigned busy;
     enum kiln_code last;
+    uint64_t took_ns;
     unsigned runs;
 };
 
 static unsigned pauses, lines;
+static uint64_t now_ns;
+
+WRAP(uint64_t, clock_monotonic_ns, void) { return now_ns; }
 
 WRAP(int, poll, struct pollfd *fds, nfds_t count, int timeout_ms)
 {
@@ -21,6 +26,7 @@ WRAP(int, poll, struct pollfd *fds, nfds_t count, int timeout_ms)
     assert_int_equal(count, 0);
     assert_true(timeout_ms > 0);
     pauses++;
+    now_ns += (uint64_t)timeout_ms * 1000000u;
     return 0;
 }
 
@@ -34,6 +40,7 @@ WRAP(void, log_event, enum log_event event, const struct log_fields *fields, con
 static enum kiln_code run_step(void *context, struct kiln_err *err)
 {
     struct step *s = context;
+    now_ns += s->took_ns;
     if (s->runs++ < s->busy)
         return kiln_fail(err, KILN_BUSY, "another process has it");
     return s->last ? kiln_fail(err, s->last, "it failed") : KILN_OK;
@@ -78,6 +85,16 @@ TEST_F(start_wait, a_step_that_stays_busy_fails_with_its_own_message)
     assert_string_equal(err.text, "another process has it");
     assert_true(pauses > 1);
     assert_int_equal(lines, 1);
+}
+
+/* For example if another program has locked a database: SQLite waits for it for some seconds. */
+TEST_F(start_wait, a_slow_step_is_not_repeated_when_the_time_is_over)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    f->busy = ~0u;
+    f->took_ns = 5000000000u;
+    assert_int_equal(start_wait(run_step, f, &err), KILN_BUSY);
+    assert_int_equal(f->runs, 1);
 }
 
 TEST_F(start_wait, another_failure_ends_the_wait)
