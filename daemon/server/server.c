@@ -82,13 +82,13 @@ static void open_spare(struct server *server)
         server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* A connection that remained pending would wake the loop again and again. */
 static void pause_accepting(struct server *server, uint64_t pause_ms)
 {
     loop_watch_set(&server->watch, 0);
     loop_timer_start(&server->accept_again, pause_ms, 0);
 }
 
+/* A connection that remained pending would wake the loop again and again. */
 static void refuse_without_descriptors(struct server *server)
 {
     struct kiln_err err = KILN_ERR_INIT;

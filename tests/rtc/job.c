@@ -5,10 +5,9 @@
  *       [--option O]... [--processes N] [--forks N] [--hold] SOURCE...
  *
  * Without --library, it calls the library that it is linked with. The source text has "\n" for a
- * new line. With --processes, so many children compile at the same time. With --forks,
- * so many children compile one after the other, while threads of the parent create programs. With
- * --hold, the process
- * ends when its standard input does. */
+ * new line. With --processes, so many children compile at the same time. With --forks, so many
+ * children compile one after the other, while threads of the parent create programs. With --hold,
+ * the process ends when its standard input does. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
