@@ -9,7 +9,8 @@ docs/limits.md, every table must have that column. The last cell of a row names 
 the build directory BUILD lists them (`unit.daemon.pool`). It may also name cases of these tests
 (`a_worker_does_several_jobs`; "..." stands for some words). In docs/reliability.md, it may instead
 name an operation or a fault of tests/faults (`tuning-*`). In the other pages, each section must
-name tests, except the sections in WITHOUT_PROMISES.
+name tests, except the sections in WITHOUT_PROMISES. Cases that follow the name of a test in a
+sentence must exist, too.
 """
 import json
 import pathlib
@@ -28,6 +29,7 @@ WITHOUT_PROMISES = {"Security", "What is worth attacking", "Who is trusted with 
 TEST = re.compile(r"[a-z]+(\.[a-z_0-9]+)+")
 CASE = re.compile(r"[a-z0-9]+(_(\.\.\.|[a-z0-9]+)){2,}|without_\.\.\.")
 IN_PROSE = re.compile(r"`((?:unit|integration|attack|lint|load)\.[a-z_0-9.]+)`")
+CASE_IN_PROSE = re.compile(r"`(unit|integration)(\.[a-z_0-9.]+)`\s+`(\w+)`")
 OPERATION = re.compile(r"[a-z]+(-[a-z]+)*(-\*)?")
 CASES_C = re.compile(r"^TEST(?:_F)?\(\w+, (\w+)\)", re.M)
 CASES_PYTHON = re.compile(r"^    def (test_\w+)\(", re.M)
@@ -99,13 +101,17 @@ def sections(text):
         number += part.count("\n")
 
 
-def complaints_about_sections(page, text, names):
+def complaints_about_sections(page, text, tests):
     for number, heading, part in sections(text):
         named = IN_PROSE.findall(part)
         if not named and heading not in WITHOUT_PROMISES:
             yield f"{page}:{number}: the section '{heading}' names no test"
         yield from (f"{page}:{number}: '{name}' is no test of ctest"
-                    for name in named if name not in names)
+                    for name in named if name not in tests.names)
+        prose = "\n".join(line for line in part.splitlines() if not line.startswith("|"))
+        for kind, rest, case in CASE_IN_PROSE.findall(prose):
+            if case not in tests.cases_of(kind + rest):
+                yield f"{page}:{number}: '{case}' is no test case of {kind}{rest}"
 
 
 def complaints(root, names, pages):
@@ -113,7 +119,7 @@ def complaints(root, names, pages):
     for page, heading in pages.items():
         text = (pathlib.Path(root) / page).read_text(encoding="utf-8")
         if page not in WITH_OPERATIONS:
-            yield from complaints_about_sections(page, text, tests.names)
+            yield from complaints_about_sections(page, text, tests)
         for first, lines in tables(text):
             if last_cell(lines[0]) != heading:
                 if page in ONLY_PROMISES:

@@ -62,6 +62,12 @@ class Promises(unittest.TestCase):
         self.assertEqual(len(found), 1)
         self.assertIn("'Time'", found[0])
 
+    def test_a_case_in_a_sentence_must_exist(self):
+        for case, count in (("a_worker_does_several_jobs", 0), ("a_case_that_nobody_wrote", 1)):
+            self.write(PAGE, f"# Limits\n\nA worker does jobs (`unit.daemon.pool`\n`{case}`).\n")
+            found = list(check_promises.complaints(self.root, NAMES, {PAGE: "test"}))
+            self.assertEqual(len(found), count, found)
+
     def test_operations_are_names_only_where_faults_are_injected(self):
         self.assertEqual(self.about("`tuning-*`", "docs/reliability.md"), [])
         self.assertEqual(len(self.about("`nosuch-*`", "docs/reliability.md")), 1)
