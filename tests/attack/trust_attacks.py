@@ -235,39 +235,29 @@ class FalseClaims(Trust):
     changes plans."""
     name, finding = "false_claims", "H7"
     TARGET = "gfx906"
-    IMPOSSIBLE: ClassVar[wire.Entry] = wire.Entry("", 1e-6, 4_000_000_000, 0.0)
-    PLAUSIBLE: ClassVar[wire.Entry] = wire.Entry("", 0.5, 9, 0.01)
+    CLAIMS = (wire.Entry("", 1e-6, 4_000_000_000, 0.0),  # impossible
+              wire.Entry("", 0.5, 9, 0.01))  # plausible, so that a promotion has an entry to hold
 
     def judge(self, stage: Stage) -> list[str]:
-        return self._claim(stage, "impossible", self.IMPOSSIBLE, wire.problem(64)) + \
-            self._claim(stage, "plausible", self.PLAUSIBLE, wire.problem(65))
-
-    def _claim(self, stage: Stage, which: str, entry: wire.Entry, problem: bytes) -> list[str]:
-        broken = []
-        before = self._solvers(stage, problem)
-        entry = entry._replace(solver=before[-1])
-        if self._put(stage, wire.put_body(problem, DEVICE, entry)) and entry == \
-                self.IMPOSSIBLE._replace(solver=before[-1]):
-            broken.append(f"4e9 samples of 1 ns were recorded for {before[-1]}")
-        try:
-            stage.host.ask("tuning_promote")
-        except wire.Refused:
-            pass
-        after = self._solvers(stage, problem)
-        if after[0] != before[0]:
-            broken.append(f"after a promotion, one user's {which} claim changes the plan of "
-                          f"another "
-                          f"from {before[0]} to {after[0]}")
-        return broken
+        problems = [wire.problem(64), wire.problem(65)]
+        before = [self._solvers(stage, problem) for problem in problems]
+        recorded = [self._put(stage, problem, claim._replace(solver=solvers[-1]))
+                    for problem, claim, solvers in zip(problems, self.CLAIMS, before)]
+        if recorded != [False, True]:
+            return [f"impossible and plausible times recorded: {recorded}"]
+        stage.host.ask("tuning_promote")
+        after = [self._solvers(stage, problem) for problem in problems]
+        return [f"after a promotion, one user's claim changes the plan of another from {old[0]} to "
+                f"{new[0]}" for old, new in zip(before, after) if old[0] != new[0]]
 
     def _solvers(self, stage: Stage, problem: bytes) -> list[str]:
         return stage.host.as_user(hosts.VICTIM,
                                   lambda c: c.solutions(problem, self.TARGET, DEVICE))
 
     @staticmethod
-    def _put(stage: Stage, body: bytes) -> bool:
+    def _put(stage: Stage, problem: bytes, entry: wire.Entry) -> bool:
         def put(connection: wire.Connection) -> bool:
-            connection.send("tuning_put", body)
+            connection.send("tuning_put", wire.put_body(problem, DEVICE, entry))
             try:
                 connection.answer()
             except wire.Refused:
