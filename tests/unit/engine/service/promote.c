@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "tests/support/stepped_clock.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include <string.h>
@@ -195,6 +196,29 @@ TEST_F(users, more_compiles_than_a_page_are_promoted)
     promote(f, OF_ANN, (struct expected){ .compiles = 150, .promoted = 150 });
     assert_int_equal(take_part(&f->bob, COMPILE_PART_RESULT, 149, "result"), KILN_OK);
     promote(f, "{\"undo\":true}", (struct expected){ .compiles = 150 });
+}
+
+/* Each reading of the clock takes more than a step may. */
+TEST_F(users, compiles_are_promoted_in_steps_that_let_others_in)
+{
+    for (uint8_t i = 1; i <= 3; i++)
+        store_part(&f->ann, &(struct part){ COMPILE_PART_RESULT, i, "result", "k.cu" });
+    const unsigned *writes = &f->engine.executor.tasks_of[WORK_QUEUE_WRITE], before = *writes;
+    test_caller_forget_replies(&f->admin);
+    test_caller_forget_replies(&f->bob);
+
+    step_clock(21000000);
+    test_caller_send(&f->admin, MESSAGE_kernel_promote, 3, bytes_of_text(OF_ANN));
+    test_caller_send(&f->bob, MESSAGE_kernel_list, 3, (struct bytes){ 0 });
+    while (f->bob.reply_count == 0)
+        assert_true(fake_executor_run_task(&f->engine.executor));
+    assert_int_equal(f->admin.reply_count, 0);
+    fake_executor_run_tasks(&f->engine.executor);
+    step_clock(0);
+
+    assert_true(*writes >= before + 3); /* one compile in each step */
+    KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
+    assert_int_equal(json_get_u64(answer, "promoted", 0), 3);
 }
 
 TEST_F(users, the_answer_says_what_each_user_has)
