@@ -183,6 +183,8 @@ static void drop_session(struct server *server, struct session *s)
     list_remove(&s->link);
     server->counts.clients--;
     session_close(s);
+    if (server->starved_ms) /* the session's descriptor may be free now */
+        server->starved_ms = loop_now_ms(server->loop);
 }
 
 /* A user may end thousands of sessions at once, each with many waiting requests. */

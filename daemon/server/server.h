@@ -69,7 +69,8 @@ struct server {
     /* Owned; closed when no other descriptor is free, so that a connection can be refused with a
      * reason. */
     int spare_fd;
-    uint64_t starved_ms; /* since when no descriptor has been free for a connection, or 0 */
+    /* Since when no descriptor has been free for a connection, and no session has ended; or 0. */
+    uint64_t starved_ms;
     bool draining, own_user_only;
     struct loop_owner owner;
     struct loop_watch watch;
@@ -109,8 +110,7 @@ void server_close(struct server *server, void (*closed)(void *context), void *co
 struct server_counts server_counts(const struct server *server);
 size_t server_bytes(const struct server *server);
 
-/* Returns how long no descriptor has been free for a connection.  Returns 0 if one is free, or if a
- * client is connected. */
+/* Returns how long there has been neither a free descriptor for a connection nor a client. */
 uint64_t server_starved_ms(const struct server *server, uint64_t now_ms);
 
 void server_reap_soon(struct server *server);

@@ -303,6 +303,13 @@ TEST_F(session, a_server_without_clients_and_descriptors_is_starved)
     expect_starvation(f, /* has_client= */ false);
 }
 
+TEST_F(session, starvation_counts_from_when_the_last_client_left)
+{
+    f->server->starved_ms = 1; /* long ago */
+    server_drop_sessions(f->server);
+    assert_int_equal(server_starved_ms(f->server, loop_now_ms(f->loop)), 0);
+}
+
 /* The server must notice the free descriptor although no client connects. */
 TEST_F(session, a_server_is_no_longer_starved_when_a_descriptor_is_free)
 {
