@@ -78,7 +78,7 @@ class Stage:
 class Attack:
     """One attack.  The first sentence of a class's docstring says what the attacker does."""
     name: ClassVar[str]
-    finding: ClassVar[str]  # number of the finding in the list of docs/security.md
+    finding: ClassVar[str]  # number of the finding that the attack repeats, or "suspected"
     settings: ClassVar[dict[str, str]] = {}
     needs_compiler: ClassVar[bool] = False  # needs a real compiler, even in the short form
 
