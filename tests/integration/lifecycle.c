@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -207,6 +208,7 @@ static pid_t start_holder(const struct host *f, bool has_socket)
     assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
     pid_t pid = fork();
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(ready[0]);
         lock_file(f->daemon.cache, "/kilnd.lock");
         if (has_socket) {
