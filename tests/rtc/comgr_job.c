@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Compiles with comgr as MIOpen does, and prints what comgr returns. Usage:
  *
- *   comgr_job [--library PATH] [--chain opencl|assembly|hip] [--isa NAME] [--name NAME]
+ *   comgr_job [--library PATH] [--chain opencl|assembly|hip|preprocess] [--isa NAME] [--name NAME]
  *             [--include NAME=TEXT]... [--option OPTION]... [--directory PATH] [--no-log]
  *             [--environment NAME=VALUE] SOURCE...
  *
@@ -61,6 +61,8 @@ static struct {
 enum { LANGUAGE_OPENCL_1_2 = 1, LANGUAGE_HIP = 4 };
 enum { SOURCE = 1, INCLUDE = 2, LOG = 5, EXECUTABLE = 8, LAST_KIND = 16 };
 enum {
+    END = -1, /* of a chain */
+    PREPROCESS_SOURCE = 0x0,
     ADD_PRECOMPILED_HEADERS = 0x1,
     COMPILE_SOURCE_TO_BC = 0x2,
     ADD_DEVICE_LIBRARIES = 0x3,
@@ -203,12 +205,12 @@ static const struct step opencl[] = {
     { COMPILE_SOURCE_WITH_DEVICE_LIBS_TO_BC, { NULL } },
     { CODEGEN_BC_TO_RELOCATABLE, { NULL } },
     { LINK_RELOCATABLE_TO_EXECUTABLE, { "" } },
-    { 0, { NULL } },
+    { END, { NULL } },
 };
 static const struct step assembly[] = {
     { ASSEMBLE_SOURCE_TO_RELOCATABLE, { NULL } },
     { LINK_RELOCATABLE_TO_EXECUTABLE, { "" } },
-    { 0, { NULL } },
+    { END, { NULL } },
 };
 static const struct step hip[] = {
     { COMPILE_SOURCE_TO_BC, { NULL } },
@@ -216,7 +218,12 @@ static const struct step hip[] = {
     { LINK_BC_TO_BC, { NULL } },
     { CODEGEN_BC_TO_RELOCATABLE, { "-O3" } },
     { LINK_RELOCATABLE_TO_EXECUTABLE, { "" } },
-    { 0, { NULL } },
+    { END, { NULL } },
+};
+
+static const struct step preprocess[] = {
+    { PREPROCESS_SOURCE, { NULL } },
+    { END, { NULL } },
 };
 
 static void set_options(handle info, const struct step *step)
@@ -246,21 +253,34 @@ static handle make_inputs(const char *source)
     return set;
 }
 
+static const struct step *chosen_chain(void)
+{
+    static const struct {
+        const char *name;
+        const struct step *steps;
+    } chains[] = {
+        { "opencl", opencl }, { "assembly", assembly }, { "hip", hip }, { "preprocess", preprocess }
+    };
+    for (size_t i = 0; i < sizeof(chains) / sizeof(chains[0]); i++)
+        if (strcmp(given.chain, chains[i].name) == 0)
+            return chains[i].steps;
+    fprintf(stderr, "comgr_job: bad chain '%s'\n", given.chain);
+    exit(2);
+}
+
 static void compile(const char *source)
 {
     handle info, set = make_inputs(source);
-    bool is_hip = strcmp(given.chain, "hip") == 0;
-    const struct step *step = is_hip                                 ? hip
-                              : strcmp(given.chain, "assembly") == 0 ? assembly
-                                                                     : opencl;
+    const struct step *step = chosen_chain();
     require(api.create_action_info(&info));
     require(api.action_info_set_isa_name(info, given.isa));
     require(api.action_info_set_logging(info, !given.has_no_log));
     if (step != assembly)
-        require(api.action_info_set_language(info, is_hip ? LANGUAGE_HIP : LANGUAGE_OPENCL_1_2));
+        require(
+            api.action_info_set_language(info, step == hip ? LANGUAGE_HIP : LANGUAGE_OPENCL_1_2));
     if (given.directory)
         require(api.action_info_set_working_directory_path(info, given.directory));
-    for (int rc = 0; !rc && step->kind; step++) {
+    for (int rc = 0; !rc && step->kind != END; step++) {
         set_options(info, step);
         rc = act(step->kind, info, &set);
     }

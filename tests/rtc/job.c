@@ -29,6 +29,8 @@ int nvrtcGetPTXSize(struct program *program, size_t *ret);
 int nvrtcGetPTX(struct program *program, char *ret);
 int nvrtcGetLTOIRSize(struct program *program, size_t *ret);
 int nvrtcGetLTOIR(struct program *program, char *ret);
+int nvrtcGetOptiXIRSize(struct program *program, size_t *ret);
+int nvrtcGetOptiXIR(struct program *program, char *ret);
 int nvrtcGetProgramLogSize(struct program *program, size_t *ret);
 int nvrtcGetProgramLog(struct program *program, char *ret);
 
@@ -36,7 +38,7 @@ int nvrtcGetProgramLog(struct program *program, char *ret);
 #define EACH_FUNCTION(F) \
     F(CreateProgram) F(DestroyProgram) F(AddNameExpression) F(CompileProgram) F(GetLoweredName) \
     F(GetCUBINSize) F(GetCUBIN) F(GetPTXSize) F(GetPTX) F(GetLTOIRSize) F(GetLTOIR) \
-    F(GetProgramLogSize) F(GetProgramLog)
+    F(GetOptiXIRSize) F(GetOptiXIR) F(GetProgramLogSize) F(GetProgramLog)
 /* clang-format on */
 
 #define MEMBER(name) __typeof__(&nvrtc##name) name;
@@ -124,6 +126,7 @@ static int compile(const char *text)
     print_output(p, "cubin", api.GetCUBINSize, api.GetCUBIN);
     print_output(p, "ptx", api.GetPTXSize, api.GetPTX);
     print_output(p, "lto", api.GetLTOIRSize, api.GetLTOIR);
+    print_output(p, "optix", api.GetOptiXIRSize, api.GetOptiXIR);
     print_output(p, "log", api.GetProgramLogSize, api.GetProgramLog);
     if (given.expression) {
         rc = api.GetLoweredName(p, given.expression, &lowered);
