@@ -212,6 +212,21 @@ def test_a_header_that_appears_earlier_in_the_path_is_a_miss(job, headers):
     assert job.check(*headers, INCLUDES) == (1, 0)
 
 
+def test_each_of_many_files_is_checked(job, headers):
+    """CuPy's headers are 116 files, and 198 that NVRTC looks for in vain."""
+    for i in range(116):
+        (job.directory / f"second/h{i}.h").write_text(f"int h{i};\n")
+    wait_until("the clock to pass the headers' times",
+               lambda: is_old(job.directory / "second/h115.h"))
+    source = "".join(f'#include "h{i}.h"\\n' for i in range(116))
+    assert job.check(*headers, source) == (1, 0)
+    for path in "second/h115.h", "first/h57.h", "h0.h":
+        header = job.directory / path
+        header.write_text("int changed;\n")
+        wait_until("the clock to pass the header's time", lambda: is_old(header))
+        assert job.check(*headers, source) == (1, 0), path
+
+
 def test_a_header_that_is_missing_beside_the_program_may_be_missing_elsewhere(job, headers):
     names = [job.directory / random / "k.cu" for random in ("a1b2", "c3d4")]
     for name in names:
