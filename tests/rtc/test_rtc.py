@@ -537,9 +537,11 @@ def test_variables_that_clang_reads_are_part_of_the_key(hip_job, name):
                              environment={name: value}) == (1, 0)
 
 
-def test_variables_that_let_hiprtc_write_files_are_forwarded(hip_job):
-    assert hip_job.check(SOURCE, "--offload-arch=gfx906",
-                         environment={"AMD_COMGR_SAVE_TEMPS": "1"}) == (1, 1)
+@pytest.mark.parametrize("name", ["AMD_COMGR_SAVE_TEMPS", "AMD_COMGR_SAVE_LLVM_TEMPS",
+                                  "AMD_COMGR_DRIVER_OPTIONS_APPEND"])
+def test_variables_that_let_hiprtc_do_more_are_forwarded(hip_job, name):
+    assert hip_job.check(SOURCE, "--offload-arch=gfx906", environment={name: "1"}) == (1, 1)
+    assert "environment variable adds options" in hip_job.said
 
 
 @pytest.mark.parametrize("source, reason", [("thread", "on another thread"),
