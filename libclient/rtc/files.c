@@ -117,6 +117,19 @@ static bool is_kernels_file(const char *path)
     return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0;
 }
 
+/* comgr 3 keeps its results in files with these names of LLVM.  These files change no result, so
+ * they need no entry. */
+static bool is_in_comgrs_cache(const char *path)
+{
+    static const char *const beginnings[] = { "/llvmcache-", "/llvmcache.timestamp",
+                                              "/amdgpu-compiler-" };
+    const char *slash = strrchr(path, '/');
+    for (size_t i = 0; slash && i < sizeof(beginnings) / sizeof(beginnings[0]); i++)
+        if (strncmp(slash, beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
+    return false;
+}
+
 static void note_use(enum use use, const char *path)
 {
     char text[PATH_MAX + 1];
@@ -154,7 +167,7 @@ static void note_call(struct call call, const char *path)
     int before = errno;
     if (call.directory != AT_FDCWD && path[0] != '/')
         recording.trouble = "it opens a file relative to a directory's descriptor";
-    else if (is_own_file(path) || is_kernels_file(path))
+    else if (is_own_file(path) || is_kernels_file(path) || is_in_comgrs_cache(path))
         ;
     else if (call.writes)
         recording.trouble = "it writes a file";

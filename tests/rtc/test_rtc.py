@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -542,6 +543,20 @@ def test_variables_that_clang_reads_are_part_of_the_key(hip_job, name):
 def test_variables_that_let_hiprtc_do_more_are_forwarded(hip_job, name):
     assert hip_job.check(SOURCE, "--offload-arch=gfx906", environment={name: "1"}) == (1, 1)
     assert "environment variable adds options" in hip_job.said
+
+
+def test_comgrs_own_cache_does_not_matter(hip_job):
+    cache = hip_job.directory / "cache"
+    cache.mkdir()
+    options = {"environment": {"AMD_COMGR_CACHE_DIR": str(cache)}}
+    hip_job.run(SOURCE, "--offload-arch=gfx906", **options)  # fills the cache
+    assert (cache / "llvmcache-0123").exists()
+    assert hip_job.compiles() == 1
+    hip_job.run(SOURCE, "--offload-arch=gfx906", **options)
+    assert hip_job.compiles() == 0
+    shutil.rmtree(cache)
+    hip_job.run(SOURCE, "--offload-arch=gfx906", **options)
+    assert hip_job.compiles() == 0
 
 
 @pytest.mark.parametrize("source, reason", [("thread", "on another thread"),
