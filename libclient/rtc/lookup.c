@@ -42,23 +42,48 @@ static struct {
     _Atomic uint64_t paused_until_ns, no_wait_until_ns;
 } connection;
 
+/* Returns whether this process has opened its client.  |ret_client| is NULL if it has not, or if
+ * that failed. */
+static bool find_client(struct kiln_client **ret_client)
+{
+    rtc_lock(RTC_LOCK_CONNECTION);
+    bool is_own = connection.pid == getpid();
+    *ret_client = is_own ? connection.client : NULL;
+    rtc_unlock(RTC_LOCK_CONNECTION);
+    return is_own;
+}
+
+/* Returns the client of this process, which another thread may have opened meanwhile. */
+static struct kiln_client *keep_client(struct kiln_client *opened)
+{
+    rtc_lock(RTC_LOCK_CONNECTION);
+    bool is_first = connection.pid != getpid();
+    if (is_first) {
+        connection.client = opened;
+        connection.pid = getpid();
+    }
+    struct kiln_client *client = connection.client;
+    rtc_unlock(RTC_LOCK_CONNECTION);
+    if (!is_first)
+        kiln_client_close(opened);
+    return client;
+}
+
+/* Opens the client without a lock, because this registers a fork handler.  If another thread forks,
+ * glibc before 2.36 waits for it, and fork() waits for the lock. */
 struct kiln_client *lookup_client(void)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .name = "libkiln-rtc",
                                                  .cache_entries = -1 };
+    struct kiln_client *client = NULL;
     if (clock_monotonic_ns() < connection.paused_until_ns)
         return NULL;
-    rtc_lock(RTC_LOCK_CONNECTION);
-    if (connection.pid != getpid()) {
-        connection.client = NULL;
-        connection.pid = getpid();
-        if (kiln_client_open(&options, &connection.client, NULL))
-            connection.client = NULL;
-    }
-    struct kiln_client *client = connection.client;
-    rtc_unlock(RTC_LOCK_CONNECTION);
-    return client;
+    if (find_client(&client))
+        return client;
+    if (kiln_client_open(&options, &client, NULL))
+        client = NULL;
+    return keep_client(client);
 }
 
 bool lookup_may_wait(void) { return clock_monotonic_ns() >= connection.no_wait_until_ns; }
@@ -414,9 +439,8 @@ bool lookup_publish(struct lookup *l, const struct rtc_program *p, struct bytes 
  * is gone.  Unlike lookup_client, returns the connection also during a pause (pause_requests). */
 static struct kiln_client *client_with_right(void)
 {
-    rtc_lock(RTC_LOCK_CONNECTION);
-    struct kiln_client *client = connection.pid == getpid() ? connection.client : NULL;
-    rtc_unlock(RTC_LOCK_CONNECTION);
+    struct kiln_client *client;
+    (void)find_client(&client);
     return client;
 }
 

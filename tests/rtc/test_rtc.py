@@ -70,6 +70,12 @@ def test_a_forked_child_compiles_while_threads_of_its_parent_create_programs(job
     job.run("--forks", 100, SOURCE)
 
 
+def test_a_fork_does_not_wait_for_a_thread_that_opens_the_connection(job):
+    preload = f"{HERE / 'libkiln_fork_handlers.so'} {PRELOAD}"
+    job.run(SOURCE, environment={"LD_PRELOAD": preload})
+    assert "compiled here and stored" in job.said
+
+
 # ---- what a result depends on ----
 
 @pytest.mark.parametrize("arguments", [
