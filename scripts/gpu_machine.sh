@@ -53,6 +53,7 @@ gpu_unpack_debs() {
 
 gpu_prepare() {
     trap gpu_end EXIT
+    # shellcheck disable=SC2034 # scripts/test-gpu uses it
     own_library_path=${LD_LIBRARY_PATH:-}
     work=$(mktemp -d /tmp/kiln-gpu-XXXXXX)
     chmod 755 "$work" # compilers of root's kilnd run as another user, who must enter $work

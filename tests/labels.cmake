@@ -7,8 +7,8 @@
 #   no-asan   tests that .ci/run omits with the address sanitizer.  They spend minutes in compilers,
 #             or kill and restart processes, and shorter tests run the same code.  Lints are
 #             omitted, too, because they run no program
-#   no-tsan   tests that .ci/run omits with the thread sanitizer: for the reasons above, or because
-#             their programs start no thread
+#   no-tsan   tests that .ci/run omits with the thread sanitizer: for the reasons above, because
+#             their programs start no thread, or because other tests use the same threads
 
 set(KILN_LONG_TESTS
   "^kernels\\." "^python\\." "^gpu\\.(programs|script)$"
@@ -24,11 +24,12 @@ set(KILN_LONG_TESTS
 list(JOIN KILN_LONG_TESTS "|" KILN_LONG_TESTS)
 
 set(KILN_NO_ASAN_TESTS
-  "^kernels\\." "^lint\\." "^manual\\." "^rtc\\.python$"
+  "^kernels\\." "^lint\\." "^manual\\." "^rtc\\.python$" "^gpu\\.programs$"
   "^integration\\.(work|find_tune|targets|packages|store|restart|doctor|resnet50|caches|sandbox)$"
   "worker_process$" "tuning_db_kill$" "tuning_kill$" "^faults\\.daemon$")
 set(KILN_NO_TSAN_TESTS ${KILN_NO_ASAN_TESTS} "_salvage$" "caches_damaged$" "db\\.snapshot$"
-  "page_scan$" "\\.(install_kernels|slurm_scripts|prometheus)$")
+  "page_scan$" "\\.(install_kernels|slurm_scripts|prometheus)$"
+  "^integration\\.(plan_records|tuning_cli|reload|tools|metrics)$")
 # Programs that start threads; other tests have the label no-tsan.
 set(KILN_THREADED_TESTS "^integration\\." "^load\\." "^fuzz\\.live$" "_threads$"
   "^unit\\.(daemon|libclient)\\." "^unit\\.engine\\.(db|embed|transfer)\\."

@@ -71,13 +71,13 @@ int comgr_create_info(struct rtc_library *library, struct comgr_handle *ret_info
         return rc;
     forget_info(library, *ret_info);
     if (!info)
-        return rc;
+        return 0;
     info->library = library;
     info->handle = ret_info->value;
     rtc_lock(RTC_LOCK_INFOS);
     hash_table_add(&infos.by_handle, &info->link, hash_of(*ret_info));
     rtc_unlock(RTC_LOCK_INFOS);
-    return rc;
+    return 0;
 }
 
 int comgr_destroy_info(struct rtc_library *library, struct comgr_handle info)

@@ -17,6 +17,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#define CHECKS_LEAKS true
+#else
+#define CHECKS_LEAKS false
+#endif
+
 SET_UP_OF(set_up, struct host)
 {
     daemon_process_init(&f->daemon);
@@ -299,7 +305,8 @@ TEST_F(lifecycle, a_socket_handed_over_by_systemd_is_used)
 
 TEST_F(lifecycle, a_kilnd_that_can_accept_no_connection_ends_and_says_why)
 {
-    SKIP_IF(getenv("KILN_TEST_VALGRIND"), "valgrind needs descriptors of its own");
+    SKIP_IF(getenv("KILN_TEST_VALGRIND") || CHECKS_LEAKS,
+            "valgrind and the leak check need descriptors of their own");
     f->daemon.keep_log = true;
     daemon_process_start(&f->daemon);
     const struct rlimit none = { .rlim_cur = 3, .rlim_max = 3 };

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "common/base/cleanup.h"
 #include "common/base/clock.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
@@ -65,6 +66,7 @@ TEST_F(connection, an_absent_daemon_fails_at_once_and_says_how_to_start_one)
     assert_int_equal(s.level, KILN_LEVEL_NONE);
     assert_string_equal(s.reason, f->err.text);
     assert_int_equal(s.daemon_pid, 0);
+    kiln_client_close(KILN_TAKE(f->client));
 }
 
 TEST_F(connection, the_status_reports_which_server_answers)

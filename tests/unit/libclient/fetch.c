@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "common/base/cleanup.h"
 #include "tests/support/hostile_descriptors.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
@@ -217,6 +218,7 @@ TEST_F(fetch, a_client_without_a_table_asks_each_time)
     }
 
     assert_int_equal(f->daemon.requests, 3);
+    kiln_client_close(KILN_TAKE(f->client));
 }
 
 static struct kiln_kernel_source some_source(void)
