@@ -65,6 +65,8 @@ static const char *const comgr_names[] = {
 };
 #define COMGR_WRAPPED (sizeof(struct comgr_wrapped) / sizeof(void *))
 #define COMGR_FUNCTIONS (sizeof(struct comgr_functions) / sizeof(void *))
+/* the function that comgr 3 does not have */
+#define COMGR_OPTION_TEXT (offsetof(struct comgr_functions, option_text) / sizeof(void *))
 _Static_assert(COMGR_FUNCTIONS == COMGR_WRAPPED + sizeof(comgr_names) / sizeof(comgr_names[0]),
                "one name for each function");
 
@@ -215,7 +217,7 @@ static bool has_all_functions(const struct comgr_functions *comgr)
     void *found[COMGR_FUNCTIONS];
     memcpy(found, comgr, sizeof(found));
     for (size_t i = 0; i < COMGR_FUNCTIONS; i++)
-        if (!found[i])
+        if (!found[i] && i != COMGR_OPTION_TEXT)
             return false;
     return true;
 }

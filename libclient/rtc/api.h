@@ -68,6 +68,7 @@ struct comgr_functions {
     /* fails if the options were not given as a list */
     int (*option_count)(struct comgr_handle info, size_t *ret_count);
     int (*option)(struct comgr_handle info, size_t index, size_t *size, char *ret_option);
+    /* NULL in comgr 3 */
     int (*option_text)(struct comgr_handle info, size_t *size, char *ret_options);
     int (*data_count)(struct comgr_handle set, int kind, size_t *ret_count);
     int (*find_data)(struct comgr_handle set, int kind, size_t index, struct comgr_handle *ret);

@@ -211,9 +211,10 @@ static bool find_hiprtc(struct rtc_library *library, struct sha256 *digest)
     return has_compiler;
 }
 
-/* Settings and numbers of these versions of comgr are known.  Version 3 has other numbers. */
+/* Settings and numbers of these versions of comgr are known.  Version 2.9 has a setting that cannot
+ * be read back, and version 3 has other numbers. */
 #define COMGR_MAJOR 2
-#define COMGR_MINOR_MAX 6
+#define COMGR_MINOR_MAX 8
 
 static void find_comgr(struct rtc_library *library, struct sha256 *digest)
 {
