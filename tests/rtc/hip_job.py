@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Compiles a program with hiprtc, and prints what hiprtc returns: LIBRARY SOURCE OPTION..."""
+"""Compiles a program with hiprtc, and prints what hiprtc returns:
+[--name NAME] [--header NAME=TEXT] LIBRARY SOURCE OPTION..."""
+import argparse
 import ctypes
 import hashlib
-import sys
 
 EXPRESSION = b"t<float>"
+
+
+def texts(values):
+    return (ctypes.c_char_p * len(values))(*(v.encode() for v in values))
 
 
 def output(library, program, what):
@@ -12,19 +17,26 @@ def output(library, program, what):
     size_code = getattr(library, f"hiprtcGet{what}Size")(program, ctypes.byref(size))
     content = ctypes.create_string_buffer(size.value + 1)
     code = getattr(library, f"hiprtcGet{what}")(program, content)
-    digest = hashlib.sha256(content.raw[:size.value]).hexdigest()
-    return f"{what} {size_code} {code} {size.value} {digest}"
+    raw = content.raw[:size.value]
+    shown = repr(raw) if what == "ProgramLog" else hashlib.sha256(raw).hexdigest()
+    return f"{what} {size_code} {code} {size.value} {shown}"
 
 
 def main():
-    library = ctypes.CDLL(sys.argv[1])
-    options = [option.encode() for option in sys.argv[3:]]
+    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
+    parser.add_argument("--name", default="k.cu")
+    parser.add_argument("--header", action="append", default=[])
+    parser.add_argument("library")
+    parser.add_argument("source")
+    given, options = parser.parse_known_args()
+    library = ctypes.CDLL(given.library)
+    headers = [header.partition("=") for header in given.header]
     program, name = ctypes.c_void_p(), ctypes.c_char_p()
-    print(library.hiprtcCreateProgram(ctypes.byref(program), sys.argv[2].encode(), b"k.cu", 0,
-                                      None, None))
+    print(library.hiprtcCreateProgram(
+        ctypes.byref(program), given.source.encode(), given.name.encode(), len(headers),
+        texts([text for _, _, text in headers]), texts([name for name, _, _ in headers])))
     print(library.hiprtcAddNameExpression(program, EXPRESSION))
-    print("compile", library.hiprtcCompileProgram(program, len(options),
-                                                  (ctypes.c_char_p * len(options))(*options)))
+    print("compile", library.hiprtcCompileProgram(program, len(options), texts(options)))
     print(output(library, program, "Code"))
     print(output(library, program, "ProgramLog"))
     print("lowered", library.hiprtcGetLoweredName(program, EXPRESSION, ctypes.byref(name)),
