@@ -252,7 +252,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_show(struct kernel_store *store,
                                                  const struct digest *key,
                                                  void (*each)(void *, const struct kernel_record *),
                                                  void *context, struct kiln_err *err);
-/* |ret_agrees|: another user than |record|->uid sent the same object for the same client_key. */
+/* |ret_agrees|: another user than |record|->uid sent the same object for the same client_key. All
+ * uids of a range of subordinate uids are one user. */
 KILN_MUST_CHECK enum kiln_code kernel_store_agrees(struct kernel_store *store,
                                                    const struct kernel_record *record,
                                                    bool *ret_agrees, struct kiln_err *err);

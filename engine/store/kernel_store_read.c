@@ -2,6 +2,7 @@
 #include "engine/store/kernel_store_parts.h"
 
 #include "common/base/fs.h"
+#include "common/base/subordinate_uids.h"
 #include "engine/digest/sha256.h"
 
 #include <stdio.h>
@@ -236,7 +237,9 @@ enum kiln_code kernel_store_agrees(struct kernel_store *store, const struct kern
     query_bind_bytes(&q, 1, digest_view(&record->client_key));
     query_bind_bytes(&q, 2, digest_view(&record->object));
     query_bind_u64(&q, 3, record->uid);
-    return store_note_read(store, query_step(&q, ret_agrees, err));
+    while (!*ret_agrees && query_next(&q, &rc, err))
+        *ret_agrees = !is_one_user((uid_t)query_u64(&q, 0), record->uid);
+    return store_note_read(store, rc);
 }
 
 enum kiln_code store_report_records(struct query *q,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/stepped_clock.h"
+#include "tests/support/subordinate_ranges.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include <string.h>
@@ -113,6 +114,17 @@ TEST_F(users, a_result_that_two_users_got_is_promoted)
     store_compile(&f->publisher, 1, "result");
     promote(f, NULL, (struct expected){ .compiles = 2, .promoted = 1 });
     assert_int_equal(take_part(&f->bob, COMPILE_PART_RESULT, 1, "result"), KILN_OK);
+}
+
+TEST_F(users, two_uids_of_one_range_confirm_none)
+{
+    store_compile(&f->ann, 1, "result");
+    store_compile(&f->publisher, 1, "result");
+    set_subordinate_ranges("ann:1000:10\n");
+    promote(f, NULL, (struct expected){ .compiles = 2, .held = 2 });
+    set_subordinate_ranges("ann:1000:1\n");
+    promote(f, NULL, (struct expected){ .compiles = 2, .promoted = 1 });
+    set_subordinate_ranges("");
 }
 
 TEST_F(users, users_who_got_different_results_confirm_none)
