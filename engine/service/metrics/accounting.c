@@ -2,6 +2,8 @@
 #include "engine/service/metrics/accounting.h"
 
 #include "common/base/bytes.h"
+#include "common/target/target.h"
+#include "engine/compile/toolchain.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,11 +136,38 @@ void accounting_clean(char *name)
     }
 }
 
+static bool is_known_arch(const struct target *target)
+{
+    char arch[LIMIT_TARGET_TEXT];
+    target_arch(target, arch, sizeof(arch));
+    for (const char *const *known = toolchain_known_targets; *known; known++)
+        if (strcmp(arch, *known) == 0)
+            return true;
+    return false;
+}
+
+/* Clients choose the targets' texts of their own compiles, so only known targets have rows.
+ * NVRTC also takes compute_90 in place of sm_90. */
+static void limit_target(char text[LIMIT_TARGET_TEXT])
+{
+    struct target target;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    const bool is_virtual = strncmp(text, "compute_", 8) == 0;
+    char real[2 * LIMIT_TARGET_TEXT];
+    snprintf(real, sizeof(real), "%s%s", is_virtual ? "sm_" : "", text + (is_virtual ? 8 : 0));
+    if (target_parse(bytes_of_text(real), &target, &ignored) || !is_known_arch(&target))
+        snprintf(text, LIMIT_TARGET_TEXT, "%s", ACCOUNTING_OTHER_TARGET);
+    else if (!is_virtual)
+        snprintf(text, LIMIT_TARGET_TEXT, "%s", target.text);
+}
+
 uint32_t accounting_kind_of(struct accounting *accounting, const struct object_origin *what)
 {
     struct object_origin name = *what;
     accounting_clean(name.target);
     accounting_clean(name.program);
+    if (strcmp(name.program, ACCOUNTING_RTC) == 0)
+        limit_target(name.target);
     if (!name.target[0] && !name.program[0])
         return 0;
     uint64_t hash = hash_of(&name);

@@ -120,6 +120,30 @@ TEST(unstored, a_kind_worth_little_loses_its_row_and_the_sums_stay)
     assert_true(l->rewrites_kinds);
 }
 
+static bool has_target(struct accounting *l, const char *text, const char *target)
+{
+    uint32_t number = kind_row(l, text, ACCOUNTING_RTC);
+    return strcmp(accounting_kind_at(l, number)->what.target, target) == 0;
+}
+
+TEST(unstored, compiles_of_clients_have_rows_for_known_targets_and_one_for_others)
+{
+    struct accounting *l = ((struct unstored *)*state)->accounting;
+    for (unsigned i = 0; i < 2 * ACCOUNTING_KINDS_MAX; i++) {
+        char text[32];
+        snprintf(text, sizeof(text), i % 2 ? "gfx%05u" : "target %u", i);
+        assert_true(has_target(l, text, "(other)"));
+    }
+    assert_true(has_target(l, "", "(other)"));
+    assert_true(has_target(l, "sm_091", "(other)"));
+    assert_true(has_target(l, "compute_gfx90a", "(other)"));
+    assert_int_equal(l->kind_count, 2);
+    assert_true(has_target(l, "sm_90", "sm_90"));
+    assert_true(has_target(l, "compute_90", "compute_90"));
+    assert_true(has_target(l, "gfx90a:xnack-:sramecc+", "gfx90a:sramecc+:xnack-"));
+    assert_int_equal(l->kind_count, 5);
+}
+
 TEST(unstored, names_are_cut_and_made_printable)
 {
     struct accounting *l = ((struct unstored *)*state)->accounting;
