@@ -76,14 +76,14 @@ static void put_hits(struct writer *w, const struct top_rates *r)
     put_bar(w, "missed", r->misses_share, r->has_lookups);
 }
 
-/* The kernels above do not include the programs' own compiles by NVRTC and hiprtc. */
+/* The kernels above do not include the programs' own compiles by NVRTC, hiprtc or comgr. */
 static void put_client_compiles(struct writer *w, const struct json *stats)
 {
     char saved[UNITS_TEXT_MAX];
     uint64_t hits = json_get_u64(stats, "client_hits", 0),
              stored = json_get_u64(stats, "client_compiles", 0);
     if (hits + stored > 0)
-        put_line(w, TOP_PLAIN, "NVRTC, hiprtc: %llu answered, %llu stored, saved %s",
+        put_line(w, TOP_PLAIN, "NVRTC, hiprtc or comgr: %llu answered, %llu stored, saved %s",
                  (unsigned long long)hits, (unsigned long long)stored,
                  units_seconds(json_get_number(stats, "client_saved_ms", 0) / 1e3, saved));
 }

@@ -20,7 +20,7 @@
 #define ACCOUNTING_USERS_MAX 4096
 #define ACCOUNTING_KINDS_MAX 512 /* including kind 0, which counts the others */
 #define ACCOUNTING_PRIVATE "(private)"
-#define ACCOUNTING_RTC "(NVRTC, hiprtc)"
+#define ACCOUNTING_RTC "(NVRTC, hiprtc or comgr)"
 #define ACCOUNTING_OTHER_TARGET "(other)" /* of ACCOUNTING_RTC */
 /* The limit for one hit, because packages state compile times that kiln did not measure. */
 #define ACCOUNTING_WORTH_MAX_US 1000000000u

@@ -524,7 +524,7 @@ TEST_F(users, the_accounting_has_one_row_for_compiles_of_clients)
         store_part(&f->ann, (uint8_t)part, 1);
     take_part(&f->ann, COMPILE_PART_RESULT, 1);
     struct json *answer = test_caller_ask(&f->ann, MESSAGE_accounting, "{\"by\":\"program\"}");
-    const struct json *row = find_row(answer, "(NVRTC, hiprtc)");
+    const struct json *row = find_row(answer, "(NVRTC, hiprtc or comgr)");
     assert_int_equal(json_get_u64(row, "hits", 0), 1);
     assert_int_equal(json_get_u64(row, "kernels", 0), 3);
     assert_true(json_get_number(row, "saved_s", 0) > 0.0049);
