@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/protocol/program_inputs.h"
 
+#include "common/base/pasted_words.h"
 #include "common/protocol/messages.h"
 
 #include <ctype.h>
@@ -181,12 +182,15 @@ static bool splits_identifier(struct bytes text)
 
 static const char *text_obstacle(const struct program_inputs *inputs, struct bytes text)
 {
-    static const char *const times[] = { "__DATE__", "__TIME__", "__TIMESTAMP__" };
-    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-        if (has_word(text, times[i]))
+    static const char *const times[] = { "__DATE__", "__TIME__", "__TIMESTAMP__", NULL };
+    static const char *const tests[] = { "__has_include", "__has_embed", NULL };
+    for (const char *const *time = times; *time; time++)
+        if (has_word(text, *time))
             return "the source contains the time of its compile";
     if (has_word(text, "??") || splits_identifier(text))
         return "the source has trigraphs, or identifiers on two lines";
+    if (pasted_words_possible(text, times) || pasted_words_possible(text, tests))
+        return "the source may put the name of a macro together";
     if (has_word(text, "_has_include") || has_word(text, "_has_embed") ||
         has_directive(inputs, text, "include") || has_directive(inputs, text, "import") ||
         has_directive(inputs, text, "embed"))

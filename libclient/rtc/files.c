@@ -254,7 +254,7 @@ static const char *examine_content(const char *path, const struct stat *seen,
     if (!contents_of(path, seen, &contents))
         return "a file that it read cannot be read again";
     if (contents.has_time)
-        return "a file that it read contains the time of its compile";
+        return "a file that it read contains the time of its compile, or may contain it";
     if (contents.has_name && !recording.expands_name)
         recording.expands_name = expands_name(path);
     *ret_digest = contents.digest;

@@ -3,6 +3,7 @@
 
 #include "engine/digest/sha256.h"
 #include "libclient/rtc/locks.h"
+#include "libclient/rtc/words.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -256,6 +257,16 @@ static bool source_has(const struct rtc_program *p, const char *text)
     return false;
 }
 
+static bool source_has_time(const struct rtc_program *p)
+{
+    bool has_time = words_have_time(bytes_of_text(p->source));
+    for (size_t i = 0; i < p->option_count; i++)
+        has_time |= words_have_time(bytes_of_text(p->options[i]));
+    for (size_t i = 0; i < p->header_count; i++)
+        has_time |= words_have_time(bytes_of_text(p->headers[i].text));
+    return has_time;
+}
+
 bool key_needs_device(const struct rtc_program *p)
 {
     static const char *const architecture[] = { "offload-arch", "gpu-architecture", NULL };
@@ -351,8 +362,8 @@ const char *key_obstacle(const struct rtc_program *p)
         return "the process has changed an environment variable that the compiler reads";
     if (key_needs_device(p) && !p->architecture[0])
         return "no architecture is given, and the current device's is not known";
-    if (source_has(p, "__DATE__") || source_has(p, "__TIME__") || source_has(p, "__TIMESTAMP__"))
-        return "the source contains the time of its compile";
+    if (source_has_time(p))
+        return "the source contains the time of its compile, or may contain it";
     return NULL;
 }
 

@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/rtc/words.h"
 
+#include "common/base/pasted_words.h"
+
 #include <ctype.h>
 #include <string.h>
 
 #define WORD_MAX 128u
+
+static const char *const times[] = { "__DATE__", "__TIME__", "__TIMESTAMP__", NULL };
 
 static bool contains(struct bytes text, const char *word)
 {
     return text.size && memmem(text.data, text.size, word, strlen(word));
 }
 
-bool words_have_time(struct bytes header)
+bool words_have_time(struct bytes text)
 {
-    return contains(header, "__DATE__") || contains(header, "__TIME__") ||
-           contains(header, "__TIMESTAMP__");
+    for (const char *const *time = times; *time; time++)
+        if (contains(text, *time))
+            return true;
+    return pasted_words_possible(text, times);
 }
 
 bool words_have_name(struct bytes header)

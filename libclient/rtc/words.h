@@ -10,7 +10,8 @@
 
 #include <stdbool.h>
 
-bool words_have_time(struct bytes header);
+/* Looks for __TIME__ and similar macros, and for parts of these names. */
+bool words_have_time(struct bytes text);
 /* Looks for __FILE__ and other words that stand for a file's name. */
 bool words_have_name(struct bytes header);
 /* Returns whether |source| uses a macro of |header|.  If so, and if |header| has the word __FILE__,

@@ -298,16 +298,22 @@ def test_options_of_the_environment_are_forwarded(job):
     assert "environment variable adds options" in job.said
 
 
-def test_a_header_with_the_time_is_not_stored(job, headers):
+@pytest.mark.parametrize("line", ["int seconds = sizeof(__TIME__);\n",
+                                  "#define C(a, b) a##b\nint seconds = sizeof(C(__TI, ME__));\n"])
+def test_a_header_with_the_time_is_not_stored(job, headers, line):
     header = job.directory / "second/a.h"
-    header.write_text("int seconds = sizeof(__TIME__);\n")
+    header.write_text(line)
     wait_until("the clock to pass the header's time", lambda: is_old(header))
     assert job.check(*headers, INCLUDES) == (1, 1)
     assert "contains the time" in job.said
 
 
-def test_sources_with_the_time_are_forwarded(job):
-    assert job.check("const char *t = __TIME__;") == (1, 1)
+@pytest.mark.parametrize("source", [
+    "const char *t = __TIME__;", "#define C(a, b) a##b\\nconst char *t = C(__TI, ME__);",
+    "#define C(a) __##a##__\\nconst char *t = C(DATE);"])
+def test_sources_with_the_time_are_forwarded(job, source):
+    assert job.check(source) == (1, 1)
+    assert "contains the time" in job.said
 
 
 @pytest.mark.parametrize("environment", [{"KILN_RTC": "off"}, {"KILN_SOCKET": "/nonexistent/sock"}])

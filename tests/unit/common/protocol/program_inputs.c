@@ -26,6 +26,7 @@ TEST(plain, plain_programs_depend_on_their_inputs_alone)
         "#define include_all 1",
         "#pragma unroll\n",
         "/* files that we include */ int x;",
+        "#define C(a, b) a##b\ntemplate <class __T> int C(e, _)(__T TIMES);",
     };
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
         if (obstacle(OPTIONS, sources[i]))
@@ -55,6 +56,9 @@ TEST(plain, programs_that_may_read_files_are_refused)
         "#embed \"a\"",
         "#if __has_embed(\"a\")\n#endif",
         "const char *t = __TIME__;",
+        "#define C(a, b) a##b\nconst char *t = C(__TI, ME__);",
+        "#define C(a) __##a##__\nconst char *t = C(DATE);",
+        "#define C(a, b) a##b\n#if C(__has_inc, lude)(<a.h>)\n#endif",
     };
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
         if (!obstacle(OPTIONS, sources[i]))
