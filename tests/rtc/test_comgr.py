@@ -231,7 +231,7 @@ def test_sources_with_the_time_are_forwarded(job, where):
     given = ["--include", f"a.h={line}"] if where == "include" else []
     job.run("--chain", "hip", "--name", "k.cpp", *given, *options("-nogpuinc"),
             line if where == "source" else "int i;\n")
-    assert "the source contains the time of its compile" in job.ends()
+    assert any("the time of its compile" in reason for reason in job.ends())
 
 
 @pytest.mark.parametrize("environment", [{"KILN_RTC": "off"}, {"KILN_SOCKET": "/nonexistent/sock"}])
