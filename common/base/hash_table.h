@@ -35,7 +35,7 @@ struct hash_table {             /* a zeroed table is empty */
 };
 
 void hash_table_done(struct hash_table *table);
-/* Needs no memory: look-ups get slower if there is none for more buckets. */
+/* Never fails.  If memory for more buckets runs out, look-ups become slower. */
 void hash_table_add(struct hash_table *table, struct hash_link *link, uint64_t hash);
 /* Does nothing if |link| is in no table. */
 void hash_table_remove(struct hash_table *table, struct hash_link *link);

@@ -14,8 +14,8 @@
 
 struct watched {
     pid_t pid; /* 0 if only |fd| identifies the process */
-    /* Owned pidfd; poll(2) reports POLLIN when the process has ended.  -1 if there is none: |pid|
-     * is checked periodically. */
+    /* Owned pidfd; poll(2) reports POLLIN when the process has ended.  -1 if pidfd_open failed; the
+     * user of this struct then checks |pid| periodically. */
     int fd;
     unsigned long long born; /* start time of the process, because pids are reused */
 };

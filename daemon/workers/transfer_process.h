@@ -74,7 +74,7 @@ struct transfer_process {
     struct file_take take;
     bool takes_more;
     struct kiln_err kept; /* names a file that could not be removed, and why */
-    /* Below the job's staging directory; "" while there is none. */
+    /* A directory below the job's staging directory, or "" before it is created. */
     char directory[TRANSFER_DIRECTORY_MAX];
     char stage[16];
     struct list_link link;

@@ -25,8 +25,8 @@ struct library_symbol {
     bool required;
 };
 
-/* Opens the first library that can be loaded.  Returns KILN_UNAVAILABLE if there is none; the
- * message lists what was tried. */
+/* Opens the first library that can be loaded.  If none can be loaded, returns KILN_UNAVAILABLE
+ * with a message that lists what was tried. */
 KILN_MUST_CHECK enum kiln_code library_open(const struct library_search *search, void **ret_dl,
                                             char *ret_path, size_t path_size, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code library_bind(void *dl, const char *what,
