@@ -37,6 +37,8 @@
 #define CPU_MAX_S 1200u
 /* A user's file needs no signature, so its content may be crafted to take long. */
 #define CPU_MAX_USER_S 300u
+/* Until the process is confined.  libseccomp can loop without end after a failed allocation. */
+#define CPU_MAX_CONFINE_S 2u
 #define SESSION_NICENESS 10
 #define PROGRESS_EVERY_NS 200000000u
 
@@ -120,6 +122,16 @@ static bool set_limits(const struct transfer_job *job)
            (!LIMIT_MEMORY || set_limit(RLIMIT_DATA, MEMORY_MAX));
 }
 
+/* The limit that set_limits has set still applies. */
+static bool limit_cpu(rlim_t seconds)
+{
+    struct rlimit now;
+    if (getrlimit(RLIMIT_CPU, &now) != 0)
+        return false;
+    now.rlim_cur = seconds < now.rlim_max ? seconds : now.rlim_max;
+    return setrlimit(RLIMIT_CPU, &now) == 0;
+}
+
 /* kiln-launch started this process.  kilnd, at the other end of the socket, is then not the parent,
  * and the unit ends with kiln-launch. */
 static bool is_launched;
@@ -135,6 +147,11 @@ static void die_with_parent(int number)
         raise(number);
 }
 
+static enum kiln_code fail_limits(struct kiln_err *err)
+{
+    return kiln_fail(err, KILN_UNAVAILABLE, "cannot set the limits of a transfer process");
+}
+
 /* |ret_notice| does not change if every layer of the sandbox is in place. */
 static enum kiln_code prepare_process(struct received_job *received,
                                       const struct transfer_user *user, struct kiln_err *ret_notice,
@@ -144,8 +161,8 @@ static enum kiln_code prepare_process(struct received_job *received,
     umask(0022);
     if (!take_place(job->staging))
         return kiln_fail(err, KILN_INVALID, "the directory '%s' is too long", job->staging);
-    if (!set_limits(job))
-        return kiln_fail(err, KILN_UNAVAILABLE, "cannot set the limits of a transfer process");
+    if (!set_limits(job) || !limit_cpu(CPU_MAX_CONFINE_S))
+        return fail_limits(err);
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = transfer_reach(received, user, err);
     if (rc)
@@ -160,7 +177,9 @@ static enum kiln_code prepare_process(struct received_job *received,
                   (unsigned)getuid(), why.text);
     else if (rc)
         *err = why;
-    return rc == KILN_UNSUPPORTED ? KILN_OK : rc;
+    if (rc && rc != KILN_UNSUPPORTED)
+        return rc;
+    return limit_cpu(RLIM_INFINITY) ? KILN_OK : fail_limits(err);
 }
 
 static int serve_job(const struct transfer_user *user)

@@ -13,6 +13,7 @@ static struct {
     const char *staging;
     enum kiln_code received, reached, confined, result, snapshot; /* results of the fake calls */
     int killed_by; /* a signal during the transfer, or 0 */
+    bool prints_cpu_limit;
     const char *failing;
     unsigned nth;
 } scene;
@@ -39,10 +40,18 @@ WRAP(enum kiln_code, transfer_reach, struct received_job *received, bool leaves,
     return result_of(scene.reached, err, "out of reach");
 }
 
+static void print_cpu_limit(const char *step)
+{
+    struct rlimit limit = { 0, 0 };
+    if (scene.prints_cpu_limit && getrlimit(RLIMIT_CPU, &limit) == 0)
+        printf("%s: %u of %u s\n", step, (unsigned)limit.rlim_cur, (unsigned)limit.rlim_max);
+}
+
 WRAP(enum kiln_code, transfer_confine, const struct transfer_job *job,
      const struct transfer_user *user, struct kiln_err *err)
 {
     (void)job;
+    print_cpu_limit("confining");
     if (user)
         printf("becomes %u:%u\n", (unsigned)user->uid, (unsigned)user->gid);
     return result_of(scene.confined, err, "no Landlock");
@@ -66,6 +75,7 @@ WRAP(void, transfer_run, const struct transfer_job *job, const struct fetch_poli
 {
     (void)job;
     (void)policy;
+    print_cpu_limit("transferring");
     report_stages(sink);
     *ret_result = (struct transfer_result){ .err = KILN_ERR_INIT, .name = "some.kdb" };
     fflush(stdout);
@@ -195,6 +205,15 @@ TEST(transfer, a_transfer_that_cannot_be_confined_is_refused_or_reported)
     assert_says(end.text, "'out of reach' and says ''");
 }
 
+/* A library can loop without end after a failed allocation. */
+TEST(transfer, the_processor_time_until_a_transfer_is_confined_is_limited)
+{
+    scene.prints_cpu_limit = true;
+    struct program_end end = RUN("--user", "45:46", NULL);
+    assert_says(end.text, "confining: 2 of 1200 s\n");
+    assert_says(end.text, "transferring: 1200 of 1200 s\n");
+}
+
 TEST(transfer, a_transfer_environment_that_cannot_be_set_up_is_reported)
 {
     static char longer[600];
@@ -210,7 +229,7 @@ TEST(transfer, a_transfer_environment_that_cannot_be_set_up_is_reported)
         assert_says(end.text, "limits");
     }
     scene.failing = "setrlimit";
-    for (scene.nth = 1; scene.nth <= 4 + LIMIT_MEMORY; scene.nth++)
+    for (scene.nth = 1; scene.nth <= 7 + LIMIT_MEMORY; scene.nth++)
         assert_says(RUN(NULL).text, "limits");
     scene.failing = NULL;
     memset(longer, 'x', sizeof(longer) - 1);
