@@ -78,6 +78,7 @@ void fault_case_plan(const struct fault_case *c, unsigned at, struct fault_plan 
         snprintf(plan->step, sizeof(plan->step), "%s", c->report->steps[at - 1]);
     }
     snprintf(plan->path, sizeof(plan->path), "%s", k->path ? k->path : "");
+    snprintf(plan->without, sizeof(plan->without), "%s", c->without ? c->without : "");
     c->report->at = at;
     snprintf(c->report->where, sizeof(c->report->where), "nothing yet");
 }
@@ -103,6 +104,7 @@ struct case_options {
     unsigned from;    /* the first place; 0 means that |seed| selects it */
     unsigned seed;    /* selects a first place up to |every| for each operation and fault */
     const char *only; /* "operation", "operation:fault" or ":fault", separated by commas; or NULL */
+    const char *without; /* library whose calls do not count; or NULL */
     bool keep_going;
     bool keep; /* keep directories of lost cases */
     bool must_inject;
@@ -171,11 +173,11 @@ static bool run_case(const struct fault_case *c, bool keep)
 static void print_counts(const struct fault_case *c, const struct case_options *w,
                          const struct case_counts *case_counts)
 {
-    printf("{\"operation\":\"%s\",\"fault\":\"%s\",\"every\":%u,\"tried\":%u,\"survived\":%u,"
-           "\"lost\":%u,\"passed\":%s}\n",
-           c->operation->name, c->kind->name, w->every, case_counts->tried,
-           case_counts->tried - case_counts->lost, case_counts->lost,
-           c->report->passed ? "true" : "false");
+    printf("{\"operation\":\"%s%s%s\",\"fault\":\"%s\",\"every\":%u,\"tried\":%u,"
+           "\"survived\":%u,\"lost\":%u,\"passed\":%s}\n",
+           c->operation->name, c->without ? " without " : "", c->without ? c->without : "",
+           c->kind->name, w->every, case_counts->tried, case_counts->tried - case_counts->lost,
+           case_counts->lost, c->report->passed ? "true" : "false");
     fflush(stdout);
 }
 
@@ -243,9 +245,11 @@ static unsigned run_kind(const struct operation *operation, const struct fault_k
                          const struct case_options *w, struct case_report *report)
 {
     struct case_options case_options = *w;
-    struct fault_case c = {
-        .operation = operation, .kind = kind, .every = w->every, .report = report
-    };
+    struct fault_case c = { .operation = operation,
+                            .kind = kind,
+                            .every = w->every,
+                            .without = w->without,
+                            .report = report };
     struct case_counts case_counts = { 0, 0 };
     if (kind->calls == FAULT_MEMORY && w->memory)
         case_options.every = c.every = w->memory;
@@ -308,8 +312,8 @@ static int print_usage(const char *program)
 {
     fprintf(stderr,
             "usage: %s [--every N] [--memory-every N] [--from N | --seed N] [--most N] "
-            "[--seconds N] [--only OPERATION[:FAULT],...] [--go-on] [--keep] [--must-strike] "
-            "[--list]\n",
+            "[--seconds N] [--only OPERATION[:FAULT],...] [--without LIBRARY] [--go-on] [--keep] "
+            "[--must-strike] [--list]\n",
             program);
     return 2;
 }
@@ -338,6 +342,7 @@ int fault_cases_main(int argc, char **argv, const struct operation *operations)
         { "most", required_argument, NULL, 'm' },
         { "seconds", required_argument, NULL, 't' },
         { "only", required_argument, NULL, 'o' },
+        { "without", required_argument, NULL, 'w' },
         { "go-on", no_argument, NULL, 'g' },
         { "list", no_argument, NULL, 'l' },
         { "keep", no_argument, NULL, 'k' },
@@ -358,6 +363,7 @@ int fault_cases_main(int argc, char **argv, const struct operation *operations)
         case 'm': w.most = number_of(optarg); break;
         case 't': w.seconds = number_of(optarg); break;
         case 'o': w.only = optarg; break;
+        case 'w': w.without = optarg; break;
         case 'g': w.keep_going = true; break;
         case 'k': w.keep = true; break;
         case 's': w.must_inject = true; break;

@@ -74,6 +74,7 @@ struct fault_case {
     const struct fault_kind *kind;
     unsigned first, every; /* the places to try: first, first + every, ... */
     unsigned count;
+    const char *without; /* library whose calls do not count; NULL means none */
     struct case_report *report;
 };
 

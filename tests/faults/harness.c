@@ -172,14 +172,21 @@ static void look_at_store(const struct fault_case *c)
     fs_remove_tree(AT_FDCWD, directory);
 }
 
-static bool is_lost(struct operation operation, unsigned kind)
+/* |library| may be NULL. */
+static bool is_lost_without(const char *library, struct operation operation, unsigned kind)
 {
     const struct operation operations[] = { operation, { .name = NULL } };
-    char program[] = "harness", option[] = "--only", only[64];
-    snprintf(only, sizeof(only), ":%s", fault_kinds[kind].name);
-    char *words[] = { program, option, only, NULL };
+    char program[] = "harness", without[64], only[64];
+    snprintf(only, sizeof(only), "--only=:%s", fault_kinds[kind].name);
+    snprintf(without, sizeof(without), "--without=%s", library ? library : "");
+    char *words[] = { program, only, library ? without : NULL, NULL };
     optind = 1;
-    return fault_cases_main(3, words, operations) != 0;
+    return fault_cases_main(library ? 3 : 2, words, operations) != 0;
+}
+
+static bool is_lost(struct operation operation, unsigned kind)
+{
+    return is_lost_without(NULL, operation, kind);
 }
 
 static bool is_lost_in(void (*act)(struct trial *t), unsigned kind)
@@ -206,6 +213,16 @@ TEST(plain, a_descriptor_that_is_left_open_is_noticed)
 {
     assert_true(is_lost_in(act_leaking, KIND_FULL));
     assert_false(is_lost_in(act_leaking, KIND_NAME));
+}
+
+TEST(plain, no_fault_is_injected_into_an_omitted_library)
+{
+    const struct trial_steps steps = { prepare_nothing, act_leaking, check_file };
+    const struct operation leaking = {
+        .name = "made-up", .kinds = BIT(KIND_FULL), .run = trial_run, .context = &steps
+    };
+    assert_true(is_lost_without("libsqlite3", leaking, KIND_FULL));
+    assert_false(is_lost_without(program_invocation_short_name, leaking, KIND_FULL));
 }
 
 TEST(plain, a_program_that_mishandles_short_or_interrupted_writes_is_noticed)

@@ -50,11 +50,12 @@ struct fault_plan {
     atomic_bool armed;
     unsigned calls; /* bits of enum fault_calls */
     enum fault_action action;
-    int error;                  /* errno, with FAULT_FAIL */
-    unsigned first;             /* number of the call that fails, counted from 1 */
-    bool onwards;               /* whether all later calls fail, too */
-    char program[32];           /* only programs with this name; "" means all */
-    char path[64];              /* only files whose path contains this text; "" means all */
+    int error;        /* errno, with FAULT_FAIL */
+    unsigned first;   /* number of the call that fails, counted from 1 */
+    bool onwards;     /* whether all later calls fail, too */
+    char program[32]; /* only programs with this name; "" means all */
+    char path[64];    /* only files whose path contains this text; "" means all */
+    char without[32]; /* no calls of the library whose path contains this text; "" means all */
     char step[FAULT_STEP_SIZE]; /* only the crash point with this name; "" means all */
     bool notes_steps;           /* whether to record the names of crash points */
     int64_t realtime_ns;        /* offset of CLOCK_REALTIME, even if the plan is not armed */

@@ -158,6 +158,12 @@ static void note_step(const char *step)
     atomic_flag_clear(&plan->noting);
 }
 
+static bool is_of_library(const void *caller, const char *library)
+{
+    Dl_info at;
+    return dladdr(caller, &at) && at.dli_fname && strstr(at.dli_fname, library);
+}
+
 static bool is_selected(const struct call *call, char path[PATH_SIZE])
 {
     bool by_step = plan->notes_steps || *plan->step;
@@ -171,6 +177,8 @@ static bool is_selected(const struct call *call, char path[PATH_SIZE])
         name_step(call->name, path, step);
     if (plan->notes_steps)
         note_step(step);
+    if (*plan->without && is_of_library(call->caller, plan->without))
+        return false;
     return (!*plan->path || strstr(path, plan->path)) &&
            (!*plan->step || strcmp(step, plan->step) == 0);
 }
