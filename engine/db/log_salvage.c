@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,14 +34,22 @@
  * damaged. SQLite recovers frames 1 and 2. Here, 1, 2, 4, 5 and 6 are applied. The page of frame 3
  * keeps its older content, so the caller must check that rows fit together.
  *
- * SQLite writes a frame's header, then its page. A writer that is killed in between leaves zeros
- * in place of the page, because db.c lengthens the log with zeros. If this frame was to end the
- * last transaction, then that transaction did not happen, and the log is not damaged.
+ * SQLite writes a frame's header, then its page. A writer that is killed in between leaves the page
+ * of a leftover frame, or the zeros with which db.c lengthens the log. If this frame was to end the
+ * last transaction, then that transaction did not happen, and the log is not damaged. The log's
+ * index, the -shm file, shows this, because SQLite counts a transaction there after it has written
+ * and synced all of the transaction's frames. After a power failure, the index may be missing or
+ * older than the log.
+ *
+ *   index header:  12 whether it is complete (1 byte)  16 frames of complete transactions
+ *                  32 salt; two copies of 48 bytes, which differ while SQLite writes them. Numbers
+ *                  have the machine's byte order
  */
 #define MAGIC 0x377f0682u /* if the lowest bit is set, too, checksums use big-endian words */
 #define LOG_HEADER 32
 #define PAGE_HEADER 24
 #define SALT_SIZE 8
+#define INDEX_HEADER 48
 
 struct checksum {
     uint32_t a, b;
@@ -55,6 +64,8 @@ struct log {
     uint8_t salt[SALT_SIZE];
     struct checksum start;
     struct checksum sum;
+    /* frames of complete transactions; UINT64_MAX: unknown */
+    uint64_t counted;
     uint8_t *page;
 };
 
@@ -65,7 +76,7 @@ struct log_page {
     bool sum_is_right;
     bool is_current; /* has the log's salt, so it is not a leftover */
     bool is_good;
-    bool is_unwritten; /* the writer ended after it had written the header */
+    bool is_unwritten; /* the writer ended before it had written all of this frame */
 };
 
 static void log_done(struct log *log)
@@ -100,16 +111,35 @@ static struct checksum extend_checksum(const struct log *log, struct checksum su
     return sum;
 }
 
+/* Reads from the database of a log, or from the file beside it that has |suffix|. */
+static bool read_beside(const char *log_path, const char *suffix, off_t at, void *into, size_t size)
+{
+    char *path = NULL;
+    int length = (int)(strlen(log_path) - strlen("-wal"));
+    if (asprintf(&path, "%.*s%s", length, log_path, suffix) < 0)
+        return false;
+    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    free(path);
+    return fd >= 0 && fs_read_at(fd, into, size, at) == (ssize_t)size;
+}
+
 static uint32_t page_size_of_file(const char *log_path)
 {
     uint8_t stored[2] = { 0 };
-    size_t length = strlen(log_path) - strlen("-wal");
-    KILN_AUTO(mem) char *path = strndup(log_path, length);
-    KILN_AUTO(fd) int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    if (fd < 0 ||
-        fs_read_at(fd, stored, sizeof(stored), SQLITE_PAGE_SIZE_AT) != (ssize_t)sizeof(stored))
-        return SQLITE_PAGE_SIZE_DEFAULT;
-    return sqlite_page_size(stored);
+    return read_beside(log_path, "", SQLITE_PAGE_SIZE_AT, stored, sizeof(stored))
+               ? sqlite_page_size(stored)
+               : SQLITE_PAGE_SIZE_DEFAULT;
+}
+
+static uint64_t read_counted(const struct log *log, const char *path)
+{
+    uint8_t index[2 * INDEX_HEADER] = { 0 };
+    uint32_t frames;
+    bool fine = read_beside(path, "-shm", 0, index, sizeof(index)) && index[12] != 0 &&
+                memcmp(index, index + INDEX_HEADER, INDEX_HEADER) == 0 &&
+                memcmp(index + 32, log->salt, SALT_SIZE) == 0;
+    memcpy(&frames, index + 16, sizeof(frames));
+    return fine ? frames : UINT64_MAX;
 }
 
 /* Reads the header. If the header fails its check, find_salt finds the salt. */
@@ -130,11 +160,6 @@ static void read_header(struct log *log, const char *path, const uint8_t header[
     log->page_size = page_size_of_file(path);
 }
 
-static bool is_all_zeros(const uint8_t *bytes, size_t size)
-{
-    return bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0;
-}
-
 static bool read_next_page(struct log *log, struct log_page *p)
 {
     size_t size = PAGE_HEADER + (size_t)log->page_size;
@@ -150,7 +175,7 @@ static bool read_next_page(struct log *log, struct log_page *p)
                             .sum_is_right = same_checksum(sum, stored),
                             .is_current = memcmp(log->page + 8, log->salt, SALT_SIZE) == 0 };
     p->is_good = p->is_current && p->page > 0 && p->sum_is_right;
-    p->is_unwritten = !p->is_good && is_all_zeros(log->page + PAGE_HEADER, log->page_size);
+    p->is_unwritten = !p->is_good && p->at > log->counted;
     log->sum = stored;
     return true;
 }
@@ -185,8 +210,10 @@ static enum kiln_code log_open(struct log *log, const char *path, struct kiln_er
     log->page = malloc(PAGE_HEADER + (size_t)log->page_size);
     if (!log->page)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot read '%s': out of memory", path);
+    log->counted = UINT64_MAX;
     if (!log->has_header)
         find_salt(log);
+    log->counted = read_counted(log, path);
     return KILN_OK;
 }
 

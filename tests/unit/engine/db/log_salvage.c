@@ -18,6 +18,7 @@
 #define PAGE 4096u
 #define LOG_HEADER 32u
 #define LOG_PAGE (24u + PAGE)
+#define INDEX_HEADER 48u
 #define FILE_MAX (16u << 20)
 #define ROWS 40
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -29,8 +30,9 @@
 struct fixture {
     const char *directory;
     char path[96], log[112]; /* as left by a killed writer */
-    char copy[96], copy_log[112];
+    char copy[96], copy_log[112], copy_index[112];
     struct buffer file, pages;
+    struct buffer index; /* of the log; save copies the index only if it is not empty */
     struct buffer whole; /* the file after SQLite's recovery */
     struct log_state state;
     struct kiln_err err;
@@ -43,8 +45,10 @@ SET_UP(setup)
     snprintf(f->log, sizeof(f->log), "%s-wal", f->path);
     snprintf(f->copy, sizeof(f->copy), "%s/copy.db", f->directory);
     snprintf(f->copy_log, sizeof(f->copy_log), "%s-wal", f->copy);
+    snprintf(f->copy_index, sizeof(f->copy_index), "%s-shm", f->copy);
     test_buffer(&f->file, FILE_MAX);
     test_buffer(&f->pages, FILE_MAX);
+    test_buffer(&f->index, FILE_MAX);
     test_buffer(&f->whole, FILE_MAX);
 }
 
@@ -123,6 +127,8 @@ static enum kiln_code save(struct fixture *f)
     db_snapshot_remove(f->copy);
     write_all(f->copy, buffer_view(&f->file));
     write_all(f->copy_log, buffer_view(&f->pages));
+    if (f->index.size > 0)
+        write_all(f->copy_index, buffer_view(&f->index));
     memset(&f->state, 0, sizeof(f->state));
     return db_snapshot_save(f->copy, &f->state, &f->err);
 }
@@ -292,24 +298,94 @@ TEST(log_salvage, a_damaged_end_costs_the_transaction_that_it_ends)
     assert_int_equal(rows_of_copy(f), ROWS - 1);
 }
 
+/* Reads the index that the killed writer left, and sets its number of frames of complete
+ * transactions to |counted|. */
+static void read_index(struct fixture *f, uint32_t counted)
+{
+    char path[112];
+    snprintf(path, sizeof(path), "%s-shm", f->path);
+    read_all(path, &f->index);
+    for (size_t copy = 0; copy < 2; copy++)
+        memcpy(f->index.data + copy * INDEX_HEADER + 16, &counted, sizeof(counted));
+}
+
+/* Returns the number of the last frame that ends a transaction of the current round. */
+static size_t last_end(const struct fixture *f, size_t before)
+{
+    size_t at = before;
+    const uint8_t *p;
+    do {
+        assert_true(at-- > 0);
+        p = f->pages.data + LOG_HEADER + at * LOG_PAGE;
+    } while (number_at(p + 4) == 0 || memcmp(p + 8, f->pages.data + 16, 8) != 0);
+    return at + 1;
+}
+
+/* The writer of the last transaction was killed after it had written the last frame's header. */
+static void unwrite_last_page(struct fixture *f, uint8_t filling)
+{
+    size_t end = last_end(f, page_count(f));
+    read_index(f, (uint32_t)last_end(f, end - 1));
+    memset(log_page(f, end - 1) + 24, filling, PAGE);
+}
+
 TEST(log_salvage, a_last_transaction_whose_last_page_was_not_written_did_not_happen)
 {
     struct fixture *f = *state;
     make_files(f, "");
-    memset(log_page(f, page_count(f) - 1) + 24, 0, PAGE);
+    unwrite_last_page(f, 0);
     save_ok(f);
     assert_false(f->state.damaged);
     assert_int_equal(rows_of_copy(f), ROWS - 1);
+}
+
+TEST(log_salvage, a_leftover_page_in_the_last_frame_is_not_damage)
+{
+    struct fixture *f = *state;
+    make_files(f, "pragma wal_checkpoint(restart); insert into item values (100, 'an item');"
+                  "insert into item values (101, 'an item')");
+    size_t end = last_end(f, page_count(f));
+    assert_true(end < page_count(f));
+    unwrite_last_page(f, 0);
+    memcpy(log_page(f, end - 1) + 24, log_page(f, end) + 24, PAGE);
+    save_ok(f);
+    assert_false(f->state.damaged);
+    assert_int_equal(rows_of_copy(f), ROWS + 1);
+}
+
+TEST(log_salvage, a_counted_transaction_whose_last_page_is_damaged_is_lost)
+{
+    struct fixture *f = *state;
+    make_files(f, "");
+    unwrite_last_page(f, 0);
+    read_index(f, (uint32_t)page_count(f));
+    save_ok(f);
+    assert_true(f->state.damaged);
+    assert_true(f->state.lost >= 1);
+}
+
+TEST(log_salvage, an_index_that_was_being_written_or_is_of_another_log_is_ignored)
+{
+    struct fixture *f = *state;
+    make_files(f, "");
+    unwrite_last_page(f, 0);
+    f->index.data[16] ^= 1;
+    save_ok(f);
+    assert_true(f->state.damaged);
+    f->index.data[16] ^= 1;
+    f->index.data[32] ^= 1;
+    f->index.data[INDEX_HEADER + 32] ^= 1;
+    save_ok(f);
+    assert_true(f->state.damaged);
 }
 
 TEST(log_salvage, an_earlier_end_whose_page_is_zeros_is_damage)
 {
     struct fixture *f = *state;
     make_files(f, "");
-    size_t at = page_count(f) - 2;
-    while (number_at(log_page(f, at) + 4) == 0)
-        at--;
-    memset(log_page(f, at) + 24, 0, PAGE);
+    size_t end = last_end(f, page_count(f) - 1);
+    memset(log_page(f, end - 1) + 24, 0, PAGE);
+    read_index(f, (uint32_t)page_count(f));
     save_ok(f);
     assert_true(f->state.damaged);
     assert_int_equal(f->state.lost, 1);
