@@ -2,9 +2,9 @@
 #include "common/base/fs.h"
 #include "tests/integration/host.h"
 #include "tests/support/child.h"
+#include "tests/support/entries.h"
 #include "tests/support/raw_client.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -41,22 +41,11 @@ static int bound_socket(int type, const char *path)
     return fd;
 }
 
-static unsigned directories_of_workers(const char *where)
-{
-    unsigned count = 0;
-    DIR *dir = opendir(where);
-    assert_non_null(dir);
-    for (struct dirent *e; (e = readdir(dir));)
-        count += strncmp(e->d_name, "kilnd-", 6) == 0;
-    closedir(dir);
-    return count;
-}
-
 static unsigned count_leftovers(const struct host *f)
 {
     char run[256];
     snprintf(run, sizeof(run), "%s/run", f->daemon.directory);
-    return directories_of_workers(f->daemon.directory) + directories_of_workers(run) +
+    return entry_count(f->daemon.directory, "kilnd-") + entry_count(run, "kilnd-") +
            (access(f->daemon.socket, F_OK) == 0);
 }
 

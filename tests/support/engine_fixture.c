@@ -4,8 +4,8 @@
 #include "common/base/fs.h"
 #include "engine/service/internal.h"
 #include "engine/service/packages/packages_state.h"
+#include "tests/support/entries.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -142,13 +142,7 @@ void engine_fixture_rescan(struct engine_fixture *f)
 
 unsigned engine_fixture_staged(const struct engine_fixture *f)
 {
-    unsigned count = 0;
-    DIR *dir = opendir(packages_staging(f->engine));
-    assert_non_null(dir);
-    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
-        count += entry->d_name[0] != '.';
-    closedir(dir);
-    return count;
+    return entry_count(packages_staging(f->engine), "");
 }
 
 static void keep_body(struct kept_reply *kept, const struct reply *reply)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The kiln-compiler process of a program with the engine linked in. */
 #include "tests/support/daemon_process.h"
+#include "tests/support/entries.h"
 #include "tests/support/wait.h"
 
 #include "common/base/clock.h"
@@ -90,17 +91,6 @@ static void expect_unavailable(struct fixture *f, const char *words)
     compile_result_done(&f->result);
 }
 
-static unsigned count_files(const char *directory)
-{
-    unsigned count = 0;
-    DIR *dir = opendir(directory);
-    assert_non_null(dir);
-    for (struct dirent *e; (e = readdir(dir));)
-        count += e->d_name[0] != '.';
-    closedir(dir);
-    return count;
-}
-
 /* Returns 0 if no command line contains |text|. */
 static pid_t find_process(const char *text)
 {
@@ -145,11 +135,11 @@ TEST_F(compiler, the_compiler_process_is_not_a_child_of_the_program)
 
 TEST_F(compiler, a_stopped_compiler_leaves_no_process_file_or_descriptor)
 {
-    unsigned files = count_files("/proc/self/fd");
+    unsigned files = descriptor_count(getpid());
     describe_compiler(f);
     f->compiler->ops->stop(f->compiler);
-    assert_int_equal(count_files("/proc/self/fd"), files);
-    assert_int_equal(count_files(getenv("TMPDIR")), 0);
+    assert_int_equal(descriptor_count(getpid()), files);
+    assert_int_equal(entry_count(getenv("TMPDIR"), ""), 0);
     wait_until("the compiler process ended", has_no_process, f);
     describe_compiler(f);
 }
@@ -191,7 +181,7 @@ TEST_F(compiler, a_compiler_program_that_dies_at_once_is_reported)
     run_job(f);
     expect_unavailable(f, "signal 11");
     f->compiler->ops->stop(f->compiler);
-    assert_int_equal(count_files(getenv("TMPDIR")), 0);
+    assert_int_equal(entry_count(getenv("TMPDIR"), ""), 0);
 }
 
 TEST_F(compiler, a_wait_ends_at_its_deadline_and_by_wake)
@@ -205,5 +195,5 @@ TEST_F(compiler, a_wait_ends_at_its_deadline_and_by_wake)
     assert_true(clock_monotonic_ns() - before < 30000000000ull);
     f->compiler->ops->stop(f->compiler);
     expect_unavailable(f, "stopped");
-    assert_int_equal(count_files(getenv("TMPDIR")), 0);
+    assert_int_equal(entry_count(getenv("TMPDIR"), ""), 0);
 }

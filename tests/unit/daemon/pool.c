@@ -7,9 +7,9 @@
 #include "daemon/server/descriptors.h"
 #include "tests/support/child.h"
 #include "tests/support/children.h"
+#include "tests/support/entries.h"
 #include "tests/support/launch_service.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -69,31 +69,20 @@ TEST_F(pool, a_worker_does_several_jobs)
     assert_true(second.task.result.wall_ns > 0);
 }
 
-static unsigned count_open_files(void)
-{
-    unsigned count = 0;
-    DIR *all = opendir("/proc/self/fd");
-    assert_non_null(all);
-    while (readdir(all))
-        count++;
-    closedir(all);
-    return count;
-}
-
 /* A worker may be busy while the previous worker in its place is still ending. */
 TEST_F(pool, the_descriptors_that_a_worker_needs_are_reserved)
 {
     enum { WORKERS = 4, OF_THE_POOL = 1 };
     struct job jobs[WORKERS];
-    unsigned before = count_open_files() + OF_THE_POOL;
+    unsigned before = descriptor_count(getpid()) + OF_THE_POOL;
     start_workers(f, WORKERS);
-    unsigned idle = count_open_files() - before;
+    unsigned idle = descriptor_count(getpid()) - before;
     for (unsigned i = 0; i < WORKERS; i++) {
         jobs[i] = kernel("hang");
         pool_compile(f->pool, &jobs[i].task);
     }
     LOOP_UNTIL(f->loop, pool_counts(f->pool).busy >= WORKERS);
-    unsigned busy = count_open_files() - before;
+    unsigned busy = descriptor_count(getpid()) - before;
     assert_int_equal((busy + idle) / WORKERS, DESCRIPTORS_A_WORKER);
     pool_stop(f->pool);
     wait_for_jobs(f, jobs, WORKERS);

@@ -3,9 +3,9 @@
  * announced, and the server must close all others. */
 #include "common/base/cleanup.h"
 #include "tests/support/child.h"
+#include "tests/support/entries.h"
 #include "tests/unit/daemon/session_fixture.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 
@@ -31,17 +31,6 @@ static void expect_closed(const struct sent_pipe *pipes, unsigned count)
         await_no_writer(pipes[i].reading);
         close(pipes[i].reading);
     }
-}
-
-static unsigned count_descriptors(void)
-{
-    unsigned count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    assert_non_null(dir);
-    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
-        count += entry->d_name[0] != '.';
-    closedir(dir);
-    return count;
 }
 
 /* This process closes its writing ends of |pipes|. */
@@ -208,7 +197,7 @@ TEST_F(session, a_peer_that_floods_descriptors_holds_no_more_than_one_requests_s
 {
     uint8_t raw[128];
     size_t size = put_frame(raw, MESSAGE_ping, 1, "0123456789012345678901234567890", 31);
-    unsigned before = count_descriptors();
+    unsigned before = descriptor_count(getpid());
     struct sent_pipe sent[20];
     for (size_t i = 0; i < 20; i++) {
         sent[i] = make_pipe();
@@ -220,7 +209,7 @@ TEST_F(session, a_peer_that_floods_descriptors_holds_no_more_than_one_requests_s
     send_raw(f->client, raw + 20, size - 20);
     receive_pong(f, f->client, 1);
     expect_closed(sent, 20);
-    assert_int_equal(count_descriptors(), before);
+    assert_int_equal(descriptor_count(getpid()), before);
 }
 
 TEST_F(session, a_client_that_leaves_mid_frame_leaves_no_descriptor_open)

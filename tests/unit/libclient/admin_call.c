@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Administration with files and progress. Every test checks that no descriptor is left open. */
 #include "common/base/fs.h"
+#include "tests/support/entries.h"
 #include "tests/support/hostile_descriptors.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 
@@ -26,17 +26,6 @@ struct fixture {
     bool files_with_progress;
     int hostile; /* sent with the answer to kernel_export; 0: none */
 };
-
-static unsigned open_descriptors(void)
-{
-    unsigned count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    assert_non_null(dir);
-    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
-        count += entry->d_name[0] != '.';
-    closedir(dir);
-    return count;
-}
 
 static void note_files(struct fixture *f, const struct fake_request *rq)
 {
@@ -110,7 +99,7 @@ SET_UP(set_up)
         .ret_files_max = 4,
         .ret_file_count = &f->ret_file_count,
     };
-    f->descriptors = open_descriptors();
+    f->descriptors = descriptor_count(getpid());
 }
 
 /* The fake daemon closes its end of a connection on its own thread. */
@@ -124,7 +113,7 @@ TEAR_DOWN(tear_down)
 {
     kiln_free(f->json);
     let_the_daemon_go(f);
-    assert_true(open_descriptors() <= f->descriptors);
+    assert_true(descriptor_count(getpid()) <= f->descriptors);
 }
 
 FIXTURE(admin_call, set_up, tear_down);

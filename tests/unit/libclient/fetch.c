@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/base/cleanup.h"
+#include "tests/support/entries.h"
 #include "tests/support/hostile_descriptors.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -35,16 +35,6 @@ static int fetch(struct fixture *f, struct kiln_kernel **ret_kernel)
 {
     *ret_kernel = NULL;
     return kiln_kernel_fetch(f->client, f->hex, 0, ret_kernel, &f->err);
-}
-
-static unsigned open_descriptors(void)
-{
-    DIR *directory = opendir("/proc/self/fd");
-    unsigned count = 0;
-    while (readdir(directory))
-        count++;
-    closedir(directory);
-    return count;
 }
 
 #define SMALL "a small code object"
@@ -155,7 +145,7 @@ TEST_F(fetch, a_large_kernel_is_mapped_from_its_descriptor)
 {
     struct kiln_kernel *kernel;
     start(f, give_sealed);
-    unsigned before = open_descriptors();
+    unsigned before = descriptor_count(getpid());
 
     must(fetch(f, &kernel), f->err);
 
@@ -163,7 +153,7 @@ TEST_F(fetch, a_large_kernel_is_mapped_from_its_descriptor)
     assert_memory_equal(kiln_kernel_data(kernel), large, sizeof(large));
     assert_int_equal(kiln_kernel_tier(kernel), KILN_TIER_DISK);
     fake_daemon_kill(&f->daemon);
-    assert_int_equal(open_descriptors(), before);
+    assert_int_equal(descriptor_count(getpid()), before);
     kiln_kernel_unref(kernel);
 }
 
@@ -296,7 +286,7 @@ static void refuse(struct fixture *f, void (*handle)(struct fake_request *), con
 {
     struct kiln_kernel *kernel;
     start(f, handle);
-    unsigned before = open_descriptors();
+    unsigned before = descriptor_count(getpid());
 
     assert_int_equal(fetch(f, &kernel), KILN_E_CORRUPT);
 
@@ -307,7 +297,7 @@ static void refuse(struct fixture *f, void (*handle)(struct fake_request *), con
     kiln_client_close(f->client);
     f->client = NULL;
     fake_daemon_kill(&f->daemon);
-    assert_int_equal(open_descriptors(), before - 2);
+    assert_int_equal(descriptor_count(getpid()), before - 2);
 }
 
 TEST(fetch, a_descriptor_that_is_not_sealed_is_refused)
@@ -407,13 +397,13 @@ TEST_F(fetch, descriptors_that_no_result_names_are_closed)
 {
     struct kiln_kernel *kernel;
     start(f, give_three);
-    unsigned before = open_descriptors();
+    unsigned before = descriptor_count(getpid());
 
     must(fetch(f, &kernel), f->err);
 
     assert_memory_equal(kiln_kernel_data(kernel), large, sizeof(large));
     fake_daemon_kill(&f->daemon);
-    assert_int_equal(open_descriptors(), before);
+    assert_int_equal(descriptor_count(getpid()), before);
     kiln_kernel_unref(kernel);
 }
 

@@ -3,6 +3,7 @@
 
 #include "common/base/fs.h"
 #include "engine/service/internal.h"
+#include "tests/support/entries.h"
 #include "tests/support/stepped_clock.h"
 
 #include <stdio.h>
@@ -440,12 +441,12 @@ TEST_F(build, a_build_holds_few_kernels_in_memory_at_a_time)
     assert_int_equal(compile_all(f), 600);
     uint64_t fetches = users_stat(f, "fetches");
     test_caller_forget_replies(&f->ann);
-    unsigned before = open_descriptors();
+    unsigned before = descriptor_count(getpid());
 
     begin_quietly(&f->ann, problems, 600);
 
     while (fake_executor_run_task(&f->engine.executor))
-        assert_in_range(open_descriptors(), 0, before + 256 + 20);
+        assert_in_range(descriptor_count(getpid()), 0, before + 256 + 20);
     KILN_AUTO(json) struct json *answer = answer_of(f);
     assert_int_equal(json_get_u64(answer, "kernels", 0), 600);
     assert_int_equal(users_stat(f, "fetches"), fetches + 600);

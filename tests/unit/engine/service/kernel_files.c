@@ -5,7 +5,6 @@
 #include "engine/compile/kernel_key.h"
 #include "engine/service/kernels/program_job.h"
 
-#include <dirent.h>
 #include <elf.h>
 #include <stdio.h>
 #include <string.h>
@@ -144,17 +143,6 @@ void put_package(struct engine_fixture *f, const char *file_name, const struct k
     snprintf(making, sizeof(making), "%s/making-%s", f->directory, file_name);
     write_kernel_file(making, rows, count);
     assert_int_equal(rename(making, package_path(f, file_name)), 0);
-}
-
-unsigned open_descriptors(void)
-{
-    unsigned count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    assert_non_null(dir);
-    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
-        count += entry->d_name[0] != '.';
-    closedir(dir);
-    return count - 1; /* without the descriptor of the directory itself */
 }
 
 struct problem small_problem(uint32_t channels)

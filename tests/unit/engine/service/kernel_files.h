@@ -46,8 +46,6 @@ void put_package(struct engine_fixture *f, const char *file_name, const struct k
 /* The path is valid until the next call. */
 const char *package_path(const struct engine_fixture *f, const char *file_name);
 
-unsigned open_descriptors(void);
-
 struct problem small_problem(uint32_t channels);
 
 struct program_names {

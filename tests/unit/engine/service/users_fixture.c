@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/engine/service/users_fixture.h"
+#include "tests/support/entries.h"
 
 #include <stdio.h>
 
@@ -26,12 +27,12 @@ static void users_close(void *users)
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
     engine_fixture_stop(&f->engine);
-    assert_int_equal(open_descriptors(), f->descriptors);
+    assert_int_equal(descriptor_count(getpid()), f->descriptors);
 }
 
 void users_open(struct users *f, bool describe)
 {
-    f->descriptors = open_descriptors();
+    f->descriptors = descriptor_count(getpid());
     engine_fixture_open(&f->engine, describe);
     snprintf(f->file, sizeof(f->file), "%s/file", f->engine.directory);
     snprintf(f->made, sizeof(f->made), "%s/made", f->engine.directory);

@@ -2,8 +2,8 @@
 #include "store_fixture.h"
 
 #include "common/base/random.h"
+#include "tests/support/entries.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -258,13 +258,4 @@ uint64_t ask(struct fixture *f, const char *sql)
     return number;
 }
 
-unsigned files(struct fixture *f, const char *prefix)
-{
-    unsigned count = 0;
-    DIR *dir = opendir(f->directory);
-    assert_non_null(dir);
-    for (struct dirent *e = readdir(dir); e; e = readdir(dir))
-        count += strncmp(e->d_name, prefix, strlen(prefix)) == 0;
-    closedir(dir);
-    return count;
-}
+unsigned files(struct fixture *f, const char *prefix) { return entry_count(f->directory, prefix); }

@@ -2,9 +2,9 @@
 #include "tests/support/test.h"
 
 #include "index_fixture.h"
+#include "tests/support/entries.h"
 #include "tests/support/tuning_work.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,16 +32,6 @@ static bool is_same(const struct tuning_index_record *a, const struct tuning_ind
            a->kin.batch == b->kin.batch && a->kin.volume == b->kin.volume &&
            a->number == b->number && a->id_count == b->id_count &&
            bytes_equal(bytes_of(a->ids, a->id_count * 8), bytes_of(b->ids, b->id_count * 8));
-}
-
-static unsigned files_in(const char *directory)
-{
-    DIR *dir = opendir(directory);
-    unsigned count = 0;
-    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
-        count += entry->d_name[0] != '.';
-    closedir(dir);
-    return count;
 }
 
 TEST_F(index, every_record_is_read_in_the_order_of_its_source)
@@ -236,7 +226,7 @@ TEST_F(index, a_mapped_index_outlives_its_replacement)
     write_index(f, 1);
     must(tuning_index_verify(index, &f->err), f->err);
     assert_int_equal(tuning_index_count(index), RECORDS);
-    assert_int_equal(files_in(f->directory), 1);
+    assert_int_equal(entry_count(f->directory, ""), 1);
 }
 
 TEST_F(index, an_index_syncs_its_file_and_directory)
@@ -256,7 +246,7 @@ TEST_F(index, a_disk_that_fails_leaves_the_old_index)
     fsync_fails = false;
     assert_int_equal(rc, KILN_IO);
     assert_says(f->err.text, f->path);
-    assert_int_equal(files_in(f->directory), 1);
+    assert_int_equal(entry_count(f->directory, ""), 1);
     KILN_AUTO(tuning_index) struct tuning_index *index = open_index(f);
     assert_int_equal(tuning_index_count(index), RECORDS);
 }

@@ -2,8 +2,8 @@
 #include "tuning_db_fixture.h"
 
 #include "common/base/fs.h"
+#include "tests/support/entries.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -78,16 +78,7 @@ void open_tuning_db(struct fixture *f)
     must(reopen(f), f->err);
 }
 
-unsigned files(struct fixture *f, const char *prefix)
-{
-    unsigned count = 0;
-    DIR *dir = opendir(f->directory);
-    assert_non_null(dir);
-    for (struct dirent *e = readdir(dir); e; e = readdir(dir))
-        count += strncmp(e->d_name, prefix, strlen(prefix)) == 0;
-    closedir(dir);
-    return count;
-}
+unsigned files(struct fixture *f, const char *prefix) { return entry_count(f->directory, prefix); }
 
 struct tuning_place place_of(unsigned number, char key[64])
 {
