@@ -3,9 +3,12 @@
 #include "tests/support/test.h"
 
 #include <ftw.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #define ENDS_MAX 64
@@ -56,7 +59,14 @@ static void remove_directory(void *path)
     free(path);
 }
 
-const char *test_directory(void)
+static void remove_empty_directory(void *path)
+{
+    bool was_empty = rmdir(path) == 0;
+    remove_directory(path);
+    assert_true(was_empty);
+}
+
+static char *make_directory(void)
 {
     static char base[64];
     const char *tmp = getenv("TMPDIR");
@@ -66,6 +76,72 @@ const char *test_directory(void)
     assert_non_null(path);
     snprintf(path, sizeof(base) + 32, "%s/kiln-test-XXXXXX", base);
     assert_non_null(mkdtemp(path));
+    return path;
+}
+
+const char *test_directory(void)
+{
+    char *path = make_directory();
     test_at_end(remove_directory, path);
     return path;
+}
+
+const char *test_empty_directory(void)
+{
+    char *path = make_directory();
+    test_at_end(remove_empty_directory, path);
+    return path;
+}
+
+struct variable {
+    const char *name;
+    char *value; /* owned; NULL if the variable was not set */
+};
+
+static void restore_variable(void *earlier)
+{
+    struct variable *v = earlier;
+    if (v->value)
+        setenv(v->name, v->value, 1);
+    else
+        unsetenv(v->name);
+    free(v->value);
+    free(v);
+}
+
+void test_setenv(const char *name, const char *value)
+{
+    struct variable *v = malloc(sizeof(*v));
+    const char *before = getenv(name);
+    assert_non_null(v);
+    *v = (struct variable){ name, before ? strdup(before) : NULL };
+    test_at_end(restore_variable, v);
+    assert_int_equal(value ? setenv(name, value, 1) : unsetenv(name), 0);
+}
+
+struct mapping {
+    size_t size;
+    max_align_t start[];
+};
+
+static void unmap(void *mapping) { munmap(mapping, ((struct mapping *)mapping)->size); }
+
+void *test_shared_memory(size_t size)
+{
+    struct mapping *m =
+        mmap(NULL, sizeof(*m) + size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(m != MAP_FAILED);
+    m->size = sizeof(*m) + size;
+    test_at_end(unmap, m);
+    return m->start;
+}
+
+static void close_file(void *file) { fclose(file); }
+
+FILE *test_file(void)
+{
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    test_at_end(close_file, file);
+    return file;
 }

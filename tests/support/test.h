@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <unistd.h>
 
 /* Either function may be NULL. |state| is the initial *state of tests without a set-up. */
@@ -71,6 +72,18 @@ struct test_case {
     }                                 \
     static void name##_body(type *f __attribute__((unused)))
 #define TEAR_DOWN(name) TEAR_DOWN_OF(name, struct fixture)
+
+/* Like SET_UP and TEAR_DOWN, for tests whose state is in static variables. */
+#define SET_UP_STATIC(name)        \
+    static void name##_body(void); \
+    static int name(void **state)  \
+    {                              \
+        (void)state;               \
+        name##_body();             \
+        return 0;                  \
+    }                              \
+    static void name##_body(void)
+#define TEAR_DOWN_STATIC(name) SET_UP_STATIC(name)
 
 /* Declares the set-up and tear-down of the tests of fixture |name|, whose *state is a |type|.
  * Use it once, where both functions are declared. */
@@ -135,6 +148,14 @@ void test_not_at_end(void (*end)(void *object), void *object);
 /* Makes a private directory in $TMPDIR or /tmp, which is removed at the end with its contents. The
  * path is valid until then. */
 const char *test_directory(void);
+/* Like test_directory, but the directory must be empty at the end. */
+const char *test_empty_directory(void);
+/* Returns an empty file that has no name, which is closed at the end. */
+FILE *test_file(void);
+/* Sets a variable, or removes it if |value| is NULL. The end restores its earlier value. */
+void test_setenv(const char *name, const char *value);
+/* Returns zeroed memory that later children of this process share. It is valid until the end. */
+void *test_shared_memory(size_t size);
 /* For test_run: returns the number of registered functions; calls all except the first |kept|. */
 size_t test_end_count(void);
 void test_end(size_t kept);
