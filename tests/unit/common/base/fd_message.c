@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/base/fd_message.h"
 
-#include "tests/support/test.h"
+#include "tests/support/test_descriptors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,26 +14,21 @@ struct fixture {
     int pipe[2]; /* the write end is sent */
 };
 
+static void open_pipe(struct fixture *f) { test_pipe(O_NONBLOCK, &f->pipe[0], &f->pipe[1]); }
+
 SET_UP(set_up)
 {
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, f->ends), 0);
-    assert_int_equal(pipe2(f->pipe, O_CLOEXEC | O_NONBLOCK), 0);
+    test_socket_pair(SOCK_SEQPACKET, &f->ends[0], &f->ends[1]);
+    open_pipe(f);
 }
 
-TEAR_DOWN(tear_down)
-{
-    close(f->ends[0]);
-    close(f->ends[1]);
-    close(f->pipe[0]);
-}
-
-FIXTURE(fd_message, set_up, tear_down);
+FIXTURE(fd_message, set_up, NULL);
 
 static void send_write_ends(struct fixture *f, size_t count)
 {
     const int fds[] = { f->pipe[1], f->pipe[1], f->pipe[1] };
     assert_int_equal(fd_message_send(f->ends[0], bytes_of_text("job"), fds, count, 0), 3);
-    close(f->pipe[1]);
+    fd_close(&f->pipe[1]);
 }
 
 static ssize_t receive(const struct fixture *f, int *fds, size_t max, int *flags)
@@ -67,15 +62,14 @@ TEST_F(fd_message, descriptors_beyond_the_expected_ones_are_closed_and_reported)
     for (size_t max = 0; max < 3; max++) {
         int fds[3], flags = 0;
         if (max > 0)
-            assert_int_equal(pipe2(f->pipe, O_CLOEXEC | O_NONBLOCK), 0);
+            open_pipe(f);
         send_write_ends(f, 3);
         assert_int_equal(receive(f, fds, max, &flags), 3);
         assert_true(flags & MSG_CTRUNC);
         for (size_t i = 0; i < max; i++)
             close(fds[i]);
         assert_true(is_pipe_closed(f));
-        if (max < 2)
-            close(f->pipe[0]);
+        fd_close(&f->pipe[0]);
     }
 }
 
@@ -102,5 +96,4 @@ TEST_F(fd_message, a_control_message_of_another_kind_is_not_taken_for_descriptor
         IPPROTO_IP; /* SCM_RIGHTS' number has another meaning at this level */
     assert_int_equal(fd_message_take(&message, &fd, 1), 0);
     assert_false(is_pipe_closed(f));
-    close(f->pipe[1]);
 }

@@ -20,16 +20,11 @@ struct fixture {
 
 SET_UP(make_table)
 {
-    *f = (struct fixture){ .table = { 0 } };
     for (int i = 0; i < NUMBERS; i++)
         f->numbers[i].value = i;
 }
 
-TEAR_DOWN(destroy_table)
-{
-    calls_failed();
-    hash_table_done(&f->table);
-}
+TEAR_DOWN(destroy_table) { hash_table_done(&f->table); }
 
 FIXTURE(table, make_table, destroy_table);
 

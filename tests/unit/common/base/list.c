@@ -17,7 +17,6 @@ struct fixture {
 
 SET_UP(make_list)
 {
-    *f = (struct fixture){ .numbers = { { .value = 0 } } };
     list_init(&f->list);
     for (int i = 0; i < NUMBERS; i++) {
         f->numbers[i].value = i;

@@ -28,7 +28,6 @@ WRAP(uid_t, geteuid, void) { return seems_root ? 0 : __real_geteuid(); }
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .err = KILN_ERR_INIT };
     seems_root = false;
     f->directory = test_directory();
     snprintf(f->path, sizeof(f->path), "%s/a/b", f->directory);

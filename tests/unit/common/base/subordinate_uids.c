@@ -3,12 +3,7 @@
 
 #include "tests/support/subordinate_ranges.h"
 
-static int tear_down(void **state)
-{
-    (void)state;
-    set_subordinate_ranges("");
-    return 0;
-}
+TEAR_DOWN_STATIC(tear_down) { set_subordinate_ranges(""); }
 
 FIXTURE_OF(ranges, void, NULL, tear_down);
 
