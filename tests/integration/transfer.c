@@ -8,12 +8,12 @@
 #include "engine/transfer/transfer_wire.h"
 #include "tests/support/children.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/entries.h"
 #include "tests/support/http_script.h"
 #include "tests/support/nginx.h"
 #include "tests/unit/daemon/loop_fixture.h"
 #include "tests/unit/engine/transfer/package_fixture.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -53,17 +53,12 @@ struct transfer {
     char url[160], note[256];
 };
 
-static void on_tick(struct loop_timer *timer) { (void)timer; }
-
 SET_UP(set_up)
 {
     package_fixture_open(&f->p);
-    f->err = KILN_ERR_INIT;
     f->line.context = f;
-    f->loop = open_loop();
+    f->loop = open_ticking_loop(&f->tick, &f->owner);
     f->work_queues = open_work_queues(f->loop, 2);
-    loop_timer_init(f->loop, &f->tick, &f->owner, on_tick);
-    loop_timer_start(&f->tick, 5, 5);
     const bool root = geteuid() == 0; /* another user may not enter the directories */
     const struct transfers_options options = {
         .loop = f->loop,
@@ -294,17 +289,6 @@ static pid_t find_transfer_below(pid_t parent)
 
 static pid_t find_transfer(void) { return find_transfer_below(getpid()); }
 
-static unsigned entries_in(const char *directory)
-{
-    unsigned count = 0;
-    DIR *dir = opendir(directory);
-    for (struct dirent *e; dir && (e = readdir(dir));)
-        count += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-    if (dir)
-        closedir(dir);
-    return count;
-}
-
 static bool has_line(const char *text, const char *line) { return strstr(text, line); }
 
 TEST_F(transfer, a_transfer_process_runs_as_a_user_without_privileges)
@@ -424,7 +408,7 @@ TEST_F(transfer, a_process_killed_in_the_middle_leaves_no_trace)
     prepare_files(f, &t, f->line.port, PACKAGE);
     transfers_start(f->transfers, &t.task);
     LOOP_UNTIL(f->loop, t.attempts);
-    assert_int_equal(entries_in(f->p.staging), 1);
+    assert_int_equal(entry_count(f->p.staging, ""), 1);
 
     assert_int_equal(kill(find_transfer(), SIGKILL), 0);
     LOOP_UNTIL(f->loop, t.ended);
@@ -485,11 +469,11 @@ static pid_t start_fetching(struct fixture *f, char directory[160])
     must(transfer_send_job(socket, &job, &f->err), f->err);
     IN_TIME(got = recv(socket, progress, sizeof(progress), 0));
     assert_true(got > 0);
-    assert_int_equal(entries_in(directory), 1);
+    assert_int_equal(entry_count(directory, ""), 1);
     return pid;
 }
 
-static bool is_empty(void *context) { return entries_in(context) == 0; }
+static bool is_empty(void *context) { return entry_count(context, "") == 0; }
 
 TEST_F(transfer, a_terminated_transfer_process_leaves_nothing)
 {
@@ -559,7 +543,7 @@ static int copy_to_a_full_disk(const struct fixture *f, const char *name)
     }
     if (result.err.code != KILN_FULL || !strstr(result.err.text, "No space"))
         return 3;
-    return entries_in(f->p.staging) > 0 ? 4 : 0;
+    return entry_count(f->p.staging, "") > 0 ? 4 : 0;
 }
 
 static void expect_full_disk(struct fixture *f, const char *name)
@@ -641,7 +625,7 @@ TEST_F(transfer, a_source_that_is_not_a_regular_file_is_not_opened)
 
     assert_int_equal(o->err.code, KILN_INVALID);
     assert_says(o->err.text, "regular");
-    assert_int_equal(entries_in(f->p.staging), 0);
+    assert_int_equal(entry_count(f->p.staging, ""), 0);
 }
 
 TEST_F(transfer, a_server_with_an_unknown_certificate_authority_is_refused)

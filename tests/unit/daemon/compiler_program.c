@@ -118,14 +118,12 @@ static struct program_end run_with(enum program_fd_3 fd_3, const char *const *ar
 
 #define RUN(...) run_with(FD_3_SOCKET, (const char *const[]){ "kiln-compiler", __VA_ARGS__, NULL })
 
-static int set_up(void **state)
+SET_UP_STATIC(set_up)
 {
-    (void)state;
     memset(&scene, 0, sizeof(scene));
     scene.directory = test_directory();
     scene.privileged = true;
     scene.parent = -1;
-    return 0;
 }
 
 FIXTURE(compiler, set_up, NULL);

@@ -4,6 +4,7 @@
 #include "daemon/config/directories.h"
 #include "daemon/workers/take_file.h"
 #include "daemon/workers/temp_directory.h"
+#include "tests/support/entries.h"
 #include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
 
@@ -29,20 +30,7 @@ SET_UP(set_up)
     snprintf(f->path, sizeof(f->path), "%s/thing", f->directory);
 }
 
-TEAR_DOWN(tear_down) { calls_failed(); }
-
-FIXTURE(directory, set_up, tear_down);
-
-static unsigned count_entries(const char *path)
-{
-    unsigned count = 0;
-    DIR *dir = opendir(path);
-    assert_non_null(dir);
-    for (struct dirent *e; (e = readdir(dir));)
-        count += e->d_name[0] != '.';
-    closedir(dir);
-    return count;
-}
+FIXTURE(directory, set_up, NULL);
 
 static enum kiln_code make_and_remove(void *context, struct kiln_err *err)
 {
@@ -78,7 +66,7 @@ static enum kiln_code open_temporary(void *context, struct kiln_err *err)
     if (!rc)
         rc = temp_directory_make(&root, path, err);
     temp_root_close(&root);
-    assert_true(access(f->path, F_OK) != 0 || count_entries(f->path) == 0);
+    assert_true(access(f->path, F_OK) != 0 || entry_count(f->path, "") == 0);
     return rc;
 }
 
@@ -136,7 +124,7 @@ TEST_F(directory, a_leftover_that_a_sweep_cannot_remove_is_removed_by_the_next)
         sweep_leftovers(f);
         failed = calls_failed();
         sweep_leftovers(f);
-        assert_int_equal(count_entries(f->path), 0);
+        assert_int_equal(entry_count(f->path, ""), 0);
     }
     assert_true(nth > REMOVED);
     static const char *const listing[] = { "openat", "fdopendir" };
@@ -146,9 +134,9 @@ TEST_F(directory, a_leftover_that_a_sweep_cannot_remove_is_removed_by_the_next)
         fail_call(listing[i], i == 0 ? 2 : 1, EMFILE);
         sweep_leftovers(f);
         assert_true(calls_failed());
-        assert_int_equal(count_entries(f->path), 1);
+        assert_int_equal(entry_count(f->path, ""), 1);
         sweep_leftovers(f);
-        assert_int_equal(count_entries(f->path), 0);
+        assert_int_equal(entry_count(f->path, ""), 0);
     }
 }
 

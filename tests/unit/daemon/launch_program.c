@@ -99,16 +99,14 @@ static int open_usr(void)
     return fcntl(fd, F_DUPFD_CLOEXEC, 50);
 }
 
-static int set_up(void **state)
+SET_UP_STATIC(set_up)
 {
-    (void)state;
     memset(&scene, 0, sizeof(scene));
     scene.script = "exit 3";
     scene.count = "1";
     scene.directory = -1;
     scene.error = EMFILE;
     scene.nth = 1;
-    return 0;
 }
 
 FIXTURE(launch, set_up, NULL);

@@ -26,7 +26,7 @@ struct fixture {
     struct loop *loop;
     struct loop_owner owner;
     struct worker_process process;
-    struct loop_timer tick; /* ends each loop iteration even if nothing else happens */
+    struct loop_timer tick;
     struct worker_spawn spawn;
     int far_end; /* the other end of descriptor 3 of the process */
     unsigned exits;
@@ -34,24 +34,15 @@ struct fixture {
     struct kiln_err err;
 };
 
-static void on_tick(struct loop_timer *timer) { (void)timer; }
-
-static void check_empty(void *f) { assert_int_equal(rmdir(((struct fixture *)f)->directory), 0); }
-
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .directory = test_directory(), .far_end = -1, .err = KILN_ERR_INIT };
-    test_at_end(check_empty, f);
-    f->loop = open_loop();
-    loop_timer_init(f->loop, &f->tick, &f->owner, on_tick);
-    loop_timer_start(&f->tick, 1, 1);
+    *f = (struct fixture){ .directory = test_empty_directory(),
+                           .far_end = -1,
+                           .err = KILN_ERR_INIT };
+    f->loop = open_ticking_loop(&f->tick, &f->owner);
 }
 
-TEAR_DOWN(tear_down)
-{
-    loop_timer_close(&f->tick);
-    fd_auto(&f->far_end);
-}
+TEAR_DOWN(tear_down) { fd_auto(&f->far_end); }
 
 FIXTURE(launched, set_up, tear_down);
 

@@ -3,6 +3,7 @@
 
 /* An event loop and its work queues for one test, whose end destroys them. */
 #include "daemon/loop/loop.h"
+#include "daemon/loop/timer.h"
 #include "daemon/loop/work_queues.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
@@ -16,6 +17,20 @@ static inline struct loop *open_loop(void)
     struct kiln_err err = KILN_ERR_INIT;
     must(loop_create(&loop, &err), err);
     test_at_end(end_loop, loop);
+    return loop;
+}
+
+static inline void on_tick(struct loop_timer *tick) { (void)tick; }
+static inline void end_tick(void *tick) { loop_timer_close(tick); }
+
+/* Like open_loop, but each iteration ends after a millisecond even if nothing happens. The end of
+ * the test closes |tick| if the test has not closed it. */
+static inline struct loop *open_ticking_loop(struct loop_timer *tick, struct loop_owner *owner)
+{
+    struct loop *loop = open_loop();
+    loop_timer_init(loop, tick, owner, on_tick);
+    loop_timer_start(tick, 1, 1);
+    test_at_end(end_tick, tick);
     return loop;
 }
 

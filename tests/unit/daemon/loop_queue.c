@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "daemon/loop/watch.h"
 #include "tests/support/test.h"
+#include "tests/support/test_descriptors.h"
 #include "tests/support/wait.h"
 #include "tests/unit/daemon/loop_fixture.h"
 
@@ -64,17 +65,12 @@ SET_UP(set_up)
 {
     *f = (struct fixture){ .err = KILN_ERR_INIT, .watch.ready = on_readable };
     memset(&seen, 0, sizeof(seen));
-    assert_int_equal(pipe(f->ends), 0);
     f->loop = open_loop();
+    test_pipe(0, &f->ends[0], &f->ends[1]);
     must(loop_watch_init(f->loop, &f->watch, &f->owner, f->ends[0], &f->err), f->err);
 }
 
-TEAR_DOWN(tear_down)
-{
-    loop_watch_close(&f->watch);
-    close(f->ends[0]);
-    close(f->ends[1]);
-}
+TEAR_DOWN(tear_down) { loop_watch_close(&f->watch); }
 
 FIXTURE(loop_queue, set_up, tear_down);
 

@@ -60,7 +60,6 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .err = KILN_ERR_INIT };
     memset(&seen, 0, sizeof(seen));
     f->loop = open_loop();
     manager_init(&f->manager, f->loop, &f->owner, NULL, "off");

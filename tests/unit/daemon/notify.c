@@ -28,31 +28,23 @@ static int bound_socket(const struct sockaddr_un *address, socklen_t size)
     return fd;
 }
 
-static void clear_variables(void)
-{
-    static const char *const names[] = { "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
-                                         "FDSTORE" };
-    for (size_t i = 0; i < 4; i++)
-        unsetenv(names[i]);
-}
-
 SET_UP(set_up)
 {
+    static const char *const unset[] = { "WATCHDOG_USEC", "WATCHDOG_PID", "FDSTORE" };
     *f = (struct fixture){ .directory = test_directory(), .got_fd = -1 };
     snprintf(f->path, sizeof(f->path), "%s/notify", f->directory);
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     strcpy(address.sun_path, f->path);
     f->manager = bound_socket(&address, sizeof(address));
-    clear_variables();
-    setenv("NOTIFY_SOCKET", f->path, 1);
+    for (size_t i = 0; i < 3; i++)
+        test_setenv(unset[i], NULL);
+    test_setenv("NOTIFY_SOCKET", f->path);
 }
 
 TEAR_DOWN(tear_down)
 {
     close(f->manager);
-    if (f->got_fd >= 0)
-        close(f->got_fd);
-    clear_variables();
+    fd_auto(&f->got_fd);
 }
 
 FIXTURE(notify, set_up, tear_down);

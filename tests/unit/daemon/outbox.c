@@ -124,12 +124,23 @@ struct object *object_unref(struct object *object)
 #define FRAMES 8
 #define LARGE 5000 /* too large to be copied */
 
+static const struct {
+    size_t size;
+    size_t first_file, file_count;
+    bool has_segments; /* one before the body of 30 bytes, one inside and one after it */
+} sizes[FRAMES] = {
+    { .size = 10 },    { .size = 40, .file_count = 2 },
+    { .size = 0 },     { .size = 30, .has_segments = true },
+    { .size = LARGE }, { .size = 20, .first_file = 2, .file_count = 1 },
+    { .size = 50 },    { .size = 60 },
+};
+
 struct fixture {
     struct accounts accounts;
     struct account account;
     struct outbox box;
     struct object files[3], inlays[3];
-    struct object *lists[FRAMES][2];
+    struct object *sent[3];
     struct segment segments[3];
     struct outgoing frames[FRAMES];
     uint8_t body[LARGE];
@@ -144,33 +155,16 @@ static void expect_bytes(struct fixture *f, const void *data, size_t size)
     f->expected_size += size;
 }
 
-static void add_frame(struct fixture *f, unsigned number, size_t size, struct object *first,
-                      struct object *second)
-{
-    struct outgoing *frame = &f->frames[number];
-    f->lists[number][0] = first;
-    f->lists[number][1] = second;
-    frame->body = bytes_of(f->body, size);
-    frame->objects = f->lists[number];
-    frame->object_count = (first ? 1u : 0u) + (second ? 1u : 0u);
-}
-
-/* One segment is before the body, one inside and one after it. */
-static void add_segments(struct fixture *f, unsigned number)
-{
-    struct outgoing *frame = &f->frames[number];
-    const size_t places[] = { 0, 11, frame->body.size };
-    for (size_t i = 0; i < 3; i++)
-        f->segments[i] = (struct segment){ places[i], &f->inlays[i] };
-    frame->segments = f->segments;
-    frame->segment_count = 3;
-}
-
-static void expect_frame(struct fixture *f, unsigned number)
+static void make_frame(struct fixture *f, unsigned number)
 {
     uint8_t raw[FRAME_HEADER_SIZE];
     struct outgoing *frame = &f->frames[number];
     size_t at = 0;
+    *frame = (struct outgoing){ .body = bytes_of(f->body, sizes[number].size),
+                                .objects = &f->sent[sizes[number].first_file],
+                                .object_count = sizes[number].file_count,
+                                .segments = f->segments,
+                                .segment_count = sizes[number].has_segments ? 3 : 0 };
     frame->header = (struct frame_header){
         .version = FRAME_VERSION,
         .type = MESSAGE_kernels,
@@ -193,25 +187,18 @@ static void expect_frame(struct fixture *f, unsigned number)
 SET_UP(set_up)
 {
     static const char *const texts[] = { "first", "2", "and the third of them" };
-    *f = (struct fixture){ .err = KILN_ERR_INIT };
+    static const size_t places[] = { 0, 11, 30 };
     for (size_t i = 0; i < sizeof(f->body); i++)
         f->body[i] = (uint8_t)(i * 7 + i / 256);
     for (int i = 0; i < 3; i++) {
         f->files[i] = (struct object){ .fd = 500 + i };
+        f->sent[i] = &f->files[i];
         f->inlays[i].data = (const uint8_t *)texts[i];
         f->inlays[i].size = strlen(texts[i]);
+        f->segments[i] = (struct segment){ places[i], &f->inlays[i] };
     }
-    add_frame(f, 0, 10, NULL, NULL);
-    add_frame(f, 1, 40, &f->files[0], &f->files[1]);
-    add_frame(f, 2, 0, NULL, NULL);
-    add_frame(f, 3, 30, NULL, NULL);
-    add_segments(f, 3);
-    add_frame(f, 4, LARGE, NULL, NULL);
-    add_frame(f, 5, 20, &f->files[2], NULL);
-    add_frame(f, 6, 50, NULL, NULL);
-    add_frame(f, 7, 60, NULL, NULL);
     for (unsigned i = 0; i < FRAMES; i++)
-        expect_frame(f, i);
+        make_frame(f, i);
 }
 
 FIXTURE(outbox, set_up, NULL);

@@ -27,15 +27,9 @@
 
 static struct kiln_err err;
 
-static int clear_failures(void **state)
-{
-    (void)state;
-    calls_failed();
-    kiln_err_init(&err);
-    return 0;
-}
+SET_UP_STATIC(clear_error) { kiln_err_init(&err); }
 
-FIXTURE(clear, clear_failures, clear_failures);
+FIXTURE(clear, clear_error, NULL);
 
 static enum kiln_code make_loop(void *context, struct kiln_err *ret_err)
 {

@@ -150,12 +150,9 @@ void expect_end(struct fixture *f, struct job job, enum compile_end end, const c
     assert_says(result->err.text, says);
 }
 
-static void check_empty(void *directory) { assert_int_equal(rmdir(directory), 0); }
-
 void open_pool_fixture(struct fixture *f)
 {
-    *f = (struct fixture){ .directory = test_directory(), .err = KILN_ERR_INIT };
-    test_at_end(check_empty, (void *)(uintptr_t)f->directory);
+    *f = (struct fixture){ .directory = test_empty_directory(), .err = KILN_ERR_INIT };
     unsetenv("FAKE_WORKER");
     warmups = 0;
     refusal = 0;

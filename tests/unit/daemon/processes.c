@@ -4,6 +4,7 @@
 #include "daemon/loop/spawn.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/test_descriptors.h"
 #include "tests/support/wait.h"
 #include "tests/unit/daemon/loop_fixture.h"
 
@@ -49,19 +50,15 @@ WRAP(int, pidfd_open, pid_t pid, unsigned int flags)
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .err = KILN_ERR_INIT };
     no_pidfds = false;
     killed = 0;
     f->loop = open_loop();
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f->ends), 0);
+    test_socket_pair(SOCK_STREAM, &f->ends[0], &f->ends[1]);
 }
 
 TEAR_DOWN(tear_down)
 {
     loop_process_close(&f->process);
-    close(f->ends[0]);
-    if (f->ends[1] >= 0)
-        close(f->ends[1]);
     signal(SIGCHLD, SIG_DFL);
 }
 

@@ -50,13 +50,8 @@ static void on_end(struct reload *r, const char *note)
     snprintf(f->note, sizeof(f->note), "%s", note);
 }
 
-SET_UP(set_up)
+static enum kiln_code init_reload(struct fixture *f, struct reload *reload)
 {
-    f->err = KILN_ERR_INIT;
-    f->loop = open_loop();
-    f->work_queues = open_work_queues(f->loop, 1);
-    must(config_load(ARGUMENT_COUNT, arguments, (const char *const *)environ, &f->config, &f->err),
-         f->err);
     const struct reload_parts parts = { .work_queues = f->work_queues,
                                         .config = &f->config,
                                         .argc = ARGUMENT_COUNT,
@@ -64,16 +59,30 @@ SET_UP(set_up)
                                         .apply = apply_config,
                                         .begins = on_begin,
                                         .ended = on_end };
-    fail_call("malloc", 1, ENOMEM);
-    assert_int_equal(reload_init(&f->reload, &parts, &f->err), KILN_NO_MEMORY);
-    assert_true(calls_failed());
-    assert_says(f->err.text, "configuration");
-    must(reload_init(&f->reload, &parts, &f->err), f->err);
+    return reload_init(reload, &parts, &f->err);
+}
+
+SET_UP(set_up)
+{
+    f->loop = open_loop();
+    f->work_queues = open_work_queues(f->loop, 1);
+    must(config_load(ARGUMENT_COUNT, arguments, (const char *const *)environ, &f->config, &f->err),
+         f->err);
+    must(init_reload(f, &f->reload), f->err);
 }
 
 TEAR_DOWN(tear_down) { reload_done(&f->reload); }
 
 FIXTURE(reload, set_up, tear_down);
+
+TEST_F(reload, without_memory_for_the_configuration_no_reload_is_prepared)
+{
+    struct reload other;
+    fail_call("malloc", 1, ENOMEM);
+    assert_int_equal(init_reload(f, &other), KILN_NO_MEMORY);
+    assert_true(calls_failed());
+    assert_says(f->err.text, "configuration");
+}
 
 static void reload_times(struct fixture *f, unsigned count)
 {

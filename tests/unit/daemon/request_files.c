@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/server/request_files.h"
 #include "tests/support/child.h"
-#include "tests/support/test.h"
+#include "tests/support/test_descriptors.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -17,26 +17,20 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    int pipe_ends[2];
     struct kiln_err err = KILN_ERR_INIT;
     must(closer_create(&CLOSER_LIMITS_DEFAULT, &f->closer, &err), err);
     must(closer_join(f->closer, 0, &err), err);
     request_files_init(&f->files, f->closer, 0);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f->ends), 0);
-    assert_int_equal(pipe2(pipe_ends, O_CLOEXEC), 0);
-    f->reading = pipe_ends[0];
-    for (size_t i = 0; i < 16; i++)
-        f->writing[i] = fcntl(pipe_ends[1], F_DUPFD_CLOEXEC, 0);
-    close(pipe_ends[1]);
+    test_socket_pair(SOCK_STREAM, &f->ends[0], &f->ends[1]);
+    test_pipe(0, &f->reading, &f->writing[0]);
+    for (size_t i = 1; i < 16; i++)
+        f->writing[i] = fcntl(f->writing[0], F_DUPFD_CLOEXEC, 0);
 }
 
 static void close_copies(struct fixture *f)
 {
-    for (size_t i = 0; i < 16; i++) {
-        if (f->writing[i] >= 0)
-            close(f->writing[i]);
-        f->writing[i] = -1;
-    }
+    for (size_t i = 0; i < 16; i++)
+        fd_close(&f->writing[i]);
 }
 
 TEAR_DOWN(tear_down)
@@ -46,9 +40,6 @@ TEAR_DOWN(tear_down)
     await_no_writer(f->reading);
     closer_leave(f->closer, 0);
     closer_destroy(f->closer);
-    close(f->reading);
-    close(f->ends[0]);
-    close(f->ends[1]);
 }
 
 FIXTURE(files, set_up, tear_down);

@@ -46,14 +46,7 @@ static enum kiln_code run_step(void *context, struct kiln_err *err)
     return s->last ? kiln_fail(err, s->last, "it failed") : KILN_OK;
 }
 
-static int set_up(void **state)
-{
-    static struct step step;
-    step = (struct step){ 0 };
-    *state = &step;
-    pauses = lines = 0;
-    return 0;
-}
+SET_UP_OF(set_up, struct step) { pauses = lines = 0; }
 
 FIXTURE_OF(start_wait, struct step, set_up, NULL);
 

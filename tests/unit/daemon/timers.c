@@ -50,7 +50,6 @@ static void on_fire(struct loop_timer *timer)
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .err = KILN_ERR_INIT };
     fired_together = 0;
     f->loop = open_loop();
     loop_timer_init(f->loop, &f->a.timer, &f->owner, on_fire);

@@ -129,19 +129,15 @@ static struct program_end run_with(enum program_fd_3 fd_3, const char *const *ar
 
 #define RUN(...) run_with(FD_3_SOCKET, (const char *const[]){ "kiln-transfer", __VA_ARGS__ })
 
-static int set_up(void **state)
+SET_UP_STATIC(set_up)
 {
-    (void)state;
     memset(&scene, 0, sizeof(scene));
     scene.directory = test_directory();
     scene.staging = scene.directory;
-    setenv("TMPDIR", scene.directory, 1);
-    return 0;
+    test_setenv("TMPDIR", scene.directory);
 }
 
-TEAR_DOWN(tear_down) { unsetenv("TMPDIR"); }
-
-FIXTURE(transfer, set_up, tear_down);
+FIXTURE(transfer, set_up, NULL);
 
 TEST(transfer, invalid_arguments_of_kiln_transfer_are_refused)
 {

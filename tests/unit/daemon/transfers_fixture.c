@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/daemon/transfers_fixture.h"
+#include "tests/support/entries.h"
 #include "tests/unit/daemon/loop_fixture.h"
 
 #include "common/base/cleanup.h"
 #include "common/base/fs.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -67,16 +67,12 @@ struct transfer transfer_of_user(const struct fixture *f, const char *url, uid_t
     return t;
 }
 
-static void on_tick(struct loop_timer *timer) { (void)timer; }
-
 void open_fixture(struct fixture *f)
 {
     *f = (struct fixture){ .directory = test_directory(), .err = KILN_ERR_INIT };
     snprintf(f->staging, sizeof(f->staging), "%s/a/staging", f->directory);
-    f->loop = open_loop();
+    f->loop = open_ticking_loop(&f->tick, &f->owner);
     f->work_queues = open_work_queues(f->loop, READERS + 1);
-    loop_timer_init(f->loop, &f->tick, &f->owner, on_tick);
-    loop_timer_start(&f->tick, 1, 1);
     f->options = (struct transfers_options){
         .loop = f->loop,
         .work_queues = f->work_queues,
@@ -115,13 +111,7 @@ void close_transfers(struct fixture *f)
 
 unsigned files_in_staging(const struct fixture *f)
 {
-    unsigned count = 0;
-    DIR *dir = opendir(f->staging);
-    for (struct dirent *e; dir && (e = readdir(dir));)
-        count += e->d_name[0] != '.';
-    if (dir)
-        closedir(dir);
-    return count;
+    return access(f->staging, F_OK) == 0 ? entry_count(f->staging, "") : 0;
 }
 
 void close_fixture(struct fixture *f)

@@ -76,7 +76,6 @@ static void note_done(struct task *task)
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .err = KILN_ERR_INIT };
     atomic_store(&seen.started, 0);
     atomic_store(&seen.running, 0);
     atomic_store(&seen.max_running, 0);
