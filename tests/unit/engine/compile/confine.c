@@ -61,23 +61,18 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    f->directory = test_directory();
+    f->directory = test_empty_directory();
     if (geteuid() == 0)
         assert_int_equal(chown(f->directory, NOBODY, NOBODY), 0);
     f->outside = getpid();
-    f->free_space = 0;
-    f->seen =
-        mmap(NULL, sizeof(*f->seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(f->seen != MAP_FAILED);
+    f->seen = test_shared_memory(sizeof(*f->seen));
 }
 
 TEAR_DOWN(tear_down)
 {
     char path[128];
-    munmap(f->seen, sizeof(*f->seen));
     snprintf(path, sizeof(path), "%s/inside", f->directory);
     unlink(path);
-    assert_int_equal(rmdir(f->directory), 0);
 }
 
 FIXTURE(box, set_up, tear_down);

@@ -20,17 +20,9 @@ struct fixture {
     struct kiln_err err;
 };
 
-SET_UP(make_table)
-{
-    f->err = KILN_ERR_INIT;
-    must(toolchain_table_create(&f->table, &f->err), f->err);
-}
+SET_UP(make_table) { must(toolchain_table_create(&f->table, &f->err), f->err); }
 
-static int free_table(void **state)
-{
-    toolchain_table_destroy(((struct fixture *)*state)->table);
-    return 0;
-}
+TEAR_DOWN(free_table) { toolchain_table_destroy(f->table); }
 
 FIXTURE(table, make_table, free_table);
 

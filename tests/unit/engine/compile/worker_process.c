@@ -4,7 +4,9 @@
 #include "engine/compile/code_object.h"
 #include "engine/digest/sha256.h"
 #include "tests/support/code_object_names.h"
+#include "tests/support/roots_own_file.h"
 #include "tests/support/test.h"
+#include "tests/support/test_buffer.h"
 #include "tests/support/wait.h"
 #include "tests/unit/engine/compile/compiler_process.h"
 
@@ -38,32 +40,24 @@ static struct compile_result describe(void)
     return compiler_run(&fixture.worker, &job);
 }
 
-static int start_with(void **state, const struct compiler_setup *setup)
+static void start_with(const struct compiler_setup *setup)
 {
+    test_buffer(&fixture.headers, 1u << 20);
+    test_buffer(&fixture.object, OBJECT_MAX);
     compiler_start(&fixture.worker, setup);
-    buffer_init(&fixture.headers, 1u << 20);
-    buffer_init(&fixture.object, OBJECT_MAX);
-    *state = &fixture;
-    return 0;
 }
 
-static int start(void **state) { return start_with(state, NULL); }
+SET_UP_STATIC(start) { start_with(NULL); }
 
 /* Needs root. Other users skip the test. */
-static int start_as_another(void **state)
+static void start_as_nobody(void)
 {
-    static const struct compiler_setup nobody = { .user = 65534 };
-    return start_with(state, geteuid() == 0 ? &nobody : NULL);
+    start_with(&(struct compiler_setup){ .user = geteuid() == 0 ? 65534 : 0 });
 }
 
-static int stop(void **state)
-{
-    (void)state;
-    buffer_done(&fixture.headers);
-    buffer_done(&fixture.object);
-    compiler_stop(&fixture.worker);
-    return 0;
-}
+SET_UP_STATIC(start_as_another) { start_as_nobody(); }
+
+TEAR_DOWN_STATIC(stop) { compiler_stop(&fixture.worker); }
 
 FIXTURE(as_another, start_as_another, stop);
 
@@ -80,26 +74,21 @@ static void read_table(struct compile_result *result, struct toolchain_table *ta
     compile_result_done(result);
 }
 
-static int look_around(void **state)
+SET_UP_STATIC(look_around)
 {
     struct kiln_err err = KILN_ERR_INIT;
     must(toolchain_table_create(&fixture.table, &err), err);
-    start(state);
+    compiler_start(&fixture.worker, NULL);
     struct compile_result result = describe();
     read_table(&result, fixture.table);
     for (size_t i = 0; i < toolchain_table_count(fixture.table); i++) {
         const struct toolchain *tc = toolchain_table_at(fixture.table, i);
         print_message("here: %s, %s, %s\n", tc->name, tc->version, tc->path);
     }
-    return stop(state);
+    compiler_stop(&fixture.worker);
 }
 
-static int forget(void **state)
-{
-    (void)state;
-    toolchain_table_destroy(fixture.table);
-    return 0;
-}
+TEAR_DOWN_STATIC(forget) { toolchain_table_destroy(fixture.table); }
 
 TEST_PROGRAM(look_around, forget)
 
@@ -486,41 +475,13 @@ TEST(worker, a_source_cannot_quote_files_of_this_machine)
     unlink(secret);
 }
 
-/* Only root may read the file. Every compiler may look into its directory. */
-static void make_roots_own(char directory[64])
+SET_UP_STATIC(start_beside_roots_own)
 {
-    struct kiln_err err = KILN_ERR_INIT;
-    char *path = NULL;
-    strcpy(directory, "/tmp/kiln-test-system-XXXXXX");
-    assert_true(mkdtemp(directory) && chmod(directory, 0755) == 0);
-    snprintf(secret, sizeof(secret), "%s/roots-own.h", directory);
-    KILN_AUTO(fd) int fd = open(secret, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    must(fs_write_all(fd, bytes_of_text(HIDDEN), &err), err);
-    assert_true(asprintf(&path, "%s:%s", getenv("PATH"), directory) > 0);
-    setenv("PATH", path, 1);
-    free(path);
+    roots_own_file(HIDDEN, secret);
+    start_as_nobody();
 }
 
-static int start_beside_roots_own(void **state)
-{
-    static char directory[64];
-    char *before = strdup(getenv("PATH"));
-    assert_non_null(before);
-    make_roots_own(directory);
-    start_as_another(state);
-    setenv("PATH", before, 1);
-    free(before);
-    return 0;
-}
-
-static int remove_roots_own(void **state)
-{
-    *strrchr(secret, '/') = '\0';
-    fs_remove_tree(AT_FDCWD, secret);
-    return stop(state);
-}
-
-FIXTURE(beside_roots_own, start_beside_roots_own, remove_roots_own);
+FIXTURE(beside_roots_own, start_beside_roots_own, stop);
 
 TEST(beside_roots_own, a_file_only_root_may_read_is_not_quoted_by_another_users_compile)
 {

@@ -5,6 +5,7 @@
 #include "engine/compile/worker_log.h"
 #include "engine/compile/worker_packet.h"
 #include "tests/support/test.h"
+#include "tests/support/test_descriptors.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,22 +19,9 @@ struct fixture {
     struct kiln_err err;
 };
 
-SET_UP(connect_both)
-{
-    int pair[2];
-    f->err = KILN_ERR_INIT;
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    f->daemon_fd = pair[0];
-    f->worker_fd = pair[1];
-}
+SET_UP(set_up) { test_socket_pair(SOCK_SEQPACKET, &f->daemon_fd, &f->worker_fd); }
 
-TEAR_DOWN(disconnect)
-{
-    fd_auto(&f->daemon_fd);
-    fd_auto(&f->worker_fd);
-}
-
-FIXTURE(connected, connect_both, disconnect);
+FIXTURE(connected, set_up, NULL);
 
 static struct compile_job some_job(void)
 {
@@ -122,8 +110,7 @@ TEST_F(connected, sending_to_a_worker_that_is_gone_is_unavailable)
 {
     struct compile_job job = some_job();
     struct worker_files files;
-    fd_auto(&f->worker_fd);
-    f->worker_fd = -1;
+    fd_close(&f->worker_fd);
     assert_int_equal(worker_send_job(f->daemon_fd, &job, &files, &f->err), KILN_UNAVAILABLE);
     assert_says(f->err.text, "has ended");
 }
@@ -139,8 +126,7 @@ TEST_F(connected, a_closed_socket_is_unavailable)
 {
     enum worker_message message;
     struct worker_result collected;
-    fd_auto(&f->worker_fd);
-    f->worker_fd = -1;
+    fd_close(&f->worker_fd);
     assert_int_equal(receive(f, &message, &collected), KILN_UNAVAILABLE);
 }
 

@@ -70,44 +70,38 @@ static struct bytes message_of(const struct signing *s)
     return bytes_of(s->message, sizeof(s->message));
 }
 
-static int sign_something(void **state)
+SET_UP_OF(sign_something, struct signing)
 {
-    static struct signing s;
     struct kiln_err err = KILN_ERR_INIT;
-    if (ed25519_generate(s.secret, &err))
-        return -1;
-    ed25519_public_of(s.secret, s.pub);
-    snprintf(s.message, sizeof(s.message), "a manifest");
-    ed25519_sign(s.secret, message_of(&s), s.signature);
-    *state = &s;
-    return 0;
+    must(ed25519_generate(f->secret, &err), err);
+    ed25519_public_of(f->secret, f->pub);
+    snprintf(f->message, sizeof(f->message), "a manifest");
+    ed25519_sign(f->secret, message_of(f), f->signature);
 }
 
-FIXTURE(signature, sign_something, NULL);
+FIXTURE_OF(signature, struct signing, sign_something, NULL);
 
-TEST(signature, a_flipped_bit_anywhere_is_refused)
+TEST_F(signature, a_flipped_bit_anywhere_is_refused)
 {
-    struct signing *s = *state;
-    assert_true(ed25519_verify(s->pub, message_of(s), s->signature));
-    uint8_t *parts[] = { s->pub, s->signature, (uint8_t *)s->message };
-    const size_t sizes[] = { sizeof(s->pub), sizeof(s->signature), sizeof(s->message) };
+    assert_true(ed25519_verify(f->pub, message_of(f), f->signature));
+    uint8_t *parts[] = { f->pub, f->signature, (uint8_t *)f->message };
+    const size_t sizes[] = { sizeof(f->pub), sizeof(f->signature), sizeof(f->message) };
     for (size_t part = 0; part < 3; part++) {
         for (size_t bit = 0; bit < 8 * sizes[part]; bit++) {
             parts[part][bit / 8] ^= (uint8_t)(1u << (bit % 8));
-            assert_false(ed25519_verify(s->pub, message_of(s), s->signature));
+            assert_false(ed25519_verify(f->pub, message_of(f), f->signature));
             parts[part][bit / 8] ^= (uint8_t)(1u << (bit % 8));
         }
     }
 }
 
-TEST(signature, another_key_does_not_verify)
+TEST_F(signature, another_key_does_not_verify)
 {
-    struct signing *s = *state;
     uint8_t other[ED25519_KEY_SIZE], pub[ED25519_KEY_SIZE];
     struct kiln_err err = KILN_ERR_INIT;
     must(ed25519_generate(other, &err), err);
     ed25519_public_of(other, pub);
 
-    assert_memory_not_equal(other, s->secret, sizeof(other));
-    assert_false(ed25519_verify(pub, message_of(s), s->signature));
+    assert_memory_not_equal(other, f->secret, sizeof(other));
+    assert_false(ed25519_verify(pub, message_of(f), f->signature));
 }

@@ -51,12 +51,10 @@ static void run_all(void)
     }
 }
 
-static int set_up(void **state)
+SET_UP_STATIC(set_up)
 {
-    (void)state;
     memset(&f, 0, sizeof(f));
     direct_executor_init(&f.executor, NULL);
-    return 0;
 }
 
 FIXTURE(direct_executor, set_up, NULL);

@@ -182,20 +182,17 @@ static struct transport *connect_and_greet(const struct embed_setup *setup)
     return t;
 }
 
-static int open_fixture(void **state, bool compiles)
+static void open_fixture(struct fixture *f, bool compiles)
 {
-    static struct fixture fixture;
-    fixture = (struct fixture){ .compiler.base.ops = &fake_ops, .err = KILN_ERR_INIT };
-    fixture.compiler.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    fixture.setup = (struct embed_setup){ .data = &no_data,
-                                          .compiler = compiles ? &fixture.compiler.base : NULL };
-    fixture.t = connect_and_greet(&fixture.setup);
-    *state = &fixture;
-    return 0;
+    f->compiler.base.ops = &fake_ops;
+    f->compiler.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    f->setup =
+        (struct embed_setup){ .data = &no_data, .compiler = compiles ? &f->compiler.base : NULL };
+    f->t = connect_and_greet(&f->setup);
 }
 
-static int set_up(void **state) { return open_fixture(state, /* compiles= */ false); }
-static int set_up_compiler(void **state) { return open_fixture(state, /* compiles= */ true); }
+SET_UP(set_up) { open_fixture(f, /* compiles= */ false); }
+SET_UP(set_up_compiler) { open_fixture(f, /* compiles= */ true); }
 
 TEAR_DOWN(tear_down)
 {
@@ -315,7 +312,7 @@ static void check_stop(struct fixture *f)
     assert_int_equal((intptr_t)rc, KILN_UNAVAILABLE);
 }
 
-TEST(embed, stop_ends_a_receive_of_another_thread) { check_stop(*state); }
+TEST_F(embed, stop_ends_a_receive_of_another_thread) { check_stop(f); }
 
 TEST_F(compiler, stop_ends_a_receive_that_waits_for_the_compiler)
 {

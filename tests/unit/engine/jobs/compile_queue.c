@@ -37,7 +37,6 @@ static void on_done(struct compile_order *order)
 
 SET_UP(setup)
 {
-    f->err = KILN_ERR_INIT;
     step_clock(1); /* only let_time_pass lets time pass */
     fake_executor_init(&f->executor, 1);
     struct compile_queue_options options = { .executor = &f->executor.base,

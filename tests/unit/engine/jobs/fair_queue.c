@@ -24,7 +24,6 @@ struct fixture {
 
 SET_UP(setup)
 {
-    f->err = KILN_ERR_INIT;
     const struct fair_queue_options options = { .max = 12, .max_uid = 8, .noun = "tests" };
     fair_queue_init(&f->queue, &options);
 }

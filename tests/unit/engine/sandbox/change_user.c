@@ -11,7 +11,6 @@
 #include <linux/securebits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -57,9 +56,7 @@ static void observe(struct seen *seen)
 
 static struct seen change_in_child(void (*prepare)(void))
 {
-    struct seen *shared =
-        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(shared != MAP_FAILED);
+    struct seen *shared = test_shared_memory(sizeof(*shared));
     pid_t child = fork();
     if (child == 0) {
         if (prepare)
@@ -69,9 +66,7 @@ static struct seen change_in_child(void (*prepare)(void))
         _exit(0);
     }
     assert_int_equal(await_child(child), 0);
-    struct seen seen = *shared;
-    munmap(shared, sizeof(*shared));
-    return seen;
+    return *shared;
 }
 
 static void need_root(void) { NEED_ROOT(); }

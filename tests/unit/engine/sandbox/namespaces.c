@@ -6,7 +6,6 @@
 #include "tests/support/test.h"
 
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 struct seen {
@@ -39,9 +38,7 @@ TEST(plain, namespace_numbers_convert_to_text_and_back)
 /* Runs in a child process, because leaving namespaces is permanent. */
 static struct seen leave_in_child(uid_t uid)
 {
-    struct seen *shared =
-        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(shared != MAP_FAILED);
+    struct seen *shared = test_shared_memory(sizeof(*shared));
     pid_t child = fork();
     if (child == 0) {
         if (uid && setresuid(uid, uid, uid) != 0)
@@ -55,9 +52,7 @@ static struct seen leave_in_child(uid_t uid)
         _exit(0);
     }
     assert_int_equal(await_child(child), 0);
-    struct seen seen = *shared;
-    munmap(shared, sizeof(*shared));
-    return seen;
+    return *shared;
 }
 
 static void expect_private(const struct seen *seen)

@@ -5,7 +5,7 @@
 #include "engine/sandbox/namespaces.h"
 #include "tests/support/child.h"
 #include "tests/support/refused_call.h"
-#include "tests/support/test.h"
+#include "tests/support/test_descriptors.h"
 #include "tests/support/wait.h"
 
 #include <errno.h>
@@ -27,22 +27,18 @@
 #define EXIT_STATUS 7
 #define EXIT_LOST 4 /* as in supervisor.c */
 
-static int pipe_ends[2]; /* the worker and its children hold the write end */
+static int pipe_ends[2] = { -1, -1 }; /* the worker and its children hold the write end */
 
-static int open_pipe(void **state)
+static void open_pipe(void)
 {
-    (void)state;
-    return pipe2(pipe_ends, O_CLOEXEC);
+    fd_close(&pipe_ends[0]);
+    fd_close(&pipe_ends[1]);
+    test_pipe(0, &pipe_ends[0], &pipe_ends[1]);
 }
 
-static int close_pipe(void **state)
-{
-    (void)state;
-    close(pipe_ends[0]);
-    return 0;
-}
+SET_UP_STATIC(set_up) { open_pipe(); }
 
-FIXTURE(pipe, open_pipe, close_pipe);
+FIXTURE(pipe, set_up, NULL);
 
 static pid_t starter; /* if not 0, the supervisor waits until this process has ended */
 static bool init_fails;
@@ -98,7 +94,7 @@ static pid_t start_prepared(void (*prepare)(void), void (*work)(void))
         work();
         _exit(EXIT_STATUS);
     }
-    close(pipe_ends[1]);
+    fd_close(&pipe_ends[1]);
     return child;
 }
 
@@ -107,10 +103,8 @@ static pid_t start_supervised(void (*work)(void)) { return start_prepared(prepar
 static int end_of(pid_t supervisor)
 {
     int status = await_child(supervisor);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_NAMESPACE) {
-        close(pipe_ends[0]);
-        SKIP("this host allows no process namespace");
-    }
+    SKIP_IF(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_NAMESPACE,
+            "this host allows no process namespace");
     return status;
 }
 
@@ -137,13 +131,10 @@ TEST(pipe, the_supervisor_dies_of_the_signal_of_the_worker)
     static const int signals[] = { SIGABRT, SIGSEGV, SIGXCPU, SIGKILL, SIGTERM };
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         fatal_signal = signals[i];
-        if (i > 0)
-            assert_int_equal(open_pipe(NULL), 0);
+        open_pipe();
         int status = end_of(start_supervised(die));
         assert_true(WIFSIGNALED(status));
         assert_int_equal(WTERMSIG(status), signals[i]);
-        if (i + 1 < sizeof(signals) / sizeof(signals[0]))
-            close_pipe(NULL);
     }
 }
 
@@ -215,7 +206,7 @@ static pid_t start_by_another(void)
         int status = await_child(start_supervised(report_and_wait));
         _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
     }
-    close(pipe_ends[1]);
+    fd_close(&pipe_ends[1]);
     return other;
 }
 
@@ -296,8 +287,7 @@ TEST(pipe, supervisor_and_worker_keep_no_file_where_close_range_is_refused)
     static const int refusals[] = { ENOSYS, EPERM };
     for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
         refusal = refusals[i];
-        if (i > 0)
-            assert_int_equal(open_pipe(NULL), 0);
+        open_pipe();
         pid_t supervisor =
             start_prepared(hide_proc_and_refuse_close_range, close_the_pipe_and_wait);
         await_no_writer(pipe_ends[0]);
@@ -305,7 +295,5 @@ TEST(pipe, supervisor_and_worker_keep_no_file_where_close_range_is_refused)
              SIGKILL); /* a supervisor that had ended by itself would have another status */
         int status = end_of(supervisor);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-        if (i + 1 < sizeof(refusals) / sizeof(refusals[0]))
-            close_pipe(NULL);
     }
 }

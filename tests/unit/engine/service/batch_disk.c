@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Results of one loop iteration share frames. */
-#include "tests/support/engine_fixture.h"
 #include "tests/support/test_buffer.h"
+#include "tests/unit/engine/service/users_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +10,7 @@
 #define ID 77
 
 struct fixture {
-    struct engine_fixture engine;
-    struct test_caller ann, bob;
+    struct users users;
     struct digest keys[STORED];
     struct buffer items;
     uint32_t count;
@@ -19,47 +18,19 @@ struct fixture {
     size_t read;
 };
 
-static void join(struct fixture *f)
+SET_UP(set_up)
 {
-    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
-    test_caller_connect(&f->bob, &f->engine, 1001, ROLE_USE);
-}
-
-static void leave(struct fixture *f)
-{
-    test_caller_leave(&f->ann);
-    test_caller_leave(&f->bob);
-}
-
-static void store_one(struct fixture *f, unsigned i)
-{
-    char text[32];
-    snprintf(text, sizeof(text), "kernel-%u.cl", i);
-    test_caller_fetch_source(&f->ann, i, text, PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
-    fake_executor_compile(&f->engine.executor, bytes_of_text(text));
-    fake_executor_run_tasks(&f->engine.executor);
-    f->keys[i] = last_result(&f->ann).key;
-    test_caller_forget_replies(&f->ann);
-}
-
-SET_UP(setup)
-{
-    *f = (struct fixture){ .count = 0 };
-    engine_fixture_open(&f->engine, true);
-    join(f);
-    for (unsigned i = 0; i < STORED; i++)
-        store_one(f, i);
-    leave(f);
-    engine_fixture_stop(&f->engine); /* empties the hot set */
-    engine_fixture_start(&f->engine, /* describe= */ true);
-    join(f);
+    char program[32];
+    users_open(&f->users, /* describe= */ true);
+    for (unsigned i = 0; i < STORED; i++) {
+        snprintf(program, sizeof(program), "kernel-%u.cl", i);
+        f->keys[i] = compile_program(&f->users.ann, program);
+    }
+    users_reopen(&f->users); /* empties the hot set */
     test_buffer(&f->items, 1u << 20);
 }
 
-TEAR_DOWN(teardown) { leave(f); }
-
-FIXTURE(batch, setup, teardown);
+FIXTURE(batch, set_up, NULL);
 
 static void put_key(struct fixture *f, const struct digest *key, uint32_t inline_limit)
 {
@@ -80,19 +51,19 @@ static void put_source(struct fixture *f, const char *program)
 static void send_batch(struct fixture *f)
 {
     struct message_batch m = { .count = f->count, .items = buffer_view(&f->items) };
-    SEND_MESSAGE(&f->ann, batch, ID, &m);
+    SEND_MESSAGE(&f->users.ann, batch, ID, &m);
 }
 
 static void look_up(struct fixture *f, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        assert_true(fake_executor_run_task(&f->engine.executor));
+        assert_true(fake_executor_run_task(&f->users.engine.executor));
 }
 
 static uint32_t read_reply(struct fixture *f, bool last)
 {
-    assert_true(f->read < f->ann.reply_count);
-    const struct kept_reply *reply = &f->ann.replies[f->read++];
+    assert_true(f->read < f->users.ann.reply_count);
+    const struct kept_reply *reply = &f->users.ann.replies[f->read++];
     assert_int_equal(reply->type, MESSAGE_kernels);
     assert_int_equal(reply->request_id, ID);
     assert_int_equal(reply->flags, last ? 0 : FRAME_MORE);
@@ -113,14 +84,14 @@ TEST_F(batch, kernels_found_in_one_loop_iteration_share_a_frame)
     for (unsigned i = 0; i < STORED; i++)
         put_key(f, &f->keys[i], i % 2 ? LIMIT_INLINE_OBJECT : 0);
     send_batch(f);
-    assert_int_equal(f->ann.reply_count, 0);
+    assert_int_equal(f->users.ann.reply_count, 0);
     look_up(f, STORED);
 
-    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->users.ann.reply_count, 1);
     assert_int_equal(read_reply(f, true), STORED);
-    assert_int_equal(f->ann.replies[0].object_count, STORED / 2); /* the others are inline */
+    assert_int_equal(f->users.ann.replies[0].object_count, STORED / 2); /* the others are inline */
     assert_int_equal(f->failed, 0);
-    assert_int_equal(engine_fixture_stat(&f->engine, "hits.disk"), STORED);
+    assert_int_equal(engine_fixture_stat(&f->users.engine, "hits.disk"), STORED);
 }
 
 TEST_F(batch, kernels_found_on_disk_are_sent_at_the_end_of_the_loop_iteration)
@@ -130,37 +101,37 @@ TEST_F(batch, kernels_found_on_disk_are_sent_at_the_end_of_the_loop_iteration)
     put_source(f, "cold.cl");
     send_batch(f);
     look_up(f, 3);
-    assert_int_equal(f->ann.reply_count, 0);
+    assert_int_equal(f->users.ann.reply_count, 0);
     look_up(f, 2);
-    assert_int_equal(f->ann.reply_count, 0);
+    assert_int_equal(f->users.ann.reply_count, 0);
 
-    assert_true(fake_executor_run_task(&f->engine.executor)); /* ends the loop iteration */
+    assert_true(fake_executor_run_task(&f->users.engine.executor)); /* ends the loop iteration */
 
-    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->users.ann.reply_count, 1);
     assert_int_equal(read_reply(f, false), 4);
-    fake_executor_compile(&f->engine.executor, bytes_of_text("cold"));
-    fake_executor_run_tasks(&f->engine.executor);
+    fake_executor_compile(&f->users.engine.executor, bytes_of_text("cold"));
+    fake_executor_run_tasks(&f->users.engine.executor);
     assert_int_equal(read_reply(f, true), 1);
     assert_int_equal(f->answered, 5);
-    assert_int_equal(f->engine.executor.laters, 1);
+    assert_int_equal(f->users.engine.executor.laters, 1);
 }
 
 #define LARGE_OBJECT (3u << 20)
 
 TEST_F(batch, a_large_compiled_kernel_is_stored_in_steps)
 {
-    const unsigned *tasks = f->engine.executor.tasks_of;
+    const unsigned *tasks = f->users.engine.executor.tasks_of;
     void *content = calloc(1, LARGE_OBJECT);
     assert_non_null(content);
-    test_caller_fetch_source(&f->ann, 1, "large.cl", PRIORITY_INTERACTIVE);
-    fake_executor_run_tasks(&f->engine.executor);
+    test_caller_fetch_source(&f->users.ann, 1, "large.cl", PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->users.engine.executor);
     const unsigned writes = tasks[WORK_QUEUE_WRITE];
 
-    fake_executor_compile(&f->engine.executor, bytes_of(content, LARGE_OBJECT));
-    fake_executor_run_tasks(&f->engine.executor);
+    fake_executor_compile(&f->users.engine.executor, bytes_of(content, LARGE_OBJECT));
+    fake_executor_run_tasks(&f->users.engine.executor);
 
     assert_true(tasks[WORK_QUEUE_WRITE] - writes >= LARGE_OBJECT / KERNEL_PIECE_MAX);
-    assert_int_equal(last_result(&f->ann).code, KILN_OK);
+    assert_int_equal(last_result(&f->users.ann).code, KILN_OK);
     free(content);
 }
 
@@ -171,12 +142,12 @@ TEST_F(batch, a_failed_item_is_sent_with_the_results_that_are_ready)
     put_source(f, "cold.cl");
     send_batch(f);
     look_up(f, 2);
-    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", "line 7");
+    fake_executor_fail(&f->users.engine.executor, COMPILE_REFUSED, "it does not compile", "line 7");
 
     assert_int_equal(read_reply(f, false), 2);
     assert_int_equal(f->failed, 1);
     look_up(f, 2);
-    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->users.ann.reply_count, 1);
 }
 
 TEST_F(batch, a_miss_is_sent_at_the_end_of_the_loop_iteration)
@@ -187,9 +158,9 @@ TEST_F(batch, a_miss_is_sent_at_the_end_of_the_loop_iteration)
     put_source(f, "cold.cl");
     send_batch(f);
     look_up(f, 3);
-    assert_int_equal(f->ann.reply_count, 0);
+    assert_int_equal(f->users.ann.reply_count, 0);
 
-    assert_true(fake_executor_run_task(&f->engine.executor));
+    assert_true(fake_executor_run_task(&f->users.engine.executor));
 
     assert_int_equal(read_reply(f, false), 2);
     assert_int_equal(f->failed, 1);
@@ -202,7 +173,7 @@ TEST_F(batch, a_kernel_that_a_batch_names_twice_is_answered_twice)
     send_batch(f);
     look_up(f, 1);
     assert_int_equal(read_reply(f, true), 2);
-    assert_int_equal(f->ann.replies[0].object_count, 1);
+    assert_int_equal(f->users.ann.replies[0].object_count, 1);
 }
 
 TEST_F(batch, a_client_that_leaves_within_a_loop_iteration_leaves_no_reply)
@@ -211,11 +182,11 @@ TEST_F(batch, a_client_that_leaves_within_a_loop_iteration_leaves_no_reply)
         put_key(f, &f->keys[i], 0);
     send_batch(f);
     look_up(f, 2);
-    test_caller_leave(&f->ann);
-    fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->ann.reply_count, 0);
-    test_caller_connect(&f->ann, &f->engine, 1000, ROLE_USE);
-    assert_int_equal(f->ann.base.in_flight, 0);
+    test_caller_leave(&f->users.ann);
+    fake_executor_run_tasks(&f->users.engine.executor);
+    assert_int_equal(f->users.ann.reply_count, 0);
+    test_caller_connect(&f->users.ann, &f->users.engine, 1000, ROLE_USE);
+    assert_int_equal(f->users.ann.base.in_flight, 0);
 }
 
 TEST_F(batch, a_batch_cancelled_within_a_loop_iteration_ends_once)
@@ -224,9 +195,9 @@ TEST_F(batch, a_batch_cancelled_within_a_loop_iteration_ends_once)
         put_key(f, &f->keys[i], 0);
     send_batch(f);
     look_up(f, 2);
-    test_caller_cancel(&f->ann, ID);
-    fake_executor_run_tasks(&f->engine.executor);
-    assert_reply_refuses(&f->ann, 0, KILN_CANCELLED, "");
-    assert_int_equal(f->ann.reply_count, 1);
-    assert_int_equal(f->ann.base.in_flight, 0);
+    test_caller_cancel(&f->users.ann, ID);
+    fake_executor_run_tasks(&f->users.engine.executor);
+    assert_reply_refuses(&f->users.ann, 0, KILN_CANCELLED, "");
+    assert_int_equal(f->users.ann.reply_count, 1);
+    assert_int_equal(f->users.ann.base.in_flight, 0);
 }

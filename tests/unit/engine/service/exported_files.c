@@ -96,7 +96,6 @@ static enum kiln_code check_export(struct fixture *f, const struct export_receiv
                                    uint64_t size)
 {
     struct export_space space = { .to = *to };
-    f->err = KILN_ERR_INIT;
     enum kiln_code rc = exported_files_reserve(f->exported, f->directory, size, &space, &f->err);
     export_space_release(&space);
     return rc;

@@ -20,40 +20,25 @@
 
 struct fixture {
     struct users users;
-    struct test_caller maps, no_maps; /* of one user, with and without CAPABILITY_TENSOR_MAPS */
+    struct test_caller no_maps; /* of ann's user, without CAPABILITY_TENSOR_MAPS */
     const char *device;
 };
 
-static void say_hello(struct test_caller *c, uint64_t capabilities)
+SET_UP(set_up)
 {
     const struct message_hello m = { .oldest_version = 1,
                                      .newest_version = 1,
-                                     .capabilities = capabilities };
-    SEND_MESSAGE(c, hello, 0, &m);
-    test_caller_forget_replies(c);
-}
-
-SET_UP(setup)
-{
-    struct engine_fixture *engine = &f->users.engine;
+                                     .capabilities = CAPABILITY_INLINE };
     f->device = DEVICE;
-    engine_fixture_open(engine, false);
-    engine_fixture_describe_as(engine, NVRTC);
-    test_caller_join(&f->maps, engine, 1000, ROLE_USE);
-    test_caller_join(&f->no_maps, engine, 1000, ROLE_USE);
-    test_caller_connect(&f->users.publisher, engine, 1002, ROLE_PUBLISH);
-    say_hello(&f->maps, CAPABILITY_INLINE | CAPABILITY_TENSOR_MAPS);
-    say_hello(&f->no_maps, CAPABILITY_INLINE);
+    users_open(&f->users, /* describe= */ false);
+    engine_fixture_describe_as(&f->users.engine, NVRTC);
+    test_caller_join(&f->no_maps, &f->users.engine, 1000, ROLE_USE);
+    SEND_MESSAGE(&f->no_maps, hello, 0, &m);
 }
 
-TEAR_DOWN(teardown)
-{
-    test_caller_leave(&f->maps);
-    test_caller_leave(&f->no_maps);
-    test_caller_leave(&f->users.publisher);
-}
+TEAR_DOWN(tear_down) { test_caller_leave(&f->no_maps); }
 
-FIXTURE(plan, setup, teardown);
+FIXTURE(plan, set_up, tear_down);
 
 static void run_to_end(struct fixture *f)
 {
@@ -143,14 +128,14 @@ static bool is_in_bulk(struct bytes config)
 
 TEST_F(plan, a_client_that_encodes_tensor_maps_gets_them_behind_the_arguments)
 {
-    struct message_planned m = ask_plan(f, &f->maps, "");
+    struct message_planned m = ask_plan(f, &f->users.ann, "");
     assert_true(is_in_bulk(m.config));
     assert_in_range(count_maps(&m), 2, 3);
-    m = ask_plan(f, &f->maps, IN_BULK);
+    m = ask_plan(f, &f->users.ann, IN_BULK);
     assert_int_equal(count_maps(&m), 2);
-    m = ask_plan(f, &f->maps, LASTING); /* one more for the result */
+    m = ask_plan(f, &f->users.ann, LASTING); /* one more for the result */
     assert_int_equal(count_maps(&m), 3);
-    m = ask_plan(f, &f->maps, FED_BY_ALL);
+    m = ask_plan(f, &f->users.ann, FED_BY_ALL);
     assert_int_equal(count_maps(&m), 0);
 }
 
@@ -176,7 +161,7 @@ TEST_F(plan, persistent_groups_are_as_many_as_the_device_holds)
     uint32_t groups[4];
     for (size_t i = 0; i < 4; i++) {
         f->device = devices[i].device;
-        const struct message_planned m = ask_plan(f, &f->maps, LASTING);
+        const struct message_planned m = ask_plan(f, &f->users.ann, LASTING);
         struct reader kernels = reader_of(m.kernels);
         const struct message_plan_kernel k = message_plan_kernel_read(&kernels);
         groups[i] = k.grid_x;
@@ -199,8 +184,8 @@ static void record_config(struct fixture *f, struct test_caller *c, uint8_t tier
 
 TEST_F(plan, a_tuned_config_with_tensor_maps_is_skipped_for_a_client_without_them)
 {
-    record_config(f, &f->maps, 0, IN_BULK, 0.01);
-    struct message_planned m = ask_plan(f, &f->maps, "");
+    record_config(f, &f->users.ann, 0, IN_BULK, 0.01);
+    struct message_planned m = ask_plan(f, &f->users.ann, "");
     assert_int_equal(m.source, PLAN_SOURCE_PERF);
     assert_true(bytes_equal_text(m.config, IN_BULK));
     m = ask_plan(f, &f->no_maps, "");
@@ -212,7 +197,7 @@ TEST_F(plan, a_tuned_config_with_tensor_maps_is_skipped_for_a_client_without_the
     m = ask_plan(f, &f->no_maps, "");
     assert_int_equal(m.source, PLAN_SOURCE_PERF);
     assert_true(bytes_equal_text(m.config, FED_BY_ALL));
-    m = ask_plan(f, &f->maps, "");
+    m = ask_plan(f, &f->users.ann, "");
     assert_true(bytes_equal_text(m.config, IN_BULK));
 }
 
@@ -245,7 +230,7 @@ TEST_F(plan, solutions_count_configs_that_the_client_can_run)
 {
     for (unsigned i = 0; i < 2;
          i++) { /* the first request counts, the second uses the cached count */
-        const struct message_solution with = solution(f, &f->maps);
+        const struct message_solution with = solution(f, &f->users.ann);
         const struct message_solution without = solution(f, &f->no_maps);
         assert_true(is_in_bulk(with.config));
         assert_false(is_in_bulk(without.config));
@@ -283,7 +268,7 @@ static unsigned bulk_candidates(struct fixture *f, struct test_caller *c, unsign
 TEST_F(plan, candidates_are_configs_that_the_client_can_run)
 {
     unsigned with, without;
-    const unsigned in_bulk = bulk_candidates(f, &f->maps, &with);
+    const unsigned in_bulk = bulk_candidates(f, &f->users.ann, &with);
     assert_true(in_bulk > 0);
     assert_int_equal(bulk_candidates(f, &f->no_maps, &without), 0);
     assert_int_equal(with - in_bulk, without);

@@ -6,22 +6,19 @@
 
 #include <string.h>
 
-static int setup(void **state)
+struct fixture {
+    struct tuning_progress *progress;
+};
+
+SET_UP(set_up)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    struct tuning_progress *progress = NULL;
-    must(tuning_progress_create(&progress, &err), err);
-    *state = progress;
-    return 0;
+    must(tuning_progress_create(&f->progress, &err), err);
 }
 
-static int teardown(void **state)
-{
-    tuning_progress_destroy(*state);
-    return 0;
-}
+TEAR_DOWN(tear_down) { tuning_progress_destroy(f->progress); }
 
-FIXTURE(tuning_progress, setup, teardown);
+FIXTURE(tuning_progress, set_up, tear_down);
 
 /* Adds bytes that JSON escapes to six characters each. */
 static void add_of(struct tuning_progress *progress, size_t size)
@@ -46,9 +43,9 @@ TEST(tuning_progress, a_long_value_is_reported_by_its_beginning_and_its_size)
     assert_string_equal(json_get_text(item, "c", "?"), "");
 }
 
-TEST(tuning_progress, long_progress_items_are_split_over_more_frames)
+TEST_F(tuning_progress, long_progress_items_are_split_over_more_frames)
 {
-    struct tuning_progress *progress = *state;
+    struct tuning_progress *progress = f->progress;
     size_t items = 0, frames = 0;
     for (int i = 0; i < 2000; i++)
         add_of(progress, PROGRESS_VALUE_MAX);
@@ -64,9 +61,9 @@ TEST(tuning_progress, long_progress_items_are_split_over_more_frames)
     assert_int_equal(tuning_progress_left_out(progress), 0);
 }
 
-TEST(tuning_progress, progress_beyond_the_byte_limit_is_counted)
+TEST_F(tuning_progress, progress_beyond_the_byte_limit_is_counted)
 {
-    struct tuning_progress *progress = *state;
+    struct tuning_progress *progress = f->progress;
     for (int i = 0; i < 6000; i++)
         add_of(progress, PROGRESS_VALUE_MAX);
     uint64_t left_out = tuning_progress_left_out(progress);
@@ -81,9 +78,9 @@ static void add_number(struct tuning_progress *progress, const char *list, unsig
 }
 
 /* A full list of notes leaves space for errors. */
-TEST(tuning_progress, a_full_progress_list_takes_no_space_from_another)
+TEST_F(tuning_progress, a_full_progress_list_takes_no_space_from_another)
 {
-    struct tuning_progress *progress = *state;
+    struct tuning_progress *progress = f->progress;
     size_t items = 0;
     for (unsigned i = 0; i < PROGRESS_ITEMS_MAX + 7; i++)
         add_number(progress, "verbatim", i);
@@ -98,9 +95,9 @@ TEST(tuning_progress, a_full_progress_list_takes_no_space_from_another)
     assert_int_equal(items, 1);
 }
 
-TEST(tuning_progress, alternating_progress_lists_share_few_frames)
+TEST_F(tuning_progress, alternating_progress_lists_share_few_frames)
 {
-    struct tuning_progress *progress = *state;
+    struct tuning_progress *progress = f->progress;
     size_t frames = 0, items = 0;
     for (unsigned i = 0; i < 3000; i++)
         add_number(progress, i % 2 ? "verbatim" : "bad", i);
@@ -113,9 +110,9 @@ TEST(tuning_progress, alternating_progress_lists_share_few_frames)
     assert_int_equal(frames, 4);
 }
 
-TEST(tuning_progress, progress_after_a_frame_was_taken_goes_into_the_next_one)
+TEST_F(tuning_progress, progress_after_a_frame_was_taken_goes_into_the_next_one)
 {
-    struct tuning_progress *progress = *state;
+    struct tuning_progress *progress = f->progress;
     add_number(progress, "bad", 1);
     KILN_AUTO(json) struct json *first = NULL, *frame = NULL;
     assert_true(tuning_progress_take(progress, &first));

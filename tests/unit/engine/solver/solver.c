@@ -1,40 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/solver/solver.h"
 
-#include "tests/support/test.h"
+#include "tests/unit/engine/solver/solver_fixture.h"
 
 #include <string.h>
 
 #define NAIVE "ConvDirectNaive"
 
-struct fixture {
-    struct problem problem; /* ResNet-50's second convolution, batch 4 */
-    struct target target;
-    struct solution solution;
-    struct kiln_err err;
-};
+/* ResNet-50's second convolution, batch 4 */
+SOLVER_FIXTURE(NAIVE, "gfx90a", .type = TYPE_FLOAT16, .x_layout = LAYOUT_CHANNELS_LAST, .n = 4,
+               .c = 64, .k = 64, .in = { 1, 56, 28 }, .stride = { 1, 2, 1 });
 
-SET_UP(make_fixture)
-{
-    *f = (struct fixture){ .target = { .family = TARGET_AMDGPU, .text = "gfx90a" } };
-    f->problem = (struct problem){ .direction = DIRECTION_FORWARD,
-                                   .spatial_dims = 2,
-                                   .type = TYPE_FLOAT16,
-                                   .x_layout = LAYOUT_CHANNELS_LAST,
-                                   .n = 4,
-                                   .c = 64,
-                                   .k = 64,
-                                   .groups = 1,
-                                   .in = { 1, 56, 28 },
-                                   .filter = { 1, 3, 3 },
-                                   .pad = { 0, 1, 1 },
-                                   .stride = { 1, 2, 1 },
-                                   .dilation = { 1, 1, 1 } };
-}
-
-FIXTURE(solver, make_fixture, NULL);
-
-static enum kiln_code solve(struct fixture *f, const char *forced)
+static enum kiln_code solve_by(struct fixture *f, const char *forced)
 {
     return solver_solve(&f->problem, &f->target,
                         &(struct solver_choice){ .solver = bytes_of_text(forced) }, &f->solution,
@@ -64,7 +41,7 @@ TEST_F(solver, solves_every_direction_on_every_family)
         f->target.family = family;
         for (unsigned direction = 0; direction < 3; direction++) {
             f->problem.direction = direction;
-            assert_int_equal(solve(f, NAIVE), KILN_OK);
+            assert_int_equal(solve_by(f, NAIVE), KILN_OK);
             assert_string_equal(f->solution.solver->name, "ConvDirectNaive");
             assert_string_equal(f->solution.kernels[0].name, kernels[direction]);
         }
@@ -73,7 +50,7 @@ TEST_F(solver, solves_every_direction_on_every_family)
 
 TEST_F(solver, states_every_size_but_the_batch_as_an_option)
 {
-    assert_int_equal(solve(f, NAIVE), KILN_OK);
+    assert_int_equal(solve_by(f, NAIVE), KILN_OK);
     static const char *const expected[] = {
         "-DKILN_DIRECTION=0", "-DKILN_TYPE=1",     "-DKILN_C=64",         "-DKILN_K=64",
         "-DKILN_GROUPS=1",    "-DKILN_IN_D=1",     "-DKILN_IN_H=56",      "-DKILN_IN_W=28",
@@ -88,12 +65,12 @@ TEST_F(solver, states_every_size_but_the_batch_as_an_option)
 TEST_F(solver, another_batch_size_is_the_same_program_with_a_larger_grid)
 {
     char options[sizeof(f->solution.programs[0].options)];
-    assert_int_equal(solve(f, NAIVE), KILN_OK);
+    assert_int_equal(solve_by(f, NAIVE), KILN_OK);
     uint32_t groups = f->solution.kernels[0].grid[0];
     memcpy(options, f->solution.programs[0].options, sizeof(options));
 
     f->problem.n *= 16;
-    assert_int_equal(solve(f, NAIVE), KILN_OK);
+    assert_int_equal(solve_by(f, NAIVE), KILN_OK);
 
     assert_string_equal(f->solution.programs[0].options, options);
     assert_int_equal(f->solution.kernels[0].grid[0], 16 * groups);
@@ -102,7 +79,7 @@ TEST_F(solver, another_batch_size_is_the_same_program_with_a_larger_grid)
 
 TEST_F(solver, passes_x_w_y_and_the_batch_size)
 {
-    assert_int_equal(solve(f, NAIVE), KILN_OK);
+    assert_int_equal(solve_by(f, NAIVE), KILN_OK);
     const struct solution_kernel *kernel = &f->solution.kernels[0];
     assert_int_equal(kernel->argument_count, 4);
     assert_int_equal(kernel->arguments[0].kind, ARGUMENT_X);
@@ -117,14 +94,14 @@ TEST_F(solver, the_grid_covers_every_output_and_less_than_a_group_more)
 {
     f->problem.k = 60; /* blocks of 4; 28 * 28 * 15 * 4 is not a multiple of 64 */
     f->problem.n = 3;
-    assert_int_equal(solve(f, NAIVE), KILN_OK);
+    assert_int_equal(solve_by(f, NAIVE), KILN_OK);
     assert_true(defines(f, "-DKILN_BLOCK=4"));
     uint64_t needed = problem_y_elements(&f->problem) / 4;
     assert_true(items(f) >= needed && items(f) < needed + 64);
 
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     f->problem.c = 3;
-    assert_int_equal(solve(f, NAIVE), KILN_OK);
+    assert_int_equal(solve_by(f, NAIVE), KILN_OK);
     assert_true(defines(f, "-DKILN_BLOCK=3"));
     needed = problem_w_elements(&f->problem) / 3;
     assert_true(items(f) >= needed && items(f) < needed + 64);
@@ -135,7 +112,7 @@ TEST_F(solver, blocks_never_cross_a_group)
     f->problem.groups = 64; /* depthwise: one channel per group */
     for (unsigned direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
-        assert_int_equal(solve(f, NAIVE), KILN_OK);
+        assert_int_equal(solve_by(f, NAIVE), KILN_OK);
         assert_true(defines(f, "-DKILN_BLOCK=1"));
     }
 }
@@ -148,13 +125,13 @@ TEST_F(solver, the_largest_tensor_allowed_still_has_a_grid)
     f->problem.pad = (struct extent){ 0, 0, 0 };
     f->problem.n = 127;
     f->problem.in = (struct extent){ 1, 4096, 4096 };
-    assert_int_equal(solve(f, NAIVE), KILN_OK);
+    assert_int_equal(solve_by(f, NAIVE), KILN_OK);
     assert_int_equal(items(f), 127ull << 24);
 }
 
 TEST_F(solver, brings_the_source_and_the_prelude_it_includes)
 {
-    assert_int_equal(solve(f, NAIVE), KILN_OK);
+    assert_int_equal(solve_by(f, NAIVE), KILN_OK);
     const struct solution_program *program = &f->solution.programs[0];
     assert_string_equal(program->name, "conv_direct_naive.cl");
     assert_non_null(memmem(program->source.data, program->source.size, f->solution.kernels[0].name,
@@ -167,13 +144,13 @@ TEST_F(solver, brings_the_source_and_the_prelude_it_includes)
 
 TEST_F(solver, a_solver_can_be_forced_by_name)
 {
-    assert_int_equal(solve(f, NAIVE), KILN_OK);
+    assert_int_equal(solve_by(f, NAIVE), KILN_OK);
     assert_string_equal(f->solution.solver->name, "ConvDirectNaive");
 }
 
 TEST_F(solver, the_first_favoured_that_applies_solves_when_none_is_forced)
 {
-    assert_int_equal(solve(f, ""), KILN_OK);
+    assert_int_equal(solve_by(f, ""), KILN_OK);
     assert_string_not_equal(f->solution.solver->name, NAIVE);
     const struct solver *chosen = f->solution.solver;
     assert_true(chosen->applies(&f->problem, &f->target));
@@ -182,7 +159,7 @@ TEST_F(solver, the_first_favoured_that_applies_solves_when_none_is_forced)
 
 TEST_F(solver, an_unknown_name_is_refused_with_those_there_are)
 {
-    assert_int_equal(solve(f, "ConvMagic"), KILN_NOT_FOUND);
+    assert_int_equal(solve_by(f, "ConvMagic"), KILN_NOT_FOUND);
     assert_says(f->err.text, "'ConvMagic'");
     for (size_t i = 0; solvers[i]; i++)
         assert_says(f->err.text, solvers[i]->name);
@@ -191,19 +168,19 @@ TEST_F(solver, an_unknown_name_is_refused_with_those_there_are)
 TEST_F(solver, eight_bit_integers_are_refused_by_name)
 {
     f->problem.type = TYPE_INT8;
-    assert_int_equal(solve(f, ""), KILN_UNSUPPORTED);
+    assert_int_equal(solve_by(f, ""), KILN_UNSUPPORTED);
     assert_says(f->err.text, "int8");
     assert_says(f->err.text, "convint8 -n");
-    assert_int_equal(solve(f, NAIVE), KILN_UNSUPPORTED);
+    assert_int_equal(solve_by(f, NAIVE), KILN_UNSUPPORTED);
     assert_says(f->err.text, "ConvDirectNaive cannot");
 }
 
 TEST_F(solver, a_meaningless_problem_is_refused_before_any_solver_sees_it)
 {
     f->problem.groups = 3;
-    assert_int_equal(solve(f, ""), KILN_INVALID);
+    assert_int_equal(solve_by(f, ""), KILN_INVALID);
     f->problem.groups = 0;
-    assert_int_equal(solve(f, NAIVE), KILN_INVALID);
+    assert_int_equal(solve_by(f, NAIVE), KILN_INVALID);
 }
 
 /* problem_check refuses coordinates beyond 32 bits today, but might allow them one day. */

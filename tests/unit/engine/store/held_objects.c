@@ -64,7 +64,6 @@ struct fixture_held {
 SET_UP_OF(set_up, struct fixture_held)
 {
     const struct held_limits limits = { .bytes_uid = 4 * SIZE, .bytes = 16 * SIZE };
-    *f = (struct fixture_held){ .err = KILN_ERR_INIT };
     watch_error = 0;
     has_no_proc = false;
     later_ns = 0;

@@ -28,7 +28,6 @@ static void end_fetch(void *fixture)
 
 void open_fetch(struct fixture *f)
 {
-    f->err = KILN_ERR_INIT;
     f->limit = 1 << 20;
     f->policy = fetch_policy_standard;
     f->policy.pause = count_pause;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/transfer/transfer_wire.h"
 
-#include "common/base/cleanup.h"
 #include "common/base/fs.h"
-#include "tests/support/test.h"
+#include "tests/support/test_descriptors.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -16,21 +15,9 @@ struct fixture {
     struct kiln_err err;
 };
 
-SET_UP(set_up)
-{
-    int pair[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    *f = (struct fixture){ .ours = pair[0], .theirs = pair[1], .err = KILN_ERR_INIT };
-}
+SET_UP(set_up) { test_socket_pair(SOCK_SEQPACKET, &f->ours, &f->theirs); }
 
-TEAR_DOWN(tear_down)
-{
-    close(f->ours);
-    if (f->theirs >= 0)
-        close(f->theirs);
-}
-
-FIXTURE(transfer_wire, set_up, tear_down);
+FIXTURE(transfer_wire, set_up, NULL);
 
 static void say(struct fixture *f, const char *text)
 {
@@ -255,8 +242,7 @@ TEST_F(transfer_wire, no_report_and_the_end_have_different_codes)
     struct transfer_report got;
 
     assert_int_equal(hear(f, &got), KILN_BUSY);
-    close(f->theirs);
-    f->theirs = -1;
+    fd_close(&f->theirs);
     assert_int_equal(hear(f, &got), KILN_UNAVAILABLE);
 }
 

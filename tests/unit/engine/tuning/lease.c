@@ -25,7 +25,6 @@ struct fixture {
 
 SET_UP(setup)
 {
-    *f = (struct fixture){ .err = KILN_ERR_INIT };
     f->problem = (struct problem){ .spatial_dims = 2, .n = 64, .c = 3, .k = 64, .groups = 1 };
     f->request = (struct lease_request){ .uid = 1000,
                                          .database_id = "gfx90a68",
