@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/device/device.h"
 #include "tests/support/test.h"
-#include "tests/unit/libclient/fake_daemon.h"
+#include "tests/unit/libclient/fake_tuning.h"
 #include "tests/unit/libclient/opencl_scale.h"
 
 #include <stdio.h>
@@ -65,17 +65,10 @@ static void answer(struct fake_request *rq)
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .entry = "scale",
-                           .problem = { .size = sizeof(f->problem),
-                                        .spatial_dims = 2,
-                                        .n = 1,
-                                        .c = 1,
-                                        .k = 1,
-                                        .groups = 1,
-                                        .in = { 1, 8, 8 },
-                                        .filter = { 1, 1, 1 },
-                                        .stride = { 1, 1, 1 },
-                                        .dilation = { 1, 1, 1 } } };
+    f->entry = "scale";
+    f->problem = fake_problem(1);
+    f->problem.c = f->problem.k = f->problem.filter[1] = f->problem.filter[2] = 1;
+    f->problem.pad[1] = f->problem.pad[2] = 0;
     if (kiln_device_open("opencl", &f->device, &f->err)) {
         print_message("no OpenCL device here: %s\n", f->err.text);
         return;

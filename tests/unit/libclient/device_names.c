@@ -13,13 +13,11 @@ static const unsigned char bytes[DEVICE_UUID_BYTES] = { 0x6e, 0x2a, 0x0c, 0x1d, 
                                                         0x55, 0x55, 0x66, 0xff };
 static const unsigned char zero[DEVICE_UUID_BYTES];
 
-static int set_up(void **state)
+SET_UP_STATIC(set_up)
 {
-    (void)state;
     unsetenv("ROCR_VISIBLE_DEVICES");
     unsetenv("HIP_VISIBLE_DEVICES");
     unsetenv("CUDA_VISIBLE_DEVICES");
-    return 0;
 }
 
 FIXTURE(device_names, set_up, NULL);

@@ -51,7 +51,6 @@ static void load(struct fixture *f)
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .device = NULL };
     if (kiln_device_open("opencl", &f->device, &f->err)) {
         print_message("no OpenCL device here: %s\n", f->err.text);
         return;

@@ -19,6 +19,32 @@ struct kiln_problem fake_problem(uint32_t n)
                                   .dilation = { 1, 1, 1 } };
 }
 
+struct kiln_measurement fake_measurement(const char *solver)
+{
+    return (struct kiln_measurement){ .size = sizeof(struct kiln_measurement),
+                                      .solver = solver,
+                                      .algorithm = FAKE_ALGORITHM,
+                                      .params = "1,2",
+                                      .workspace = 4096,
+                                      .samples = 7,
+                                      .median_ms = 0.5,
+                                      .spread_ms = 0.25 };
+}
+
+struct kiln_recording fake_recording(const struct kiln_measurement *measurements, uint32_t count)
+{
+    return (struct kiln_recording){ .size = sizeof(struct kiln_recording),
+                                    .database_id = "gfx90a68",
+                                    .tier = KILN_TUNING_USER,
+                                    .device_uuid = "GPU-1",
+                                    .device = "MI210",
+                                    .driver = "6.2.4",
+                                    .toolchain = "clang 17",
+                                    .clock_mhz = 1700,
+                                    .measurements = measurements,
+                                    .measurement_count = count };
+}
+
 struct message_tuning_get fake_tuning_question(const struct fake_request *rq)
 {
     struct reader r = reader_of(rq->body);

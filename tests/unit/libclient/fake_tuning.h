@@ -7,6 +7,11 @@
 /* Problems with different |n| differ. */
 struct kiln_problem fake_problem(uint32_t n);
 
+#define FAKE_ALGORITHM "miopenConvolutionFwdAlgoDirect"
+struct kiln_measurement fake_measurement(const char *solver);
+/* For the user tier of one device. */
+struct kiln_recording fake_recording(const struct kiln_measurement *measurements, uint32_t count);
+
 /* The texts of the request are borrowed from its body. */
 struct message_tuning_get fake_tuning_question(const struct fake_request *rq);
 struct problem fake_tuning_problem(const struct message_tuning_get *question, uint32_t index);

@@ -5,6 +5,7 @@
 #include "libclient/device/dynamic_library.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/test_descriptors.h"
 #include "tests/support/wait.h"
 
 #include <fcntl.h>
@@ -32,7 +33,7 @@ static struct fixture {
     atomic_bool has_forked;
     struct answer_cache table;
     struct dynamic_library library;
-} fixture;
+} * fixture;
 
 static uint64_t ahead_ns; /* added to the clock after the first reading */
 static atomic_uint looks;
@@ -49,13 +50,12 @@ static void report_library(const char *variable, int fd)
     setenv(variable, number, 1);
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    struct fixture *f = &fixture;
-    memset(f, 0, sizeof(*f));
+    fixture = f;
     ahead_ns = 0;
-    assert_int_equal(pipe2(f->says, O_CLOEXEC), 0);
-    assert_int_equal(pipe2(f->hears, O_CLOEXEC), 0);
+    test_pipe(0, &f->says[0], &f->says[1]);
+    test_pipe(0, &f->hears[0], &f->hears[1]);
     report_library("SLOW_LIBRARY_SAYS", f->says[1]);
     report_library("SLOW_LIBRARY_HEARS", f->hears[0]);
     f->library = (struct dynamic_library){ .kind = "slow",
@@ -66,27 +66,17 @@ static int set_up(void **state)
                                            .symbols = symbols,
                                            .symbol_count = 1,
                                            .table = &f->table };
-    *state = f;
-    return 0;
 }
 
-TEAR_DOWN(tear_down)
-{
-    for (int i = 0; i < 2; i++) {
-        close(f->says[i]);
-        close(f->hears[i]);
-    }
-}
-
-FIXTURE(load_lock, set_up, tear_down);
+FIXTURE(load_lock, set_up, NULL);
 
 static int as_a_runtime(void)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    enum kiln_code rc = dynamic_library_use(&fixture.library, &err);
+    enum kiln_code rc = dynamic_library_use(&fixture->library, &err);
     if (rc)
         return (int)rc;
-    return fixture.table.is_loaded() ? 0 : KILN_CORRUPT;
+    return fixture->table.is_loaded() ? 0 : KILN_CORRUPT;
 }
 
 static int (*load)(void);
@@ -163,7 +153,7 @@ static void expect_of_a_fork(int (*how)(void), int expected)
     assert_true(pid >= 0);
     if (pid == 0) {
         intptr_t own;
-        int status = load_and_fork(&fixture, how, &own);
+        int status = load_and_fork(fixture, how, &own);
         if (own)
             _exit(100 + (int)own);
         _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 200 + WTERMSIG(status));

@@ -48,20 +48,17 @@ static void close_nothing(struct kiln_device *device) { (void)device; }
 
 static const struct device_ops ops = { .load = load, .unload = unload, .close = close_nothing };
 
-static int set_up(void **state)
+SET_UP_STATIC(set_up)
 {
-    (void)state;
     memset(&f, 0, sizeof(f));
     f.device = device_create(sizeof(*f.device), &ops);
-    return f.device ? 0 : -1;
+    assert_non_null(f.device);
 }
 
-static int tear_down(void **state)
+TEAR_DOWN_STATIC(tear_down)
 {
-    (void)state;
     device_unref(f.device);
     assert_int_equal(f.loaded, 0);
-    return 0;
 }
 
 FIXTURE(module_table, set_up, tear_down);

@@ -105,17 +105,7 @@ SET_UP(set_up)
 {
     static const struct digest key = { { 7 } };
     *f = (struct fixture){
-        .problem = { .size = sizeof(f->problem),
-                     .spatial_dims = 2,
-                     .n = 1,
-                     .c = 4,
-                     .k = 8,
-                     .groups = 1,
-                     .in = { 1, 8, 8 },
-                     .filter = { 1, 3, 3 },
-                     .pad = { 0, 1, 1 },
-                     .stride = { 1, 1, 1 },
-                     .dilation = { 1, 1, 1 } },
+        .problem = fake_problem(1),
         .options = { .size = sizeof(f->options), .target = "gfx90a" },
         .answers.planned = { .solver = bytes_of_text("Naive"),
                              .config = bytes_of_text("8,4"),
@@ -252,34 +242,15 @@ TEST_F(plan, plans_with_forced_configs_are_not_kept)
 
 /* ---- what this process records ---- */
 
-static const struct kiln_measurement measurement = { .size = sizeof(measurement),
-                                                     .solver = "Naive",
-                                                     .algorithm = "miopenConvolutionFwdAlgoDirect",
-                                                     .samples = 1,
-                                                     .median_ms = 1 };
-static const struct kiln_measurement tuned = {
-    .size = sizeof(tuned), .solver = "Naive", .params = "8,4", .samples = 1, .median_ms = 1
-};
-
-static int put_find(struct fixture *f)
+static int put(struct fixture *f, __typeof__(kiln_find_put) *put_records)
 {
-    const struct kiln_recording r = { .size = sizeof(r),
-                                      .database_id = "gfx90a68",
-                                      .tier = KILN_TUNING_USER,
-                                      .measurements = &measurement,
-                                      .measurement_count = 1 };
-    return kiln_find_put(f->client, &f->problem, &r, &f->err);
+    const struct kiln_measurement m = fake_measurement("Naive");
+    const struct kiln_recording r = fake_recording(&m, 1);
+    return put_records(f->client, &f->problem, &r, &f->err);
 }
 
-static int put_perf(struct fixture *f)
-{
-    const struct kiln_recording r = { .size = sizeof(r),
-                                      .database_id = "gfx90a68",
-                                      .tier = KILN_TUNING_USER,
-                                      .measurements = &tuned,
-                                      .measurement_count = 1 };
-    return kiln_perf_put(f->client, &f->problem, &r, &f->err);
-}
+static int put_find(struct fixture *f) { return put(f, kiln_find_put); }
+static int put_perf(struct fixture *f) { return put(f, kiln_perf_put); }
 
 static int take_lease(struct fixture *f)
 {

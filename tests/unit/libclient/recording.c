@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define ENTRIES TUNING_ENTRIES_MAX
-#define ALGORITHM "miopenConvolutionFwdAlgoDirect"
 
 struct fixture {
     struct fake_daemon daemon;
@@ -51,26 +50,10 @@ static void record(struct fake_request *rq)
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .problem = fake_problem(3),
-                           .recording = { .size = sizeof(f->recording),
-                                          .database_id = "gfx90a68",
-                                          .tier = KILN_TUNING_USER,
-                                          .device_uuid = "GPU-1",
-                                          .device = "MI210",
-                                          .driver = "6.2.4",
-                                          .toolchain = "clang 17",
-                                          .clock_mhz = 1700,
-                                          .measurements = f->measurements,
-                                          .measurement_count = 2 } };
+    f->problem = fake_problem(3);
+    f->recording = fake_recording(f->measurements, 2);
     for (size_t i = 0; i <= ENTRIES; i++)
-        f->measurements[i] = (struct kiln_measurement){ .size = sizeof(f->measurements[i]),
-                                                        .solver = i ? "SolverB" : "SolverA",
-                                                        .algorithm = ALGORITHM,
-                                                        .params = "1,2",
-                                                        .workspace = 4096,
-                                                        .samples = 7,
-                                                        .median_ms = 0.5,
-                                                        .spread_ms = 0.25 };
+        f->measurements[i] = fake_measurement(i ? "SolverB" : "SolverA");
     test_buffer(&f->body, LIMIT_FRAME_BODY);
     fake_daemon_serve(&f->daemon, record, f, &f->client);
 }
@@ -122,7 +105,7 @@ TEST_F(recording, find_measurements_are_sent_with_their_origin)
     assert_int_equal(m->count, 2);
     struct message_tuning_entry e = asked_entry(f, 1);
     assert_text(e.solver, "SolverB");
-    assert_text(e.algorithm, ALGORITHM);
+    assert_text(e.algorithm, FAKE_ALGORITHM);
     assert_text(e.params, "");
     assert_int_equal(e.workspace, 4096);
     assert_int_equal(e.samples, 7);
@@ -169,7 +152,7 @@ TEST_F(recording, a_record_may_have_its_most_entries_at_their_longest)
     static char word[TUNING_WORD_MAX + 1], algorithm[TUNING_WORD_MAX + 1];
     memset(word, 'x', TUNING_WORD_MAX);
     memset(algorithm, 'x', TUNING_WORD_MAX);
-    memcpy(algorithm, ALGORITHM, sizeof(ALGORITHM) - 1);
+    memcpy(algorithm, FAKE_ALGORITHM, sizeof(FAKE_ALGORITHM) - 1);
     for (size_t i = 0; i < ENTRIES; i++) {
         f->measurements[i].solver = word;
         f->measurements[i].algorithm = algorithm;

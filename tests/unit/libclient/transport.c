@@ -3,6 +3,7 @@
 #include "libclient/connection/transport_socket.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/test_descriptors.h"
 #include "tests/support/wait.h"
 #include "tests/unit/libclient/fake_daemon.h"
 
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -26,21 +26,11 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    int ends[2];
-    *f = (struct fixture){ .err = KILN_ERR_INIT };
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    f->same = dup(ends[0]);
-    must(transport_socket_adopt(ends[0], &f->transport, &f->err), f->err);
-    f->peer = ends[1];
+    test_socket_pair(SOCK_STREAM, &f->same, &f->peer);
+    must(transport_socket_adopt(dup(f->same), &f->transport, &f->err), f->err);
 }
 
-TEAR_DOWN(tear_down)
-{
-    transport_destroy(f->transport);
-    close(f->same);
-    if (f->peer >= 0)
-        close(f->peer);
-}
+TEAR_DOWN(tear_down) { transport_destroy(f->transport); }
 
 FIXTURE(transport, set_up, tear_down);
 
@@ -250,9 +240,8 @@ static void ask_as_another_user(uid_t owner, gid_t group, mode_t mode, struct ki
 {
     char directory[] = "/tmp/kiln-transport-XXXXXX";
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    struct kiln_err *shared =
-        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(shared != MAP_FAILED && mkdtemp(directory) && chmod(directory, 0711) == 0);
+    struct kiln_err *shared = test_shared_memory(sizeof(*shared));
+    assert_true(mkdtemp(directory) && chmod(directory, 0711) == 0);
     snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", directory);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 1), 0);
@@ -270,7 +259,6 @@ static void ask_as_another_user(uid_t owner, gid_t group, mode_t mode, struct ki
     assert_int_equal(unlink(address.sun_path) || rmdir(directory), 0);
     assert_int_equal(status, 0);
     *ret_err = *shared;
-    munmap(shared, sizeof(*shared));
 }
 
 TEST(plain, a_user_refused_by_the_socket_learns_the_group_to_join)
@@ -296,9 +284,7 @@ TEST(plain, a_socket_that_is_roots_alone_needs_an_administrator)
 /* Ordinary users cannot start the host's kilnd. */
 TEST(plain, a_user_without_a_kilnd_is_advised_to_start_one)
 {
-    struct kiln_err *shared =
-        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(shared != MAP_FAILED);
+    struct kiln_err *shared = test_shared_memory(sizeof(*shared));
     pid_t child = fork();
     if (child == 0) {
         struct transport *none;
@@ -311,7 +297,6 @@ TEST(plain, a_user_without_a_kilnd_is_advised_to_start_one)
     assert_int_equal(await_child(child), 0);
     assert_says(shared->text, "XDG_RUNTIME_DIR");
     assert_null(strstr(shared->text, "kilnd --socket"));
-    munmap(shared, sizeof(*shared));
 }
 
 TEST(plain, a_socket_of_another_user_is_that_users_alone)
