@@ -122,13 +122,10 @@ SET_UP(set_up)
     memset(&fake, 0, sizeof(fake));
     unsetenv("MIOPEN_FIND_MODE");
     unsetenv("MIOPEN_FIND_ENFORCE");
-    f->out = tmpfile();
-    assert_non_null(f->out);
+    f->out = test_file();
 }
 
-TEAR_DOWN(tear_down) { fclose(f->out); }
-
-FIXTURE(driver_find, set_up, tear_down);
+FIXTURE(driver_find, set_up, NULL);
 
 static const char *read_printed(struct fixture *f)
 {

@@ -16,19 +16,13 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    f->temp = test_directory();
-    unsetenv("POCL_CACHE_DIR");
-    unsetenv("POCL_KERNEL_CACHE");
-    setenv("TMPDIR", f->temp, 1);
+    f->temp = test_empty_directory();
+    test_setenv("POCL_CACHE_DIR", NULL);
+    test_setenv("POCL_KERNEL_CACHE", NULL);
+    test_setenv("TMPDIR", f->temp);
 }
 
-TEAR_DOWN(tear_down)
-{
-    unsetenv("TMPDIR");
-    assert_int_equal(rmdir(f->temp), 0);
-}
-
-FIXTURE(driver_pocl_directory, set_up, tear_down);
+FIXTURE(driver_pocl_directory, set_up, NULL);
 
 static void make_file(const char *directory, const char *name)
 {

@@ -17,16 +17,11 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    f->out = tmpfile();
+    f->out = test_file();
     report_init(&f->report, /* json= */ true);
-    assert_non_null(f->out);
 }
 
-TEAR_DOWN(tear_down)
-{
-    report_done(&f->report);
-    fclose(f->out);
-}
+TEAR_DOWN(tear_down) { report_done(&f->report); }
 
 FIXTURE(driver_report, set_up, tear_down);
 

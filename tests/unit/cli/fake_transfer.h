@@ -2,8 +2,8 @@
 #pragma once
 
 /* A fake kiln-transfer --snapshot, which is the test's own program, started again. Only one file
- * of a test may include this header. setenv(FAKE_TRANSFER, ...) selects the behaviour of the
- * fake. */
+ * of a test may include this header. test_setenv(FAKE_TRANSFER, ...) selects the behaviour of the
+ * fake; without it, the fake is absent. */
 #include "cli/kilnctl/snapshot_program.h"
 
 #include <fcntl.h>
@@ -16,14 +16,12 @@
 
 #define FAKE_TRANSFER "KILN_TEST_TRANSFER"
 
-static bool fake_transfer_is_here;
-
 bool snapshot_program_find(char ret_path[PATH_MAX])
 {
     ssize_t size = readlink("/proc/self/exe", ret_path, PATH_MAX - 1);
     if (size > 0)
         ret_path[size] = '\0';
-    return fake_transfer_is_here && size > 0;
+    return getenv(FAKE_TRANSFER) && size > 0;
 }
 
 static int fake_transfer_answer(const char *text, int fd)

@@ -4,6 +4,7 @@
 #include "common/protocol/problem.h"
 #include "engine/digest/sha256.h"
 #include "engine/manifest/manifest.h"
+#include "tests/support/entries.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 #include "tests/unit/cli/scratch_directory.h"
@@ -75,13 +76,11 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    f->directory = test_directory();
-    memset(&fake, 0, sizeof(fake));
+    f->directory = fake_begin();
     memset(&seen, 0, sizeof(seen));
     fake.answers[0].reply = TOOLCHAINS;
     fake.answers[1] = (struct fake_answer){ .reply = BUILT, .files = { "package" } };
-    scratch_write(f->directory, "problems", LINES);
-    scratch_path(f->directory, "problems", f->problems);
+    scratch_create(f->directory, "problems", LINES, f->problems);
     scratch_path(f->directory, "gfx90a68.kdb", f->out);
     scratch_path(f->directory, "ops.key", f->key);
 }
@@ -119,7 +118,7 @@ TEST_F(kilnctl_build, every_kernel_is_compiled_before_the_package_is_requested)
     assert_says(f->run.printed, "gfx90a68.kdb");
     assert_says(f->run.printed, "2 kernels");
     assert_says(f->reported.text, "2 of");
-    assert_int_equal(scratch_directory_count(f->directory), 2);
+    assert_int_equal(entry_count(f->directory, ""), 2);
 }
 
 static uint32_t number(const char *at)

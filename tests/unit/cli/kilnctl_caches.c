@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
+#include "tests/support/entries.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/kilnctl_fake.h"
@@ -14,13 +15,9 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    f->directory = test_directory();
-    memset(&fake, 0, sizeof(fake));
-    fake_transfer_is_here = false;
-    scratch_write(f->directory, "gfx90a68.ukdb", "first");
-    scratch_write(f->directory, "gfx906_60.ukdb", "second");
-    scratch_path(f->directory, "gfx90a68.ukdb", f->first);
-    scratch_path(f->directory, "gfx906_60.ukdb", f->second);
+    f->directory = fake_begin();
+    scratch_create(f->directory, "gfx90a68.ukdb", "first", f->first);
+    scratch_create(f->directory, "gfx906_60.ukdb", "second", f->second);
     scratch_path(f->directory, "out", f->out);
 }
 
@@ -123,8 +120,7 @@ TEST_F(kilnctl_caches, damaged_rows_are_named_the_first_ten_for_people_and_all_a
 
 TEST_F(kilnctl_caches, a_cache_that_cannot_be_opened_is_not_sent)
 {
-    fake_transfer_is_here = true;
-    setenv(FAKE_TRANSFER, "refuse", 1);
+    test_setenv(FAKE_TRANSFER, "refuse");
     assert_int_equal(RUN(&f->run, "kernel", "import", f->first), KILN_E_IO);
     assert_says(f->run.err.text, "gfx90a68.ukdb:");
     assert_int_equal(fake.asked, 0);
@@ -345,7 +341,7 @@ TEST_F(kilnctl_caches, an_export_writes_only_into_its_directory)
         fake.answers[i] = (struct fake_answer){ .reply = replies[i], .files = { "x" } };
         assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_CORRUPT);
     }
-    assert_int_equal(scratch_directory_count(f->directory), 3); /* including the empty directory */
+    assert_int_equal(entry_count(f->directory, ""), 3); /* including the empty directory */
 }
 
 TEST_F(kilnctl_caches, an_export_without_records_creates_no_directory)

@@ -4,6 +4,7 @@
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 
+#include <pty.h>
 #include <termios.h>
 
 struct fixture {
@@ -16,12 +17,9 @@ struct fixture {
 SET_UP(set_up)
 {
     memset(&fake, 0, sizeof(fake));
-    f->terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    assert_true(f->terminal >= 0);
-    assert_int_equal(grantpt(f->terminal), 0);
-    assert_int_equal(unlockpt(f->terminal), 0);
-    int theirs = open(ptsname(f->terminal), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    int theirs;
     struct termios settings;
+    assert_int_equal(openpty(&f->terminal, &theirs, NULL, NULL, NULL), 0);
     assert_int_equal(tcgetattr(theirs, &settings), 0);
     settings.c_lflag &= ~(tcflag_t)ECHO;
     settings.c_oflag &= ~(tcflag_t)OPOST;

@@ -18,15 +18,10 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    f->directory = test_directory();
-    memset(&fake, 0, sizeof(fake));
-    fake_transfer_is_here = false;
-    scratch_write(f->directory, "gfx90a68.HIP.fdb.txt", "find");
-    scratch_write(f->directory, "gfx906_60.db", "perf");
-    scratch_write(f->directory, "gfx906_60_1.1.0.udb", "user");
-    scratch_path(f->directory, "gfx90a68.HIP.fdb.txt", f->find);
-    scratch_path(f->directory, "gfx906_60.db", f->perf);
-    scratch_path(f->directory, "gfx906_60_1.1.0.udb", f->user);
+    f->directory = fake_begin();
+    scratch_create(f->directory, "gfx90a68.HIP.fdb.txt", "find", f->find);
+    scratch_create(f->directory, "gfx906_60.db", "perf", f->perf);
+    scratch_create(f->directory, "gfx906_60_1.1.0.udb", "user", f->user);
     scratch_path(f->directory, "out", f->out);
 }
 
@@ -277,8 +272,7 @@ TEST_F(kilnctl_db_files, an_import_that_is_not_permitted_ends_at_once)
 
 TEST_F(kilnctl_db_files, a_users_database_is_imported_with_its_log)
 {
-    fake_transfer_is_here = true;
-    setenv(FAKE_TRANSFER, "merge", 1);
+    test_setenv(FAKE_TRANSFER, "merge");
     fake.answers[0].reply = ALL_IN;
     scratch_write(f->directory, "gfx906_60_1.1.0.udb-wal", "log");
     assert_int_equal(RUN(&f->run, "db", "import", f->user, "--json"), KILN_E_CORRUPT);

@@ -3,6 +3,7 @@
 /* kilnctl's commands when the n-th allocation fails. No request and no file may be incomplete. */
 #include "cli/kilnctl/overlay_manifest.h"
 #include "cli/text_stream.h"
+#include "tests/support/entries.h"
 #include "tests/support/failing_json.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 #include "tests/unit/cli/scratch_directory.h"
@@ -16,8 +17,7 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    f->directory = test_directory();
-    memset(&fake, 0, sizeof(fake));
+    f->directory = fake_begin();
     json_allocations_can_fail();
 }
 
@@ -59,7 +59,7 @@ static void check_overlay(struct fixture *f, int rc, bool failed)
     struct kiln_error err = { 0 };
     if (rc) {
         assert_true(failed);
-        assert_int_equal(scratch_directory_count(f->directory), 0);
+        assert_int_equal(entry_count(f->directory, ""), 0);
         return;
     }
     must(overlay_manifest_read(f->directory, &read, &err), err);

@@ -293,8 +293,7 @@ TEST_F(kilnctl_harvest, text_beyond_the_limit_is_refused_before_it_is_read)
 TEST_F(kilnctl_harvest, a_perf_db_with_a_log_counts_as_changed)
 {
     overlay_all(f);
-    fake_transfer_is_here = true;
-    setenv(FAKE_TRANSFER, "merge", 1);
+    test_setenv(FAKE_TRANSFER, "merge");
     scratch_write(f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "log");
     assert_int_equal(run_harvest(f), KILN_E_CORRUPT); /* the fake's note reports a lost page */
     assert_int_equal(fake.asked, 1);
@@ -457,8 +456,7 @@ TEST_F(kilnctl_harvest, harvest_detects_a_change_with_the_same_size_and_time)
 TEST_F(kilnctl_harvest, a_database_with_an_unchanged_log_is_not_sent_again)
 {
     overlay_all(f);
-    fake_transfer_is_here = true;
-    setenv(FAKE_TRANSFER, "merge", 1);
+    test_setenv(FAKE_TRANSFER, "merge");
     scratch_write(f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "log");
     assert_int_equal(run_harvest(f), KILN_E_CORRUPT); /* the fake's note reports a lost page */
     assert_int_equal(fake.asked, 1);

@@ -68,8 +68,7 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    f->directory = test_directory();
-    memset(&fake, 0, sizeof(fake));
+    f->directory = fake_begin();
     memset(&fake_kernels, 0, sizeof(fake_kernels));
     scratch_path(f->directory, "out", f->out);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+#include "tests/support/entries.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,8 +15,7 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    fake = (struct fake){ 0 };
-    f->directory = test_directory();
+    f->directory = fake_begin();
     snprintf(f->file, sizeof(f->file), "%s/kiln.prom", f->directory);
 }
 
@@ -34,17 +33,6 @@ static const char *read_content(const struct fixture *f)
     if (file)
         fclose(file);
     return text;
-}
-
-static unsigned count_files(const struct fixture *f)
-{
-    unsigned count = 0;
-    DIR *dir = opendir(f->directory);
-    assert_non_null(dir);
-    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
-        count += entry->d_name[0] != '.';
-    closedir(dir);
-    return count;
 }
 
 #define TEXT "{\"content_type\":\"text/plain\",\"text\":\"# TYPE kiln_up gauge\\nkiln_up 1\\n\"}"
@@ -69,7 +57,7 @@ TEST_F(kilnctl_metrics, a_textfile_replaces_the_previous_one)
     assert_string_equal(f->run.printed, "");
     assert_int_equal(stat(f->file, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0644);
-    assert_int_equal(count_files(f), 1);
+    assert_int_equal(entry_count(f->directory, ""), 1);
 }
 
 TEST_F(kilnctl_metrics, the_textfile_says_that_no_kilnd_answers)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/new_file.h"
+#include "tests/support/entries.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/scratch_directory.h"
 
@@ -54,7 +55,7 @@ TEST_F(kilnctl_new_file, a_new_file_has_the_mode_that_the_umask_allows)
     assert_string_equal(read_content(f), "all of it");
     assert_int_equal(stat(f->path, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0640);
-    assert_int_equal(scratch_directory_count(f->directory), 1);
+    assert_int_equal(entry_count(f->directory, ""), 1);
 }
 
 TEST_F(kilnctl_new_file, a_new_file_gets_the_whole_content_of_a_descriptor)
@@ -76,7 +77,7 @@ TEST_F(kilnctl_new_file, an_existing_file_is_kept_unless_force_is_given)
     assert_string_equal(read_content(f), "old");
     must(write_text(f, "new", true), f->err);
     assert_string_equal(read_content(f), "new");
-    assert_int_equal(scratch_directory_count(f->directory), 1);
+    assert_int_equal(entry_count(f->directory, ""), 1);
 }
 
 TEST_F(kilnctl_new_file, a_failed_write_keeps_the_old_file_and_leaves_no_other)
@@ -87,7 +88,7 @@ TEST_F(kilnctl_new_file, a_failed_write_keeps_the_old_file_and_leaves_no_other)
     sync_fails = EIO;
     assert_int_equal(write_text(f, "new", true), KILN_E_IO);
     assert_string_equal(read_content(f), "old");
-    assert_int_equal(scratch_directory_count(f->directory), 1);
+    assert_int_equal(entry_count(f->directory, ""), 1);
 }
 
 TEST_F(kilnctl_new_file, a_target_that_is_no_regular_file_is_not_replaced)

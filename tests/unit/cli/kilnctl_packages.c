@@ -15,11 +15,8 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    f->directory = test_directory();
-    memset(&fake, 0, sizeof(fake));
-    fake_transfer_is_here = false;
-    scratch_write(f->directory, "gfx90a68.kdb", "package");
-    scratch_path(f->directory, "gfx90a68.kdb", f->path);
+    f->directory = fake_begin();
+    scratch_create(f->directory, "gfx90a68.kdb", "package", f->path);
 }
 
 FIXTURE(kilnctl_packages, set_up, NULL);
@@ -191,8 +188,7 @@ TEST_F(kilnctl_packages, a_package_with_a_log_is_refused_without_kiln_transfer)
 TEST_F(kilnctl_packages, a_users_cache_is_installed_by_way_of_a_snapshot)
 {
     char path[512];
-    fake_transfer_is_here = true;
-    setenv(FAKE_TRANSFER, "merge", 1);
+    test_setenv(FAKE_TRANSFER, "merge");
     fake.answers[0].reply = INSTALLED;
     scratch_write(f->directory, "gfx90a68.ukdb", "cache");
     assert_int_equal(
@@ -203,8 +199,7 @@ TEST_F(kilnctl_packages, a_users_cache_is_installed_by_way_of_a_snapshot)
 
 TEST_F(kilnctl_packages, a_package_that_is_not_in_use_needs_no_snapshot)
 {
-    fake_transfer_is_here = true;
-    setenv(FAKE_TRANSFER, "refuse", 1);
+    test_setenv(FAKE_TRANSFER, "refuse");
     fake.answers[0].reply = INSTALLED;
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
 }

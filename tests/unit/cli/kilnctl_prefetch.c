@@ -154,9 +154,7 @@ SET_UP(set_up)
 {
     fake = (struct fake){ .tier = KILN_TIER_COMPILED, .toolchains = GFX90A_WORKS };
     atomic_store(&fake_gets, 0);
-    const char *directory = test_directory();
-    scratch_write(directory, "lines", "");
-    scratch_path(directory, "lines", f->path);
+    scratch_create(test_directory(), "lines", "", f->path);
 }
 
 FIXTURE(kilnctl_prefetch, set_up, NULL);

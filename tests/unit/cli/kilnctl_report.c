@@ -21,8 +21,7 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    fake = (struct fake){ 0 };
-    f->directory = test_directory();
+    f->directory = fake_begin();
     snprintf(f->file, sizeof(f->file), "%s/r.html", f->directory);
 }
 

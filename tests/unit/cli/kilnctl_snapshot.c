@@ -3,6 +3,7 @@
 /* Snapshots of files that another program may have open. The test program itself acts as
  * kiln-transfer. */
 #include "cli/kilnctl/snapshot.h"
+#include "common/base/cleanup.h"
 #include "common/base/clock.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
@@ -20,23 +21,17 @@ struct fixture {
 SET_UP(set_up)
 {
     f->directory = test_directory();
-    scratch_write(f->directory, "a.ukdb", "cache");
-    scratch_path(f->directory, "a.ukdb", f->path);
+    scratch_create(f->directory, "a.ukdb", "cache", f->path);
     f->snapshot.fd = -1;
-    fake_transfer_is_here = true;
 }
 
-TEAR_DOWN(tear_down)
-{
-    if (f->snapshot.fd >= 0)
-        close(f->snapshot.fd);
-}
+TEAR_DOWN(tear_down) { fd_auto(&f->snapshot.fd); }
 
 FIXTURE(kilnctl_snapshot, set_up, tear_down);
 
 static int open_with(struct fixture *f, const char *behaviour)
 {
-    setenv(FAKE_TRANSFER, behaviour, 1);
+    test_setenv(FAKE_TRANSFER, behaviour);
     return snapshot_open(f->path, SNAPSHOT_TUNING, UINT64_MAX, &f->snapshot, &f->err);
 }
 
@@ -75,7 +70,7 @@ TEST_F(kilnctl_snapshot, a_program_that_ends_without_a_message_is_reported_with_
 
 TEST_F(kilnctl_snapshot, a_program_that_takes_longer_than_the_timeout_is_ended)
 {
-    setenv(FAKE_TRANSFER, "hang", 1);
+    test_setenv(FAKE_TRANSFER, "hang");
     uint64_t now = clock_monotonic_ns();
     assert_int_equal(snapshot_open(f->path, SNAPSHOT_TUNING, now, &f->snapshot, &f->err),
                      KILN_E_TIMED_OUT);
@@ -98,7 +93,6 @@ TEST_F(kilnctl_snapshot, no_descriptors_are_left_behind_by_failures)
 
 TEST_F(kilnctl_snapshot, without_kiln_transfer_an_unused_file_is_opened_directly)
 {
-    fake_transfer_is_here = false;
     scratch_write(f->directory, "a.ukdb-wal", "");
     must(snapshot_open(f->path, SNAPSHOT_TUNING, UINT64_MAX, &f->snapshot, &f->err), f->err);
     assert_false(f->snapshot.merged);
@@ -107,7 +101,6 @@ TEST_F(kilnctl_snapshot, without_kiln_transfer_an_unused_file_is_opened_directly
 
 TEST_F(kilnctl_snapshot, without_kiln_transfer_a_file_in_use_is_refused)
 {
-    fake_transfer_is_here = false;
     scratch_write(f->directory, "a.ukdb-journal", "log");
     assert_int_equal(snapshot_open(f->path, SNAPSHOT_TUNING, UINT64_MAX, &f->snapshot, &f->err),
                      KILN_E_UNSUPPORTED);

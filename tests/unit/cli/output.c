@@ -21,15 +21,9 @@ struct fixture {
     char text[8192];
 };
 
-SET_UP(set_up)
-{
-    f->out = tmpfile();
-    assert_non_null(f->out);
-}
+SET_UP(set_up) { f->out = test_file(); }
 
-TEAR_DOWN(tear_down) { fclose(f->out); }
-
-FIXTURE(output, set_up, tear_down);
+FIXTURE(output, set_up, NULL);
 
 static const char *read_printed(struct fixture *f)
 {

@@ -21,9 +21,7 @@ struct fixture {
 SET_UP(set_up)
 {
     char absent[512];
-    f->directory = test_directory();
-    memset(&fake, 0, sizeof(fake));
-    fake_transfer_is_here = false;
+    f->directory = fake_begin();
     scratch_path(f->directory, "out", f->out);
     setenv("MIOPEN_SYSTEM_DB_PATH", scratch_path(f->directory, "absent", absent), 1);
 }

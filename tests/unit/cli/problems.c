@@ -16,12 +16,7 @@ struct fixture {
     struct kiln_error err;
 };
 
-SET_UP(set_up)
-{
-    const char *directory = test_directory();
-    scratch_write(directory, "lines", "");
-    scratch_path(directory, "lines", f->path);
-}
+SET_UP(set_up) { scratch_create(test_directory(), "lines", "", f->path); }
 
 TEAR_DOWN(tear_down)
 {

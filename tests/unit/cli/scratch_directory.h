@@ -4,7 +4,6 @@
 /* Files in the directory of a test. */
 #include "tests/support/test.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,17 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static inline unsigned scratch_directory_count(const char *directory)
-{
-    unsigned count = 0;
-    DIR *files = opendir(directory);
-    assert_non_null(files);
-    for (struct dirent *e = readdir(files); e; e = readdir(files))
-        count += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-    closedir(files);
-    return count;
-}
 
 static inline const char *scratch_path(const char *directory, const char *name, char path[512])
 {
@@ -37,6 +25,14 @@ static inline void scratch_write(const char *directory, const char *name, const 
     assert_non_null(out);
     fputs(text, out);
     fclose(out);
+}
+
+/* Gets the path of the new file, too. */
+static inline void scratch_create(const char *directory, const char *name, const char *text,
+                                  char path[512])
+{
+    scratch_write(directory, name, text);
+    scratch_path(directory, name, path);
 }
 
 static inline const char *scratch_read(const char *directory, const char *name, char *text,
