@@ -14,11 +14,7 @@ struct fixture {
     struct program_result result;
 };
 
-SET_UP(setup)
-{
-    daemon_process_init(&f->daemon);
-    daemon_process_start(&f->daemon);
-}
+SET_UP(setup) { daemon_process_open(&f->daemon, NULL); }
 
 TEST_PROGRAM(setup, NULL)
 

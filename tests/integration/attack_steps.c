@@ -2,8 +2,8 @@
 #include "tests/integration/attack_steps.h"
 
 #include "common/protocol/problem.h"
+#include "tests/support/entries.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,11 +32,8 @@ void attack_begin(struct attack_setting *a, const char *const *arguments)
     write_cache(&a->own, SECRET_PROGRAM, SECRET_ARGS, 20000);
     write_cache(&a->forged, SECRET_PROGRAM, SECRET_ARGS, 21000);
     write_cache(&a->large, "large.cl.o", "", LARGE_KERNEL);
-    daemon_process_init(&a->daemon);
-    for (size_t i = 0; arguments[i]; i++)
-        a->daemon.arguments[i] = arguments[i];
-    daemon_process_start(&a->daemon);
-    assert_int_equal(chmod(a->daemon.directory, 0755) | chmod(a->daemon.socket, 0666), 0);
+    daemon_process_open(&a->daemon, arguments);
+    admit_all_users(&a->daemon);
 }
 
 int attack_connect(void **state)
@@ -53,26 +50,15 @@ int attack_connect(void **state)
 int attack_disconnect(void **state)
 {
     struct attack_setting *a = *state;
-    int *fds[] = { &a->victim, &a->attacker, &a->admin };
-    for (size_t i = 0; i < 3; i++) {
-        if (*fds[i] >= 0)
-            close(*fds[i]);
-        *fds[i] = -1;
-    }
+    fd_close(&a->victim);
+    fd_close(&a->attacker);
+    fd_close(&a->admin);
     return 0;
 }
 
 unsigned attack_descriptors(const struct attack_setting *a)
 {
-    char path[64];
-    unsigned count = 0;
-    snprintf(path, sizeof(path), "/proc/%d/fd", (int)a->daemon.pid);
-    DIR *directory = opendir(path);
-    assert_non_null(directory);
-    for (const struct dirent *e = readdir(directory); e; e = readdir(directory))
-        count += e->d_name[0] != '.';
-    closedir(directory);
-    return count;
+    return descriptor_count(a->daemon.pid);
 }
 
 static enum kiln_code receive_answer(int fd, char ret_text[512])

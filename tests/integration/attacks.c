@@ -23,15 +23,9 @@
 
 SET_UP_OF(set_up_group, struct attack_setting)
 {
-    static const char *const arguments[] = { "--connections-per-uid",
-                                             "8",
-                                             "--queue-per-uid",
-                                             "4",
-                                             "--tuning-records-per-uid",
-                                             "3",
-                                             "--cache-limit-per-uid",
-                                             "300KiB",
-                                             NULL };
+    static const char *const arguments[] = { "--connections-per-uid=8", "--queue-per-uid=4",
+                                             "--tuning-records-per-uid=3",
+                                             "--cache-limit-per-uid=300KiB", NULL };
     attack_begin(f, arguments);
 }
 

@@ -249,8 +249,7 @@ TEST(attack, a_wrong_number_of_descriptors_is_refused_and_closed)
 
 SET_UP_OF(set_up_group, struct attack_setting)
 {
-    static const char *const none[] = { NULL };
-    attack_begin(f, none);
+    attack_begin(f, NULL);
     if (f->daemon.pid)
         send_first(f);
 }

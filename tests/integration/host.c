@@ -3,7 +3,6 @@
 
 #include <grp.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 void need_root(void)
@@ -11,11 +10,6 @@ void need_root(void)
     if (geteuid() == 0)
         return;
     SKIP("only root can act as another user");
-}
-
-void admit_all_users(struct daemon_process *daemon)
-{
-    assert_int_equal(chmod(daemon->directory, 0755) | chmod(daemon->socket, 0666), 0);
 }
 
 void run_programs_as(struct daemon_process *daemon, uid_t uid)

@@ -13,7 +13,6 @@ struct host {
 
 /* Skips the test unless it runs as root, which can act as another user. */
 void need_root(void);
-void admit_all_users(struct daemon_process *daemon);
 /* Like admit_all_users, and later programs run as user |uid|. Skips the test if that user cannot
  * run them, for example because the checkout is in a private home directory. */
 void run_programs_as(struct daemon_process *daemon, uid_t uid);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The daemon must refuse bad input, count it, not grow, and serve other clients. */
-#include "common/base/fs.h"
 #include "tests/support/raw_client.h"
+#include "tests/support/roots_own_file.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,20 +15,9 @@ struct fixture {
     int bystander;
 };
 
-SET_UP(setup)
-{
-    daemon_process_init(&f->daemon);
-    daemon_process_start(&f->daemon);
-    f->bystander = raw_greeted(&f->daemon);
-}
+SET_UP(set_up) { raw_serve(&f->daemon, NULL, &f->bystander); }
 
-TEAR_DOWN(teardown)
-{
-    close(f->bystander);
-    assert_int_equal(daemon_process_stop(&f->daemon), 0);
-}
-
-FIXTURE(hostile, setup, teardown);
+FIXTURE(hostile, set_up, NULL);
 
 static long resident_kb(const struct fixture *f)
 {
@@ -231,23 +219,13 @@ TEST_F(hostile, unexpected_descriptors_are_closed)
     raw_expect_pong(f->bystander);
 }
 
-/* The file is in a directory where compilers find programs, and only root may read it. */
-static void make_roots_own(struct fixture *f, char directory[64], char file[128])
+/* Only root may read the file. */
+static void restart_beside_roots_own(struct fixture *f, char file[128])
 {
-    char path[512];
-    struct kiln_err err = KILN_ERR_INIT;
-    KILN_AUTO(mem) char *before = strdup(getenv("PATH"));
-    strcpy(directory, "/tmp/kiln-test-system-XXXXXX");
-    assert_true(mkdtemp(directory) && chmod(directory, 0755) == 0);
-    snprintf(file, 128, "%s/roots-own.h", directory);
-    KILN_AUTO(fd) int fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    must(fs_write_all(fd, bytes_of_text("hidden_word();\n"), &err), err);
+    roots_own_file("hidden_word();\n", file);
     close(f->bystander);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    snprintf(path, sizeof(path), "%s:%s", before, directory);
-    setenv("PATH", path, 1);
     daemon_process_start(&f->daemon);
-    setenv("PATH", before, 1);
     f->bystander = raw_greeted(&f->daemon);
 }
 
@@ -268,15 +246,14 @@ static bool answer_quotes(struct fixture *f, const char *file, const char *optio
 
 TEST_F(hostile, a_file_only_root_may_read_is_not_quoted_in_a_compile_log)
 {
-    char directory[64], file[128];
+    char file[128];
     NEED_ROOT();
-    make_roots_own(f, directory, file);
+    restart_beside_roots_own(f, file);
 
     bool closed = answer_quotes(f, file, "-DTRY=1");
     assert_int_equal(chmod(file, 0644), 0);
     bool open = answer_quotes(f, file, "-DTRY=2"); /* only the file's mode prevented the read */
 
-    fs_remove_tree(AT_FDCWD, directory);
     assert_false(closed);
     assert_true(open);
 }

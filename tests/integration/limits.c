@@ -27,23 +27,11 @@ struct fixture {
 /* Stopped compilers run no compile. No compile may time out, because that would free space in
  * the queue. */
 static const char *const settings[] = { "--queue-bytes-per-uid", "32MiB", "--workers", "2",
-                                        "--compile-timeout",     "1d" };
+                                        "--compile-timeout",     "1d",    NULL };
 
-SET_UP(setup)
-{
-    daemon_process_init(&f->daemon);
-    memcpy(f->daemon.arguments, settings, sizeof(settings));
-    daemon_process_start(&f->daemon);
-    f->client = raw_greeted(&f->daemon);
-}
+SET_UP(set_up) { raw_serve(&f->daemon, settings, &f->client); }
 
-TEAR_DOWN(teardown)
-{
-    close(f->client);
-    assert_int_equal(daemon_process_stop(&f->daemon), 0);
-}
-
-FIXTURE(limits, setup, teardown);
+FIXTURE(limits, set_up, NULL);
 
 static bool all_are_idle(void *context)
 {

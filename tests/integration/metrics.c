@@ -400,47 +400,33 @@ static void print_report(struct load *load)
                   plan.seconds);
 }
 
-static int setup(void **state);
-static int teardown(void **state);
-FIXTURE(metrics, setup, teardown);
+SET_UP_OF(set_up, struct load) { raw_serve(&f->daemon, NULL, &f->scraper); }
 
-TEST(metrics, metrics_agree_with_the_counts_of_clients)
+FIXTURE_OF(metrics, struct load, set_up, NULL);
+
+TEST_F(metrics, metrics_agree_with_the_counts_of_clients)
 {
-    struct load *load = *state;
     static struct metrics_page first, before;
     static struct worker workers[CLIENTS_MAX];
-    make_hot(load);
+    make_hot(f);
     for (unsigned i = 0; i < plan.clients; i++)
-        load->clients[i].fd = raw_greeted(&load->daemon);
-    metrics_page_read(load->scraper, &first);
+        f->clients[i].fd = raw_greeted(&f->daemon);
+    metrics_page_read(f->scraper, &first);
     before = first;
-    pthread_barrier_init(&load->pause, NULL, plan.clients + 1);
-    clock_gettime(CLOCK_MONOTONIC, &load->start);
+    pthread_barrier_init(&f->pause, NULL, plan.clients + 1);
+    clock_gettime(CLOCK_MONOTONIC, &f->start);
     for (unsigned i = 0; i < plan.clients; i++) {
-        workers[i] = (struct worker){ load, &load->clients[i], i };
-        pthread_create(&load->clients[i].thread, NULL, run_client, &workers[i]);
+        workers[i] = (struct worker){ f, &f->clients[i], i };
+        pthread_create(&f->clients[i].thread, NULL, run_client, &workers[i]);
     }
     for (unsigned second = 0; second < plan.seconds; second++)
-        one_second(load, second, &first, &before);
+        one_second(f, second, &first, &before);
     for (unsigned i = 0; i < plan.clients; i++)
-        await_thread(load->clients[i].thread, NULL);
-    print_report(load);
+        await_thread(f->clients[i].thread, NULL);
+    print_report(f);
     for (unsigned i = 0; i < plan.clients; i++)
-        close(load->clients[i].fd);
-    pthread_barrier_destroy(&load->pause);
-}
-
-SET_UP_OF(setup, struct load)
-{
-    daemon_process_init(&f->daemon);
-    daemon_process_start(&f->daemon);
-    f->scraper = raw_greeted(&f->daemon);
-}
-
-TEAR_DOWN_OF(teardown, struct load)
-{
-    close(f->scraper);
-    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+        close(f->clients[i].fd);
+    pthread_barrier_destroy(&f->pause);
 }
 
 static unsigned number_argument(int argc, char **argv, int index, unsigned otherwise)

@@ -29,8 +29,7 @@ SET_UP(setup)
     write_file(f->file, "{\"workers\": 1, \"hot_limit\": \"64MiB\"}");
     f->daemon.arguments[0] = "--config";
     f->daemon.arguments[1] = f->file;
-    f->daemon.arguments[2] = "--queue";
-    f->daemon.arguments[3] = "500";
+    f->daemon.arguments[2] = "--queue=500";
     f->daemon.keep_log = true;
     daemon_process_start(&f->daemon);
 }

@@ -42,8 +42,7 @@ static struct kiln_client *open_client(const struct fixture *f)
 SET_UP(set_up)
 {
     *f = (struct fixture){ .options = { .size = sizeof(f->options), .database_id = DEVICE } };
-    daemon_process_init(&f->daemon);
-    daemon_process_start(&f->daemon);
+    daemon_process_open(&f->daemon, NULL);
     f->client = open_client(f);
     assert_non_null(f->client);
 }

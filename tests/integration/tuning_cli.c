@@ -29,8 +29,7 @@ SET_UP_OF(set_up, struct node)
 {
     daemon_process_init(&f->daemon);
     f->daemon.keep_log = true;
-    f->daemon.arguments[0] = "--workers";
-    f->daemon.arguments[1] = "0";
+    f->daemon.arguments[0] = "--workers=0";
     const char *directory = f->daemon.directory;
     snprintf(f->in, sizeof(f->in), "%s/in", directory);
     snprintf(f->out, sizeof(f->out), "%s/out", directory);

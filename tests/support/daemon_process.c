@@ -131,6 +131,19 @@ void daemon_process_start(struct daemon_process *d)
     wait_until("kilnd to answer on its socket", has_started, d);
 }
 
+void daemon_process_open(struct daemon_process *d, const char *const *arguments)
+{
+    daemon_process_init(d);
+    for (size_t i = 0; arguments && arguments[i]; i++)
+        d->arguments[i] = arguments[i];
+    daemon_process_start(d);
+}
+
+void admit_all_users(const struct daemon_process *d)
+{
+    assert_int_equal(chmod(d->directory, 0755) | chmod(d->socket, 0666), 0);
+}
+
 static int exit_status(int status)
 {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

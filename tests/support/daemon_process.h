@@ -31,6 +31,10 @@ void daemon_process_init(struct daemon_process *d);
 void daemon_process_begin(struct daemon_process *d);
 /* Waits until kilnd answers. Fails the test after a minute. */
 void daemon_process_start(struct daemon_process *d);
+/* Does daemon_process_init and daemon_process_start. |arguments| ends with NULL; NULL: none. */
+void daemon_process_open(struct daemon_process *d, const char *const *arguments);
+/* Lets every user of this host connect. */
+void admit_all_users(const struct daemon_process *d);
 /* Like daemon_process_start, but requires every layer of the compilers' sandbox if this host has
  * all of them. Otherwise prints the missing layers. Only for a kilnd without arguments. */
 void daemon_process_start_in_whole_sandbox(struct daemon_process *d);

@@ -203,6 +203,22 @@ static int greet(int fd)
 
 int raw_greeted(const struct daemon_process *d) { return greet(raw_connect(d)); }
 
+static void close_client(void *client) { fd_auto(client); }
+
+static void stop_kilnd(void *d)
+{
+    if (((struct daemon_process *)d)->pid)
+        assert_int_equal(daemon_process_stop(d), 0);
+}
+
+void raw_serve(struct daemon_process *d, const char *const *arguments, int *client)
+{
+    daemon_process_open(d, arguments);
+    test_at_end(stop_kilnd, d);
+    *client = raw_greeted(d);
+    test_at_end(close_client, client);
+}
+
 /* Runs in a separate process: connects as |uid| and sends the connection over the socket |way|. */
 static void connect_as(const struct daemon_process *d, uid_t uid, int way)
 {

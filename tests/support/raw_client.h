@@ -18,6 +18,9 @@ int raw_connect(const struct daemon_process *d);
  * until the child that it was starting runs its program. */
 bool raw_greets(int connection);
 int raw_greeted(const struct daemon_process *d);
+/* Does daemon_process_open, and connects |*client|. At the end of the test, closes |*client| and
+ * stops kilnd, which must exit with status 0. */
+void raw_serve(struct daemon_process *d, const char *const *arguments, int *client);
 /* The client is user |uid| without groups: a process of this user connects and passes the
  * connection to the test. Only root may call these functions, and the user must have access to
  * the socket. */
