@@ -7,9 +7,9 @@
  * before, and exit with 0. */
 #include "common/base/clock.h"
 #include "common/base/random.h"
+#include "tests/support/entries.h"
 #include "tests/support/raw_client.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -370,23 +370,10 @@ static void run_round(struct fixture *f, uint64_t number)
     close(fd);
 }
 
-static long count_descriptors(const struct fixture *f)
-{
-    char path[64];
-    long count = 0;
-    snprintf(path, sizeof(path), "/proc/%d/fd", (int)f->daemon.pid);
-    DIR *dir = opendir(path);
-    assert_non_null(dir);
-    for (const struct dirent *e = readdir(dir); e; e = readdir(dir))
-        count += e->d_name[0] != '.';
-    closedir(dir);
-    return count;
-}
-
 static bool descriptors_are_back(void *context)
 {
     struct fixture *f = context;
-    return count_descriptors(f) <= f->descriptors + DESCRIPTORS_SLACK;
+    return descriptor_count(f->daemon.pid) <= f->descriptors + DESCRIPTORS_SLACK;
 }
 
 /* kilnd closes received descriptors on separate threads, and delays users who sent many. All
@@ -394,7 +381,7 @@ static bool descriptors_are_back(void *context)
 static bool most_is_closed(void *context)
 {
     struct fixture *f = context;
-    return count_descriptors(f) <= f->at_start + DESCRIPTORS_WAITING;
+    return descriptor_count(f->daemon.pid) <= f->at_start + DESCRIPTORS_WAITING;
 }
 
 static bool nobody_is_left(void *context)
@@ -421,7 +408,7 @@ TEST_F(plain, serves_others_and_keeps_nothing_after_mutated_conversations)
 {
     run_rounds(f, wish.from, WARM_ROUNDS, 0);
     wait_until("the last client to leave", nobody_is_left, f);
-    f->descriptors = count_descriptors(f);
+    f->descriptors = descriptor_count(f->daemon.pid);
     f->memory = daemon_process_memory(&f->daemon, "VmRSS");
     printf("descriptors: %ld at the start, %ld after the warm rounds\n", f->at_start,
            f->descriptors);
@@ -438,21 +425,13 @@ TEST_F(plain, serves_others_and_keeps_nothing_after_mutated_conversations)
     printf("stat::number_of_executed_units: %llu\n", (unsigned long long)f->rounds);
 }
 
-SET_UP(setup)
+SET_UP(set_up)
 {
-    daemon_process_init(&f->daemon);
-    daemon_process_start(&f->daemon);
-    f->bystander = raw_greeted(&f->daemon);
-    f->at_start = count_descriptors(f);
+    raw_serve(&f->daemon, NULL, &f->bystander);
+    f->at_start = descriptor_count(f->daemon.pid);
 }
 
-TEAR_DOWN(teardown)
-{
-    close(f->bystander);
-    assert_int_equal(daemon_process_stop(&f->daemon), 0);
-}
-
-TEST_PROGRAM(setup, teardown)
+TEST_PROGRAM(set_up, NULL)
 
 static void read_arguments(int argc, char **argv)
 {

@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define FIRST_USER 54321
@@ -37,51 +36,37 @@ struct fixture {
     pid_t stopped[WORKERS_MAX];
 };
 
-static int setup_with(void **state, unsigned workers)
+static void open_with(struct fixture *f, unsigned workers)
 {
-    static struct fixture f;
     static char count[16];
-    f = (struct fixture){ .workers = workers, .last = compiles - 1 };
+    const char *const arguments[] = { LOAD_ARGUMENTS, "--workers", count, NULL };
+    f->workers = workers;
+    f->last = compiles - 1;
     if (geteuid() != 0)
-        return 0;
+        return;
     snprintf(count, sizeof(count), "%u", workers);
-    const char *arguments[] = { "--compiler",  KILN_BIN "/../tests/fault_compiler",
-                                "--workers",   count,
-                                "--log-level", "error",
-                                NULL };
-    daemon_process_init(&f.daemon);
-    memcpy(f.daemon.arguments, arguments, sizeof(arguments));
-    daemon_process_start(&f.daemon);
-    assert_int_equal(chmod(f.daemon.directory, 0711) | chmod(f.daemon.socket, 0666), 0);
-    f.watcher = raw_greeted(&f.daemon);
-    f.first = raw_greeted_as(&f.daemon, FIRST_USER);
-    f.second = raw_greeted_as(&f.daemon, SECOND_USER);
-    *state = &f;
-    return 0;
+    raw_serve(&f->daemon, arguments, &f->watcher);
+    admit_all_users(&f->daemon);
+    f->first = raw_greeted_as(&f->daemon, FIRST_USER);
+    f->second = raw_greeted_as(&f->daemon, SECOND_USER);
 }
 
-static int setup_one(void **state) { return setup_with(state, 1); }
-static int setup_four(void **state) { return setup_with(state, 4); }
+SET_UP(set_up_one) { open_with(f, 1); }
+SET_UP(set_up_four) { open_with(f, 4); }
 
-static int teardown(void **state)
+TEAR_DOWN(tear_down)
 {
-    struct fixture *f = *state;
-    if (!f)
-        return 0;
+    if (!f->daemon.pid)
+        return;
     close(f->first);
     close(f->second);
-    close(f->watcher);
     daemon_process_kill(&f->daemon); /* a normal stop would wait for the stopped compilers */
     for (unsigned i = 0; i < f->workers && f->stopped[i] > 0; i++)
         kill(-f->stopped[i], SIGKILL);
-    daemon_process_remove(&f->daemon);
-    *state = NULL;
-    return 0;
 }
 
-FIXTURE(four, setup_four, teardown);
-
-FIXTURE(one, setup_one, teardown);
+FIXTURE(four, set_up_four, tear_down);
+FIXTURE(one, set_up_one, tear_down);
 
 static bool workers_are_idle(void *context)
 {
@@ -218,10 +203,10 @@ static void skip_unless_root(void)
     SKIP("two users are needed, and only root can be both");
 }
 
-TEST(one, a_single_compile_waits_for_one_of_anothers_many)
+TEST_F(one, a_single_compile_waits_for_one_of_anothers_many)
 {
     skip_unless_root();
-    expect_served(*state, SINGLE_KERNEL);
+    expect_served(f, SINGLE_KERNEL);
 }
 TEST_ALSO(four, a_single_compile_waits_for_one_of_anothers_many)
 

@@ -4,6 +4,7 @@
  *
  * Usage: test_load_load [CLIENTS [KERNELS [ROUNDS]]]   (default: 100 of 20 kernels, 2 rounds) */
 #include "tests/load/crowd.h"
+#include "tests/load/peer.h"
 #include "tests/load/process_usage.h"
 #include "tests/support/metrics_page.h"
 #include "tests/support/raw_client.h"
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define ROUND_STEP 1000000u
@@ -169,13 +169,34 @@ static struct process_usage run_round(struct fixture *f, unsigned round)
     return now;
 }
 
-static int setup(void **state);
-static int teardown(void **state);
-FIXTURE(load, setup, teardown);
+static void expect_hostile_has_no_role(const struct fixture *f)
+{
+    int fd = raw_greeted_as(&f->daemon, CROWD_HOSTILE);
+    raw_send_frame(fd, MESSAGE_package_remove, 2, bytes_of_text("{\"name\":\"gfx90a68.kdb\"}"));
+    raw_expect_error(fd, KILN_DENIED, "");
+    close(fd);
+}
+
+SET_UP(set_up)
+{
+    static const char *const arguments[] = { LOAD_ARGUMENTS, NULL };
+    raw_serve(&f->daemon, arguments, &f->watcher);
+    /* kilnd caches the toolchains from here on */
+    json_destroy(raw_ask(f->watcher, MESSAGE_toolchains, "{}"));
+    f->resting = process_usage_of(f->daemon.pid);
+}
+
+FIXTURE(load, set_up, NULL);
 
 TEST_F(load, a_crowd_is_served_and_leaves_nothing_behind)
 {
     struct process_usage first = { 0 }, last = { 0 };
+    if (geteuid() == 0) {
+        admit_all_users(&f->daemon);
+        expect_hostile_has_no_role(f);
+    } else {
+        print_message("the hostile clients are the same user as the others: this is not root\n");
+    }
     for (unsigned round = 1; round <= plan.rounds; round++) {
         last = run_round(f, round);
         first = round == 1 ? last : first;
@@ -183,40 +204,6 @@ TEST_F(load, a_crowd_is_served_and_leaves_nothing_behind)
     if (last.private_kb > first.private_kb + MEMORY_MORE_KB * (long)(plan.rounds - 1))
         fail_msg("kilnd has %ld kB of private memory after %u rounds, and %ld kB after one",
                  last.private_kb, plan.rounds, first.private_kb);
-}
-
-static void expect_hostile_has_no_role(const struct fixture *f)
-{
-    if (geteuid() != 0)
-        return;
-    int fd = raw_greeted_as(&f->daemon, CROWD_HOSTILE);
-    raw_send_frame(fd, MESSAGE_package_remove, 2, bytes_of_text("{\"name\":\"gfx90a68.kdb\"}"));
-    raw_expect_error(fd, KILN_DENIED, "");
-    close(fd);
-}
-
-SET_UP(setup)
-{
-    static const char *const arguments[] = { "--compiler", KILN_BIN "/../tests/fault_compiler",
-                                             "--log-level", "error", NULL };
-    daemon_process_init(&f->daemon);
-    memcpy(f->daemon.arguments, arguments, sizeof(arguments));
-    daemon_process_start(&f->daemon);
-    if (geteuid() == 0) /* other users must reach the socket */
-        assert_int_equal(chmod(f->daemon.directory, 0755) | chmod(f->daemon.socket, 0666), 0);
-    else
-        print_message("the hostile clients are the same user as the others: this is not root\n");
-    expect_hostile_has_no_role(f);
-    f->watcher = raw_greeted(&f->daemon);
-    json_destroy(raw_ask(f->watcher, MESSAGE_toolchains,
-                         "{}")); /* kilnd caches the toolchains from here on */
-    f->resting = process_usage_of(f->daemon.pid);
-}
-
-TEAR_DOWN(teardown)
-{
-    close(f->watcher);
-    assert_int_equal(daemon_process_stop(&f->daemon), 0);
 }
 
 static unsigned number_argument(int argc, char **argv, int index, unsigned otherwise)

@@ -7,6 +7,9 @@
 
 #include <stdbool.h>
 
+/* Arguments of a kilnd whose compilers make kernels without compiling. */
+#define LOAD_ARGUMENTS "--compiler", KILN_BIN "/../tests/fault_compiler", "--log-level", "error"
+
 struct peer {
     int fd;          /* owned; -1 if not connected */
     size_t read_max; /* maximum number of bytes to read from the socket at once; 0 means no limit */

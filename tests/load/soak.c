@@ -252,59 +252,34 @@ static bool adds_up(void *context)
            metrics_page_count(&page, "kiln_queued_compiles") == 0;
 }
 
-static int setup(void **state);
-static int teardown(void **state);
-FIXTURE(soak, setup, teardown);
-
-TEST(soak, a_day_leaves_memory_and_descriptors_flat)
+SET_UP_OF(set_up, struct soak)
 {
-    struct soak *s = *state;
+    static const char *const arguments[] = { LOAD_ARGUMENTS, "--hot-limit", HOT_LIMIT,
+                                             "--hot-count",  HOT_COUNT,     "--cache-limit",
+                                             CACHE_LIMIT,    NULL };
+    raw_serve(&f->daemon, arguments, &f->watcher);
+}
+
+FIXTURE_OF(soak, struct soak, set_up, NULL);
+
+TEST_F(soak, a_day_leaves_memory_and_descriptors_flat)
+{
     pthread_t work_queues[WORK_QUEUES];
     for (unsigned i = 0; i < COMMON; i++)
-        s->hashes[i] = made_hash(i);
-    clock_gettime(CLOCK_MONOTONIC, &s->start);
+        f->hashes[i] = made_hash(i);
+    clock_gettime(CLOCK_MONOTONIC, &f->start);
     for (unsigned i = 0; i < WORK_QUEUES; i++)
-        assert_int_equal(pthread_create(&work_queues[i], NULL, run_work_queue, s), 0);
-    take_samples(s);
+        assert_int_equal(pthread_create(&work_queues[i], NULL, run_work_queue, f), 0);
+    take_samples(f);
     for (unsigned i = 0; i < WORK_QUEUES; i++)
         await_thread(work_queues[i], NULL);
-    double took = seconds_since(&s->start);
-    if (atomic_load(&s->wrong) > 0)
-        fail_msg("%u wrong answers: %s", atomic_load(&s->wrong), s->why);
-    assert_int_equal(atomic_load(&s->done_jobs), plan.jobs);
-    print_samples(s, took);
-    expect_flat(s);
-    wait_until("the counters of kilnd to add up", adds_up, s);
-}
-
-static int setup(void **state)
-{
-    static struct soak s;
-    static const char *const arguments[] = { "--compiler",
-                                             KILN_BIN "/../tests/fault_compiler",
-                                             "--log-level",
-                                             "error",
-                                             "--hot-limit",
-                                             HOT_LIMIT,
-                                             "--hot-count",
-                                             HOT_COUNT,
-                                             "--cache-limit",
-                                             CACHE_LIMIT,
-                                             NULL };
-    daemon_process_init(&s.daemon);
-    memcpy(s.daemon.arguments, arguments, sizeof(arguments));
-    daemon_process_start(&s.daemon);
-    s.watcher = raw_greeted(&s.daemon);
-    *state = &s;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct soak *s = *state;
-    close(s->watcher);
-    assert_int_equal(daemon_process_stop(&s->daemon), 0);
-    return 0;
+    double took = seconds_since(&f->start);
+    if (atomic_load(&f->wrong) > 0)
+        fail_msg("%u wrong answers: %s", atomic_load(&f->wrong), f->why);
+    assert_int_equal(atomic_load(&f->done_jobs), plan.jobs);
+    print_samples(f, took);
+    expect_flat(f);
+    wait_until("the counters of kilnd to add up", adds_up, f);
 }
 
 static unsigned number_argument(int argc, char **argv, int index, unsigned otherwise)
