@@ -61,17 +61,6 @@ void use_small_cache(struct caches *f)
     use_rows(f, &f->small);
 }
 
-struct kiln_client *open_client(const struct caches *f)
-{
-    const struct kiln_client_options options = { .size = sizeof(options),
-                                                 .socket_path = f->daemon.socket,
-                                                 .cache_entries = -1 };
-    struct kiln_client *client = NULL;
-    struct kiln_error err = { 0 };
-    must(kiln_client_open(&options, &client, &err), err);
-    return client;
-}
-
 /* Compares with the bytes that make_kern_db.sh packed. */
 static bool is_object(const struct caches *f, size_t at, struct kiln_kernel *kernel)
 {
@@ -105,7 +94,7 @@ int fetch_row(const struct caches *f, struct kiln_client *client, size_t at, int
 
 void expect_rows(struct caches *f, int tier)
 {
-    struct kiln_client *client = open_client(f);
+    struct kiln_client *client = daemon_client(&f->daemon);
     unsigned long long fetches = daemon_stat(&f->daemon, "fetches");
     unsigned long long misses = daemon_stat(&f->daemon, "misses");
     for (size_t at = 0; at < f->rows->count; at++) {

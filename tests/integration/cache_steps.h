@@ -3,9 +3,8 @@
 
 /* A real kilnd, and a per-user cache of MIOpen, which sqlite3 and bzip2 write. */
 #include "tests/integration/steps.h"
+#include "tests/support/daemon_client.h"
 #include "tests/unit/engine/miopen/kern_db_fixture.h"
-
-#include <kiln/kiln.h>
 
 #include <stdio.h>
 
@@ -33,8 +32,6 @@ FIXTURE_OF(caches, struct caches, set_up_caches, NULL);
 void use_large_cache(struct caches *f);
 void use_small_cache(struct caches *f);
 
-/* Opens a client without an in-process cache, so that each fetch reaches the daemon. */
-struct kiln_client *open_client(const struct caches *f);
 /* Returns KILN_E_OK if the fetch succeeded and the bytes are correct. */
 int fetch_row(const struct caches *f, struct kiln_client *client, size_t at, int *ret_tier);
 /* Fetches every row. With KILN_TIER_NONE, a row may come from any tier. */

@@ -24,7 +24,7 @@ static struct damage import_damaged(struct caches *f, int status)
     KILN_AUTO(json) struct json *reported = printed_json(&f->result);
     struct damage d = { .imported = json_get_u64(reported, "imported", 0),
                         .damaged = json_get_u64(reported, "damaged", 0) };
-    struct kiln_client *client = open_client(f);
+    struct kiln_client *client = daemon_client(&f->daemon);
     unsigned long long served = 0;
     for (size_t at = 0; at < f->rows->count; at++) {
         int tier;

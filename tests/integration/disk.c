@@ -12,24 +12,17 @@
 struct fixture {
     struct daemon_process daemon;
     struct program_result result;
-    char cache[128];
     bool mounted;
 };
 
-SET_UP(setup)
-{
-    daemon_process_init(&f->daemon);
-    snprintf(f->cache, sizeof(f->cache), "%s", f->daemon.cache);
-}
+SET_UP(setup) { daemon_process_init(&f->daemon); }
 
 TEAR_DOWN(teardown)
 {
-    unsetenv("LD_PRELOAD");
-    unsetenv("ASAN_OPTIONS");
     if (f->daemon.pid)
         daemon_process_stop(&f->daemon); /* the disk cannot be unmounted before */
     if (f->mounted)
-        umount2(f->cache, MNT_DETACH);
+        umount2(f->daemon.cache, MNT_DETACH);
 }
 
 FIXTURE(disk, setup, teardown);
@@ -37,9 +30,9 @@ FIXTURE(disk, setup, teardown);
 /* Only this process and its children see the mounted disk. */
 static void mount_disk(struct fixture *f, const char *options)
 {
-    shell(f->daemon.directory, "mkdir -p -m 0700 '%s'", f->cache);
+    shell(f->daemon.directory, "mkdir -p -m 0700 '%s'", f->daemon.cache);
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("tmpfs", f->cache, "tmpfs", 0, options) != 0) {
+        mount("tmpfs", f->daemon.cache, "tmpfs", 0, options) != 0) {
         SKIP("no filesystem can be mounted here");
     }
     f->mounted = true;
@@ -153,7 +146,7 @@ TEST_F(disk, a_full_disk_is_reported_and_kilnd_serves_until_space_is_free)
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_COMPILED);
     assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_COMPILED);
     numbered_stored(&f->daemon, 2);
-    shell(f->cache, "cat /dev/zero >filler 2>/dev/null; test -s filler");
+    shell(f->daemon.cache, "cat /dev/zero >filler 2>/dev/null; test -s filler");
 
     for (unsigned n = 2; n < 6; n++)
         assert_int_equal(numbered_tier(&f->daemon, n), KILN_TIER_COMPILED);
@@ -166,7 +159,7 @@ TEST_F(disk, a_full_disk_is_reported_and_kilnd_serves_until_space_is_free)
 
     expect_prefetch_not_stored(f);
 
-    shell(f->cache, "rm filler");
+    shell(f->daemon.cache, "rm filler");
 
     expect_health(f, "\"ok\""); /* without a request */
     expect_stored(f, 7);
@@ -178,13 +171,13 @@ TEST_F(disk, a_full_disk_is_reported_and_kilnd_serves_until_space_is_free)
 TEST_F(disk, a_disk_that_is_full_at_the_start_does_not_prevent_service)
 {
     mount_disk(f, "size=8m,mode=0700");
-    shell(f->cache, "cat /dev/zero >filler 2>/dev/null; test -s filler");
+    shell(f->daemon.cache, "cat /dev/zero >filler 2>/dev/null; test -s filler");
     start_kilnd(f);
 
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_COMPILED);
 
     expect_health(f, "\"full\"");
-    shell(f->cache, "rm filler");
+    shell(f->daemon.cache, "rm filler");
     expect_health(f, "\"ok\"");
     expect_stored(f, 1);
 }
@@ -199,7 +192,7 @@ TEST_F(disk, on_a_full_disk_gc_advises_and_clearing_all_frees_space)
         assert_int_equal(numbered_tier(&f->daemon, n), KILN_TIER_COMPILED);
     numbered_stored(&f->daemon, 30);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    shell(f->cache, "cat /dev/zero >filler 2>/dev/null; test -s filler");
+    shell(f->daemon.cache, "cat /dev/zero >filler 2>/dev/null; test -s filler");
     start_kilnd(f);
     expect_health(f, "\"full\"");
 
@@ -216,8 +209,8 @@ TEST_F(disk, on_a_full_disk_gc_advises_and_clearing_all_frees_space)
 
 static void remount_disk(struct fixture *f, unsigned long flags)
 {
-    if (mount("tmpfs", f->cache, "tmpfs", MS_REMOUNT | flags, "") != 0)
-        fail_msg("cannot remount '%s'", f->cache);
+    if (mount("tmpfs", f->daemon.cache, "tmpfs", MS_REMOUNT | flags, "") != 0)
+        fail_msg("cannot remount '%s'", f->daemon.cache);
 }
 
 TEST_F(disk, a_read_only_disk_serves_and_stores_again_when_writable)
@@ -241,25 +234,13 @@ TEST_F(disk, a_read_only_disk_serves_and_stores_again_when_writable)
     expect_stored(f, 2);
 }
 
-/* Makes kilnd see a filesystem of type |type| below |directory|. */
-static void fake_filesystem_type(const char *type, const char *directory)
-{
-    const char *options = getenv("ASAN_OPTIONS");
-    char more[512];
-    snprintf(more, sizeof(more), "%s:verify_asan_link_order=0", options ? options : "");
-    setenv("ASAN_OPTIONS", more, 1);
-    setenv("LD_PRELOAD", KILN_BIN "/../tests/fake_filesystem.so", 1);
-    setenv("KILN_TEST_F_TYPE", type, 1);
-    setenv("KILN_TEST_F_DIRECTORY", directory, 1);
-}
-
 static void expect_refused(struct fixture *f, const char *directory, const char *name,
                            const char *setting)
 {
     char state[128];
     snprintf(state, sizeof(state), "%s/state", f->daemon.directory);
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--cache-dir",
-                f->cache, "--state-dir", state, NULL);
+                f->daemon.cache, "--state-dir", state, NULL);
     assert_true(f->result.status == 1);
     assert_says(f->result.output, directory);
     assert_says(f->result.output, name);
@@ -270,16 +251,16 @@ TEST(disk, a_network_filesystem_is_refused_for_cache_and_state)
 {
     struct fixture *f = *state;
     char directory[128];
-    fake_filesystem_type("0x6969", f->cache);
-    expect_refused(f, f->cache, "(nfs)", "--cache-dir");
-    fake_filesystem_type("0x0bd00bd0", f->cache);
-    expect_refused(f, f->cache, "(lustre)", "--cache-dir");
+    fake_filesystem_type("0x6969", f->daemon.cache);
+    expect_refused(f, f->daemon.cache, "(nfs)", "--cache-dir");
+    fake_filesystem_type("0x0bd00bd0", f->daemon.cache);
+    expect_refused(f, f->daemon.cache, "(lustre)", "--cache-dir");
     snprintf(directory, sizeof(directory), "%s/state", f->daemon.directory);
     fake_filesystem_type("0x6969", directory);
     expect_refused(f, directory, "(nfs)", "--state-dir");
 
     fake_filesystem_type("0x6969", f->daemon.directory);
-    run_program(&f->daemon, &f->result, "kilnd", "--check-config", "--cache-dir", f->cache,
+    run_program(&f->daemon, &f->result, "kilnd", "--check-config", "--cache-dir", f->daemon.cache,
                 "--state-dir", directory, NULL);
     expect_status(&f->result, 2, "(nfs)");
     assert_says(f->result.output, "cache_dir");

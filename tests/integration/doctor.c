@@ -38,9 +38,9 @@ static void unmount_all(struct fixture *f)
 /* Leaves only clang, because each run of doctor compiles with every compiler. */
 static void hide_libraries(void)
 {
-    setenv("KILN_ROCM_PATH", "/absent", 1);
-    setenv("KILN_CUDA_PATH", "/absent", 1);
-    setenv("OCL_ICD_VENDORS", "/absent", 1);
+    test_setenv("KILN_ROCM_PATH", "/absent");
+    test_setenv("KILN_CUDA_PATH", "/absent");
+    test_setenv("OCL_ICD_VENDORS", "/absent");
 }
 
 SET_UP(setup)
@@ -51,12 +51,6 @@ SET_UP(setup)
 
 TEAR_DOWN(teardown)
 {
-    static const char *const variables[] = {
-        "LD_PRELOAD",     "KILN_TEST_F_TYPE", "KILN_TEST_F_DIRECTORY",
-        "KILN_ROCM_PATH", "KILN_CUDA_PATH",   "OCL_ICD_VENDORS"
-    };
-    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
-        unsetenv(variables[i]);
     if (f->daemon.pid)
         daemon_process_stop(&f->daemon);
     unmount_all(f);
@@ -224,17 +218,6 @@ TEST(doctor, unreadable_settings_do_not_hide_the_directories)
     assert_says(f->result.output, "cache directory");
     assert_says(f->result.output, "state directory");
     assert_null(strstr(f->result.output, "fail    settings"));
-}
-
-static void fake_filesystem_type(const char *type, const char *directory)
-{
-    const char *options = getenv("ASAN_OPTIONS");
-    char more[512];
-    snprintf(more, sizeof(more), "%s:verify_asan_link_order=0", options ? options : "");
-    setenv("ASAN_OPTIONS", more, 1);
-    setenv("LD_PRELOAD", KILN_BIN "/../tests/fake_filesystem.so", 1);
-    setenv("KILN_TEST_F_TYPE", type, 1);
-    setenv("KILN_TEST_F_DIRECTORY", directory, 1);
 }
 
 TEST(doctor, moving_a_cache_from_nfs_as_advised_fixes_it)

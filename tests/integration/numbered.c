@@ -8,17 +8,6 @@
 
 #define WORDS (NUMBERED_BYTES / 4)
 
-struct kiln_client *numbered_client(const struct daemon_process *d)
-{
-    const struct kiln_client_options options = { .size = sizeof(options),
-                                                 .socket_path = d->socket,
-                                                 .cache_entries = -1 };
-    struct kiln_client *client = NULL;
-    struct kiln_error err = { 0 };
-    must(kiln_client_open(&options, &client, &err), err);
-    return client;
-}
-
 static char *make_source(unsigned number)
 {
     static const char kernel[] = "};\nextern \"C\" __attribute__((global)) void pick(unsigned *x)\n"
@@ -58,7 +47,7 @@ int numbered_fetch(struct kiln_client *client, unsigned number, char *ret_key)
 
 int numbered_tier(const struct daemon_process *d, unsigned number)
 {
-    struct kiln_client *client = numbered_client(d);
+    struct kiln_client *client = daemon_client(d);
     int tier = numbered_fetch(client, number, NULL);
     kiln_client_close(client);
     return tier;

@@ -88,9 +88,8 @@ static unsigned long long build_package(struct fixture *f, const struct product 
     return kernels;
 }
 
-static int build_all(void **state)
+SET_UP_STATIC(build_all)
 {
-    (void)state;
     struct fixture *f = &builder;
     open_fixture(f);
     setenv("SOURCE_DATE_EPOCH", "1764288000", /* overwrite= */ 1); /* for equal manifests */
@@ -100,7 +99,6 @@ static int build_all(void **state)
     for (size_t i = 0; i < sizeof(packages_built) / sizeof(packages_built[0]); i++)
         build_package(f, &packages_built[i]);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    return 0;
 }
 
 TEST_PROGRAM(build_all, NULL)

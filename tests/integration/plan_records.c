@@ -4,14 +4,14 @@
 #include "common/base/clock.h"
 #include "libclient/plans/problem.h"
 #include "libclient/plans/solutions.h"
-#include "tests/support/daemon_process.h"
+#include "tests/support/daemon_client.h"
 
-#include <kiln/kiln.h>
 #include <stdio.h>
 #include <string.h>
 
 #define TARGET "gfx90a"
 #define DEVICE "gfx90a68"
+#define PROBLEM "conv -n 4 -c 64 -H 14 -W 14 -k 64 -y 1 -x 1 -p 0 -q 0 -F 1"
 #define NAIVE_SOLVER "ConvDirectNaive"
 #define A_MINUTE 60000000000u
 
@@ -23,34 +23,17 @@ struct fixture {
     struct kiln_plan_options options;
 };
 
-static struct kiln_client *open_client(const struct fixture *f)
-{
-    const struct kiln_client_options options = { .size = sizeof(options),
-                                                 .socket_path = f->daemon.socket };
-    struct kiln_client *client = NULL;
-    return kiln_client_open(&options, &client, NULL) ? NULL : client;
-}
-
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .problem = { .size = sizeof(f->problem),
-                                        .spatial_dims = 2,
-                                        .n = 4,
-                                        .c = 64,
-                                        .k = 64,
-                                        .groups = 1,
-                                        .in = { 1, 14, 14 },
-                                        .filter = { 1, 1, 1 },
-                                        .stride = { 1, 1, 1 },
-                                        .dilation = { 1, 1, 1 } },
-                           .options = { .size = sizeof(f->options),
-                                        .target = TARGET,
-                                        .database_id = DEVICE,
-                                        .no_objects = 1 } };
-    daemon_process_init(&f->daemon);
-    daemon_process_start(&f->daemon);
-    f->client = open_client(f);
-    assert_non_null(f->client);
+    struct kiln_problem problems[3];
+    unsigned count = 0;
+    must(kiln_problem_from_driver(PROBLEM, problems, &count, &f->err), f->err);
+    f->problem = problems[0];
+    f->options = (struct kiln_plan_options){
+        .size = sizeof(f->options), .target = TARGET, .database_id = DEVICE, .no_objects = 1
+    };
+    daemon_process_open(&f->daemon, NULL);
+    f->client = daemon_client(&f->daemon);
 }
 
 TEAR_DOWN(tear_down) { kiln_client_close(f->client); }
@@ -60,8 +43,7 @@ FIXTURE(plan_records, set_up, tear_down);
 static void reopen_client(struct fixture *f)
 {
     kiln_client_close(f->client);
-    f->client = open_client(f);
-    assert_non_null(f->client);
+    f->client = daemon_client(&f->daemon);
 }
 
 struct seen {

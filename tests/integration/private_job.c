@@ -7,16 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 void private_open(struct fixture *f)
 {
     daemon_process_init(&f->daemon);
-    f->shared =
-        mmap(NULL, sizeof(*f->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(f->shared != MAP_FAILED);
+    f->shared = test_shared_memory(sizeof(*f->shared));
 }
 
 void private_path_of(const struct fixture *f, const char *below, char path[256])
@@ -42,7 +39,6 @@ void private_close(struct fixture *f)
     if (pid > 1)
         kill(pid, SIGKILL);
     wait_until("the lock of the private kilnd", private_has_ended, f);
-    munmap(f->shared, sizeof(*f->shared));
 }
 
 void private_set_variable(const struct fixture *f, const char *name, const char *below)

@@ -6,9 +6,9 @@
  * ten seconds. Otherwise it takes every twelfth problem. */
 #include "tests/integration/cut_line.h"
 #include "tests/integration/steps.h"
+#include "tests/support/daemon_client.h"
 #include "tests/support/nginx.h"
-
-#include <kiln/kiln.h>
+#include "tests/support/problem_lines.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -82,22 +82,6 @@ static size_t size_of(const char *name)
     return (size_t)seen.st_size;
 }
 
-static void read_problems(void)
-{
-    static char line[1024];
-    struct kiln_error err = { 0 };
-    FILE *from = fopen(path_of_file("problems"), "re");
-    assert_non_null(from);
-    while (fgets(line, sizeof(line), from)) {
-        unsigned count = 0;
-        line[strcspn(line, "\n")] = '\0';
-        assert_true(problem_count + 3 <= PROBLEMS_MAX);
-        must(kiln_problem_from_driver(line, problems + problem_count, &count, &err), err);
-        problem_count += count;
-    }
-    fclose(from);
-}
-
 static void choose_problems(void)
 {
     const char *whole = getenv("KILN_TEST_WHOLE");
@@ -106,7 +90,7 @@ static void choose_problems(void)
           "grep '^conv' " KILN_SOURCE "/scripts/networks/resnet50.txt | awk 'NR %% %d == 0' "
           ">problems",
           all ? 1 : EVERY);
-    read_problems();
+    problem_count = problem_lines_read(path_of_file("problems"), problems, PROBLEMS_MAX);
     assert_true(all ? problem_count == 69 : problem_count >= 5);
 }
 
@@ -123,9 +107,8 @@ static void build_package(const struct product *p)
                   problem_count, kernels, size_of(p->file), seconds_now() - from);
 }
 
-static int build_all(void **state)
+SET_UP_STATIC(build_all)
 {
-    (void)state;
     open_site(&builder);
     snprintf(files, sizeof(files), "%s/files", builder.daemon.directory);
     assert_int_equal(mkdir(files, 0755), 0);
@@ -136,7 +119,6 @@ static int build_all(void **state)
     for (size_t i = 0; i < PRODUCTS; i++)
         build_package(&products[i]);
     assert_int_equal(daemon_process_stop(&builder.daemon), 0);
-    return 0;
 }
 
 TEST_PROGRAM(build_all, NULL)
@@ -188,17 +170,6 @@ static void install_over_a_broken_line(struct journey *j, const struct product *
                   seconds_now() - began);
 }
 
-static struct kiln_client *open_client(const struct site *s)
-{
-    const struct kiln_client_options options = { .size = sizeof(options),
-                                                 .socket_path = s->daemon.socket,
-                                                 .cache_entries = -1 };
-    struct kiln_client *client = NULL;
-    struct kiln_error err = { 0 };
-    must(kiln_client_open(&options, &client, &err), err);
-    return client;
-}
-
 static int get_plan(struct kiln_client *client, const struct product *p, size_t problem,
                     struct kiln_plan **ret_plan, struct kiln_error *err)
 {
@@ -230,7 +201,7 @@ static void expect_all_plans(struct site *s, const struct product *p)
 {
     unsigned long long hits = daemon_stat(&s->daemon, "hits.package");
     unsigned long long fetches = daemon_stat(&s->daemon, "fetches");
-    struct kiln_client *client = open_client(s);
+    struct kiln_client *client = daemon_client(&s->daemon);
     double from = seconds_now();
     unsigned long long objects = 0;
     for (size_t i = 0; i < problem_count; i++)
@@ -247,7 +218,7 @@ static void expect_all_plans(struct site *s, const struct product *p)
 
 static void expect_no_plan(struct site *s, const struct product *p)
 {
-    struct kiln_client *client = open_client(s);
+    struct kiln_client *client = daemon_client(&s->daemon);
     for (size_t i = 0; i < problem_count; i++) {
         struct kiln_plan *plan = NULL;
         struct kiln_error err = { 0 };

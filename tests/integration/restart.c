@@ -4,10 +4,9 @@
  * Arguments: the number of restarts in the last test, and the tests to run. */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
+#include "tests/support/daemon_client.h"
 #include "tests/support/raw_client.h"
 #include "tests/support/service_manager.h"
-
-#include <kiln/kiln.h>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -15,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,9 +44,7 @@ SET_UP(setup)
     daemon_process_init(&f->daemon);
     assert_int_equal(chmod(f->daemon.directory, 0711), 0);
     f->daemon.keep_log = true;
-    f->load =
-        mmap(NULL, sizeof(*f->load), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(f->load, MAP_FAILED);
+    f->load = test_shared_memory(sizeof(*f->load));
 }
 
 TEAR_DOWN(teardown)
@@ -57,7 +53,6 @@ TEAR_DOWN(teardown)
         daemon_process_stop(&f->daemon);
     if (f->manager.daemon)
         service_manager_close(&f->manager);
-    munmap(f->load, sizeof(*f->load));
 }
 
 FIXTURE(restart, setup, teardown);
@@ -88,19 +83,6 @@ static char *read_log(const struct fixture *f)
     snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.directory);
     must(fs_read_file(path, 1u << 20, &log, &err), err);
     return bytes_to_text(buffer_view(&log));
-}
-
-static struct kiln_client *client_of(const struct fixture *f)
-{
-    struct kiln_client_options options = { .size = sizeof(options),
-                                           .socket_path = f->daemon.socket,
-                                           .timeout_ms = 120000,
-                                           .cache_entries = -1 };
-    struct kiln_client *client = NULL;
-    struct kiln_error err;
-    if (kiln_client_open(&options, &client, &err))
-        fail_msg("%s", err.text);
-    return client;
 }
 
 static bool has_expected_bytes(struct load *load, unsigned n, struct kiln_kernel *kernel)
@@ -137,7 +119,7 @@ static bool fetch_kernel(struct load *load, struct kiln_client *client, unsigned
 
 static void fetch_all(struct fixture *f)
 {
-    struct kiln_client *client = client_of(f);
+    struct kiln_client *client = daemon_client(&f->daemon);
     struct kiln_error err = { 0 };
     for (unsigned n = 0; n < KERNELS; n++) {
         if (!fetch_kernel(f->load, client, n, &err))
@@ -156,7 +138,7 @@ static void note_time(struct load *load, uint64_t took)
 static int run_client(struct fixture *f)
 {
     struct load *load = f->load;
-    struct kiln_client *client = client_of(f);
+    struct kiln_client *client = daemon_client(&f->daemon);
     struct kiln_error err = { 0 };
     bool good = !kiln_client_ping(client, 0, NULL, &err);
     atomic_fetch_add(&load->ready, 1);

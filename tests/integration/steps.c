@@ -99,6 +99,17 @@ void expect_files(const char *directory, char *before)
     assert_string_equal(now, then);
 }
 
+void fake_filesystem_type(const char *type, const char *directory)
+{
+    const char *options = getenv("ASAN_OPTIONS");
+    char more[512];
+    snprintf(more, sizeof(more), "%s:verify_asan_link_order=0", options ? options : "");
+    test_setenv("ASAN_OPTIONS", more);
+    test_setenv("LD_PRELOAD", KILN_BIN "/../tests/fake_filesystem.so");
+    test_setenv("KILN_TEST_F_TYPE", type);
+    test_setenv("KILN_TEST_F_DIRECTORY", directory);
+}
+
 unsigned long long disk_used(const char *directory)
 {
     KILN_AUTO(mem) char *text = shell_text(directory, "du -s -B1 .");

@@ -38,6 +38,9 @@ char *describe_files(const char *directory);
 /* Frees |before|. */
 void expect_files(const char *directory, char *before);
 
+/* Until the end of the test, programs see a filesystem of type |type| below |directory|. */
+void fake_filesystem_type(const char *type, const char *directory);
+
 /* Returns bytes, as du counts them. */
 unsigned long long disk_used(const char *directory);
 

@@ -20,14 +20,9 @@
 struct fixture {
     struct daemon_process daemon;
     struct program_result result;
-    char cache[128];
 };
 
-SET_UP(setup)
-{
-    daemon_process_init(&f->daemon);
-    snprintf(f->cache, sizeof(f->cache), "%s", f->daemon.cache);
-}
+SET_UP(setup) { daemon_process_init(&f->daemon); }
 
 FIXTURE(store, setup, NULL);
 
@@ -50,10 +45,10 @@ static void restart_kilnd(struct fixture *f, const char *flag, const char *value
 /* The directory must never take more than |most| bytes. */
 static void fill_store(struct fixture *f, unsigned from, unsigned to, unsigned long long most)
 {
-    struct kiln_client *client = numbered_client(&f->daemon);
+    struct kiln_client *client = daemon_client(&f->daemon);
     for (unsigned n = from; n < to; n++) {
         assert_int_equal(numbered_fetch(client, n, NULL), KILN_TIER_COMPILED);
-        assert_in_range(disk_used(f->cache), 0, most);
+        assert_in_range(disk_used(f->daemon.cache), 0, most);
     }
     kiln_client_close(client);
 }
@@ -61,7 +56,7 @@ static void fill_store(struct fixture *f, unsigned from, unsigned to, unsigned l
 static void pin_kernel(struct fixture *f, unsigned number)
 {
     char key[65];
-    struct kiln_client *client = numbered_client(&f->daemon);
+    struct kiln_client *client = daemon_client(&f->daemon);
     assert_int_equal(numbered_fetch(client, number, key), KILN_TIER_DISK);
     kiln_client_close(client);
     kilnctl_ok(f, "kernel", "pin", key);
@@ -70,7 +65,7 @@ static void pin_kernel(struct fixture *f, unsigned number)
 static unsigned long long stored_among(struct fixture *f, unsigned all)
 {
     unsigned long long count = 0;
-    struct kiln_client *client = numbered_client(&f->daemon);
+    struct kiln_client *client = daemon_client(&f->daemon);
     for (unsigned n = 0; n < all; n++)
         count += numbered_fetch(client, n, NULL) == KILN_TIER_DISK;
     kiln_client_close(client);
@@ -108,7 +103,7 @@ TEST_F(store, a_full_store_stays_within_its_limit_and_keeps_pinned_kernels)
     assert_int_equal(daemon_stat(&f->daemon, "store_errors"), 0);
     assert_in_range(daemon_stat(&f->daemon, "store_taken_bytes"), LIMIT / 2, LIMIT);
     restart_kilnd(f, "--cache-limit", "1MiB");
-    assert_in_range(disk_used(f->cache), LIMIT / 2, LIMIT + UNCOUNTED_BYTES);
+    assert_in_range(disk_used(f->daemon.cache), LIMIT / 2, LIMIT + UNCOUNTED_BYTES);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
     assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_DISK);
     restart_kilnd(f, "--cache", "read-only");
@@ -142,7 +137,7 @@ TEST_F(store, gc_to_a_size_leaves_that_much_and_pinned_kernels)
     assert_in_range(evicted, all - 300 * 1024 / NUMBERED_BYTES, all - 1);
     assert_in_range(reported_bytes(f, "store_bytes"), 1, 300 * 1024);
     numbered_stored(&f->daemon, all - (unsigned)evicted);
-    assert_in_range(disk_used(f->cache), 1, 300 * 1024 + UNCOUNTED_BYTES + LOG_GROWTH);
+    assert_in_range(disk_used(f->daemon.cache), 1, 300 * 1024 + UNCOUNTED_BYTES + LOG_GROWTH);
     assert_int_equal(numbered_tier(&f->daemon, 3), KILN_TIER_DISK);
 }
 
@@ -150,7 +145,7 @@ TEST_F(store, gc_to_a_size_leaves_that_much_and_pinned_kernels)
 static void make_stale(struct fixture *f, const char *where)
 {
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    shell(f->cache,
+    shell(f->daemon.cache,
           "sqlite3 kernels.db \"update kernel set key = randomblob(32), toolchain_id = "
           "x'0101010101010101010101010101010101010101010101010101010101010101' where %s\"",
           where);
@@ -185,7 +180,7 @@ TEST_F(store, a_cache_that_is_off_keeps_nothing_and_memory_serves)
     assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_HOT);
     kilnctl_fails(f, 1, "cache = on", "clear", "--all", "--yes");
     shell(f->daemon.directory, "test -z \"$(find '%s' -type f ! -name '*.lock' 2>/dev/null)\"",
-          f->cache);
+          f->daemon.cache);
 
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     daemon_process_start(&f->daemon);
@@ -198,7 +193,7 @@ TEST_F(store, a_read_only_cache_serves_its_kernels_and_changes_nothing)
     fill_store(f, 0, 2, UINT64_MAX);
     numbered_stored(&f->daemon, 2);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    char *before = describe_files(f->cache);
+    char *before = describe_files(f->daemon.cache);
     start_kilnd(f, "--cache", "read-only");
 
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
@@ -208,7 +203,7 @@ TEST_F(store, a_read_only_cache_serves_its_kernels_and_changes_nothing)
     kilnctl_fails(f, 4, "cache = on", "kernel", "pin", "--target", NUMBERED_TARGET);
 
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    expect_files(f->cache, before);
+    expect_files(f->daemon.cache, before);
 }
 
 /* Opens a client with environment variable |name| set to |value|. */
@@ -306,7 +301,7 @@ static void store_edited(struct fixture *f, const char *options)
         .headers = &header,
         .header_count = 1,
     };
-    struct kiln_client *client = numbered_client(&f->daemon);
+    struct kiln_client *client = daemon_client(&f->daemon);
     struct kiln_kernel *kernel = NULL;
     struct kiln_error err = { 0 };
     must(kiln_kernel_fetch_source(client, &edited, &kernel, &err), err);

@@ -2,9 +2,8 @@
 #include "common/target/target.h"
 #include "engine/compile/code_object.h"
 #include "tests/support/code_object_names.h"
-#include "tests/support/daemon_process.h"
-
-#include <kiln/kiln.h>
+#include "tests/support/daemon_client.h"
+#include "tests/support/problem_lines.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,46 +24,16 @@ struct fixture {
     size_t count;
 };
 
-static void read_problems(struct fixture *f, const char *path)
-{
-    char line[2048];
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    while (fgets(line, sizeof(line), file)) {
-        struct kiln_error err;
-        unsigned count = 0;
-        line[strcspn(line, "\n")] = '\0';
-        if (!line[0] || line[0] == '#')
-            continue;
-        assert_true(f->count + 3 <= PROBLEMS_MAX);
-        if (kiln_problem_from_driver(line, f->problems + f->count, &count, &err))
-            fail_msg("%s: %s", line, err.text);
-        f->count += count;
-    }
-    fclose(file);
-}
-
-static void keep_every(struct fixture *f, size_t step)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < f->count; i += step)
-        f->problems[kept++] = f->problems[i];
-    f->count = kept;
-}
-
 SET_UP(setup)
 {
     daemon_process_init(&f->daemon);
     daemon_process_start_in_whole_sandbox(&f->daemon);
-    read_problems(f, KILN_SOURCE "/scripts/networks/resnet50.txt");
-    assert_int_equal(f->count, 69);
-    keep_every(f, EVERY);
-    struct kiln_client_options options = { .size = sizeof(options),
-                                           .socket_path = f->daemon.socket,
-                                           .timeout_ms = 600000 };
-    struct kiln_error err;
-    if (kiln_client_open(&options, &f->client, &err))
-        fail_msg("%s", err.text);
+    size_t count =
+        problem_lines_read(KILN_SOURCE "/scripts/networks/resnet50.txt", f->problems, PROBLEMS_MAX);
+    assert_int_equal(count, 69);
+    for (size_t i = 0; i < count; i += EVERY)
+        f->problems[f->count++] = f->problems[i];
+    f->client = daemon_client(&f->daemon);
 }
 
 TEAR_DOWN(teardown) { kiln_client_close(f->client); }

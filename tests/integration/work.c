@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/target/target.h"
 #include "engine/compile/code_object.h"
+#include "tests/support/daemon_client.h"
 #include "tests/support/raw_client.h"
-
-#include <kiln/kiln.h>
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,13 +31,10 @@ struct fixture {
 SET_UP(setup)
 {
     daemon_process_init(&f->daemon);
-    f->job = mmap(NULL, sizeof(*f->job), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(f->job, MAP_FAILED);
+    f->job = test_shared_memory(sizeof(*f->job));
 }
 
-TEAR_DOWN(teardown) { munmap(f->job, sizeof(*f->job)); }
-
-FIXTURE(work, setup, teardown);
+FIXTURE(work, setup, NULL);
 
 /* Runs in a child process, because the sanitizer of the test would report leaks of PoCL. */
 static void need_opencl(struct fixture *f)
@@ -54,18 +49,6 @@ static void need_opencl(struct fixture *f)
             return; /* a target is longer than a device's name, such as "opencl:0" */
     }
     fail_msg("no target in '%s'", f->result.output);
-}
-
-static struct kiln_client *client_of(const struct fixture *f)
-{
-    struct kiln_client_options options = { .size = sizeof(options),
-                                           .socket_path = f->daemon.socket,
-                                           .timeout_ms = 120000 };
-    struct kiln_client *client = NULL;
-    struct kiln_error err;
-    if (kiln_client_open(&options, &client, &err))
-        fail_msg("%s", err.text);
-    return client;
 }
 
 static struct kiln_kernel_source numbered_source(const struct fixture *f, unsigned n,
@@ -137,7 +120,7 @@ static bool run_rank(struct fixture *f, struct kiln_client *client, struct kiln_
 
 static int run_rank_process(struct fixture *f)
 {
-    struct kiln_client *client = client_of(f);
+    struct kiln_client *client = daemon_client(&f->daemon);
     struct kiln_error err = { 0 };
     bool good = run_rank(f, client, &err);
     if (err.code)
