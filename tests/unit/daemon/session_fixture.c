@@ -248,6 +248,7 @@ void open_server(struct fixture *f)
     struct server_limits limits = limits_of_test();
     *f = (struct fixture){ .directory = test_directory(), .err = KILN_ERR_INIT };
     memset(&service, 0, sizeof(service));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &f->descriptors), 0);
     snprintf(f->path, sizeof(f->path), "%s/kilnd.sock", f->directory);
     f->loop = open_loop();
     assert_int_equal(listener_open(f->path, "", &f->listener, &f->err), KILN_OK);
@@ -264,6 +265,7 @@ void open_server(struct fixture *f)
 
 void close_server(struct fixture *f)
 {
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &f->descriptors), 0);
     close(f->client);
     server_drop_sessions(f->server);
     server_close(f->server, on_closed, f);

@@ -8,6 +8,8 @@
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 
+#include <sys/resource.h>
+
 struct fake_service {
     unsigned joined, left, handled;
     size_t last_body;
@@ -37,6 +39,7 @@ struct fixture {
     struct object object;
     int client;
     bool closed;
+    struct rlimit descriptors; /* restored at the end, even if a test that lowered it failed */
     struct kiln_err err;
 };
 

@@ -272,17 +272,15 @@ TEST_F(session, the_spare_descriptor_is_restored_when_descriptors_become_free)
 
 static void expect_starvation(struct fixture *f, bool has_client)
 {
-    const struct rlimit none = { .rlim_cur = 3 }; /* descriptors 0 to 2 are open */
-    struct rlimit before;
+    /* descriptors 0 to 2 are open */
+    const struct rlimit none = { .rlim_cur = 3, .rlim_max = f->descriptors.rlim_max };
     KILN_AUTO(fd) int fd = connect_to_server(f);
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ none.rlim_cur, before.rlim_max }),
-                     0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     LOOP_UNTIL(f->loop, f->server->starved_ms != 0);
     uint64_t later_ms = loop_now_ms(f->loop) + 5000;
     uint64_t starved_ms = server_starved_ms(f->server, later_ms);
     bool pauses = loop_timer_is_running(&f->server->accept_again);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &f->descriptors), 0);
     if (has_client)
         assert_int_equal(starved_ms, 0);
     else
