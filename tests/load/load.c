@@ -20,6 +20,8 @@
 #define FILES_BESIDE 200u
 /* kilnd scans directories now and then, so an idle kilnd may have a few more descriptors. */
 #define FILES_MORE 4u
+/* kilnd returns freed memory to the system once a second. */
+#define MEMORY_RETURNED_S 2
 /* A further round may add rows about new kernels to memory. */
 #ifndef MEMORY_MORE_KB
 #define MEMORY_MORE_KB 4096
@@ -156,6 +158,7 @@ static struct process_usage run_round(struct fixture *f, unsigned round)
     expect_idle(f);
     expect_few_files(f);
     expect_counters(f);
+    sleep(MEMORY_RETURNED_S);
     struct process_usage now = process_usage_of(f->daemon.pid);
     print_message(
         "round %u: %llu connections at once; %u right answers, %u to stalled and %u to killed "
