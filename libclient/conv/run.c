@@ -236,11 +236,13 @@ static struct kiln_memory *operand_of(const struct kiln_tensors *t, uint8_t oper
     }
 }
 
+/* A thread that finds the cached map in use does not wait: it encodes the map itself. */
 static bool get_cached_map(struct kiln_run *run, uint32_t index, const void *address,
                            struct device_map *ret_map)
 {
     struct run_map *cached = &run->maps[index];
-    pthread_mutex_lock(&run->mutex);
+    if (pthread_mutex_trylock(&run->mutex))
+        return false;
     bool is_same = cached->is_valid && cached->address == address;
     if (is_same)
         memcpy(ret_map, cached->words, sizeof(*ret_map));
@@ -252,7 +254,8 @@ static void cache_map(struct kiln_run *run, uint32_t index, void *address,
                       const struct device_map *map)
 {
     struct run_map *cached = &run->maps[index];
-    pthread_mutex_lock(&run->mutex);
+    if (pthread_mutex_trylock(&run->mutex))
+        return;
     cached->address = address;
     cached->is_valid = true;
     memcpy(cached->words, map, sizeof(*map));
@@ -308,17 +311,12 @@ static enum kiln_code launch_one(struct kiln_run *run, uint32_t index, const str
                : KILN_OK;
 }
 
-static enum kiln_code launch_all(struct kiln_run *run, const struct kiln_tensors *t,
-                                 const struct kiln_stream *stream, struct kiln_err *err)
+static enum kiln_code launch_all(struct kiln_run *run, const struct kiln_tensors *t, void *stream,
+                                 struct kiln_err *err)
 {
-    void *native = NULL;
-    enum kiln_code rc = device_enter(run->device, err);
-    if (!rc)
-        rc = device_stream(run->device, stream, &native, err);
-    if (!rc)
-        rc = check_tensors(run, t, err);
+    enum kiln_code rc = check_tensors(run, t, err);
     for (uint32_t i = 0; !rc && i < run->plan->content->launch_count; i++)
-        rc = launch_one(run, i, t, native, err);
+        rc = launch_one(run, i, t, stream, err);
     return rc;
 }
 
@@ -326,11 +324,60 @@ int kiln_run_launch(struct kiln_run *run, const struct kiln_tensors *tensors,
                     struct kiln_stream *stream, struct kiln_error *err)
 {
     struct kiln_tensors t;
+    void *native = NULL;
     if (!run)
         return error_argument(err, "kiln_run_launch needs a run");
     if (!tensors || !sized_is_fine(tensors->size, SIZED_TO(struct kiln_tensors, workspace)))
         return error_argument(err, "kiln_tensors.size is not set: give it sizeof the struct");
     sized_copy(&t, sizeof(t), tensors, tensors->size);
     struct kiln_err e = KILN_ERR_INIT;
-    return error_return(&e, launch_all(run, &t, stream, &e), err);
+    enum kiln_code rc = device_enter(run->device, &e);
+    if (!rc)
+        rc = device_stream(run->device, stream, &native, &e);
+    if (!rc)
+        rc = launch_all(run, &t, native, &e);
+    return error_return(&e, rc, err);
+}
+
+/* ---- launching on the job's own memory ---- */
+
+static struct kiln_memory borrow(const struct kiln_run *run, void *native, uint64_t bytes)
+{
+    return (struct kiln_memory){ .device = run->device, .native = native, .bytes = bytes };
+}
+
+static enum kiln_code launch_native(struct kiln_run *run, const struct kiln_native_tensors *n,
+                                    struct kiln_err *err)
+{
+    const struct plan_content *c = run->plan->content;
+    const struct problem *p = &c->problem;
+    uint64_t size = data_type_size((enum data_type)p->type);
+    struct kiln_memory x = borrow(run, n->x, problem_x_elements(p) * size);
+    struct kiln_memory w = borrow(run, n->w, problem_w_elements(p) * size);
+    struct kiln_memory y = borrow(run, n->y, problem_y_elements(p) * size);
+    struct kiln_memory workspace = borrow(run, n->workspace, n->workspace_bytes);
+    const struct kiln_tensors t = { .size = sizeof(t),
+                                    .x = n->x ? &x : NULL,
+                                    .w = n->w ? &w : NULL,
+                                    .y = n->y ? &y : NULL,
+                                    .workspace = n->workspace ? &workspace : NULL };
+    bool has_default = run->device->ops->memory_is_address; /* OpenCL has no default queue */
+    void *stream = n->stream || has_default ? n->stream : run->device->stream;
+    enum kiln_code rc = device_enter(run->device, err);
+    return rc ? rc : launch_all(run, &t, stream, err);
+}
+
+int kiln_run_launch_native(struct kiln_run *run, const struct kiln_native_tensors *tensors,
+                           struct kiln_error *err)
+{
+    struct kiln_native_tensors n;
+    if (!run)
+        return error_argument(err, "kiln_run_launch_native needs a run");
+    if (!tensors || !sized_is_fine(tensors->size, SIZED_TO(struct kiln_native_tensors, stream)))
+        return error_argument(err, "kiln_native_tensors.size is not set: give it sizeof the "
+                                   "struct");
+    sized_copy(&n, sizeof(n), tensors, tensors->size);
+    struct kiln_err e;
+    kiln_err_init(&e);
+    return error_return(&e, launch_native(run, &n, &e), err);
 }

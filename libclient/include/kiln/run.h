@@ -45,6 +45,25 @@ struct kiln_tensors {
 int kiln_run_launch(struct kiln_run *run, const struct kiln_tensors *tensors,
                     struct kiln_stream *stream, struct kiln_error *err);
 
+/* The job's own memory and stream.  With CUDA and HIP, memory is a device pointer, and |stream| is
+ * a CUstream or hipStream_t; NULL means the default stream.  With OpenCL, memory is a cl_mem, and
+ * |stream| is an in-order cl_command_queue; NULL means the device's own.  All of them must belong
+ * to the run's device and context. */
+struct kiln_native_tensors {
+    size_t size;
+    void *x, *w, *y;
+    void *workspace;          /* may be NULL when kiln_plan_workspace() is 0 */
+    uint64_t workspace_bytes; /* size of |workspace| */
+    void *stream;
+};
+
+/* Does the same as kiln_run_launch without memory and stream objects, for frameworks that manage
+ * memory themselves.  Allocates nothing, does not wait for a lock on CUDA and HIP, and sends no
+ * request, so it may be called while a stream is captured into a graph.  Checks the alignment of
+ * pointers and the size of the workspace; the caller guarantees the sizes of the tensors. */
+int kiln_run_launch_native(struct kiln_run *run, const struct kiln_native_tensors *tensors,
+                           struct kiln_error *err);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -234,6 +234,33 @@ TEST_F(device_opencl, objects_that_the_job_releases_first_are_held)
     kiln_stream_destroy(stream);
 }
 
+TEST_F(device_opencl, a_run_works_on_a_jobs_buffers_and_queue)
+{
+    SKIP_IF(!f->device, "no OpenCL device here");
+    struct job job = job_start(f, 0);
+    float numbers[MADE_ELEMENTS] = { 0 };
+    open_in(f, &job);
+    load(f);
+    struct kiln_native_tensors n = { .size = sizeof(n),
+                                     .x = kiln_memory_native(f->tensors.x),
+                                     .w = kiln_memory_native(f->tensors.w),
+                                     .y = job.memory,
+                                     .stream = job.queue };
+    must(kiln_run_launch_native(f->run, &n, &f->err), f->err);
+    assert_int_equal(
+        cl->clEnqueueReadBuffer(job.queue, job.memory, CL_TRUE, 0, BYTES, numbers, 0, NULL, NULL),
+        0);
+    assert_true(numbers[0] == 8 && numbers[63] == 63 * 20 + 8);
+
+    n.stream = NULL;
+    n.y = kiln_memory_native(f->tensors.y);
+    must(kiln_run_launch_native(f->run, &n, &f->err), f->err);
+    must(kiln_device_finish(f->device, &f->err), f->err);
+    expect_scaled(f, f->tensors.y);
+    unload(f);
+    job_end(&job);
+}
+
 TEST_F(device_opencl, an_object_of_another_context_is_refused)
 {
     SKIP_IF(!f->device, "no OpenCL device here");

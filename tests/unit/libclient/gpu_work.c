@@ -328,6 +328,71 @@ TEST(gpu, a_run_goes_to_the_stream_that_is_given)
     kiln_device_close(d);
 }
 
+static struct kiln_native_tensors native_of(const struct gpu_work *work)
+{
+    return (struct kiln_native_tensors){ .size = sizeof(struct kiln_native_tensors),
+                                         .x = kiln_memory_native(work->x),
+                                         .w = kiln_memory_native(work->w),
+                                         .y = kiln_memory_native(work->y) };
+}
+
+TEST(gpu, a_run_works_on_the_jobs_own_pointers_and_stream)
+{
+    struct kiln_device *d = gpu_open(0);
+    struct kiln_stream *stream = NULL;
+    struct gpu_work work;
+    struct made_plan made = gpu_scale();
+    must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
+    must(kiln_stream_create(d, &stream, &gpu.err), gpu.err);
+    struct kiln_native_tensors n = native_of(&work);
+    must(kiln_run_launch_native(work.run, &n, &gpu.err), gpu.err);
+    assert_null(gpu.fake->last_stream);
+    must(kiln_device_finish(d, &gpu.err), gpu.err);
+    gpu_work_check_scale(&work);
+
+    n.stream = kiln_stream_native(stream);
+    int live = gpu_live();
+    must(kiln_run_launch_native(work.run, &n, &gpu.err), gpu.err);
+    assert_ptr_equal(gpu.fake->last_stream, n.stream);
+    assert_int_equal(gpu_live(), live);
+    assert_int_equal(gpu.fake->modules_ever, 1);
+    kiln_stream_destroy(stream);
+    gpu_work_end(&work);
+    kiln_device_close(d);
+}
+
+TEST(gpu, pointers_that_do_not_fit_the_plan_are_refused)
+{
+    struct kiln_device *d = gpu_open(0);
+    struct gpu_work work;
+    struct made_plan made = gpu_scale();
+    made.workspace = 100;
+    must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
+    const struct kiln_native_tensors good = native_of(&work);
+    struct kiln_native_tensors n = good;
+    assert_int_equal(kiln_run_launch_native(work.run, &n, &gpu.err), KILN_E_INVALID);
+    assert_says(gpu.err.text, "100 bytes");
+    n.workspace = n.w;
+    n.workspace_bytes = 99;
+    assert_int_equal(kiln_run_launch_native(work.run, &n, &gpu.err), KILN_E_INVALID);
+    assert_says(gpu.err.text, "99 bytes");
+    n.workspace_bytes = 100;
+    must(kiln_run_launch_native(work.run, &n, &gpu.err), gpu.err);
+    n.y = (char *)n.y + 4;
+    assert_int_equal(kiln_run_launch_native(work.run, &n, &gpu.err), KILN_E_INVALID);
+    assert_says(gpu.err.text, "16 bytes");
+    n.y = NULL;
+    assert_int_equal(kiln_run_launch_native(work.run, &n, &gpu.err), KILN_E_INVALID);
+    assert_says(gpu.err.text, "for y");
+    n = good;
+    n.size = sizeof(n.size);
+    assert_int_equal(kiln_run_launch_native(work.run, &n, &gpu.err), KILN_E_INVALID);
+    assert_int_equal(kiln_run_launch_native(work.run, NULL, &gpu.err), KILN_E_INVALID);
+    assert_int_equal(kiln_run_launch_native(NULL, &good, NULL), KILN_E_INVALID);
+    gpu_work_end(&work);
+    kiln_device_close(d);
+}
+
 TEST(gpu, events_report_the_time_between_them)
 {
     struct kiln_device *d = gpu_open(0), *other = gpu_open(1);
