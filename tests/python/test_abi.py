@@ -14,10 +14,11 @@ from kiln import _abi, enums
 INCLUDE = SOURCE / "libclient/include"
 STRUCTS = {name: value for name, value in vars(_abi).items()
            if isinstance(value, type) and issubclass(value, ctypes.Structure)}
-# Functions that the binding omits, because the framework of a Python program launches kernels.
+# Functions that the binding omits, because frameworks have memory, streams and events of their own.
 LEFT_OUT = re.compile(
-    r"kiln_(admin_call|events|conv_\w+|device_(?!list$)\w+|driver_flag|event_\w+|lease_\w+"
-    r"|library_\w+|memory_\w+|plan_ref|problem_from_driver|run_\w+|stream_\w+)$")
+    r"kiln_(admin_call|events|conv_\w+|driver_flag|event_\w+|lease_\w+|library_\w+|memory_\w+"
+    r"|device_(?!(list|open|close|target|database_id|driver)$)\w+"
+    r"|problem_from_driver|run_launch|stream_\w+)$")
 # The prefixes that C has before the names of the enums' members.
 PREFIXES = {"ErrorCode": "KILN_E_", "Level": "KILN_LEVEL_", "Tier": "KILN_TIER_",
             "Priority": "KILN_", "Direction": "KILN_", "Layout": "KILN_", "DataType": "KILN_",

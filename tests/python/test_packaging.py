@@ -20,7 +20,7 @@ def test_a_python_build_has_every_module_and_the_types_marker(tmp_path):
                    cwd=copy, check=True, capture_output=True, timeout=60)
     built = {p.relative_to(tmp_path / "lib").as_posix() for p in (tmp_path / "lib").rglob("*.*")}
     wanted = {p.relative_to(PACKAGE).as_posix()
-              for p in (PACKAGE / "kiln").iterdir() if p.is_file()}
+              for p in (PACKAGE / "kiln").rglob("*") if p.is_file() and p.suffix != ".pyc"}
     assert built == wanted and "kiln/py.typed" in built
 
 

@@ -135,6 +135,11 @@ class Recording(ctypes.Structure):
                 ("measurement_count", c_size_t), ("timeout_ms", c_int)]
 
 
+class NativeTensors(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("x", c_void_p), ("w", c_void_p), ("y", c_void_p),
+                ("workspace", c_void_p), ("workspace_bytes", c_uint64), ("stream", c_void_p)]
+
+
 class DeviceInfo(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("name", c_char_p), ("model", c_char_p), ("target", c_char_p),
                 ("database_id", c_char_p), ("uuid", c_char_p), ("driver", c_char_p),
@@ -186,6 +191,7 @@ FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
      [POINTER(Problem), c_int, POINTER(c_uint64), POINTER(c_uint64), _err]),
     ("kiln_plan_get", c_int, [_handle, *_plan_question, _ret_handle, _err]),
     ("kiln_plan_batch", c_int, [_handle, POINTER(PlanBatch), _err]),
+    ("kiln_plan_ref", _handle, [_handle]),
     ("kiln_plan_unref", None, [_handle]),
     ("kiln_plan_solver", c_char_p, [_handle]),
     ("kiln_plan_config", c_char_p, [_handle]),
@@ -223,4 +229,12 @@ FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("kiln_find_put", c_int, _tuning_put),
     ("kiln_perf_put", c_int, _tuning_put),
     ("kiln_device_list", c_int, [DeviceFound, c_void_p, _err]),
+    ("kiln_device_open", c_int, [c_char_p, _ret_handle, _err]),
+    ("kiln_device_close", None, [_handle]),
+    ("kiln_device_target", c_char_p, [_handle]),
+    ("kiln_device_database_id", c_char_p, [_handle]),
+    ("kiln_device_driver", c_char_p, [_handle]),
+    ("kiln_run_create", c_int, [_handle, _handle, _ret_handle, _err]),
+    ("kiln_run_destroy", None, [_handle]),
+    ("kiln_run_launch_native", c_int, [_handle, POINTER(NativeTensors), _err]),
 ]

@@ -12,6 +12,7 @@ from . import _abi, kernel as kernels, plan as plans, problem as problems_, tuni
 from ._callback import Callback, lost
 from ._call import Handle, call, to_bytes, to_error, to_milliseconds, to_text
 from ._library import library
+from ._run import held_plan
 from .enums import ErrorCode, Priority, Role, Level
 from .errors import CorruptError, KilnError, invalid
 from .kernel import Kernel, KernelSource
@@ -264,10 +265,19 @@ class Client:
         options = plans.to_options(target, database_id=database_id, solver=solver, config=config,
                                    toolchain=toolchain, driver=driver, heuristic=heuristic,
                                    objects=objects, priority=priority, timeout=timeout)
+        return self._plan_batch(problems, options, plans.from_pointer, ready)
+
+    def _plan_handles(self, problems: Sequence[Problem], options: _abi.PlanOptions,
+                      ready: Callable[[int, Union[Handle, KilnError]], object]) -> None:
+        """For kiln.torch: like plan_batch(), but |ready| receives libkiln's own plans."""
+        self._plan_batch(problems, options, held_plan, ready)
+
+    def _plan_batch(self, problems: Sequence[Problem], options: _abi.PlanOptions,
+                    take: Callable[[int], Any], ready: Any) -> List[Any]:
         asked = problems_.to_array(problems)
         batch = _abi.PlanBatch(size=ctypes.sizeof(_abi.PlanBatch), problems=asked,
                                count=len(asked), options=ctypes.pointer(options))
-        gathering = _Gathering(len(asked), plans.from_pointer, ready)
+        gathering = _Gathering(len(asked), take, ready)
         return gathering.run(self._call_batch, _abi.PlanReady, "kiln_plan_batch", batch)
 
     def prefetch(self, problems: Sequence[Problem], target: str, *,

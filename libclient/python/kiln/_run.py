@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""Runs: plans that are loaded on a device and launched on a framework's own memory."""
+import ctypes
+
+from . import _abi
+from ._call import Handle, call, to_bytes, to_error, to_text
+from ._library import library
+
+_TENSORS_SIZE = ctypes.sizeof(_abi.NativeTensors)
+
+
+class Device:
+    """A GPU of this process, in the context that the framework uses. Code that was loaded stays
+    loaded as long as this object exists."""
+
+    __slots__ = ("handle", "name", "target", "database_id", "driver")
+
+    def __init__(self, name: str) -> None:
+        lib = library()
+        self.handle = Handle("kiln_device_close")
+        call("kiln_device_open", to_bytes(name, "name"), ctypes.byref(self.handle.place))
+        pointer = self.handle.pointer
+        self.name = name
+        self.target = to_text(lib.kiln_device_target(pointer))
+        self.database_id = to_text(lib.kiln_device_database_id(pointer))
+        self.driver = to_text(lib.kiln_device_driver(pointer))
+
+
+def held_plan(pointer: int) -> Handle:
+    """Returns a new reference to a borrowed plan."""
+    return Handle("kiln_plan_unref", library().kiln_plan_ref(pointer))
+
+
+class Run:
+    """A plan whose code is loaded on a device. Any thread may launch it."""
+
+    __slots__ = ("workspace", "solver", "_handle", "_pointer", "_launch")
+
+    def __init__(self, device: Device, plan: Handle) -> None:
+        lib = library()
+        self._handle = Handle("kiln_run_destroy")
+        call("kiln_run_create", device.handle.pointer, plan.pointer,
+             ctypes.byref(self._handle.place))
+        self._pointer = self._handle.pointer
+        self._launch = lib.kiln_run_launch_native
+        self.workspace: int = lib.kiln_plan_workspace(plan.pointer)  #: bytes
+        self.solver = to_text(lib.kiln_plan_solver(plan.pointer))
+
+    def launch(self, x: int, w: int, y: int, workspace: int, stream: int) -> None:
+        """Enqueues the kernels on |stream| and does not wait. The arguments are pointers; the
+        caller guarantees the sizes of the tensors and of the workspace."""
+        tensors = _abi.NativeTensors(_TENSORS_SIZE, x, w, y, workspace, self.workspace, stream)
+        err = _abi.Error()
+        code: int = self._launch(self._pointer, ctypes.byref(tensors), ctypes.byref(err))
+        if code:
+            err.code = code
+            raise to_error(err)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""Runs the convolutions of a PyTorch job by kiln, where kiln is faster.
+
+    import kiln.torch
+    kiln.torch.install()
+
+Everything else stays with PyTorch. docs/pytorch.md says what runs where, and how to see it.
+"""
+import os
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, List, Optional, Union
+
+from .._library import library
+from ..client import Client
+from ..errors import KilnError
+from ._planner import Planner
+
+if TYPE_CHECKING:  # these need PyTorch, which install() imports
+    from ._choice import Choice
+    from ._operators import Operators
+
+__all__ = ["Convolution", "convolutions", "install", "report", "uninstall", "wait"]
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """One convolution of the job in one direction, and what runs it."""
+
+    result: str  #: what is computed: "output", or the gradient of "input" or "weight"
+    type: str  #: such as "torch.float16"
+    problem: str  #: MIOpenDriver's command line; "" if kiln has no such problem
+    runs_by: str  #: "kiln", "PyTorch", or why it is not decided yet
+    reason: str  #: why PyTorch runs it; "" otherwise
+    solver: str  #: kiln's solver; "" if there was no plan
+    kiln_us: float  #: the GPU's time when both were timed; 0 if they were not
+    original_us: float
+    kiln_calls: int
+    original_calls: int
+
+
+_lock = threading.Lock()
+_replaced: "Optional[Operators]" = None
+_plans: Optional[Planner] = None
+
+
+def install(socket_path: Union[str, "os.PathLike[str]", None] = None) -> None:
+    """From now on, kiln runs this process's convolutions on CUDA and ROCm devices where it is
+    faster. |socket_path| names kilnd's socket; see Client.
+
+    Raises LibraryError if libkiln is absent, and ImportError if PyTorch is. Later, no error of
+    kiln's fails a convolution: PyTorch runs it. Calling it again changes nothing.
+    """
+    global _replaced, _plans
+    from ._cuda import Cuda
+    from ._operators import Operators
+
+    library()
+    with _lock:
+        if _replaced is None:
+            planner = Planner(lambda: Client(socket_path, name="kiln.torch"))
+            _replaced = Operators(Cuda(planner), "CUDA")
+            _plans = planner
+        _replaced.is_active = True
+
+
+def uninstall() -> None:
+    """From now on, PyTorch runs all convolutions. What was learned stays for the next install()."""
+    with _lock:
+        if _replaced is not None:
+            _replaced.is_active = False
+
+
+def wait(timeout: Optional[float] = None) -> bool:
+    """Waits until kilnd has answered every request for a plan. Returns False after |timeout|
+    seconds."""
+    return _plans is None or _plans.wait(timeout)
+
+
+def convolutions() -> List[Convolution]:
+    """Returns every convolution that the job has called since install()."""
+    return [] if _replaced is None else [_describe(c) for c in list(_replaced.choices.values())]
+
+
+def _describe(choice: "Choice") -> Convolution:
+    line = ""
+    if choice.problem is not None:
+        try:
+            line = choice.problem.to_driver()
+        except KilnError:
+            line = repr(choice.problem)
+    return Convolution(
+        result=choice.result, type=choice.kind, problem=line, runs_by=choice.state.value,
+        reason=choice.reason, solver=choice.solver, kiln_us=choice.kiln_us,
+        original_us=choice.original_us, kiln_calls=choice.kiln_calls,
+        original_calls=choice.original_calls)
+
+
+def report() -> str:
+    """Returns a text that says for each convolution of the job what runs it, and why."""
+    known = convolutions()
+    by_kiln = sum(c.runs_by == "kiln" for c in known)
+    lines = [f"kiln.torch: kiln runs {by_kiln} of {len(known)} convolutions, "
+             f"{sum(c.kiln_calls for c in known)} of "
+             f"{sum(c.kiln_calls + c.original_calls for c in known)} calls"]
+    for c in sorted(known, key=lambda c: (c.runs_by, c.reason, -c.original_us)):
+        times = f"{c.kiln_us:.1f} us by kiln, {c.original_us:.1f} us by PyTorch" \
+            if c.kiln_us else "not timed"
+        lines.append(f"  {c.runs_by:8} {c.result:6} {times}  {c.reason or c.solver}  "
+                     f"[{c.type.replace('torch.', '')}] {c.problem}")
+    errors = [] if _replaced is None else _replaced.errors
+    return "\n".join(lines + [f"  error: {error}" for error in errors])

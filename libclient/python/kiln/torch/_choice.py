@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: MIT
+"""Chooses for each convolution of a job, by timing both once, whether kiln or PyTorch runs it."""
+import enum
+import math
+from typing import Any, Callable, List, Optional, Protocol, Tuple, Union
+
+import torch
+
+from .._call import Handle
+from .._run import Run
+from ..enums import Direction, Layout
+from ..problem import Problem
+from ._translate import Geometry, Tensors, direction_of, problem_of
+
+FASTER = 0.97  # kiln is chosen if its time is at most this part of the original's
+# The largest norm of the difference of two correct results, divided by the norm of one.
+TOLERANCE = {"torch.float32": 1e-3, "torch.float16": 5e-3, "torch.bfloat16": 2e-2}
+TOLERANCE_TF32 = 5e-3
+TRIALS_MAX = 8  # how often the results may be zero or not finite before kiln gives up
+
+
+class State(enum.Enum):
+    NEW = "not planned yet"
+    ASKED = "waits for kilnd's plan"
+    PLANNED = "planned, not timed yet"
+    KILN = "kiln"
+    ORIGINAL = "PyTorch"
+
+
+class Accelerator(Protocol):
+    """What a choice needs of the device's framework and of kilnd. Tests have a fake one."""
+
+    def ask(self, index: int, problem: Problem,
+            done: Callable[[Union[Handle, Exception]], None]) -> None:
+        """Requests a plan, and returns at once."""
+
+    def load(self, index: int, plan: Handle) -> Run:
+        ...
+
+    def stream(self, index: int) -> int:
+        """Returns the pointer of the current stream."""
+
+    def is_capturing(self) -> bool:
+        """Returns whether the current stream is captured into a graph."""
+
+    def times(self, index: int, first: Callable[[], Any],
+              second: Callable[[], Any]) -> Tuple[float, float]:
+        """Returns the device's time of each call, in microseconds."""
+
+
+class Choice:
+    """One convolution of the job in one direction: sizes, layouts, type and flags.
+
+    The calls of a job go to the original until kilnd's plan is there. The next call then times
+    both, compares their results, and chooses.
+    """
+
+    __slots__ = ("result", "kind", "state", "reason", "problem", "original_us", "kiln_us",
+                 "kiln_calls", "original_calls", "solver", "_accelerator", "_index", "_geometry",
+                 "_allow_tf32", "_plan", "_run", "_format", "_copies", "_shape", "_strides",
+                 "_dtype", "_device", "_direction", "_trials")
+
+    def __init__(self, accelerator: Accelerator, result: str, geometry: Geometry,
+                 sample: torch.Tensor, allow_tf32: bool) -> None:
+        """|sample| is an operand, whose type and device the result has."""
+        self.result = result
+        self.kind = str(sample.dtype)
+        self.state = State.NEW
+        self.reason = ""
+        self.problem: Optional[Problem] = None
+        self.original_us = self.kiln_us = 0.0
+        self.kiln_calls = self.original_calls = 0
+        self.solver = ""
+        self._accelerator = accelerator
+        self._index: int = sample.get_device()
+        self._geometry = geometry
+        self._allow_tf32 = allow_tf32 and sample.dtype == torch.float32
+        self._plan: Optional[Handle] = None
+        self._run: Optional[Run] = None
+        self._dtype = sample.dtype
+        self._device = sample.device
+        self._direction = direction_of(result, geometry.transposed)
+        self._trials = 0
+
+    # ---- the job's calls ----
+
+    def compute(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        """Runs kiln on the operands, which are PyTorch's tensors in the order output, input,
+        weight, without the one that is computed."""
+        if self._copies:
+            first = first.contiguous(memory_format=self._format)
+            second = second.contiguous(memory_format=self._format)
+        made = torch.empty_strided(self._shape, self._strides, dtype=self._dtype,
+                                   device=self._device)
+        run = self._run
+        assert run is not None
+        space = torch.empty(run.workspace, dtype=torch.uint8,
+                            device=self._device) if run.workspace else None
+        a, b, c = first.data_ptr(), second.data_ptr(), made.data_ptr()
+        if self._direction is Direction.BACKWARD_WEIGHTS:  # the operands are output and input
+            x, w, y = (a, c, b) if self._geometry.transposed else (b, c, a)
+        elif self._direction is Direction.FORWARD:  # the operands are x and w
+            x, w, y = a, b, c
+        else:  # y and w
+            x, w, y = c, b, a
+        run.launch(x, w, y, space.data_ptr() if space is not None else 0,
+                   self._accelerator.stream(self._index))
+        return made
+
+    def settle(self, reason: str) -> None:
+        """Leaves this convolution to the original for good."""
+        self.state = State.ORIGINAL
+        self.reason = reason
+        self._run = self._plan = None
+
+    def learn(self, made: torch.Tensor, operands: Tuple[torch.Tensor, torch.Tensor],
+              original: Callable[[], torch.Tensor], kiln: Callable[[], torch.Tensor]) -> None:
+        """Makes the next step towards a choice, after the original has computed |made|. |original|
+        and |kiln| compute the same once more."""
+        if self.state is State.ASKED or self._accelerator.is_capturing():
+            return
+        try:
+            if self.state is State.NEW:
+                self._ask(made, operands)
+            elif self.state is State.PLANNED:
+                self._decide(made, original, kiln)
+        except Exception as error:
+            self.settle(str(error))
+
+    # ---- planning ----
+
+    def _sizes(self, made: torch.Tensor, operands: Tuple[torch.Tensor, torch.Tensor]) -> Tensors:
+        shapes = [tuple(operand.shape) for operand in operands]
+        shapes.insert(("output", "input", "weight").index(self.result), tuple(made.shape))
+        output, input_, weight = shapes
+        if self._geometry.transposed:
+            return Tensors(x=output, w=weight, y=input_)
+        return Tensors(x=input_, w=weight, y=output)
+
+    def _ask(self, made: torch.Tensor, operands: Tuple[torch.Tensor, torch.Tensor]) -> None:
+        layout = _layout_of([made, *operands])
+        self._format = _memory_format(layout, made.dim())
+        self._copies = not all(o.is_contiguous(memory_format=self._format) for o in operands)
+        self._shape, self._strides = tuple(made.shape), made.stride()
+        self.problem = problem_of(self._direction, self._sizes(made, operands), self._geometry,
+                                  self.kind, layout, self._allow_tf32)
+        self.state = State.ASKED
+        self._accelerator.ask(self._index, self.problem, self._planned)
+
+    def _planned(self, answer: Union[Handle, Exception]) -> None:
+        if isinstance(answer, Exception):
+            self.settle(str(answer))
+            return
+        self._plan = answer
+        self.state = State.PLANNED
+
+    # ---- choosing ----
+
+    def _decide(self, made: torch.Tensor, original: Callable[[], torch.Tensor],
+                kiln: Callable[[], torch.Tensor]) -> None:
+        plan = self._plan
+        if plan is None:  # another thread is deciding
+            return
+        if self._run is None:
+            self._run = self._accelerator.load(self._index, plan)
+            self.solver = self._run.solver
+        difference = _difference(kiln(), made)
+        if not math.isfinite(difference):
+            self._trials += 1
+            if self._trials == TRIALS_MAX:
+                self.settle("the results were zero or not finite, so they could not be compared")
+            return
+        limit = TOLERANCE_TF32 if self._allow_tf32 else TOLERANCE[self.kind]
+        if difference > limit:
+            self.settle(f"the results differ by {difference:.2g}, more than {limit:g}")
+            return
+        self.original_us, self.kiln_us = self._accelerator.times(self._index, original, kiln)
+        if self.kiln_us > FASTER * self.original_us:
+            self.settle("slower" if self.kiln_us > self.original_us else "not faster by 3 %")
+            return
+        self.state = State.KILN
+        self._plan = None
+
+
+def _layout_of(tensors: List[torch.Tensor]) -> Layout:
+    """Returns the layout of the first tensor that has only one. A tensor with one channel or one
+    pixel has both layouts."""
+    for tensor in tensors:
+        first, last = tensor.is_contiguous(), False
+        if tensor.dim() > 3:
+            last = tensor.is_contiguous(memory_format=_memory_format(Layout.CHANNELS_LAST,
+                                                                     tensor.dim()))
+        if first != last:
+            return Layout.CHANNELS_FIRST if first else Layout.CHANNELS_LAST
+        if not first and tensor is tensors[0]:
+            raise ValueError(f"the result's strides are {tensor.stride()}")
+    return Layout.CHANNELS_FIRST
+
+
+def _memory_format(layout: Layout, dimensions: int) -> Any:
+    if layout is Layout.CHANNELS_FIRST or dimensions == 3:
+        return torch.contiguous_format
+    return torch.channels_last if dimensions == 4 else torch.channels_last_3d
+
+
+def _difference(made: torch.Tensor, wanted: torch.Tensor) -> float:
+    """Returns the norm of the difference, divided by the norm of |wanted|."""
+    size = torch.linalg.vector_norm(wanted, dtype=torch.float32)
+    difference = torch.linalg.vector_norm(made.float() - wanted.float())
+    norm = float(size)
+    return float(difference) / norm if norm else math.inf

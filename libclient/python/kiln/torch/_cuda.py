@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""PyTorch's GPUs, CUDA or ROCm, and kilnd's plans for them."""
+from typing import Any, Callable, Dict, Tuple, Union
+
+import torch
+
+from .._call import Handle
+from .._run import Device, Run
+from ..problem import Problem
+from ._planner import Planner
+
+ROUNDS = 3
+ROUND_US = 300.0
+LAUNCHES_MAX = 20
+# While the GPU waits, Python enqueues the launches of a round, so that its own time does not count.
+SLEEP_CYCLES = 120_000  # for each launch; 60 us at 2 GHz
+
+
+class Cuda:
+    """The accelerator of choices (_choice.Accelerator) for a job's GPUs."""
+
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+        self._devices: Dict[int, Device] = {}
+        self._kind = "hip" if torch.version.hip else "cuda"
+        self._raw_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream
+
+    def _device(self, index: int) -> Device:
+        """Opens the device at its first use. Two threads that do so at once agree on one."""
+        found = self._devices.get(index)
+        if found is None:
+            found = self._devices.setdefault(index, Device(f"{self._kind}:{index}"))
+        return found
+
+    def ask(self, index: int, problem: Problem,
+            done: Callable[[Union[Handle, Exception]], None]) -> None:
+        self._planner.ask(self._device(index), problem, done)
+
+    def load(self, index: int, plan: Handle) -> Run:
+        return Run(self._device(index), plan)
+
+    def stream(self, index: int) -> int:
+        return self._raw_stream(index)
+
+    def is_capturing(self) -> bool:
+        return bool(torch.cuda.is_current_stream_capturing())
+
+    def times(self, index: int, first: Callable[[], Any],
+              second: Callable[[], Any]) -> Tuple[float, float]:
+        """Times both in turns, and returns the shortest time of each."""
+        calls = (first, second)
+        best = [float("inf"), float("inf")]
+        with torch.cuda.device(index):
+            once = max(_time(call, 1) for call in calls)
+            launches = int(min(LAUNCHES_MAX, max(1.0, ROUND_US // once)))
+            for _ in range(ROUNDS):
+                for i, call in enumerate(calls):
+                    best[i] = min(best[i], _time(call, launches))
+        return best[0], best[1]
+
+
+def _time(call: Callable[[], Any], launches: int) -> float:
+    """Returns the GPU's time of one call, in microseconds."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda._sleep(SLEEP_CYCLES * launches)
+    begin.record()
+    for _ in range(launches):
+        call()
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end)) * 1e3 / launches

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: MIT
+"""Replaces PyTorch's convolution operators below autograd, at one dispatch key."""
+import warnings
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from ..errors import InvalidError
+from ._choice import Accelerator, Choice, State
+from ._translate import Geometry
+
+Result = Tuple[Optional[Tensor], Optional[Tensor], Optional[Tensor]]
+OPERATORS = ("convolution", "convolution_backward")
+COMPOSITE = "CompositeExplicitAutograd"  # PyTorch's own implementations, for every device
+
+
+def _original(name: str) -> Callable[..., Any]:
+    """Returns PyTorch's own implementation, which stays registered for COMPOSITE."""
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", COMPOSITE):
+        raise RuntimeError(f"kiln.torch: PyTorch {torch.__version__} has no aten::{name} that kiln "
+                           "could leave calls to")
+    overload = getattr(torch.ops.aten, name).default
+    key = getattr(torch._C.DispatchKey, COMPOSITE)
+    return lambda *arguments: overload._op_dk(key, *arguments)
+
+
+def _flags() -> Tuple[bool, bool, bool, bool]:
+    """Returns allow_tf32, deterministic, benchmark, enabled."""
+    c = torch._C
+    return (c._get_cudnn_allow_tf32(),
+            c._get_cudnn_deterministic() or c._get_deterministic_algorithms(),
+            c._get_cudnn_benchmark(), c._get_cudnn_enabled())
+
+
+class Operators:
+    """The replaced operators, with one choice for each convolution and direction."""
+
+    def __init__(self, accelerator: Accelerator, dispatch_key: str) -> None:
+        self.is_active = False
+        self.choices: Dict[Tuple[Any, ...], Choice] = {}
+        self.errors: List[str] = []  # of kiln.torch itself; there should be none
+        self._accelerator = accelerator
+        self._forward, self._backward = (_original(name) for name in OPERATORS)
+        self._library = torch.library.Library("aten", "IMPL")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # replacing an operator is what is wanted here
+            self._library.impl("convolution", self.convolution, dispatch_key)
+            self._library.impl("convolution_backward", self.convolution_backward, dispatch_key)
+
+    # ---- finding choices ----
+
+    def _find(self, result: str, operands: Tuple[Tensor, Tensor], rest: Tuple[Any, ...]) -> Choice:
+        first, second = operands
+        key = (result, first.shape, first.stride(), second.shape, second.stride(), first.dtype,
+               second.dtype, first.device, rest, _flags())
+        choice = self.choices.get(key)
+        if choice is None:
+            choice = self.choices.setdefault(key, self._new(result, operands, rest))
+        return choice
+
+    def _new(self, result: str, operands: Tuple[Tensor, Tensor], rest: Tuple[Any, ...]) -> Choice:
+        stride, padding, dilation, transposed, _, groups = rest[:6]
+        allow_tf32, is_deterministic, _, is_enabled = _flags()
+        choice = Choice(self._accelerator, result,
+                        Geometry(stride, padding, dilation, transposed, groups), operands[0],
+                        allow_tf32)
+        if is_deterministic:
+            choice.settle("deterministic mode: timing could choose differently in each process")
+        elif not is_enabled:
+            choice.settle("torch.backends.cudnn.enabled is False")
+        elif operands[0].dtype != operands[1].dtype or operands[0].device != operands[1].device:
+            choice.settle("operands of two types or devices")
+        return choice
+
+    def _ready(self, result: str, operands: Tuple[Tensor, Tensor],
+               rest: Tuple[Any, ...]) -> Optional[Choice]:
+        """Never fails: without a choice, the original runs."""
+        if not self.is_active:
+            return None
+        try:
+            return self._find(result, operands, rest)
+        except Exception as error:
+            self._note(error)
+            return None
+
+    def _note(self, error: Exception) -> None:
+        if len(self.errors) < 10:
+            self.errors.append(f"{type(error).__name__}: {error}")
+
+    def _run(self, choice: Optional[Choice], compute: Callable[[], Tensor]) -> Optional[Tensor]:
+        """Returns None if the original has to run."""
+        if choice is None:
+            return None
+        if choice.state is State.KILN:
+            try:
+                made = compute()
+                choice.kiln_calls += 1
+                return made
+            except InvalidError as error:  # this call's memory is unsuitable, such as a view
+                self._note(error)
+            except Exception as error:
+                choice.settle(str(error))
+        choice.original_calls += 1
+        return None
+
+    # ---- the operators ----
+
+    def convolution(self, x: Tensor, w: Tensor, bias: Optional[Tensor], stride: Sequence[int],
+                    padding: Sequence[int], dilation: Sequence[int], transposed: bool,
+                    output_padding: Sequence[int], groups: int) -> Tensor:
+        rest = (tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding),
+                groups, None if bias is None else bias.dtype)
+        choice = self._ready("output", (x, w), rest)
+
+        def kiln() -> Tensor:
+            assert choice is not None
+            made = choice.compute(x, w)
+            return made if bias is None else made.add_(bias.view(-1, *(1,) * (made.dim() - 2)))
+
+        def original() -> Tensor:
+            made: Tensor = self._forward(x, w, bias, stride, padding, dilation, transposed,
+                                         output_padding, groups)
+            return made
+
+        made = self._run(choice, kiln)
+        if made is None:
+            made = original()
+            if choice is not None and choice.state is not State.ORIGINAL:
+                choice.learn(made, (x, w), original, kiln)
+        return made
+
+    def convolution_backward(self, dy: Tensor, x: Tensor, w: Tensor,
+                             bias_sizes: Optional[Sequence[int]], stride: Sequence[int],
+                             padding: Sequence[int], dilation: Sequence[int], transposed: bool,
+                             output_padding: Sequence[int], groups: int,
+                             output_mask: Sequence[bool]) -> Result:
+        rest = (tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding),
+                groups)
+        made: List[Optional[Tensor]] = [None, None, None]
+        left = list(output_mask)
+        choices: List[Optional[Choice]] = [None, None]
+        operands = ((dy, w), (dy, x))
+
+        def original(mask: Sequence[bool]) -> Result:
+            result: Result = self._backward(dy, x, w, bias_sizes, stride, padding, dilation,
+                                            transposed, output_padding, groups, mask)
+            return result
+
+        for i, result in enumerate(("input", "weight")):
+            if output_mask[i]:
+                choice = choices[i] = self._ready(result, operands[i], rest + (x.shape, w.shape))
+                if choice is not None:
+                    made[i] = self._run(choice, _computing(choice, operands[i]))
+                left[i] = made[i] is None
+        if any(left):
+            for i, tensor in enumerate(original(left)):
+                made[i] = tensor if left[i] else made[i]
+        for i, choice in enumerate(choices):
+            if left[i] and choice is not None and choice.state is not State.ORIGINAL:
+                tensor = made[i]
+                assert tensor is not None
+                choice.learn(tensor, operands[i], _one_of(original, i),
+                             _computing(choice, operands[i]))
+        return made[0], made[1], made[2]
+
+
+def _computing(choice: Choice, operands: Tuple[Tensor, Tensor]) -> Callable[[], Tensor]:
+    return lambda: choice.compute(*operands)
+
+
+def _one_of(original: Callable[[Sequence[bool]], Result], index: int) -> Callable[[], Tensor]:
+    """Returns a function that computes only the gradient |index|."""
+    mask = [i == index for i in range(3)]
+
+    def compute() -> Tensor:
+        made = original(mask)[index]
+        assert made is not None
+        return made
+
+    return compute

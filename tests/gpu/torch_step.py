@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Measures training steps of torchvision's networks with and without kiln.torch (docs/pytorch.md).
+
+Usage: tests/gpu/torch_step.py [OPTION]...
+
+KILN_SOCKET names a kilnd, and KILN_LIBRARY_PATH libkiln. A step is forward, cross entropy, backward
+and SGD on synthetic images, with cuDNN in benchmark mode. In one process, rounds of steps with and
+without kiln take turns; a time is the median of the rounds. The first step without kiln comes first
+in its process; kiln's runs before kilnd has answered, so it is PyTorch's, too.
+
+  --networks LIST  torchvision's names (resnet50,resnext50_32x4d,efficientnet_b0,convnext_tiny)
+  --types LIST     fp32, tf32, fp16, bf16; the last two with autocast, channels last
+  --batch N        (64)
+  --steps N        of a round (10)
+  --rounds N       of each kind (5)
+  --losses N       steps whose losses are compared (20)
+  --seconds S      begins no new row after S seconds (600)
+  --lines FILE     writes the problems of the networks to FILE, for kiln-driver
+  --report         prints what runs where, for each row
+
+Exit status: 0 every row was measured; 1 a row failed; 75 the time is over; 77 no PyTorch or no GPU.
+"""
+import argparse
+import contextlib
+import statistics
+import sys
+import time
+import traceback
+
+NETWORKS = "resnet50,resnext50_32x4d,efficientnet_b0,convnext_tiny"
+HEADER = """
+| network | type | PyTorch ms | kiln ms | ratio | first step s: PyTorch, kiln | plans s | by kiln \
+| loss difference: kiln, PyTorch twice |
+| --- | --- | --: | --: | --: | --- | --: | --: | --- |"""
+EXIT_OUT_OF_TIME, EXIT_SKIPPED = 75, 77
+
+
+class Job:
+    """A network in training, in one type."""
+
+    def __init__(self, torch, name, kind, batch):
+        import torchvision
+        self.torch = torch
+        self.dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(kind)
+        torch.backends.cudnn.allow_tf32 = kind == "tf32"
+        torch.manual_seed(0)
+        form = torch.channels_last if self.dtype else torch.contiguous_format
+        self.model = getattr(torchvision.models, name)().cuda().to(memory_format=form)
+        self.start = {k: v.clone() for k, v in self.model.state_dict().items()}
+        self.images = torch.randn(batch, 3, 224, 224, device="cuda").to(memory_format=form)
+        self.labels = torch.randint(1000, (batch,), device="cuda")
+        self.restart()
+
+    def restart(self):
+        self.model.load_state_dict(self.start)
+        self.torch.manual_seed(1)  # for dropout and stochastic depth
+        self.optimizer = self.torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
+
+    def step(self):
+        cast = self.torch.autocast("cuda", self.dtype) if self.dtype else contextlib.nullcontext()
+        self.optimizer.zero_grad(set_to_none=True)
+        with cast:
+            loss = self.torch.nn.functional.cross_entropy(self.model(self.images), self.labels)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def milliseconds(self, steps):
+        self.torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(steps):
+            self.step()
+        self.torch.cuda.synchronize()
+        return (time.perf_counter() - begin) / steps * 1e3
+
+    def losses(self, steps):
+        self.restart()
+        return self.torch.stack([self.step() for _ in range(steps)]).tolist()
+
+
+def calls_of(convolutions):
+    """Returns the numbers of calls, in the order in which the job first called."""
+    return [c.kiln_calls + c.original_calls for c in convolutions]
+
+
+def furthest(ours, theirs):
+    """Returns the largest relative difference of two curves of losses."""
+    return max(abs(a - b) / abs(b) for a, b in zip(ours, theirs))
+
+
+def run_row(torch, kiln, options, name, kind):
+    kiln.torch.uninstall()
+    job = Job(torch, name, kind, options.batch)
+    before = calls_of(kiln.torch.convolutions())
+    row = {"first": job.milliseconds(1) / 1e3}
+    job.milliseconds(3)
+    kiln.torch.install()
+    row["first_kiln"] = job.milliseconds(1) / 1e3
+    begin = time.perf_counter()
+    kiln.torch.wait(300)
+    row["plans"] = time.perf_counter() - begin
+    job.milliseconds(3)  # times and chooses
+    rounds = {"plain": [], "kiln": []}
+    for _ in range(options.rounds):
+        kiln.torch.uninstall()
+        rounds["plain"].append(job.milliseconds(options.steps))
+        kiln.torch.install()
+        rounds["kiln"].append(job.milliseconds(options.steps))
+    row |= {kind: statistics.median(times) for kind, times in rounds.items()}
+    ours = job.losses(options.losses)
+    kiln.torch.uninstall()
+    theirs, again = job.losses(options.losses), job.losses(options.losses)
+    row["losses"] = furthest(ours, theirs), furthest(again, theirs)
+    kiln.torch.install()
+    after = kiln.torch.convolutions()
+    before += [0] * (len(after) - len(before))
+    row["convolutions"] = [c for c, n, m in zip(after, before, calls_of(after)) if n < m]
+    return row
+
+
+def print_row(name, kind, row):
+    found = row["convolutions"]
+    by_kiln = sum(c.runs_by == "kiln" for c in found)
+    print(f"| {name} | {kind} | {row['plain']:.1f} | {row['kiln']:.1f} | "
+          f"{row['kiln'] / row['plain']:.3f} | {row['first']:.1f}, {row['first_kiln']:.1f} | "
+          f"{row['plans']:.1f} | {by_kiln} of {len(found)} | {row['losses'][0]:.1e}, "
+          f"{row['losses'][1]:.1e} |", flush=True)
+
+
+def print_report(name, kind, row):
+    print(f"{name} {kind}:")
+    for c in sorted(row["convolutions"], key=lambda c: -c.original_us):
+        print(f"  {c.runs_by} {c.result} {c.kiln_us:.1f} {c.original_us:.1f} us {c.solver} "
+              f"{c.reason} {c.kiln_calls}/{c.kiln_calls + c.original_calls} {c.problem}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--networks", default=NETWORKS)
+    parser.add_argument("--types", default="fp32,tf32,fp16,bf16")
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--losses", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--lines")
+    parser.add_argument("--report", action="store_true")
+    options = parser.parse_args()
+    end = time.monotonic() + options.seconds
+    try:
+        import torch
+    except ImportError:
+        return EXIT_SKIPPED
+    if not torch.cuda.is_available():
+        return EXIT_SKIPPED
+    import kiln.torch
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cuda.matmul.allow_tf32 = True
+    print(f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, batch "
+          f"{options.batch}\n{HEADER}", flush=True)
+    kiln.torch.install()
+    status, rows = 0, []
+    for name in options.networks.split(","):
+        for kind in options.types.split(","):
+            if time.monotonic() > end:
+                status = status or EXIT_OUT_OF_TIME
+                continue
+            try:
+                row = run_row(torch, kiln, options, name, kind)
+                print_row(name, kind, row)
+                rows.append((name, kind, row))
+            except Exception:  # the other rows are still worth a try
+                traceback.print_exc()
+                status = 1
+            torch.cuda.empty_cache()
+    if rows:
+        ratios = [row["kiln"] / row["plain"] for _, _, row in rows]
+        print(f"\nkiln's time divided by PyTorch's, geometric mean: "
+              f"{statistics.geometric_mean(ratios):.3f}")
+    for row in rows if options.report else ():
+        print_report(*row)
+    if options.lines:
+        with open(options.lines, "w", encoding="utf-8") as out:
+            lines = {c.problem for _, _, row in rows for c in row["convolutions"] if c.problem}
+            out.write("".join(f"{line}\n" for line in sorted(lines)))
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

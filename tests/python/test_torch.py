@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: MIT
+"""Tests kiln.torch with PyTorch on the CPU and a fake accelerator instead of kilnd and a GPU."""
+import contextlib
+import ctypes
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="no PyTorch for this Python")
+
+import kiln  # noqa: E402
+import kiln.torch  # noqa: E402
+from kiln import Direction, Layout  # noqa: E402
+from kiln.torch._choice import State, TRIALS_MAX  # noqa: E402
+from kiln.torch._operators import Operators  # noqa: E402
+
+F = torch.nn.functional
+KINDS = {0: torch.float32, 1: torch.float16, 2: torch.bfloat16}
+
+
+class FakeRun:
+    """Computes a problem by PyTorch's own operators, on the pointers that it is given."""
+
+    solver = "FakeSolver"
+
+    def __init__(self, fake, problem):
+        self.fake, self.problem = fake, problem
+        self.workspace = fake.workspace
+
+    def tensor(self, pointer, shape):
+        size = KINDS[self.problem.type].itemsize if hasattr(torch.float32, "itemsize") else \
+            torch.tensor([], dtype=KINDS[self.problem.type]).element_size()
+        count = torch.Size(shape).numel()
+        memory = (ctypes.c_char * (count * size)).from_address(pointer)
+        flat = torch.frombuffer(memory, dtype=KINDS[self.problem.type])
+        if self.problem.x_layout is Layout.CHANNELS_FIRST:
+            return flat.view(shape)
+        return flat.view(shape[0], *shape[2:], shape[1]).movedim(-1, 1)
+
+    def launch(self, x, w, y, workspace, stream):
+        assert bool(workspace) == bool(self.workspace) and stream == 7
+        self.fake.launches += 1
+        if self.fake.launch_error:
+            raise self.fake.launch_error
+        p = self.problem
+        x = self.tensor(x, (p.n, p.c, *p.input))
+        w = self.tensor(w, (p.k, p.c // p.groups, *p.filter))
+        y = self.tensor(y, (p.n, p.k, *p.output))
+        rest = (p.stride, p.pad, p.dilation, False, [0] * len(p.input), p.groups)
+        operators = self.fake.operators
+        if p.direction is Direction.FORWARD:
+            y.copy_(operators._forward(x, w, None, *rest))
+        else:
+            is_data = p.direction is Direction.BACKWARD_DATA
+            made = operators._backward(y, x, w, None, *rest, [is_data, not is_data, False])
+            (x if is_data else w).copy_(made[0] if is_data else made[1])
+        if self.fake.is_wrong:
+            {Direction.FORWARD: y, Direction.BACKWARD_DATA: x}.get(p.direction, w).mul_(1.1)
+
+
+class FakeAccelerator:
+    """kilnd and a GPU whose stream is 7. kiln takes |kiln_us| and PyTorch 10 us."""
+
+    def __init__(self):
+        self.asked, self.loads, self.launches = [], 0, 0
+        self.kiln_us, self.workspace = 5.0, 64
+        self.capturing = self.is_wrong = False
+        self.launch_error = self.load_error = None
+        self.operators = Operators(self, "CPU")
+
+    def ask(self, index, problem, done):
+        self.asked.append((problem, done))
+
+    def answer(self, answer=None):
+        """Answers all requests with a plan, or with |answer|."""
+        for problem, done in self.asked:
+            done(answer or problem)
+        count = len(self.asked)
+        self.asked = []
+        return count
+
+    def load(self, index, plan):
+        self.loads += 1
+        if self.load_error:
+            raise self.load_error
+        return FakeRun(self, plan)
+
+    def stream(self, index):
+        return 7
+
+    def is_capturing(self):
+        return self.capturing
+
+    def times(self, index, first, second):
+        first()
+        second()
+        return 10.0, self.kiln_us
+
+    def states(self):
+        return {choice.state for choice in self.operators.choices.values()}
+
+    def reasons(self):
+        return {choice.reason for choice in self.operators.choices.values()}
+
+
+_the_fake = None
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """One set of replaced operators for all tests, because a process replaces them once."""
+    global _the_fake
+    if _the_fake is None:
+        _the_fake = FakeAccelerator()
+    fresh, operators = _the_fake, _the_fake.operators
+    fresh.__dict__.update(asked=[], loads=0, launches=0, kiln_us=5.0, workspace=64,
+                          capturing=False, is_wrong=False, launch_error=None, load_error=None)
+    operators.choices.clear()
+    operators.errors.clear()
+    operators.is_active = True
+    monkeypatch.setattr(kiln.torch, "_replaced", operators)
+    yield fresh
+    operators.is_active = False
+
+
+@contextlib.contextmanager
+def without_kiln(fake):
+    fake.operators.is_active = False
+    try:
+        yield
+    finally:
+        fake.operators.is_active = True
+
+
+def step(run, x, w, bias=None):
+    """Runs forward and backward. Returns the output and the gradients."""
+    leaves = [t.detach().requires_grad_() for t in (x, w, bias) if t is not None]
+    y = run(*leaves)
+    torch.manual_seed(1)
+    y.backward(torch.randn_like(y))
+    return [y.detach(), *(leaf.grad for leaf in leaves)]
+
+
+def learn(fake, run, *tensors):
+    """Runs the three calls after which everything is chosen."""
+    step(run, *tensors)
+    assert fake.answer() > 0
+    step(run, *tensors)
+
+
+LAST = torch.channels_last
+CASES = {
+    "2d": ((2, 8, 9, 9), (4, 8, 3, 3), lambda x, w, b: F.conv2d(x, w, b, padding=1)),
+    "same": ((2, 8, 9, 9), (4, 8, 3, 3), lambda x, w, b: F.conv2d(x, w, b, padding="same")),
+    "strided": ((2, 8, 9, 8), (4, 8, 3, 3),
+                lambda x, w, b: F.conv2d(x, w, b, stride=(2, 1), dilation=(1, 2), padding=(1, 0))),
+    "groups": ((2, 8, 9, 9), (4, 4, 3, 3), lambda x, w, b: F.conv2d(x, w, b, groups=2)),
+    "depthwise": ((2, 8, 9, 9), (8, 1, 3, 3), lambda x, w, b: F.conv2d(x, w, b, groups=8)),
+    "1d": ((2, 8, 30), (4, 8, 3), lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1)),
+    "3d": ((2, 4, 5, 6, 7), (4, 4, 3, 3, 3), lambda x, w, b: F.conv3d(x, w, b, padding=1)),
+    "transposed": ((2, 8, 5, 5), (8, 4, 3, 3),
+                   lambda x, w, b: F.conv_transpose2d(x, w, b, stride=2, padding=1,
+                                                      output_padding=1)),
+    "transposed groups": ((2, 8, 5, 5), (8, 2, 3, 3),
+                          lambda x, w, b: F.conv_transpose2d(x, w, b, groups=2)),
+    "1x1": ((2, 8, 9, 9), (4, 8, 1, 1), lambda x, w, b: F.conv2d(x, w, b)),
+}
+
+
+def tensors_of(name, with_bias=False):
+    torch.manual_seed(0)
+    x, w, _ = CASES[name]
+    outputs = w[1] * 2 if name == "transposed groups" else w[1] if name == "transposed" else w[0]
+    bias = torch.randn(outputs) if with_bias else None
+    return torch.randn(x), torch.randn(w), bias
+
+
+@pytest.mark.parametrize("with_bias", [False, True], ids=["", "bias"])
+@pytest.mark.parametrize("form", [None, LAST], ids=["first", "last"])
+@pytest.mark.parametrize("name", CASES)
+def test_kiln_runs_all_directions_with_the_results_and_strides_of_pytorch(fake, name, form,
+                                                                          with_bias):
+    x, w, bias = tensors_of(name, with_bias)
+    if form and x.dim() == 4:
+        x, w = x.contiguous(memory_format=form), w.contiguous(memory_format=form)
+
+    def run(x, w, b=None):
+        return CASES[name][2](x, w, b)
+
+    with without_kiln(fake):
+        wanted = step(run, x, w, bias)
+    learn(fake, run, x, w, bias)
+    assert fake.states() == {State.KILN}, fake.reasons()
+    before = fake.launches
+    made = step(run, x, w, bias)
+    assert fake.launches == before + 3
+    assert fake.operators.errors == []
+    for one, other in zip(made, wanted):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+        assert one.stride() == other.stride()
+
+
+def simple(x, w, b=None):
+    return F.conv2d(x, w, b, padding=1)
+
+
+@pytest.fixture
+def x():
+    torch.manual_seed(0)
+    return torch.randn(2, 8, 9, 9)
+
+
+@pytest.fixture
+def w():
+    torch.manual_seed(1)
+    return torch.randn(4, 8, 3, 3)
+
+
+def test_operands_that_are_not_contiguous_are_copied(fake, x, w):
+    x = x.transpose(2, 3)[:, :, 1:]
+    with without_kiln(fake):
+        wanted = step(simple, x, w)
+    learn(fake, simple, x, w)
+    made = step(simple, x, w)
+    assert fake.states() == {State.KILN}, fake.reasons()
+    for one, other in zip(made, wanted):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_until_the_plan_is_there_pytorch_runs(fake, x, w):
+    for _ in range(3):
+        step(simple, x, w)
+    assert fake.launches == 0 and len(fake.asked) == 3
+    assert fake.states() == {State.ASKED}
+
+
+def test_other_sizes_strides_or_flags_are_another_choice(fake, x, w, monkeypatch):
+    with torch.no_grad():
+        simple(x, w)
+        simple(x[:1], w)
+        F.conv2d(x, w, padding=2)
+        simple(x.contiguous(memory_format=LAST), w)
+        monkeypatch.setattr(torch.backends.cudnn, "allow_tf32",
+                            not torch.backends.cudnn.allow_tf32)
+        simple(x, w)
+        simple(x, w)
+    assert len(fake.operators.choices) == 5
+    assert [problem.allow_tf32 for problem, _ in fake.asked] in ([True] * 4 + [False],
+                                                                [False] * 4 + [True])
+
+
+def test_pytorch_runs_what_kiln_is_slower_at(fake, x, w):
+    fake.kiln_us = 9.9
+    learn(fake, simple, x, w)
+    assert fake.states() == {State.ORIGINAL} and fake.reasons() == {"not faster by 3 %"}
+    launches = fake.launches
+    step(simple, x, w)
+    assert fake.launches == launches
+
+
+def test_a_result_that_differs_is_never_used(fake, x, w):
+    fake.is_wrong = True
+    with without_kiln(fake):
+        wanted = step(simple, x, w)
+    step(simple, x, w)
+    fake.answer()
+    for _ in range(2):
+        for one, other in zip(step(simple, x, w), wanted):
+            assert torch.equal(one, other)
+    assert fake.states() == {State.ORIGINAL}
+    assert all("differ" in reason for reason in fake.reasons())
+
+
+def test_results_that_are_not_finite_are_compared_later(fake, w):
+    x = torch.full((2, 8, 9, 9), float("inf"))
+    with torch.no_grad():
+        simple(x, w)
+        fake.answer()
+        simple(x, w)
+        assert fake.states() == {State.PLANNED}
+        simple(torch.ones_like(x), w)
+        assert fake.states() == {State.KILN}
+        for _ in range(TRIALS_MAX + 2):
+            simple(x[:1], w)
+            fake.answer()
+    assert State.ORIGINAL in fake.states()
+
+
+@pytest.mark.parametrize("what", ["plan", "load", "launch"])
+def test_an_error_of_kiln_leaves_the_layer_to_pytorch(fake, x, w, what):
+    error = kiln.UnavailableError(kiln.ErrorCode.UNAVAILABLE, "broken")
+    fake.load_error = error if what == "load" else None
+    fake.launch_error = error if what == "launch" else None
+    with without_kiln(fake):
+        wanted = step(simple, x, w)
+    step(simple, x, w)
+    fake.answer(error if what == "plan" else None)
+    for _ in range(2):
+        for one, other in zip(step(simple, x, w), wanted):
+            assert torch.equal(one, other)
+    assert fake.states() == {State.ORIGINAL} and fake.reasons() == {"broken"}
+
+
+def test_an_error_after_the_choice_leaves_the_layer_to_pytorch(fake, x, w):
+    learn(fake, simple, x, w)
+    fake.launch_error = kiln.GpuFaultError(kiln.ErrorCode.GPU_FAULT, "broken")
+    with without_kiln(fake):
+        wanted = step(simple, x, w)
+    for one, other in zip(step(simple, x, w), wanted):
+        assert torch.equal(one, other)
+    assert fake.states() == {State.ORIGINAL}
+
+
+def test_memory_that_kiln_refuses_goes_to_pytorch_for_one_call(fake, x, w):
+    learn(fake, simple, x, w)
+    fake.launch_error = kiln.InvalidError(kiln.ErrorCode.INVALID, "must be aligned to 16 bytes")
+    step(simple, x, w)
+    assert fake.states() == {State.KILN}
+    assert any("aligned" in error for error in fake.operators.errors)
+
+
+def test_an_error_of_the_jobs_is_pytorchs_own(fake, x):
+    with without_kiln(fake), pytest.raises(RuntimeError) as wanted:
+        simple(x, torch.randn(4, 7, 3, 3))
+    with pytest.raises(RuntimeError) as made:
+        simple(x, torch.randn(4, 7, 3, 3))
+    assert str(made.value) == str(wanted.value)
+
+
+def test_while_a_graph_is_captured_nothing_is_planned_or_timed(fake, x, w):
+    with torch.no_grad():
+        fake.capturing = True
+        simple(x, w)
+        assert fake.asked == []
+        fake.capturing = False
+        simple(x, w)
+        fake.answer()
+        fake.capturing = True
+        simple(x, w)
+        assert fake.loads == 0 and fake.launches == 0
+        fake.capturing = False
+        simple(x, w)
+        assert fake.states() == {State.KILN}
+        fake.capturing = True
+        before = fake.launches
+        simple(x, w)
+        assert fake.launches == before + 1
+
+
+def test_in_deterministic_mode_pytorch_runs_everything(fake, x, w, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    step(simple, x, w)
+    assert fake.asked == [] and fake.states() == {State.ORIGINAL}
+    assert all("deterministic" in reason for reason in fake.reasons())
+
+
+def test_with_cudnn_switched_off_pytorch_runs_everything(fake, x, w, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "enabled", False)
+    step(simple, x, w)
+    assert fake.asked == [] and fake.states() == {State.ORIGINAL}
+
+
+def test_types_without_a_problem_stay_with_pytorch(fake, x, w):
+    step(simple, x.double(), w.double())
+    assert fake.asked == [] and fake.reasons() == {"the type torch.float64"}
+
+
+def test_only_the_gradients_that_are_wanted_are_computed(fake, x, w):
+    def run():
+        y = simple(x, w.requires_grad_())
+        y.sum().backward()
+
+    run()
+    assert {choice.result for choice in fake.operators.choices.values()} == {"output", "weight"}
+
+
+def test_gradients_agree_with_finite_differences(fake):
+    torch.manual_seed(0)
+    x, w = torch.randn(1, 2, 5, 5), torch.randn(2, 2, 3, 3)
+    learn(fake, simple, x, w)
+    assert fake.states() == {State.KILN}
+    inputs = (x.requires_grad_(), w.requires_grad_())
+    assert torch.autograd.gradcheck(simple, inputs, eps=1e-2, atol=1e-2, rtol=1e-2)
+
+
+def test_the_report_names_what_runs_where(fake, x, w):
+    learn(fake, simple, x, w)
+    step(simple, x, w)
+    step(simple, x.double(), w.double())
+    known = kiln.torch.convolutions()
+    assert {c.runs_by for c in known} == {"kiln", "PyTorch"}
+    assert {c.kiln_calls for c in known if c.runs_by == "kiln"} == {1}
+    text = kiln.torch.report()
+    assert "kiln runs 3 of 6 convolutions, 3 of 12 calls" in text
+    assert "FakeSolver" in text and "-n 2 -c 8" in text and "float64" in text
+
+
+def test_after_uninstall_nothing_is_looked_up(fake, x, w):
+    kiln.torch.uninstall()
+    step(simple, x, w)
+    assert fake.operators.choices == {}

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""Tests the parts of kiln.torch that need no PyTorch."""
+import threading
+
+import pytest
+
+import kiln
+import kiln.torch
+from conftest import WAIT_MAX_S
+from kiln import DataType, Direction, Layout
+from kiln.torch import _planner, _translate
+from kiln.torch._translate import Geometry, Tensors, Untranslatable
+
+FIRST = Layout.CHANNELS_FIRST
+
+
+def geometry(stride=(1, 1), padding=(0, 0), dilation=(1, 1), transposed=False, groups=1):
+    return Geometry(stride, padding, dilation, transposed, groups)
+
+
+def problem(tensors, shape, direction=Direction.FORWARD, kind="torch.float16", layout=FIRST,
+            tf32=False):
+    return _translate.problem_of(direction, tensors, shape, kind, layout, tf32)
+
+
+def test_a_convolution_becomes_a_problem():
+    made = problem(Tensors(x=(8, 64, 56, 56), w=(32, 32, 3, 3), y=(8, 32, 28, 28)),
+                   geometry(stride=(2, 2), padding=(1, 1), groups=2), Direction.BACKWARD_WEIGHTS,
+                   layout=Layout.CHANNELS_LAST)
+    assert made == kiln.Problem(
+        n=8, c=64, k=32, input=(56, 56), filter=3, pad=1, stride=2, groups=2,
+        direction=Direction.BACKWARD_WEIGHTS, type=DataType.FLOAT16,
+        x_layout=Layout.CHANNELS_LAST, w_layout=Layout.CHANNELS_LAST,
+        y_layout=Layout.CHANNELS_LAST)
+
+
+def test_one_dimension_becomes_two_and_one_number_counts_for_all():
+    made = problem(Tensors(x=(2, 4, 100), w=(8, 4, 5), y=(2, 8, 48)),
+                   geometry(stride=(2,), padding=(0,), dilation=(1,)))
+    assert (made.input, made.filter, made.stride, made.output) == ((1, 100), (1, 5), (1, 2),
+                                                                   (1, 48))
+    made = problem(Tensors(x=(2, 4, 8, 8, 8), w=(8, 4, 3, 3, 3), y=(2, 8, 8, 8, 8)),
+                   geometry(stride=(1,), padding=(1,), dilation=(1,)))
+    assert made.pad == (1, 1, 1)
+
+
+def test_tf32_is_allowed_for_fp32_only():
+    tensors = Tensors(x=(1, 4, 8, 8), w=(8, 4, 1, 1), y=(1, 8, 8, 8))
+    assert problem(tensors, geometry(), kind="torch.float32", tf32=True).allow_tf32
+    assert not problem(tensors, geometry(), kind="torch.float32").allow_tf32
+    assert not problem(tensors, geometry(), kind="torch.bfloat16", tf32=True).allow_tf32
+
+
+@pytest.mark.parametrize("tensors,shape,kind,why", [
+    (Tensors((1, 4, 8, 8), (8, 4, 1, 1), (1, 8, 8, 8)), geometry(), "torch.float64", "float64"),
+    (Tensors((0, 4, 8, 8), (8, 4, 1, 1), (0, 8, 8, 8)), geometry(), "torch.float32", "empty"),
+    (Tensors((4, 8), (8, 4), (4, 8)), geometry(), "torch.float32", "2 and 2 dimensions"),
+    (Tensors((1, 4, 8, 8), (8, 2, 1, 1), (1, 8, 8, 8)), geometry(), "torch.float32", "match"),
+    (Tensors((1, 4, 8, 8), (8, 4, 1, 1), (1, 8, 5, 4)), geometry(stride=(2, 2)), "torch.float32",
+     "output padding"),
+])
+def test_what_kiln_has_no_problem_for_says_why(tensors, shape, kind, why):
+    with pytest.raises(Untranslatable, match=why):
+        problem(tensors, shape, kind=kind)
+
+
+def test_a_negative_padding_is_refused_by_kiln():
+    with pytest.raises(kiln.InvalidError, match="pad"):
+        problem(Tensors((1, 4, 8, 8), (8, 4, 1, 1), (1, 8, 6, 6)), geometry(padding=(-1, -1)))
+
+
+@pytest.mark.parametrize("result,transposed,direction", [
+    ("output", False, Direction.FORWARD), ("output", True, Direction.BACKWARD_DATA),
+    ("input", False, Direction.BACKWARD_DATA), ("input", True, Direction.FORWARD),
+    ("weight", False, Direction.BACKWARD_WEIGHTS), ("weight", True, Direction.BACKWARD_WEIGHTS)])
+def test_a_transposed_convolution_exchanges_the_directions(result, transposed, direction):
+    assert _translate.direction_of(result, transposed) is direction
+
+
+class FakeDevice:
+    target, database_id, driver = "gfx90a", "gfx90a68", ""
+
+
+class FakeClient:
+    """Answers each problem with its n, except 0, for which it fails."""
+
+    def __init__(self):
+        self.batches = []
+        self.may_answer = threading.Event()
+
+    def _plan_handles(self, problems, options, ready):
+        assert self.may_answer.wait(WAIT_MAX_S), "the test has not allowed an answer"
+        self.batches.append(len(problems))
+        for i, n in enumerate(problems):
+            if n == 0:
+                raise kiln.UnavailableError(kiln.ErrorCode.UNAVAILABLE, "no kilnd")
+            ready(i, n)
+
+
+def test_plans_are_requested_on_another_thread_and_gathered():
+    client, answers = FakeClient(), []
+    planner, device = _planner.Planner(lambda: client), FakeDevice()
+    for n in (1, 2, 3):
+        planner.ask(device, n, answers.append)
+    assert not planner.wait(0) and answers == []
+    client.may_answer.set()
+    assert planner.wait(WAIT_MAX_S)
+    assert answers == [1, 2, 3] and sum(client.batches) == 3
+
+
+def test_a_failed_request_answers_everybody_and_the_next_one_works():
+    client, answers = FakeClient(), []
+    client.may_answer.set()
+    planner, device = _planner.Planner(lambda: client), FakeDevice()
+    planner.ask(device, 0, answers.append)
+    assert planner.wait(WAIT_MAX_S)
+    assert isinstance(answers[0], kiln.UnavailableError)
+    planner.ask(device, 5, answers.append)
+    assert planner.wait(WAIT_MAX_S)
+    assert answers[1:] == [5]
+
+
+def test_a_client_that_cannot_be_opened_is_an_answer():
+    def fail():
+        raise kiln.InvalidError(kiln.ErrorCode.INVALID, "no such socket")
+
+    answers = []
+    planner = _planner.Planner(fail)
+    planner.ask(FakeDevice(), 1, answers.append)
+    assert planner.wait(WAIT_MAX_S)
+    assert answers[0].text == "no such socket"
+
+
+def test_plans_of_kilnd_keep_their_handles(client, compiler, problem):
+    from kiln import plan as plans
+
+    options = plans.to_options("gfx1030", database_id=None, toolchain=None, driver=None,
+                               timeout=WAIT_MAX_S)
+    found = []
+    client._plan_handles([problem], options, lambda index, plan: found.append(plan))
+    assert plans.from_pointer(found[0].pointer).objects
+
+
+def test_before_install_there_is_nothing_to_report():
+    assert kiln.torch.convolutions() == []
+    assert kiln.torch.wait(0)
+    assert "0 of 0 convolutions" in kiln.torch.report()
