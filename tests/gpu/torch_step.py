@@ -4,10 +4,16 @@
 
 Usage: tests/gpu/torch_step.py [OPTION]...
 
-KILN_SOCKET names a kilnd, and KILN_LIBRARY_PATH libkiln. A step is forward, cross entropy, backward
-and SGD on synthetic images, with cuDNN in benchmark mode. In one process, rounds of steps with and
-without kiln take turns; a time is the median of the rounds. The first step without kiln comes first
-in its process; kiln's runs before kilnd has answered, so it is PyTorch's, too.
+KILN_SOCKET names a kilnd, KILN_LIBRARY_PATH libkiln, and XDG_CACHE_HOME an empty directory. A step
+is forward, cross entropy, backward and SGD on synthetic images, with cuDNN in benchmark mode. In
+one process, rounds of steps with and without kiln take turns; a time is the median of the rounds.
+The first step without kiln comes first in this process. The first step with kiln is that of a new
+process, which has kilnd's plans and the choices of this one; the context and the model exist then.
+In the columns "graph", a CUDA graph of the whole step is replayed, so the CPU does not count.
+
+The losses of a run with kiln are compared with PyTorch's. So are those of PyTorch with the images
+of the batch in another order, which shows what rounding alone does; a network with dropout or
+stochastic depth then drops other parts.
 
   --networks LIST  torchvision's names (resnet50,resnext50_32x4d,efficientnet_b0,convnext_tiny)
   --types LIST     fp32, tf32, fp16, bf16; the last two with autocast, channels last
@@ -15,6 +21,7 @@ in its process; kiln's runs before kilnd has answered, so it is PyTorch's, too.
   --steps N        of a round (10)
   --rounds N       of each kind (5)
   --losses N       steps whose losses are compared (20)
+  --first LIST     the types of which the first step with kiln is measured (all)
   --seconds S      begins no new row after S seconds (600)
   --lines FILE     writes the problems of the networks to FILE, for kiln-driver
   --report         prints what runs where, for each row
@@ -24,15 +31,17 @@ Exit status: 0 every row was measured; 1 a row failed; 75 the time is over; 77 n
 import argparse
 import contextlib
 import statistics
+import subprocess
 import sys
 import time
 import traceback
 
 NETWORKS = "resnet50,resnext50_32x4d,efficientnet_b0,convnext_tiny"
 HEADER = """
-| network | type | PyTorch ms | kiln ms | ratio | first step s: PyTorch, kiln | plans s | by kiln \
-| loss difference: kiln, PyTorch twice |
-| --- | --- | --: | --: | --: | --- | --: | --: | --- |"""
+| network | type | PyTorch ms | kiln ms | ratio | graph: PyTorch ms | kiln ms | ratio \
+| first step s: PyTorch, kiln | plans s | by kiln \
+| loss difference: kiln, PyTorch in another order |
+| --- | --- | --: | --: | --: | --: | --: | --: | --- | --: | --: | --- |"""
 EXIT_OUT_OF_TIME, EXIT_SKIPPED = 75, 77
 
 
@@ -45,7 +54,7 @@ class Job:
         self.dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(kind)
         torch.backends.cudnn.allow_tf32 = kind == "tf32"
         torch.manual_seed(0)
-        form = torch.channels_last if self.dtype else torch.contiguous_format
+        form = self.form = torch.channels_last if self.dtype else torch.contiguous_format
         self.model = getattr(torchvision.models, name)().cuda().to(memory_format=form)
         self.start = {k: v.clone() for k, v in self.model.state_dict().items()}
         self.images = torch.randn(batch, 3, 224, 224, device="cuda").to(memory_format=form)
@@ -58,7 +67,9 @@ class Job:
         self.optimizer = self.torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
 
     def step(self):
-        cast = self.torch.autocast("cuda", self.dtype) if self.dtype else contextlib.nullcontext()
+        cast = contextlib.nullcontext()
+        if self.dtype:
+            cast = self.torch.autocast("cuda", self.dtype, cache_enabled=False)
         self.optimizer.zero_grad(set_to_none=True)
         with cast:
             loss = self.torch.nn.functional.cross_entropy(self.model(self.images), self.labels)
@@ -73,6 +84,30 @@ class Job:
             self.step()
         self.torch.cuda.synchronize()
         return (time.perf_counter() - begin) / steps * 1e3
+
+    def graph_milliseconds(self, replays):
+        """Captures a step into a graph, and returns the time of a replay."""
+        torch = self.torch
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                self.step()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.cuda.graph(graph):
+            self.step()
+        times = []
+        for _ in range(3):
+            graph.replay()
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(replays):
+                graph.replay()
+            torch.cuda.synchronize()
+            times.append((time.perf_counter() - begin) / replays * 1e3)
+        return min(times)
 
     def losses(self, steps):
         self.restart()
@@ -96,7 +131,7 @@ def run_row(torch, kiln, options, name, kind):
     row = {"first": job.milliseconds(1) / 1e3}
     job.milliseconds(3)
     kiln.torch.install()
-    row["first_kiln"] = job.milliseconds(1) / 1e3
+    job.milliseconds(1)
     begin = time.perf_counter()
     kiln.torch.wait(300)
     row["plans"] = time.perf_counter() - begin
@@ -110,20 +145,47 @@ def run_row(torch, kiln, options, name, kind):
     row |= {kind: statistics.median(times) for kind, times in rounds.items()}
     ours = job.losses(options.losses)
     kiln.torch.uninstall()
-    theirs, again = job.losses(options.losses), job.losses(options.losses)
-    row["losses"] = furthest(ours, theirs), furthest(again, theirs)
+    theirs = job.losses(options.losses)
+    order = torch.randperm(options.batch, device="cuda")
+    job.images, job.labels = job.images[order].to(memory_format=job.form), job.labels[order]
+    row["losses"] = furthest(ours, theirs), furthest(job.losses(options.losses), theirs)
+    row["graph_plain"] = job.graph_milliseconds(options.steps)
     kiln.torch.install()
+    row["graph_kiln"] = job.graph_milliseconds(options.steps)
     after = kiln.torch.convolutions()
     before += [0] * (len(after) - len(before))
     row["convolutions"] = [c for c, n, m in zip(after, before, calls_of(after)) if n < m]
+    if kind in options.first.split(","):
+        del job
+        torch.cuda.empty_cache()
+        row["first_kiln"] = first_in_new_process(options, name, kind)
     return row
+
+
+def first_in_new_process(options, name, kind):
+    command = [sys.executable, __file__, "--child", "--networks", name, "--types", kind, "--batch",
+               str(options.batch)]
+    ended = subprocess.run(command, check=True, text=True, timeout=120, stdout=subprocess.PIPE)
+    return float(ended.stdout)
+
+
+def child(torch, kiln, options):
+    """Prints the seconds of the first step of a new process."""
+    kiln.torch.install()
+    job = Job(torch, options.networks, options.types, options.batch)
+    print(job.milliseconds(1) / 1e3)
+    print(kiln.torch.report().splitlines()[0], file=sys.stderr)
+    return 0
 
 
 def print_row(name, kind, row):
     found = row["convolutions"]
     by_kiln = sum(c.runs_by == "kiln" for c in found)
+    first = f"{row['first_kiln']:.2f}" if "first_kiln" in row else "-"
     print(f"| {name} | {kind} | {row['plain']:.1f} | {row['kiln']:.1f} | "
-          f"{row['kiln'] / row['plain']:.3f} | {row['first']:.1f}, {row['first_kiln']:.1f} | "
+          f"{row['kiln'] / row['plain']:.3f} | {row['graph_plain']:.1f} | "
+          f"{row['graph_kiln']:.1f} | {row['graph_kiln'] / row['graph_plain']:.3f} | "
+          f"{row['first']:.1f}, {first} | "
           f"{row['plans']:.1f} | {by_kiln} of {len(found)} | {row['losses'][0]:.1e}, "
           f"{row['losses'][1]:.1e} |", flush=True)
 
@@ -144,6 +206,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--losses", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--first", default="fp32,tf32,fp16,bf16")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--lines")
     parser.add_argument("--report", action="store_true")
     options = parser.parse_args()
@@ -157,6 +221,8 @@ def main():
     import kiln.torch
     torch.backends.cudnn.benchmark = True
     torch.backends.cuda.matmul.allow_tf32 = True
+    if options.child:
+        return child(torch, kiln, options)
     print(f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, batch "
           f"{options.batch}\n{HEADER}", flush=True)
     kiln.torch.install()
@@ -175,9 +241,10 @@ def main():
                 status = 1
             torch.cuda.empty_cache()
     if rows:
-        ratios = [row["kiln"] / row["plain"] for _, _, row in rows]
-        print(f"\nkiln's time divided by PyTorch's, geometric mean: "
-              f"{statistics.geometric_mean(ratios):.3f}")
+        mean = statistics.geometric_mean
+        print("\nkiln's time divided by PyTorch's, geometric mean: "
+              f"{mean(row['kiln'] / row['plain'] for _, _, row in rows):.3f}, in a graph "
+              f"{mean(row['graph_kiln'] / row['graph_plain'] for _, _, row in rows):.3f}")
     for row in rows if options.report else ():
         print_report(*row)
     if options.lines:

@@ -2,6 +2,7 @@
 """Tests kiln.torch with PyTorch on the CPU and a fake accelerator instead of kilnd and a GPU."""
 import contextlib
 import ctypes
+import dataclasses
 
 import pytest
 
@@ -10,6 +11,7 @@ torch = pytest.importorskip("torch", reason="no PyTorch for this Python")
 import kiln  # noqa: E402
 import kiln.torch  # noqa: E402
 from kiln import Direction, Layout  # noqa: E402
+from kiln.torch import _choice, _operators  # noqa: E402
 from kiln.torch._choice import State, TRIALS_MAX  # noqa: E402
 from kiln.torch._operators import Operators  # noqa: E402
 
@@ -20,7 +22,7 @@ KINDS = {0: torch.float32, 1: torch.float16, 2: torch.bfloat16}
 class FakeRun:
     """Computes a problem by PyTorch's own operators, on the pointers that it is given."""
 
-    solver = "FakeSolver"
+    solver, config = "FakeSolver", "1"
 
     def __init__(self, fake, problem):
         self.fake, self.problem = fake, problem
@@ -65,10 +67,20 @@ class FakeAccelerator:
         self.kiln_us, self.workspace = 5.0, 64
         self.capturing = self.is_wrong = False
         self.launch_error = self.load_error = None
+        self.records, self.answers_at_once = {}, False
         self.operators = Operators(self, "CPU")
 
     def ask(self, index, problem, done):
-        self.asked.append((problem, done))
+        if self.answers_at_once:
+            done(problem)
+        else:
+            self.asked.append((problem, done))
+
+    def recall(self, index, key):
+        return self.records.get(key)
+
+    def record(self, index, key, record):
+        self.records[key] = record
 
     def answer(self, answer=None):
         """Answers all requests with a plan, or with |answer|."""
@@ -113,7 +125,10 @@ def fake(monkeypatch):
         _the_fake = FakeAccelerator()
     fresh, operators = _the_fake, _the_fake.operators
     fresh.__dict__.update(asked=[], loads=0, launches=0, kiln_us=5.0, workspace=64,
-                          capturing=False, is_wrong=False, launch_error=None, load_error=None)
+                          capturing=False, is_wrong=False, launch_error=None, load_error=None,
+                          records={}, answers_at_once=False)
+    monkeypatch.setattr(_choice, "names_of_plan", lambda plan: (FakeRun.solver, FakeRun.config))
+    monkeypatch.setattr(_choice, "RECALL_WAIT_S", 0.01)
     operators.choices.clear()
     operators.errors.clear()
     operators.is_active = True
@@ -318,6 +333,63 @@ def test_memory_that_kiln_refuses_goes_to_pytorch_for_one_call(fake, x, w):
     assert any("aligned" in error for error in fake.operators.errors)
 
 
+def begin_another_process(fake, answers_at_once=True):
+    fake.operators.choices.clear()
+    fake.loads = fake.launches = 0
+    fake.answers_at_once = answers_at_once
+
+
+@pytest.mark.parametrize("form", [torch.contiguous_format, LAST], ids=["first", "last"])
+def test_a_later_process_uses_kiln_from_its_first_call(fake, x, w, form):
+    x = x.contiguous(memory_format=form)
+    with without_kiln(fake):
+        wanted = step(simple, x, w)
+    learn(fake, simple, x, w)
+    assert len(fake.records) == 3
+    begin_another_process(fake)
+    made = step(simple, x, w)
+    assert fake.launches == 3 and fake.states() == {State.KILN}
+    for one, other in zip(made, wanted):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+        assert one.stride() == other.stride()
+
+
+def test_a_later_process_does_not_wait_long_for_a_plan(fake, x, w):
+    learn(fake, simple, x, w)
+    begin_another_process(fake, answers_at_once=False)
+    step(simple, x, w)
+    assert fake.launches == 0 and fake.states() == {State.ASKED}
+    fake.answer()
+    step(simple, x, w)
+    assert fake.states() == {State.KILN}
+
+
+def test_a_later_process_times_again_only_what_has_another_plan(fake, x, w, monkeypatch):
+    fake.kiln_us = 20.0
+    learn(fake, simple, x, w)
+    fake.kiln_us = 5.0
+    begin_another_process(fake)
+    step(simple, x, w)
+    assert fake.launches == 0 and fake.reasons() == {"slower"}
+    begin_another_process(fake)
+    monkeypatch.setattr(_choice, "names_of_plan", lambda plan: (FakeRun.solver, "2"))
+    step(simple, x, w)
+    assert fake.states() == {State.KILN}
+    assert {record.kiln for record in fake.records.values()} == {True}
+
+
+def test_a_record_that_does_not_fit_leaves_the_layer_to_pytorch(fake, x, w):
+    learn(fake, simple, x, w)
+    for key, record in fake.records.items():
+        fake.records[key] = dataclasses.replace(record, shape=(1, *record.shape[1:]))
+    begin_another_process(fake)
+    with without_kiln(fake):
+        wanted = step(simple, x, w)
+    for one, other in zip(step(simple, x, w), wanted):
+        assert torch.equal(one, other)
+    assert fake.states() == {State.ORIGINAL} and fake.launches == 0
+
+
 def test_an_error_of_the_jobs_is_pytorchs_own(fake, x):
     with without_kiln(fake), pytest.raises(RuntimeError) as wanted:
         simple(x, torch.randn(4, 7, 3, 3))
@@ -392,6 +464,14 @@ def test_the_report_names_what_runs_where(fake, x, w):
     text = kiln.torch.report()
     assert "kiln runs 3 of 6 convolutions, 3 of 12 calls" in text
     assert "FakeSolver" in text and "-n 2 -c 8" in text and "float64" in text
+
+
+def test_a_job_with_ever_new_sizes_is_left_to_pytorch_at_last(fake, x, w, monkeypatch):
+    monkeypatch.setattr(_operators, "CHOICES_MAX", 2)
+    with torch.no_grad():
+        for padding in range(5):
+            F.conv2d(x, w, padding=padding)
+    assert len(fake.operators.choices) == 2 and fake.operators.errors == []
 
 
 def test_after_uninstall_nothing_is_looked_up(fake, x, w):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Tests the parts of kiln.torch that need no PyTorch."""
+import dataclasses
 import threading
 
 import pytest
@@ -8,7 +9,7 @@ import kiln
 import kiln.torch
 from conftest import WAIT_MAX_S
 from kiln import DataType, Direction, Layout
-from kiln.torch import _planner, _translate
+from kiln.torch import _planner, _records, _translate
 from kiln.torch._translate import Geometry, Tensors, Untranslatable
 
 FIRST = Layout.CHANNELS_FIRST
@@ -139,6 +140,40 @@ def test_plans_of_kilnd_keep_their_handles(client, compiler, problem):
     found = []
     client._plan_handles([problem], options, lambda index, plan: found.append(plan))
     assert plans.from_pointer(found[0].pointer).objects
+
+
+RECORD = _records.Record(kiln=True, reason="", solver="S", config="1,2", kiln_us=1.5,
+                         original_us=2.5, shape=(1, 2, 3, 4), last=True)
+
+
+def test_the_last_record_of_a_key_counts(tmp_path):
+    path = str(tmp_path / "there" / "records")
+    assert _records.Records(path).get("a") is None
+    for kiln_us in (3.0, 1.5):
+        _records.Records(path).put("a", dataclasses.replace(RECORD, kiln_us=kiln_us))
+    known = _records.Records(path)
+    assert known.get("a") == RECORD and known.get("b") is None
+
+
+@pytest.mark.parametrize("damage", ["\n", "{\n", "[]\n", '{"key": "a"}\n', "\xff\n", "{}\n",
+                                    '{"key": "a", "shape": 3}\n'])
+def test_damaged_records_are_skipped(tmp_path, damage):
+    path = str(tmp_path / "records")
+    _records.Records(path).put("a", RECORD)
+    with open(path, "a", encoding="latin-1") as file:
+        file.write(damage)
+    _records.Records(path).put("b", RECORD)
+    known = _records.Records(path)
+    assert known.get("a") == known.get("b") == RECORD
+
+
+def test_a_large_file_of_records_is_begun_anew(tmp_path, monkeypatch):
+    path = str(tmp_path / "records")
+    monkeypatch.setattr(_records, "SIZE_MAX", 100)
+    for key in "ab":
+        _records.Records(path).put(key, RECORD)
+    known = _records.Records(path)
+    assert known.get("a") is None and known.get("b") == RECORD
 
 
 def test_before_install_there_is_nothing_to_report():

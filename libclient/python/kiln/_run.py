@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Runs: plans that are loaded on a device and launched on a framework's own memory."""
 import ctypes
+from typing import Tuple
 
 from . import _abi
 from ._call import Handle, call, to_bytes, to_error, to_text
@@ -31,10 +32,17 @@ def held_plan(pointer: int) -> Handle:
     return Handle("kiln_plan_unref", library().kiln_plan_ref(pointer))
 
 
+def names_of_plan(plan: Handle) -> Tuple[str, str]:
+    """Returns the solver and its perf config."""
+    lib = library()
+    return (to_text(lib.kiln_plan_solver(plan.pointer)),
+            to_text(lib.kiln_plan_config(plan.pointer)))
+
+
 class Run:
     """A plan whose code is loaded on a device. Any thread may launch it."""
 
-    __slots__ = ("workspace", "solver", "_handle", "_pointer", "_launch")
+    __slots__ = ("workspace", "solver", "config", "_handle", "_pointer", "_launch")
 
     def __init__(self, device: Device, plan: Handle) -> None:
         lib = library()
@@ -44,7 +52,7 @@ class Run:
         self._pointer = self._handle.pointer
         self._launch = lib.kiln_run_launch_native
         self.workspace: int = lib.kiln_plan_workspace(plan.pointer)  #: bytes
-        self.solver = to_text(lib.kiln_plan_solver(plan.pointer))
+        self.solver, self.config = names_of_plan(plan)
 
     def launch(self, x: int, w: int, y: int, workspace: int, stream: int) -> None:
         """Enqueues the kernels on |stream| and does not wait. The arguments are pointers; the

@@ -2,20 +2,24 @@
 """Chooses for each convolution of a job, by timing both once, whether kiln or PyTorch runs it."""
 import enum
 import math
+import threading
 from typing import Any, Callable, List, Optional, Protocol, Tuple, Union
 
 import torch
 
 from .._call import Handle
-from .._run import Run
+from .._run import Run, names_of_plan
 from ..enums import Direction, Layout
 from ..problem import Problem
+from ._records import Record
 from ._translate import Geometry, Tensors, direction_of, problem_of
 
 FASTER = 0.97  # kiln is chosen if its time is at most this part of the original's
 # The largest norm of the difference of two correct results, divided by the norm of one.
 TOLERANCE = {"torch.float32": 1e-3, "torch.float16": 5e-3, "torch.bfloat16": 2e-2}
 TOLERANCE_TF32 = 5e-3
+# How long the first call of a convolution that kiln ran in an earlier process waits for the plan.
+RECALL_WAIT_S = 0.5
 TRIALS_MAX = 8  # how often the results may be zero or not finite before kiln gives up
 
 
@@ -43,6 +47,12 @@ class Accelerator(Protocol):
     def is_capturing(self) -> bool:
         """Returns whether the current stream is captured into a graph."""
 
+    def recall(self, index: int, key: str) -> Optional[Record]:
+        """Returns what an earlier process chose."""
+
+    def record(self, index: int, key: str, record: Record) -> None:
+        """Keeps a choice for later processes."""
+
     def times(self, index: int, first: Callable[[], Any],
               second: Callable[[], Any]) -> Tuple[float, float]:
         """Returns the device's time of each call, in microseconds."""
@@ -52,17 +62,21 @@ class Choice:
     """One convolution of the job in one direction: sizes, layouts, type and flags.
 
     The calls of a job go to the original until kilnd's plan is there. The next call then times
-    both, compares their results, and chooses.
+    both, compares their results, and chooses. Later processes take over the choice.
     """
 
-    __slots__ = ("result", "kind", "state", "reason", "problem", "original_us", "kiln_us",
-                 "kiln_calls", "original_calls", "solver", "_accelerator", "_index", "_geometry",
-                 "_allow_tf32", "_plan", "_run", "_format", "_copies", "_shape", "_strides",
-                 "_dtype", "_device", "_direction", "_trials")
+    __slots__ = ("key", "flags", "result", "kind", "state", "reason", "problem", "original_us",
+                 "kiln_us", "kiln_calls", "original_calls", "solver", "_accelerator", "_index",
+                 "_geometry", "_allow_tf32", "_plan", "_run", "_format", "_copies", "_shape",
+                 "_strides", "_dtype", "_device", "_direction", "_trials", "_layout", "_recorded",
+                 "_answered")
 
-    def __init__(self, accelerator: Accelerator, result: str, geometry: Geometry,
+    def __init__(self, accelerator: Accelerator, key: str, result: str, geometry: Geometry,
                  sample: torch.Tensor, allow_tf32: bool) -> None:
-        """|sample| is an operand, whose type and device the result has."""
+        """|key| is the same in every process. |sample| is an operand, whose type and device the
+        result has."""
+        self.key = key
+        self.flags: Tuple[bool, ...] = ()  #: of aten::_convolution; set by Operators
         self.result = result
         self.kind = str(sample.dtype)
         self.state = State.NEW
@@ -81,6 +95,8 @@ class Choice:
         self._device = sample.device
         self._direction = direction_of(result, geometry.transposed)
         self._trials = 0
+        self._recorded: Optional[Record] = None
+        self._answered = threading.Event()
 
     # ---- the job's calls ----
 
@@ -129,30 +145,75 @@ class Choice:
 
     # ---- planning ----
 
-    def _sizes(self, made: torch.Tensor, operands: Tuple[torch.Tensor, torch.Tensor]) -> Tensors:
+    def _sizes(self, shape: Tuple[int, ...],
+               operands: Tuple[torch.Tensor, torch.Tensor]) -> Tensors:
         shapes = [tuple(operand.shape) for operand in operands]
-        shapes.insert(("output", "input", "weight").index(self.result), tuple(made.shape))
+        shapes.insert(("output", "input", "weight").index(self.result), shape)
         output, input_, weight = shapes
         if self._geometry.transposed:
             return Tensors(x=output, w=weight, y=input_)
         return Tensors(x=input_, w=weight, y=output)
 
     def _ask(self, made: torch.Tensor, operands: Tuple[torch.Tensor, torch.Tensor]) -> None:
-        layout = _layout_of([made, *operands])
-        self._format = _memory_format(layout, made.dim())
-        self._copies = not all(o.is_contiguous(memory_format=self._format) for o in operands)
-        self._shape, self._strides = tuple(made.shape), made.stride()
-        self.problem = problem_of(self._direction, self._sizes(made, operands), self._geometry,
-                                  self.kind, layout, self._allow_tf32)
+        self._describe(_layout_of([made, *operands]), tuple(made.shape), made.stride(), operands)
         self.state = State.ASKED
+        assert self.problem is not None
         self._accelerator.ask(self._index, self.problem, self._planned)
 
+    def _describe(self, layout: Layout, shape: Tuple[int, ...], strides: Tuple[int, ...],
+                  operands: Tuple[torch.Tensor, torch.Tensor]) -> None:
+        """Describes the result and the problem."""
+        self._layout = layout
+        self._format = _memory_format(layout, len(shape))
+        self._copies = not all(o.is_contiguous(memory_format=self._format) for o in operands)
+        self._shape, self._strides = shape, strides
+        self.problem = problem_of(self._direction, self._sizes(shape, operands), self._geometry,
+                                  self.kind, layout, self._allow_tf32)
+
     def _planned(self, answer: Union[Handle, Exception]) -> None:
+        recorded = self._recorded
         if isinstance(answer, Exception):
             self.settle(str(answer))
+        elif recorded and not recorded.kiln and _is_plan_of(recorded, answer):
+            self.settle(recorded.reason)
+        else:
+            self._plan = answer
+            self.state = State.PLANNED
+        self._answered.set()
+
+    # ---- records of earlier processes ----
+
+    def recall(self, operands: Tuple[torch.Tensor, torch.Tensor]) -> None:
+        """Takes over the choice of an earlier process. If that was kiln, waits for the plan, which
+        kilnd has, unless its cache was cleared. If it was PyTorch, this process times again only if
+        kilnd has another plan now."""
+        if self._accelerator.is_capturing():
             return
-        self._plan = answer
-        self.state = State.PLANNED
+        recorded = self._accelerator.recall(self._index, self.key)
+        if recorded is None:
+            return
+        layout = Layout.CHANNELS_LAST if recorded.last else Layout.CHANNELS_FIRST
+        self._describe(layout, recorded.shape, _strides_of(recorded.shape, layout), operands)
+        self._recorded = recorded
+        self.original_us, self.kiln_us = recorded.original_us, recorded.kiln_us
+        self.state = State.ASKED
+        assert self.problem is not None
+        self._accelerator.ask(self._index, self.problem, self._planned)
+        if recorded.kiln and self._answered.wait(RECALL_WAIT_S) and self._plan is not None:
+            self._run = self._accelerator.load(self._index, self._plan)
+            self.solver = self._run.solver
+            self.state = State.KILN
+            self._plan = None
+
+    def _record(self) -> None:
+        run = self._run
+        if run is None or self._strides != _strides_of(self._shape, self._layout):
+            return
+        is_kiln = self.state is State.KILN
+        self._accelerator.record(self._index, self.key, Record(
+            kiln=is_kiln, reason=self.reason, solver=run.solver, config=run.config,
+            kiln_us=self.kiln_us, original_us=self.original_us, shape=self._shape,
+            last=self._layout is Layout.CHANNELS_LAST))
 
     # ---- choosing ----
 
@@ -176,10 +237,14 @@ class Choice:
             return
         self.original_us, self.kiln_us = self._accelerator.times(self._index, original, kiln)
         if self.kiln_us > FASTER * self.original_us:
-            self.settle("slower" if self.kiln_us > self.original_us else "not faster by 3 %")
-            return
-        self.state = State.KILN
+            self.state = State.ORIGINAL
+            self.reason = "slower" if self.kiln_us > self.original_us else "not faster by 3 %"
+        else:
+            self.state = State.KILN
         self._plan = None
+        self._record()
+        if self.state is State.ORIGINAL:
+            self._run = None
 
 
 def _layout_of(tensors: List[torch.Tensor]) -> Layout:
@@ -201,6 +266,16 @@ def _memory_format(layout: Layout, dimensions: int) -> Any:
     if layout is Layout.CHANNELS_FIRST or dimensions == 3:
         return torch.contiguous_format
     return torch.channels_last if dimensions == 4 else torch.channels_last_3d
+
+
+def _strides_of(shape: Tuple[int, ...], layout: Layout) -> Tuple[int, ...]:
+    """Returns the strides that PyTorch gives to a new tensor."""
+    made = torch.empty(shape, device="meta", memory_format=_memory_format(layout, len(shape)))
+    return tuple(made.stride())
+
+
+def _is_plan_of(recorded: Record, plan: Handle) -> bool:
+    return (recorded.solver, recorded.config) == names_of_plan(plan)
 
 
 def _difference(made: torch.Tensor, wanted: torch.Tensor) -> float:

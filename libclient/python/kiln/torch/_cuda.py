@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: MIT
 """PyTorch's GPUs, CUDA or ROCm, and kilnd's plans for them."""
-from typing import Any, Callable, Dict, Tuple, Union
+import hashlib
+import os
+from typing import Any, Callable, Dict, Optional, Tuple, Union
 
 import torch
 
 from .._call import Handle
+from .._library import version
 from .._run import Device, Run
 from ..problem import Problem
 from ._planner import Planner
+from ._records import Record, Records, directory
 
 ROUNDS = 3
 ROUND_US = 300.0
@@ -22,6 +26,7 @@ class Cuda:
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
         self._devices: Dict[int, Device] = {}
+        self._records: Dict[int, Records] = {}
         self._kind = "hip" if torch.version.hip else "cuda"
         self._raw_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream
 
@@ -38,6 +43,26 @@ class Cuda:
 
     def load(self, index: int, plan: Handle) -> Run:
         return Run(self._device(index), plan)
+
+    def _records_of(self, index: int) -> Records:
+        """Times are only comparable for the same GPU, driver, kiln, PyTorch and cuDNN."""
+        found = self._records.get(index)
+        if found is None:
+            device = self._device(index)
+            of = (version(), torch.__version__, torch.backends.cudnn.version(), device.target,
+                  device.database_id, device.driver)
+            name = hashlib.sha256(repr(of).encode()).hexdigest()[:16] + ".jsonl"
+            found = self._records[index] = Records(os.path.join(directory(), name))
+        return found
+
+    def recall(self, index: int, key: str) -> Optional[Record]:
+        return self._records_of(index).get(key)
+
+    def record(self, index: int, key: str, record: Record) -> None:
+        try:
+            self._records_of(index).put(key, record)
+        except OSError:
+            pass  # the next process times again
 
     def stream(self, index: int) -> int:
         return self._raw_stream(index)

@@ -11,6 +11,7 @@ from ._choice import Accelerator, Choice, State
 from ._translate import Geometry
 
 Result = Tuple[Optional[Tensor], Optional[Tensor], Optional[Tensor]]
+CHOICES_MAX = 4096  # a job with ever new sizes must not let kilnd compile for each of them
 OPERATORS = ("convolution", "convolution_backward")
 COMPOSITE = "CompositeExplicitAutograd"  # PyTorch's own implementations, for every device
 
@@ -26,11 +27,11 @@ def _original(name: str) -> Callable[..., Any]:
 
 
 def _flags() -> Tuple[bool, bool, bool, bool]:
-    """Returns allow_tf32, deterministic, benchmark, enabled."""
+    """Returns benchmark, deterministic, enabled, allow_tf32, in the order of aten::_convolution."""
     c = torch._C
-    return (c._get_cudnn_allow_tf32(),
+    return (c._get_cudnn_benchmark(),
             c._get_cudnn_deterministic() or c._get_deterministic_algorithms(),
-            c._get_cudnn_benchmark(), c._get_cudnn_enabled())
+            c._get_cudnn_enabled(), c._get_cudnn_allow_tf32())
 
 
 class Operators:
@@ -50,28 +51,42 @@ class Operators:
 
     # ---- finding choices ----
 
-    def _find(self, result: str, operands: Tuple[Tensor, Tensor], rest: Tuple[Any, ...]) -> Choice:
+    def _find(self, result: str, operands: Tuple[Tensor, Tensor],
+              rest: Tuple[Any, ...]) -> Optional[Choice]:
         first, second = operands
         key = (result, first.shape, first.stride(), second.shape, second.stride(), first.dtype,
                second.dtype, first.device, rest, _flags())
         choice = self.choices.get(key)
-        if choice is None:
-            choice = self.choices.setdefault(key, self._new(result, operands, rest))
+        if choice is None and len(self.choices) < CHOICES_MAX:
+            # the same in every process, and for each of several equal GPUs
+            text = repr((key[:7], rest, key[9]))
+            choice = self.choices.setdefault(key, self._new(text, result, operands, rest))
         return choice
 
-    def _new(self, result: str, operands: Tuple[Tensor, Tensor], rest: Tuple[Any, ...]) -> Choice:
+    def _new(self, text: str, result: str, operands: Tuple[Tensor, Tensor],
+             rest: Tuple[Any, ...]) -> Choice:
         stride, padding, dilation, transposed, _, groups = rest[:6]
-        allow_tf32, is_deterministic, _, is_enabled = _flags()
-        choice = Choice(self._accelerator, result,
+        flags = _flags()
+        _, is_deterministic, is_enabled, allow_tf32 = flags
+        choice = Choice(self._accelerator, text, result,
                         Geometry(stride, padding, dilation, transposed, groups), operands[0],
                         allow_tf32)
+        choice.flags = flags
         if is_deterministic:
             choice.settle("deterministic mode: timing could choose differently in each process")
         elif not is_enabled:
             choice.settle("torch.backends.cudnn.enabled is False")
         elif operands[0].dtype != operands[1].dtype or operands[0].device != operands[1].device:
             choice.settle("operands of two types or devices")
+        else:
+            self._recall(choice, operands)
         return choice
+
+    def _recall(self, choice: Choice, operands: Tuple[Tensor, Tensor]) -> None:
+        try:
+            choice.recall(operands)
+        except Exception as error:
+            choice.settle(str(error))
 
     def _ready(self, result: str, operands: Tuple[Tensor, Tensor],
                rest: Tuple[Any, ...]) -> Optional[Choice]:
@@ -119,8 +134,10 @@ class Operators:
             return made if bias is None else made.add_(bias.view(-1, *(1,) * (made.dim() - 2)))
 
         def original() -> Tensor:
-            made: Tensor = self._forward(x, w, bias, stride, padding, dilation, transposed,
-                                         output_padding, groups)
+            arguments = (x, w, bias, stride, padding, dilation, transposed, output_padding, groups)
+            # _forward does the same as _convolution, but takes twice the time
+            made: Tensor = self._forward(*arguments) if choice is None else \
+                torch._convolution(*arguments, *choice.flags)
             return made
 
         made = self._run(choice, kiln)

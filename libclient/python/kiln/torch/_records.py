@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""Keeps choices in a file of the user's cache, so that a new process needs not time again."""
+import json
+import os
+import threading
+from dataclasses import asdict, dataclass
+from typing import Dict, Optional, Tuple
+
+SIZE_MAX = 8 << 20  # bytes; a larger file is begun anew
+
+
+@dataclass(frozen=True)
+class Record:
+    """What an earlier process chose for a convolution, with the plan that it timed."""
+
+    kiln: bool  #: whether kiln was chosen
+    reason: str
+    solver: str
+    config: str
+    kiln_us: float
+    original_us: float
+    shape: Tuple[int, ...]  #: of the result
+    last: bool  #: whether the layout is channels last
+
+
+def directory() -> str:
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(cache, "kiln", "torch")
+
+
+def _parse(line: str) -> Tuple[str, Record]:
+    fields = json.loads(line)
+    key = fields.pop("key")
+    fields["shape"] = tuple(int(n) for n in fields["shape"])
+    return str(key), Record(**fields)
+
+
+class Records:
+    """One file, with a line of JSON for each choice. The last line of a key counts. Several
+    processes may append at once. A line that cannot be read is skipped."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._known: Optional[Dict[str, Record]] = None
+
+    def get(self, key: str) -> Optional[Record]:
+        with self._lock:
+            if self._known is None:
+                self._known = self._read()
+            return self._known.get(key)
+
+    def put(self, key: str, record: Record) -> None:
+        """Raises OSError if the file cannot be written."""
+        line = json.dumps({"key": key, **asdict(record)}) + "\n"
+        os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        descriptor = os.open(self._path, flags, 0o600)
+        try:
+            if os.fstat(descriptor).st_size > SIZE_MAX:
+                os.ftruncate(descriptor, 0)
+            os.write(descriptor, line.encode())
+        finally:
+            os.close(descriptor)
+
+    def _read(self) -> Dict[str, Record]:
+        known: Dict[str, Record] = {}
+        try:
+            with open(self._path, encoding="utf-8", errors="replace") as file:
+                for line in file:
+                    try:
+                        key, record = _parse(line)
+                        known[key] = record
+                    except (ValueError, TypeError, KeyError, AttributeError):
+                        continue
+        except OSError:  # there is none yet
+            pass
+        return known
