@@ -82,8 +82,8 @@ static enum kiln_code make_directory(const char *path, struct kiln_err *err)
     return rc ? add_advice(err) : KILN_OK;
 }
 
-/* Returns KILN_BUSY if the daemon is alive, and KILN_UNAVAILABLE if |pid| has ended or is 0 (unknown).
- */
+/* Returns KILN_BUSY if the daemon is alive, and KILN_UNAVAILABLE if it has ended, or if |pid| is 0
+ * (unknown). */
 static enum kiln_code refuse(const char *path, pid_t pid, struct kiln_err *err)
 {
     const enum kiln_code code = process_lives(pid) ? KILN_BUSY : KILN_UNAVAILABLE;
