@@ -9,22 +9,15 @@
 static struct case_report report;
 static const struct fault_case quiet = { .kind = &fault_kinds[KIND_MEMORY], .report = &report };
 
-static int set_up(void **state)
+SET_UP_OF(set_up, struct scene)
 {
-    static struct scene s;
-    scene_open(&s, &quiet, "kilnd");
-    scene_start(&s);
-    *state = &s;
-    return 0;
+    scene_open(f, &quiet, "kilnd");
+    scene_start(f);
 }
 
-static int tear_down(void **state)
-{
-    scene_close(*state);
-    return 0;
-}
+TEAR_DOWN_OF(tear_down, struct scene) { scene_close(f); }
 
-FIXTURE(clocks, set_up, tear_down);
+FIXTURE_OF(clocks, struct scene, set_up, tear_down);
 
 static void use_all_times(struct scene *s)
 {
@@ -62,37 +55,34 @@ static void jump_clocks(struct scene *s, int64_t realtime_ns)
     scene_is_sound(s);
 }
 
-TEST(clocks, serves_on_when_the_wall_clock_jumps)
+TEST_F(clocks, serves_on_when_the_wall_clock_jumps)
 {
-    struct scene *s = *state;
-    jump_clocks(s, DAY_NS);
-    jump_clocks(s, -DAY_NS);
-    jump_clocks(s, 20 * YEAR_NS);
-    jump_clocks(s, -20 * YEAR_NS);
-    scene_stop(s);
-    scene_survives(s);
+    jump_clocks(f, DAY_NS);
+    jump_clocks(f, -DAY_NS);
+    jump_clocks(f, 20 * YEAR_NS);
+    jump_clocks(f, -20 * YEAR_NS);
+    scene_stop(f);
+    scene_survives(f);
 }
 
-TEST(clocks, starts_again_in_another_year)
+TEST_F(clocks, starts_again_in_another_year)
 {
-    struct scene *s = *state;
     static const int64_t jumps_ns[] = { 20 * YEAR_NS, -40 * YEAR_NS, DAY_NS };
     for (size_t i = 0; i < sizeof(jumps_ns) / sizeof(jumps_ns[0]); i++) {
-        scene_stop(s);
-        s->plan->realtime_ns = jumps_ns[i];
-        scene_survives(s);
-        scene_start(s);
+        scene_stop(f);
+        f->plan->realtime_ns = jumps_ns[i];
+        scene_survives(f);
+        scene_start(f);
     }
-    scene_stop(s);
+    scene_stop(f);
 }
 
 /* A machine's clocks jump when it was suspended or migrated. */
-TEST(clocks, serves_on_when_all_clocks_are_a_day_ahead)
+TEST_F(clocks, serves_on_when_all_clocks_are_a_day_ahead)
 {
-    struct scene *s = *state;
-    s->plan->monotonic_ns = DAY_NS;
-    jump_clocks(s, DAY_NS);
-    scene_stop(s);
-    s->plan->monotonic_ns = 0;
-    scene_survives(s);
+    f->plan->monotonic_ns = DAY_NS;
+    jump_clocks(f, DAY_NS);
+    scene_stop(f);
+    f->plan->monotonic_ns = 0;
+    scene_survives(f);
 }

@@ -26,7 +26,7 @@ static struct fixture {
     struct kiln_client *client;
     struct kiln_error err;
     atomic_uint answered;
-} fixture;
+} * fixture;
 
 static struct {
     unsigned connects;
@@ -44,7 +44,7 @@ static enum kiln_code connect_engine(struct substitute_use *use, uint64_t deadli
     if (entry.is_late)
         return kiln_fail(err, KILN_TIMED_OUT, "the lock is held");
     entry.connects++;
-    return transport_socket_connect(fixture.engine.path, ret_transport, err);
+    return transport_socket_connect(fixture->engine.path, ret_transport, err);
 }
 
 const struct substitute substitute = { .mode = "private",
@@ -57,7 +57,7 @@ static uint64_t ahead_ns; /* added to the clock */
 WRAP(int, connect, int fd, const struct sockaddr *address, socklen_t size)
 {
     const struct sockaddr_un *at = (const struct sockaddr_un *)address;
-    if (!connect_errno || strcmp(at->sun_path, fixture.kilnd.path) != 0)
+    if (!connect_errno || strcmp(at->sun_path, fixture->kilnd.path) != 0)
         return __real_connect(fd, address, size);
     errno = connect_errno;
     return -1;
@@ -69,23 +69,21 @@ uint64_t __wrap_clock_monotonic_ns(void) { return __real_clock_monotonic_ns() + 
 
 static void answer_engine_ping(struct fake_request *rq)
 {
-    fixture.answered++;
+    fixture->answered++;
     fake_pong(rq);
 }
 
-static int set_up(void **state)
+SET_UP(set_up)
 {
-    memset(&fixture, 0, sizeof(fixture));
+    fixture = f;
     memset(&entry, 0, sizeof(entry));
     connect_errno = 0;
     ahead_ns = 0;
-    fixture.kilnd.handle = fake_pong;
-    fixture.engine.handle = answer_engine_ping;
-    fake_daemon_start(&fixture.engine);
+    f->kilnd.handle = fake_pong;
+    f->engine.handle = answer_engine_ping;
+    fake_daemon_start(&f->engine);
     setenv("KILN_FALLBACK_NOTICE", "off", 1);
     unsetenv("KILN_FALLBACK_PATIENCE");
-    *state = &fixture;
-    return 0;
 }
 
 TEAR_DOWN(tear_down) { kiln_client_close(f->client); }

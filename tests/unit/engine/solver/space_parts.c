@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The parts of a space must miss no valid point. Also tests the first points of a search on
  * Hopper, where the value of the axis "wgmma" restricts the other axes. */
-#include "common/base/fs.h"
 #include "common/miopen/driver_line.h"
 #include "engine/solver/candidates.h"
 #include "tests/support/test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define LINES KILN_SOURCE "/scripts/networks/resnet50.txt"
@@ -38,17 +38,15 @@ static void take_line(struct fixture *f, struct bytes text)
 SET_UP(setup)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    BUFFER_AUTO struct buffer text;
+    char line[1024];
+    FILE *lines = fopen(LINES, "re");
     *f = (struct fixture){ .solver = solver_find(bytes_of_text(SOLVER)) };
     must(target_parse(bytes_of_text("sm_90a"), &f->target, &err), err);
     f->target.has_tensor_maps = true;
-    buffer_init(&text, 1u << 20);
-    must(fs_read_file(LINES, 1u << 20, &text, &err), err);
-    for (size_t at = 0, end; at < text.size; at = end + 1) {
-        for (end = at; end < text.size && text.data[end] != '\n'; end++)
-            ;
-        take_line(f, bytes_of(text.data + at, end - at));
-    }
+    assert_non_null(lines);
+    while (fgets(line, sizeof(line), lines))
+        take_line(f, bytes_of(line, strcspn(line, "\n")));
+    fclose(lines);
     assert_int_equal(f->count, PROBLEMS);
 }
 
