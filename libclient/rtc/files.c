@@ -42,6 +42,11 @@ struct seen {
     size_t at, size;
 };
 
+struct directory {
+    dev_t device;
+    ino_t inode;
+};
+
 struct recording {
     const struct rtc_library *library; /* NULL if nothing is noted now */
     struct buffer paths;               /* sized texts: the use, then the path including its NUL */
@@ -50,7 +55,8 @@ struct recording {
     /* by the clock that the kernel uses for files' times */
     uint64_t began_ns;
     unsigned others;
-    const char *trouble; /* why the compile cannot be stored, or NULL */
+    struct directory directory; /* the current one when the compile began */
+    const char *trouble;        /* why the compile cannot be stored, or NULL */
     const char *source;
     bool expands_name;
 };
@@ -195,6 +201,18 @@ static uint64_t nanoseconds(struct timespec t)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static struct directory current_directory(void)
+{
+    struct stat seen;
+    return stat(".", &seen) ? (struct directory){ 0 }
+                            : (struct directory){ seen.st_dev, seen.st_ino };
+}
+
+static bool is_same_directory(struct directory a, struct directory b)
+{
+    return a.device == b.device && a.inode == b.inode;
+}
+
 void files_begin(const struct rtc_library *library, const char *source)
 {
     struct timespec now;
@@ -202,6 +220,7 @@ void files_begin(const struct rtc_library *library, const char *source)
     recording = (struct recording){ .library = library,
                                     .began_ns = nanoseconds(now),
                                     .others = opened_by_others,
+                                    .directory = current_directory(),
                                     .source = source };
     buffer_init(&recording.paths, MANIFEST_MAX);
     buffer_init(&recording.created, MANIFEST_MAX);
@@ -334,6 +353,9 @@ struct files_outcome files_end(struct buffer *to)
     const char *trouble = recording.paths.failed ? "it reads too many files" : recording.trouble;
     if (!trouble && recording.others != opened_by_others)
         trouble = "it opens files on another thread";
+    /* the noted paths may be relative */
+    if (!trouble && !is_same_directory(recording.directory, current_directory()))
+        trouble = "the current directory changed meanwhile";
     while (!trouble && reader_left(&r))
         trouble = put_noted(to, reader_sized(&r));
     buffer_done(&recording.paths);

@@ -3,9 +3,10 @@
  * that they depend on. Each compile adds a line to $FAKE_NVRTC_LOG and takes $FAKE_NVRTC_MS
  * milliseconds.
  *
- * The source may have lines #include "NAME", #error, #warning, and the words __FILE__ and
- * static. With static, the last part of the program's name becomes part of the names of static
- * variables. The expression "unreadable" has no lowered name. */
+ * The source may have lines #include "NAME", #error, #warning, #chdir DIRECTORY, which stands for
+ * another thread's chdir, and the words __FILE__ and static. With static, the last part of the
+ * program's name becomes part of the names of static variables. The expression "unreadable" has no
+ * lowered name. */
 #include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -176,6 +177,9 @@ static int preprocess(struct program *p, int count, const char *const *options)
         } else if (strncmp(line, "#error", 6) == 0) {
             snprintf(p->log, sizeof(p->log), "%s: error: %.200s", p->name, line);
             return COMPILATION;
+        } else if (strncmp(line, "#chdir ", 7) == 0) {
+            if (chdir(line + 7))
+                return COMPILATION;
         } else if (strncmp(line, "#warning", 8) == 0) {
             snprintf(p->log, sizeof(p->log), "%s: warning: %.200s", p->name, line);
         } else {

@@ -272,6 +272,51 @@ def test_a_name_matters_if_the_source_uses_a_macro_with_it(job, headers, line, c
     assert job.compiles() == compiles
 
 
+@pytest.fixture
+def places(job):
+    """Two directories, each with another inc/a.h."""
+    places = [job.directory / name for name in ("here", "there")]
+    for place in places:
+        (place / "inc").mkdir(parents=True)
+        header = place / "inc/a.h"
+        header.write_text(f"int of_{place.name};\n")
+    wait_until("the clock to pass the header's time", lambda: is_old(header))
+    return places
+
+
+RELATIVE = ["--option", "-Iinc", INCLUDES]
+
+
+@pytest.mark.parametrize("name", [[], ["--name", "/tmp/a1b2/k.cu"]])
+def test_a_relative_path_is_that_of_the_current_directory(job, places, name):
+    for compiles in 1, 0:
+        for place in places:
+            assert job.check(*name, *RELATIVE, cwd=place) == (compiles, 0)
+
+
+def test_the_same_header_in_another_directory_answers(job, places):
+    for place in places:
+        (place / "inc/a.h").write_text("int same;\n")
+    (places[1] / "earlier").mkdir()
+    header = places[1] / "earlier/a.h"
+    arguments = ["--name", "/tmp/a1b2/k.cu", "--option", "-Iearlier", *RELATIVE]
+    wait_until("the clock to pass the header's time", lambda: is_old(places[1] / "inc/a.h"))
+    assert job.check(*arguments, cwd=places[0]) == (1, 0)
+    assert job.check(*arguments, cwd=places[1]) == (0, 0)
+    header.write_text("int other;\n")
+    wait_until("the clock to pass the header's time", lambda: is_old(header))
+    assert job.check(*arguments, cwd=places[1]) == (1, 0)
+    assert job.check(*arguments, cwd=places[0]) == (0, 0)
+
+
+def test_a_compile_during_which_the_directory_changes_is_not_stored(job, places):
+    arguments = ["--name", "/tmp/a1b2/k.cu", "--option", "-Iinc",
+                 INCLUDES + f"\\n#chdir {places[1]}"]
+    assert job.check(*arguments, cwd=places[0]) == (1, 1)
+    assert "current directory changed" in job.said
+    assert job.check(*arguments, cwd=places[1]) == (1, 0)
+
+
 def test_a_header_in_memory_is_read_from_no_file(job, headers):
     assert job.check(*headers, "--header", "a.h=int m;", INCLUDES) == (1, 0)
     (job.directory / "first/a.h").write_text("int earlier;\n")
