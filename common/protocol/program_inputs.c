@@ -11,10 +11,10 @@
 #define TEXTS_MAX (1u << 20)
 #define COMPARISONS_MAX (1u << 20)
 
-/* Options of NVRTC that name no file and do not depend on the current directory.  If one of them
- * puts the program's name into an output, a search of the output finds the name.  Each option is
- * listed without its leading dashes and its value. */
-static const char *const allowed_options[] = {
+/* Options that name no file and do not depend on the current directory.  If one of them puts the
+ * program's name into an output, a search of the output finds the name.  Each option is listed
+ * without its leading dashes and its value. */
+static const char *const nvrtc_options[] = {
     "gpu-architecture",
     "arch",
     "maxrregcount",
@@ -47,6 +47,43 @@ static const char *const allowed_options[] = {
     "diag-warn",
     "brief-diagnostics",
     "minimal",
+    NULL,
+};
+
+static const char *const hiprtc_options[] = {
+    "offload-arch",
+    "gpu-architecture",
+    "std",
+    "D",
+    "U",
+    "O0",
+    "O1",
+    "O2",
+    "O3",
+    "Os",
+    "w",
+    "ffast-math",
+    "fno-fast-math",
+    "ffp-contract",
+    "fno-offload-uniform-block",
+    "fgpu-flush-denormals-to-zero",
+    "fno-gpu-flush-denormals-to-zero",
+    "munsafe-fp-atomics",
+    "mcumode",
+    "mno-cumode",
+    "mwavefrontsize64",
+    "mno-wavefrontsize64",
+    "mcode-object-version",
+    "nogpuinc",
+    "nogpulib",
+    NULL,
+};
+
+/* hiprtc compiles a file in a temporary directory, whose path the words of the first line bring
+ * into the source.  The words of the second line make clang or its assembler read files. */
+static const char *const hiprtc_words[] = {
+    "__FILE", "__BASE_FILE__", "__builtin_FILE", "source_location",
+    "incbin", ".include",      "dependency",     NULL,
 };
 
 static bool next_option(struct bytes *rest, struct bytes *ret_option)
@@ -71,35 +108,55 @@ static struct bytes option_name(struct bytes option)
     return bytes_of(option.data + at, is_macro ? 1 : end - at);
 }
 
-static bool is_option_allowed(struct bytes option)
+static bool is_listed(const char *const *list, struct bytes name)
+{
+    for (; *list; list++)
+        if (bytes_equal_text(name, *list))
+            return true;
+    return false;
+}
+
+/* With a comma, clang passes the text on to its assembler, preprocessor or linker. */
+static bool is_warning(struct bytes name)
+{
+    return name.size > 1 && name.data[0] == 'W' && !memchr(name.data, ',', name.size);
+}
+
+static bool is_option_allowed(struct bytes option, bool is_hip)
 {
     struct bytes name = option_name(option);
-    bool is_known = false;
-    for (size_t i = 0; i < sizeof(allowed_options) / sizeof(allowed_options[0]); i++)
-        is_known |= bytes_equal_text(name, allowed_options[i]);
     for (size_t i = 0; i < option.size; i++)
         if (option.data[i] <= ' ' || option.data[i] > '~')
             return false;
+    bool is_known = is_hip ? is_listed(hiprtc_options, name) || is_warning(name)
+                           : is_listed(nvrtc_options, name);
     return is_known && option.data[0] == '-';
 }
 
 struct bytes program_inputs_target(const struct program_inputs *inputs)
 {
+    static const char *const names[] = { "offload-arch", "gpu-architecture", "arch", NULL };
     struct bytes rest = inputs->options, option;
     while (next_option(&rest, &option)) {
-        struct bytes name = option_name(option);
         const uint8_t *value = memchr(option.data, '=', option.size);
-        if (value && (bytes_equal_text(name, "gpu-architecture") || bytes_equal_text(name, "arch")))
+        if (value && is_listed(names, option_name(option)))
             return bytes_of(value + 1, (size_t)(option.data + option.size - value - 1));
     }
     return bytes_of(NULL, 0);
 }
 
+static bool targets_amd(const struct program_inputs *inputs)
+{
+    struct bytes target = program_inputs_target(inputs);
+    return target.size >= 3 && memcmp(target.data, "gfx", 3) == 0;
+}
+
 static bool are_options_allowed(const struct program_inputs *inputs)
 {
     struct bytes rest = inputs->options, option;
+    bool is_hip = targets_amd(inputs);
     while (next_option(&rest, &option))
-        if (!is_option_allowed(option))
+        if (!is_option_allowed(option, is_hip))
             return false;
     return true;
 }
@@ -107,6 +164,14 @@ static bool are_options_allowed(const struct program_inputs *inputs)
 static bool has_word(struct bytes text, const char *word)
 {
     return text.size && memmem(text.data, text.size, word, strlen(word));
+}
+
+static bool has_any_word(struct bytes text, const char *const *words)
+{
+    for (; *words; words++)
+        if (has_word(text, *words))
+            return true;
+    return false;
 }
 
 static bool is_identifier_part(int c) { return isalnum(c) || c == '_'; }
@@ -184,9 +249,10 @@ static const char *text_obstacle(const struct program_inputs *inputs, struct byt
 {
     static const char *const times[] = { "__DATE__", "__TIME__", "__TIMESTAMP__", NULL };
     static const char *const tests[] = { "__has_include", "__has_embed", NULL };
-    for (const char *const *time = times; *time; time++)
-        if (has_word(text, *time))
-            return "the source contains the time of its compile";
+    if (has_any_word(text, times))
+        return "the source contains the time of its compile";
+    if (targets_amd(inputs) && has_any_word(text, hiprtc_words))
+        return "the source may contain a path, or read files";
     if (has_word(text, "??") || splits_identifier(text))
         return "the source has trigraphs, or identifiers on two lines";
     if (pasted_words_possible(text, times) || pasted_words_possible(text, tests))

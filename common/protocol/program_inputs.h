@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The inputs of a compile with NVRTC.  kilnd may run this compile once for all users (the request
- * compile_program).
+ * The inputs of a compile with NVRTC or hiprtc.  kilnd may run this compile once for all users (the
+ * request compile_program).
  *
  * Role       libkiln-rtc and kilnd both check that a compile depends on these inputs alone: it
  *            reads no file, and no option, variable or path of the client's process changes it
@@ -14,7 +14,7 @@
 #include "common/base/digest.h"
 
 struct program_inputs {
-    struct digest library; /* SHA-256 over the build ids of NVRTC and of its builtins library */
+    struct digest library; /* SHA-256 over the build ids of the library and of its compiler */
     struct bytes options;
     struct bytes name; /* of the program; it may occur in the outputs */
     struct bytes source;
@@ -24,7 +24,8 @@ struct program_inputs {
 };
 
 /* Returns NULL if the compile depends only on its inputs.  Otherwise returns a literal that names
- * another possible dependency.  Even a comment in the source may be taken for a dependency. */
+ * another possible dependency.  Even a comment in the source may be taken for a dependency.  If the
+ * target is an AMD GPU, the rules for hiprtc apply, else those for NVRTC. */
 const char *program_inputs_obstacle(const struct program_inputs *inputs);
-/* Returns the architecture in the options, such as "sm_90"; empty: none. */
+/* Returns the architecture in the options, such as "sm_90" or "gfx90a"; empty: none. */
 struct bytes program_inputs_target(const struct program_inputs *inputs);

@@ -26,6 +26,7 @@ struct compiler_ops {
     /* Two LLVMs in one process register the same options and abort.  A worker opens at most one
      * back end with this flag. */
     bool needs_own_process;
+    bool compiles_programs; /* does jobs with |is_program| */
     /* Returns KILN_UNAVAILABLE if the back end is not installed. */
     enum kiln_code (*open)(struct compiler **ret_compiler, struct kiln_err *err);
     /* Fills version, path, identity and only_target. */

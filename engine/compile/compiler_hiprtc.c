@@ -3,11 +3,13 @@
 
 static const struct library_symbol symbols[] = {
 #define REQUIRED true
+#define OPTIONAL false
 #define RTC_SYMBOL(need, field, name_) \
     { .name = name_, .slot = offsetof(struct rtc_library, field), .required = need },
 #include "engine/compile/hiprtc_symbols.def"
 #undef RTC_SYMBOL
 #undef REQUIRED
+#undef OPTIONAL
     { .name = NULL },
 };
 
@@ -20,6 +22,14 @@ static const char *const names[] = {
 static const char *const deciding[] = {
     "libhiprtc", "libamdhip64", "libamd_comgr", "libLLVM", "libclang", NULL,
 };
+
+/* libkiln-rtc has the same list (libclient/rtc/identity.c).  Before ROCm 5.3, hiprtc had no library
+ * of builtins. */
+static const char *const parts[] = { "libhiprtc-builtins", "libamd_comgr", "libLLVM", "libclang",
+                                     NULL };
+
+/* comgr compiles in such a directory of its own. */
+static const char *const path_marks[] = { "/comgr-", NULL };
 
 static void add_options(struct arguments *options, const struct compile_job *job,
                         const struct target *target)
@@ -41,6 +51,8 @@ static const struct rtc_kind kind = {
     .advice = "install ROCm or Debian's libamdhip64-5, or set KILN_ROCM_PATH",
     .symbols = symbols,
     .deciding = deciding,
+    .parts = parts,
+    .path_marks = path_marks,
     .first_target = "gfx1030",
     .add_options = add_options,
 };
@@ -54,6 +66,7 @@ const struct compiler_ops compiler_hiprtc = {
     .name = "hiprtc",
     .family = TARGET_AMDGPU,
     .needs_own_process = true,
+    .compiles_programs = true,
     .open = hiprtc_open,
     .describe = rtc_describe,
     .compile = rtc_compile,

@@ -22,6 +22,12 @@ static const char *const names[] = {
 /* "libnvrtc" also matches libnvrtc-builtins */
 static const char *const deciding[] = { "libnvrtc", NULL };
 
+static const char *const parts[] = { "libnvrtc-builtins", NULL };
+
+/* Names of static variables and of an anonymous namespace have a hash that may depend on the
+ * directory of the compile. */
+static const char *const path_marks[] = { "_GLOBAL__N_", "_INTERNAL_", NULL };
+
 static void add_translated(struct arguments *a, const char *option)
 {
     static const struct {
@@ -62,6 +68,8 @@ static const struct rtc_kind kind = {
     .advice = "install CUDA's NVRTC, or set KILN_CUDA_PATH",
     .symbols = symbols,
     .deciding = deciding,
+    .parts = parts,
+    .path_marks = path_marks,
     .first_target = "sm_80",
     .add_options = add_options,
 };
@@ -75,6 +83,7 @@ const struct compiler_ops compiler_nvrtc = {
     .name = "nvrtc",
     .family = TARGET_NVIDIA,
     .needs_own_process = true,
+    .compiles_programs = true,
     .open = nvrtc_open,
     .describe = rtc_describe,
     .compile = rtc_compile,

@@ -79,15 +79,6 @@ static bool put_build_id(struct sha256 *sum, const char *path)
     return id.size > 0;
 }
 
-struct digest identity_of_build_ids(const char *first, const char *second)
-{
-    struct sha256 sum;
-    sha256_init(&sum);
-    bool have_both = put_build_id(&sum, first) && put_build_id(&sum, second);
-    struct digest digest = sha256_end(&sum);
-    return have_both ? digest : (struct digest){ .bytes = { 0 } };
-}
-
 struct paths {
     const char *const *prefixes;
     char items[LIBRARIES_MAX][PATH_LENGTH_MAX];
@@ -166,4 +157,27 @@ enum kiln_code identity_put_needed(struct identity *id, const char *path,
         note_path(&paths, file);
     }
     return put_paths(id, &paths, err);
+}
+
+static bool put_build_ids(struct sha256 *sum, const char *part, size_t *count)
+{
+    struct paths paths = { .prefixes = (const char *const[]){ part, NULL } };
+    bool have_all = true;
+    dl_iterate_phdr(on_loaded, &paths);
+    for (size_t i = 0; i < paths.count; i++)
+        have_all = put_build_id(sum, paths.items[i]) && have_all;
+    *count += paths.count;
+    return have_all;
+}
+
+struct digest identity_of_build_ids(const char *path, const char *const *parts)
+{
+    struct sha256 sum;
+    size_t count = 0;
+    sha256_init(&sum);
+    bool have_all = put_build_id(&sum, path);
+    for (; *parts; parts++)
+        have_all = put_build_ids(&sum, *parts, &count) && have_all;
+    struct digest digest = sha256_end(&sum);
+    return have_all && count ? digest : (struct digest){ .bytes = { 0 } };
 }

@@ -28,6 +28,7 @@ KILN_MUST_CHECK enum kiln_code identity_put_needed(struct identity *id, const ch
                                                    const char *const *prefixes,
                                                    struct kiln_err *err);
 struct digest identity_end(struct identity *id);
-/* libkiln-rtc identifies NVRTC by this digest.  Returns zeros if one of the files has no build id
- * or cannot be read. */
-struct digest identity_of_build_ids(const char *first, const char *second);
+/* libkiln-rtc identifies NVRTC and hiprtc by this digest: the build ids of the library |path|, and
+ * then, for each of |parts|, of the loaded libraries whose file name begins with it.  Returns zeros
+ * if there are no such libraries, or if a file has no build id or cannot be read. */
+struct digest identity_of_build_ids(const char *path, const char *const *parts);

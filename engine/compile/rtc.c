@@ -17,7 +17,6 @@ struct rtc {
     const struct rtc_kind *kind;
     struct rtc_library library;
     char path[256];
-    char builtins_path[256];
     struct kiln_err builtins_err;
     bool has_compiled;
 };
@@ -142,13 +141,10 @@ static int add_expressions(const struct rtc_library *library, void *program,
     return result;
 }
 
-/* Names of static variables and of an anonymous namespace have a hash that may depend on the
- * directory of the compile. */
-static bool has_internal_names(const struct buffer *result)
+static bool may_have_path(const struct rtc_kind *kind, const struct buffer *result)
 {
-    static const char *const marks[] = { "_GLOBAL__N_", "_INTERNAL_" };
-    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
-        if (memmem(result->data, result->size, marks[i], strlen(marks[i])))
+    for (const char *const *mark = kind->path_marks; *mark; mark++)
+        if (memmem(result->data, result->size, *mark, strlen(*mark)))
             return true;
     return false;
 }
@@ -167,7 +163,7 @@ static enum compile_end take_program(const struct rtc *rtc, void *program, struc
     };
     if (!program_result_collect(&functions, program, expressions, NULL, ret_object))
         kiln_fail(err, KILN_COMPILE_FAILED, "not all of the compiler's outputs can be read");
-    else if (has_internal_names(ret_object))
+    else if (may_have_path(rtc->kind, ret_object))
         kiln_fail(err, KILN_COMPILE_FAILED, "the result may depend on the program's directory");
     else
         return COMPILE_DONE;
@@ -235,7 +231,7 @@ static enum kiln_code load_everything(struct rtc *rtc, struct kiln_err *err)
 static bool compiles_programs(const struct rtc *rtc)
 {
     const struct rtc_library *l = &rtc->library;
-    return rtc->builtins_path[0] && l->add_name && l->lowered && l->ptx_size && l->ptx;
+    return l->add_name && l->lowered && (!rtc->kind->builtins || (l->ptx_size && l->ptx));
 }
 
 enum kiln_code rtc_describe(struct compiler *compiler, struct toolchain *ret_toolchain,
@@ -255,7 +251,7 @@ enum kiln_code rtc_describe(struct compiler *compiler, struct toolchain *ret_too
     rc = identity_put_loaded(&id, rtc->kind->deciding, err);
     ret_toolchain->identity = identity_end(&id);
     if (!rc && compiles_programs(rtc))
-        ret_toolchain->library = identity_of_build_ids(rtc->path, rtc->builtins_path);
+        ret_toolchain->library = identity_of_build_ids(rtc->path, rtc->kind->parts);
     return rc;
 }
 
@@ -285,7 +281,7 @@ static enum kiln_code open_library(struct rtc *rtc, struct kiln_err *err)
  * NVRTC does not find the library. */
 static void load_builtins(struct rtc *rtc)
 {
-    char directory[sizeof(rtc->path)], name[64];
+    char directory[sizeof(rtc->path)], name[64], found[sizeof(rtc->path)];
     char *slash = strrchr(strcpy(directory, rtc->path), '/');
     int major = 0, minor = 0;
     void *dl = NULL;
@@ -300,9 +296,7 @@ static void load_builtins(struct rtc *rtc)
         .names = (const char *const[]){ name, NULL },
         .advice = rtc->kind->advice,
     };
-    if (library_open(&search, &dl, rtc->builtins_path, sizeof(rtc->builtins_path),
-                     &rtc->builtins_err))
-        rtc->builtins_path[0] = '\0';
+    rtc->builtins_err.code = library_open(&search, &dl, found, sizeof(found), &rtc->builtins_err);
 }
 
 enum kiln_code rtc_open(const struct rtc_kind *kind, struct compiler **ret_compiler,

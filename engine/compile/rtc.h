@@ -20,7 +20,7 @@ struct rtc_library {
     int (*log)(void *program, char *log);
     int (*code_size)(void *program, size_t *size);
     int (*code)(void *program, char *code);
-    /* NULL if the library lacks it.  Jobs with |is_program| need the first four. */
+    /* NULL if the library lacks it.  Jobs with |is_program| need the first two. */
     int (*add_name)(void *program, const char *expression);
     int (*lowered)(void *program, const char *expression, const char **name);
     int (*ptx_size)(void *program, size_t *size);
@@ -46,6 +46,11 @@ struct rtc_kind {
     const char *advice;
     const struct library_symbol *symbols;
     const char *const *deciding;
+    /* With the build ids of these libraries and its own, libkiln-rtc identifies the library.  Each
+     * is the beginning of file names. */
+    const char *const *parts;
+    /* A result with one of these texts may depend on the directory of the compile. */
+    const char *const *path_marks;
     /* A compile for this target makes the library load its other libraries. */
     const char *first_target;
     void (*add_options)(struct arguments *options, const struct compile_job *job,

@@ -33,7 +33,7 @@ struct toolchain {
     char path[256];
     enum target_family family;
     struct digest identity;
-    /* SHA-256 over the build ids of NVRTC and its builtins library; zeros for other toolchains. */
+    /* identity_of_build_ids (identity.h); zeros if the toolchain compiles no whole programs */
     struct digest library;
     /* Set if the toolchain can only build one target (OpenCL: the device's); else empty. */
     char only_target[LIMIT_TARGET_TEXT];

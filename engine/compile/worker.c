@@ -211,7 +211,7 @@ static enum kiln_code check_job(const struct compile_job *job, const struct comp
                          ret_target->text);
     if (job->kind == COMPILE_PROBE)
         return KILN_OK;
-    if (job->is_program && strcmp(ops->name, "nvrtc") != 0)
+    if (job->is_program && !ops->compiles_programs)
         return kiln_fail(err, KILN_UNSUPPORTED, "%s compiles no whole programs", ops->name);
     rc = program_name_check(job->program, err);
     return rc ? rc : headers_check(job->headers, job->header_count, err);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The key of a compile by NVRTC that kilnd does for all users (the request compile_program).
- * libkiln-rtc computes it to look the result up, and kilnd to store it.
+ * The key of a compile by NVRTC or hiprtc that kilnd does for all users (the request
+ * compile_program). libkiln-rtc computes it to look the result up, and kilnd to store it.
  *
  * Threading  a pure function
  */

@@ -3,7 +3,7 @@
 
 /*
  * Stores results of this process's own compilers in kilnd, and gets stored results.  Also lets
- * kilnd compile programs with its own NVRTC.
+ * kilnd compile programs with its own NVRTC or hiprtc.
  *
  * Role       asks for the result that is stored under the caller's key; if there is none, only one
  *            process of a user at a time gets the right to compile
@@ -30,8 +30,8 @@ KILN_MUST_CHECK enum kiln_code compile_begin(struct kiln_client *client,
                                              struct kiln_kernel **ret_result,
                                              struct failure *failure);
 
-/* Lets kilnd compile a program with its own NVRTC, for all users, or gets the result of an earlier
- * such compile.  Returns KILN_UNAVAILABLE if kilnd does not have this NVRTC. */
+/* Lets kilnd compile a program with its own NVRTC or hiprtc, for all users, or gets the result of
+ * an earlier such compile.  Returns KILN_UNAVAILABLE if kilnd does not have this library. */
 KILN_MUST_CHECK enum kiln_code compile_program(struct kiln_client *client,
                                                const struct program_inputs *inputs,
                                                uint64_t deadline_ns,

@@ -200,11 +200,18 @@ bool identity_holds(const struct rtc_library *library)
 static bool find_hiprtc(struct rtc_library *library, struct sha256 *digest)
 {
     static const char *const parts[] = { "libamd_comgr", "libLLVM", "libclang", NULL };
+    static const char *const builtins[] = { "libhiprtc-builtins", NULL };
     snprintf(library->name, sizeof(library->name), "hiprtc");
     bool has_id = search_mapped(
         (struct mapped_search){ .base = library->base, .digest = digest, .library = library });
-    bool has_compiler = search_mapped(
-        (struct mapped_search){ .parts = parts, .digest = digest, .library = library });
+    (void)search_mapped(
+        (struct mapped_search){ .parts = builtins, .digest = digest, .library = library });
+    bool has_compiler = false;
+    for (const char *const *part = parts; *part; part++)
+        has_compiler |=
+            search_mapped((struct mapped_search){ .parts = (const char *const[]){ *part, NULL },
+                                                  .digest = digest,
+                                                  .library = library }) > 0;
     library->trouble = !has_id         ? "the library has no build id"
                        : !has_compiler ? "its comgr is not loaded"
                                        : NULL;

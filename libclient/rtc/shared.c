@@ -28,16 +28,22 @@ static void pack_done(struct packed_inputs *x)
     buffer_done(&x->headers);
 }
 
+static void pack_option(struct buffer *to, const char *prefix, const char *option)
+{
+    /* options are separated by blanks, so one that contains a blank would become two */
+    to->failed |= !*option || strchr(option, ' ');
+    if (to->size)
+        buffer_put_u8(to, ' ');
+    buffer_put(to, prefix, strlen(prefix));
+    buffer_put(to, option, strlen(option));
+}
+
 static void pack_options(const struct rtc_program *p, struct buffer *to)
 {
-    for (size_t i = 0; i < p->option_count; i++) {
-        const char *option = p->options[i];
-        /* options are separated by blanks, so one that contains a blank would become two */
-        to->failed |= !*option || strchr(option, ' ');
-        if (i)
-            buffer_put_u8(to, ' ');
-        buffer_put(to, option, strlen(option));
-    }
+    for (size_t i = 0; i < p->option_count; i++)
+        pack_option(to, "", p->options[i]);
+    if (p->architecture[0])
+        pack_option(to, "--offload-arch=", p->architecture);
 }
 
 static void pack_headers(const struct rtc_program *p, struct buffer *to)
@@ -65,19 +71,49 @@ static bool pack(const struct rtc_program *p, struct packed_inputs *ret)
     return !ret->options.failed && !ret->headers.failed;
 }
 
-static bool has_environment(void)
+/* Returns whether a variable is set that may change the library's output.  In a sandbox of kilnd,
+ * none of these is set. */
+static bool has_environment(enum rtc_kind kind)
 {
+    static const char *const nvrtc[] = { "NVRTC_", NULL };
+    static const char *const hiprtc[] = { "HIPRTC_",
+                                          "AMD_COMGR_",
+                                          "GPU_ENABLE_",
+                                          "ROCM_PATH=",
+                                          "HIP_PATH=",
+                                          "LLVM_PATH=",
+                                          "HIP_DEVICE_LIB_PATH=",
+                                          "CPATH=",
+                                          "C_INCLUDE_PATH=",
+                                          "CPLUS_INCLUDE_PATH=",
+                                          NULL };
     for (char *const *variable = environ; variable && *variable; variable++)
-        if (strncmp(*variable, "NVRTC_", 6) == 0)
-            return true;
+        for (const char *const *begin = kind == RTC_NVRTC ? nvrtc : hiprtc; *begin; begin++)
+            if (strncmp(*variable, *begin, strlen(*begin)) == 0)
+                return true;
     return false;
+}
+
+/* clang looks for hiprtc's own header, or a precompiled form of it, in the current directory
+ * first. */
+static bool replaces_header(void)
+{
+    return access("hiprtc_runtime.h", F_OK) == 0 || access("hiprtc_runtime.h.pch", F_OK) == 0 ||
+           access("hiprtc_runtime.h.gch", F_OK) == 0;
+}
+
+/* Versions of hiprtc differ in what they do with a program that has no name. */
+static bool is_same_in_sandbox(const struct rtc_program *p)
+{
+    return p->library->kind == RTC_NVRTC ||
+           (p->library->kind == RTC_HIPRTC && p->name && *p->name && !replaces_header());
 }
 
 static bool may_share(const struct rtc_program *p)
 {
-    return p->library->kind == RTC_NVRTC && settings_mode() == RTC_ON && !has_environment() &&
-           !strchr(key_name(p), '/') && p->header_count <= LIMIT_HEADERS &&
-           clock_monotonic_ns() >= p->library->lacking_until_ns;
+    return is_same_in_sandbox(p) && settings_mode() == RTC_ON &&
+           !has_environment(p->library->kind) && !strchr(key_name(p), '/') &&
+           p->header_count <= LIMIT_HEADERS && clock_monotonic_ns() >= p->library->lacking_until_ns;
 }
 
 static enum kiln_code look(struct kiln_client *client, const struct digest *key,

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * Compiles that kilnd does with its own NVRTC, whose results all users share.
+ * Compiles that kilnd does with its own NVRTC or hiprtc, whose results all users share.
  *
- * Role       if all inputs of a compile are in memory and kilnd has the same build of NVRTC, gets
- *            the result from kilnd. kilnd compiles unless a user has asked for this result before
+ * Role       if all inputs of a compile are in memory and kilnd has the same build of the library,
+ *            gets the result from kilnd. kilnd compiles unless a user has asked for this result
+ *            before
  * Threading  any thread, but only one thread at a time for a program
  */
 #include "libclient/rtc/program.h"

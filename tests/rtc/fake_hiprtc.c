@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A HIP runtime with hiprtc in it, as in ROCm 5. Each compile adds a line to $FAKE_NVRTC_LOG.
- * $FAKE_HIP_DEVICE is the architecture of the current device. Without it, there is no device. */
+/* A HIP runtime with hiprtc in it, as in ROCm 5. Each compile adds a line to $FAKE_NVRTC_LOG,
+ * except in kilnd's sandbox. The code is the header of an AMD code object, the architecture and the
+ * source. $FAKE_HIP_DEVICE is the architecture of the current device. Without it, there is no
+ * device. */
+#include <elf.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -16,6 +19,7 @@ enum { SUCCESS = 0, NO_DEVICE = 100, COMPILATION = 6 };
 
 struct program {
     char source[4096], code[8192];
+    size_t code_size;
 };
 
 #define API __attribute__((visibility("default")))
@@ -79,6 +83,8 @@ DECLARED(int, hiprtcAddNameExpression, struct program *p, const char *expression
 static void note_compile(void)
 {
     const char *log = getenv("FAKE_NVRTC_LOG");
+    if (!log)
+        return;
     int fd = (int)syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_APPEND, 0666);
     if (fd < 0 || write(fd, "compile\n", 8) != 8)
         abort();
@@ -89,9 +95,11 @@ static void note_compile(void)
  * directory. */
 static void use_temporary_file(void)
 {
-    char directory[64], path[80], read[16] = "";
+    char directory[400], path[440], read[16] = "";
+    const char *temporary = getenv("TMPDIR");
     (void)access("lib/clang", R_OK);
-    snprintf(directory, sizeof(directory), "/tmp/fake-comgr-%d", (int)getpid());
+    snprintf(directory, sizeof(directory), "%s/fake-comgr-%d", temporary ? temporary : "/tmp",
+             (int)getpid());
     snprintf(path, sizeof(path), "%s/input", directory);
     if (mkdir(directory, 0700))
         abort();
@@ -146,6 +154,23 @@ static void do_what_the_source_says(const char *source)
         (void)posix_spawn(&child, "/bin/true", NULL, NULL, arguments, NULL);
 }
 
+static void write_code(struct program *p, const char *architecture)
+{
+    static const struct {
+        const char *name;
+        unsigned machine;
+    } machines[] = { { "gfx906", 0x2f }, { "gfx90a", 0x3f }, { "gfx1030", 0x36 } };
+    Elf64_Ehdr header = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB },
+                          .e_machine = 224 /* AMD GPU */ };
+    for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++)
+        if (strncmp(architecture, machines[i].name, strlen(machines[i].name)) == 0)
+            header.e_flags = machines[i].machine;
+    memcpy(p->code, &header, sizeof(header));
+    p->code_size = sizeof(header) + (size_t)snprintf(p->code + sizeof(header),
+                                                     sizeof(p->code) - sizeof(header), "%s:%s",
+                                                     architecture, p->source);
+}
+
 DECLARED(int, hiprtcCompileProgram, struct program *p, int count, const char *const *options)
 {
     char properties[4096] = "";
@@ -153,8 +178,9 @@ DECLARED(int, hiprtcCompileProgram, struct program *p, int count, const char *co
     int device;
     note_compile();
     for (int i = 0; i < count; i++)
-        if (strncmp(options[i], "--offload-arch=", 15) == 0)
-            architecture = options[i] + 15;
+        if (strncmp(options[i], "--offload-arch=", 15) == 0 ||
+            strncmp(options[i], "--gpu-architecture=", 19) == 0)
+            architecture = strchr(options[i], '=') + 1;
     if (architecture == properties + ARCHITECTURE_AT &&
         (hipGetDevice(&device) || hipGetDevicePropertiesR0600(properties, device)))
         return COMPILATION;
@@ -162,7 +188,7 @@ DECLARED(int, hiprtcCompileProgram, struct program *p, int count, const char *co
     if (getenv("AMD_COMGR_CACHE_DIR"))
         use_cache(getenv("AMD_COMGR_CACHE_DIR"));
     do_what_the_source_says(p->source);
-    snprintf(p->code, sizeof(p->code), "%s:%s", architecture, p->source);
+    write_code(p, architecture);
     return SUCCESS;
 }
 
@@ -176,13 +202,13 @@ DECLARED(int, hiprtcGetLoweredName, struct program *p, const char *expression, c
 
 DECLARED(int, hiprtcGetCodeSize, struct program *p, size_t *ret)
 {
-    *ret = strlen(p->code);
+    *ret = p->code_size;
     return SUCCESS;
 }
 
 DECLARED(int, hiprtcGetCode, struct program *p, char *ret)
 {
-    memcpy(ret, p->code, strlen(p->code));
+    memcpy(ret, p->code, p->code_size);
     return SUCCESS;
 }
 
@@ -198,4 +224,16 @@ DECLARED(int, hiprtcGetProgramLog, struct program *p, char *ret)
     (void)p;
     (void)ret;
     return SUCCESS;
+}
+
+DECLARED(int, hiprtcVersion, int *ret_major, int *ret_minor)
+{
+    *ret_major = 99;
+    *ret_minor = 0;
+    return SUCCESS;
+}
+
+DECLARED(const char *, hiprtcGetErrorString, int result)
+{
+    return result ? "FAKE_ERROR" : "FAKE_SUCCESS";
 }

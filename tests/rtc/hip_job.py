@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Compiles a program with hiprtc, and prints what hiprtc returns:
-[--name NAME] [--header NAME=TEXT] LIBRARY SOURCE OPTION..."""
+[--name NAME (empty: none)] [--header NAME=TEXT] LIBRARY SOURCE OPTION..."""
 import argparse
 import ctypes
 import hashlib
@@ -33,7 +33,7 @@ def main():
     headers = [header.partition("=") for header in given.header]
     program, name = ctypes.c_void_p(), ctypes.c_char_p()
     print(library.hiprtcCreateProgram(
-        ctypes.byref(program), given.source.encode(), given.name.encode(), len(headers),
+        ctypes.byref(program), given.source.encode(), given.name.encode() or None, len(headers),
         texts([text for _, _, text in headers]), texts([name for name, _, _ in headers])))
     print(library.hiprtcAddNameExpression(program, EXPRESSION))
     print("compile", library.hiprtcCompileProgram(program, len(options), texts(options)))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Runs programs that call a run-time compiler, with and without libkiln-rtc."""
+import json
 import subprocess
 
 import pytest
@@ -60,3 +61,20 @@ def daemon():
         yield d
     finally:
         d.remove()
+
+
+@pytest.fixture
+def counts(daemon):  # noqa: F811
+    """Returns how the counts have grown since the last call: compiles that kilnd did, that programs
+    did, and that were answered from a stored result."""
+    before = {}
+
+    def grown():
+        now = json.loads(daemon.kilnctl("stats", "--json"))
+        names = "client_programs", "client_compiles", "client_hits"
+        growth = [now[name] - before.get(name, 0) for name in names]
+        before.update(now)
+        return growth
+
+    grown()
+    return grown

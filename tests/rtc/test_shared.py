@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Compiles that kilnd does with its own NVRTC, for all users."""
 import concurrent.futures
-import json
 
 import pytest
 
+from jobs import counts  # noqa: F401 (a fixture)
 from test_rtc import NVRTC, daemon, job  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.skipif(not NVRTC.exists(), reason=f"{NVRTC} is not here")
@@ -14,23 +14,6 @@ TARGET = ["--option", "--gpu-architecture=sm_90"]
 
 def kernel(text):
     return f'extern "C" __global__ void k(float *x) {{ *x = {text}; }}'
-
-
-@pytest.fixture
-def counts(daemon):  # noqa: F811
-    """Returns how the counts have grown since the last call: compiles that kilnd did, that programs
-    did, and that were answered from a stored result."""
-    before = {}
-
-    def grown():
-        now = json.loads(daemon.kilnctl("stats", "--json"))
-        names = "client_programs", "client_compiles", "client_hits"
-        growth = [now[name] - before.get(name, 0) for name in names]
-        before.update(now)
-        return growth
-
-    grown()
-    return grown
 
 
 def check(job, counts, expected, *arguments, **options):  # noqa: F811

@@ -96,7 +96,8 @@ static enum kiln_code find_library(struct engine *e, const struct digest *librar
         return KILN_OK;
     if (!toolchains_described(e, &ignored))
         return KILN_BUSY;
-    return kiln_fail(err, KILN_UNAVAILABLE, "kilnd does not have the program's version of NVRTC");
+    return kiln_fail(err, KILN_UNAVAILABLE,
+                     "kilnd does not have the program's version of the library");
 }
 
 enum kiln_code fetch_input_read_program(struct engine *e, struct bytes body,

@@ -338,7 +338,7 @@ static enum kiln_code answer_program(struct deferred *d)
     if (!input.err.code && fetch_input_read_program(d->engine, d->body, &input) == KILN_BUSY &&
         !input.err.code)
         kiln_fail(&input.err, KILN_UNAVAILABLE,
-                  "kilnd does not know yet whether it has this NVRTC");
+                  "kilnd does not know yet whether it has this library");
     result_list_begin_frame(&list, d->engine, d->caller);
     begin_and_add(rq, &input, &list);
     send_results(rq, &list);

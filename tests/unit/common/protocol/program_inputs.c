@@ -3,6 +3,7 @@
 #include "common/protocol/messages.h"
 #include "tests/support/test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define OPTIONS "--gpu-architecture=sm_90 -DNDEBUG"
@@ -158,6 +159,45 @@ TEST(plain, options_that_name_files_or_bring_paths_in_are_refused)
     assert_null(obstacle("", "int x;"));
 }
 
+#define AMD_OPTIONS "--offload-arch=gfx90a -O3 "
+
+TEST(plain, hiprtc_takes_options_of_clang)
+{
+    static const char *const refused[] = {
+        "-I/x",       "-include=a.h",    "-g",           "-fgpu-rdc",
+        "-mllvm",     "--rocm-path=/x",  "-Wl,-q",       "-Wp,-MD,f",
+        "-Wa,-o,f",   "--use_fast_math", "--save-temps", "-fplugin=f",
+        "-DA=incbin", "-DA=__FILE__",    "-W",           NULL,
+    };
+    assert_null(obstacle(AMD_OPTIONS "-Wno-unused -Wall -std=c++17 -ffp-contract=off -DA=1", ""));
+    assert_null(obstacle("--gpu-architecture=gfx90a:sramecc+:xnack- -mcumode", "int x;"));
+    for (size_t i = 0; refused[i]; i++) {
+        char options[100];
+        snprintf(options, sizeof(options), AMD_OPTIONS "%s", refused[i]);
+        if (!obstacle(options, "int x;"))
+            fail_msg("'%s' is not refused", refused[i]);
+    }
+    assert_non_null(obstacle(OPTIONS " -O3", "int x;"));
+}
+
+/* hiprtc would compile a file with another path in kilnd's sandbox. */
+TEST(plain, sources_for_hiprtc_that_depend_on_a_path_are_refused)
+{
+    static const char *const sources[] = {
+        "const char *f = __FILE__;",
+        "const char *f = __BASE_FILE__;",
+        "const char *f = __builtin_FILE();",
+        "auto f = std::source_location::current();",
+        "void f() { asm(\".incbin \\\"f\\\"\"); }",
+        "void f() { asm(\".include \\\"f\\\"\"); }",
+        "#pragma clang  dependency \"f\"",
+    };
+    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
+        if (!obstacle(AMD_OPTIONS, sources[i]))
+            fail_msg("'%s' is not refused", sources[i]);
+    assert_null(obstacle(OPTIONS, sources[0]));
+}
+
 static bool is_target(const char *options, const char *target)
 {
     const struct program_inputs inputs = { .options = bytes_of_text(options) };
@@ -168,6 +208,7 @@ TEST(plain, the_target_comes_from_the_options)
 {
     assert_true(is_target("--std=c++17 --gpu-architecture=sm_90 -DN", "sm_90"));
     assert_true(is_target("-arch=sm_80", "sm_80"));
+    assert_true(is_target("-O3 --offload-arch=gfx90a:xnack-", "gfx90a:xnack-"));
     assert_true(is_target("-DA=1", ""));
     assert_true(is_target("", ""));
 }

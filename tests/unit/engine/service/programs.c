@@ -10,9 +10,13 @@
 
 #define LIBRARY "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc"
 #define IDENTITY "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
-#define NVRTC                                                                            \
+#define HIP_LIBRARY "eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"
+#define HIP_IDENTITY "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+#define TOOLCHAINS                                                                       \
     "{\"toolchains\":[{\"name\":\"nvrtc\",\"version\":\"1\",\"path\":\"/x\",\"family\":" \
-    "\"nvidia\",\"identity\":\"" IDENTITY "\",\"library\":\"" LIBRARY "\"}]}"
+    "\"nvidia\",\"identity\":\"" IDENTITY "\",\"library\":\"" LIBRARY "\"},"             \
+    "{\"name\":\"hiprtc\",\"version\":\"1\",\"path\":\"/x\",\"family\":\"amdgpu\","      \
+    "\"identity\":\"" HIP_IDENTITY "\",\"library\":\"" HIP_LIBRARY "\"}]}"
 #define OPTIONS "--std=c++17 --gpu-architecture=sm_90 -DN=2"
 
 static struct digest library(void)
@@ -49,7 +53,7 @@ static void learn_nvrtc(struct users *f)
 {
     const struct message_compile_program m = program_of("int first;");
     send_program(&f->ann, &m);
-    engine_fixture_describe_as(&f->engine, NVRTC);
+    engine_fixture_describe_as(&f->engine, TOOLCHAINS);
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     finish_compile(f, "");
     finish_compile(f, "first");
@@ -177,6 +181,46 @@ TEST_F(undescribed, another_build_of_nvrtc_is_unavailable)
     memset(&m.library, 0, sizeof(m.library));
     send_program(&f->ann, &m);
     assert_int_equal(last_result(&f->ann).code, KILN_UNAVAILABLE);
+    assert_null(fake_executor_next_compile(&f->engine.executor));
+}
+
+static struct message_compile_program hip_program_of(const char *options, const char *source)
+{
+    struct message_compile_program m = program_of(source);
+    assert_true(digest_from_hex(HIP_LIBRARY, &m.library));
+    m.options = bytes_of_text(options);
+    return m;
+}
+
+TEST_F(undescribed, hiprtc_compiles_programs_too)
+{
+    const struct message_compile_program m =
+        hip_program_of("--offload-arch=gfx90a -O3 -Wno-unused", "int k;");
+    learn_nvrtc(f);
+    send_program(&f->ann, &m);
+    assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
+    finish_compile(f, "");
+    assert_true(bytes_equal_text(next_job(f)->toolchain, "hiprtc"));
+    assert_true(bytes_equal_text(next_job(f)->options, "--offload-arch=gfx90a -O3 -Wno-unused"));
+    finish_compile(f, "result");
+    expect_content(&f->ann, "result");
+    assert_int_equal(look(&f->bob, &m), KILN_OK);
+    expect_content(&f->bob, "result");
+}
+
+TEST_F(undescribed, a_program_must_be_for_a_target_of_its_library)
+{
+    struct message_compile_program m = hip_program_of(OPTIONS, "int k;");
+    learn_nvrtc(f);
+    send_program(&f->ann, &m);
+    assert_int_equal(last_result(&f->ann).code, KILN_UNSUPPORTED);
+    m = program_of("int k;");
+    m.options = bytes_of_text("--gpu-architecture=gfx90a -Wno-unused");
+    send_program(&f->ann, &m);
+    assert_int_equal(last_result(&f->ann).code, KILN_UNSUPPORTED);
+    m = hip_program_of("--offload-arch=gfx90a", "const char *f = __FILE__;");
+    send_program(&f->ann, &m);
+    assert_int_equal(last_result(&f->ann).code, KILN_DENIED);
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
 
