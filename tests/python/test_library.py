@@ -44,6 +44,18 @@ def test_without_a_path_the_dynamic_linker_finds_libkiln():
     assert ended.stdout.strip() == "libkiln.so.0", ended.stderr
 
 
+def test_a_libkiln_inside_the_package_precedes_that_of_the_dynamic_linker(tmp_path):
+    """A wheel has libkiln there."""
+    package = tmp_path / "kiln"
+    shutil.copytree(SOURCE / "libclient/python/kiln", package,
+                    ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "lib").mkdir()
+    shutil.copy(BUILD / "lib/libkiln.so.0", package / "lib")
+    ended = run(["-c", "import kiln; print(kiln.load_library())"], PYTHONPATH=str(tmp_path),
+                LD_LIBRARY_PATH=str(BUILD / "lib"))
+    assert ended.stdout.strip() == str(package / "lib/libkiln.so.0"), ended.stderr
+
+
 def test_importing_kiln_needs_no_libkiln():
     ended = run(["-c", "import kiln; kiln.Problem(n=1, c=1, k=1, input=(1, 1), filter=1)"],
                 KILN_LIBRARY_PATH="/nowhere/libkiln.so.0")

@@ -10,6 +10,7 @@ from .errors import LibraryError, invalid
 
 NAME = "libkiln.so.0"
 VARIABLE = "KILN_LIBRARY_PATH"
+IN_WHEEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", NAME)
 VERSION = "0.1.0"  # version of this package, and of the libkiln that it comes with
 
 _loaded: Optional[ctypes.CDLL] = None
@@ -17,7 +18,9 @@ _loaded: Optional[ctypes.CDLL] = None
 
 def _wanted(path: Optional[str]) -> str:
     """Returns the file to load, or only its name, which the dynamic loader then looks for."""
-    path = path or os.environ.get(VARIABLE) or NAME
+    path = path or os.environ.get(VARIABLE)
+    if not path:
+        return IN_WHEEL if os.path.exists(IN_WHEEL) else NAME
     return os.path.join(path, NAME) if os.path.isdir(path) else path
 
 
@@ -72,9 +75,9 @@ def load_library(path: Union[str, "os.PathLike[str]", None] = None) -> str:
     """Loads libkiln from |path|, which is the file or its directory.  Returns the name by which it
     was loaded.
 
-    Without |path|, loads it from $KILN_LIBRARY_PATH, else the libkiln.so.0 that the dynamic loader
-    finds.  The first call that needs libkiln does the same.  A process has one libkiln; loading a
-    different one later raises InvalidError.
+    Without |path|, loads it from $KILN_LIBRARY_PATH, else from the wheel of this package, else the
+    libkiln.so.0 that the dynamic loader finds.  The first call that needs libkiln does the same.  A
+    process has one libkiln; loading a different one later raises InvalidError.
     """
     global _loaded
     name = _wanted(os.fspath(path) if path is not None else None)
