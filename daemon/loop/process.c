@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,7 +55,7 @@ static void on_poll(struct loop_timer *timer)
 static bool watch_descriptor(struct loop *loop, struct loop_process *p, struct loop_owner *owner)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
-    p->pid_fd = pidfd_open(p->pid, 0);
+    p->pid_fd = (int)syscall(SYS_pidfd_open, p->pid, 0); /* glibc has it since 2.36 */
     if (p->pid_fd < 0)
         return false;
     p->watch.ready = on_ready;

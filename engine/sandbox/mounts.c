@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define FILES_MAX 16384u
@@ -54,6 +55,12 @@ static bool mount_tmpfs(const char *directory, uint64_t bytes)
     return mount("kiln", directory, "tmpfs", MS_NOSUID | MS_NODEV, options) == 0;
 }
 
+/* glibc has this function since 2.36. */
+static bool set_attributes(const char *path, unsigned flags, const struct mount_attr *attributes)
+{
+    return syscall(SYS_mount_setattr, AT_FDCWD, path, flags, attributes, sizeof(*attributes)) == 0;
+}
+
 enum kiln_code mounts_read_only_but(const char *directory, uint64_t free_space,
                                     struct kiln_err *err)
 {
@@ -62,8 +69,7 @@ enum kiln_code mounts_read_only_but(const char *directory, uint64_t free_space,
     if (make_mounts_slaves() &&
         (free_space ? mount_tmpfs(directory, free_space)
                     : mount(directory, directory, NULL, MS_BIND, NULL) == 0) &&
-        mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &lock, sizeof(lock)) == 0 &&
-        mount_setattr(AT_FDCWD, directory, 0, &open_again, sizeof(open_again)) == 0 &&
+        set_attributes("/", AT_RECURSIVE, &lock) && set_attributes(directory, 0, &open_again) &&
         chdir(directory) == 0)
         return KILN_OK;
     return kiln_fail_errno(err, errno, "cannot mount all but '%s' read-only", directory);

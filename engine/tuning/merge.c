@@ -67,6 +67,13 @@ static bool is_equal(const struct tuning_row *a, const struct tuning_row *b)
            x->measured_at == y->measured_at && merge_is_same_setting(a, b);
 }
 
+/* A long double, because the square of a large number does not fit into a double. */
+static long double variance_around(const struct tuning_measurement *m, double median)
+{
+    long double distance = (long double)m->median_ms - median, spread = m->spread_ms;
+    return spread * spread + distance * distance;
+}
+
 /* Estimates median and spread as if all samples had been taken together. The distance between
  * the two medians widens the spread. Returns false, without a change, if the numbers allow no
  * estimate. */
@@ -77,8 +84,8 @@ static bool pool_samples(struct tuning_row *into, const struct tuning_row *from)
     double all = (double)x->samples + y->samples;
     double share = x->samples / all;
     double median = share * x->median_ms + (1 - share) * y->median_ms;
-    double spread = hypot(sqrt(share) * hypot(x->spread_ms, x->median_ms - median),
-                          sqrt(1 - share) * hypot(y->spread_ms, y->median_ms - median));
+    double spread = (double)sqrtl(share * variance_around(x, median) +
+                                  (1 - share) * variance_around(y, median));
     if (!isfinite(median) || !isfinite(spread))
         return false;
     x->median_ms = median;

@@ -11,10 +11,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,12 +41,16 @@ WRAP(int, kill, pid_t pid, int number)
 }
 
 static bool no_pidfds;
-WRAP(int, pidfd_open, pid_t pid, unsigned int flags)
+WRAP(long, syscall, long number, ...)
 {
-    if (!no_pidfds)
-        return __real_pidfd_open(pid, flags);
+    va_list more;
+    va_start(more, number);
+    pid_t pid = va_arg(more, pid_t);
+    unsigned flags = va_arg(more, unsigned);
+    va_end(more);
+    assert_int_equal(number, SYS_pidfd_open);
     errno = ENOSYS;
-    return -1;
+    return no_pidfds ? -1 : __real_syscall(number, pid, flags);
 }
 
 SET_UP(set_up)
