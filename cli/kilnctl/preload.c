@@ -35,7 +35,7 @@ static void find_own_library(char path[PATH_MAX])
 }
 
 /* Finds the library that KILN_RTC_LIBRARY names, else this program's own library.  Fails if the
- * library cannot be read. */
+ * library cannot be read, or if LD_PRELOAD cannot name it. */
 static int find_library(char path[PATH_MAX], struct kiln_error *err)
 {
     const char *given = getenv("KILN_RTC_LIBRARY");
@@ -49,6 +49,11 @@ static int find_library(char path[PATH_MAX], struct kiln_error *err)
             "'%.500s' cannot be read: install libkiln-rtc, or name the library in "
             "KILN_RTC_LIBRARY",
             path);
+    if (path[strcspn(path, " :")])
+        return cli_fail(err, KILN_E_INVALID,
+                        "'%.500s' cannot be preloaded, because its path contains a space or a "
+                        "colon: install kiln in another directory",
+                        path);
     return KILN_E_OK;
 }
 
