@@ -229,9 +229,17 @@ static bool use_result(struct rtc_program *p, struct kiln_kernel *stored)
 static bool use_shared(struct rtc_program *p)
 {
     uint64_t saved_ns;
-    p->is_stored = shared_compile(p, &p->result, &saved_ns);
+    p->is_stored = shared_find(p, &p->result, &saved_ns);
     if (p->is_stored)
         settings_count_hit(saved_ns, p->name);
+    return p->is_stored;
+}
+
+static bool let_kilnd_compile(struct rtc_program *p)
+{
+    p->is_stored = shared_compile(p, &p->result);
+    if (p->is_stored)
+        settings_count_hit(0, p->name);
     return p->is_stored;
 }
 
@@ -254,7 +262,8 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
     const char *obstacle = key_obstacle(p);
     const struct answer_calls calls = { .run = compile_real,
                                         .collect = collect_result,
-                                        .use = use_result };
+                                        .use = use_result,
+                                        .delegate = let_kilnd_compile };
     if (!obstacle)
         return use_shared(p) ? 0 : answer_compile(&calls, p);
     settings_count_forwarded(obstacle, p->name);

@@ -116,15 +116,20 @@ static bool may_share(const struct rtc_program *p)
            p->header_count <= LIMIT_HEADERS && clock_monotonic_ns() >= p->library->lacking_until_ns;
 }
 
-static enum kiln_code look(struct kiln_client *client, const struct digest *key,
-                           struct kiln_kernel **ret_kernel)
+typedef enum kiln_code ask_fn(struct kiln_client *client, const struct rtc_program *p,
+                              const struct program_inputs *inputs, struct kiln_kernel **ret_kernel);
+
+static enum kiln_code look(struct kiln_client *client, const struct rtc_program *p,
+                           const struct program_inputs *inputs, struct kiln_kernel **ret_kernel)
 {
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
+    const struct digest key = program_key(inputs);
     const struct compile_question question = {
-        .key = key,
+        .key = &key,
         .only_looks = true,
         .deadline_ns = clock_monotonic_ns() + settings_patience_ms() * 1000000ull,
     };
+    (void)p;
     enum kiln_code rc = compile_begin(client, &question, ret_kernel, &failure);
     if (rc && rc != KILN_NOT_FOUND)
         /* if kilnd does not answer, this process asks it nothing for a while */
@@ -146,28 +151,30 @@ static enum kiln_code let_compile(struct kiln_client *client, const struct rtc_p
     return rc;
 }
 
-static bool ask(const struct rtc_program *p, const struct program_inputs *inputs,
-                struct rtc_result *ret_result, uint64_t *ret_saved_ns)
-{
-    struct kiln_err err = KILN_ERR_INIT;
-    struct kiln_kernel *kernel = NULL;
-    struct kiln_client *client = lookup_client();
-    const struct digest key = program_key(inputs);
-    enum kiln_code rc = client ? look(client, &key, &kernel) : KILN_UNAVAILABLE;
-    *ret_saved_ns = rc ? 0 : kiln_kernel_compile_ns(kernel);
-    if (rc == KILN_NOT_FOUND && lookup_may_wait())
-        rc = let_compile(client, p, inputs, &kernel);
-    return !rc && rtc_result_read(kernel, key_name(p), ret_result, &err) == KILN_OK;
-}
-
-bool shared_compile(const struct rtc_program *p, struct rtc_result *ret_result,
-                    uint64_t *ret_saved_ns)
+static struct kiln_kernel *get_result(const struct rtc_program *p, ask_fn *ask)
 {
     struct packed_inputs x;
-    if (!may_share(p))
-        return false;
-    bool found = pack(p, &x) && !program_inputs_obstacle(&x.inputs) &&
-                 ask(p, &x.inputs, ret_result, ret_saved_ns);
+    struct kiln_kernel *kernel = NULL;
+    struct kiln_client *client = may_share(p) ? lookup_client() : NULL;
+    if (!client)
+        return NULL;
+    if (!pack(p, &x) || program_inputs_obstacle(&x.inputs) || ask(client, p, &x.inputs, &kernel))
+        kernel = NULL;
     pack_done(&x);
-    return found;
+    return kernel;
+}
+
+bool shared_find(const struct rtc_program *p, struct rtc_result *ret_result, uint64_t *ret_saved_ns)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct kiln_kernel *kernel = get_result(p, look);
+    *ret_saved_ns = kernel ? kiln_kernel_compile_ns(kernel) : 0;
+    return kernel && rtc_result_read(kernel, key_name(p), ret_result, &err) == KILN_OK;
+}
+
+bool shared_compile(const struct rtc_program *p, struct rtc_result *ret_result)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct kiln_kernel *kernel = lookup_may_wait() ? get_result(p, let_compile) : NULL;
+    return kernel && rtc_result_read(kernel, key_name(p), ret_result, &err) == KILN_OK;
 }

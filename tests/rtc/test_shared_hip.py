@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Compiles that kilnd does with its own hiprtc, for all users."""
+import json
 import os
 import shutil
 import subprocess
@@ -26,6 +27,7 @@ def copy_fakes(to):
 def daemon(request):
     d = Daemon()
     d.library = request.param
+    d.environment["KILND_FAILURE_TTL"] = "0s"
     os.chmod(d.directory, 0o755)
     if request.param == FAKE_HIP:
         copy_fakes(d.directory / "rocm")
@@ -122,7 +124,16 @@ def test_a_program_compiles_by_itself_what_depends_on_more(job, counts, change):
     check(job, counts, [0, 1, 0], *arguments, environment=change.get("environment", {}))
 
 
+def failed_compiles(daemon):
+    return json.loads(daemon.kilnctl("stats", "--json"))["compile_errors"]
+
+
 def test_results_with_the_path_of_a_temporary_file_are_not_shared(job, counts):  # noqa: F811
     needs(job, HIP)
-    job.run(SOURCE + "\n#warning w", TARGET, library=job.daemon.library)
+    arguments = [SOURCE + "\n#warning w", TARGET]
+    job.run(*arguments, library=job.daemon.library)
     assert counts() == [0, 1, 0], job.said
+    failed = failed_compiles(job.daemon)
+    job.run(*arguments, library=job.daemon.library)
+    assert counts() == [0, 0, 1], job.said
+    assert failed_compiles(job.daemon) == failed > 0
