@@ -580,6 +580,8 @@ typedef int open_fn(const char *path, int flags, ...);
 typedef int openat_fn(int directory, const char *path, int flags, ...);
 typedef FILE *fopen_fn(const char *path, const char *mode);
 typedef int xstat_fn(int version, const char *path, struct stat *ret_stat);
+typedef int xstatat_fn(int version, int directory, const char *path, struct stat *ret_stat,
+                       int flags);
 typedef int access_fn(const char *path, int mode);
 typedef DIR *opendir_fn(const char *path);
 typedef int mkdir_fn(const char *path, mode_t mode);
@@ -650,6 +652,14 @@ typedef int spawn_call(pid_t *pid, const char *path, const posix_spawn_file_acti
         note_call((struct call){ CALLER, AT_FDCWD, USE_STAT, false }, path); \
         return next(version, path, seen);                                    \
     }
+#define HOOK_XSTATAT(name)                                                                         \
+    EXPORTED int name(int version, int directory, const char *path, struct stat *seen, int flags); \
+    int name(int version, int directory, const char *path, struct stat *seen, int flags)           \
+    {                                                                                              \
+        NEXT(xstatat_fn, #name)                                                                    \
+        note_call((struct call){ CALLER, directory, USE_STAT, false }, path);                      \
+        return next(version, directory, path, seen, flags);                                        \
+    }
 
 #undef open
 #undef open64
@@ -670,7 +680,11 @@ HOOK_OPENAT(openat64)
 HOOK_FOPEN(fopen)
 HOOK_FOPEN(fopen64)
 HOOK_XSTAT(__xstat)
+HOOK_XSTAT(__xstat64)
 HOOK_XSTAT(__lxstat)
+HOOK_XSTAT(__lxstat64)
+HOOK_XSTATAT(__fxstatat)
+HOOK_XSTATAT(__fxstatat64)
 HOOK_STAT(stat, stat)
 HOOK_STAT(stat64, stat64)
 HOOK_STAT(lstat, stat)

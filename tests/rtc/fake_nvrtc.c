@@ -3,10 +3,10 @@
  * that they depend on. Each compile adds a line to $FAKE_NVRTC_LOG and takes $FAKE_NVRTC_MS
  * milliseconds.
  *
- * The source may have lines #include "NAME", #error, #warning, #chdir DIRECTORY, which stands for
- * another thread's chdir, and the words __FILE__ and static. With static, the last part of the
- * program's name becomes part of the names of static variables. The expression "unreadable" has no
- * lowered name. */
+ * The source may have lines #include "NAME", #error, #warning, #look PATH, which looks for a file
+ * with the function $FAKE_NVRTC_LOOKS, #chdir DIRECTORY, which stands for another thread's chdir,
+ * and the words __FILE__ and static. With static, the last part of the program's name becomes part
+ * of the names of static variables. The expression "unreadable" has no lowered name. */
 #include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -137,6 +137,35 @@ static int read_file(const char *path, char *to, size_t size)
     return 1;
 }
 
+/* What stat and similar functions are in a compiler that was built for an older glibc. */
+int __xstat(int version, const char *path, struct stat *seen);
+int __xstat64(int version, const char *path, struct stat *seen);
+int __lxstat(int version, const char *path, struct stat *seen);
+int __lxstat64(int version, const char *path, struct stat *seen);
+int __fxstatat(int version, int directory, const char *path, struct stat *seen, int flags);
+int __fxstatat64(int version, int directory, const char *path, struct stat *seen, int flags);
+
+static void look_with_old_functions(const char *path)
+{
+    struct stat seen;
+    int version = sizeof(seen.st_nlink) == 8 ? 1 : 0; /* of x86-64 and of AArch64 */
+    const char *old = getenv("FAKE_NVRTC_LOOKS");
+    if (strcmp(old, "__xstat") == 0)
+        (void)__xstat(version, path, &seen);
+    else if (strcmp(old, "__xstat64") == 0)
+        (void)__xstat64(version, path, &seen);
+    else if (strcmp(old, "__lxstat") == 0)
+        (void)__lxstat(version, path, &seen);
+    else if (strcmp(old, "__lxstat64") == 0)
+        (void)__lxstat64(version, path, &seen);
+    else if (strcmp(old, "__fxstatat") == 0)
+        (void)__fxstatat(version, AT_FDCWD, path, &seen, 0);
+    else if (strcmp(old, "__fxstatat64") == 0)
+        (void)__fxstatat64(version, AT_FDCWD, path, &seen, 0);
+    else
+        abort();
+}
+
 static const char *last_part(const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -177,6 +206,8 @@ static int preprocess(struct program *p, int count, const char *const *options)
         } else if (strncmp(line, "#error", 6) == 0) {
             snprintf(p->log, sizeof(p->log), "%s: error: %.200s", p->name, line);
             return COMPILATION;
+        } else if (strncmp(line, "#look ", 6) == 0) {
+            look_with_old_functions(line + 6);
         } else if (strncmp(line, "#chdir ", 7) == 0) {
             if (chdir(line + 7))
                 return COMPILATION;

@@ -309,6 +309,17 @@ def test_the_same_header_in_another_directory_answers(job, places):
     assert job.check(*arguments, cwd=places[0]) == (0, 0)
 
 
+@pytest.mark.parametrize("function", ["__xstat", "__xstat64", "__lxstat", "__lxstat64",
+                                      "__fxstatat", "__fxstatat64"])
+def test_functions_of_an_older_glibc_are_noted(job, function):
+    missing = job.directory / "missing"
+    source = f"#look {missing}\\n#look {job.directory}\\nint x;"
+    options = {"environment": {"FAKE_NVRTC_LOOKS": function}}
+    assert job.check(source, **options) == (1, 0)
+    missing.touch()
+    assert job.check(source, **options) == (1, 0)
+
+
 def test_a_compile_during_which_the_directory_changes_is_not_stored(job, places):
     arguments = ["--name", "/tmp/a1b2/k.cu", "--option", "-Iinc",
                  INCLUDES + f"\\n#chdir {places[1]}"]
