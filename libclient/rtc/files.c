@@ -5,6 +5,7 @@
 #include "common/base/hash_table.h"
 #include "engine/digest/sha256.h"
 #include "libclient/rtc/contents.h"
+#include "libclient/rtc/old_glibc.h"
 #include "libclient/rtc/preload.h"
 #include "libclient/rtc/words.h"
 
@@ -626,14 +627,19 @@ typedef int spawn_call(pid_t *pid, const char *path, const posix_spawn_file_acti
         note_call((struct call){ CALLER, AT_FDCWD, USE_OPEN, may_write }, path); \
         return next(path, mode);                                                 \
     }
-#define HOOK_STAT(name, type)                                                \
+/* Before glibc 2.33, stat and lstat are inline functions, which call |old|. */
+#define HOOK_STAT(name, old, type)                                           \
     EXPORTED int name(const char *path, struct type *seen);                  \
     int name(const char *path, struct type *seen)                            \
     {                                                                        \
         static int (*next)(const char *, struct type *);                     \
+        static int (*next_old)(int, const char *, struct type *);            \
         preload_find_next(#name, &next);                                     \
         note_call((struct call){ CALLER, AT_FDCWD, USE_STAT, false }, path); \
-        return next(path, seen);                                             \
+        if (next)                                                            \
+            return next(path, seen);                                         \
+        preload_find_next(#old, &next_old);                                  \
+        return next_old(GLIBC_STAT_VERSION, path, seen);                     \
     }
 #define HOOK_STATAT(name, type)                                                       \
     EXPORTED int name(int directory, const char *path, struct type *seen, int flags); \
@@ -685,10 +691,10 @@ HOOK_XSTAT(__lxstat)
 HOOK_XSTAT(__lxstat64)
 HOOK_XSTATAT(__fxstatat)
 HOOK_XSTATAT(__fxstatat64)
-HOOK_STAT(stat, stat)
-HOOK_STAT(stat64, stat64)
-HOOK_STAT(lstat, stat)
-HOOK_STAT(lstat64, stat64)
+HOOK_STAT(stat, __xstat, stat)
+HOOK_STAT(stat64, __xstat64, stat64)
+HOOK_STAT(lstat, __lxstat, stat)
+HOOK_STAT(lstat64, __lxstat64, stat64)
 HOOK_STATAT(fstatat, stat)
 HOOK_STATAT(fstatat64, stat64)
 

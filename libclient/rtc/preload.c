@@ -2,6 +2,7 @@
 #include "libclient/rtc/preload.h"
 
 #include "libclient/rtc/api.h"
+#include "libclient/rtc/old_glibc.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -17,18 +18,9 @@ void *preload_dlsym(void *handle, const char *name);
 extern dlsym_fn *preload_next_dlsym;
 dlsym_fn *preload_next_dlsym;
 
-/* The oldest symbol version of dlsym, which every glibc of the architecture has. */
-#if defined(__x86_64__)
-#define DLSYM_VERSION "GLIBC_2.2.5"
-#elif defined(__aarch64__)
-#define DLSYM_VERSION "GLIBC_2.17"
-#else
-#error "libkiln-rtc knows x86-64 and AArch64"
-#endif
-
 void preload_find_dlsym(void)
 {
-    void *found = dlvsym(RTLD_NEXT, "dlsym", DLSYM_VERSION);
+    void *found = dlvsym(RTLD_NEXT, "dlsym", GLIBC_OLDEST);
     __atomic_store_n((void **)&preload_next_dlsym, found, __ATOMIC_RELEASE);
 }
 
