@@ -393,13 +393,11 @@ KILN_INLINE void put_results(KILN_GLOBAL OUTPUT *output, const struct tile *tile
         /* All stores use constant offsets from this one address. */
         KILN_GLOBAL OUTPUT *place = output + (output_place(tile, column) + row * ROW_STEP);
 #if KILN_DIRECTION == 1
-        if (PATCHES) {
+        if (PATCHES)
             put_patch(output + output_place(tile, column), row, sum + j);
-            continue;
-        }
 #endif
         KILN_UNROLL
-        for (int i = 0; i < KILN_ITEM_M; i += ROWS_FOUR ? 4 : 1) {
+        for (int i = PATCHES ? KILN_ITEM_M : 0; i < KILN_ITEM_M; i += ROWS_FOUR ? 4 : 1) {
             const float *v = sum + i * KILN_ITEM_N + j;
             kiln_u32 to = ROW_OF(i) * ROW_STEP;
             if (M_COUNT % KILN_TILE_M != 0 && row + ROW_OF(i) >= M_COUNT)
