@@ -124,11 +124,14 @@ static uint64_t classes_of(const struct problem *p)
 
 #define ROWS_FAVOURED 8u
 
+/* Backward weights with one pixel of y in each image read x once, which takes longer than the
+ * products of idle rows. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     (void)target;
     uint32_t m = (p->direction == DIRECTION_BACKWARD_DATA ? p->c : p->k) / p->groups;
-    return m >= ROWS_FAVOURED;
+    return m >= ROWS_FAVOURED ||
+           (p->direction == DIRECTION_BACKWARD_WEIGHTS && plane_of(problem_output(p)) == 1);
 }
 
 static uint64_t class_size(uint32_t residue, uint32_t in, uint32_t pad, uint32_t stride)

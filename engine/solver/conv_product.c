@@ -25,6 +25,7 @@ static const char *const kernel_names[] = { "conv_implicit_gemm_mma_forward",
 
 #define FILTER_SUM_MAX 31u
 #define CHANNELS_FAVOURED 4u
+#define ROWS_FAVOURED 8u /* fewer channels of y are packed */
 #define SHORT_SUM_ELEMENTS_MAX (1u << 21)
 /* No GPU runs more work groups at a time. */
 #define SPLIT_GROUPS_MAX 2048u
@@ -57,9 +58,19 @@ static bool is_short_sum(const struct problem *p)
            problem_x_elements(p) <= SHORT_SUM_ELEMENTS_MAX;
 }
 
+/* Backward weights of a layer whose filter is as large as x, with few channels of y, as at the end
+ * of a discriminator.  Packing y and w would take longer than the vector path in total, which reads
+ * x once. */
+static bool is_short_of_rows(const struct problem *p)
+{
+    struct extent out = problem_output(p);
+    return p->direction == DIRECTION_BACKWARD_WEIGHTS && p->groups == 1 && p->k < ROWS_FAVOURED &&
+           (uint64_t)out.d * out.h * out.w == 1 && problem_x_elements(p) <= SHORT_SUM_ELEMENTS_MAX;
+}
+
 bool product_is_favoured(const struct problem *p)
 {
-    if (is_short_sum(p))
+    if (is_short_sum(p) || is_short_of_rows(p))
         return false;
     return p->groups == 1 ||
            (p->c / p->groups >= CHANNELS_FAVOURED && p->k / p->groups >= CHANNELS_FAVOURED);

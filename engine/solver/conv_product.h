@@ -48,8 +48,9 @@ struct product {
  * be rounded to TF32), packed tensors that can be indexed, and filter sizes that fit a row's mask
  * of taps.  Fills |ret_packing| if it returns true. */
 bool product_covers(const struct problem *problem, bool has_tf32, struct packing *ret_packing);
-/* Returns false for groups with few channels, which leave matrix cores mostly idle, and for
- * backward data with a small x and one channel of y. */
+/* Returns false for groups with few channels, which leave matrix cores mostly idle, for backward
+ * data with a small x and one channel of y, and for backward weights with a small x, one pixel of y
+ * in each image and few channels of y. */
 bool product_is_favoured(const struct problem *problem);
 
 struct product product_of(const struct packing *packing, uint32_t tile_k);
