@@ -164,6 +164,23 @@ static uint32_t shared_max(const struct target *target)
 #define VECTOR_BYTES_PER_US 1.8e6
 #define VECTOR_ODD_BYTES_PER_US 0.55e6
 
+/* The rate of mma.sync with groups, if no channels are padded.  It is an estimate. */
+#define TF32_GROUPED_FLOPS_PER_US 80e6
+
+static double pad_by(uint32_t count, uint32_t to)
+{
+    return (double)ceil_div(count, to) * to / count;
+}
+
+static double grouped_product_us(const struct problem *p)
+{
+    uint32_t c = p->c / p->groups, k = p->k / p->groups;
+    bool is_forward = p->direction == DIRECTION_FORWARD;
+    double padding =
+        pad_by(is_forward ? k : c, tiles_n[0]) * pad_by(is_forward ? c : k, tf32_tiles_k[0]);
+    return problem_flops(p) * padding / TF32_GROUPED_FLOPS_PER_US;
+}
+
 static double vector_bytes_per_us(const struct problem *p, bool is_strided)
 {
     struct extent out = problem_output(p);
@@ -186,9 +203,11 @@ static bool packing_pays(const struct problem *p, const struct target *target,
         p->direction == DIRECTION_BACKWARD_WEIGHTS ||
         (p->direction == DIRECTION_BACKWARD_DATA && p->stride.d * p->stride.h * p->stride.w > 1);
     double bytes = (double)(problem_x_elements(p) + problem_y_elements(p)) * sizeof(float);
-    double product = problem_flops(p) / TF32_FLOPS_PER_US, copy = bytes / PACKED_BYTES_PER_US;
+    double product = p->groups > 1 ? grouped_product_us(p) : problem_flops(p) / TF32_FLOPS_PER_US;
+    double copy = bytes / PACKED_BYTES_PER_US;
     uint32_t columns = p->direction == DIRECTION_FORWARD ? p->k : p->c;
-    bool keeps_result = target->has_tensor_maps && columns > WIDE_COLUMNS_MIN && !is_strided;
+    bool keeps_result =
+        target->has_tensor_maps && columns > WIDE_COLUMNS_MIN && !is_strided && p->groups == 1;
     double wide =
         2 * packed_bytes(p, keeps_result) / PACKED_BYTES_PER_US + (product > copy ? product : copy);
     double vector =
@@ -196,7 +215,9 @@ static bool packing_pays(const struct problem *p, const struct target *target,
     double read = bytes / vector_bytes_per_us(p, is_strided);
     if (read > vector)
         vector = read;
-    return has_wgmma(target) && p->groups == 1 && packing->narrow_c == 0 && wide < vector;
+    if (p->groups > 1 && p->direction == DIRECTION_BACKWARD_WEIGHTS)
+        return false; /* the vector path was as fast for three layers of RegNetY */
+    return has_wgmma(target) && packing->narrow_c == 0 && wide < vector;
 }
 
 static bool reads_planes(const struct problem *p, const struct target *target)
