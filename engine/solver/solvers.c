@@ -5,11 +5,13 @@
 #include "engine/solver/conv_direct_narrow.h"
 #include "engine/solver/conv_grouped.h"
 #include "engine/solver/conv_implicit_gemm.h"
+#include "engine/solver/conv_pointwise.h"
 #include "engine/solver/conv_winograd.h"
 
 const struct solver *const solvers[] = {
     &solver_conv_grouped, /* uses matrix cores, so it precedes the solvers on the vector units */
     &solver_conv_depthwise,
+    &solver_conv_pointwise,
     &solver_conv_direct_narrow,
     &solver_conv_winograd,
     &solver_conv_implicit_gemm,
