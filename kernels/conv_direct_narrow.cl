@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ConvDirectNarrow: backward data for few channels of x, as in the first layer of an image network.
- * For three channels, a matrix product would have only three rows.
+ * For three channels, a matrix product would have only three rows.  With KILN_TURNED it computes
+ * forward for few channels of y, with strides of 1: x and y are exchanged in all names and options,
+ * and the weights are read in reverse order.
  *
  * x is cut into blocks of KILN_STRIDE_H x KILN_STRIDE_W pixels.  A tap reaches exactly one pixel of
  * every block.  In block i along an axis, the tap multiplies pixel i + OFFSET of y, so no product
@@ -9,7 +11,8 @@
  *
  * An item sums the channels of a group in a strip of KILN_COLUMNS neighbouring blocks.  A work
  * group computes KILN_ROWS rows of KILN_STRIPS strips.  KILN_DEPTH channels of y and their weights
- * are in shared memory at a time.
+ * are in shared memory at a time.  With KILN_SPLIT, |splits| work groups share the channels of y,
+ * and each stores its sums in its own fp32 copy of x.
  *
  * Every size but the batch is defined by -D: KILN_TYPE KILN_C KILN_K KILN_GROUPS, and for each of
  * _D _H _W: KILN_IN KILN_OUT KILN_FILTER KILN_PAD KILN_STRIDE KILN_DILATION (in D all are 1, and
@@ -17,6 +20,7 @@
  *   KILN_X_LAST KILN_W_LAST KILN_Y_LAST   1 where that tensor's channels come last
  *   KILN_COLUMNS KILN_STRIPS KILN_ROWS KILN_DEPTH   as explained above; KILN_COLUMNS is a multiple
  *                                                   of 4
+ *   KILN_TURNED, KILN_SPLIT               0 or 1, as explained above
  * Memory is 16-byte aligned.
  */
 #include "kiln/prelude.h"
@@ -30,9 +34,21 @@
 #define X_H (X_W * KILN_IN_W)
 #define X_C (KILN_X_LAST ? 1 : KILN_IN_H * KILN_IN_W)
 #define X_N (KILN_C * KILN_IN_H * KILN_IN_W)
+#define TAPS (KILN_FILTER_H * KILN_FILTER_W)
+#if KILN_TURNED
+#define W_TAP (KILN_W_LAST ? GROUP_K : 1)
+#define W_C (GROUP_K * TAPS)
+#define W_K (KILN_W_LAST ? 1 : TAPS)
+#define TAP(tap) (TAPS - 1 - (tap))
+#define ENTRY conv_direct_narrow_forward
+#else
 #define W_TAP (KILN_W_LAST ? GROUP_C : 1)
-#define W_C (KILN_W_LAST ? 1 : KILN_FILTER_H * KILN_FILTER_W)
-#define W_K (GROUP_C * KILN_FILTER_H * KILN_FILTER_W)
+#define W_C (KILN_W_LAST ? 1 : TAPS)
+#define W_K (GROUP_C * TAPS)
+#define TAP(tap) (tap)
+#define ENTRY conv_direct_narrow_backward_data
+#endif
+#define W_GROUP (GROUP_K * GROUP_C * TAPS)
 #define Y_W (KILN_Y_LAST ? KILN_K : 1)
 #define Y_H (Y_W * KILN_OUT_W)
 #define Y_K (KILN_Y_LAST ? 1 : KILN_OUT_H * KILN_OUT_W)
@@ -77,6 +93,16 @@
 
 #define HAS_CHANNEL(channel) (GROUP_K % KILN_DEPTH == 0 || (channel) < GROUP_K)
 
+#if KILN_SPLIT
+typedef float sum_value;
+#define put_sum(to, index, v) ((to)[index] = (v))
+#define put_sum4 kiln_store_float4
+#else
+typedef kiln_value sum_value;
+#define put_sum kiln_store
+#define put_sum4 kiln_store4
+#endif
+
 KILN_INLINE void fetch_y(KILN_GLOBAL const kiln_value *y, kiln_u32 from, int row, int column,
                          kiln_u32 channel, KILN_LOCAL float *to)
 {
@@ -98,13 +124,13 @@ KILN_INLINE void fetch_y(KILN_GLOBAL const kiln_value *y, kiln_u32 from, int row
 KILN_INLINE void fetch_w(KILN_GLOBAL const kiln_value *w, kiln_u32 group, kiln_u32 channel,
                          KILN_LOCAL float *to)
 {
-    for (kiln_u32 i = kiln_item(); i < KILN_DEPTH * KILN_FILTER_H * KILN_FILTER_W * GROUP_C;
-         i += ITEMS) {
-        kiln_u32 c = i % GROUP_C, tap = i / GROUP_C % (KILN_FILTER_H * KILN_FILTER_W);
-        kiln_u32 k = i / W_K, s = tap % KILN_FILTER_W, r = tap / KILN_FILTER_W;
+    for (kiln_u32 i = kiln_item(); i < KILN_DEPTH * TAPS * GROUP_C; i += ITEMS) {
+        kiln_u32 c = i % GROUP_C, tap = i / GROUP_C % TAPS;
+        kiln_u32 k = i / (TAPS * GROUP_C), s = tap % KILN_FILTER_W, r = tap / KILN_FILTER_W;
         float value = 0;
         if (HAS_CHANNEL(channel + k))
-            value = kiln_load(w, (group * GROUP_K + channel + k) * W_K + c * W_C + tap * W_TAP);
+            value = kiln_load(w, group * W_GROUP + (channel + k) * W_K + c * W_C +
+                                     TAP(tap) * W_TAP);
         to[k * W_CHANNEL + r * W_ROW + s * GROUP_C + c] = value;
     }
 }
@@ -145,34 +171,42 @@ KILN_INLINE void multiply(KILN_LOCAL const float *y, KILN_LOCAL const float *w, 
 #define PIXEL(i) sum[SUM(0, (i) % KILN_STRIDE_W, 0, (i) / KILN_STRIDE_W)]
 
 /* |x| points to the row's first pixel, in column |column|. */
-KILN_INLINE void put_row(KILN_GLOBAL kiln_value *x, kiln_u32 column, const float *sum)
+KILN_INLINE void put_row(KILN_GLOBAL sum_value *x, kiln_u32 column, const float *sum)
 {
     KILN_UNROLL
     for (kiln_u32 i = 0; i < KILN_COLUMNS * KILN_STRIDE_W; i += FOUR_PIXELS ? 4 : 1) {
         if (column + i >= KILN_IN_W)
             continue;
         if (FOUR_PIXELS)
-            kiln_store4(x, i, kiln_make4(PIXEL(i), PIXEL(i + 1), PIXEL(i + 2), PIXEL(i + 3)));
+            put_sum4(x, i, kiln_make4(PIXEL(i), PIXEL(i + 1), PIXEL(i + 2), PIXEL(i + 3)));
         else
-            kiln_store(x, i * X_W, PIXEL(i));
+            put_sum(x, i * X_W, PIXEL(i));
     }
 }
 
+/* A split sums |channels| channels; x has |elements|. */
 KILN_KERNEL(ITEMS)
-void conv_direct_narrow_backward_data(KILN_GLOBAL const kiln_value *KILN_RESTRICT w,
-                                      KILN_GLOBAL const kiln_value *KILN_RESTRICT y,
-                                      KILN_GLOBAL kiln_value *KILN_RESTRICT x)
+void ENTRY(KILN_GLOBAL const kiln_value *KILN_RESTRICT w,
+           KILN_GLOBAL const kiln_value *KILN_RESTRICT y, KILN_GLOBAL sum_value *KILN_RESTRICT x,
+           kiln_u32 splits, kiln_u32 channels, kiln_u32 elements)
 {
     KILN_SHARED16 float some_y[KILN_DEPTH * Y_CHANNEL];
     KILN_SHARED16 float some_w[KILN_DEPTH * W_CHANNEL];
     float sum[SUMS] = { 0 };
-    kiln_u32 id = kiln_group();
+    kiln_u32 id = kiln_group(), first = 0, end = GROUP_K;
+    if (KILN_SPLIT) {
+        kiln_u32 split = id % splits;
+        id /= splits;
+        first = split * channels;
+        end = first + channels < GROUP_K ? first + channels : GROUP_K;
+        x += split * elements;
+    }
     kiln_u32 tile_w = id % TILES_W * TILE_W, tile_h = id / TILES_W % TILES_H * KILN_ROWS;
     kiln_u32 group = id / (TILES_W * TILES_H) % KILN_GROUPS;
     kiln_u32 image = id / (TILES_W * TILES_H) / KILN_GROUPS;
     kiln_u32 row = kiln_item() % KILN_ROWS, strip = kiln_item() / KILN_ROWS * KILN_COLUMNS;
 
-    for (kiln_u32 channel = 0; channel < GROUP_K; channel += KILN_DEPTH) {
+    for (kiln_u32 channel = first; channel < end; channel += KILN_DEPTH) {
         kiln_barrier();
         fetch_y(y, image * Y_N + group * GROUP_K * Y_K, (int)tile_h + FIRST_H,
                 (int)tile_w + FIRST_W, channel, some_y);

@@ -5,16 +5,18 @@
 #include "engine/solver/geometry.h"
 #include "engine/solver/options.h"
 #include "engine/solver/sources.h"
+#include "engine/solver/split_reduce.h"
 
 #include <math.h>
 
-enum axis { COLUMNS, STRIPS, ROWS, DEPTH, AXES };
+enum axis { COLUMNS, STRIPS, ROWS, DEPTH, SPLITS, AXES };
 
 static const struct perf_axis axes[AXES] = {
     { "columns", PERF_VALUES(4, 8, 16) },
     { "strips", PERF_VALUES(1, 2, 4, 7, 8, 14, 16, 28, 32) },
     { "rows", PERF_VALUES(2, 4, 8, 16, 32, 64) },
     { "depth", PERF_VALUES(1, 2, 4) },
+    { "splits", PERF_VALUES(1, 2, 4, 8, 16, 32) },
 };
 
 /*
@@ -35,7 +37,11 @@ static const struct perf_axis axes[AXES] = {
  *
  * A work item sums COLUMNS neighbouring blocks in registers, for all channels of x in the group.  A
  * work group holds ROWS rows of STRIPS such strips.  DEPTH channels of y and their weights are in
- * shared memory at a time.
+ * shared memory at a time.  If x has few pixels, SPLITS work groups share the channels of y, and
+ * split_reduce.h adds up their sums.
+ *
+ * Forward with strides of 1 is the same gather, with x and y exchanged and the filter turned
+ * (gather_of).
  *
  * SHARED_MAX is the shared memory that every target grants a work group by default.
  */
@@ -47,6 +53,45 @@ static const struct perf_axis axes[AXES] = {
 #define ITEMS_MAX 256u
 /* ConvImplicitGemm is faster for wider groups. */
 #define CHANNELS_TOO_WIDE 8u
+/* A split must sum this number of channels.  With more tiles, the GPU is full without splits. */
+#define CHANNELS_OF_SPLIT 8u
+#define TILES_TO_SPLIT 256u
+#define WORKSPACE_MAX (512ull << 20)
+
+/*
+ * Returns the problem as backward data.
+ *
+ * Forward with a stride of 1 along one axis, where t counts the taps from the last of F:
+ *
+ *     y[i] = sum of w[F - 1 - t] * x[i + (F - 1) * dilation - pad - t * dilation]
+ *
+ * So y takes the place of x above, and the pad is (F - 1) * dilation - pad.  The kernel reads the
+ * weights in the reverse order.
+ */
+static struct problem gather_of(const struct problem *p)
+{
+    struct problem q = *p;
+    if (p->direction != DIRECTION_FORWARD)
+        return q;
+    q.direction = DIRECTION_BACKWARD_DATA;
+    q.in = problem_output(p);
+    q.c = p->k;
+    q.k = p->c;
+    q.x_layout = p->y_layout;
+    q.y_layout = p->x_layout;
+    q.pad.h = (p->filter.h - 1) * p->dilation.h - p->pad.h;
+    q.pad.w = (p->filter.w - 1) * p->dilation.w - p->pad.w;
+    return q;
+}
+
+static bool is_gather(const struct problem *p)
+{
+    if (p->direction != DIRECTION_FORWARD)
+        return p->direction == DIRECTION_BACKWARD_DATA;
+    return p->stride.h == 1 && p->stride.w == 1 &&
+           p->pad.h <= (uint64_t)(p->filter.h - 1) * p->dilation.h &&
+           p->pad.w <= (uint64_t)(p->filter.w - 1) * p->dilation.w;
+}
 
 struct reach {
     uint64_t blocks;
@@ -95,6 +140,24 @@ static uint64_t tiles_of(const struct problem *p, const uint16_t *v)
            ceil_div(reach_w(p).blocks, (uint64_t)v[STRIPS] * v[COLUMNS]);
 }
 
+/* A whole number of steps. */
+static uint64_t channels_of_split(const struct problem *p, const uint16_t *v)
+{
+    uint64_t channels = ceil_div(p->k / p->groups, v[SPLITS]);
+    return ceil_div(channels, v[DEPTH]) * v[DEPTH];
+}
+
+/* If the channels of y come last, ConvImplicitGemm reads y faster. */
+static bool splits_suit(const struct problem *p, const uint16_t *v)
+{
+    uint32_t channels = p->k / p->groups;
+    return v[SPLITS] == 1 ||
+           (p->y_layout == LAYOUT_CHANNELS_FIRST && tiles_of(p, v) <= TILES_TO_SPLIT &&
+            channels >= v[SPLITS] * CHANNELS_OF_SPLIT &&
+            channels_of_split(p, v) * (v[SPLITS] - 1u) < channels &&
+            problem_x_elements(p) * v[SPLITS] * sizeof(float) <= WORKSPACE_MAX);
+}
+
 static bool fits(const struct problem *p, const struct target *target, const uint16_t *v)
 {
     uint32_t channels = p->c / p->groups, items = (uint32_t)v[STRIPS] * v[ROWS];
@@ -106,16 +169,18 @@ static bool fits(const struct problem *p, const struct target *target, const uin
     return items >= ITEMS_MIN && items <= ITEMS_MAX && sums <= SUMS_MAX &&
            products <= UNROLLED_MAX && weights_in_row(p) <= WEIGHTS_MAX &&
            reach_w(p).more <= WEIGHTS_MAX && shared_bytes(p, v) <= SHARED_MAX &&
-           geometry_is_launchable(target, tiles_of(p, v), items);
+           splits_suit(p, v) && geometry_is_launchable(target, tiles_of(p, v) * v[SPLITS], items);
 }
 
-static const uint16_t smallest[AXES] = { 4, 8, 4, 1 };
+static const uint16_t smallest[AXES] = { 4, 8, 4, 1, 1 };
 
 static bool applies(const struct problem *p, const struct target *target)
 {
-    return p->direction == DIRECTION_BACKWARD_DATA && p->type != TYPE_INT8 && p->in.d == 1 &&
-           p->filter.d == 1 && p->pad.d == 0 && p->stride.d == 1 && geometry_fits_30_bits(p) &&
-           fits(p, target, smallest);
+    if (!is_gather(p) || p->type == TYPE_INT8 || p->in.d > 1 || p->filter.d > 1 || p->pad.d > 0 ||
+        p->stride.d > 1 || !geometry_fits_30_bits(p))
+        return false;
+    struct problem gather = gather_of(p);
+    return fits(&gather, target, smallest);
 }
 
 static struct perf_space space(const struct problem *p, const struct target *target)
@@ -126,14 +191,19 @@ static struct perf_space space(const struct problem *p, const struct target *tar
 }
 
 /* Rejects work groups with more than half of the items always idle, except the smallest group. */
-static bool config_is_valid(const struct problem *p, const struct target *target,
-                            const struct perf_config *config)
+static bool gather_is_valid(const struct problem *p, const struct target *target, const uint16_t *v)
 {
-    const uint16_t *v = config->values;
     uint64_t strips = ceil_div(reach_w(p).blocks, v[COLUMNS]);
     return fits(p, target, v) && (v[STRIPS] <= smallest[STRIPS] || v[STRIPS] < 2 * strips) &&
            (v[ROWS] <= smallest[ROWS] || v[ROWS] < 2 * reach_h(p).blocks) &&
            (v[DEPTH] == 1 || v[DEPTH] <= p->k / p->groups);
+}
+
+static bool config_is_valid(const struct problem *p, const struct target *target,
+                            const struct perf_config *config)
+{
+    struct problem gather = gather_of(p);
+    return gather_is_valid(&gather, target, config->values);
 }
 
 #define UNITS 132.0 /* compute units of an H100 or H200 */
@@ -142,60 +212,104 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define LANES_A_UNIT 128.0 /* multiply-adds of a compute unit per cycle */
 #define GROUPS_A_UNIT 32.0
 #define REGISTERS_BESIDE_SUMS 72.0 /* registers that an item needs in addition to its sums */
-/* Reading four floats from shared memory costs 16 multiply-adds. */
-#define COST_OF_READING 16.0
-#define COST_OF_FETCHING 8.0 /* to copy an element of y to shared memory */
+/* The costs of an item are in multiply-adds.  Reading four floats of y from shared memory: */
+#define COST_OF_READING 5.5
+/* Four floats of weights, which all items of a wave read together. */
+#define COST_OF_WEIGHTS 1.5
+#define COST_OF_FETCHING 5.7 /* to copy an element of y to shared memory */
 /* Cycles of a step's barriers. */
-#define COST_OF_BARRIERS 30.0
+#define COST_OF_BARRIERS 12.5
 /* Cycles from the start of a step's copies until the data can be used. */
-#define LATENCY 1500.0
-#define CYCLES_PER_US 1000.0
+#define LATENCY 1600.0
+#define CYCLES_PER_US 930.0
+#define SECTOR_BYTES 32u /* memory is read in pieces of this size */
+#define EDGES_OF_ROW 0.8 /* additional sectors of a row, because it begins anywhere */
+#define READ_BYTES_PER_US 2.8e6
+#define WRITE_BYTES_PER_US 3.5e6
+#define NOT_OVERLAPPED \
+    0.15 /* part of the shorter time of the two that the other one does not hide */
+/* The time to write the sums of the splits and to add them up. */
+#define SPLIT_BYTES_PER_US 4.0e6
+#define SPLIT_US 6.4
+
+/* Bytes of y that all work groups read, in whole sectors.  If the channels come last, the sectors
+ * also have other channels, which are read from the caches in other steps. */
+static double bytes_read(const struct problem *p, const uint16_t *v)
+{
+    double size = (double)data_type_size((enum data_type)p->type);
+    uint64_t columns = (uint64_t)v[STRIPS] * v[COLUMNS] + reach_w(p).more;
+    double row = (double)columns * size;
+    if (p->y_layout == LAYOUT_CHANNELS_FIRST)
+        row = (ceil(row / SECTOR_BYTES) + EDGES_OF_ROW) * SECTOR_BYTES;
+    return (double)tiles_of(p, v) * (p->k / p->groups) * (double)(v[ROWS] + reach_h(p).more) * row;
+}
+
+static double memory_us(const struct problem *p, const uint16_t *v)
+{
+    double size = (double)data_type_size((enum data_type)p->type);
+    double written = v[SPLITS] > 1 ? 0 : (double)problem_x_elements(p) * size;
+    return bytes_read(p, v) / READ_BYTES_PER_US + written / WRITE_BYTES_PER_US;
+}
 
 /*
- * Estimates the time in microseconds.
+ * Estimates the time of the products in microseconds.
  *
  * In one step, a work group copies |depth| channels, waits, and multiplies them.  |together| work
  * groups run on a unit at the same time, and one works while others wait.  So a step takes the sum
  * of their work, or the latency of a single group, whichever is longer.
- *
- * CYCLES_PER_US was fitted to five trials on an H100 and an H200, where the estimate is off by at
- * most 10 %.  It is 57 % of the clock, because not every instruction is a multiply-add.
  */
-static double estimate(const struct problem *p, const struct target *target, const uint16_t *v)
+static double products_us(const struct problem *p, const struct target *target, const uint16_t *v)
 {
     double wave = target->family == TARGET_AMDGPU ? 64 : 32;
     double sums = (double)p->stride.h * p->stride.w * (p->c / p->groups) * v[COLUMNS];
     double items = (double)v[STRIPS] * v[ROWS], taps = (double)p->filter.h * p->filter.w;
-    double slots = ceil(items / wave) * wave, tiles = (double)tiles_of(p, v);
+    double slots = ceil(items / wave) * wave, tiles = (double)tiles_of(p, v) * v[SPLITS];
     double together = floor(REGISTERS_A_UNIT / ((sums + REGISTERS_BESIDE_SUMS) * slots));
     together = fmin(together, floor(SHARED_OF_UNIT / (double)(shared_bytes(p, v) + 1024)));
     together = fmax(1, fmin(fmin(together, GROUPS_A_UNIT), ceil(tiles / UNITS)));
     struct reach h = reach_h(p), w = reach_w(p);
     double window = (double)ceil_div(v[COLUMNS] + w.more, 4);
-    double reads = (double)weights_in_row(p) / 4 * p->filter.h + window * (double)(1 + h.more);
+    double reads = (double)weights_in_row(p) / 4 * p->filter.h * COST_OF_WEIGHTS +
+                   window * (double)(1 + h.more) * COST_OF_READING;
     double fetched =
         (double)(v[ROWS] + h.more) * ((double)v[STRIPS] * v[COLUMNS] + (double)w.more) / items;
     double products = taps * (p->c / p->groups) * v[COLUMNS];
-    double one = (fmax(products, reads * COST_OF_READING) + fetched * COST_OF_FETCHING) * v[DEPTH];
+    double one = (fmax(products, reads) + fetched * COST_OF_FETCHING) * v[DEPTH];
     double shared = one * slots / LANES_A_UNIT + COST_OF_BARRIERS;
     double alone = one * ceil(slots / LANES_A_UNIT);
     double step = fmax(together * shared, LATENCY + alone);
-    double steps = (double)ceil_div(p->k / p->groups, v[DEPTH]);
+    double steps = (double)channels_of_split(p, v) / v[DEPTH];
     return ceil(tiles / (UNITS * together)) * steps * step / CYCLES_PER_US;
+}
+
+/*
+ * Estimates the time in microseconds.  The constants were fitted to 500 trials on an H200, of 26
+ * problems with channels first in fp32, fp16 and bf16.  Of the configs of these trials, the chosen
+ * one took 7 % longer than the fastest in geometric mean, and at most 41 %.
+ */
+static double estimate(const struct problem *p, const struct target *target, const uint16_t *v)
+{
+    double products = products_us(p, target, v), memory = memory_us(p, v);
+    double us = fmax(products, memory) + NOT_OVERLAPPED * fmin(products, memory);
+    if (v[SPLITS] > 1)
+        us += SPLIT_US +
+              2.0 * sizeof(float) * v[SPLITS] * (double)problem_x_elements(p) / SPLIT_BYTES_PER_US;
+    return us;
 }
 
 static double choose_best(const struct problem *p, const struct target *target,
                           struct perf_config *ret_config)
 {
+    struct problem gather = gather_of(p);
     struct perf_space all = space(p, target);
     uint32_t size = perf_space_size(&all);
     double best = INFINITY;
     for (uint32_t i = 0; i < size; i++) {
         struct perf_config config;
         perf_space_at(&all, i, &config);
-        if (!config_is_valid(p, target, &config))
+        if (!gather_is_valid(&gather, target, config.values))
             continue;
-        double us = estimate(p, target, config.values);
+        double us = estimate(&gather, target, config.values);
         if (us < best) {
             best = us;
             *ret_config = config;
@@ -252,20 +366,49 @@ static double estimate_vector(const struct problem *p)
     return VECTOR_US + problem_flops(p) * idle / VECTOR_FLOPS_PER_US;
 }
 
+/* Forward was measured only with channels first, on GPUs with large matrix cores.  With one tap, it
+ * is slower than ConvDirectNaive. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
+    struct problem gather = gather_of(p);
     struct perf_config config;
-    if (p->c / p->groups >= CHANNELS_TOO_WIDE)
+    bool is_forward = p->direction == DIRECTION_FORWARD;
+    if (gather.c / gather.groups >= CHANNELS_TOO_WIDE ||
+        (is_forward && (p->x_layout == LAYOUT_CHANNELS_LAST || p->filter.h * p->filter.w == 1)))
         return false;
     if (!is_large(target))
-        return true;
+        return !is_forward;
     double us = choose_best(p, target, &config);
     return us <= (igemm_path_for(p, target) == &igemm_path_mma
-                      ? estimate_packed(p)
-                      : estimate_vector(p) * VECTOR_MARGIN);
+                      ? estimate_packed(&gather)
+                      : estimate_vector(&gather) * VECTOR_MARGIN);
 }
 
 static const char *const header_names[] = { "kiln/prelude.h" };
+
+static void write_options(const struct problem *p, const uint16_t *v, struct option_text *text)
+{
+    struct problem gather = gather_of(p);
+    option_define_problem(text, &gather);
+    option_define(text, "TURNED", p->direction == DIRECTION_FORWARD);
+    option_define(text, "COLUMNS", v[COLUMNS]);
+    option_define(text, "STRIPS", v[STRIPS]);
+    option_define(text, "ROWS", v[ROWS]);
+    option_define(text, "DEPTH", v[DEPTH]);
+    option_define(text, "SPLIT", v[SPLITS] > 1);
+}
+
+static void sum_splits(const struct problem *p, uint32_t splits, struct solution *solution)
+{
+    struct split_reduce reduce = { .type = p->type,
+                                   .parts = { ARGUMENT_WORKSPACE, 0 },
+                                   .output = solution->kernels[0].arguments[2],
+                                   .elements = geometry_output_elements(p),
+                                   .splits = splits };
+    solution->workspace_size = splits * reduce.elements * sizeof(float);
+    solution->kernels[0].arguments[2] = reduce.parts;
+    split_reduce_add(&reduce, solution);
+}
 
 static enum kiln_code solve(const struct problem *p, const struct target *target,
                             const struct perf_config *config, struct solution *ret_solution,
@@ -274,6 +417,8 @@ static enum kiln_code solve(const struct problem *p, const struct target *target
     (void)target;
     (void)err;
     const uint16_t *v = config->values;
+    bool is_forward = p->direction == DIRECTION_FORWARD;
+    struct problem gather = gather_of(p);
     *ret_solution = (struct solution){ .program_count = 1, .kernel_count = 1 };
     struct solution_program *program = &ret_solution->programs[0];
     struct option_text text = { program->options, sizeof(program->options), 0 };
@@ -282,18 +427,21 @@ static enum kiln_code solve(const struct problem *p, const struct target *target
     program->header_names = header_names;
     program->header_texts[0] = bytes_of(kernels_prelude, kernels_prelude_size);
     program->header_count = 1;
-    option_define_problem(&text, p);
-    option_define(&text, "COLUMNS", v[COLUMNS]);
-    option_define(&text, "STRIPS", v[STRIPS]);
-    option_define(&text, "ROWS", v[ROWS]);
-    option_define(&text, "DEPTH", v[DEPTH]);
+    write_options(p, v, &text);
     ret_solution->kernels[0] = (struct solution_kernel){
-        .name = "conv_direct_narrow_backward_data",
-        .grid = { (uint32_t)tiles_of(p, v), 1, 1 },
+        .name = is_forward ? "conv_direct_narrow_forward" : "conv_direct_narrow_backward_data",
+        .grid = { (uint32_t)tiles_of(&gather, v) * v[SPLITS], 1, 1 },
         .group = { (uint32_t)v[STRIPS] * v[ROWS], 1, 1 },
-        .argument_count = 3,
-        .arguments = { { ARGUMENT_W, 0 }, { ARGUMENT_Y, 0 }, { ARGUMENT_X, 0 } },
+        .argument_count = 6,
+        .arguments = { { ARGUMENT_W, 0 },
+                       { is_forward ? ARGUMENT_X : ARGUMENT_Y, 0 },
+                       { is_forward ? ARGUMENT_Y : ARGUMENT_X, 0 },
+                       { ARGUMENT_U32, v[SPLITS] },
+                       { ARGUMENT_U32, channels_of_split(&gather, v) },
+                       { ARGUMENT_U32, geometry_output_elements(p) } },
     };
+    if (v[SPLITS] > 1)
+        sum_splits(p, v[SPLITS], ret_solution);
     return KILN_OK;
 }
 

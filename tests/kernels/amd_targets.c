@@ -62,6 +62,7 @@ static const struct shape {
     { "1x1", 2, 8, 64, 128, 1, 1, 1, 1, FP32 | FP16, F | B | W, NULL },
     { "7x7/2", 2, 8, 3, 64, 1, 7, 2, 1, FP32 | FP16, F | B | W, NULL },
     { "7x7/2, narrow", 2, 8, 8, 64, 1, 7, 2, 1, FP16, B, "ConvDirectNarrow" },
+    { "3x3, few channels of y", 2, 4, 64, 4, 1, 3, 1, 1, FP32, F, "ConvDirectNarrow" },
     { "1x1, few channels of y", 2, 8, 64, 3, 1, 1, 1, 1, FP32, B, "ConvPointwise" },
     { "7x7", 2, 4, 32, 32, 1, 7, 1, 1, FP32, B, "ConvDirectNaive" },
     { "depthwise", 2, 8, 32, 32, 32, 3, 1, 1, FP32 | FP16, F | B | W, NULL },

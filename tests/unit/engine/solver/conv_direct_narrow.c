@@ -16,7 +16,7 @@ SOLVER_FIXTURE("ConvDirectNarrow", "sm_90", .direction = DIRECTION_BACKWARD_DATA
 TEST_F(solver, the_first_layer_of_an_image_network_is_its_to_solve)
 {
     assert_ptr_equal(solver_choose(&f->problem, &f->target), narrow);
-    f->problem.direction = DIRECTION_FORWARD;
+    f->problem.direction = DIRECTION_FORWARD; /* with strides */
     assert_false(narrow->applies(&f->problem, &f->target));
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     assert_false(narrow->applies(&f->problem, &f->target));
@@ -57,8 +57,9 @@ TEST_F(solver, does_not_apply_where_a_strip_meets_too_much)
 
 TEST_F(solver, is_not_favoured_where_a_product_has_rows_enough)
 {
-    f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };
-    f->problem.pad = (struct extent){ 0, 0, 0 };
+    f->problem.filter = (struct extent){ 1, 3, 3 };
+    f->problem.stride = (struct extent){ 1, 1, 1 };
+    f->problem.pad = (struct extent){ 0, 1, 1 };
     f->problem.c = 7;
     assert_true(narrow->is_favoured(&f->problem, &f->target));
     f->problem.c = 8;
@@ -89,28 +90,90 @@ TEST_F(solver, few_pixels_of_many_channels_are_left_to_fast_matrix_cores)
     assert_false(is_favoured_on(f, "sm_80"));
     assert_true(is_favoured_on(f, "sm_86")); /* sm_86 has slower matrix cores */
     assert_true(is_favoured_on(f, "gfx90a"));
-    /* On an H200: 221 us with this solver, 101 us with ConvWinograd. */
-    f->problem.n = 2;
-    f->problem.k = 320;
-    f->problem.type = TYPE_FLOAT32;
-    f->problem.x_layout = f->problem.w_layout = f->problem.y_layout = LAYOUT_CHANNELS_FIRST;
-    assert_false(is_favoured_on(f, "sm_90a"));
-    assert_string_equal(solver_choose(&f->problem, &f->target)->name, "ConvWinograd");
-    f->problem.n = 64;
-    assert_true(is_favoured_on(f, "sm_90a"));
 }
 
-/* On an H200, this config took at most a tenth longer than the fastest config. Work groups of 224
- * items took 1.7 times as long: a multiprocessor has registers for only one such group, so no other
- * group hides its latency. */
+static void put_first_layer_of_sdxl(struct fixture *f)
+{
+    f->problem.n = 2;
+    f->problem.c = 4;
+    f->problem.k = 320;
+    f->problem.in = (struct extent){ 1, 128, 128 };
+    f->problem.filter = (struct extent){ 1, 3, 3 };
+    f->problem.pad = (struct extent){ 0, 1, 1 };
+    f->problem.stride = (struct extent){ 1, 1, 1 };
+}
+
+/* On an H200: 221 us without splits, 101 us with ConvWinograd, 45 us with this choice. */
+TEST_F(solver, work_groups_share_many_channels_of_few_pixels)
+{
+    struct perf_config config = { 0 };
+    put_first_layer_of_sdxl(f);
+    assert_ptr_equal(solver_choose(&f->problem, &f->target), narrow);
+    assert_true(choice_is_valid(narrow, &f->problem, &f->target, &config));
+    assert_in_range(config.values[4], 4, 32);
+    assert_int_equal(solve(f, "4,4,32,4,16"), KILN_OK);
+    assert_int_equal(f->solution.kernel_count, 2);
+    assert_int_equal(f->solution.kernels[0].grid[0], 2 * (128 / 32) * (128 / 16) * 16);
+    assert_int_equal(f->solution.kernels[0].arguments[4].value, 20); /* channels of a split */
+    assert_int_equal(f->solution.workspace_size, 16u * 2 * 4 * 128 * 128 * sizeof(float));
+    f->problem.k = 64;
+    assert_int_equal(solve(f, "4,4,32,4,8"), KILN_OK);
+    assert_int_equal(solve(f, "4,4,32,4,16"), KILN_INVALID); /* four channels for each */
+    f->problem.y_layout = LAYOUT_CHANNELS_LAST;
+    assert_int_equal(solve(f, "4,4,32,4,8"), KILN_INVALID);
+}
+
+/* ResNeXt-50's groups of four channels.  On an H200, this solver takes 86 us in fp32,
+ * ConvDirectNaive 168, and all others more than 400. */
+TEST_F(solver, forward_of_groups_with_few_channels_of_y_is_chosen)
+{
+    f->problem.direction = DIRECTION_FORWARD;
+    f->problem.c = f->problem.k = 128;
+    f->problem.groups = 32;
+    f->problem.in = (struct extent){ 1, 56, 56 };
+    f->problem.filter = (struct extent){ 1, 3, 3 };
+    f->problem.pad = (struct extent){ 0, 1, 1 };
+    f->problem.stride = (struct extent){ 1, 1, 1 };
+    assert_ptr_equal(solver_choose(&f->problem, &f->target), narrow);
+    f->problem.allow_tf32 = 1;
+    assert_ptr_equal(solver_choose(&f->problem, &f->target), narrow);
+    f->problem.allow_tf32 = 0;
+    f->problem.type = TYPE_FLOAT16;
+    assert_ptr_equal(solver_choose(&f->problem, &f->target), narrow);
+    assert_int_equal(solve(f, ""), KILN_OK);
+    const struct solution_kernel *k = &f->solution.kernels[0];
+    assert_string_equal(k->name, "conv_direct_narrow_forward");
+    assert_int_equal(k->arguments[1].kind, ARGUMENT_X);
+    assert_int_equal(k->arguments[2].kind, ARGUMENT_Y);
+}
+
+TEST_F(solver, forward_applies_without_strides_and_with_pads_within_the_filter)
+{
+    put_first_layer_of_sdxl(f);
+    f->problem.direction = DIRECTION_FORWARD;
+    f->problem.c = 320;
+    f->problem.k = 4;
+    assert_true(narrow->applies(&f->problem, &f->target));
+    f->problem.pad.w = 3;
+    assert_false(narrow->applies(&f->problem, &f->target));
+    f->problem.pad.w = 2;
+    assert_true(narrow->applies(&f->problem, &f->target));
+    f->problem.stride.h = 2;
+    assert_false(narrow->applies(&f->problem, &f->target));
+}
+
+/* On an H200, this config took 465 us, and the fastest of a search 482. Work groups of 224 items
+ * took 1.7 times as long: a multiprocessor has registers for only one such group, so no other group
+ * hides its latency. */
 TEST_F(solver, the_heuristic_takes_small_groups_that_hide_each_others_latency)
 {
     struct perf_config config = { 0 };
     assert_true(choice_is_valid(narrow, &f->problem, &f->target, &config));
-    assert_int_equal(config.values[0], 8);
-    assert_int_equal(config.values[1], 2);
+    assert_int_equal(config.values[0], 4);
+    assert_int_equal(config.values[1], 4);
     assert_int_equal(config.values[2], 16);
     assert_int_equal(config.values[3], 4);
+    assert_int_equal(config.values[4], 1);
 }
 
 /* 16 tiles of 32 x 32 pixels would leave most multiprocessors idle. */
@@ -128,9 +191,8 @@ TEST_F(solver, the_heuristic_fills_the_device_with_one_image)
 TEST_F(solver, the_space_has_points_and_the_heuristic_takes_one)
 {
     struct perf_config config = { 0 };
-    assert_in_range(valid_points(narrow, &f->problem, &f->target), 30, 1000);
+    assert_in_range(valid_points(narrow, &f->problem, &f->target), 30, 3000);
     assert_true(choice_is_valid(narrow, &f->problem, &f->target, &config));
-    assert_int_equal(config.values[0], 8); /* multiply-adds take longer than reads */
     assert_int_equal(112 % (config.values[0] * config.values[1]), 0); /* no idle strips */
 }
 
@@ -149,7 +211,7 @@ TEST_F(solver, the_grid_covers_images_groups_and_blocks)
 {
     f->problem.c = 6;
     f->problem.groups = 2;
-    assert_int_equal(solve(f, "8,7,16,4"), KILN_OK);
+    assert_int_equal(solve(f, "8,7,16,4,1"), KILN_OK);
     const struct solution_kernel *k = &f->solution.kernels[0];
     assert_int_equal(f->solution.kernel_count, 1);
     assert_int_equal(f->solution.workspace_size, 0);
@@ -163,20 +225,20 @@ TEST_F(solver, the_grid_covers_images_groups_and_blocks)
 
 TEST_F(solver, a_config_that_needs_too_much_is_refused)
 {
-    assert_int_equal(solve(f, "16,7,16,4"), KILN_INVALID); /* too many sums */
-    assert_int_equal(solve(f, "8,14,32,4"), KILN_INVALID); /* too many items */
-    assert_int_equal(solve(f, "8,14,16,4"), KILN_INVALID); /* too much shared memory */
-    assert_int_equal(solve(f, "8,14,16,1"), KILN_OK);
-    assert_int_equal(solve(f, "8,3,16,1"), KILN_INVALID);
+    assert_int_equal(solve(f, "16,7,16,4,1"), KILN_INVALID); /* too many sums */
+    assert_int_equal(solve(f, "8,14,32,4,1"), KILN_INVALID); /* too many items */
+    assert_int_equal(solve(f, "8,14,16,4,1"), KILN_INVALID); /* too much shared memory */
+    assert_int_equal(solve(f, "8,14,16,1,1"), KILN_OK);
+    assert_int_equal(solve(f, "8,3,16,1,1"), KILN_INVALID);
     assert_non_null(strstr(f->err.text, "strips"));
 }
 
 TEST_F(solver, another_batch_size_compiles_nothing)
 {
     static struct solution first;
-    assert_int_equal(solve(f, "8,7,16,4"), KILN_OK);
+    assert_int_equal(solve(f, "8,7,16,4,1"), KILN_OK);
     first = f->solution;
     f->problem.n = 7;
-    assert_int_equal(solve(f, "8,7,16,4"), KILN_OK);
+    assert_int_equal(solve(f, "8,7,16,4,1"), KILN_OK);
     assert_string_equal(first.programs[0].options, f->solution.programs[0].options);
 }
