@@ -44,6 +44,7 @@
 #define DIRECTORY_FILES 4u
 /* A compiler then gets a third as much processor time as kilnd or a client. */
 #define SESSION_NICENESS 5
+#define CPU_MAX_CONFINE_S 2u
 
 /* LeakSanitizer would have to read this process's memory, which the sandbox forbids. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -273,6 +274,16 @@ static bool die_with_parent(pid_t starter)
     return parent == starter || parent == 0;
 }
 
+/* libseccomp can loop without end after a failed allocation. */
+static void confine_in_time(const struct arguments_given *given, struct confinement *c)
+{
+    if (given->limits_text)
+        process_limits_next_job(CPU_MAX_CONFINE_S);
+    confine_finish(c);
+    if (given->limits_text)
+        process_limits_next_job(given->limits.cpu_s);
+}
+
 static int prepare_process(struct arguments_given *given, pid_t starter, struct confinement *c)
 {
     char directory[PATH_MAX];
@@ -302,7 +313,7 @@ static int prepare_process(struct arguments_given *given, pid_t starter, struct 
     /* Programs that this process runs must not read its memory.  execve has reset this setting. */
     prctl(PR_SET_DUMPABLE, 0);
     if (!given->resume)
-        confine_finish(c);
+        confine_in_time(given, c);
     return 0;
 }
 

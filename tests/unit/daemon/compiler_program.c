@@ -47,6 +47,8 @@ WRAP(enum kiln_code, process_limits_apply, const struct process_limits *limits,
     return scene.limits ? kiln_fail(err, scene.limits, "no limits") : KILN_OK;
 }
 
+WRAP(void, process_limits_next_job, uint64_t cpu_s) { printf("may use %u s\n", (unsigned)cpu_s); }
+
 WRAP(enum kiln_code, change_user, uid_t uid, gid_t gid, const char *setting, struct kiln_err *err)
 {
     printf("becomes %u:%u for %s\n", (unsigned)uid, (unsigned)gid, setting);
@@ -185,7 +187,9 @@ TEST(compiler, kiln_compiler_serves_in_its_directory_with_few_variables)
              "limits 1 2 3 of 7 jobs\n"
              "confined to %s, outside 4,5, its own user, 12 bytes free\n"
              "the supervisor drops its privileges\n"
+             "may use 2 s\n"
              "closed around %s\n"
+             "may use 1 s\n"
              "serves 7 jobs in %s at home in %s with /some/path on the path, secret forgotten\n",
              scene.directory, scene.directory, scene.directory, scene.directory);
     assert_string_equal(end.text, expected);
