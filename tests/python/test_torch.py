@@ -119,7 +119,7 @@ _the_fake = None
 
 @pytest.fixture
 def fake(monkeypatch):
-    """One set of replaced operators for all tests, because a process replaces them once."""
+    """One set of operators for all tests, as a process has."""
     global _the_fake
     if _the_fake is None:
         _the_fake = FakeAccelerator()
@@ -131,19 +131,19 @@ def fake(monkeypatch):
     monkeypatch.setattr(_choice, "RECALL_WAIT_S", 0.01)
     operators.choices.clear()
     operators.errors.clear()
-    operators.is_active = True
+    operators.start()
     monkeypatch.setattr(kiln.torch, "_replaced", operators)
     yield fresh
-    operators.is_active = False
+    operators.stop()
 
 
 @contextlib.contextmanager
 def without_kiln(fake):
-    fake.operators.is_active = False
+    fake.operators.stop()
     try:
         yield
     finally:
-        fake.operators.is_active = True
+        fake.operators.start()
 
 
 def step(run, x, w, bias=None):
@@ -474,7 +474,18 @@ def test_a_job_with_ever_new_sizes_is_left_to_pytorch_at_last(fake, x, w, monkey
     assert len(fake.operators.choices) == 2 and fake.operators.errors == []
 
 
-def test_after_uninstall_nothing_is_looked_up(fake, x, w):
-    kiln.torch.uninstall()
+def has_python_kernel(name):
+    return torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CPU")
+
+
+def test_after_uninstall_convolutions_do_not_pass_through_python(fake, x, w):
+    for _ in range(2):
+        kiln.torch.uninstall()
+        assert not any(has_python_kernel(name) for name in _operators.OPERATORS)
     step(simple, x, w)
     assert fake.operators.choices == {}
+    for _ in range(2):
+        kiln.torch.install()
+        assert all(has_python_kernel(name) for name in _operators.OPERATORS)
+    step(simple, x, w)
+    assert len(fake.operators.choices) == 3

@@ -61,14 +61,15 @@ def install(socket_path: Union[str, "os.PathLike[str]", None] = None) -> None:
             planner = Planner(lambda: Client(socket_path, name="kiln.torch"))
             _replaced = Operators(Cuda(planner), "CUDA")
             _plans = planner
-        _replaced.is_active = True
+        _replaced.start()
 
 
 def uninstall() -> None:
-    """From now on, PyTorch runs all convolutions. What was learned stays for the next install()."""
+    """From now on, PyTorch runs all convolutions, and they cost nothing more. No other thread may
+    run a convolution meanwhile. What was learned stays for the next install()."""
     with _lock:
         if _replaced is not None:
-            _replaced.is_active = False
+            _replaced.stop()
 
 
 def wait(timeout: Optional[float] = None) -> bool:

@@ -38,16 +38,28 @@ class Operators:
     """The replaced operators, with one choice for each convolution and direction."""
 
     def __init__(self, accelerator: Accelerator, dispatch_key: str) -> None:
-        self.is_active = False
         self.choices: Dict[Tuple[Any, ...], Choice] = {}
         self.errors: List[str] = []  # of kiln.torch itself; there should be none
         self._accelerator = accelerator
+        self._dispatch_key = dispatch_key
         self._forward, self._backward = (_original(name) for name in OPERATORS)
-        self._library = torch.library.Library("aten", "IMPL")
+        self._library: Optional[Any] = None
+
+    # ---- registration ----
+
+    def start(self) -> None:
+        if self._library is not None:
+            return
+        library = torch.library.Library("aten", "IMPL")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # replacing an operator is what is wanted here
-            self._library.impl("convolution", self.convolution, dispatch_key)
-            self._library.impl("convolution_backward", self.convolution_backward, dispatch_key)
+            for name in OPERATORS:
+                library.impl(name, getattr(self, name), self._dispatch_key)
+        self._library = library
+
+    def stop(self) -> None:
+        """PyTorch's operators run again without passing through Python."""
+        self._library = None  # the registration ends with the object
 
     # ---- finding choices ----
 
@@ -91,8 +103,6 @@ class Operators:
     def _ready(self, result: str, operands: Tuple[Tensor, Tensor],
                rest: Tuple[Any, ...]) -> Optional[Choice]:
         """Never fails: without a choice, the original runs."""
-        if not self.is_active:
-            return None
         try:
             return self._find(result, operands, rest)
         except Exception as error:
