@@ -398,6 +398,22 @@ def test_an_error_of_the_jobs_is_pytorchs_own(fake, x):
     assert str(made.value) == str(wanted.value)
 
 
+def test_a_bias_of_a_wrong_size_is_pytorchs_error_after_the_choice_too(fake, x, w):
+    bias = torch.randn(4)
+    learn(fake, simple, x, w, bias)
+    with torch.no_grad(), pytest.raises(RuntimeError, match="bias"):
+        simple(x, w, bias[:1])
+
+
+def test_a_weight_on_another_device_is_another_choice(fake, x, w):
+    learn(fake, simple, x, w)
+    launches = fake.launches
+    with torch.no_grad(), contextlib.suppress(RuntimeError, NotImplementedError):
+        fake.operators.convolution(x, w.to("meta"), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+    assert fake.launches == launches and fake.operators.errors == []
+    assert "operands of two types or devices" in fake.reasons()
+
+
 def test_while_a_graph_is_captured_nothing_is_planned_or_timed(fake, x, w):
     with torch.no_grad():
         fake.capturing = True

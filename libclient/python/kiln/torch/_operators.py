@@ -67,11 +67,10 @@ class Operators:
               rest: Tuple[Any, ...]) -> Optional[Choice]:
         first, second = operands
         key = (result, first.shape, first.stride(), second.shape, second.stride(), first.dtype,
-               second.dtype, first.device, rest, _flags())
+               second.dtype, rest, _flags(), first.device, second.device)
         choice = self.choices.get(key)
         if choice is None and len(self.choices) < CHOICES_MAX:
-            # the same in every process, and for each of several equal GPUs
-            text = repr((key[:7], rest, key[9]))
+            text = repr(key[:-2])  # the same in every process, and for each of several equal GPUs
             choice = self.choices.setdefault(key, self._new(text, result, operands, rest))
         return choice
 
@@ -135,7 +134,7 @@ class Operators:
                     padding: Sequence[int], dilation: Sequence[int], transposed: bool,
                     output_padding: Sequence[int], groups: int) -> Tensor:
         rest = (tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding),
-                groups, None if bias is None else bias.dtype)
+                groups, None if bias is None else (bias.dtype, bias.shape))
         choice = self._ready("output", (x, w), rest)
 
         def kiln() -> Tensor:
