@@ -43,6 +43,8 @@ class FakeRun:
         self.fake.launches += 1
         if self.fake.launch_error:
             raise self.fake.launch_error
+        if self.fake.is_idle:
+            return
         p = self.problem
         x = self.tensor(x, (p.n, p.c, *p.input))
         w = self.tensor(w, (p.k, p.c // p.groups, *p.filter))
@@ -65,7 +67,7 @@ class FakeAccelerator:
     def __init__(self):
         self.asked, self.loads, self.launches = [], 0, 0
         self.kiln_us, self.workspace = 5.0, 64
-        self.capturing = self.is_wrong = False
+        self.capturing = self.is_wrong = self.is_idle = False
         self.launch_error = self.load_error = None
         self.records, self.answers_at_once = {}, False
         self.operators = Operators(self, "CPU")
@@ -125,7 +127,7 @@ def fake(monkeypatch):
         _the_fake = FakeAccelerator()
     fresh, operators = _the_fake, _the_fake.operators
     fresh.__dict__.update(asked=[], loads=0, launches=0, kiln_us=5.0, workspace=64,
-                          capturing=False, is_wrong=False, launch_error=None, load_error=None,
+                          capturing=False, is_wrong=False, is_idle=False, launch_error=None, load_error=None,
                           records={}, answers_at_once=False)
     monkeypatch.setattr(_choice, "names_of_plan", lambda plan: (FakeRun.solver, FakeRun.config))
     monkeypatch.setattr(_choice, "RECALL_WAIT_S", 0.01)
@@ -283,6 +285,57 @@ def test_a_result_that_differs_is_never_used(fake, x, w):
             assert torch.equal(one, other)
     assert fake.states() == {State.ORIGINAL}
     assert all("differ" in reason for reason in fake.reasons())
+
+
+def test_a_large_bias_does_not_hide_a_wrong_result(fake, x, w):
+    fake.is_wrong = True
+    with torch.no_grad():
+        simple(x, w, torch.full((4,), 1e5))
+        fake.answer()
+        simple(x, w, torch.full((4,), 1e5))
+    assert fake.states() == {State.ORIGINAL}
+    assert all("differ" in reason for reason in fake.reasons())
+
+
+def test_an_earlier_result_in_memory_does_not_pass_for_kilns(fake, x, w, monkeypatch):
+    with without_kiln(fake), torch.no_grad():
+        right = simple(x, w)
+    monkeypatch.setattr(torch, "empty_strided", lambda *rest, **options: right.clone())
+    fake.is_idle = True
+    with torch.no_grad():
+        simple(x, w)
+        fake.answer()
+        simple(x, w)
+    assert fake.states() == {State.ORIGINAL}
+    assert all("differ by nan" in reason for reason in fake.reasons())
+
+
+def test_a_call_with_unsuitable_memory_does_not_end_the_comparison(fake, x, w):
+    with torch.no_grad():
+        simple(x, w)
+        fake.answer()
+        fake.launch_error = kiln.InvalidError(kiln.ErrorCode.INVALID, "must be aligned")
+        simple(x, w)
+        assert fake.states() == {State.PLANNED}
+        fake.launch_error = None
+        simple(x, w)
+    assert fake.states() == {State.KILN}
+
+
+def test_one_thread_at_a_time_compares(fake, x, w, monkeypatch):
+    times, calls = fake.times, []
+
+    def times_with_another_call(index, first, second):
+        calls.append(1)
+        simple(x, w)  # as another thread would
+        return times(index, first, second)
+
+    monkeypatch.setattr(fake, "times", times_with_another_call)
+    with torch.no_grad():
+        simple(x, w)
+        fake.answer()
+        simple(x, w)
+    assert calls == [1] and fake.states() == {State.KILN}
 
 
 def test_results_that_are_not_finite_are_compared_later(fake, w):

@@ -10,6 +10,7 @@ import torch
 from .._call import Handle
 from .._run import Run, names_of_plan
 from ..enums import Direction, Layout
+from ..errors import InvalidError
 from ..problem import Problem
 from ._records import Record
 from ._translate import Geometry, Tensors, direction_of, problem_of
@@ -20,7 +21,7 @@ TOLERANCE = {"torch.float32": 1e-3, "torch.float16": 5e-3, "torch.bfloat16": 2e-
 TOLERANCE_TF32 = 5e-3
 # How long the first call of a convolution that kiln ran in an earlier process waits for the plan.
 RECALL_WAIT_S = 0.5
-TRIALS_MAX = 8  # how often the results may be zero or not finite before kiln gives up
+TRIALS_MAX = 8  # how often a comparison may be impossible before kiln gives up
 
 
 class State(enum.Enum):
@@ -69,7 +70,7 @@ class Choice:
                  "kiln_us", "kiln_calls", "original_calls", "solver", "_accelerator", "_index",
                  "_geometry", "_allow_tf32", "_plan", "_run", "_format", "_copies", "_shape",
                  "_strides", "_dtype", "_device", "_direction", "_trials", "_layout", "_recorded",
-                 "_answered")
+                 "_answered", "_lock")
 
     def __init__(self, accelerator: Accelerator, key: str, result: str, geometry: Geometry,
                  sample: torch.Tensor, allow_tf32: bool) -> None:
@@ -97,12 +98,15 @@ class Choice:
         self._trials = 0
         self._recorded: Optional[Record] = None
         self._answered = threading.Event()
+        self._lock = threading.Lock()  # held by the thread that plans or times
 
     # ---- the job's calls ----
 
-    def compute(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    def compute(self, first: torch.Tensor, second: torch.Tensor,
+                is_trial: bool = False) -> torch.Tensor:
         """Runs kiln on the operands, which are PyTorch's tensors in the order output, input,
-        weight, without the one that is computed."""
+        weight, without the one that is computed. In a trial, the memory of the result and the
+        workspace is full of NaNs first, so that no earlier result in it passes for kiln's."""
         if self._copies:
             first = first.contiguous(memory_format=self._format)
             second = second.contiguous(memory_format=self._format)
@@ -112,6 +116,10 @@ class Choice:
         assert run is not None
         space = torch.empty(run.workspace, dtype=torch.uint8,
                             device=self._device) if run.workspace else None
+        if is_trial:
+            made.fill_(math.nan)
+            if space is not None:
+                space.fill_(0xff)  # a NaN in every type
         a, b, c = first.data_ptr(), second.data_ptr(), made.data_ptr()
         if self._direction is Direction.BACKWARD_WEIGHTS:  # the operands are output and input
             x, w, y = (a, c, b) if self._geometry.transposed else (b, c, a)
@@ -124,24 +132,32 @@ class Choice:
         return made
 
     def settle(self, reason: str) -> None:
-        """Leaves this convolution to the original for good."""
-        self.state = State.ORIGINAL
+        """Leaves this convolution to the original for good. The run stays loaded, because launched
+        work or a graph may need its code."""
         self.reason = reason
-        self._run = self._plan = None
+        self.state = State.ORIGINAL
+        self._plan = None
 
     def learn(self, made: torch.Tensor, operands: Tuple[torch.Tensor, torch.Tensor],
-              original: Callable[[], torch.Tensor], kiln: Callable[[], torch.Tensor]) -> None:
+              original: Callable[[], torch.Tensor], kiln: Callable[[], torch.Tensor],
+              unbiased: Optional[Callable[[], torch.Tensor]] = None) -> None:
         """Makes the next step towards a choice, after the original has computed |made|. |original|
-        and |kiln| compute the same once more."""
-        if self.state is State.ASKED or self._accelerator.is_capturing():
+        and |kiln| compute the same once more; |unbiased| does without the bias, if there is one."""
+        if self.state is State.ASKED or self._accelerator.is_capturing() \
+                or not self._lock.acquire(blocking=False):
             return
         try:
             if self.state is State.NEW:
                 self._ask(made, operands)
             elif self.state is State.PLANNED:
-                self._decide(made, original, kiln)
+                self._load()
+                # a large bias would hide that the sums differ
+                if self._agrees(unbiased() if unbiased else made, operands):
+                    self._decide(original, kiln)
         except Exception as error:
-            self.settle(str(error))
+            self.settle(str(error) or repr(error))
+        finally:
+            self._lock.release()
 
     # ---- planning ----
 
@@ -217,28 +233,41 @@ class Choice:
 
     # ---- choosing ----
 
-    def _decide(self, made: torch.Tensor, original: Callable[[], torch.Tensor],
-                kiln: Callable[[], torch.Tensor]) -> None:
-        plan = self._plan
-        if plan is None:  # another thread is deciding
-            return
+    def _load(self) -> None:
         if self._run is None:
-            self._run = self._accelerator.load(self._index, plan)
+            assert self._plan is not None
+            self._run = self._accelerator.load(self._index, self._plan)
             self.solver = self._run.solver
-        difference = _difference(kiln(), made)
-        if not math.isfinite(difference):
-            self._trials += 1
-            if self._trials == TRIALS_MAX:
-                self.settle("the results were zero or not finite, so they could not be compared")
-            return
+
+    def _agrees(self, wanted: torch.Tensor, operands: Tuple[torch.Tensor, torch.Tensor]) -> bool:
+        """Returns whether kiln's result is that of the original, |wanted|. If it is not, PyTorch
+        keeps the convolution; if this call cannot tell, a later one has to."""
+        try:
+            made = self.compute(*operands, is_trial=True)
+        except InvalidError as error:  # this call's memory is unsuitable, such as a view
+            self._postpone(str(error))
+            return False
+        norm = _norm(wanted)
+        if not 0 < norm < math.inf:
+            self._postpone("the results were zero or not finite, so they could not be compared")
+            return False
+        difference = _norm(made.float() - wanted.float()) / norm
         limit = TOLERANCE_TF32 if self._allow_tf32 else TOLERANCE[self.kind]
-        if difference > limit:
-            self.settle(f"the results differ by {difference:.2g}, more than {limit:g}")
-            return
+        if difference <= limit:
+            return True
+        self.settle(f"the results differ by {difference:.2g}, more than {limit:g}")
+        return False
+
+    def _postpone(self, reason: str) -> None:
+        self._trials += 1
+        if self._trials == TRIALS_MAX:
+            self.settle(reason)
+
+    def _decide(self, original: Callable[[], torch.Tensor],
+                kiln: Callable[[], torch.Tensor]) -> None:
         self.original_us, self.kiln_us = self._accelerator.times(self._index, original, kiln)
         if self.kiln_us > FASTER * self.original_us:
-            self.state = State.ORIGINAL
-            self.reason = "slower" if self.kiln_us > self.original_us else "not faster by 3 %"
+            self.settle("slower" if self.kiln_us > self.original_us else "not faster by 3 %")
         else:
             self.state = State.KILN
         self._plan = None
@@ -278,9 +307,5 @@ def _is_plan_of(recorded: Record, plan: Handle) -> bool:
     return (recorded.solver, recorded.config) == names_of_plan(plan)
 
 
-def _difference(made: torch.Tensor, wanted: torch.Tensor) -> float:
-    """Returns the norm of the difference, divided by the norm of |wanted|."""
-    size = torch.linalg.vector_norm(wanted, dtype=torch.float32)
-    difference = torch.linalg.vector_norm(made.float() - wanted.float())
-    norm = float(size)
-    return float(difference) / norm if norm else math.inf
+def _norm(tensor: torch.Tensor) -> float:
+    return float(torch.linalg.vector_norm(tensor, dtype=torch.float32))

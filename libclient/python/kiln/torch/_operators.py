@@ -142,7 +142,7 @@ class Operators:
             made = choice.compute(x, w)
             return made if bias is None else made.add_(bias.view(-1, *(1,) * (made.dim() - 2)))
 
-        def original() -> Tensor:
+        def original(bias: Optional[Tensor] = bias) -> Tensor:
             arguments = (x, w, bias, stride, padding, dilation, transposed, output_padding, groups)
             # _forward does the same as _convolution, but takes twice the time
             made: Tensor = self._forward(*arguments) if choice is None else \
@@ -153,7 +153,8 @@ class Operators:
         if made is None:
             made = original()
             if choice is not None and choice.state is not State.ORIGINAL:
-                choice.learn(made, (x, w), original, kiln)
+                choice.learn(made, (x, w), original, kiln,
+                             None if bias is None else lambda: original(None))
         return made
 
     def convolution_backward(self, dy: Tensor, x: Tensor, w: Tensor,
