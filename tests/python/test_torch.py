@@ -22,7 +22,7 @@ KINDS = {0: torch.float32, 1: torch.float16, 2: torch.bfloat16}
 class FakeRun:
     """Computes a problem by PyTorch's own operators, on the pointers that it is given."""
 
-    solver, config = "FakeSolver", "1"
+    solver, config, code = "FakeSolver", "1", "code"
 
     def __init__(self, fake, problem):
         self.fake, self.problem = fake, problem
@@ -127,10 +127,11 @@ def fake(monkeypatch):
         _the_fake = FakeAccelerator()
     fresh, operators = _the_fake, _the_fake.operators
     fresh.__dict__.update(asked=[], loads=0, launches=0, kiln_us=5.0, workspace=64,
-                          capturing=False, is_wrong=False, is_idle=False, launch_error=None, load_error=None,
-                          records={}, answers_at_once=False)
-    monkeypatch.setattr(_choice, "names_of_plan", lambda plan: (FakeRun.solver, FakeRun.config))
-    monkeypatch.setattr(_choice, "RECALL_WAIT_S", 0.01)
+                          capturing=False, is_wrong=False, is_idle=False, launch_error=None,
+                          load_error=None, records={}, answers_at_once=False)
+    monkeypatch.setattr(_choice, "names_of_plan", lambda plan: ("FakeSolver", "1", "code"))
+    monkeypatch.setattr(_operators, "RECALL_WAIT_S", 0.01)
+    operators._recall_wait_s = 0.01
     operators.choices.clear()
     operators.errors.clear()
     operators.start()
@@ -390,6 +391,7 @@ def begin_another_process(fake, answers_at_once=True):
     fake.operators.choices.clear()
     fake.loads = fake.launches = 0
     fake.answers_at_once = answers_at_once
+    fake.operators._recall_wait_s = 0.01
 
 
 @pytest.mark.parametrize("form", [torch.contiguous_format, LAST], ids=["first", "last"])
@@ -425,10 +427,41 @@ def test_a_later_process_times_again_only_what_has_another_plan(fake, x, w, monk
     step(simple, x, w)
     assert fake.launches == 0 and fake.reasons() == {"slower"}
     begin_another_process(fake)
-    monkeypatch.setattr(_choice, "names_of_plan", lambda plan: (FakeRun.solver, "2"))
+    monkeypatch.setattr(_choice, "names_of_plan", lambda plan: ("FakeSolver", "2", "code"))
     step(simple, x, w)
     assert fake.states() == {State.KILN}
     assert {record.kiln for record in fake.records.values()} == {True}
+
+
+def test_a_later_process_compares_and_times_another_plan_than_kilns(fake, x, w, monkeypatch):
+    learn(fake, simple, x, w)
+    begin_another_process(fake)
+    fake.is_wrong = True
+    monkeypatch.setattr(_choice, "names_of_plan", lambda plan: ("FakeSolver", "1", "other code"))
+    with without_kiln(fake):
+        wanted = step(simple, x, w)
+    for one, other in zip(step(simple, x, w), wanted):
+        assert torch.equal(one, other)
+    assert fake.states() == {State.ORIGINAL}
+    assert all("differ" in reason for reason in fake.reasons())
+
+
+def test_after_one_wait_in_vain_a_later_process_waits_no_more(fake, x, w):
+    learn(fake, simple, x, w)
+    begin_another_process(fake, answers_at_once=False)
+    with torch.no_grad():
+        simple(x, w)
+    assert fake.operators._recall_wait_s == 0
+
+
+def test_an_answer_that_cannot_be_used_leaves_the_layer_to_pytorch(fake, x, w, monkeypatch):
+    fake.kiln_us = 20.0
+    learn(fake, simple, x, w)
+    begin_another_process(fake, answers_at_once=False)
+    monkeypatch.setattr(_choice, "names_of_plan", lambda plan: 1 // 0)
+    step(simple, x, w)
+    fake.answer()
+    assert fake.states() == {State.ORIGINAL}
 
 
 def test_a_record_that_does_not_fit_leaves_the_layer_to_pytorch(fake, x, w):

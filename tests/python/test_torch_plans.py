@@ -142,8 +142,8 @@ def test_plans_of_kilnd_keep_their_handles(client, compiler, problem):
     assert plans.from_pointer(found[0].pointer).objects
 
 
-RECORD = _records.Record(kiln=True, reason="", solver="S", config="1,2", kiln_us=1.5,
-                         original_us=2.5, shape=(1, 2, 3, 4), last=True)
+RECORD = _records.Record(kiln=True, reason="", solver="S", config="1,2", code="12ab",
+                         kiln_us=1.5, original_us=2.5, shape=(1, 2, 3, 4), last=True)
 
 
 def test_the_last_record_of_a_key_counts(tmp_path):

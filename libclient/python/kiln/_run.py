@@ -32,17 +32,19 @@ def held_plan(pointer: int) -> Handle:
     return Handle("kiln_plan_unref", library().kiln_plan_ref(pointer))
 
 
-def names_of_plan(plan: Handle) -> Tuple[str, str]:
-    """Returns the solver and its perf config."""
+def names_of_plan(plan: Handle) -> Tuple[str, str, str]:
+    """Returns the solver, its perf config, and the beginnings of its code objects' keys."""
     lib = library()
+    keys = [to_text(lib.kiln_plan_object_key(plan.pointer, i))
+            for i in range(lib.kiln_plan_object_count(plan.pointer))]
     return (to_text(lib.kiln_plan_solver(plan.pointer)),
-            to_text(lib.kiln_plan_config(plan.pointer)))
+            to_text(lib.kiln_plan_config(plan.pointer)), ",".join(key[:16] for key in keys))
 
 
 class Run:
     """A plan whose code is loaded on a device. Any thread may launch it."""
 
-    __slots__ = ("workspace", "solver", "config", "_handle", "_pointer", "_launch")
+    __slots__ = ("workspace", "solver", "config", "code", "_handle", "_pointer", "_launch")
 
     def __init__(self, device: Device, plan: Handle) -> None:
         lib = library()
@@ -52,7 +54,7 @@ class Run:
         self._pointer = self._handle.pointer
         self._launch = lib.kiln_run_launch_native
         self.workspace: int = lib.kiln_plan_workspace(plan.pointer)  #: bytes
-        self.solver, self.config = names_of_plan(plan)
+        self.solver, self.config, self.code = names_of_plan(plan)
 
     def launch(self, x: int, w: int, y: int, workspace: int, stream: int) -> None:
         """Enqueues the kernels on |stream| and does not wait. The arguments are pointers; the

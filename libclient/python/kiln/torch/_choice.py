@@ -19,8 +19,6 @@ FASTER = 0.97  # kiln is chosen if its time is at most this part of the original
 # The largest norm of the difference of two correct results, divided by the norm of one.
 TOLERANCE = {"torch.float32": 1e-3, "torch.float16": 5e-3, "torch.bfloat16": 2e-2}
 TOLERANCE_TF32 = 5e-3
-# How long the first call of a convolution that kiln ran in an earlier process waits for the plan.
-RECALL_WAIT_S = 0.5
 TRIALS_MAX = 8  # how often a comparison may be impossible before kiln gives up
 
 
@@ -188,26 +186,30 @@ class Choice:
 
     def _planned(self, answer: Union[Handle, Exception]) -> None:
         recorded = self._recorded
-        if isinstance(answer, Exception):
-            self.settle(str(answer))
-        elif recorded and not recorded.kiln and _is_plan_of(recorded, answer):
-            self.settle(recorded.reason)
-        else:
-            self._plan = answer
-            self.state = State.PLANNED
+        try:
+            if isinstance(answer, Exception):
+                self.settle(str(answer))
+            elif recorded and not recorded.kiln and _is_plan_of(recorded, answer):
+                self.settle(recorded.reason)
+            else:
+                self._plan = answer
+                self.state = State.PLANNED
+        except Exception as error:  # the planner has other requests to answer
+            self.settle(repr(error))
         self._answered.set()
 
     # ---- records of earlier processes ----
 
-    def recall(self, operands: Tuple[torch.Tensor, torch.Tensor]) -> None:
+    def recall(self, operands: Tuple[torch.Tensor, torch.Tensor], wait_s: float) -> bool:
         """Takes over the choice of an earlier process. If that was kiln, waits for the plan, which
-        kilnd has, unless its cache was cleared. If it was PyTorch, this process times again only if
-        kilnd has another plan now."""
+        kilnd has, unless its cache was cleared. If kilnd has another plan now, this process
+        compares and times again. Returns whether there is no reason to expect that the next wait is
+        in vain."""
         if self._accelerator.is_capturing():
-            return
+            return True
         recorded = self._accelerator.recall(self._index, self.key)
         if recorded is None:
-            return
+            return True
         layout = Layout.CHANNELS_LAST if recorded.last else Layout.CHANNELS_FIRST
         self._describe(layout, recorded.shape, _strides_of(recorded.shape, layout), operands)
         self._recorded = recorded
@@ -215,11 +217,14 @@ class Choice:
         self.state = State.ASKED
         assert self.problem is not None
         self._accelerator.ask(self._index, self.problem, self._planned)
-        if recorded.kiln and self._answered.wait(RECALL_WAIT_S) and self._plan is not None:
-            self._run = self._accelerator.load(self._index, self._plan)
-            self.solver = self._run.solver
+        if not recorded.kiln:
+            return True
+        is_there = self._answered.wait(wait_s)
+        if self._plan is not None and _is_plan_of(recorded, self._plan):
+            self._load()
             self.state = State.KILN
             self._plan = None
+        return is_there
 
     def _record(self) -> None:
         run = self._run
@@ -227,7 +232,7 @@ class Choice:
             return
         is_kiln = self.state is State.KILN
         self._accelerator.record(self._index, self.key, Record(
-            kiln=is_kiln, reason=self.reason, solver=run.solver, config=run.config,
+            kiln=is_kiln, reason=self.reason, solver=run.solver, config=run.config, code=run.code,
             kiln_us=self.kiln_us, original_us=self.original_us, shape=self._shape,
             last=self._layout is Layout.CHANNELS_LAST))
 
@@ -304,7 +309,7 @@ def _strides_of(shape: Tuple[int, ...], layout: Layout) -> Tuple[int, ...]:
 
 
 def _is_plan_of(recorded: Record, plan: Handle) -> bool:
-    return (recorded.solver, recorded.config) == names_of_plan(plan)
+    return (recorded.solver, recorded.config, recorded.code) == names_of_plan(plan)
 
 
 def _norm(tensor: torch.Tensor) -> float:

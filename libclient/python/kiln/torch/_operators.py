@@ -12,6 +12,8 @@ from ._translate import Geometry
 
 Result = Tuple[Optional[Tensor], Optional[Tensor], Optional[Tensor]]
 CHOICES_MAX = 4096  # a job with ever new sizes must not let kilnd compile for each of them
+# How long the first call of a convolution that kiln ran in an earlier process waits for the plan.
+RECALL_WAIT_S = 0.5
 OPERATORS = ("convolution", "convolution_backward")
 COMPOSITE = "CompositeExplicitAutograd"  # PyTorch's own implementations, for every device
 
@@ -41,6 +43,7 @@ class Operators:
         self.choices: Dict[Tuple[Any, ...], Choice] = {}
         self.errors: List[str] = []  # of kiln.torch itself; there should be none
         self._accelerator = accelerator
+        self._recall_wait_s = RECALL_WAIT_S  # 0 after the first wait in vain
         self._dispatch_key = dispatch_key
         self._forward, self._backward = (_original(name) for name in OPERATORS)
         self._library: Optional[Any] = None
@@ -95,7 +98,8 @@ class Operators:
 
     def _recall(self, choice: Choice, operands: Tuple[Tensor, Tensor]) -> None:
         try:
-            choice.recall(operands)
+            if not choice.recall(operands, self._recall_wait_s):
+                self._recall_wait_s = 0.0
         except Exception as error:
             choice.settle(str(error))
 

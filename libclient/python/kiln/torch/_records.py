@@ -17,6 +17,7 @@ class Record:
     reason: str
     solver: str
     config: str
+    code: str  #: identifies the plan's code objects
     kiln_us: float
     original_us: float
     shape: Tuple[int, ...]  #: of the result
