@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Tests the parts of kiln.torch that need no PyTorch."""
 import dataclasses
+import json
 import threading
 
 import pytest
@@ -155,8 +156,16 @@ def test_the_last_record_of_a_key_counts(tmp_path):
     assert known.get("a") == RECORD and known.get("b") is None
 
 
+def line_of(**fields):
+    return json.dumps({"key": "a", **dataclasses.asdict(RECORD), **fields}) + "\n"
+
+
+WRONG_TYPES = [line_of(kiln=1), line_of(kiln_us=None), line_of(reason=3), line_of(shape=["x"]),
+               line_of(shape=[1, -2, 3, 4])]
+
+
 @pytest.mark.parametrize("damage", ["\n", "{\n", "[]\n", '{"key": "a"}\n', "\xff\n", "{}\n",
-                                    '{"key": "a", "shape": 3}\n'])
+                                    '{"key": "a", "shape": 3}\n', *WRONG_TYPES])
 def test_damaged_records_are_skipped(tmp_path, damage):
     path = str(tmp_path / "records")
     _records.Records(path).put("a", RECORD)
@@ -174,6 +183,15 @@ def test_a_large_file_of_records_is_begun_anew(tmp_path, monkeypatch):
         _records.Records(path).put(key, RECORD)
     known = _records.Records(path)
     assert known.get("a") is None and known.get("b") == RECORD
+
+
+def test_a_user_without_a_home_directory_has_no_records(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", "here")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    records = _records.Records(_records.directory() + "/records")
+    records.put("a", RECORD)
+    assert records.get("a") is None and not list(tmp_path.iterdir())
 
 
 def test_before_install_there_is_nothing_to_report():

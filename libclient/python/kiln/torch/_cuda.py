@@ -49,8 +49,9 @@ class Cuda:
         found = self._records.get(index)
         if found is None:
             device = self._device(index)
-            of = (version(), torch.__version__, torch.backends.cudnn.version(), device.target,
-                  device.database_id, device.driver)
+            of = (version(), torch.__version__, torch.backends.cudnn.version(),
+                  torch.cuda.get_device_name(index), device.target, device.database_id,
+                  device.driver)
             name = hashlib.sha256(repr(of).encode()).hexdigest()[:16] + ".jsonl"
             found = self._records[index] = Records(os.path.join(directory(), name))
         return found

@@ -24,16 +24,30 @@ class Record:
     last: bool  #: whether the layout is channels last
 
 
+_TYPES = {"kiln": bool, "reason": str, "solver": str, "config": str, "code": str,
+          "kiln_us": float, "original_us": float, "last": bool}
+
+
 def directory() -> str:
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    """Returns a relative path if the user has no home directory; then nothing is kept."""
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(cache):  # the XDG specification says to ignore it
+        cache = os.path.expanduser("~/.cache")
     return os.path.join(cache, "kiln", "torch")
 
 
 def _parse(line: str) -> Tuple[str, Record]:
+    """Raises an error unless every field has its type."""
     fields = json.loads(line)
     key = fields.pop("key")
-    fields["shape"] = tuple(int(n) for n in fields["shape"])
-    return str(key), Record(**fields)
+    fields["shape"] = tuple(fields["shape"])
+    record = Record(**fields)
+    for name, type_ in _TYPES.items():
+        if not isinstance(getattr(record, name), type_):
+            raise TypeError(name)
+    if not all(isinstance(n, int) and n > 0 for n in record.shape):
+        raise ValueError("shape")
+    return str(key), record
 
 
 class Records:
@@ -53,6 +67,8 @@ class Records:
 
     def put(self, key: str, record: Record) -> None:
         """Raises OSError if the file cannot be written."""
+        if not os.path.isabs(self._path):
+            return
         line = json.dumps({"key": key, **asdict(record)}) + "\n"
         os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -66,6 +82,8 @@ class Records:
 
     def _read(self) -> Dict[str, Record]:
         known: Dict[str, Record] = {}
+        if not os.path.isabs(self._path):
+            return known
         try:
             with open(self._path, encoding="utf-8", errors="replace") as file:
                 for line in file:
