@@ -266,6 +266,19 @@ def test_other_sizes_strides_or_flags_are_another_choice(fake, x, w, monkeypatch
                                                                 [False] * 4 + [True])
 
 
+def test_the_precision_of_convolutions_alone_allows_tf32(fake, x, w, monkeypatch):
+    precisions = {("cuda", "conv"): "tf32", ("cuda", "rnn"): "ieee"}
+    monkeypatch.setattr(torch._C, "_get_fp32_precision_getter",
+                        lambda backend, of: precisions[backend, of], raising=False)
+    monkeypatch.setattr(torch._C, "_get_cudnn_allow_tf32", lambda: 1 // 0)
+    with torch.no_grad():
+        simple(x, w)
+        precisions["cuda", "conv"] = "ieee"
+        simple(x, w)
+    assert [problem.allow_tf32 for problem, _ in fake.asked] == [True, False]
+    assert fake.operators.errors == []
+
+
 def test_pytorch_runs_what_kiln_is_slower_at(fake, x, w):
     fake.kiln_us = 9.9
     learn(fake, simple, x, w)

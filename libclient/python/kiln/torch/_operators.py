@@ -28,12 +28,21 @@ def _original(name: str) -> Callable[..., Any]:
     return lambda *arguments: overload._op_dk(key, *arguments)
 
 
+def _allows_tf32() -> bool:
+    """From PyTorch 2.9 on, cudnn.conv.fp32_precision decides. The older getter then fails if the
+    precisions of convolutions and recurrent networks differ."""
+    c = torch._C
+    if hasattr(c, "_get_fp32_precision_getter"):
+        return bool(c._get_fp32_precision_getter("cuda", "conv") == "tf32")
+    return bool(c._get_cudnn_allow_tf32())
+
+
 def _flags() -> Tuple[bool, bool, bool, bool]:
     """Returns benchmark, deterministic, enabled, allow_tf32, in the order of aten::_convolution."""
     c = torch._C
     return (c._get_cudnn_benchmark(),
             c._get_cudnn_deterministic() or c._get_deterministic_algorithms(),
-            c._get_cudnn_enabled(), c._get_cudnn_allow_tf32())
+            c._get_cudnn_enabled(), _allows_tf32())
 
 
 class Operators:
