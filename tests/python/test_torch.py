@@ -279,6 +279,14 @@ def test_the_precision_of_convolutions_alone_allows_tf32(fake, x, w, monkeypatch
     assert fake.operators.errors == []
 
 
+def test_without_a_gpus_pytorch_the_installation_fails(monkeypatch):
+    from kiln.torch import _cuda
+
+    monkeypatch.delattr(torch._C, "_cuda_getCurrentRawStream", raising=False)
+    with pytest.raises(RuntimeError, match="without CUDA and ROCm"):
+        _cuda.Cuda(None)
+
+
 def test_pytorch_runs_what_kiln_is_slower_at(fake, x, w):
     fake.kiln_us = 9.9
     learn(fake, simple, x, w)

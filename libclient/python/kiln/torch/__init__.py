@@ -48,8 +48,9 @@ def install(socket_path: Union[str, "os.PathLike[str]", None] = None) -> None:
     """From now on, kiln runs this process's convolutions on CUDA and ROCm devices where it is
     faster. |socket_path| names kilnd's socket; see Client.
 
-    Raises LibraryError if libkiln is absent, and ImportError if PyTorch is. Later, no error of
-    kiln's fails a convolution: PyTorch runs it. Calling it again changes nothing.
+    Raises LibraryError if libkiln is absent, ImportError if PyTorch is, and RuntimeError if
+    PyTorch was built for the CPU only. Later, no error of kiln's fails a convolution: PyTorch runs
+    it. Calling it again changes nothing.
     """
     global _replaced, _plans
     from ._cuda import Cuda

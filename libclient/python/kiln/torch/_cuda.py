@@ -28,6 +28,8 @@ class Cuda:
         self._devices: Dict[int, Device] = {}
         self._records: Dict[int, Records] = {}
         self._kind = "hip" if torch.version.hip else "cuda"
+        if not hasattr(torch._C, "_cuda_getCurrentRawStream"):
+            raise RuntimeError(f"PyTorch {torch.__version__} was built without CUDA and ROCm")
         self._raw_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream
 
     def _device(self, index: int) -> Device:
