@@ -2,6 +2,7 @@
 """Tests the parts of kiln.torch that need no PyTorch."""
 import dataclasses
 import json
+import os
 import threading
 
 import pytest
@@ -183,6 +184,16 @@ def test_a_large_file_of_records_is_begun_anew(tmp_path, monkeypatch):
         _records.Records(path).put(key, RECORD)
     known = _records.Records(path)
     assert known.get("a") is None and known.get("b") == RECORD
+
+
+def test_no_group_may_write_to_the_directories(tmp_path):
+    before = os.umask(0o002)
+    try:
+        _records.Records(str(tmp_path / "cache" / "kiln" / "torch" / "records")).put("a", RECORD)
+    finally:
+        os.umask(before)
+    made = tmp_path / "cache" / "kiln"
+    assert {path.stat().st_mode & 0o077 for path in (made, *made.rglob("*"))} == {0}
 
 
 def test_a_user_without_a_home_directory_has_no_records(tmp_path, monkeypatch):
