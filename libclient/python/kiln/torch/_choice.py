@@ -60,8 +60,9 @@ class Accelerator(Protocol):
 class Choice:
     """One convolution of the job in one direction: sizes, layouts, type and flags.
 
-    The calls of a job go to the original until kilnd's plan is there. The next call then times
-    both, compares their results, and chooses. Later processes take over the choice.
+    The calls of a job go to the original until kilnd's plan is there. The next call then compares
+    the results of both, times both, and chooses. Later processes take over the choice if kilnd has
+    the same plan.
     """
 
     __slots__ = ("key", "flags", "result", "kind", "state", "reason", "problem", "original_us",
