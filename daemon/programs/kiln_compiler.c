@@ -33,6 +33,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -275,13 +276,14 @@ static bool die_with_parent(pid_t starter)
 }
 
 /* libseccomp can loop without end after a failed allocation. */
-static void confine_in_time(const struct arguments_given *given, struct confinement *c)
+static void confine_in_time(struct confinement *c)
 {
-    if (given->limits_text)
-        process_limits_next_job(CPU_MAX_CONFINE_S);
+    struct rlimit limit;
+    bool is_known = getrlimit(RLIMIT_CPU, &limit) == 0;
+    process_limits_next_job(CPU_MAX_CONFINE_S);
     confine_finish(c);
-    if (given->limits_text)
-        process_limits_next_job(given->limits.cpu_s);
+    if (is_known)
+        setrlimit(RLIMIT_CPU, &limit);
 }
 
 static int prepare_process(struct arguments_given *given, pid_t starter, struct confinement *c)
@@ -313,7 +315,7 @@ static int prepare_process(struct arguments_given *given, pid_t starter, struct 
     /* Programs that this process runs must not read its memory.  execve has reset this setting. */
     prctl(PR_SET_DUMPABLE, 0);
     if (!given->resume)
-        confine_in_time(given, c);
+        confine_in_time(c);
     return 0;
 }
 

@@ -189,7 +189,6 @@ TEST(compiler, kiln_compiler_serves_in_its_directory_with_few_variables)
              "the supervisor drops its privileges\n"
              "may use 2 s\n"
              "closed around %s\n"
-             "may use 1 s\n"
              "serves 7 jobs in %s at home in %s with /some/path on the path, secret forgotten\n",
              scene.directory, scene.directory, scene.directory, scene.directory);
     assert_string_equal(end.text, expected);
