@@ -30,7 +30,7 @@ set(KILN_NO_ASAN_TESTS
   "worker_process$" "tuning_db_kill$" "tuning_kill$" "^faults\\.daemon$")
 set(KILN_NO_TSAN_TESTS ${KILN_NO_ASAN_TESTS} "_salvage$" "caches_damaged$" "db\\.snapshot$"
   "page_scan$" "\\.(install_kernels|slurm_scripts|prometheus)$"
-  "^integration\\.(plan_records|tuning_cli|reload|tools|metrics)$" "^load\\.fairness$")
+  "^integration\\.(disk|plan_records|tuning_cli|reload|tools|metrics)$" "^load\\.fairness$")
 # Programs that start threads; other tests have the label no-tsan.
 set(KILN_THREADED_TESTS "^integration\\." "^load\\." "^fuzz\\.live$" "_threads$"
   "^unit\\.(daemon|libclient)\\." "^unit\\.engine\\.(db|embed|transfer)\\."
