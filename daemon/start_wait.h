@@ -5,17 +5,15 @@
  * Waits, during kilnd's start, for a process that is about to end.
  *
  * Role       if kilnd is killed while it starts a process, this process has copies of kilnd's
- *            listening socket and locks until it runs its program.  The next kilnd waits for
- *            this process, but not for a kilnd that is alive
+ *            listening socket and locks until it runs its program.  The next kilnd waits for it
  * Ownership  nothing
  * Threading  the loop's thread, before the loop runs; blocks for two seconds and one step at most
  */
 #include "common/base/err.h"
 
-/* A part of the start that changes nothing if it returns KILN_UNAVAILABLE, for example because a
- * process that is about to end has the socket. */
+/* A part of the start that changes nothing if it returns KILN_BUSY. */
 typedef enum kiln_code start_step(void *context, struct kiln_err *err);
 
-/* Runs |step|, and repeats it while it returns KILN_UNAVAILABLE.  Returns KILN_UNAVAILABLE, with
- * the step's own message, if the time is over.  Logs once what kilnd waits for. */
+/* Runs |step|, and repeats it while it returns KILN_BUSY.  Returns KILN_BUSY, with the step's own
+ * message, if the time is over.  Logs once what kilnd waits for. */
 KILN_MUST_CHECK enum kiln_code start_wait(start_step *step, void *context, struct kiln_err *err);

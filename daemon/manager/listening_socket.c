@@ -43,9 +43,9 @@ static enum kiln_code resume_listener(struct inherited *in, const char *path, co
     if (!kept)
         return KILN_NOT_FOUND;
     enum kiln_code rc = listener_resume(kept, path, group, ret_listener, &why);
-    if (rc == KILN_BUSY || rc == KILN_UNAVAILABLE)
+    if (rc == KILN_BUSY)
         *err = why;
-    if (rc == KILN_OK || rc == KILN_BUSY || rc == KILN_UNAVAILABLE)
+    if (rc == KILN_OK || rc == KILN_BUSY)
         return rc;
     log_event(LOG_EVENT_descriptor_dropped, NULL,
               "'%.64s', which the service manager stored, is not used: %s", kept->name, why.text);

@@ -3,7 +3,6 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/fs.h"
-#include "common/base/process.h"
 #include "common/protocol/server_socket.h"
 #include "daemon/config/directories.h"
 #include "daemon/name_service.h"
@@ -82,32 +81,33 @@ static enum kiln_code make_directory(const char *path, struct kiln_err *err)
     return rc ? add_advice(err) : KILN_OK;
 }
 
-/* Returns KILN_BUSY if the daemon is alive, and KILN_UNAVAILABLE if it has ended, or if |pid| is 0
- * (unknown). */
-static enum kiln_code refuse(const char *path, pid_t pid, struct kiln_err *err)
+static enum kiln_code refuse_live(const char *path, pid_t pid, struct kiln_err *err)
 {
-    const enum kiln_code code = process_lives(pid) ? KILN_BUSY : KILN_UNAVAILABLE;
     if (pid > 0)
-        return kiln_fail(err, code,
+        return kiln_fail(err, KILN_BUSY,
                          "a daemon with pid %d already listens on '%s': stop it, or choose another "
                          "socket with --socket",
                          (int)pid, path);
-    return kiln_fail(err, code,
+    return kiln_fail(err, KILN_BUSY,
                      "another daemon already listens on '%s': stop it, or choose another socket "
                      "with --socket",
                      path);
 }
 
-/* Returns KILN_OK if no daemon listens at |address|. */
-static enum kiln_code probe_daemon(const struct sockaddr_un *address, struct kiln_err *err)
+/* Returns KILN_OK if no daemon listens at |address|.  Otherwise |ret_pid| is its pid, or 0. */
+static enum kiln_code probe_daemon(const struct sockaddr_un *address, pid_t *ret_pid,
+                                   struct kiln_err *err)
 {
+    *ret_pid = 0;
     KILN_AUTO(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot make a socket");
-    if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0)
-        return refuse(address->sun_path, peer_pid(fd), err);
+    if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0) {
+        *ret_pid = peer_pid(fd);
+        return refuse_live(address->sun_path, *ret_pid, err);
+    }
     if (errno == EAGAIN) /* its queue of connections is full, so it is alive */
-        return refuse(address->sun_path, 0, err);
+        return refuse_live(address->sun_path, 0, err);
     if (errno == ECONNREFUSED || errno == ENOENT)
         return KILN_OK;
     return kiln_fail_errno(err, errno, "cannot find out whether a daemon listens on '%s'",
@@ -118,11 +118,14 @@ static enum kiln_code acquire_lock(const struct sockaddr_un *address, int *ret_f
                                    struct kiln_err *err)
 {
     char path[sizeof(address->sun_path) + sizeof(LISTENER_LOCK_SUFFIX)];
-    pid_t holder;
+    pid_t holder, pid;
     snprintf(path, sizeof(path), "%s" LISTENER_LOCK_SUFFIX, address->sun_path);
     enum kiln_code rc = server_lock_take(path, ret_fd, &holder, err);
-    if (rc == KILN_BUSY)
-        return refuse(address->sun_path, holder, err);
+    if (rc == KILN_BUSY) {
+        struct kiln_err ignored = KILN_ERR_INIT;
+        bool is_known = probe_daemon(address, &pid, &ignored) != KILN_OK && pid > 0;
+        return refuse_live(address->sun_path, is_known ? pid : holder, err);
+    }
     if (rc)
         return add_advice(err);
     fs_write_pid(*ret_fd);
@@ -142,7 +145,8 @@ static enum kiln_code remove_dead_socket(const struct sockaddr_un *address, stru
                          "'%s' exists and is not a socket: remove it, or choose another socket "
                          "with --socket",
                          path);
-    enum kiln_code rc = probe_daemon(address, err);
+    pid_t pid;
+    enum kiln_code rc = probe_daemon(address, &pid, err);
     if (!rc && unlink(path) < 0 && errno != ENOENT)
         return kiln_fail_errno(err, errno, "cannot remove the socket '%s' of a dead daemon", path);
     return rc;

@@ -47,9 +47,8 @@ KILN_MUST_CHECK enum kiln_code listener_adopt(int fd, struct listener *ret_liste
 #define LISTENER_NAME_MAX 64
 void listener_name(const struct listener *listener, char name[LISTENER_NAME_MAX]);
 /* Owns the descriptor of |kept| if it succeeds.  Returns KILN_NOT_FOUND, with a message, if |path|
- * no longer names this socket, KILN_BUSY if another daemon uses |path|, and KILN_UNAVAILABLE if a
- * process that a dead daemon left uses it.  |group| is as for listener_open, and may have changed
- * since the socket was created. */
+ * no longer names this socket, and KILN_BUSY if another daemon uses |path|.  |group| is as for
+ * listener_open, and may have changed since the socket was created. */
 KILN_MUST_CHECK enum kiln_code listener_resume(struct inherited_fd *kept, const char *path,
                                                const char *group, struct listener *ret_listener,
                                                struct kiln_err *err);

@@ -4,7 +4,6 @@
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "common/base/own_directory.h"
-#include "common/base/process.h"
 #include "engine/db/sqlite_file.h"
 
 #include <errno.h>
@@ -125,7 +124,7 @@ static enum kiln_code refuse_locked(const struct db_directory_options *o, pid_t 
     char owner[48] = "another kilnd";
     if (pid > 0)
         snprintf(owner, sizeof(owner), "a kilnd with pid %d", (int)pid);
-    return kiln_fail(err, process_lives(pid) ? KILN_BUSY : KILN_UNAVAILABLE,
+    return kiln_fail(err, KILN_BUSY,
                      "%s uses the %s '%s': stop it and wait until it has ended, or set another "
                      "directory with %s",
                      owner, o->what, o->path, o->setting);

@@ -32,9 +32,8 @@ struct db_directory {
 };
 
 /* Creates the directory with mode 0700 if absent, and locks it. Returns KILN_BUSY if another
- * kilnd uses it, KILN_UNAVAILABLE if a kilnd that has ended left a process that holds the lock,
- * KILN_DENIED if other users may access or replace it, and KILN_UNSUPPORTED if it is on a network
- * filesystem. */
+ * process uses it, KILN_DENIED if other users may access or replace it, and KILN_UNSUPPORTED if
+ * it is on a network filesystem. */
 KILN_MUST_CHECK enum kiln_code db_directory_open(const struct db_directory_options *options,
                                                  struct db_directory *ret_directory,
                                                  struct kiln_err *err);

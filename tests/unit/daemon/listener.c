@@ -197,31 +197,6 @@ TEST_F(listener, the_socket_of_a_live_daemon_is_refused_with_its_pid)
     assert_true(can_connect(f->path));
 }
 
-static pid_t ended_process(void)
-{
-    const pid_t pid = fork();
-    if (pid == 0)
-        _exit(0);
-    await_child(pid);
-    return pid;
-}
-
-/* A process that a killed daemon was starting has copies of the daemon's descriptors. */
-TEST_F(listener, a_socket_that_a_dead_daemon_left_to_a_process_may_become_free)
-{
-    char lock[128];
-    must(open_listener(f), f->err);
-    snprintf(lock, sizeof(lock), "%s" LISTENER_LOCK_SUFFIX, f->path);
-    FILE *file = fopen(lock, "we");
-    assert_non_null(file);
-    fprintf(file, "%d\n", (int)ended_process());
-    fclose(file);
-
-    struct listener second = LISTENER_CLOSED;
-    assert_int_equal(listener_open(f->path, "", &second, &f->err), KILN_UNAVAILABLE);
-    assert_says(f->err.text, f->path);
-}
-
 TEST_F(listener, a_live_socket_without_a_lock_is_refused)
 {
     char pid[32];
