@@ -38,8 +38,9 @@
  * of a leftover frame, or the zeros with which db.c lengthens the log. If this frame was to end the
  * last transaction, then that transaction did not happen, and the log is not damaged. The log's
  * index, the -shm file, shows this, because SQLite counts a transaction there after it has written
- * and synced all of the transaction's frames. After a power failure, the index may be missing or
- * older than the log.
+ * and synced all of the transaction's frames. After a power failure, the index may be missing: an
+ * incomplete transaction then counts as damage. Or the index may be older than the log: damage of
+ * the frame that ends the last transaction is then not noticed.
  *
  *   index header:  12 whether it is complete (1 byte)  16 frames of complete transactions
  *                  32 salt; two copies of 48 bytes, which differ while SQLite writes them. Numbers
