@@ -40,7 +40,7 @@ static const struct perf_axis axes[AXES] = {
  * shared memory at a time.  If x has few pixels, SPLITS work groups share the channels of y, and
  * split_reduce.h adds up their sums.
  *
- * Forward with strides of 1 is the same gather, with x and y exchanged and the filter turned
+ * Forward with strides of 1 is the same computation, with x and y exchanged and the filter reversed
  * (gather_of).
  *
  * SHARED_MAX is the shared memory that every target grants a work group by default.
@@ -53,8 +53,9 @@ static const struct perf_axis axes[AXES] = {
 #define ITEMS_MAX 256u
 /* ConvImplicitGemm is faster for wider groups. */
 #define CHANNELS_TOO_WIDE 8u
-/* A split must sum this number of channels.  With more tiles, the GPU is full without splits. */
+/* A split must sum at least this number of channels. */
 #define CHANNELS_OF_SPLIT 8u
+/* With more tiles, the GPU is full without splits. */
 #define TILES_TO_SPLIT 256u
 #define WORKSPACE_MAX (512ull << 20)
 
@@ -226,8 +227,8 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define EDGES_OF_ROW 0.8 /* additional sectors of a row, because it begins anywhere */
 #define READ_BYTES_PER_US 2.8e6
 #define WRITE_BYTES_PER_US 3.5e6
-#define NOT_OVERLAPPED \
-    0.15 /* part of the shorter time of the two that the other one does not hide */
+/* This part of the shorter of the two times, of products and of memory, adds to the longer one. */
+#define NOT_OVERLAPPED 0.15
 /* The time to write the sums of the splits and to add them up. */
 #define SPLIT_BYTES_PER_US 4.0e6
 #define SPLIT_US 6.4

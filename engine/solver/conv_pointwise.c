@@ -24,7 +24,7 @@ static const struct perf_axis axes[2][AXES] = {
 
 /* An item keeps the pixels, or the sums, of these channels in registers. */
 #define FEW_MAX 8u
-/* ConvImplicitGemm copies 16 bytes, which are this number of channels in 16 bits. */
+/* ConvImplicitGemm pads fewer channels: it copies 16 bytes, which are 8 channels of 16 bits. */
 #define TOO_WIDE 8u
 /* This number of items fills a large GPU. */
 #define ITEMS_WANTED (1u << 17)

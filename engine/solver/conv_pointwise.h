@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * ConvPointwise: forward and backward data of 1x1 convolutions that read few channels, with
- * channels first (kernels/conv_pointwise.cl).
+ * ConvPointwise: forward and backward data of 1x1 convolutions that read or compute few channels,
+ * with channels first (kernels/conv_pointwise.cl).
  */
 #include "engine/solver/solver.h"
 
