@@ -97,7 +97,7 @@ class Installed:
             return True
         with lock.open("r+b") as opened:
             try:
-                fcntl.lockf(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 return False
         return True
