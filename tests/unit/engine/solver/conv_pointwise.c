@@ -29,8 +29,6 @@ TEST_F(solver, is_chosen_where_few_channels_are_computed)
 {
     f->problem.direction = DIRECTION_FORWARD;
     assert_ptr_equal(solver_choose(&f->problem, &f->target), pointwise);
-    assert_int_equal(solve(f, ""), KILN_INVALID); /* 3-D sizes in a 2-D problem */
-    f->problem.spatial_dims = 3;
     assert_int_equal(solve(f, ""), KILN_OK);
     assert_string_equal(f->solution.kernels[0].name, "conv_pointwise_gather");
     assert_int_equal(f->solution.config.values[0], 8); /* 2 * 8192 vectors, 8 parts */
@@ -99,7 +97,6 @@ TEST_F(solver, the_heuristic_fills_the_device)
 
 TEST_F(solver, the_grid_covers_images_groups_channels_and_pixels)
 {
-    f->problem.spatial_dims = 3;
     f->problem.c = 12;
     f->problem.k = 4;
     f->problem.groups = 2;

@@ -19,7 +19,7 @@ void fill_fixture(struct fixture *f, const char *solver, const char *target,
     set_default(&p->filter, (struct extent){ 1, 3, 3 });
     set_default(&p->stride, (struct extent){ 1, 1, 1 });
     set_default(&p->dilation, (struct extent){ 1, 1, 1 });
-    p->spatial_dims = 2;
+    p->spatial_dims = p->spatial_dims ? p->spatial_dims : 2;
     p->groups = p->groups ? p->groups : 1;
     set_target(f, target);
 }
