@@ -151,7 +151,7 @@ static void stop_when_idle(struct daemon *d)
 }
 
 /* If the socket's file is gone, for example because the user deleted the cache directory, clients
- * start another private kilnd, which waits for this one to end. */
+ * wait until this private kilnd has ended, and then start another one. */
 static void stop_when_unreachable(struct daemon *d)
 {
     if (d->config->is_private && d->serving.phase == SERVING_RUNS &&

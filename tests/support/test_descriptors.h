@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Descriptors of a fixture, which the end of the test closes unless they are negative by then. The
- * variables must still exist then. */
+/* Makes descriptors that the end of the test closes, except those whose variables are negative at
+ * the end (fd_close sets -1). The variables must exist until the end. */
 #include "common/base/cleanup.h"
 #include "tests/support/test.h"
 
