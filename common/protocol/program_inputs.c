@@ -79,11 +79,19 @@ static const char *const hiprtc_options[] = {
     NULL,
 };
 
-/* hiprtc compiles a file in a temporary directory, whose path the words of the first line bring
- * into the source.  The words of the second line make clang or its assembler read files. */
+/* hiprtc compiles a file in a temporary directory, whose path the first words bring into the
+ * source.  The next two make clang or its assembler read files, and the last two put words
+ * together. */
 static const char *const hiprtc_words[] = {
-    "__FILE", "__BASE_FILE__", "__builtin_FILE", "source_location",
-    "incbin", ".include",      "dependency",     NULL,
+    "__FILE",
+    "__BASE_FILE__",
+    "__builtin_FILE",
+    "source_location",
+    "asm",
+    "dependency",
+    "##",
+    "%:%:",
+    NULL,
 };
 
 static bool next_option(struct bytes *rest, struct bytes *ret_option)

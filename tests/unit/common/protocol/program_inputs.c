@@ -164,10 +164,10 @@ TEST(plain, options_that_name_files_or_bring_paths_in_are_refused)
 TEST(plain, hiprtc_takes_options_of_clang)
 {
     static const char *const refused[] = {
-        "-I/x",       "-include=a.h",    "-g",           "-fgpu-rdc",
-        "-mllvm",     "--rocm-path=/x",  "-Wl,-q",       "-Wp,-MD,f",
-        "-Wa,-o,f",   "--use_fast_math", "--save-temps", "-fplugin=f",
-        "-DA=incbin", "-DA=__FILE__",    "-W",           NULL,
+        "-I/x",     "-include=a.h",    "-g",           "-fgpu-rdc",
+        "-mllvm",   "--rocm-path=/x",  "-Wl,-q",       "-Wp,-MD,f",
+        "-Wa,-o,f", "--use_fast_math", "--save-temps", "-fplugin=f",
+        "-DA=asm",  "-DA=__FILE__",    "-W",           NULL,
     };
     assert_null(obstacle(AMD_OPTIONS "-Wno-unused -Wall -std=c++17 -ffp-contract=off -DA=1", ""));
     assert_null(obstacle("--gpu-architecture=gfx90a:sramecc+:xnack- -mcumode", "int x;"));
@@ -189,7 +189,9 @@ TEST(plain, sources_for_hiprtc_that_depend_on_a_path_are_refused)
         "const char *f = __builtin_FILE();",
         "auto f = std::source_location::current();",
         "void f() { asm(\".incbin \\\"f\\\"\"); }",
-        "void f() { asm(\".include \\\"f\\\"\"); }",
+        "void f() { asm(\".inc\" \"bin \\\"f\\\"\"); }",
+        "#define JOIN(a, b) a##b\nJOIN(as, m)(\"x\");",
+        "#define JOIN(a, b) a %:%: b\nJOIN(as, m)(\"x\");",
         "#pragma clang  dependency \"f\"",
     };
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
