@@ -15,6 +15,7 @@ struct transfers {
     char *program, *service; /* owned */
     struct transfer_process_options options;
     struct list processes, stuck;
+    struct list waiting; /* users' files, each behind another file of its user */
     unsigned out;
     struct list ended; /* the done callbacks are due */
     struct loop_owner owner;
@@ -60,9 +61,39 @@ static void start_one(struct transfers *t, struct transfer_task *task)
         list_prepend(&t->processes, &p->link);
 }
 
+/* Checking a user's file takes a processor, so one user's files are checked one at a time. */
+static bool must_wait(const struct transfers *t, const struct transfer_task *task)
+{
+    if (!task->job.of_user || t->stopping)
+        return false;
+    LIST_EACH (&t->processes, const struct transfer_process, link, p) {
+        if (p->task->job.of_user && is_one_user(p->uid, task->uid))
+            return true;
+    }
+    return false;
+}
+
+static struct transfer_task *next_to_start(struct transfers *t)
+{
+    LIST_EACH (&t->waiting, struct transfer_task, link, task) {
+        if (!must_wait(t, task))
+            return task;
+    }
+    return NULL;
+}
+
+static void start_waiting(struct transfers *t)
+{
+    for (struct transfer_task *task; (task = next_to_start(t));) {
+        list_remove(&task->link);
+        start_one(t, task);
+    }
+}
+
 static void on_settle(struct loop_timer *timer)
 {
     struct transfers *t = LOOP_OWNER_OF(struct transfers, settle, timer);
+    start_waiting(t);
     for (struct transfer_task *task; (task = LIST_POP(&t->ended, struct transfer_task, link));) {
         t->out--;
         task->done(task);
@@ -117,6 +148,7 @@ enum kiln_code transfers_create(const struct transfers_options *options,
     t->service = service;
     list_init(&t->processes);
     list_init(&t->stuck);
+    list_init(&t->waiting);
     list_init(&t->ended);
     t->owner.gone = on_closed;
     t->options = (struct transfer_process_options){
@@ -140,7 +172,15 @@ enum kiln_code transfers_create(const struct transfers_options *options,
 void transfers_start(struct transfers *t, struct transfer_task *task)
 {
     t->out++;
-    start_one(t, task);
+    list_append(&t->waiting, &task->link);
+    start_waiting(t);
+    loop_timer_start(&t->settle, 0, 0);
+}
+
+static void cancel_waiting(struct transfers *t, struct transfer_task *task)
+{
+    list_remove(&task->link);
+    end_without_process(t, task, KILN_CANCELLED, "the transfer was cancelled");
     loop_timer_start(&t->settle, 0, 0);
 }
 
@@ -149,6 +189,12 @@ void transfers_cancel(struct transfers *t, struct transfer_task *task)
     LIST_EACH (&t->processes, struct transfer_process, link, p) {
         if (p->task == task)
             transfer_process_stop(p, STOP_CANCELLED);
+    }
+    LIST_EACH (&t->waiting, struct transfer_task, link, waiting) {
+        if (waiting == task) {
+            cancel_waiting(t, task);
+            return;
+        }
     }
 }
 

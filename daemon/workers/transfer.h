@@ -4,8 +4,9 @@
 /*
  * Transfers: one kiln-transfer process for each.
  *
- * Role       starts each transfer immediately.  If SIGKILL does not end TRANSFERS_STUCK_MAX_UID
- *            processes of one user, this user's new transfers fail until one of them ends
+ * Role       starts each transfer immediately, except a user's file while another file of the same
+ *            user is checked.  If SIGKILL does not end TRANSFERS_STUCK_MAX_UID processes of one
+ *            user, this user's new transfers fail until one of them ends
  * Ownership  owns the processes; borrows tasks until their done callback
  * Threading  the loop's thread; done callbacks never run from within a call
  */

@@ -286,8 +286,48 @@ TEST_F(transfers, a_transfer_that_is_being_started_can_be_cancelled)
     sem_destroy(&gate);
 }
 
+TEST_F(transfers, a_users_files_are_checked_one_at_a_time)
+{
+    struct transfer own[3], of_other = transfer_of_user(f, "hangs", 8);
+    of_other.task.job.of_user = true;
+    open_transfers(f);
+    for (unsigned i = 0; i < 3; i++) {
+        own[i] = transfer_of_user(f, "hangs", 7);
+        own[i].task.job.of_user = true;
+        transfers_start(f->transfers, &own[i].task);
+    }
+    transfers_start(f->transfers, &of_other.task);
+    LOOP_UNTIL(f->loop, own[0].reported > 0 && of_other.reported > 0);
+
+    cancel_transfer(f, &own[1]);
+    assert_int_equal(own[1].task.result.err.code, KILN_CANCELLED);
+    assert_int_equal(own[1].reported, 0);
+    assert_int_equal(own[2].reported, 0);
+    cancel_transfer(f, &own[0]);
+    LOOP_UNTIL(f->loop, own[2].reported > 0);
+
+    transfers_stop(f->transfers);
+    wait_for_end(f, &own[2]);
+    wait_for_end(f, &of_other);
+}
+
+TEST_F(transfers, a_stop_ends_waiting_transfers)
+{
+    struct transfer first = transfer_of_user(f, "hangs", 7);
+    struct transfer second = transfer_of_user(f, "good", 7);
+    first.task.job.of_user = second.task.job.of_user = true;
+    start_transfer(f, &first);
+    transfers_start(f->transfers, &second.task);
+
+    transfers_stop(f->transfers);
+    wait_for_end(f, &first);
+    wait_for_end(f, &second);
+
+    assert_int_equal(second.task.result.err.code, KILN_UNAVAILABLE);
+}
+
 /* If transfers waited for each other, users with slow transfers would delay all others. */
-TEST_F(transfers, all_transfers_run_at_once)
+TEST_F(transfers, packages_and_files_of_different_users_run_at_once)
 {
     struct transfer slow[UPLOADS_MAX];
     open_transfers(f);
