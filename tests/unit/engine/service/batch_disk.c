@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STORED 40
+/* Few enough that the clock is not read while they begin (request_fetch.c). */
+#define STORED 12
 #define ID 77
 
 struct fixture {
