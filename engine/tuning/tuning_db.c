@@ -82,7 +82,7 @@ enum kiln_code tuning_file_open(const struct tuning_db *db, const char *name, st
         .statement_count = TUNING_STATEMENT_COUNT,
         .value_max = TUNING_CONTENT_MAX + (1u << 20),
         .cache_kib = CACHE_KIB,
-        .full_sync = true,
+        .full_sync = strcmp(name, TUNING_FILE) == 0, /* tuning_file_finish syncs the others */
     };
     enum kiln_code rc = make_private(db, name, err);
     return rc ? rc : db_open(&options, ret_db, err);
