@@ -13,8 +13,9 @@
 struct db {
     sqlite3 *handle;
     char *path;
-    sqlite3_stmt **prepared;
+    sqlite3_stmt **prepared; /* NULL: not used yet */
     size_t prepared_count;
+    const char *const *statements; /* borrowed; what |prepared| is prepared from */
     /* owned; prepared in advance, because a rollback must work when memory has run out */
     sqlite3_stmt *rollback;
     bool stuck; /* a failed transaction is still open; nothing is written until it is rolled back */
@@ -44,5 +45,10 @@ void db_limit_foreign(struct db *db);
 /* The message of KILN_CORRUPT names the missing table or column. */
 KILN_MUST_CHECK enum kiln_code db_check_table(struct db *db, const struct db_table *table,
                                               struct kiln_err *err);
-KILN_MUST_CHECK enum kiln_code db_prepare(struct db *db, const char *const *statements,
-                                          size_t statement_count, struct kiln_err *err);
+/* |statements| must stay valid while the database is open. */
+KILN_MUST_CHECK enum kiln_code db_keep_statements(struct db *db, const char *const *statements,
+                                                  size_t statement_count, struct kiln_err *err);
+/* Prepares all statements now. Fails if the file lacks a table or column that they use. */
+KILN_MUST_CHECK enum kiln_code db_prepare_all(struct db *db, struct kiln_err *err);
+/* Returns SQLite's code. Does nothing if the statement is prepared. */
+int db_prepare_one(struct db *db, size_t statement);

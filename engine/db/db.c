@@ -214,18 +214,30 @@ static enum kiln_code use_wal(struct db *db, struct kiln_err *err)
     return code;
 }
 
-enum kiln_code db_prepare(struct db *db, const char *const *statements, size_t statement_count,
-                          struct kiln_err *err)
+enum kiln_code db_keep_statements(struct db *db, const char *const *statements,
+                                  size_t statement_count, struct kiln_err *err)
 {
-    free(db->prepared);
-    db->prepared_count = 0;
+    free(db->prepared); /* empty */
     db->prepared = calloc(statement_count ? statement_count : 1, sizeof(*db->prepared));
     if (!db->prepared)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open '%s': out of memory", db->path);
     db->prepared_count = statement_count;
-    for (size_t i = 0; i < statement_count; i++) {
-        int rc = sqlite3_prepare_v3(db->handle, statements[i], -1, SQLITE_PREPARE_PERSISTENT,
-                                    &db->prepared[i], NULL);
+    db->statements = statements;
+    return KILN_OK;
+}
+
+int db_prepare_one(struct db *db, size_t statement)
+{
+    return db->prepared[statement]
+               ? SQLITE_OK
+               : sqlite3_prepare_v3(db->handle, db->statements[statement], -1,
+                                    SQLITE_PREPARE_PERSISTENT, &db->prepared[statement], NULL);
+}
+
+enum kiln_code db_prepare_all(struct db *db, struct kiln_err *err)
+{
+    for (size_t i = 0; i < db->prepared_count; i++) {
+        int rc = db_prepare_one(db, i);
         if (rc != SQLITE_OK)
             return db_fail(db, rc, "use the tables of", err);
     }
@@ -268,7 +280,9 @@ enum kiln_code db_open(const struct db_options *options, struct db **ret_db, str
     if (!rc && options->table)
         rc = db_check_table(db, options->table, err);
     if (!rc)
-        rc = db_prepare(db, options->statements, options->statement_count, err);
+        rc = db_keep_statements(db, options->statements, options->statement_count, err);
+    if (!rc && options->foreign)
+        rc = db_prepare_all(db, err);
     if (!rc && !options->read_only)
         rc = prepare_rollback(db, err);
     if (!rc)

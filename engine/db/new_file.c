@@ -36,7 +36,7 @@ enum kiln_code db_new_file(const struct db_new_file_options *options, struct db 
     if (!rc)
         rc = db_exec(db, options->setup, "set up", err);
     if (!rc)
-        rc = db_prepare(db, options->statements, options->statement_count, err);
+        rc = db_keep_statements(db, options->statements, options->statement_count, err);
     if (!rc)
         *ret_db = db;
     else if (db)

@@ -8,7 +8,8 @@
 
 struct query query_of(struct db *db, size_t statement)
 {
-    return (struct query){ .db = db, .statement = db->prepared[statement] };
+    int rc = db_prepare_one(db, statement);
+    return (struct query){ .db = db, .statement = db->prepared[statement], .failed = rc };
 }
 
 void query_done(struct query *q)

@@ -10,7 +10,8 @@
  *            query_step
  * Threading  as for the connection (db.h); one use of a statement at a time
  *
- * A failed bind is reported by the next query_step. Columns of a damaged file may have any value. A
+ * The first use of a statement prepares it, unless the database is |foreign|. If this or a bind
+ * fails, the next query_step reports it. Columns of a damaged file may have any value. A
  * missing text is read as "", missing bytes as an empty view.
  */
 #include "engine/db/db.h"

@@ -104,6 +104,22 @@ TEST_F(store, only_missing_migrations_are_applied)
     db_destroy(db);
 }
 
+TEST_F(store, a_statement_is_prepared_at_its_first_use)
+{
+    struct db *db = NULL;
+    struct db_schema schema = schema_of(good, 1); /* without the column "size" */
+    bool row = false;
+    assert_int_equal(open_db(f, &schema, 3, &db), KILN_OK);
+    assert_int_equal(number(db, COUNT), 0);
+
+    QUERY_AUTO struct query q = query_of(db, SUM_OF_SIZES);
+
+    assert_int_equal(query_step(&q, &row, &f->err), KILN_CORRUPT);
+    assert_says(f->err.text, "size");
+    query_done(&q);
+    db_destroy(db);
+}
+
 TEST_F(store, a_new_file_is_not_synced_while_it_gets_its_schema)
 {
     struct db *db = NULL;
