@@ -276,14 +276,14 @@ static bool die_with_parent(pid_t starter)
 }
 
 /* libseccomp can loop without end after a failed allocation. */
-static void confine_in_time(struct confinement *c)
+static bool confine_in_time(struct confinement *c)
 {
     struct rlimit limit;
-    bool is_known = getrlimit(RLIMIT_CPU, &limit) == 0;
+    if (getrlimit(RLIMIT_CPU, &limit) != 0)
+        return false;
     process_limits_next_job(CPU_MAX_CONFINE_S);
     confine_finish(c);
-    if (is_known)
-        setrlimit(RLIMIT_CPU, &limit);
+    return setrlimit(RLIMIT_CPU, &limit) == 0;
 }
 
 static int prepare_process(struct arguments_given *given, pid_t starter, struct confinement *c)
@@ -314,8 +314,11 @@ static int prepare_process(struct arguments_given *given, pid_t starter, struct 
     }
     /* Programs that this process runs must not read its memory.  execve has reset this setting. */
     prctl(PR_SET_DUMPABLE, 0);
-    if (!given->resume)
-        confine_in_time(c);
+    if (!given->resume && !confine_in_time(c)) {
+        fprintf(stderr, "kiln-compiler: cannot restore its limit of processor time: %s\n",
+                strerror(errno));
+        return EXIT_SURROUNDINGS;
+    }
     return 0;
 }
 

@@ -270,9 +270,10 @@ TEST(compiler, a_compiler_environment_that_cannot_be_set_up_is_reported)
         const char *call, *says;
         unsigned calls;
     } cases[] = {
-        { "access", "user 45", 1 },     { "chdir", "directory '", 1 },
-        { "strdup", "environment", 1 }, { "setenv", "environment", 9 },
-        { "open", "environment", 1 },   { "dup2", "environment", 1 },
+        { "access", "user 45", 1 },      { "chdir", "directory '", 1 },
+        { "strdup", "environment", 1 },  { "setenv", "environment", 9 },
+        { "open", "environment", 1 },    { "dup2", "environment", 1 },
+        { "getrlimit", "its limit", 1 }, { "setrlimit", "its limit", 1 },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         scene.failing = cases[i].call;
