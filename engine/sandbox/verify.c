@@ -2,6 +2,7 @@
 #include "engine/sandbox/verify.h"
 
 #include "common/base/cleanup.h"
+#include "common/base/fs.h"
 #include "engine/sandbox/landlock.h"
 
 #include <arpa/inet.h>
@@ -25,6 +26,7 @@
 #define SOMEWHERE "192.0.2.1"
 #define SOMEWHERE_6 "2001:db8::1"
 #define ANY_PORT 9
+#define MOUNTS_MAX (4u << 20)
 
 static void note_layer(struct sandbox_report *report, enum sandbox_layer layer, bool has)
 {
@@ -119,17 +121,17 @@ static bool is_writable(char *line, const char **ret_place)
 
 static bool directory_alone_is_writable(const char *directory)
 {
-    char *line = NULL;
-    size_t size = 0;
-    FILE *file = fopen("/proc/self/mountinfo", "re");
-    bool alone = file != NULL;
-    while (alone && getline(&line, &size, file) > 0) {
+    BUFFER_AUTO struct buffer text;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    buffer_init(&text, MOUNTS_MAX);
+    enum kiln_code rc = fs_read_file("/proc/self/mountinfo", MOUNTS_MAX - 1, &text, &ignored);
+    buffer_put_u8(&text, '\0');
+    bool alone = !rc && !text.failed;
+    char *rest = NULL, *line = alone ? strtok_r((char *)text.data, "\n", &rest) : NULL;
+    for (; alone && line; line = strtok_r(NULL, "\n", &rest)) {
         const char *place = "";
         alone = !is_writable(line, &place) || strcmp(place, directory) == 0;
     }
-    free(line);
-    if (file)
-        fclose(file);
     return alone;
 }
 

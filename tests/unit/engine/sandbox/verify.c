@@ -5,8 +5,10 @@
 #include "engine/sandbox/capabilities.h"
 #include "engine/sandbox/mounts.h"
 #include "tests/support/child.h"
+#include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <net/if.h>
@@ -79,7 +81,10 @@ static int check_mounts(struct fixture *f)
         return 4;
     if (mount(NULL, f->other, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) != 0)
         return EXIT_NOT_ALLOWED;
-    return has_layer(LAYER_mounts, f->directory) ? 0 : 5;
+    if (!has_layer(LAYER_mounts, f->directory))
+        return 5;
+    fail_calls("realloc", ENOMEM);
+    return has_layer(LAYER_mounts, f->directory) ? 6 : 0;
 }
 
 TEST(verify, every_mount_but_the_directory_is_checked)
