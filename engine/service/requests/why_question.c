@@ -13,9 +13,10 @@
 
 static enum kiln_code keep_name(struct wanted_program *p, struct kiln_err *err)
 {
+    bool is_whole = !p->name.failed && !p->args.failed;
     p->name_text = bytes_to_text(buffer_view(&p->name));
     p->args_text = bytes_to_text(buffer_view(&p->args));
-    return p->name_text && p->args_text
+    return is_whole && p->name_text && p->args_text
                ? KILN_OK
                : kiln_fail(err, KILN_NO_MEMORY, "cannot keep a kernel's name");
 }

@@ -2,7 +2,9 @@
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "engine/store/kernel_name.h"
+#include "tests/support/failing_calls.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -368,6 +370,27 @@ TEST_F(why, why_miss_compares_named_kernels_by_their_names)
                         "3.2");
     KILN_AUTO(json) struct json *name = ask_why(&f->ann, NAMED("gfx906_60", "conv2.o"));
     only_difference(name, "program");
+}
+
+TEST_F(why, why_miss_compares_no_name_that_memory_did_not_suffice_for)
+{
+    bool failed = true;
+    import_kernel(f, "gfx906_60.ukdb");
+    for (unsigned nth = 1; failed; nth++) {
+        test_caller_forget_replies(&f->ann);
+        fail_call("realloc", nth, ENOMEM);
+        test_caller_send(&f->ann, MESSAGE_why_miss, 4, bytes_of_text(NAMED("gfx906_64", "conv.o")));
+        fake_executor_run_tasks(&f->engine.executor);
+        failed = calls_failed();
+        if (f->ann.replies[0].body.size == 0) /* the test could not copy the answer */
+            continue;
+        if (f->ann.replies[0].type == MESSAGE_error) {
+            assert_reply_refuses(&f->ann, 0, KILN_NO_MEMORY, "");
+            continue;
+        }
+        KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+        only_difference(answer, "compute units");
+    }
 }
 
 TEST_F(why, why_miss_names_a_missing_compiler_and_package_kernel)
