@@ -22,30 +22,46 @@ bool output_has_colour(FILE *out)
     return isatty(fileno(out)) && term && strcmp(term, "dumb") != 0;
 }
 
+static size_t character_size(const unsigned char *at, bool *ret_fine)
+{
+    size_t size = utf8_size(at);
+    *ret_fine = size > 0 && !utf8_control(at);
+    /* A single byte that is not UTF-8 may be an escape on an 8-bit terminal. */
+    return size ? size : 1;
+}
+
 void output_clean(char *text, bool keep_lines)
 {
     for (unsigned char *at = (unsigned char *)text; *at;) {
-        size_t size = utf8_size(at);
-        bool fine = size > 0 && !utf8_control(at);
+        bool fine;
+        size_t size = character_size(at, &fine);
         bool kept = keep_lines && (*at == '\n' || *at == '\t');
-        /* A single byte that is not UTF-8 may be an escape on an 8-bit terminal. */
-        size += size == 0;
         if (!fine && !kept)
             memset(at, '?', size);
         at += size;
     }
 }
 
+static void print_line(FILE *out, const char *line, size_t size)
+{
+    for (size_t at = 0, step; at < size; at += step) {
+        bool fine;
+        step = character_size((const unsigned char *)line + at, &fine);
+        fwrite(fine || line[at] == '\t' ? line + at : "??", 1, step, out);
+    }
+    putc('\n', out);
+}
+
 void output_lines(FILE *out, const char *indent, const char *text)
 {
-    char *copy = strdup(text);
-    if (!copy)
-        return;
-    output_clean(copy, true);
-    char *rest = NULL;
-    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        fprintf(out, "%s%s\n", indent, line);
-    free(copy);
+    for (const char *line = text; *line;) {
+        size_t size = strcspn(line, "\n");
+        if (size > 0) {
+            fputs(indent, out);
+            print_line(out, line, size);
+        }
+        line += size + (line[size] == '\n');
+    }
 }
 
 void output_error(FILE *out, const char *program, const struct kiln_error *err, const char *advice)

@@ -3,9 +3,11 @@
 #include "cli/exit_status.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
+#include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -73,6 +75,14 @@ TEST_F(output, lines_may_be_kept_while_cleaning)
 {
     output_lines(f->out, "| ", "one\ntwo\033]0;x\007\n\nthree");
     assert_string_equal(read_printed(f), "| one\n| two?]0;x?\n| three\n");
+}
+
+TEST_F(output, lines_are_printed_without_further_memory)
+{
+    fail_calls("strdup", ENOMEM);
+    output_lines(f->out, "| ", "\tone\xc2\x9b\n\xc3\xa9\xff\n");
+    calls_failed();
+    assert_string_equal(read_printed(f), "| \tone??\n| \xc3\xa9?\n");
 }
 
 TEST_F(output, output_to_a_file_has_no_colours) { assert_false(output_has_colour(f->out)); }
