@@ -178,6 +178,8 @@ enum kiln_code journal_read(struct journal *journal, struct search *search, stru
     enum kiln_code rc = fs_read_fd(journal->fd, FILE_MAX, &content, err);
     if (!rc)
         buffer_put(&content, "", 1);
+    if (!rc && content.failed)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu bytes", content.size + 1);
     if (rc)
         return kiln_while(err, "reading the journal of a search, '%s' (it is safe to delete)",
                           journal->path);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/conv/journal.h"
+#include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <math.h>
@@ -537,6 +539,20 @@ TEST_F(conv_search, a_journal_that_is_too_long_is_named)
     assert_int_equal(journal_read(f->journal, &f->search, &f->err), KILN_FULL);
     assert_says(f->err.text, f->directory);
     assert_says(f->err.text, "delete");
+}
+
+static enum kiln_code read_journal(void *context, struct kiln_err *err)
+{
+    struct fixture *f = context;
+    return journal_read(f->journal, &f->search, err);
+}
+
+TEST_F(conv_search, a_journal_that_memory_does_not_suffice_for_is_named)
+{
+    char solver[300] = "";
+    memset(solver, 'x', sizeof(solver) - 1);
+    open_journal(f, solver);
+    expect_failures(read_journal, f, FAILING("realloc", ENOMEM), KILN_NO_MEMORY, f->directory);
 }
 
 TEST_F(conv_search, damaged_lines_are_passed_over)
