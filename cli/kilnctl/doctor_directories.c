@@ -81,8 +81,9 @@ static int take_all_settings(const char *directory, struct directory_facts facts
     struct dirent **entries = NULL;
     snprintf(path, sizeof(path), "%s/kilnd.json.d", directory);
     int count = scandir(path, &entries, is_settings, alphasort);
-    int rc = count < 0 && errno == EACCES ? cli_fail(err, KILN_E_DENIED, "cannot read '%s'", path)
-                                          : KILN_E_OK;
+    int rc = count < 0 && errno != ENOENT && errno != ENOTDIR
+                 ? cli_fail_errno(err, errno, "cannot read '%s'", path)
+                 : KILN_E_OK;
     snprintf(path, sizeof(path), "%s/kilnd.json", directory);
     rc = worse_code(rc, take_settings(path, facts, err));
     for (int i = 0; i < count; i++) {

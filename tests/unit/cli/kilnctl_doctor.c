@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The errno with which fs_read_file fails, as for settings that belong to another user. 0: it
  * works. */
@@ -285,6 +286,22 @@ TEST(kilnctl_doctor, unreadable_settings_do_not_hide_the_directories)
     assert_string_equal(facts[0].path, "/var/cache/kiln");
     assert_true(facts[0].bytes > 0);
     assert_string_equal(facts[1].what, "state");
+}
+
+TEST(kilnctl_doctor, further_settings_that_cannot_be_listed_are_an_error)
+{
+    char path[200], pid[16];
+    struct directory_facts facts[2];
+    struct kiln_error err = { 0 };
+    const char *directory = test_directory();
+    snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    test_setenv("SYSTEMD_EXEC_PID", pid);
+    test_setenv("CONFIGURATION_DIRECTORY", directory);
+    assert_int_equal(directory_facts_gather(NULL, false, facts, &err), KILN_E_OK);
+    snprintf(path, sizeof(path), "%s/kilnd.json.d", directory);
+    assert_int_equal(symlink(path, path), 0); /* a loop */
+    assert_int_not_equal(directory_facts_gather(NULL, false, facts, &err), KILN_E_OK);
+    assert_says(err.text, path);
 }
 
 TEST_F(kilnctl_doctor, an_almost_full_disk_causes_a_warning)
