@@ -32,16 +32,10 @@ static bool publish(const struct first *f, struct bytes files, uint64_t took_ns,
     return false;
 }
 
-/* kilnd has no result yet, so kilnd compiles.  If it cannot, the real library compiles, and kilnd
- * gets the result. */
-static int compile_first(const struct first *f)
+static int compile_here(const struct first *f)
 {
     BUFFER_AUTO struct buffer files;
     struct rtc_program *p = f->program;
-    if (f->calls->delegate && f->calls->delegate(p)) {
-        lookup_give_back(f->lookup);
-        return 0;
-    }
     buffer_init(&files, 4u << 20);
     uint64_t began_ns = clock_monotonic_ns();
     files_begin(p->library, p->source);
@@ -57,6 +51,16 @@ static int compile_first(const struct first *f)
     lookup_give_back(f->lookup);
     settings_count_forwarded(rc ? "the compile failed" : reason, p->name);
     return rc;
+}
+
+/* kilnd has no result yet, so kilnd compiles.  If it cannot, the real library compiles, and kilnd
+ * gets the result. */
+static int compile_first(const struct first *f)
+{
+    if (!f->calls->delegate || !f->calls->delegate(f->program))
+        return compile_here(f);
+    lookup_give_back(f->lookup);
+    return 0;
 }
 
 static int compile_alone(const struct answer_calls *calls, struct rtc_program *p,
