@@ -36,6 +36,7 @@ MAY_INCLUDE = {  # for each directory, the other directories or single headers t
     "engine/digest": {"common"},
     "engine/codec": {"common", "engine/digest"},
     "engine/manifest": {"common", "engine/digest"},
+    "engine/fleet": {"common", "engine/digest", "engine/codec", "engine/manifest"},
     "engine/data": {"common", "engine/digest"},
     "engine/sandbox": {"common"},
     "engine/compile": {"common", "engine/digest", "engine/sandbox"},

@@ -42,6 +42,19 @@ static enum kiln_code parse_key_file(struct bytes text, const char *format, stru
     return KILN_OK;
 }
 
+/* A host's administrator adds these members; manifest_keygen writes none. */
+static enum kiln_code read_fleet_members(const struct json *file, struct public_key *key,
+                                         struct kiln_err *err)
+{
+    const char *targets = json_get_text(file, "targets", "");
+    if (strlen(targets) >= sizeof(key->targets))
+        return kiln_fail(err, KILN_INVALID, "its targets have more than %zu characters",
+                         sizeof(key->targets) - 1);
+    snprintf(key->targets, sizeof(key->targets), "%s", targets);
+    key->signs_index = json_get_bool(file, "index", false);
+    return KILN_OK;
+}
+
 static enum kiln_code read_public(const char *path, struct public_key *ret_key,
                                   struct kiln_err *err)
 {
@@ -67,8 +80,10 @@ static enum kiln_code read_public(const char *path, struct public_key *ret_key,
     if (strcmp(json_get_text(file, "key_id", ""), key.id) != 0)
         return kiln_fail(err, KILN_INVALID, "its key_id is not that of its key");
     snprintf(key.name, sizeof(key.name), "%s", json_get_text(file, "name", ""));
-    *ret_key = key;
-    return KILN_OK;
+    rc = read_fleet_members(file, &key, err);
+    if (!rc)
+        *ret_key = key;
+    return rc;
 }
 
 int key_file_is_public(const struct dirent *entry)

@@ -14,6 +14,7 @@
 
 #define KEY_ID_SIZE 17
 #define KEY_FILE_MAX 4096
+#define KEY_TARGETS_MAX 512
 #define KEY_FORMAT_PUBLIC "kiln-public-key-1"
 #define KEY_FORMAT_SECRET "kiln-secret-key-1"
 
@@ -21,6 +22,9 @@ struct public_key {
     char name[KEY_NAME_MAX];
     char id[KEY_ID_SIZE];
     uint8_t key[ED25519_KEY_SIZE];
+    /* Only for the fleet (engine/fleet/fleet_trust.h). */
+    char targets[KEY_TARGETS_MAX]; /* words */
+    bool signs_index;
 };
 
 struct trusted_keys {

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A claim: "this object answers this key". It is what a builder signs (docs/formats/fleet.md).
+ *
+ * Threading  pure functions
+ */
+#include "engine/fleet/fleet_trust.h"
+
+/* Verifying and storing a larger object would take a thread for too long. */
+#define FLEET_OBJECT_MAX (4u << 20)
+/* Options have at most 16 KiB; the other members are smaller by far. */
+#define FLEET_CLAIM_MAX (32u << 10)
+
+struct fleet_claim { /* texts are borrowed */
+    struct digest key;
+    struct digest object;
+    struct digest source_id, headers_id; /* zeros: not stated */
+    struct fleet_shard shard;
+    struct bytes program, options;
+    struct bytes version; /* of the builder's kiln */
+    uint64_t raw_size;
+    uint64_t compile_ns;
+    uint64_t time; /* of the compile, seconds since the epoch */
+    uint8_t builder[FLEET_KEY_ID_SIZE];
+};
+
+/* Fails if a member is too long. */
+KILN_MUST_CHECK enum kiln_code fleet_claim_encode(const struct fleet_claim *claim,
+                                                  struct buffer *ret_text, struct kiln_err *err);
+/* The claim's texts are parts of |text|. Returns false if the text has another format. The caller
+ * must check the signature before it believes anything that the claim says. */
+bool fleet_claim_decode(struct bytes text, struct fleet_claim *ret_claim);

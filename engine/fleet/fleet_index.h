@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The index of a shard: which keys the fleet has, and where (docs/formats/fleet.md).
+ *
+ * Role       answers in memory that the fleet does not have a key, so that most look-ups send no
+ *            request. An index that lies costs requests and compiles, never a wrong object, because
+ *            each record is verified separately
+ * Ownership  a struct fleet_index owns the file's bytes, and no other memory in proportion to them
+ * Threading  an open index does not change, so any number of threads may read it
+ */
+#include "engine/fleet/fleet_trust.h"
+
+#define FLEET_KEYS_MAX (1u << 20)
+#define FLEET_PACKS_MAX 4096u
+#define FLEET_INDEX_MAX (FLEET_KEYS_MAX * 18u + FLEET_PACKS_MAX * 40u + 4096u)
+
+struct fleet_pack {
+    struct digest sha256;
+    uint32_t size; /* bytes */
+};
+
+struct fleet_place { /* where a record is */
+    uint16_t pack;   /* number in the index */
+    uint32_t offset, size;
+};
+
+struct fleet_index;
+
+/* Takes the bytes of |content| on success. Returns KILN_CORRUPT, with the reason in |ret_fault|,
+ * unless a key that may sign indices signed an index of |shard|. */
+KILN_MUST_CHECK enum kiln_code fleet_index_open(struct buffer *content,
+                                                const struct fleet_trust *trust,
+                                                struct fleet_index **ret_index,
+                                                enum fleet_fault *ret_fault, struct kiln_err *err);
+void fleet_index_destroy(struct fleet_index *index);
+KILN_DEFINE_AUTO(fleet_index)
+
+/* Two keys whose first eight bytes are equal have the same place. The record there states its whole
+ * key. */
+bool fleet_index_find(const struct fleet_index *index, const struct digest *key,
+                      struct fleet_place *ret_place);
+struct fleet_shard fleet_index_shard(const struct fleet_index *index);
+const uint8_t *fleet_index_signer(const struct fleet_index *index);
+uint64_t fleet_index_epoch(const struct fleet_index *index);
+uint64_t fleet_index_time(const struct fleet_index *index);
+uint32_t fleet_index_count(const struct fleet_index *index);
+uint32_t fleet_index_packs(const struct fleet_index *index);
+struct fleet_pack fleet_index_pack(const struct fleet_index *index, uint32_t number);
+
+struct fleet_entry {
+    struct digest key; /* only the first eight bytes are written */
+    struct fleet_place place;
+};
+/* The entry of an index, with the first eight bytes of its key. */
+struct fleet_entry fleet_index_entry(const struct fleet_index *index, uint32_t number);
+
+struct fleet_index_draft { /* borrowed */
+    struct fleet_shard shard;
+    uint64_t epoch; /* larger than that of every earlier index of the shard */
+    uint64_t time;  /* seconds since the epoch */
+    const struct fleet_pack *packs;
+    uint32_t pack_count;
+    struct fleet_entry *entries; /* sorted by the call; of equal prefixes, the first one stays */
+    uint32_t entry_count;
+};
+KILN_MUST_CHECK enum kiln_code fleet_index_write(struct fleet_index_draft *draft,
+                                                 const struct fleet_signer *signer,
+                                                 struct buffer *ret_index, struct kiln_err *err);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The pointer to the current index of a shard, and the epochs that a host has seen
+ * (docs/formats/fleet.md).
+ *
+ * Ownership  a struct fleet_epochs owns its table
+ * Threading  plain values
+ *
+ * The pointer is not signed: the index that it names is. So an attacker who may write to the tree
+ * can only point to a genuine index, and the epochs refuse one that is older than the last.
+ */
+#include "engine/fleet/fleet_index.h"
+
+#define FLEET_POINTER_MAX 128
+
+struct fleet_pointer {
+    uint64_t epoch;
+    struct digest sha256; /* of the index file, and part of its name */
+};
+
+void fleet_pointer_write(const struct fleet_pointer *pointer, char text[FLEET_POINTER_MAX]);
+/* Returns false unless |text| is exactly one pointer. */
+bool fleet_pointer_read(struct bytes text, struct fleet_pointer *ret_pointer);
+
+struct fleet_epoch {
+    char shard_id[FLEET_SHARD_ID_SIZE];
+    uint8_t key_id[FLEET_KEY_ID_SIZE];
+    uint64_t epoch;
+};
+
+/* The highest epoch of each shard and signer. The oldest entries are dropped above the limit. */
+#define FLEET_EPOCHS_MAX 1024u
+#define FLEET_EPOCHS_TEXT_MAX (FLEET_EPOCHS_MAX * 80u)
+
+struct fleet_epochs {
+    struct fleet_epoch *list; /* owned */
+    size_t count, capacity;
+};
+void fleet_epochs_done(struct fleet_epochs *epochs);
+/* Returns false, with what could be read, if the text is damaged. */
+bool fleet_epochs_read(struct bytes text, struct fleet_epochs *ret_epochs);
+void fleet_epochs_write(const struct fleet_epochs *epochs, struct buffer *ret_text);
+/* Returns ROLLED_BACK if a key that is still trusted has signed a later index of the shard. An
+ * epoch of a key that is no longer trusted does not count, or a revoked signer could block the
+ * shard for ever. */
+enum fleet_fault fleet_epochs_check(const struct fleet_epochs *epochs,
+                                    const struct fleet_trust *trust,
+                                    const struct fleet_index *index);
+/* Returns KILN_NO_MEMORY if the epoch could not be remembered. */
+KILN_MUST_CHECK enum kiln_code fleet_epochs_note(struct fleet_epochs *epochs,
+                                                 const struct fleet_index *index,
+                                                 struct kiln_err *err);

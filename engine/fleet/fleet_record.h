@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A record: a signed claim with the compressed object that it describes. A loose file of the fleet
+ * tree is one record, and a pack is a sequence of records (docs/formats/fleet.md).
+ *
+ * Ownership  a struct fleet_record borrows from the bytes that it was read from
+ * Threading  pure functions; a codec belongs to one thread at a time
+ */
+#include "engine/codec/codec_zstd.h"
+#include "engine/fleet/fleet_claim.h"
+
+/* The largest object, which does not compress, with its claim. */
+#define FLEET_RECORD_MAX (FLEET_OBJECT_MAX + FLEET_CLAIM_MAX + 4096u)
+
+struct fleet_record {
+    struct fleet_claim claim;
+    struct fleet_signed proof;
+    struct packed_object packed;
+    size_t size; /* of the whole record; others may follow it */
+};
+
+struct fleet_writer { /* borrowed */
+    const struct fleet_signer *signer;
+    struct codec *codec;
+};
+/* Signs |claim|, whose builder, object and raw_size are set here, and appends the record. */
+KILN_MUST_CHECK enum kiln_code fleet_record_write(const struct fleet_writer *writer,
+                                                  const struct fleet_claim *claim, struct bytes raw,
+                                                  struct buffer *ret_records, struct kiln_err *err);
+
+/* Reads the first record of |bytes|, and verifies nothing. Returns false if it is malformed or
+ * truncated. */
+bool fleet_record_read(struct bytes bytes, struct fleet_record *ret_record);
+
+struct fleet_reader { /* borrowed */
+    const struct fleet_trust *trust;
+    struct codec *codec;
+    struct fleet_shard shard; /* the claims must be for this target and toolchain */
+    enum fleet_fault fault;   /* after KILN_CORRUPT: why a record is not used */
+};
+/* Verifies that |record|, which any program may have written, answers |key|, and unpacks it.
+ * |ret_raw| is valid until the codec's next call. Returns KILN_CORRUPT if the record must not be
+ * used, and KILN_NOT_FOUND if only a newer kiln can unpack it. */
+KILN_MUST_CHECK enum kiln_code fleet_record_open(struct fleet_reader *reader,
+                                                 const struct fleet_record *record,
+                                                 const struct digest *key, struct bytes *ret_raw,
+                                                 struct kiln_err *err);

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/fleet/fleet_trust.h"
+
+#include "common/base/array.h"
+#include "common/base/hex.h"
+#include "engine/manifest/manifest_keys.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define EVERY_TARGET "*"
+
+struct fleet_trust {
+    struct public_key *keys; /* owned */
+    size_t count, capacity;
+    bool is_out_of_memory;
+    struct trusted_keys files;
+    unsigned useless; /* keys that may sign nothing */
+    char first_useless[KEY_NAME_MAX];
+};
+
+static const char *const faults[] = {
+    [FLEET_FAULT_NONE] = "there is no fault",
+#define FLEET_FAULT(name, text) [FLEET_FAULT_##name] = (text),
+#include "engine/fleet/fleet_faults.def"
+#undef FLEET_FAULT
+};
+
+const char *fleet_fault_text(enum fleet_fault fault) { return faults[fault]; }
+
+enum kiln_code fleet_signer_read(const char *secret_key_file, struct fleet_signer *ret_signer,
+                                 struct kiln_err *err)
+{
+    uint8_t pub[ED25519_KEY_SIZE];
+    char id[KEY_ID_SIZE];
+    enum kiln_code rc = keys_read_secret(secret_key_file, ret_signer->secret, err);
+    if (rc)
+        return rc;
+    ed25519_public_of(ret_signer->secret, pub);
+    key_id_of(pub, id);
+    (void)hex_read(id, ret_signer->key_id, FLEET_KEY_ID_SIZE); /* key_id_of wrote the digits */
+    return KILN_OK;
+}
+
+static bool add_key(void *context, const struct public_key *key)
+{
+    struct fleet_trust *trust = context;
+    if (!key->targets[0] && !key->signs_index) {
+        if (trust->useless++ == 0)
+            snprintf(trust->first_useless, sizeof(trust->first_useless), "%s", key->name);
+        return true;
+    }
+    trust->is_out_of_memory = !ARRAY_RESERVE(trust->keys, trust->count, trust->capacity, 8);
+    if (!trust->is_out_of_memory)
+        trust->keys[trust->count++] = *key;
+    return !trust->is_out_of_memory;
+}
+
+enum kiln_code fleet_trust_read(const char *directory, struct fleet_trust **ret_trust,
+                                struct kiln_err *err)
+{
+    KILN_AUTO(fleet_trust) struct fleet_trust *trust = calloc(1, sizeof(*trust));
+    enum kiln_code rc =
+        trust ? keys_each(directory, add_key, trust, &trust->files, err) : KILN_NO_MEMORY;
+    if (!trust || (!rc && trust->is_out_of_memory))
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the keys in '%s'", directory);
+    if (!rc)
+        *ret_trust = KILN_TAKE(trust);
+    return rc;
+}
+
+void fleet_trust_destroy(struct fleet_trust *trust)
+{
+    if (trust)
+        free(trust->keys);
+    free(trust);
+}
+
+unsigned fleet_trust_count(const struct fleet_trust *trust) { return (unsigned)trust->count; }
+
+unsigned fleet_trust_bad(const struct fleet_trust *trust, const char **ret_first)
+{
+    *ret_first = trust->files.bad ? trust->files.first_bad : trust->first_useless;
+    return trust->files.bad + trust->useless;
+}
+
+/* Two keys may have the same id only if somebody made them so on purpose; then both are tried. */
+static const struct public_key *next_key(const struct fleet_trust *trust, size_t *at,
+                                         const uint8_t key_id[FLEET_KEY_ID_SIZE])
+{
+    char id[KEY_ID_SIZE];
+    hex_write(key_id, FLEET_KEY_ID_SIZE, id);
+    while (*at < trust->count) {
+        const struct public_key *key = &trust->keys[(*at)++];
+        if (strcmp(key->id, id) == 0)
+            return key;
+    }
+    return NULL;
+}
+
+bool fleet_trust_has(const struct fleet_trust *trust, const uint8_t key_id[FLEET_KEY_ID_SIZE])
+{
+    size_t at = 0;
+    return next_key(trust, &at, key_id) != NULL;
+}
+
+static enum fleet_fault find_signer(const struct fleet_trust *trust,
+                                    const struct fleet_signed *what,
+                                    const struct public_key **ret_signer)
+{
+    size_t at = 0;
+    const struct public_key *key = next_key(trust, &at, what->key_id);
+    if (!key)
+        return FLEET_FAULT_UNTRUSTED;
+    for (; key; key = next_key(trust, &at, what->key_id)) {
+        if (ed25519_verify(key->key, what->signed_text, what->signature)) {
+            *ret_signer = key;
+            return FLEET_FAULT_NONE;
+        }
+    }
+    return FLEET_FAULT_SIGNATURE;
+}
+
+/* "gfx90a" covers gfx90a:sramecc+:xnack-, but not gfx90. */
+static bool word_covers(struct bytes word, struct bytes target)
+{
+    if (bytes_equal_text(word, EVERY_TARGET) || bytes_equal(word, target))
+        return true;
+    return word.size > 0 && target.size > word.size && target.data[word.size] == ':' &&
+           memcmp(word.data, target.data, word.size) == 0;
+}
+
+static bool may_sign_for(const struct public_key *key, struct bytes target)
+{
+    for (const char *at = key->targets; *at;) {
+        size_t size = strcspn(at, " ");
+        if (word_covers(bytes_of(at, size), target))
+            return true;
+        at += size + strspn(at + size, " ");
+    }
+    return false;
+}
+
+enum fleet_fault fleet_trust_check_claim(const struct fleet_trust *trust,
+                                         const struct fleet_signed *what, struct bytes target)
+{
+    const struct public_key *signer = NULL;
+    enum fleet_fault fault = find_signer(trust, what, &signer);
+    if (fault)
+        return fault;
+    return may_sign_for(signer, target) ? FLEET_FAULT_NONE : FLEET_FAULT_NOT_ALLOWED;
+}
+
+enum fleet_fault fleet_trust_check_index(const struct fleet_trust *trust,
+                                         const struct fleet_signed *what)
+{
+    const struct public_key *signer = NULL;
+    enum fleet_fault fault = find_signer(trust, what, &signer);
+    if (fault)
+        return fault;
+    return signer->signs_index ? FLEET_FAULT_NONE : FLEET_FAULT_NOT_ALLOWED;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The keys that this host believes, and what each of them may sign.
+ *
+ * Role       decides whether a signed claim or index of the fleet counts
+ * Ownership  a struct fleet_trust owns its table of keys
+ * Threading  a struct fleet_trust does not change, so any number of threads may read it
+ *
+ * The keys are .pub files (docs/formats/manifest.md) of a directory of their own, so that a key
+ * that is trusted for packages does not count here. The member "targets" has the targets that the
+ * key may sign for; "index": true permits it to sign indices.
+ */
+#include "common/base/err.h"
+#include "engine/digest/ed25519.h"
+#include "engine/fleet/fleet_names.h"
+
+#define FLEET_KEY_ID_SIZE 8
+
+enum fleet_fault {
+    FLEET_FAULT_NONE,
+#define FLEET_FAULT(name, text) FLEET_FAULT_##name,
+#include "engine/fleet/fleet_faults.def"
+#undef FLEET_FAULT
+    FLEET_FAULTS
+};
+const char *fleet_fault_text(enum fleet_fault fault);
+
+struct fleet_signer { /* call explicit_bzero on it after use */
+    uint8_t secret[ED25519_KEY_SIZE];
+    uint8_t key_id[FLEET_KEY_ID_SIZE];
+};
+KILN_MUST_CHECK enum kiln_code fleet_signer_read(const char *secret_key_file,
+                                                 struct fleet_signer *ret_signer,
+                                                 struct kiln_err *err);
+
+struct fleet_trust;
+
+/* A directory that does not exist has no keys. */
+KILN_MUST_CHECK enum kiln_code fleet_trust_read(const char *directory,
+                                                struct fleet_trust **ret_trust,
+                                                struct kiln_err *err);
+void fleet_trust_destroy(struct fleet_trust *trust);
+KILN_DEFINE_AUTO(fleet_trust)
+unsigned fleet_trust_count(const struct fleet_trust *trust);
+/* The number of files that are not valid keys, and the name of the first one. */
+unsigned fleet_trust_bad(const struct fleet_trust *trust, const char **ret_first);
+
+/* |signed_text| is everything before the signature. The text must not be read before this check. */
+struct fleet_signed {
+    struct bytes signed_text;
+    const uint8_t *key_id;    /* FLEET_KEY_ID_SIZE bytes */
+    const uint8_t *signature; /* ED25519_SIGNATURE_SIZE bytes */
+};
+/* Returns whether a trusted key made the signature, and may sign kernels for |target|. */
+enum fleet_fault fleet_trust_check_claim(const struct fleet_trust *trust,
+                                         const struct fleet_signed *what, struct bytes target);
+enum fleet_fault fleet_trust_check_index(const struct fleet_trust *trust,
+                                         const struct fleet_signed *what);
+bool fleet_trust_has(const struct fleet_trust *trust, const uint8_t key_id[FLEET_KEY_ID_SIZE]);
