@@ -21,8 +21,8 @@ import sys
 import tree
 
 SERVICE_MAY = {f"engine/{part}" for part in
-               ("data", "store", "package", "topology", "miopen", "tuning", "solver", "jobs",
-                "compile", "digest")}
+               ("data", "store", "package", "fleet", "topology", "miopen", "tuning", "solver",
+                "jobs", "compile", "digest")}
 
 MAY_INCLUDE = {  # for each directory, the other directories or single headers that it may include
     "common/base": set(),
@@ -63,7 +63,7 @@ MAY_INCLUDE = {  # for each directory, the other directories or single headers t
     # Programs of cli/ include neither messages nor databases, so that they can do nothing that
     # other clients cannot do. The table of settings is for the manual and for kilnctl doctor.
     "cli": {"common/base", "engine/digest", "engine/codec", "engine/manifest",
-            "engine/miopen/names", "daemon/config/config.def"},
+            "engine/fleet", "engine/miopen/names", "daemon/config/config.def"},
     "db/embed": {"common", "engine"},
     "kernels": set(),
     "tests": {"common", "libclient", "engine", "daemon", "cli"},

@@ -47,6 +47,9 @@ static const struct command *const commands[] = {
     &command_pkg_sign,
     &command_pkg_keygen,
 
+    &command_fleet_push,
+    &command_fleet_compact,
+
     &command_db_import,
     &command_db_merge,
     &command_db_export,

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#define FORMAT "kiln-fleet-claim-1"
 #define SHORT_TEXT_MAX 63
 
 static void put_digest(struct buffer *b, const struct digest *digest)
@@ -45,7 +44,7 @@ enum kiln_code fleet_claim_encode(const struct fleet_claim *claim, struct buffer
                          "the kernel '%.*s' has a control character, or exceeds a limit",
                          (int)(claim->program.size > 80 ? 80 : claim->program.size),
                          (const char *)claim->program.data);
-    buffer_put_sized(ret_text, bytes_of_text(FORMAT));
+    buffer_put_sized(ret_text, bytes_of_text(FLEET_CLAIM_FORMAT));
     buffer_put(ret_text, claim->builder, FLEET_KEY_ID_SIZE);
     put_digest(ret_text, &claim->key);
     put_digest(ret_text, &claim->object);
@@ -96,7 +95,7 @@ bool fleet_claim_decode(struct bytes text, struct fleet_claim *ret_claim)
 {
     struct reader r = reader_of(text);
     struct fleet_claim claim = { .raw_size = 0 };
-    if (text.size > FLEET_CLAIM_MAX || !bytes_equal_text(reader_sized(&r), FORMAT))
+    if (text.size > FLEET_CLAIM_MAX || !bytes_equal_text(reader_sized(&r), FLEET_CLAIM_FORMAT))
         return false;
     read_members(&r, &claim);
     if (r.failed || reader_left(&r) || !is_fine(&claim))

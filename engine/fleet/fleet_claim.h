@@ -12,6 +12,9 @@
 #define FLEET_OBJECT_MAX (4u << 20)
 /* Options have at most 16 KiB; the other members are smaller by far. */
 #define FLEET_CLAIM_MAX (32u << 10)
+#define FLEET_CLAIM_FORMAT "kiln-fleet-claim-1"
+/* The offset of the builder, which follows the format and its length. */
+#define FLEET_CLAIM_BUILDER_AT (sizeof(uint32_t) + sizeof(FLEET_CLAIM_FORMAT) - 1)
 
 struct fleet_claim { /* texts are borrowed */
     struct digest key;

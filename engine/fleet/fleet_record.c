@@ -8,38 +8,46 @@
 #define MAGIC "KILNREC1"
 #define MAGIC_SIZE 8
 
-static void put_record(const struct fleet_signer *signer, struct bytes text,
-                       const struct packed_object *packed, struct buffer *records)
+static void put_record(struct bytes text, const struct packed_object *packed,
+                       struct buffer *records)
 {
-    uint8_t signature[ED25519_SIGNATURE_SIZE];
-    ed25519_sign(signer->secret, text, signature);
+    static const uint8_t unsigned_yet[ED25519_SIGNATURE_SIZE];
     buffer_put(records, MAGIC, MAGIC_SIZE);
     buffer_put_sized(records, text);
-    buffer_put(records, signature, sizeof(signature));
+    buffer_put(records, unsigned_yet, sizeof(unsigned_yet));
     buffer_put_u32(records, (uint32_t)packed->codec);
     buffer_put_sized(records, packed->stored);
 }
 
-enum kiln_code fleet_record_write(const struct fleet_writer *writer,
-                                  const struct fleet_claim *claim, struct bytes raw,
-                                  struct buffer *ret_records, struct kiln_err *err)
+enum kiln_code fleet_record_write(struct codec *codec, const struct fleet_claim *claim,
+                                  struct bytes raw, struct buffer *ret_records,
+                                  struct kiln_err *err)
 {
     struct fleet_claim own = *claim;
     struct packed_object packed = { .raw_size = raw.size };
-    enum codec_id codec = CODEC_RAW;
+    enum codec_id id = CODEC_RAW;
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, FLEET_CLAIM_MAX);
     own.object = sha256_of(raw);
     own.raw_size = raw.size;
-    memcpy(own.builder, writer->signer->key_id, FLEET_KEY_ID_SIZE);
+    memset(own.builder, 0, FLEET_KEY_ID_SIZE);
     enum kiln_code rc = fleet_claim_encode(&own, &text, err);
     if (!rc)
-        rc = codec_pack(writer->codec, raw, &packed.stored, &codec, err);
+        rc = codec_pack(codec, raw, &packed.stored, &id, err);
     if (rc)
         return rc;
-    packed.codec = codec;
-    put_record(writer->signer, buffer_view(&text), &packed, ret_records);
+    packed.codec = id;
+    put_record(buffer_view(&text), &packed, ret_records);
     return ret_records->failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for a record") : KILN_OK;
+}
+
+void fleet_record_sign(const struct fleet_signer *signer, uint8_t *record)
+{
+    struct reader r = reader_of(bytes_of(record + MAGIC_SIZE, sizeof(uint32_t)));
+    uint8_t *text = record + MAGIC_SIZE + sizeof(uint32_t);
+    size_t size = reader_u32(&r);
+    memcpy(text + FLEET_CLAIM_BUILDER_AT, signer->key_id, FLEET_KEY_ID_SIZE);
+    ed25519_sign(signer->secret, bytes_of(text, size), text + size);
 }
 
 bool fleet_record_read(struct bytes bytes, struct fleet_record *ret_record)

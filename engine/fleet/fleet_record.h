@@ -21,14 +21,12 @@ struct fleet_record {
     size_t size; /* of the whole record; others may follow it */
 };
 
-struct fleet_writer { /* borrowed */
-    const struct fleet_signer *signer;
-    struct codec *codec;
-};
-/* Signs |claim|, whose builder, object and raw_size are set here, and appends the record. */
-KILN_MUST_CHECK enum kiln_code fleet_record_write(const struct fleet_writer *writer,
+/* Appends a record without a signature. Sets the claim's object and size; its builder is zeros. */
+KILN_MUST_CHECK enum kiln_code fleet_record_write(struct codec *codec,
                                                   const struct fleet_claim *claim, struct bytes raw,
                                                   struct buffer *ret_records, struct kiln_err *err);
+/* Sets the builder and the signature of |record|, which fleet_record_read accepted. */
+void fleet_record_sign(const struct fleet_signer *signer, uint8_t *record);
 
 /* Reads the first record of |bytes|, and verifies nothing. Returns false if it is malformed or
  * truncated. */

@@ -36,6 +36,7 @@ static bool writes_files(unsigned type)
     case MESSAGE_package_build:
     case MESSAGE_kernel_import:
     case MESSAGE_kernel_export:
+    case MESSAGE_fleet_export:
     case MESSAGE_tuning_import:
     case MESSAGE_tuning_merge:
     case MESSAGE_tuning_export:

@@ -20,6 +20,7 @@ struct fake_answer {
     const char *text;              /* message of the failure; NULL: "the fake says no" */
     const char *progress[4];       /* progress messages before the reply; ends with NULL */
     const char *files[FAKE_FILES]; /* contents of the returned files; ends with NULL */
+    size_t sizes[FAKE_FILES];      /* of the files; 0: that of the text */
 };
 
 static struct fake {
@@ -74,11 +75,11 @@ int kiln_admin(struct kiln_client *client, const struct kiln_admin_call *call, c
     return fake_end(behind ? &fits : fake_next(call), ret_json, err);
 }
 
-static int fake_file(const char *content)
+static int fake_file(const char *content, size_t size)
 {
     int fd = memfd_create("fake", MFD_CLOEXEC);
     assert_true(fd >= 0);
-    assert_int_equal(write(fd, content, strlen(content)), strlen(content));
+    assert_int_equal(write(fd, content, size), size);
     return fd;
 }
 
@@ -101,7 +102,8 @@ int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *ca
         assert_int_equal(call->progress(call->context, answer->progress[i]), 0);
     for (; answer->reply && count < FAKE_FILES && answer->files[count]; count++) {
         assert_true(count < call->ret_files_max);
-        call->ret_files[count] = fake_file(answer->files[count]);
+        size_t size = answer->sizes[count] ? answer->sizes[count] : strlen(answer->files[count]);
+        call->ret_files[count] = fake_file(answer->files[count], size);
     }
     if (call->ret_file_count)
         *call->ret_file_count = count;

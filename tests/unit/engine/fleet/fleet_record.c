@@ -69,11 +69,16 @@ TEAR_DOWN(tear_down)
 
 FIXTURE(record, set_up, tear_down);
 
+static enum kiln_code write_unsigned(struct fixture *f)
+{
+    return fleet_record_write(f->codec, &f->claim, bytes_of_text(object), &f->records, &f->err);
+}
+
 static void write_record(struct fixture *f)
 {
-    const struct fleet_writer writer = { &f->alice, f->codec };
-    must(fleet_record_write(&writer, &f->claim, bytes_of_text(object), &f->records, &f->err),
-         f->err);
+    size_t before = f->records.size;
+    must(write_unsigned(f), f->err);
+    fleet_record_sign(&f->alice, f->records.data + before);
 }
 
 static enum fleet_fault open_bytes(struct fixture *f, struct bytes bytes)
@@ -210,11 +215,16 @@ TEST_F(record, a_package_key_counts_for_nothing)
 TEST_F(record, a_signature_of_another_key_under_a_trusted_id_is_refused)
 {
     struct fleet_signer liar = fleet_test_signer(2);
-    const struct fleet_writer writer = { &liar, f->codec };
     memcpy(liar.key_id, f->alice.key_id, FLEET_KEY_ID_SIZE);
-    must(fleet_record_write(&writer, &f->claim, bytes_of_text(object), &f->records, &f->err),
-         f->err);
+    must(write_unsigned(f), f->err);
+    fleet_record_sign(&liar, f->records.data);
     assert_int_equal(open_record(f), FLEET_FAULT_SIGNATURE);
+}
+
+TEST_F(record, a_record_without_a_signature_is_refused)
+{
+    must(write_unsigned(f), f->err);
+    assert_int_equal(open_record(f), FLEET_FAULT_UNTRUSTED);
 }
 
 TEST_F(record, a_record_of_a_newer_codec_is_a_miss)
@@ -230,11 +240,8 @@ TEST_F(record, a_record_of_a_newer_codec_is_a_miss)
 
 TEST_F(record, a_claim_with_control_characters_is_not_written)
 {
-    const struct fleet_writer writer = { &f->alice, f->codec };
     f->claim.program = bytes_of("a\0b", 3);
-    assert_int_equal(
-        fleet_record_write(&writer, &f->claim, bytes_of_text(object), &f->records, &f->err),
-        KILN_INVALID);
+    assert_int_equal(write_unsigned(f), KILN_INVALID);
 }
 
 TEST_F(record, a_directory_without_keys_trusts_nobody)

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Adds kernels to the fleet's tree: each as one loose file.
+ *
+ * Threading  any thread; several processes may push to one tree
+ */
+#include "engine/fleet/fleet_record.h"
+
+struct fleet_pushing { /* the caller sets the first two members and zeroes the others */
+    int root;
+    const struct fleet_signer *signer;
+    uint64_t added;
+    uint64_t present; /* the tree had a file for the key already */
+};
+
+/* Signs the records of |records| in place, and adds them. Returns KILN_CORRUPT if anything but
+ * whole records is there; the records before it are added. */
+KILN_MUST_CHECK enum kiln_code fleet_push(struct fleet_pushing *pushing, uint8_t *records,
+                                          size_t size, struct kiln_err *err);

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/* The request fleet_export writes the kernels that this kilnd compiled as records of the fleet's
+ * tree, which kilnctl signs. */
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "engine/fleet/fleet_record.h"
+#include "engine/service/kernels/store_tasks.h"
+#include "engine/service/packages/packages.h"
+#include "engine/service/requests/admin.h"
+#include "engine/service/requests/exported_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#define KEYS_A_PAGE 256u
+#define STEP_NS 20000000u
+#define STEP_BYTES (4u << 20)
+
+static const struct admin_member fleet_members[] = { { "target", MEMBER_TEXT }, { 0 } };
+
+struct fleet_export {
+    struct digest keys[KEYS_A_PAGE];
+    struct digest damaged_keys[KEYS_A_PAGE];
+    size_t count, next, damaged_count;
+    struct digest last;
+    size_t seen;
+    bool is_begun, is_listed;
+    struct codec *codec; /* owned */
+    struct buffer records;
+    char path[PATH_MAX]; /* "": no file is open */
+    int fd;
+    struct export_space space;
+    uint64_t size, kernels, left_out, damaged;
+};
+
+/* Other users' results, imports and kernels of packages were not compiled by this kilnd. */
+static bool is_own_work(const struct kernel_record *r)
+{
+    return !(r->database_id && r->database_id[0]) && !(r->package && r->package[0]) &&
+           digest_is_known(&r->toolchain_id) && !digest_is_known(&r->client_key);
+}
+
+static void note_key(void *context, const struct kernel_record *r)
+{
+    struct fleet_export *x = context;
+    x->last = r->key;
+    x->seen++;
+    if (is_own_work(r) && r->raw_size <= FLEET_OBJECT_MAX)
+        x->keys[x->count++] = r->key;
+    else
+        x->left_out += is_own_work(r);
+}
+
+static enum kiln_code list_page(struct admin *a, struct fleet_export *x)
+{
+    const struct digest after = x->last;
+    const struct kernel_page page = {
+        .filter = { .by_scope = true,
+                    .scope = KERNEL_SCOPE_EVERYONE,
+                    .kinds = KERNELS_OF(OBJECT_CODE),
+                    .target = json_get_text(a->base.question, "target", "") },
+        .after = x->seen ? &after : NULL,
+        .max = KEYS_A_PAGE,
+    };
+    x->count = x->next = x->seen = 0;
+    enum kiln_code rc = kernel_store_list(a->base.engine->store, &page, note_key, x, &a->base.err);
+    x->is_listed = x->seen < KEYS_A_PAGE;
+    return rc;
+}
+
+struct exporting {
+    struct fleet_export *x;
+    struct bytes raw;
+    enum kiln_code rc;
+    struct kiln_err *err;
+};
+
+static void write_record(void *context, const struct kernel_record *r)
+{
+    struct exporting *w = context;
+    const struct fleet_claim claim = {
+        .key = r->key,
+        .source_id = r->source_id,
+        .headers_id = r->headers_id,
+        .shard = { .target = bytes_of_text(r->target),
+                   .toolchain = bytes_of_text(r->toolchain),
+                   .toolchain_id = r->toolchain_id },
+        .program = bytes_of_text(r->program),
+        .options = bytes_of_text(r->options),
+        .version = bytes_of_text(r->version),
+        .compile_ns = r->compile_ns,
+        .time = r->created,
+    };
+    w->rc = fleet_record_write(w->x->codec, &claim, w->raw, &w->x->records, w->err);
+}
+
+static void note_damaged(struct fleet_export *x, const struct digest *key)
+{
+    x->damaged++;
+    if (x->damaged_count < KEYS_A_PAGE)
+        x->damaged_keys[x->damaged_count++] = *key;
+}
+
+static enum kiln_code export_object(struct admin *a, struct fleet_export *x,
+                                    const struct digest *key, const struct object *object)
+{
+    OBJECT_VIEW_AUTO struct object_view view = { 0 };
+    enum kiln_code rc = object_view_open(object, &view, &a->base.err);
+    struct exporting w = { .x = x, .raw = view.bytes, .err = &a->base.err };
+    if (!rc)
+        rc = kernel_store_show(a->base.engine->store, key, write_record, &w, &a->base.err);
+    if (rc) /* it may have been evicted meanwhile */
+        return rc == KILN_NOT_FOUND ? KILN_OK : rc;
+    x->kernels += !w.rc;
+    x->left_out += w.rc == KILN_INVALID;
+    return w.rc == KILN_INVALID ? KILN_OK : w.rc;
+}
+
+static enum kiln_code export_kernel(struct admin *a, struct fleet_export *x,
+                                    const struct digest *key)
+{
+    struct object *object = NULL;
+    bool damaged = false;
+    enum kiln_code rc =
+        kernel_store_get(a->base.engine->store, key, &object, &damaged, &a->base.err);
+    if (damaged)
+        note_damaged(x, key);
+    if (rc)
+        return rc == KILN_NOT_FOUND ? KILN_OK : rc;
+    rc = export_object(a, x, key, object);
+    object_unref(object);
+    return rc;
+}
+
+static enum kiln_code open_file(struct admin *a, struct fleet_export *x)
+{
+    snprintf(x->path, sizeof(x->path), "%s/fleet-%p", packages_staging(a->base.engine), (void *)a);
+    x->fd = open(x->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (x->fd >= 0)
+        return KILN_OK;
+    int error = errno;
+    x->path[0] = '\0';
+    return kiln_fail_errno(&a->base.err, error, "cannot write records of kernels");
+}
+
+static enum kiln_code write_file(struct admin *a, struct fleet_export *x)
+{
+    x->space.to = (struct export_receiver){ .uid = a->base.uid, .is_admin = a->base.is_admin };
+    x->size += x->records.size;
+    enum kiln_code rc =
+        exported_files_reserve(a->base.engine->exported, packages_staging(a->base.engine), x->size,
+                               &x->space, &a->base.err);
+    if (!rc && !x->path[0])
+        rc = open_file(a, x);
+    if (!rc)
+        rc = fs_write_all(x->fd, buffer_view(&x->records), &a->base.err);
+    buffer_clear(&x->records);
+    return rc;
+}
+
+static enum kiln_code begin_export(struct admin *a, struct fleet_export *x)
+{
+    x->is_begun = true;
+    buffer_init(&x->records, STEP_BYTES + FLEET_RECORD_MAX);
+    return codec_create(&x->codec, &a->base.err);
+}
+
+static enum kiln_code export_some(struct admin *a, struct fleet_export *x)
+{
+    const uint64_t end_ns = clock_monotonic_ns() + STEP_NS;
+    enum kiln_code rc = x->is_begun ? KILN_OK : begin_export(a, x);
+    while (!rc && (x->next < x->count || !x->is_listed) && x->records.size < STEP_BYTES &&
+           clock_monotonic_ns() < end_ns)
+        rc = x->next < x->count ? export_kernel(a, x, &x->keys[x->next++]) : list_page(a, x);
+    return rc || x->records.size == 0 ? rc : write_file(a, x);
+}
+
+static void answer_export(const struct admin *a, const struct fleet_export *x)
+{
+    struct json *answer = a->base.answer;
+    json_set_u64(answer, "kernels", x->kernels);
+    json_set_u64(answer, "size", x->size);
+    json_set_u64(answer, "left_out", x->left_out);
+    json_set_u64(answer, "damaged", x->damaged);
+}
+
+static enum kiln_code finish_file(struct admin *a, struct fleet_export *x)
+{
+    if (x->kernels == 0)
+        return kiln_fail(&a->base.err, KILN_NOT_FOUND,
+                         "there are no kernels to export: only kernels that this kilnd compiled "
+                         "and still stores are shared with the fleet");
+    fd_close(&x->fd);
+    enum kiln_code rc = exported_files_open(a->base.engine->exported, x->path, &x->space,
+                                            &a->files[0], &a->base.err);
+    unlink(x->path);
+    x->path[0] = '\0';
+    a->file_count = !rc;
+    answer_export(a, x);
+    return rc;
+}
+
+static enum kiln_code work_fleet(struct admin *a)
+{
+    struct fleet_export *x = a->own;
+    enum kiln_code rc = a->base.rc ? a->base.rc : export_some(a, x);
+    a->more = !rc && (x->next < x->count || !x->is_listed);
+    return rc || a->more ? rc : finish_file(a, x);
+}
+
+/* If the caller has left, this step ends the export. */
+static void begin_fleet(struct admin *a)
+{
+    struct deferred *d = &a->base;
+    if (!d->caller)
+        d->rc = d->err.code = KILN_CANCELLED;
+    else if (d->engine->draining)
+        d->rc = kiln_fail(&d->err, KILN_UNAVAILABLE, "kilnd is stopping: try again");
+}
+
+static void fleet_step_ended(struct admin *a)
+{
+    struct fleet_export *x = a->own;
+    while (x->damaged_count > 0)
+        quarantine_later(a->base.engine, &x->damaged_keys[--x->damaged_count]);
+}
+
+static void release_fleet(void *own)
+{
+    struct fleet_export *x = own;
+    if (x->path[0]) {
+        unlink(x->path);
+        fd_close(&x->fd);
+    }
+    codec_destroy(x->codec);
+    buffer_done(&x->records);
+    export_space_release(&x->space);
+}
+
+static const struct admin_kind fleet_kind = {
+    .work_queue = WORK_QUEUE_READ,
+    .scans = true,
+    .removes = true,
+    .own_size = sizeof(struct fleet_export),
+    .members = fleet_members,
+    .begin = begin_fleet,
+    .work = work_fleet,
+    .ended = fleet_step_ended,
+    .release = release_fleet,
+};
+
+ADMIN_HANDLER(fleet_export, fleet_kind)

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "tests/support/test.h"
+#include "tests/unit/cli/kilnctl_fake.h"
+#include "tests/unit/cli/scratch_directory.h"
+
+#include "engine/digest/sha256.h"
+#include "engine/fleet/fleet_record.h"
+#include "tests/support/fleet_keys.h"
+#include "tests/support/test_buffer.h"
+
+struct fixture {
+    struct command_run run;
+    const char *directory;
+    char key[512], trust[512], tree[512];
+    struct buffer records;
+    struct kiln_err err;
+};
+
+SET_UP(set_up)
+{
+    struct fleet_signer signer;
+    memset(&fake, 0, sizeof(fake));
+    f->directory = test_directory();
+    scratch_path(f->directory, "alice.key", f->key);
+    scratch_path(f->directory, "trust", f->trust);
+    scratch_path(f->directory, "tree", f->tree);
+    must(manifest_keygen(f->directory, "alice", &f->err), f->err);
+    must(fleet_signer_read(f->key, &signer, &f->err), f->err);
+    assert_int_equal(mkdir(f->trust, 0700), 0);
+    fleet_test_trust(f->trust, &signer, &(struct fleet_test_key){ "alice", "gfx90a", true });
+    test_buffer(&f->records, 1u << 20);
+}
+
+FIXTURE(kilnctl_fleet, set_up, NULL);
+
+static void put_record(struct fixture *f, const char *target, unsigned number)
+{
+    KILN_AUTO(codec) struct codec *codec = NULL;
+    const struct fleet_claim claim = { .key = sha256_of(bytes_of(&number, sizeof(number))),
+                                       .shard = { .target = bytes_of_text(target) },
+                                       .program = bytes_of_text("conv") };
+    must(codec_create(&codec, &f->err), f->err);
+    must(fleet_record_write(codec, &claim, bytes_of_text("object"), &f->records, &f->err), f->err);
+}
+
+static int push(struct fixture *f, const char *reply)
+{
+    fake.asked = 0;
+    fake.answers[0] = (struct fake_answer){ .reply = reply,
+                                            .files = { (const char *)f->records.data },
+                                            .sizes = { f->records.size } };
+    return RUN(&f->run, "fleet", "push", "--key", f->key, "--target", "gfx90a", f->tree);
+}
+
+static int compact(struct fixture *f)
+{
+    return RUN(&f->run, "fleet", "compact", "--key", f->key, "--trust", f->trust, f->tree);
+}
+
+TEST_F(kilnctl_fleet, kernels_are_pushed_once)
+{
+    put_record(f, "gfx90a", 1);
+    put_record(f, "gfx90a:xnack-", 2);
+    assert_int_equal(push(f, "{\"kernels\":2,\"left_out\":0}"), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "fleet_export {\"target\":\"gfx90a\"}");
+    assert_says(f->run.printed, "2 kernels added, 0 ");
+    assert_int_equal(push(f, "{\"kernels\":2,\"left_out\":3}"), KILN_E_OK);
+    assert_says(f->run.printed, "0 kernels added, 2 ");
+    assert_says(f->run.printed, "3 larger");
+}
+
+TEST_F(kilnctl_fleet, pushed_kernels_are_packed)
+{
+    put_record(f, "gfx90a", 1);
+    put_record(f, "gfx90a", 2);
+    put_record(f, "gfx942", 3);
+    assert_int_equal(push(f, "{}"), KILN_E_OK);
+    assert_int_equal(compact(f), KILN_E_OK);
+    assert_says(f->run.printed, "2 kernels packed (packs: 1, indices: 1)");
+    assert_says(f->run.printed, "1 not packed"); /* alice may not sign for gfx942 */
+}
+
+TEST_F(kilnctl_fleet, results_are_printed_as_json)
+{
+    put_record(f, "gfx90a", 1);
+    f->run.common.json = true;
+    assert_int_equal(push(f, "{\"left_out\":1,\"damaged\":2}"), KILN_E_OK);
+    assert_string_equal(f->run.printed,
+                        "{\"added\":1,\"present\":0,\"left_out\":1,\"damaged\":2}\n");
+    assert_int_equal(compact(f), KILN_E_OK);
+    assert_string_equal(f->run.printed,
+                        "{\"kernels\":1,\"packs\":1,\"indices\":1,\"refused\":0}\n");
+}
+
+TEST_F(kilnctl_fleet, both_commands_need_a_key)
+{
+    assert_int_equal(RUN(&f->run, "fleet", "push", f->tree), KILN_E_INVALID);
+    assert_says(f->run.err.text, "--key");
+    assert_int_equal(RUN(&f->run, "fleet", "compact", f->tree), KILN_E_INVALID);
+    assert_says(f->run.err.text, "--trust");
+    assert_int_equal(fake.asked, 0);
+}
+
+TEST_F(kilnctl_fleet, an_index_that_no_host_would_use_is_not_signed)
+{
+    char pub[512];
+    snprintf(pub, sizeof(pub), "%.480s/alice.pub", f->trust);
+    assert_int_equal(unlink(pub), 0);
+    assert_int_equal(compact(f), KILN_E_DENIED);
+}
+
+TEST_F(kilnctl_fleet, a_file_without_kernels_is_refused)
+{
+    buffer_put(&f->records, "rubbish", 7);
+    assert_int_equal(push(f, "{}"), KILN_E_CORRUPT);
+}

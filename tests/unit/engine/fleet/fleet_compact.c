@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/test.h"
+#include "tests/support/test_buffer.h"
+
+#include "common/base/fs.h"
+#include "engine/digest/sha256.h"
+#include "engine/fleet/fleet_compact.h"
+#include "engine/fleet/fleet_pointer.h"
+#include "engine/fleet/fleet_push.h"
+#include "engine/fleet/fleet_tree.h"
+#include "tests/support/fleet_keys.h"
+
+#include <string.h>
+#include <unistd.h>
+
+struct fixture {
+    const char *keys, *tree;
+    int root;
+    struct fleet_signer alice, carol;
+    struct fleet_trust *trust;
+    struct codec *codec;
+    struct buffer records;
+    struct fleet_compaction compaction;
+    struct kiln_err err;
+};
+
+static void reread_keys(struct fixture *f)
+{
+    fleet_trust_destroy(f->trust);
+    f->trust = NULL;
+    must(fleet_trust_read(f->keys, &f->trust, &f->err), f->err);
+    f->compaction.trust = f->trust;
+}
+
+SET_UP(set_up)
+{
+    f->keys = test_directory();
+    f->tree = test_directory();
+    f->alice = fleet_test_signer(1);
+    f->carol = fleet_test_signer(3);
+    fleet_test_trust(f->keys, &f->alice, &(struct fleet_test_key){ "alice", "gfx90a", false });
+    fleet_test_trust(f->keys, &f->carol, &(struct fleet_test_key){ "carol", NULL, true });
+    test_buffer(&f->records, 1u << 20);
+    must(codec_create(&f->codec, &f->err), f->err);
+    must(fleet_tree_open(f->tree, &f->root, &f->err), f->err);
+    f->compaction = (struct fleet_compaction){
+        .root = f->root, .signer = &f->carol, .now = 1764288000, .pack_max = FLEET_PACK_MAX
+    };
+    reread_keys(f);
+}
+
+TEAR_DOWN(tear_down)
+{
+    close(f->root);
+    codec_destroy(f->codec);
+    fleet_trust_destroy(f->trust);
+}
+
+FIXTURE(compact, set_up, tear_down);
+
+static struct digest key_of(unsigned number) { return sha256_of(bytes_of(&number, 4)); }
+
+static struct fleet_claim claim_of(unsigned number)
+{
+    return (struct fleet_claim){
+        .key = key_of(number),
+        .shard = { .target = bytes_of_text("gfx90a:xnack-"), .toolchain = bytes_of_text("clang") },
+        .program = bytes_of_text("conv"),
+        .time = 1000 - number, /* the last one was compiled first */
+    };
+}
+
+static void put_record(struct fixture *f, const struct fleet_claim *claim)
+{
+    char raw[64];
+    snprintf(raw, sizeof(raw), "object %02x%02x", claim->key.bytes[0], claim->key.bytes[1]);
+    must(fleet_record_write(f->codec, claim, bytes_of_text(raw), &f->records, &f->err), f->err);
+}
+
+static struct fleet_pushing push_as(struct fixture *f, const struct fleet_signer *signer)
+{
+    struct fleet_pushing pushing = { .root = f->root, .signer = signer };
+    must(fleet_push(&pushing, f->records.data, f->records.size, &f->err), f->err);
+    buffer_clear(&f->records);
+    return pushing;
+}
+
+static struct fleet_pushing push(struct fixture *f, unsigned first, unsigned end)
+{
+    for (unsigned i = first; i < end; i++) {
+        struct fleet_claim claim = claim_of(i);
+        put_record(f, &claim);
+    }
+    return push_as(f, &f->alice);
+}
+
+static void compact(struct fixture *f)
+{
+    f->compaction.kernels = f->compaction.packs = f->compaction.shards = 0;
+    memset(f->compaction.refused, 0, sizeof(f->compaction.refused));
+    must(fleet_compact(&f->compaction, &f->err), f->err);
+}
+
+static void read_file(struct fixture *f, const char *name, struct buffer *content)
+{
+    buffer_init(content, FLEET_INDEX_MAX);
+    must(fleet_tree_read(f->root, name, content, &f->err), f->err);
+}
+
+static void shard_id_of(const struct fleet_claim *claim, char id[FLEET_SHARD_ID_SIZE])
+{
+    fleet_shard_id(&claim->shard, id);
+}
+
+/* As a reader does, by the pointer. */
+static struct fleet_index *read_index(struct fixture *f)
+{
+    BUFFER_AUTO struct buffer text = { 0 };
+    BUFFER_AUTO struct buffer content = { 0 };
+    struct fleet_claim claim = claim_of(0);
+    struct fleet_pointer pointer;
+    struct fleet_index *index = NULL;
+    enum fleet_fault fault;
+    char id[FLEET_SHARD_ID_SIZE], name[FLEET_NAME_MAX];
+    shard_id_of(&claim, id);
+    fleet_name_pointer(id, name);
+    read_file(f, name, &text);
+    assert_true(fleet_pointer_read(buffer_view(&text), &pointer));
+    fleet_name_index(id, &pointer.sha256, name);
+    read_file(f, name, &content);
+    must(fleet_index_open(&content, f->trust, &index, &fault, &f->err), f->err);
+    assert_int_equal(fleet_index_epoch(index), pointer.epoch);
+    return index;
+}
+
+static void expect_object(struct fixture *f, const struct fleet_index *index, unsigned number)
+{
+    BUFFER_AUTO struct buffer pack = { 0 };
+    struct fleet_claim claim = claim_of(number);
+    struct fleet_reader reader = { f->trust, f->codec, claim.shard, FLEET_FAULT_NONE };
+    struct fleet_place place;
+    struct fleet_record record;
+    struct bytes raw;
+    char name[FLEET_NAME_MAX], text[64];
+    assert_true(fleet_index_find(index, &claim.key, &place));
+    struct fleet_pack of = fleet_index_pack(index, place.pack);
+    fleet_name_pack(&of.sha256, name);
+    read_file(f, name, &pack);
+    struct digest digest = sha256_of(buffer_view(&pack));
+    assert_true(pack.size == of.size && digest_equal(&digest, &of.sha256));
+    assert_true(fleet_record_read(bytes_of(pack.data + place.offset, place.size), &record));
+    must(fleet_record_open(&reader, &record, &claim.key, &raw, &f->err), f->err);
+    snprintf(text, sizeof(text), "object %02x%02x", claim.key.bytes[0], claim.key.bytes[1]);
+    assert_true(bytes_equal_text(raw, text));
+}
+
+TEST_F(compact, pushed_kernels_are_found_after_a_compaction)
+{
+    assert_int_equal(push(f, 0, 20).added, 20);
+    compact(f);
+    assert_int_equal(f->compaction.kernels, 20);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    assert_int_equal(fleet_index_count(index), 20);
+    for (unsigned i = 0; i < 20; i++)
+        expect_object(f, index, i);
+}
+
+TEST_F(compact, a_kernel_that_the_tree_has_is_not_replaced)
+{
+    push(f, 0, 3);
+    struct fleet_pushing again = push(f, 0, 4);
+    assert_int_equal(again.added, 1);
+    assert_int_equal(again.present, 3);
+}
+
+TEST_F(compact, the_next_compaction_keeps_old_entries)
+{
+    push(f, 0, 5);
+    compact(f);
+    push(f, 5, 9);
+    compact(f);
+    assert_int_equal(f->compaction.kernels, 4);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    assert_int_equal(fleet_index_epoch(index), 2);
+    assert_int_equal(fleet_index_packs(index), 2);
+    for (unsigned i = 0; i < 9; i++)
+        expect_object(f, index, i);
+}
+
+TEST_F(compact, nothing_new_leaves_the_index)
+{
+    push(f, 0, 5);
+    compact(f);
+    compact(f);
+    assert_int_equal(f->compaction.shards, 0);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    assert_int_equal(fleet_index_epoch(index), 1);
+}
+
+TEST_F(compact, a_full_pack_is_followed_by_another)
+{
+    f->compaction.pack_max = 600;
+    push(f, 0, 10);
+    compact(f);
+    assert_true(f->compaction.packs > 2);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    for (unsigned i = 0; i < 10; i++)
+        expect_object(f, index, i);
+}
+
+TEST_F(compact, kernels_compiled_one_after_the_other_are_adjacent)
+{
+    struct fleet_place place, next;
+    push(f, 0, 10);
+    compact(f);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    for (unsigned i = 1; i < 10; i++) {
+        struct digest key = key_of(i), later = key_of(i - 1);
+        assert_true(fleet_index_find(index, &key, &place) &&
+                    fleet_index_find(index, &later, &next));
+        assert_int_equal(place.offset + place.size, next.offset);
+    }
+}
+
+TEST_F(compact, records_of_others_are_left_out)
+{
+    struct fleet_signer mallory = fleet_test_signer(9);
+    struct fleet_claim other = claim_of(7);
+    other.shard.target = bytes_of_text("gfx942");
+    push(f, 0, 2);
+    struct fleet_claim claim = claim_of(5);
+    put_record(f, &claim);
+    push_as(f, &mallory);
+    put_record(f, &other);
+    push_as(f, &f->alice); /* may not sign for gfx942 */
+    compact(f);
+    assert_int_equal(f->compaction.kernels, 2);
+    assert_int_equal(f->compaction.refused[FLEET_FAULT_UNTRUSTED], 1);
+    assert_int_equal(f->compaction.refused[FLEET_FAULT_NOT_ALLOWED], 1);
+}
+
+static void put_loose(struct fixture *f, const struct digest *key, struct bytes content)
+{
+    struct fleet_claim claim = claim_of(0);
+    char id[FLEET_SHARD_ID_SIZE], name[FLEET_NAME_MAX];
+    bool added;
+    shard_id_of(&claim, id);
+    fleet_name_loose(id, key, name);
+    must(fleet_tree_add(f->root, name, content, &added, &f->err), f->err);
+    assert_true(added);
+}
+
+TEST_F(compact, files_that_are_no_records_of_their_key_are_left_out)
+{
+    struct fleet_claim claim = claim_of(3);
+    struct digest another = key_of(4), rubbish = key_of(5), longer = key_of(6);
+    put_record(f, &claim);
+    fleet_record_sign(&f->alice, f->records.data);
+    put_loose(f, &another, buffer_view(&f->records));
+    put_loose(f, &rubbish, bytes_of_text("<html>"));
+    buffer_put(&f->records, "x", 1);
+    put_loose(f, &longer, buffer_view(&f->records));
+    compact(f);
+    assert_int_equal(f->compaction.kernels, 0);
+    assert_int_equal(f->compaction.refused[FLEET_FAULT_OTHER_THING], 1);
+    assert_int_equal(f->compaction.refused[FLEET_FAULT_MALFORMED], 2);
+}
+
+static void replace_pointer(struct fixture *f, const char *text)
+{
+    struct fleet_claim claim = claim_of(0);
+    char id[FLEET_SHARD_ID_SIZE], name[FLEET_NAME_MAX];
+    shard_id_of(&claim, id);
+    fleet_name_pointer(id, name);
+    must(fleet_tree_replace(f->root, name, bytes_of_text(text), &f->err), f->err);
+}
+
+TEST_F(compact, a_damaged_pointer_does_not_begin_a_new_epoch)
+{
+    push(f, 0, 2);
+    replace_pointer(f, "rubbish\n");
+    assert_int_equal(fleet_compact(&f->compaction, &f->err), KILN_CORRUPT);
+    assert_says(f->err.text, "current");
+}
+
+TEST_F(compact, an_index_of_an_untrusted_signer_is_not_continued)
+{
+    char path[512];
+    push(f, 0, 2);
+    compact(f);
+    snprintf(path, sizeof(path), "%s/carol.pub", f->keys);
+    assert_int_equal(unlink(path), 0);
+    reread_keys(f);
+    assert_int_equal(fleet_compact(&f->compaction, &f->err), KILN_CORRUPT);
+}
+
+TEST_F(compact, an_empty_tree_needs_no_index)
+{
+    compact(f);
+    assert_int_equal(f->compaction.shards, 0);
+}
+
+TEST_F(compact, only_whole_records_are_pushed)
+{
+    struct fleet_pushing pushing = { .root = f->root, .signer = &f->alice };
+    struct fleet_claim claim = claim_of(1);
+    put_record(f, &claim);
+    buffer_put(&f->records, "rest", 4);
+    assert_int_equal(fleet_push(&pushing, f->records.data, f->records.size, &f->err), KILN_CORRUPT);
+    assert_int_equal(pushing.added, 1);
+}
