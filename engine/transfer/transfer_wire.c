@@ -2,50 +2,12 @@
 #include "engine/transfer/transfer_wire.h"
 
 #include "common/base/digest.h"
-#include "common/base/fd_message.h"
+#include "engine/transfer/packet.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-
-#define PACKET_MAX (32u << 10)
-
-struct packet {
-    const struct json *json;
-    const int *fds;
-    size_t fd_count;
-    int flags;
-};
-
-static enum kiln_code send_packet(int socket, const struct packet *packet, struct kiln_err *err)
-{
-    KILN_AUTO(mem) char *text = json_print(packet->json, false);
-    if (!text)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a message to a transfer process");
-    struct bytes content = bytes_of_text(text);
-    if (content.size > PACKET_MAX)
-        return kiln_fail(err, KILN_INVALID, "the URL or a name in the request is too long");
-    ssize_t put = fd_message_send(socket, content, packet->fds, packet->fd_count, packet->flags);
-    return put < 0 ? kiln_fail_errno(err, errno, "cannot write to a transfer process") : KILN_OK;
-}
-
-static enum kiln_code receive_packet(int socket, int flags, struct json **ret_json, int fds[2],
-                                     struct kiln_err *err)
-{
-    KILN_AUTO(mem) char *text = malloc(PACKET_MAX);
-    if (!text)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a message of a transfer process");
-    struct iovec space = { .iov_base = text, .iov_len = PACKET_MAX };
-    ssize_t got = fd_message_receive(socket, space, fds, fds ? 2 : 0, &flags);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-        return KILN_BUSY;
-    if (got <= 0)
-        return KILN_UNAVAILABLE;
-    if (flags & MSG_TRUNC)
-        return kiln_fail(err, KILN_INVALID, "a packet of a transfer process is too long");
-    return json_parse(bytes_of(text, (size_t)got), "a transfer process", ret_json, err);
-}
 
 static void set_text(struct json *to, const char *name, const char *text)
 {
@@ -75,7 +37,7 @@ enum kiln_code transfer_send_job(int socket, const struct transfer_job *job, str
     if (job->manifest_fd >= 0)
         fds[count++] = job->manifest_fd;
     const struct packet packet = { .json = text, .fds = fds, .fd_count = count };
-    return send_packet(socket, &packet, err);
+    return packet_send(socket, &packet, err);
 }
 
 static bool has_descriptors(const struct received_job *j)
@@ -108,7 +70,7 @@ static struct transfer_job job_of(const struct received_job *j)
 enum kiln_code transfer_receive_job(int socket, struct received_job *ret_job, struct kiln_err *err)
 {
     struct received_job j = { .fds = { -1, -1 } };
-    enum kiln_code rc = receive_packet(socket, 0, &j.text, j.fds, err);
+    enum kiln_code rc = packet_receive(socket, 0, &j.text, j.fds, err);
     if (!rc && has_descriptors(&j))
         j.job = job_of(&j);
     if (!rc && j.job.staging && j.job.trusted_keys) {
@@ -137,7 +99,7 @@ void transfer_send_progress(int socket, const struct transfer_progress *progress
     json_set_u64(text, "attempt", progress->attempt);
     json_set_text(text, "note", progress->note);
     const struct packet packet = { .json = text, .flags = MSG_DONTWAIT };
-    if (send_packet(socket, &packet, &ignored))
+    if (packet_send(socket, &packet, &ignored))
         return;
 }
 
@@ -156,7 +118,7 @@ void transfer_send_result(int socket, const struct transfer_result *result, cons
     json_set_u64(text, "rows", result->rows);
     json_set_text(text, "notice", notice);
     const struct packet packet = { .json = text };
-    if (send_packet(socket, &packet, &ignored))
+    if (packet_send(socket, &packet, &ignored))
         return;
 }
 
@@ -176,7 +138,7 @@ void transfer_send_snapshot(int socket, const struct snapshot *snapshot, const s
         packet.fds = &snapshot->fd;
         packet.fd_count = 1;
     }
-    if (send_packet(socket, &packet, &ignored))
+    if (packet_send(socket, &packet, &ignored))
         return;
 }
 
@@ -243,7 +205,7 @@ enum kiln_code transfer_receive_report(int socket, struct transfer_report *ret_r
 {
     KILN_AUTO(json) struct json *text = NULL;
     struct transfer_report *r = ret_report;
-    enum kiln_code rc = receive_packet(socket, MSG_DONTWAIT, &text, NULL, err);
+    enum kiln_code rc = packet_receive(socket, MSG_DONTWAIT, &text, NULL, err);
     if (rc)
         return rc;
     *r = (struct transfer_report){ .ended = json_get(text, "code") };

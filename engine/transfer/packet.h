@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Packets between kilnd and its transfer processes: one JSON object, with descriptors
+ * (SOCK_SEQPACKET).
+ *
+ * Ownership  the receiver owns the JSON and the descriptors
+ * Threading  plain values
+ */
+#include "common/base/err.h"
+#include "common/base/json.h"
+
+struct packet { /* borrowed */
+    const struct json *json;
+    const int *fds;
+    size_t fd_count;
+    int flags;
+};
+
+KILN_MUST_CHECK enum kiln_code packet_send(int socket, const struct packet *packet,
+                                           struct kiln_err *err);
+/* |fds| receives at most two descriptors; unused ones are -1. It may be NULL. Returns KILN_BUSY if
+ * there is no packet now, and KILN_UNAVAILABLE if there will be none, both without a message. */
+KILN_MUST_CHECK enum kiln_code packet_receive(int socket, int flags, struct json **ret_json,
+                                              int fds[2], struct kiln_err *err);
