@@ -6,9 +6,8 @@
 #define TIERS (KILN_TIER_PROCESS + 1)
 
 static const char *const names[TIERS] = {
-    [KILN_TIER_HOT] = "hot",         [KILN_TIER_DISK] = "disk",
-    [KILN_TIER_PACKAGE] = "package", [KILN_TIER_COMPILED] = "compiled",
-    [KILN_TIER_PROCESS] = "table",
+    [KILN_TIER_HOT] = "hot",     [KILN_TIER_DISK] = "disk",         [KILN_TIER_PACKAGE] = "package",
+    [KILN_TIER_FLEET] = "fleet", [KILN_TIER_COMPILED] = "compiled", [KILN_TIER_PROCESS] = "table",
 };
 
 const char *tier_name(int tier)

@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 
 #include "engine/service/budget.h"
+#include "engine/service/fleet/fleet_tier.h"
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/kernels/inflight.h"
 #include "engine/service/kernels/store_tasks.h"
@@ -28,6 +29,15 @@ static struct held_limits held_limits_of(const struct engine_options *o)
 {
     return (struct held_limits){ .bytes_uid = o->held_limit_bytes_uid,
                                  .bytes = HELD_SHARES * o->held_limit_bytes_uid };
+}
+
+static enum kiln_code open_fleet(struct engine *e, const struct engine_options *o,
+                                 struct kiln_err *err)
+{
+    const struct fleet_tier_options options = { .is_on = o->has_fleet,
+                                                .keys = o->fleet_keys,
+                                                .state_directory = o->state_directory };
+    return fleet_tier_create(&options, &e->fleet, err);
 }
 
 static enum kiln_code open_parts(struct engine *e, const struct engine_options *o,
@@ -80,6 +90,8 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
     if (!rc)
         rc = built_in_create(o->data, &e->built_in, err);
     if (!rc)
+        rc = open_fleet(e, o, err);
+    if (!rc)
         rc = tuning_service_create(o, &e->tuning, err);
     return rc ? rc : packages_open(e, o, err);
 }
@@ -116,6 +128,7 @@ void engine_close(struct engine *e)
     valid_counts_destroy(e->valid_counts);
     history_destroy(e->history);
     built_in_destroy(e->built_in);
+    fleet_tier_destroy(e->fleet);
     metrics_close(&e->metrics);
     budget_destroy(e->budget);
     failure_memory_destroy(e->failures);
@@ -162,7 +175,8 @@ void engine_drain(struct engine *e)
 bool engine_idle(const struct engine *e)
 {
     return e->tasks_out == 0 && inflights_count(e->inflights) == 0 && toolchains_settled(e) &&
-           e->callers == 0 && uploads_idle(e) && compile_queue_running(e->queue) == 0;
+           e->callers == 0 && uploads_idle(e) && compile_queue_running(e->queue) == 0 &&
+           fleet_tier_is_idle(e->fleet);
 }
 
 void engine_set_limits(struct engine *e, const struct engine_options *o)
@@ -184,7 +198,7 @@ void engine_set_limits(struct engine *e, const struct engine_options *o)
 struct engine_pulse engine_pulse(const struct engine *e)
 {
     const struct stats *s = &e->stats;
-    uint64_t found = s->hits_hot + s->hits_disk + s->hits_package;
+    uint64_t found = s->hits_hot + s->hits_disk + s->hits_package + s->hits_fleet;
     return (struct engine_pulse){ .asked = s->fetches,
                                   .found = found,
                                   .compiling = compile_queue_running(e->queue),
@@ -206,6 +220,7 @@ void engine_tick(struct engine *e)
     accounting_write(e, /* force= */ false);
     history_write(e, /* force= */ false);
     packages_tick(e);
+    fleet_tier_tick(e);
     built_in_tick(e);
     store_tidy(e);
     exported_files_tick(e);

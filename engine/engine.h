@@ -54,6 +54,8 @@ struct engine_options {
     /* NULL-terminated; may be NULL */
     const char *const *more_package_directories;
     const char *trusted_keys;
+    bool has_fleet;         /* the executor can read a fleet's tree */
+    const char *fleet_keys; /* directory of the public keys of the fleet; NULL: none */
     uint64_t package_limit;
     /* The directory of the KFD topology; NULL: the one in sysfs. */
     const char *kfd_directory;

@@ -48,11 +48,11 @@ MAY_INCLUDE = {  # for each directory, the other directories or single headers t
                        "engine/manifest", "engine/data"},
     "engine/topology": {"common", "engine/miopen/names"},
     "engine/transfer": {"common", "engine/db", "engine/miopen", "engine/package", "engine/digest",
-                        "engine/codec", "engine/manifest", "engine/sandbox"},
+                        "engine/codec", "engine/manifest", "engine/sandbox", "engine/fleet"},
     "engine/tuning": {"common", "engine/data", "engine/db", "engine/miopen", "engine/digest"},
     "engine/solver": {"common"},
     # kilnd must not include the code of transfers, because only kiln-transfer links libcurl.
-    "engine/jobs": {"common", "engine/compile", "engine/transfer/transfer_job.h"},
+    "engine/jobs": {"common", "engine/compile", "engine/fleet", "engine/transfer/transfer_job.h"},
     # engine.c opens and closes the service, so the service includes engine.h but not the rest.
     "engine/service": {"common", "engine/engine.h"} | SERVICE_MAY,
     "engine/embed": {"common", "engine"},

@@ -76,8 +76,8 @@ enum kiln_code message_body_check(const struct reader *r, unsigned type, struct 
 const char *tier_name(enum tier tier)
 {
     static const char *const tiers[] = {
-        [TIER_NONE] = "none",       [TIER_HOT] = "hot",           [TIER_DISK] = "disk",
-        [TIER_PACKAGE] = "package", [TIER_COMPILED] = "compiled",
+        [TIER_NONE] = "none",       [TIER_HOT] = "hot",     [TIER_DISK] = "disk",
+        [TIER_PACKAGE] = "package", [TIER_FLEET] = "fleet", [TIER_COMPILED] = "compiled",
     };
     return (size_t)tier < sizeof(tiers) / sizeof(tiers[0]) && tiers[tier] ? tiers[tier] : "?";
 }

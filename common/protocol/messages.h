@@ -28,7 +28,7 @@ enum message_type {
 };
 
 /* The number 4 is reserved for a store on another host. */
-enum tier { TIER_NONE, TIER_HOT, TIER_DISK, TIER_PACKAGE, TIER_COMPILED = 5 };
+enum tier { TIER_NONE, TIER_HOT, TIER_DISK, TIER_PACKAGE, TIER_FLEET, TIER_COMPILED };
 const char *tier_name(enum tier tier); /* "hot", "disk", ... */
 
 enum role { ROLE_USE, ROLE_PUBLISH, ROLE_ADMIN };

@@ -22,6 +22,7 @@
 #include "engine/tuning/lease.h"
 #include "engine/tuning/tuning.h"
 
+struct fleet_tier;
 struct held_objects;
 
 struct stats {
@@ -40,6 +41,7 @@ struct engine {
     struct hot_set *hot;
     struct held_objects *held;
     struct package_set *packages;
+    struct fleet_tier *fleet;
     struct toolchain_table *toolchains;
     struct compile_queue *queue;
     struct failure_memory *failures;

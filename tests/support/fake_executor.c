@@ -72,7 +72,44 @@ static void cancel_transfer(struct executor *executor, struct transfer_task *tas
     f->transfers_cancelled++;
 }
 
+static void take_fleet_get(struct executor *executor, struct fleet_get *get)
+{
+    struct fake_executor *f = (struct fake_executor *)executor;
+    list_append(&f->fleet_gets, &get->link);
+    f->fleet_gets_handed_over++;
+}
+
+struct fleet_get *fake_executor_next_fleet_get(struct fake_executor *f)
+{
+    return LIST_FIRST(&f->fleet_gets, struct fleet_get, link);
+}
+
+void fake_executor_fleet_got(struct fleet_get *get, struct bytes content)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    must(fs_memfd("fleet", &get->fd, &err), err);
+    must(fs_write_all(get->fd, content, &err), err);
+    list_remove(&get->link);
+    get->end = FLEET_GET_DONE;
+    get->done(get);
+}
+
+void fake_executor_fleet_failed(struct fleet_get *get, enum fleet_get_end end)
+{
+    list_remove(&get->link);
+    get->end = end;
+    get->done(get);
+}
+
+void fake_executor_fleet_slow(struct fleet_get *get)
+{
+    get->is_slow = true;
+    if (get->slow)
+        get->slow(get);
+}
+
 static const struct executor_ops ops = {
+    .fleet_get = take_fleet_get,
     .run = take_task,
     .cancel = cancel_task,
     .later = take_later,
@@ -90,6 +127,7 @@ void fake_executor_init(struct fake_executor *f, unsigned slots)
     list_init(&f->later);
     list_init(&f->compiles);
     list_init(&f->transfers);
+    list_init(&f->fleet_gets);
 }
 
 static bool end_iteration(struct fake_executor *f)

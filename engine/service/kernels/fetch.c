@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "engine/compile/kernel_key.h"
+#include "engine/service/fleet/fleet_tier.h"
 #include "engine/service/kernels/inflight_compile.h"
 #include "engine/service/kernels/inflight_copy.h"
 #include "engine/service/kernels/inflight_deliver.h"
@@ -190,7 +191,10 @@ void fetch_cancel(struct engine *e, struct fetch_ticket *ticket)
     e->stats.cancelled++;
     if (!list_is_empty(&f->tickets))
         return;
-    bool was_waiting = (f->stage == LOOKING && engine_cancel(e, WORK_QUEUE_READ, &f->task)) ||
+    if (f->stage == FLEET)
+        fleet_tier_forget(f->fleet);
+    bool was_waiting = f->stage == FLEET ||
+                       (f->stage == LOOKING && engine_cancel(e, WORK_QUEUE_READ, &f->task)) ||
                        (f->stage == QUEUED && compile_queue_cancel(e->queue, &f->order));
     if (was_waiting)
         inflight_destroy(f);

@@ -9,7 +9,9 @@
  * Threading  the engine's thread
  *
  *   LOOKING --found, copied--> (delivered)
- *      |--miss, a source is known--> QUEUED --object--> SEALING --> (delivered, stored)
+ *      |--miss, a source is known--> FLEET --found--> (delivered, stored)
+ *      |                               |--miss, failure, too slow--v
+ *      |--no fleet----------------> QUEUED --object--> SEALING --> (delivered, stored)
  *      `--miss, none--> (NOT_FOUND)   `--failure--> (delivered, remembered)
  */
 #include "engine/service/kernels/name_key.h"

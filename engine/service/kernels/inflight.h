@@ -13,7 +13,10 @@
 #include "engine/service/kernels/fetch.h"
 #include "engine/service/kernels/kernel_lookup.h"
 
-enum stage { LOOKING, QUEUED, SEALING, DELIVERING }; /* QUEUED: waiting or being compiled */
+/* FLEET: waiting for the fleet. QUEUED: waiting or being compiled. */
+enum stage { LOOKING, FLEET, QUEUED, SEALING, DELIVERING };
+
+struct fleet_query;
 
 struct inflight {
     struct compile_order order; /* first: the compile queue passes it to the done callback */
@@ -26,7 +29,8 @@ struct inflight {
     bool no_cache;
     struct source *source; /* owned; NULL: nothing can be compiled */
     struct name_key *name_key;
-    struct object *original; /* owned reference; NULL: no object is copied (inflight_copy.h) */
+    struct fleet_query *fleet; /* borrowed; valid while the stage is FLEET */
+    struct object *original;   /* owned reference; NULL: no object is copied (inflight_copy.h) */
     struct object_copying copying;
     uint64_t copy_charged;
     uint64_t generation;         /* hot_set_generation() when the look-up began */

@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "engine/compile/code_object.h"
+#include "engine/service/fleet/fleet_tier.h"
 #include "engine/service/kernels/inflight_deliver.h"
 #include "engine/service/kernels/store_tasks.h"
 
@@ -152,14 +153,46 @@ void inflight_join_queue(struct inflight *f, struct fetch_ticket *ticket)
     compile_queue_share(e->queue, &f->order, ticket->uid);
 }
 
+static void submit_or_fail(struct inflight *f)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    if (inflight_submit(f, &err))
+        inflight_deliver_failure(f, &err, NULL);
+}
+
+static void fleet_answered(void *context, struct object *object)
+{
+    struct inflight *f = context;
+    if (!object) {
+        submit_or_fail(f);
+        return;
+    }
+    f->object = object_ref(object);
+    inflight_deliver_object(f, TIER_FLEET);
+}
+
+/* A program's key is its client's own, so no other host has it. */
+static bool ask_fleet(struct inflight *f)
+{
+    const struct compile_job *job = &f->source->job;
+    const struct fleet_asked asked = { .key = f->asked,
+                                       .shard = { job->target, job->toolchain, job->toolchain_id },
+                                       .uid = f->uid,
+                                       .answered = fleet_answered,
+                                       .context = f };
+    if (job->is_program || !fleet_tier_ask(f->engine, &asked, &f->fleet))
+        return false;
+    f->stage = FLEET;
+    return true;
+}
+
 void inflight_compile_or_join(struct inflight *f)
 {
     struct inflight *other = inflight_find(f->engine, &f->asked);
     if (!other || other == f) {
-        struct kiln_err err = KILN_ERR_INIT;
         inflight_enter_table(f, &f->asked);
-        if (inflight_submit(f, &err))
-            inflight_deliver_failure(f, &err, NULL);
+        if (!ask_fleet(f))
+            submit_or_fail(f);
         return;
     }
     if (!other->source && other->stage == LOOKING)

@@ -40,6 +40,10 @@ static enum lookup_end count_tier(struct engine *e, enum tier tier)
         e->stats.hits_package++;
         return LOOKUP_PACKAGE;
     }
+    if (tier == TIER_FLEET) {
+        e->stats.hits_fleet++;
+        return LOOKUP_FLEET;
+    }
     if (tier == TIER_HOT) {
         e->stats.hits_hot++;
         return LOOKUP_HOT;

@@ -76,7 +76,9 @@ void store_write_run(struct engine *e, uid_t uid, struct store_write *w)
 
 struct put_task {
     struct store_write base;
-    struct source *source;
+    struct source *source; /* owned; NULL: the record is complete */
+    void *texts;           /* owned; the texts of a record without a source */
+    uid_t uid;
     struct object *object;
     struct kernel_record record;
     struct kernel_putting putting;
@@ -89,8 +91,10 @@ static enum kiln_code put_kernel(struct store_write *w, struct kiln_err *err)
     struct put_task *p = (struct put_task *)w;
     struct kernel_store *store = w->engine->store;
     if (!p->putting.record) {
-        p->record.source_id = kernel_source_id(&p->source->job);
-        p->record.headers_id = kernel_headers_id(&p->source->job);
+        if (p->source) {
+            p->record.source_id = kernel_source_id(&p->source->job);
+            p->record.headers_id = kernel_headers_id(&p->source->job);
+        }
         p->putting.record = &p->record;
         p->putting.object = p->object;
     }
@@ -107,16 +111,17 @@ static void end_put(struct store_write *w)
     struct put_task *p = (struct put_task *)w;
     struct stats *stats = &w->engine->stats;
     if (!p->putting.is_over) {
-        store_write_run(w->engine, p->source->uid, w);
+        store_write_run(w->engine, p->uid, w);
         return;
     }
     stats->puts_kept += p->kept;
     stats->puts_lost += !p->kept;
     stats->evictions += p->putting.evicted;
     stats->evictions_quota += p->evicted_for_quota;
-    budget_return(w->engine->upkeep->waiting, p->source->uid, p->object->size);
+    budget_return(w->engine->upkeep->waiting, p->uid, p->object->size);
     object_unref(p->object);
     source_destroy(p->source);
+    free(p->texts);
     free(p);
 }
 
@@ -124,8 +129,9 @@ static const char *text_of(struct bytes b) { return (const char *)b.data; }
 
 /* Charges the object to its user. Returns NULL if the budget is used up or memory runs out. */
 static struct put_task *create_put(struct engine *e, const struct digest *key, uid_t uid,
-                                   uint64_t size)
+                                   struct object *object)
 {
+    const uint64_t size = object->size;
     struct kiln_err err = KILN_ERR_INIT;
     if (budget_take(e->upkeep->waiting, uid, size, &err)) {
         char text[160];
@@ -137,15 +143,36 @@ static struct put_task *create_put(struct engine *e, const struct digest *key, u
         return NULL;
     }
     struct put_task *p = calloc(1, sizeof(*p));
-    if (!p)
+    if (!p) {
         budget_return(e->upkeep->waiting, uid, size);
+        return NULL;
+    }
+    p->base.write = put_kernel;
+    p->base.written = end_put;
+    p->uid = uid;
+    p->object = object_ref(object);
     return p;
+}
+
+void store_record_later(struct engine *e, const struct kernel_record *record, void *texts,
+                        struct object *object)
+{
+    struct put_task *p = create_put(e, &record->key, (uid_t)record->uid, object);
+    e->stats.puts++;
+    if (!p) {
+        e->stats.puts_lost++;
+        free(texts);
+        return;
+    }
+    p->record = *record;
+    p->texts = texts;
+    store_write_run(e, p->uid, &p->base);
 }
 
 void store_later(struct engine *e, const struct digest *key, struct source *source,
                  struct object *object)
 {
-    struct put_task *p = create_put(e, key, source->uid, object->size);
+    struct put_task *p = create_put(e, key, source->uid, object);
     e->stats.puts++;
     if (!p) { /* the kernel is only in the hot set, and is compiled again later */
         e->stats.puts_lost++;
@@ -153,10 +180,7 @@ void store_later(struct engine *e, const struct digest *key, struct source *sour
         return;
     }
     const struct compile_job *job = &source->job;
-    p->base.write = put_kernel;
-    p->base.written = end_put;
     p->source = source;
-    p->object = object_ref(object);
     p->record = (struct kernel_record){
         .key = *key,
         .object = object->digest,

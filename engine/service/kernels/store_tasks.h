@@ -38,6 +38,10 @@ void store_upkeep_set_limits(struct store_upkeep *upkeep, uint64_t waiting_bytes
 /* Takes ownership of |source|. Does not store the kernel if too many objects of the user wait. */
 void store_later(struct engine *e, const struct digest *key, struct source *source,
                  struct object *object);
+/* Stores a kernel that this kilnd did not compile. |texts| is malloc'd memory that holds the texts
+ * of |record|, and is freed with the write. */
+void store_record_later(struct engine *e, const struct kernel_record *record, void *texts,
+                        struct object *object);
 void quarantine_later(struct engine *e, const struct digest *key);
 /* Records damage in a package. |name| is the requested name, or NULL. If |found| does not say
  * which row is damaged, the package is no longer searched for |name|. */

@@ -149,7 +149,8 @@ static void write_fetch_results(struct page *p)
 
 static void write_lookup_durations(struct page *p)
 {
-    static const char *const ends[LOOKUP_ENDS] = { "hot", "disk", "package", "compile", "none" };
+    static const char *const ends[LOOKUP_ENDS] = { "hot",   "disk",    "package",
+                                                   "fleet", "compile", "none" };
     static const struct exposition_range range = { .first = 8, .last = 36, .step = 2 };
     for (unsigned i = 0; i < LOOKUP_ENDS; i++)
         exposition_histogram(p->out, p->family, &ends[i], &p->e->metrics.lookups[i], &range);

@@ -32,6 +32,7 @@ enum lookup_end {
     LOOKUP_HOT,
     LOOKUP_DISK,
     LOOKUP_PACKAGE,
+    LOOKUP_FLEET,
     LOOKUP_COMPILE,
     LOOKUP_NONE,
     LOOKUP_ENDS

@@ -47,7 +47,8 @@ class Tier(IntEnum):
     HOT = 1
     DISK = 2
     PACKAGE = 3
-    COMPILED = 5  # the value 4 is reserved
+    FLEET = 4
+    COMPILED = 5
     PROCESS = 6
 
 

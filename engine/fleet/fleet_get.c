@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/fleet/fleet_get.h"
+
+static const char *const texts[] = {
+#define FLEET_GET_END(name, label, text) [FLEET_GET_##name] = (text),
+#include "engine/fleet/fleet_get_ends.def"
+#undef FLEET_GET_END
+};
+
+const char *fleet_get_end_text(enum fleet_get_end end) { return texts[end]; }

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The parts of the fleet tier, shared only by the files of this directory.
+ *
+ * Ownership  a shard owns its index; a query belongs to itself and frees itself after its last task
+ * Threading  the engine's thread; while a task runs, only the task uses the struct that it fills
+ */
+#include "common/protocol/limits.h"
+#include "engine/fleet/fleet_get.h"
+#include "engine/fleet/fleet_pointer.h"
+#include "engine/service/fleet/fleet_tier.h"
+#include "engine/service/internal.h"
+
+#include <limits.h>
+
+#define FLEET_SHARDS_MAX 64u
+#define FLEET_REFUSED_MAX 64u
+#define FLEET_TOOLCHAIN_TEXT 64
+
+/* Keys that tasks on other threads use. Counted on the engine's thread. */
+struct trusted {
+    unsigned references;
+    struct fleet_trust *keys; /* owned */
+};
+struct trusted *trusted_ref(struct trusted *trusted);
+void trusted_unref(struct trusted *trusted);
+
+struct fleet_opening { /* an index that is being verified */
+    struct task task;
+    struct trusted *trusted; /* owned reference */
+    struct fleet_pointer pointer;
+    int fd; /* owned */
+    enum fleet_fault fault;
+    enum kiln_code rc;
+    struct fleet_index *index; /* owned; NULL: it is not used */
+};
+
+struct shard {
+    struct list_link link;
+    struct engine *engine;
+    char id[FLEET_SHARD_ID_SIZE];
+    char target[LIMIT_TARGET_TEXT], toolchain[FLEET_TOOLCHAIN_TEXT];
+    struct digest toolchain_id;
+    struct fleet_index *index;    /* owned; NULL: the fleet has none that is used */
+    struct fleet_pointer pointer; /* to |index| */
+    bool is_known;                /* the fleet was asked for an index, and has answered */
+    bool is_loading;
+    bool is_slow; /* the load has taken longer than the budget */
+    uint64_t asked_ns, refreshed_ns, load_began_ns;
+    unsigned queries;    /* that have not ended */
+    struct list waiting; /* of struct fleet_query: they wait for the index */
+    struct fleet_get get;
+    struct fleet_opening opening;
+    /* Records of this index that failed their check, so that they are not requested again. */
+    uint64_t refused[FLEET_REFUSED_MAX];
+    unsigned refused_count;
+};
+
+struct fleet_query {
+    struct list_link link;
+    struct shard *shard;
+    struct digest key;
+    uid_t uid;
+    void (*answered)(void *context, struct object *object); /* NULL: nobody waits */
+    void *context;
+    uint64_t began_ns;
+    struct fleet_get get;
+    struct task task;
+    /* Filled by the task, on another thread. */
+    struct trusted *trusted;
+    int fd;
+    enum fleet_fault fault;
+    enum kiln_code rc;
+    struct object *object; /* owned reference */
+    struct kernel_record record;
+    struct buffer texts; /* owned; the texts of |record| */
+};
+
+struct fleet_tier {
+    bool is_on;
+    char keys[PATH_MAX];
+    char epochs_path[PATH_MAX]; /* "": none */
+    struct trusted *trusted;    /* owned reference */
+    struct fleet_epochs epochs;
+    struct list shards;
+    unsigned shard_count;
+    unsigned running; /* requests and tasks that have not ended */
+    /* While the store fails, only tick sends requests. */
+    bool is_broken;
+    uint64_t pause_ns, retry_ns;
+    uint64_t answered_ns; /* when the store last answered */
+    uint64_t keys_read_ns;
+    uint64_t ends[FLEET_GET_ENDS];
+    uint64_t faults[FLEET_FAULTS];
+    uint64_t late;
+};
+
+uint64_t fleet_budget_left_ms(uint64_t began_ns);
+/* Fills the other members of |get| and passes it to the executor. */
+void fleet_get_start(struct engine *e, struct fleet_get *get);
+/* Must come first in each |done| of a struct fleet_get. Returns whether there is a file. */
+bool fleet_get_ended(struct engine *e, const struct fleet_get *get);
+/* Writes the epochs, on a work queue. */
+void fleet_epochs_save(struct engine *e);
+/* Nothing was answered since |began_ns|. */
+void fleet_note_silence(struct engine *e, uint64_t began_ns);
+void fleet_note_fault(struct engine *e, enum fleet_fault fault, const char *what);
+
+/* Finds or makes the shard. Returns NULL if there are too many. */
+struct shard *shard_of(struct engine *e, const struct fleet_shard *what);
+void shard_destroy(struct shard *shard);
+struct fleet_shard shard_view(const struct shard *shard);
+/* Asks for the pointer, and for the index if it is another one. */
+void shard_load(struct shard *shard);
+void shard_drop_index(struct shard *shard);
+bool shard_is_refused(const struct shard *shard, const struct digest *key);
+void shard_refuse(struct shard *shard, const struct digest *key);
+
+/* Continues a query that waited for the index. May free it. */
+void query_continue(struct fleet_query *query);
+/* Tells the asker to compile. The query may still fill the store. */
+void query_give_up(struct fleet_query *query);

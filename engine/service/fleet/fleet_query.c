@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "engine/compile/code_object.h"
+#include "engine/fleet/fleet_record.h"
+#include "engine/service/fleet/fleet_parts.h"
+#include "engine/service/kernels/store_tasks.h"
+
+#include <string.h>
+
+/* Verifying a record of this size takes less than a millisecond. */
+#define BRIEF_MAX (64u << 10)
+
+static struct fleet_query *query_of_get(struct fleet_get *get)
+{
+    return (struct fleet_query *)(void *)((char *)get - offsetof(struct fleet_query, get));
+}
+
+static struct fleet_query *query_of_task(struct task *task)
+{
+    return (struct fleet_query *)(void *)((char *)task - offsetof(struct fleet_query, task));
+}
+
+static void destroy_query(struct fleet_query *query)
+{
+    query->shard->queries--;
+    if (query->fd >= 0)
+        close(query->fd);
+    trusted_unref(query->trusted);
+    object_unref(query->object);
+    buffer_done(&query->texts);
+    free(query);
+}
+
+static void answer_query(struct fleet_query *query, struct object *object)
+{
+    void (*answered)(void *, struct object *) = query->answered;
+    query->answered = NULL;
+    if (answered)
+        answered(query->context, object);
+}
+
+void query_give_up(struct fleet_query *query)
+{
+    answer_query(query, NULL);
+    destroy_query(query);
+}
+
+void fleet_tier_forget(struct fleet_query *query) { query->answered = NULL; }
+
+/* The compile begins now. The answer still fills the store if it comes. */
+static void on_slow(struct fleet_get *get)
+{
+    struct fleet_query *query = query_of_get(get);
+    struct engine *e = query->shard->engine;
+    fleet_note_silence(e, query->began_ns);
+    e->fleet->late++;
+    answer_query(query, NULL);
+}
+
+static const char *put_text(struct buffer *texts, struct bytes text)
+{
+    size_t at = texts->size;
+    buffer_put(texts, text.data, text.size);
+    buffer_put(texts, "", 1);
+    return texts->failed ? NULL : (const char *)(texts->data + at);
+}
+
+/* |texts| must not grow while it is filled, because the record points into it. */
+static enum kiln_code copy_record(struct fleet_query *query, const struct fleet_claim *claim,
+                                  struct kiln_err *err)
+{
+    struct buffer *texts = &query->texts;
+    buffer_init(texts, FLEET_CLAIM_MAX);
+    texts->data = malloc(FLEET_CLAIM_MAX);
+    texts->capacity = texts->data ? FLEET_CLAIM_MAX : 0;
+    query->record = (struct kernel_record){
+        .key = claim->key,
+        .object = claim->object,
+        .toolchain_id = claim->shard.toolchain_id,
+        .source_id = claim->source_id,
+        .headers_id = claim->headers_id,
+        .target = put_text(texts, claim->shard.target),
+        .toolchain = put_text(texts, claim->shard.toolchain),
+        .program = put_text(texts, claim->program),
+        .options = put_text(texts, claim->options),
+        .version = put_text(texts, claim->version),
+        .package = FLEET_PACKAGE_NAME,
+        .raw_size = claim->raw_size,
+        .compile_ns = claim->compile_ns,
+        .created = clock_wall_s(),
+        .last_used = clock_wall_s(),
+        .uid = (uint32_t)query->uid,
+        .kind = OBJECT_CODE,
+    };
+    return texts->failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for a kernel of the fleet")
+                         : KILN_OK;
+}
+
+static enum kiln_code check_object(struct fleet_query *query, struct bytes raw,
+                                   struct kiln_err *err)
+{
+    struct target target;
+    enum kiln_code rc = target_parse(bytes_of_text(query->shard->target), &target, err);
+    if (!rc)
+        rc = code_object_check(raw, &target, err);
+    if (rc && rc != KILN_NO_MEMORY)
+        query->fault = FLEET_FAULT_WRONG_BYTES;
+    return rc;
+}
+
+static enum kiln_code open_record(struct fleet_query *query, struct bytes content,
+                                  struct kiln_err *err)
+{
+    struct fleet_record record;
+    struct bytes raw;
+    KILN_AUTO(codec) struct codec *codec = NULL;
+    if (!fleet_record_read(content, &record) || record.size != content.size) {
+        query->fault = FLEET_FAULT_MALFORMED;
+        return kiln_fail(err, KILN_CORRUPT, "a record of the fleet is malformed");
+    }
+    enum kiln_code rc = codec_create(&codec, err);
+    if (rc)
+        return rc;
+    struct fleet_reader reader = { .trust = query->trusted->keys,
+                                   .codec = codec,
+                                   .shard = shard_view(query->shard) };
+    rc = fleet_record_open(&reader, &record, &query->key, &raw, err);
+    query->fault = reader.fault;
+    if (!rc)
+        rc = check_object(query, raw, err);
+    if (!rc)
+        rc = copy_record(query, &record.claim, err);
+    return rc ? rc : object_from_bytes(raw, record.claim.compile_ns, &query->object, err);
+}
+
+static void verify_record(struct task *task)
+{
+    struct fleet_query *query = query_of_task(task);
+    struct kiln_err why = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, (size_t)query->get.size);
+    query->rc = fs_read_fd(query->fd, content.limit, &content, &why);
+    if (query->rc)
+        query->fault = FLEET_FAULT_MALFORMED;
+    else
+        query->rc = open_record(query, buffer_view(&content), &why);
+}
+
+static void on_verified(struct task *task)
+{
+    struct fleet_query *query = query_of_task(task);
+    struct engine *e = query->shard->engine;
+    engine_task_ended(e);
+    e->fleet->running--;
+    if (query->fault) {
+        fleet_note_fault(e, query->fault, "a record");
+        shard_refuse(query->shard, &query->key);
+    }
+    if (query->object) {
+        struct buffer texts = query->texts;
+        query->texts = (struct buffer){ 0 };
+        store_record_later(e, &query->record, texts.data, query->object);
+    }
+    answer_query(query, query->object);
+    destroy_query(query);
+}
+
+static void on_record(struct fleet_get *get)
+{
+    struct fleet_query *query = query_of_get(get);
+    struct engine *e = query->shard->engine;
+    if (!fleet_get_ended(e, get)) {
+        query_give_up(query);
+        return;
+    }
+    query->fd = get->fd;
+    query->trusted = trusted_ref(e->fleet->trusted);
+    query->task = (struct task){ .work = verify_record,
+                                 .done = on_verified,
+                                 .is_brief = get->size <= BRIEF_MAX };
+    e->fleet->running++;
+    engine_run(e, query->uid, WORK_QUEUE_READ, &query->task);
+}
+
+static bool find_place(const struct fleet_query *query, struct fleet_place *ret_place)
+{
+    const struct shard *shard = query->shard;
+    return shard->index && !shard_is_refused(shard, &query->key) &&
+           fleet_index_find(shard->index, &query->key, ret_place) &&
+           ret_place->size <= FLEET_RECORD_MAX;
+}
+
+static void get_record(struct fleet_query *query, const struct fleet_place *place)
+{
+    const struct fleet_pack pack = fleet_index_pack(query->shard->index, place->pack);
+    query->get = (struct fleet_get){ .offset = place->offset,
+                                     .size = place->size,
+                                     .budget_ms = fleet_budget_left_ms(query->began_ns),
+                                     .slow = query->answered ? on_slow : NULL,
+                                     .done = on_record };
+    fleet_name_pack(&pack.sha256, query->get.name);
+    fleet_get_start(query->shard->engine, &query->get);
+}
+
+void query_continue(struct fleet_query *query)
+{
+    struct fleet_place place;
+    if (query->answered && find_place(query, &place))
+        get_record(query, &place);
+    else
+        query_give_up(query);
+}
+
+static struct fleet_query *create_query(struct shard *shard, const struct fleet_asked *asked)
+{
+    struct fleet_query *query = calloc(1, sizeof(*query));
+    if (!query)
+        return NULL;
+    query->shard = shard;
+    query->key = asked->key;
+    query->uid = asked->uid;
+    query->answered = asked->answered;
+    query->context = asked->context;
+    query->began_ns = clock_monotonic_ns();
+    query->fd = -1;
+    shard->queries++;
+    return query;
+}
+
+static bool ask_index(struct fleet_query *query)
+{
+    struct fleet_place place;
+    if (!find_place(query, &place))
+        return false;
+    get_record(query, &place);
+    return true;
+}
+
+/* Waits for the index. Returns false if others already wait too long for it. */
+static bool await_index(struct shard *shard, struct fleet_query *query)
+{
+    if (shard->is_slow)
+        return false;
+    list_append(&shard->waiting, &query->link);
+    if (!shard->is_loading)
+        shard_load(shard);
+    return true;
+}
+
+bool fleet_tier_ask(struct engine *e, const struct fleet_asked *asked,
+                    struct fleet_query **ret_query)
+{
+    struct fleet_tier *tier = e->fleet;
+    if (!tier->is_on || tier->is_broken || e->draining)
+        return false;
+    struct shard *shard = shard_of(e, &asked->shard);
+    struct fleet_query *query = shard ? create_query(shard, asked) : NULL;
+    if (!query)
+        return false;
+    shard->asked_ns = query->began_ns;
+    bool asks = shard->is_known ? ask_index(query) : await_index(shard, query);
+    if (asks)
+        *ret_query = query;
+    else
+        destroy_query(query);
+    return asks;
+}

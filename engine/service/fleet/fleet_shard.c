@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "engine/digest/sha256.h"
+#include "engine/service/fleet/fleet_parts.h"
+
+#include <endian.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A shard that was not used for this time makes space for another one. */
+#define UNUSED_NS 60000000000u
+
+struct fleet_shard shard_view(const struct shard *shard)
+{
+    return (struct fleet_shard){ bytes_of_text(shard->target), bytes_of_text(shard->toolchain),
+                                 shard->toolchain_id };
+}
+
+static struct fleet_tier *tier_of(const struct shard *shard) { return shard->engine->fleet; }
+
+void shard_destroy(struct shard *shard)
+{
+    list_remove(&shard->link);
+    tier_of(shard)->shard_count--;
+    fleet_index_destroy(shard->index);
+    free(shard);
+}
+
+static bool is_unused(const struct shard *shard, uint64_t now_ns)
+{
+    return !shard->is_loading && shard->queries == 0 && now_ns - shard->asked_ns > UNUSED_NS;
+}
+
+/* Users choose targets, so the number of shards is limited. */
+static bool make_space(struct fleet_tier *tier)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    if (tier->shard_count < FLEET_SHARDS_MAX)
+        return true;
+    LIST_EACH (&tier->shards, struct shard, link, shard) {
+        if (is_unused(shard, now_ns)) {
+            shard_destroy(shard);
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct shard *create_shard(struct engine *e, const struct fleet_shard *what)
+{
+    if (what->target.size >= LIMIT_TARGET_TEXT || what->toolchain.size >= FLEET_TOOLCHAIN_TEXT ||
+        !make_space(e->fleet))
+        return NULL;
+    struct shard *shard = calloc(1, sizeof(*shard));
+    if (!shard)
+        return NULL;
+    shard->engine = e;
+    memcpy(shard->target, what->target.data, what->target.size);
+    memcpy(shard->toolchain, what->toolchain.data, what->toolchain.size);
+    shard->toolchain_id = what->toolchain_id;
+    fleet_shard_id(what, shard->id);
+    list_init(&shard->waiting);
+    list_append(&e->fleet->shards, &shard->link);
+    e->fleet->shard_count++;
+    return shard;
+}
+
+struct shard *shard_of(struct engine *e, const struct fleet_shard *what)
+{
+    LIST_EACH (&e->fleet->shards, struct shard, link, shard) {
+        const struct fleet_shard view = shard_view(shard);
+        if (fleet_shard_equal(&view, what))
+            return shard;
+    }
+    return create_shard(e, what);
+}
+
+static uint64_t prefix_of(const struct digest *key)
+{
+    uint64_t prefix;
+    memcpy(&prefix, key->bytes, sizeof(prefix));
+    return be64toh(prefix);
+}
+
+bool shard_is_refused(const struct shard *shard, const struct digest *key)
+{
+    for (unsigned i = 0; i < shard->refused_count; i++)
+        if (shard->refused[i] == prefix_of(key))
+            return true;
+    return false;
+}
+
+void shard_refuse(struct shard *shard, const struct digest *key)
+{
+    if (shard->refused_count < FLEET_REFUSED_MAX)
+        shard->refused[shard->refused_count++] = prefix_of(key);
+}
+
+void shard_drop_index(struct shard *shard)
+{
+    fleet_index_destroy(shard->index);
+    shard->index = NULL;
+    shard->pointer = (struct fleet_pointer){ 0 };
+    shard->refused_count = 0;
+}
+
+/* Ends a load, whatever it found, and continues the queries that waited for it. */
+static void end_load(struct shard *shard)
+{
+    struct fleet_query *query;
+    shard->is_loading = shard->is_slow = false;
+    shard->refreshed_ns = clock_monotonic_ns();
+    while ((query = LIST_POP(&shard->waiting, struct fleet_query, link)))
+        query_continue(query);
+}
+
+static void on_slow(struct fleet_get *get)
+{
+    struct shard *shard = (struct shard *)(void *)((char *)get - offsetof(struct shard, get));
+    struct fleet_query *query;
+    shard->is_slow = true;
+    fleet_note_silence(shard->engine, shard->load_began_ns);
+    while ((query = LIST_POP(&shard->waiting, struct fleet_query, link)))
+        query_give_up(query);
+}
+
+static enum fleet_fault open_index(struct fleet_opening *o, struct buffer *content)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    enum fleet_fault fault = FLEET_FAULT_NONE;
+    struct digest digest = sha256_of(buffer_view(content));
+    if (!digest_equal(&digest, &o->pointer.sha256))
+        return FLEET_FAULT_WRONG_BYTES;
+    o->rc = fleet_index_open(content, o->trusted->keys, &o->index, &fault, &why);
+    if (!o->rc && fleet_index_epoch(o->index) != o->pointer.epoch)
+        return FLEET_FAULT_OTHER_THING;
+    return fault;
+}
+
+static void verify_index(struct task *task)
+{
+    struct fleet_opening *o = (struct fleet_opening *)(void *)task;
+    struct kiln_err why = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, FLEET_INDEX_MAX);
+    o->rc = fs_read_fd(o->fd, FLEET_INDEX_MAX, &content, &why);
+    o->fault = o->rc ? FLEET_FAULT_MALFORMED : open_index(o, &content);
+}
+
+/* Decides on the engine's thread, where the epochs are. */
+static enum fleet_fault judge_index(const struct shard *shard)
+{
+    const struct fleet_opening *o = &shard->opening;
+    const struct fleet_tier *tier = tier_of(shard);
+    const struct fleet_shard wanted = shard_view(shard);
+    if (o->fault || !o->index)
+        return o->fault;
+    const struct fleet_shard found = fleet_index_shard(o->index);
+    if (!fleet_shard_equal(&found, &wanted))
+        return FLEET_FAULT_OTHER_THING;
+    return fleet_epochs_check(&tier->epochs, tier->trusted->keys, o->index);
+}
+
+static void install_index(struct shard *shard)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    shard_drop_index(shard);
+    shard->index = shard->opening.index;
+    shard->opening.index = NULL;
+    shard->pointer = shard->opening.pointer;
+    shard->is_known = true;
+    (void)!fleet_epochs_note(&tier_of(shard)->epochs, shard->index, &ignored);
+    fleet_epochs_save(shard->engine);
+}
+
+static void on_verified(struct task *task)
+{
+    struct shard *shard =
+        (struct shard *)(void *)((char *)task - offsetof(struct shard, opening.task));
+    struct fleet_opening *o = &shard->opening;
+    engine_task_ended(shard->engine);
+    tier_of(shard)->running--;
+    close(o->fd);
+    enum fleet_fault fault = judge_index(shard);
+    if (fault)
+        fleet_note_fault(shard->engine, fault, "an index");
+    else if (o->index)
+        install_index(shard);
+    shard->is_known = true;
+    fleet_index_destroy(o->index);
+    o->index = NULL;
+    trusted_unref(o->trusted);
+    end_load(shard);
+}
+
+/* The load failed, or there is no index. An index that was used before is still used, unless the
+ * store says that there is none. */
+static void load_ended_without_index(struct shard *shard, enum fleet_get_end end)
+{
+    if (end == FLEET_GET_ABSENT)
+        shard_drop_index(shard);
+    if (end == FLEET_GET_ABSENT || end == FLEET_GET_FORBIDDEN || end == FLEET_GET_REFUSED)
+        shard->is_known = true;
+    end_load(shard);
+}
+
+static void on_index(struct fleet_get *get)
+{
+    struct shard *shard = (struct shard *)(void *)((char *)get - offsetof(struct shard, get));
+    struct fleet_opening *o = &shard->opening;
+    if (!fleet_get_ended(shard->engine, get)) {
+        load_ended_without_index(shard, get->end);
+        return;
+    }
+    o->fd = get->fd;
+    o->index = NULL;
+    o->trusted = trusted_ref(tier_of(shard)->trusted);
+    o->task = (struct task){ .work = verify_index, .done = on_verified };
+    tier_of(shard)->running++;
+    engine_run(shard->engine, shard->engine->own_uid, WORK_QUEUE_READ, &o->task);
+}
+
+static void get_index(struct shard *shard)
+{
+    shard->get = (struct fleet_get){ .size_max = FLEET_INDEX_MAX,
+                                     .budget_ms = fleet_budget_left_ms(shard->load_began_ns),
+                                     .slow = shard->is_slow ? NULL : on_slow,
+                                     .done = on_index,
+                                     .is_slow = shard->is_slow };
+    fleet_name_index(shard->id, &shard->opening.pointer.sha256, shard->get.name);
+    fleet_get_start(shard->engine, &shard->get);
+}
+
+/* The file is in memory and has at most FLEET_POINTER_MAX bytes. */
+static bool read_pointer(int fd, struct fleet_pointer *ret_pointer)
+{
+    char text[FLEET_POINTER_MAX];
+    ssize_t got = fs_read_at(fd, text, sizeof(text), 0);
+    close(fd);
+    return got > 0 && fleet_pointer_read(bytes_of(text, (size_t)got), ret_pointer);
+}
+
+static void on_pointer(struct fleet_get *get)
+{
+    struct shard *shard = (struct shard *)(void *)((char *)get - offsetof(struct shard, get));
+    struct fleet_pointer *pointer = &shard->opening.pointer;
+    if (!fleet_get_ended(shard->engine, get)) {
+        load_ended_without_index(shard, get->end);
+        return;
+    }
+    if (!read_pointer(get->fd, pointer)) {
+        fleet_note_fault(shard->engine, FLEET_FAULT_MALFORMED, "a pointer");
+        shard->is_known = true;
+        end_load(shard);
+        return;
+    }
+    if (shard->index && digest_equal(&pointer->sha256, &shard->pointer.sha256))
+        end_load(shard);
+    else
+        get_index(shard);
+}
+
+void shard_load(struct shard *shard)
+{
+    shard->is_loading = true;
+    shard->load_began_ns = clock_monotonic_ns();
+    shard->get = (struct fleet_get){ .size_max = FLEET_POINTER_MAX,
+                                     .budget_ms = FLEET_BUDGET_MS,
+                                     .slow = on_slow,
+                                     .done = on_pointer };
+    fleet_name_pointer(shard->id, shard->get.name);
+    fleet_get_start(shard->engine, &shard->get);
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/fleet/fleet_tier.h"
+
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "engine/service/fleet/fleet_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define EPOCHS_NAME "fleet-epochs"
+#define REFRESH_NS 60000000000u
+/* An index that was not used for this time is not refreshed. */
+#define IDLE_NS 600000000000u
+#define PAUSE_MIN_NS 60000000000u
+#define PAUSE_MAX_NS 300000000000u
+
+struct trusted *trusted_ref(struct trusted *trusted)
+{
+    trusted->references++;
+    return trusted;
+}
+
+void trusted_unref(struct trusted *trusted)
+{
+    if (!trusted || --trusted->references > 0)
+        return;
+    fleet_trust_destroy(trusted->keys);
+    free(trusted);
+}
+
+static enum kiln_code read_keys(const char *directory, struct trusted **ret_trusted,
+                                struct kiln_err *err)
+{
+    struct trusted *trusted = calloc(1, sizeof(*trusted));
+    if (!trusted)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the keys of the fleet");
+    enum kiln_code rc = fleet_trust_read(directory, &trusted->keys, err);
+    if (rc) {
+        free(trusted);
+        return rc;
+    }
+    *ret_trusted = trusted_ref(trusted);
+    return KILN_OK;
+}
+
+/* If the file is damaged, the lines before the damage count: a lost epoch only allows an index that
+ * was genuine once. */
+static enum kiln_code read_epochs(struct fleet_tier *tier, struct kiln_err *err)
+{
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, FLEET_EPOCHS_TEXT_MAX);
+    enum kiln_code rc = fs_read_file(tier->epochs_path, FLEET_EPOCHS_TEXT_MAX, &text, err);
+    if (rc)
+        return rc == KILN_NOT_FOUND || rc == KILN_FULL ? KILN_OK : rc;
+    (void)fleet_epochs_read(buffer_view(&text), &tier->epochs);
+    return KILN_OK;
+}
+
+static enum kiln_code open_tier(struct fleet_tier *tier, const struct fleet_tier_options *options,
+                                struct kiln_err *err)
+{
+    int keys = snprintf(tier->keys, sizeof(tier->keys), "%s", options->keys ? options->keys : "");
+    int epochs = options->state_directory ? snprintf(tier->epochs_path, sizeof(tier->epochs_path),
+                                                     "%s/" EPOCHS_NAME, options->state_directory)
+                                          : 0;
+    if (keys >= PATH_MAX || epochs >= PATH_MAX)
+        return kiln_fail(err, KILN_INVALID, "a path of the fleet tier is too long");
+    enum kiln_code rc = tier->epochs_path[0] ? read_epochs(tier, err) : KILN_OK;
+    tier->keys_read_ns = clock_monotonic_ns();
+    return rc ? rc : read_keys(tier->keys, &tier->trusted, err);
+}
+
+enum kiln_code fleet_tier_create(const struct fleet_tier_options *options,
+                                 struct fleet_tier **ret_tier, struct kiln_err *err)
+{
+    struct fleet_tier *tier = calloc(1, sizeof(*tier));
+    if (!tier)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the fleet tier");
+    tier->is_on = options->is_on;
+    list_init(&tier->shards);
+    enum kiln_code rc = tier->is_on ? open_tier(tier, options, err) : KILN_OK;
+    if (rc)
+        fleet_tier_destroy(tier);
+    else
+        *ret_tier = tier;
+    return rc;
+}
+
+void fleet_tier_destroy(struct fleet_tier *tier)
+{
+    if (!tier)
+        return;
+    LIST_EACH (&tier->shards, struct shard, link, shard)
+        shard_destroy(shard);
+    trusted_unref(tier->trusted);
+    fleet_epochs_done(&tier->epochs);
+    free(tier);
+}
+
+bool fleet_tier_is_idle(const struct fleet_tier *tier) { return tier->running == 0; }
+
+struct epochs_write {
+    struct task task;
+    struct engine *engine;
+    struct buffer text; /* owned */
+    enum kiln_code rc;
+    struct kiln_err err;
+};
+
+static void write_epochs(struct task *task)
+{
+    struct epochs_write *w = (struct epochs_write *)(void *)task;
+    w->rc = fs_replace_file(w->engine->fleet->epochs_path, buffer_view(&w->text), 0600, &w->err);
+}
+
+static void end_epochs(struct task *task)
+{
+    struct epochs_write *w = (struct epochs_write *)(void *)task;
+    engine_task_ended(w->engine);
+    w->engine->fleet->running--;
+    if (w->rc)
+        event_report(w->engine, "fleet_error", w->err.text);
+    buffer_done(&w->text);
+    free(w);
+}
+
+void fleet_epochs_save(struct engine *e)
+{
+    struct fleet_tier *tier = e->fleet;
+    struct epochs_write *w = tier->epochs_path[0] ? calloc(1, sizeof(*w)) : NULL;
+    if (!w)
+        return; /* the next index saves them */
+    buffer_init(&w->text, FLEET_EPOCHS_TEXT_MAX);
+    fleet_epochs_write(&tier->epochs, &w->text);
+    w->task = (struct task){ .work = write_epochs, .done = end_epochs };
+    w->engine = e;
+    tier->running++;
+    engine_run(e, e->own_uid, WORK_QUEUE_WRITE, &w->task);
+}
+
+uint64_t fleet_budget_left_ms(uint64_t began_ns)
+{
+    uint64_t spent_ms = (clock_monotonic_ns() - began_ns) / 1000000;
+    return spent_ms < FLEET_BUDGET_MS ? FLEET_BUDGET_MS - spent_ms : 1;
+}
+
+void fleet_get_start(struct engine *e, struct fleet_get *get)
+{
+    get->fd = -1;
+    e->fleet->running++;
+    e->executor->ops->fleet_get(e->executor, get);
+}
+
+static void break_tier(struct engine *e)
+{
+    struct fleet_tier *tier = e->fleet;
+    uint64_t longer = tier->pause_ns * 2;
+    tier->pause_ns = !tier->is_broken && tier->pause_ns == 0 ? PAUSE_MIN_NS
+                     : longer < PAUSE_MAX_NS                 ? longer
+                                                             : PAUSE_MAX_NS;
+    tier->is_broken = true;
+    tier->retry_ns = clock_monotonic_ns() + tier->pause_ns;
+}
+
+static void repair_tier(struct fleet_tier *tier)
+{
+    tier->is_broken = false;
+    tier->pause_ns = 0;
+    tier->answered_ns = clock_monotonic_ns();
+}
+
+static bool is_answer(enum fleet_get_end end)
+{
+    return end == FLEET_GET_DONE || end == FLEET_GET_ABSENT || end == FLEET_GET_FORBIDDEN ||
+           end == FLEET_GET_REFUSED || end == FLEET_GET_MALFORMED;
+}
+
+static void report_end(struct engine *e, const struct fleet_get *get)
+{
+    char text[FLEET_GET_NAME_MAX + 160];
+    if (get->end == FLEET_GET_DONE || get->end == FLEET_GET_ABSENT)
+        return;
+    snprintf(text, sizeof(text), "cannot read '%s' of the fleet's tree: %s", get->name,
+             fleet_get_end_text(get->end));
+    event_report(e, "fleet_error", text);
+}
+
+bool fleet_get_ended(struct engine *e, const struct fleet_get *get)
+{
+    struct fleet_tier *tier = e->fleet;
+    tier->running--;
+    tier->ends[get->end]++;
+    report_end(e, get);
+    if (!is_answer(get->end) && !e->draining)
+        break_tier(e);
+    else if (is_answer(get->end) && !get->is_slow)
+        repair_tier(tier);
+    return get->end == FLEET_GET_DONE;
+}
+
+void fleet_note_silence(struct engine *e, uint64_t began_ns)
+{
+    if (e->fleet->answered_ns < began_ns && !e->fleet->is_broken)
+        break_tier(e);
+}
+
+void fleet_note_fault(struct engine *e, enum fleet_fault fault, const char *what)
+{
+    char text[256];
+    e->fleet->faults[fault]++;
+    snprintf(text, sizeof(text), "%s of the fleet's tree is not used: %s", what,
+             fleet_fault_text(fault));
+    event_report(e, "fleet_error", text);
+}
+
+struct keys_task {
+    struct task task;
+    struct engine *engine;
+    struct trusted *trusted;
+    enum kiln_code rc;
+    struct kiln_err err;
+};
+
+static void read_keys_again(struct task *task)
+{
+    struct keys_task *t = (struct keys_task *)(void *)task;
+    t->rc = read_keys(t->engine->fleet->keys, &t->trusted, &t->err);
+}
+
+/* An index of a signer whose key was removed is no longer used. */
+static void drop_untrusted(struct fleet_tier *tier)
+{
+    LIST_EACH (&tier->shards, struct shard, link, shard) {
+        if (!shard->index || fleet_trust_has(tier->trusted->keys, fleet_index_signer(shard->index)))
+            continue;
+        shard_drop_index(shard);
+        shard->refreshed_ns = 0; /* there may be an index of another signer */
+    }
+}
+
+/* If the keys cannot be read, for example because memory ran out, the old ones count. */
+static void on_keys(struct task *task)
+{
+    struct keys_task *t = (struct keys_task *)(void *)task;
+    struct fleet_tier *tier = t->engine->fleet;
+    engine_task_ended(t->engine);
+    tier->running--;
+    if (!t->rc) {
+        trusted_unref(tier->trusted);
+        tier->trusted = t->trusted;
+        drop_untrusted(tier);
+    }
+    free(t);
+}
+
+static void refresh_keys(struct engine *e, uint64_t now_ns)
+{
+    struct fleet_tier *tier = e->fleet;
+    if (now_ns - tier->keys_read_ns < REFRESH_NS)
+        return;
+    tier->keys_read_ns = now_ns;
+    struct keys_task *t = calloc(1, sizeof(*t));
+    if (!t)
+        return;
+    t->task = (struct task){ .work = read_keys_again, .done = on_keys };
+    t->engine = e;
+    tier->running++;
+    engine_run(e, e->own_uid, WORK_QUEUE_READ, &t->task);
+}
+
+static bool is_due(const struct shard *shard, uint64_t now_ns)
+{
+    return !shard->is_loading && now_ns - shard->asked_ns < IDLE_NS &&
+           now_ns - shard->refreshed_ns >= REFRESH_NS;
+}
+
+/* While the store fails, one load tries it after each pause. */
+static void refresh_shards(struct engine *e, uint64_t now_ns)
+{
+    struct fleet_tier *tier = e->fleet;
+    bool tries = tier->is_broken;
+    if (tries && now_ns < tier->retry_ns)
+        return;
+    LIST_EACH (&tier->shards, struct shard, link, shard) {
+        if (shard->is_loading || !(tries || is_due(shard, now_ns)))
+            continue;
+        shard_load(shard);
+        if (!tries)
+            continue;
+        tier->retry_ns = now_ns + tier->pause_ns;
+        return;
+    }
+}
+
+void fleet_tier_tick(struct engine *e)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    if (!e->fleet->is_on || e->draining)
+        return;
+    refresh_keys(e, now_ns);
+    refresh_shards(e, now_ns);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The fleet tier of a look-up: kernels that other hosts compiled (docs/formats/fleet.md).
+ *
+ * Role       knows the indices of the shards that this host uses, keeps them fresh, and gets and
+ *            stores the records of kernels. Whatever fails here is a miss: the kernel is compiled
+ * Ownership  the engine owns the tier; the tier owns its queries
+ * Threading  the engine's thread; records and indices are verified on WORK_QUEUE_READ
+ *
+ * A look-up waits at most FLEET_BUDGET_MS in total. If the store of the fleet fails, or answers
+ * nothing within that time, no look-up waits for it until a request that no job waits for has
+ * succeeded. An answer that comes too late is still stored in kernels.db.
+ */
+#include "engine/fleet/fleet_names.h"
+#include "engine/store/object.h"
+
+#include <sys/types.h>
+
+#define FLEET_BUDGET_MS 300u
+/* The package of such a kernel in kernels.db. 'fleet push' leaves out kernels of packages. */
+#define FLEET_PACKAGE_NAME "fleet"
+
+struct engine;
+struct fleet_tier;
+struct fleet_query;
+
+struct fleet_tier_options {
+    bool is_on;
+    const char *keys;            /* directory of the public keys of the fleet */
+    const char *state_directory; /* contains fleet-epochs; NULL: epochs are kept in memory only */
+};
+KILN_MUST_CHECK enum kiln_code fleet_tier_create(const struct fleet_tier_options *options,
+                                                 struct fleet_tier **ret_tier,
+                                                 struct kiln_err *err);
+/* Call it only if fleet_tier_is_idle. */
+void fleet_tier_destroy(struct fleet_tier *tier);
+bool fleet_tier_is_idle(const struct fleet_tier *tier);
+/* Refreshes the indices that were used lately and the keys, and tries a store that failed. Call it
+ * about once a second. */
+void fleet_tier_tick(struct engine *e);
+
+struct fleet_asked { /* borrowed for the call */
+    struct digest key;
+    struct fleet_shard shard;
+    uid_t uid; /* is charged for the work and for the stored kernel */
+    /* |object| is borrowed for the call; NULL: compile the kernel. Called once, but neither from
+     * within fleet_tier_ask nor after fleet_tier_forget. */
+    void (*answered)(void *context, struct object *object);
+    void *context;
+};
+/* Returns false if the fleet does not have the kernel, or must not be asked now. */
+bool fleet_tier_ask(struct engine *e, const struct fleet_asked *asked,
+                    struct fleet_query **ret_query);
+/* Nobody waits for the answer any longer. */
+void fleet_tier_forget(struct fleet_query *query);

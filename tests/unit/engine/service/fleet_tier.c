@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/engine/service/users_fixture.h"
+
+#include "common/base/fs.h"
+#include "engine/fleet/fleet_compact.h"
+#include "engine/fleet/fleet_push.h"
+#include "engine/fleet/fleet_tree.h"
+#include "engine/service/fleet/fleet_parts.h"
+#include "tests/support/fleet_keys.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MINUTE_NS 60000000000u
+
+static uint64_t passed_ns;
+
+WRAP(uint64_t, clock_monotonic_ns, void) { return __real_clock_monotonic_ns() + passed_ns; }
+
+/* An engine whose fleet has the kernels "a.cl" and "b.cl", which its own store does not have. */
+struct fleet_users {
+    struct users users;
+    char keys[128], tree[128];
+    struct fleet_signer signer;
+    int root;
+    struct kiln_err err;
+};
+
+static void compact(struct fleet_users *f)
+{
+    struct fleet_trust *trust = NULL;
+    must(fleet_trust_read(f->keys, &trust, &f->err), f->err);
+    struct fleet_compaction compaction = {
+        .root = f->root, .trust = trust, .signer = &f->signer, .pack_max = FLEET_PACK_MAX
+    };
+    must(fleet_compact(&compaction, &f->err), f->err);
+    fleet_trust_destroy(trust);
+}
+
+static void push_kernels(struct fleet_users *f)
+{
+    struct test_caller *admin = &f->users.admin;
+    struct fleet_pushing pushing = { .root = f->root, .signer = &f->signer };
+    BUFFER_AUTO struct buffer records;
+    buffer_init(&records, 1u << 20);
+    json_destroy(test_caller_ask(admin, MESSAGE_fleet_export, "{}"));
+    reply_object(admin, 0, 0, &records);
+    must(fleet_push(&pushing, records.data, records.size, &f->err), f->err);
+    compact(f);
+}
+
+static void restart_with_fleet(struct fleet_users *f)
+{
+    users_stop(&f->users);
+    f->users.engine.options.has_fleet = true;
+    f->users.engine.options.fleet_keys = f->keys;
+    users_start(&f->users);
+}
+
+static void close_root(void *f) { close(((struct fleet_users *)f)->root); }
+
+static void fill_tree(struct fleet_users *f)
+{
+    compile_program(&f->users.ann, "a.cl");
+    compile_program(&f->users.ann, "b.cl");
+    push_kernels(f);
+    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
+}
+
+SET_UP_OF(fleet_set_up, struct fleet_users)
+{
+    const char *directory = test_directory();
+    snprintf(f->keys, sizeof(f->keys), "%s/fleet-keys", directory);
+    snprintf(f->tree, sizeof(f->tree), "%s/tree", directory);
+    assert_int_equal(mkdir(f->keys, 0700), 0);
+    must(fleet_tree_open(f->tree, &f->root, &f->err), f->err);
+    test_at_end(close_root, f);
+    users_open(&f->users, /* describe= */ true);
+    f->signer = fleet_test_signer(1);
+    fleet_test_trust(f->keys, &f->signer, &(struct fleet_test_key){ "builder", "*", true });
+    fill_tree(f);
+    restart_with_fleet(f);
+}
+FIXTURE_OF(fleet, struct fleet_users, fleet_set_up, NULL);
+
+static struct fleet_get *next_get(struct fleet_users *f)
+{
+    return fake_executor_next_fleet_get(&f->users.engine.executor);
+}
+
+static unsigned count_gets(const struct fleet_users *f)
+{
+    return f->users.engine.executor.fleet_gets_handed_over;
+}
+
+static void run_tasks(struct fleet_users *f) { fake_executor_run_tasks(&f->users.engine.executor); }
+
+/* Answers the next request from the tree, as kiln-transfer does. */
+static void serve_one(struct fleet_users *f)
+{
+    struct fleet_get *get = next_get(f);
+    BUFFER_AUTO struct buffer content;
+    assert_non_null(get);
+    buffer_init(&content, FLEET_INDEX_MAX);
+    if (fleet_tree_read(f->root, get->name, &content, &f->err)) {
+        fake_executor_fleet_failed(get, FLEET_GET_ABSENT);
+    } else if (get->size == 0) {
+        fake_executor_fleet_got(get, buffer_view(&content));
+    } else {
+        assert_true(get->offset + get->size <= content.size);
+        fake_executor_fleet_got(get, bytes_of(content.data + get->offset, (size_t)get->size));
+    }
+    run_tasks(f);
+}
+
+static void serve_all(struct fleet_users *f)
+{
+    while (next_get(f))
+        serve_one(f);
+}
+
+static void fetch_cold(struct fleet_users *f, const char *program)
+{
+    test_caller_forget_replies(&f->users.ann);
+    fetch_program(&f->users.ann, 7, program);
+}
+
+static bool is_compiling(const struct fleet_users *f)
+{
+    return !list_is_empty(&f->users.engine.executor.compiles);
+}
+
+static void expect_tier(struct fleet_users *f, enum tier tier)
+{
+    assert_int_equal(f->users.ann.reply_count, 1);
+    assert_int_equal(last_result(&f->users.ann).tier, tier);
+}
+
+TEST_F(fleet, a_kernel_of_the_fleet_is_not_compiled)
+{
+    fetch_cold(f, "a.cl");
+    serve_all(f);
+    assert_false(is_compiling(f));
+    expect_tier(f, TIER_FLEET);
+    assert_int_equal(users_stat(&f->users, "hits.fleet"), 1);
+    assert_int_equal(count_gets(f), 3); /* pointer, index, record */
+}
+
+TEST_F(fleet, a_kernel_of_the_fleet_is_stored)
+{
+    fetch_cold(f, "a.cl");
+    serve_all(f);
+    users_reopen(&f->users);
+    fetch_cold(f, "a.cl");
+    expect_tier(f, TIER_DISK);
+}
+
+TEST_F(fleet, kernels_from_the_fleet_are_not_pushed_again)
+{
+    fetch_cold(f, "a.cl");
+    serve_all(f);
+    test_caller_refused(&f->users.admin, MESSAGE_fleet_export, "{}", KILN_NOT_FOUND, "compiled");
+}
+
+TEST_F(fleet, a_key_that_the_index_lacks_costs_no_request)
+{
+    fetch_cold(f, "a.cl");
+    serve_all(f);
+    unsigned before = count_gets(f);
+    fetch_cold(f, "new.cl");
+    assert_true(is_compiling(f));
+    assert_int_equal(count_gets(f), before);
+    finish_compile(&f->users, "new");
+}
+
+TEST_F(fleet, several_kernels_wait_for_one_index)
+{
+    fetch_cold(f, "a.cl");
+    fetch_program(&f->users.ann, 8, "b.cl");
+    fetch_program(&f->users.ann, 9, "new.cl");
+    assert_int_equal(count_gets(f), 1);
+    serve_all(f);
+    assert_int_equal(count_gets(f), 4);
+    assert_int_equal(f->users.ann.reply_count, 2);
+    finish_compile(&f->users, "new");
+    assert_int_equal(f->users.ann.reply_count, 3);
+}
+
+TEST_F(fleet, identical_requests_get_one_record)
+{
+    fetch_cold(f, "a.cl");
+    test_caller_forget_replies(&f->users.bob);
+    fetch_program(&f->users.bob, 8, "a.cl");
+    serve_all(f);
+    assert_int_equal(count_gets(f), 3);
+    assert_int_equal(last_result(&f->users.bob).tier, TIER_FLEET);
+}
+
+TEST_F(fleet, a_slow_index_lets_the_compile_begin)
+{
+    fetch_cold(f, "a.cl");
+    fake_executor_fleet_slow(next_get(f));
+    assert_true(is_compiling(f));
+    finish_compile(&f->users, "compiled here");
+    expect_tier(f, TIER_COMPILED);
+    serve_all(f); /* the index may still come */
+}
+
+TEST_F(fleet, after_a_slow_answer_nobody_waits)
+{
+    fetch_cold(f, "a.cl");
+    fake_executor_fleet_slow(next_get(f));
+    unsigned before = count_gets(f);
+    fetch_program(&f->users.ann, 8, "b.cl");
+    assert_int_equal(count_gets(f), before);
+    finish_compiles(&f->users, bytes_of_text("object"));
+    assert_int_equal(f->users.ann.reply_count, 2);
+    serve_all(f);
+}
+
+/* Otherwise each look-up would wait for a store that is always slow. */
+TEST_F(fleet, a_late_answer_does_not_make_others_wait)
+{
+    fetch_cold(f, "a.cl");
+    fake_executor_fleet_slow(next_get(f));
+    finish_compile(&f->users, "object");
+    serve_all(f);
+    unsigned before = count_gets(f);
+    fetch_cold(f, "b.cl");
+    assert_int_equal(count_gets(f), before);
+    finish_compile(&f->users, "object");
+}
+
+TEST_F(fleet, a_late_record_fills_the_store)
+{
+    fetch_cold(f, "a.cl");
+    serve_one(f);
+    serve_one(f);
+    fake_executor_fleet_slow(next_get(f));
+    assert_true(is_compiling(f));
+    test_caller_cancel(&f->users.ann, 7); /* nobody needs the compile */
+    serve_all(f);
+    users_reopen(&f->users);
+    fetch_cold(f, "a.cl");
+    expect_tier(f, TIER_DISK);
+}
+
+static const enum fleet_get_end failures[] = { FLEET_GET_BROKEN, FLEET_GET_UNREACHABLE,
+                                               FLEET_GET_TIMED_OUT, FLEET_GET_STOPPED };
+
+TEST_F(fleet, a_store_that_fails_is_tried_by_nobody_who_waits)
+{
+    for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
+        char program[32];
+        restart_with_fleet(f);
+        snprintf(program, sizeof(program), "%zu.cl", i);
+        fetch_cold(f, program);
+        fake_executor_fleet_failed(next_get(f), failures[i]);
+        assert_true(is_compiling(f));
+        finish_compile(&f->users, "object");
+        unsigned before = count_gets(f);
+        fetch_cold(f, "a.cl");
+        assert_int_equal(count_gets(f), before);
+        finish_compile(&f->users, "object");
+        json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
+    }
+}
+
+TEST_F(fleet, a_store_that_failed_is_tried_again_after_a_minute)
+{
+    fetch_cold(f, "new.cl");
+    fake_executor_fleet_failed(next_get(f), FLEET_GET_UNREACHABLE);
+    finish_compile(&f->users, "object");
+    engine_tick(f->users.engine.engine);
+    assert_null(next_get(f));
+    passed_ns += MINUTE_NS;
+    engine_tick(f->users.engine.engine);
+    serve_all(f);
+    fetch_cold(f, "a.cl");
+    serve_all(f);
+    expect_tier(f, TIER_FLEET);
+}
+
+static const enum fleet_get_end refusals[] = { FLEET_GET_ABSENT, FLEET_GET_FORBIDDEN,
+                                               FLEET_GET_REFUSED };
+
+TEST_F(fleet, a_shard_without_an_index_is_not_asked_again_at_once)
+{
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+        char program[32];
+        restart_with_fleet(f);
+        snprintf(program, sizeof(program), "%zu.cl", i);
+        fetch_cold(f, program);
+        fake_executor_fleet_failed(next_get(f), refusals[i]);
+        finish_compile(&f->users, "object");
+        unsigned before = count_gets(f);
+        fetch_cold(f, "a.cl");
+        assert_int_equal(count_gets(f), before);
+        finish_compile(&f->users, "object");
+        json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
+    }
+}
+
+static uint64_t count_faults(const struct fleet_users *f, enum fleet_fault fault)
+{
+    return f->users.engine.engine->fleet->faults[fault];
+}
+
+TEST_F(fleet, a_record_with_wrong_bytes_is_compiled_and_not_requested_again)
+{
+    fetch_cold(f, "a.cl");
+    serve_one(f);
+    serve_one(f);
+    KILN_AUTO(mem) uint8_t *zeros = calloc(1, (size_t)next_get(f)->size);
+    fake_executor_fleet_got(next_get(f), bytes_of(zeros, (size_t)next_get(f)->size));
+    run_tasks(f);
+    assert_int_equal(count_faults(f, FLEET_FAULT_MALFORMED), 1);
+    finish_compile(&f->users, "object");
+    expect_tier(f, TIER_COMPILED);
+
+    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
+    unsigned before = count_gets(f);
+    fetch_cold(f, "a.cl");
+    assert_int_equal(count_gets(f), before);
+    finish_compile(&f->users, "object");
+}
+
+TEST_F(fleet, a_truncated_record_is_compiled)
+{
+    fetch_cold(f, "a.cl");
+    serve_one(f);
+    serve_one(f);
+    fake_executor_fleet_got(next_get(f), bytes_of_text("KILNREC1"));
+    run_tasks(f);
+    finish_compile(&f->users, "object");
+    expect_tier(f, TIER_COMPILED);
+}
+
+TEST_F(fleet, a_rubbish_pointer_is_a_miss)
+{
+    fetch_cold(f, "a.cl");
+    fake_executor_fleet_got(next_get(f), bytes_of_text("<html>"));
+    run_tasks(f);
+    finish_compile(&f->users, "object");
+    expect_tier(f, TIER_COMPILED);
+    assert_int_equal(count_faults(f, FLEET_FAULT_MALFORMED), 1);
+}
+
+TEST_F(fleet, an_index_with_wrong_bytes_is_not_used)
+{
+    fetch_cold(f, "a.cl");
+    serve_one(f);
+    fake_executor_fleet_got(next_get(f), bytes_of_text("another index"));
+    run_tasks(f);
+    finish_compile(&f->users, "object");
+    assert_int_equal(count_faults(f, FLEET_FAULT_WRONG_BYTES), 1);
+}
+
+static void revoke_key(struct fleet_users *f)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s/builder.pub", f->keys);
+    assert_int_equal(unlink(path), 0);
+}
+
+TEST_F(fleet, kernels_of_a_revoked_key_are_compiled)
+{
+    revoke_key(f);
+    restart_with_fleet(f);
+    fetch_cold(f, "a.cl");
+    serve_all(f);
+    finish_compile(&f->users, "object");
+    expect_tier(f, TIER_COMPILED);
+    assert_int_equal(count_faults(f, FLEET_FAULT_UNTRUSTED), 1);
+}
+
+TEST_F(fleet, a_key_that_is_revoked_while_kilnd_runs_counts_a_minute_at_most)
+{
+    fetch_cold(f, "a.cl");
+    serve_all(f);
+    revoke_key(f);
+    passed_ns += MINUTE_NS;
+    engine_tick(f->users.engine.engine);
+    run_tasks(f);
+    serve_all(f);
+    assert_int_equal(count_faults(f, FLEET_FAULT_UNTRUSTED), 1);
+    fetch_cold(f, "b.cl");
+    assert_null(next_get(f));
+    assert_true(is_compiling(f));
+}
+
+static void copy_current(struct fleet_users *f, const char *from, const char *to)
+{
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, FLEET_POINTER_MAX);
+    must(fleet_tree_read(f->root, from, &text, &f->err), f->err);
+    must(fleet_tree_replace(f->root, to, buffer_view(&text), &f->err), f->err);
+}
+
+TEST_F(fleet, an_index_that_is_rolled_back_is_refused_after_a_restart)
+{
+    char current[FLEET_NAME_MAX];
+    fetch_cold(f, "a.cl");
+    snprintf(current, sizeof(current), "%s", next_get(f)->name);
+    copy_current(f, current, "v1/old");
+    serve_all(f);
+
+    fetch_cold(f, "new.cl");
+    finish_compile(&f->users, "object");
+    push_kernels(f); /* epoch 2 */
+    restart_with_fleet(f);
+    fetch_cold(f, "b.cl");
+    serve_all(f);
+    expect_tier(f, TIER_FLEET);
+
+    copy_current(f, "v1/old", current);
+    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
+    restart_with_fleet(f);
+    fetch_cold(f, "a.cl");
+    serve_all(f);
+    finish_compile(&f->users, "object");
+    expect_tier(f, TIER_COMPILED);
+    assert_int_equal(count_faults(f, FLEET_FAULT_ROLLED_BACK), 1);
+}
+
+TEST_F(fleet, a_caller_that_leaves_does_not_stop_the_record)
+{
+    fetch_cold(f, "a.cl");
+    test_caller_cancel(&f->users.ann, 7);
+    serve_all(f);
+    assert_false(is_compiling(f));
+    fetch_cold(f, "a.cl");
+    serve_all(f);
+    expect_tier(f, TIER_FLEET);
+}
+
+TEST_F(fleet, a_new_index_is_found_after_a_minute)
+{
+    fetch_cold(f, "new.cl");
+    serve_all(f);
+    finish_compile(&f->users, "object");
+    push_kernels(f);
+    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
+    passed_ns += MINUTE_NS;
+    engine_tick(f->users.engine.engine);
+    serve_all(f);
+    fetch_cold(f, "new.cl");
+    serve_all(f);
+    expect_tier(f, TIER_FLEET);
+}
