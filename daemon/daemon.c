@@ -276,6 +276,15 @@ static struct transfers_options transfers_options_of(const struct daemon *d)
     return options;
 }
 
+static struct fleet_process_options fleet_options_of(const struct daemon *d)
+{
+    return (struct fleet_process_options){ .program = config_text(d->config, CONFIG_transfer),
+                                           .service =
+                                               config_text(d->config, CONFIG_transfer_service),
+                                           .url = config_text(d->config, CONFIG_fleet),
+                                           .user = d->transfers_user };
+}
+
 static enum kiln_code open_serving(struct daemon *d, struct kiln_err *err)
 {
     const struct config *c = d->config;
@@ -288,9 +297,11 @@ static enum kiln_code open_serving(struct daemon *d, struct kiln_err *err)
     limits.connections_per_uid = (unsigned)config_number(c, CONFIG_connections_per_uid);
     const struct pool_options pool = pool_options_of(d);
     const struct transfers_options transfers = transfers_options_of(d);
+    const struct fleet_process_options fleet = fleet_options_of(d);
     const struct serving_options options = { .readers = READERS,
                                              .pool = &pool,
                                              .transfers = &transfers,
+                                             .fleet = *fleet.url ? &fleet : NULL,
                                              .engine = &settings.options,
                                              .limits = &limits,
                                              .listener = &d->listener,

@@ -11,6 +11,7 @@
 #include "daemon/loop/loop_queue.h"
 #include "daemon/loop/work_queues.h"
 #include "daemon/server/closer.h"
+#include "daemon/workers/fleet_process.h"
 #include "daemon/workers/pool.h"
 #include "daemon/workers/transfer.h"
 #include "engine/jobs/executor.h"
@@ -20,6 +21,7 @@ struct executor_uv_parts { /* all borrowed */
     struct work_queues *work_queues;
     struct pool *pool;
     struct transfers *transfers;
+    struct fleet_process *fleet; /* NULL: none */
     struct closer *closer;
 };
 

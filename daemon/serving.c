@@ -38,6 +38,12 @@ static void on_transfers_closed(void *context)
     s->transfers = NULL;
 }
 
+static void on_fleet_closed(void *context)
+{
+    struct serving *s = context;
+    s->fleet = NULL;
+}
+
 void serving_close(struct serving *s)
 {
     if (!s->loop || s->phase == SERVING_CLOSES)
@@ -54,6 +60,8 @@ void serving_close(struct serving *s)
         pool_close(s->pool, on_pool_closed, s);
     if (s->transfers)
         transfers_close(s->transfers, on_transfers_closed, s);
+    if (s->fleet)
+        fleet_process_close(s->fleet, on_fleet_closed, s);
     loop_timer_close(&s->tick);
     loop_timer_close(&s->share);
 }
@@ -68,6 +76,13 @@ void serving_end(struct serving *s)
     s->loop = NULL;
 }
 
+/* The engine waits for these requests only to fill the store. */
+static void stop_fleet(struct serving *s)
+{
+    if (s->fleet)
+        fleet_process_stop(s->fleet);
+}
+
 static void stop_running_work(struct serving *s)
 {
     server_drop_sessions(s->server);
@@ -80,7 +95,8 @@ static void stop_running_work(struct serving *s)
 static bool is_idle(struct serving *s)
 {
     return server_is_empty(s->server) && (!s->pool || pool_out(s->pool) == 0) &&
-           (!s->transfers || transfers_out(s->transfers) == 0) && engine_idle(s->engine) &&
+           (!s->transfers || transfers_out(s->transfers) == 0) &&
+           (!s->fleet || fleet_process_out(s->fleet) == 0) && engine_idle(s->engine) &&
            !(s->is_busy && s->is_busy(s));
 }
 
@@ -101,6 +117,7 @@ void serving_drain(struct serving *s, uint64_t timeout_ms)
     s->deadline_ms = loop_now_ms(s->loop) + timeout_ms;
     server_drain(s->server);
     engine_drain(s->engine);
+    stop_fleet(s);
     loop_timer_stop(&s->share);
     s->tick.fire = on_drain_tick;
     loop_timer_start(&s->tick, 0, DRAIN_TICK_MS);
@@ -154,12 +171,24 @@ static enum kiln_code open_transfers(struct serving *s, const struct serving_opt
     return transfers_create(&options, &s->transfers, err);
 }
 
+static enum kiln_code open_fleet(struct serving *s, const struct serving_options *o,
+                                 struct kiln_err *err)
+{
+    if (!o->fleet)
+        return KILN_OK;
+    struct fleet_process_options options = *o->fleet;
+    options.loop = s->loop;
+    options.work_queues = s->work_queues;
+    return fleet_process_create(&options, &s->fleet, err);
+}
+
 static void init_executor(struct serving *s)
 {
     const struct executor_uv_parts parts = { .loop = s->loop,
                                              .work_queues = s->work_queues,
                                              .pool = s->pool,
                                              .transfers = s->transfers,
+                                             .fleet = s->fleet,
                                              .closer = s->closer };
     executor_uv_init(&s->executor, &parts);
 }
@@ -205,6 +234,8 @@ enum kiln_code serving_open(struct serving *s, const struct serving_options *opt
         rc = open_pool(s, options, err);
     if (!rc)
         rc = open_transfers(s, options, err);
+    if (!rc)
+        rc = open_fleet(s, options, err);
     if (!rc)
         rc = closer_create(&CLOSER_LIMITS_DEFAULT, &s->closer, err);
     if (rc)

@@ -35,7 +35,8 @@ struct serving_options {
     const struct pool_options *pool;
     /* The loop and the work queues need not be set. */
     const struct transfers_options *transfers;
-    const struct engine_options *engine; /* the executor and the readers need not be set */
+    const struct fleet_process_options *fleet; /* likewise; NULL: there is no fleet */
+    const struct engine_options *engine;       /* the executor and the readers need not be set */
     const struct server_limits *limits;
     struct listener *listener;
     const char *publish_group;
@@ -47,6 +48,7 @@ struct serving {
     struct work_queues *work_queues;
     struct pool *pool;
     struct transfers *transfers;
+    struct fleet_process *fleet; /* NULL: none */
     struct closer *closer;
     struct executor_uv executor;
     struct engine *engine;

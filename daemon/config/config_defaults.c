@@ -129,13 +129,13 @@ static void find_transfer(char path[PATH_TEXT_MAX])
         snprintf(path, PATH_TEXT_MAX, "%s", KILN_TRANSFER_INSTALLED);
 }
 
-static void fill_trusted_keys(char path[PATH_TEXT_MAX])
+static void fill_keys(const char *name, char path[PATH_TEXT_MAX])
 {
     char directory[PATH_TEXT_MAX];
     struct kiln_err ignored = KILN_ERR_INIT;
     if (paths_config_directory(directory, &ignored))
         snprintf(directory, sizeof(directory), "/etc/kiln");
-    snprintf(path, PATH_TEXT_MAX, "%.*s/trusted-keys.d", PATH_TEXT_MAX - 32, directory);
+    snprintf(path, PATH_TEXT_MAX, "%.*s/%s", PATH_TEXT_MAX - 32, directory, name);
 }
 
 static enum kiln_code fill_cache_directory(char path[PATH_TEXT_MAX], struct kiln_err *err)
@@ -186,7 +186,9 @@ static enum kiln_code fill_directories(struct config *c, struct kiln_err *err)
     if (!rc && is_unset(c, CONFIG_transfer))
         find_transfer(e[CONFIG_transfer].value.text);
     if (!rc && is_unset(c, CONFIG_trusted_keys))
-        fill_trusted_keys(e[CONFIG_trusted_keys].value.text);
+        fill_keys("trusted-keys.d", e[CONFIG_trusted_keys].value.text);
+    if (!rc && is_unset(c, CONFIG_fleet_keys))
+        fill_keys("fleet-keys.d", e[CONFIG_fleet_keys].value.text);
     return rc;
 }
 

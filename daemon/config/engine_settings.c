@@ -54,6 +54,8 @@ void engine_settings_of(const struct config *c, unsigned hot_count, struct engin
         .package_directory = s->packages,
         .more_package_directories = s->directories,
         .trusted_keys = config_text(c, CONFIG_trusted_keys),
+        .has_fleet = *config_text(c, CONFIG_fleet) != '\0',
+        .fleet_keys = config_text(c, CONFIG_fleet_keys),
         .package_limit = config_number(c, CONFIG_package_limit),
         .require_signature = strcmp(config_text(c, CONFIG_require_signature), "yes") == 0,
         .hot_limit_bytes = config_number(c, CONFIG_hot_limit),

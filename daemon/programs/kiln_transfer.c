@@ -3,7 +3,8 @@
  * kiln-transfer: a process that gets one package, checks it, and ends.
  *
  *     kiln-transfer [--user UID:GID | --launched]  the socket is descriptor 3; started by kilnd
- *     kiln-transfer --snapshot PATH   opens a database that may be in use, and sends its
+ *     kiln-transfer --fleet [--user UID:GID]  reads files of the fleet's tree until kilnd closes
+ * the socket kiln-transfer --snapshot PATH   opens a database that may be in use, and sends its
  *                                     descriptor; started by kilnctl, with its user's rights
  */
 #include "common/base/cleanup.h"
@@ -11,6 +12,7 @@
 #include "common/base/fs.h"
 #include "common/base/give_way.h"
 #include "engine/transfer/confine.h"
+#include "engine/transfer/fleet_serve.h"
 #include "engine/transfer/reach.h"
 #include "engine/transfer/transfer.h"
 #include "engine/transfer/transfer_wire.h"
@@ -40,6 +42,8 @@
 /* Until the process is confined.  libseccomp can loop without end after a failed allocation. */
 #define CPU_MAX_CONFINE_S 2u
 #define SESSION_NICENESS 10
+/* An index of the fleet has at most 19 MiB. */
+#define FLEET_FILE_MAX (32u << 20)
 #define PROGRESS_EVERY_NS 200000000u
 
 /* The sanitizers' own memory exceeds any useful limit, and LeakSanitizer reads /proc, which this
@@ -203,6 +207,51 @@ static int serve_job(const struct transfer_user *user)
     _exit(status); /* kilnd has the result, and closing a file could block for ever */
 }
 
+static bool set_fleet_limits(void)
+{
+    signal(SIGXFSZ, SIG_IGN);
+    return set_limit(RLIMIT_FSIZE, FLEET_FILE_MAX) && set_limit(RLIMIT_CORE, 0) &&
+           set_limit(RLIMIT_NOFILE, FILES_MAX) && set_limit(RLIMIT_NPROC, PROCESSES_MAX) &&
+           (!LIMIT_MEMORY || set_limit(RLIMIT_DATA, MEMORY_MAX));
+}
+
+static enum kiln_code prepare_fleet(const struct url *url, const struct transfer_user *user,
+                                    struct fleet_source *ret_source, struct kiln_err *err)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    if (!set_fleet_limits())
+        return kiln_fail(err, KILN_UNAVAILABLE, "cannot set the limits of a transfer process");
+    enum kiln_code rc = fleet_source_open(url, ret_source, err);
+    if (rc)
+        return rc;
+    rc = fleet_confine(url->path, user, &why);
+    die_with_parent(SIGKILL); /* again after the change of user, which clears it */
+    if (rc == KILN_UNSUPPORTED)
+        fprintf(stderr, "kiln-transfer: less confined than it should be: %s\n", why.text);
+    else if (rc)
+        *err = why;
+    return rc == KILN_UNSUPPORTED ? KILN_OK : rc;
+}
+
+static int serve_fleet(const struct transfer_user *user)
+{
+    char text[FLEET_URL_MAX];
+    KILN_AUTO(url) struct url url = { 0 };
+    struct fleet_source source;
+    struct kiln_err err = KILN_ERR_INIT;
+    die_with_parent(SIGKILL);
+    enum kiln_code rc = fleet_receive_setup(SOCKET_FD, text, &err);
+    if (!rc)
+        rc = url_parse(text, &url, &err);
+    if (!rc)
+        rc = prepare_fleet(&url, user, &source, &err);
+    if (!rc)
+        rc = fleet_serve(SOCKET_FD, &source, &err);
+    if (rc)
+        fprintf(stderr, "kiln-transfer: %s\n", err.text);
+    return rc ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 static enum kiln_code make_directory(char directory[512], struct kiln_err *err)
 {
     const char *base = getenv("TMPDIR");
@@ -235,9 +284,11 @@ static int send_snapshot(const char *path, bool salvage)
 
 static int usage(FILE *to, int status)
 {
-    fprintf(to, "usage: kiln-transfer [--user UID:GID | --launched | --snapshot PATH [--salvage]]\n"
+    fprintf(to, "usage: kiln-transfer [--fleet] [--user UID:GID | --launched]\n"
+                "       kiln-transfer --snapshot PATH [--salvage]\n"
                 "Fetches files for kilnd and kilnctl, which start it with a socket as descriptor "
                 "3.\n"
+                "  --fleet          read files of the fleet's tree until the socket is closed\n"
                 "  --user UID:GID   change to that user and group after opening files\n"
                 "  --launched       a systemd unit started it, in kilnd's staging directory\n"
                 "  --snapshot PATH  open one SQLite database, merge its write-ahead log, and send\n"
@@ -262,22 +313,20 @@ static bool read_user(const char *text, struct transfer_user *ret_user)
 int main(int argc, char **argv)
 {
     static const struct option known[] = {
-        { "snapshot", required_argument, NULL, 's' },
-        { "user", required_argument, NULL, 'u' },
-        { "launched", no_argument, NULL, 'l' },
-        { "version", no_argument, NULL, 'V' },
-        { "salvage", no_argument, NULL, 'r' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
+        { "snapshot", required_argument, NULL, 's' }, { "user", required_argument, NULL, 'u' },
+        { "launched", no_argument, NULL, 'l' },       { "fleet", no_argument, NULL, 'f' },
+        { "version", no_argument, NULL, 'V' },        { "salvage", no_argument, NULL, 'r' },
+        { "help", no_argument, NULL, 'h' },           { NULL, 0, NULL, 0 },
     };
     const char *path = NULL;
     struct transfer_user user;
-    bool other = false, salvage = false;
+    bool other = false, salvage = false, fleet = false;
     for (int c; (c = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
         switch (c) {
         case 's': path = optarg; break;
         case 'r': salvage = true; break;
         case 'l': is_launched = true; break;
+        case 'f': fleet = true; break;
         case 'u':
             if (!read_user(optarg, &user))
                 return usage(stderr, EXIT_USAGE);
@@ -297,5 +346,7 @@ int main(int argc, char **argv)
     }
     closefrom(SOCKET_FD + 1); /* a server must not reach descriptors that kilnd inherited */
     signal(SIGPIPE, SIG_IGN); /* a server may close a connection while this process writes */
+    if (fleet)
+        return serve_fleet(other ? &user : NULL);
     return path ? send_snapshot(path, salvage) : serve_job(other ? &user : NULL);
 }

@@ -39,4 +39,5 @@ struct fleet_get {
     enum fleet_get_end end;
     int fd; /* a memory file with the content; -1 unless |end| is FLEET_GET_DONE */
     struct list_link link;
+    uint64_t id, began_ms; /* private to the executor, like |link| */
 };

@@ -84,7 +84,25 @@ static void allow_source(const struct landlock_rules *rules, const char *text)
     landlock_allow(rules, manifest, READ_FILE);
 }
 
-static enum kiln_code confine_files(const struct transfer_job *job, struct kiln_err *err)
+/* Allows the files that one kind of process needs beside those of the system. */
+typedef void allower(const struct landlock_rules *rules, const void *context);
+
+static void allow_job(const struct landlock_rules *rules, const void *context)
+{
+    const struct transfer_job *job = context;
+    allow_source(rules, job->url);
+    landlock_allow(rules, job->trusted_keys, READ);
+    landlock_allow(rules, job->staging, WRITE);
+}
+
+static void allow_tree(const struct landlock_rules *rules, const void *context)
+{
+    const char *directory = context;
+    if (directory)
+        landlock_allow(rules, directory, READ);
+}
+
+static enum kiln_code confine_files(allower *allow, const void *context, struct kiln_err *err)
 {
     struct landlock_rules rules;
     unsigned version = landlock_version();
@@ -98,22 +116,20 @@ static enum kiln_code confine_files(const struct transfer_job *job, struct kiln_
     if (rc)
         return rc;
     allow_system(&rules);
-    allow_source(&rules, job->url);
-    landlock_allow(&rules, job->trusted_keys, READ);
-    landlock_allow(&rules, job->staging, WRITE);
+    allow(&rules, context);
     return landlock_enforce(&rules, err);
 }
 
 /* Adds the Landlock rules before it switches the user, because adding a rule opens a file that the
  * other user may not reach. */
-enum kiln_code transfer_confine(const struct transfer_job *job, const struct transfer_user *user,
-                                struct kiln_err *err)
+static enum kiln_code confine_process(allower *allow, const void *context,
+                                      const struct transfer_user *user, struct kiln_err *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return kiln_fail_errno(err, errno,
                                "cannot prevent a transfer process from gaining privileges");
-    enum kiln_code confined = confine_files(job, err);
+    enum kiln_code confined = confine_files(allow, context, err);
     if (confined && confined != KILN_UNSUPPORTED)
         return kiln_while(err, "confining a transfer process");
     enum kiln_code rc = user ? change_user(user->uid, user->gid, "transfer_user", &why) : KILN_OK;
@@ -129,4 +145,16 @@ enum kiln_code transfer_confine(const struct transfer_job *job, const struct tra
     if (rc)
         *err = why;
     return rc ? rc : confined;
+}
+
+enum kiln_code transfer_confine(const struct transfer_job *job, const struct transfer_user *user,
+                                struct kiln_err *err)
+{
+    return confine_process(allow_job, job, user, err);
+}
+
+enum kiln_code fleet_confine(const char *directory, const struct transfer_user *user,
+                             struct kiln_err *err)
+{
+    return confine_process(allow_tree, directory, user, err);
 }

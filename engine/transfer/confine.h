@@ -27,3 +27,8 @@ struct transfer_user {
 KILN_MUST_CHECK enum kiln_code transfer_confine(const struct transfer_job *job,
                                                 const struct transfer_user *user,
                                                 struct kiln_err *err);
+/* Likewise for the process that reads the fleet's tree, which writes no file. |directory| is that
+ * of the tree; NULL: the tree is on a server. */
+KILN_MUST_CHECK enum kiln_code fleet_confine(const char *directory,
+                                             const struct transfer_user *user,
+                                             struct kiln_err *err);

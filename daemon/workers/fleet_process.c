@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/workers/fleet_process.h"
+
+#include "common/log/log.h"
+#include "engine/transfer/fleet_wire.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* The resolution of the requests' budgets. */
+#define TICK_MS 10u
+
+/* One run of the program. It frees itself after its handles have closed. */
+struct fleet_child {
+    struct fleet_process *parent;
+    struct loop_owner owner;
+    struct worker_process process;
+    struct loop_watch watch;
+    int socket; /* owned; -1: closed */
+    bool is_ending;
+};
+
+struct fleet_process {
+    struct fleet_process_options options;
+    char *program, *service, *url; /* owned */
+    char user[32];
+    struct loop_owner owner;
+    struct loop_timer timer;   /* runs while there are requests */
+    struct fleet_child *child; /* NULL: none runs */
+    struct list gets;          /* of struct fleet_get, the oldest first */
+    struct list ended;         /* their done callbacks are due */
+    unsigned out, children;
+    uint64_t next_id;
+    bool is_stopped, is_closing;
+    void (*closed)(void *context);
+    void *context;
+};
+
+static void end_get(struct fleet_process *p, struct fleet_get *get, enum fleet_get_end end)
+{
+    list_remove(&get->link);
+    get->end = end;
+    list_append(&p->ended, &get->link);
+}
+
+static void end_all(struct fleet_process *p, enum fleet_get_end end)
+{
+    LIST_EACH (&p->gets, struct fleet_get, link, get)
+        end_get(p, get, end);
+    loop_timer_start(&p->timer, 0, TICK_MS);
+}
+
+static void close_if_done(struct fleet_process *p)
+{
+    if (p->is_closing && p->out == 0 && p->children == 0)
+        loop_timer_close(&p->timer);
+}
+
+static void on_child_closed(struct loop_owner *owner)
+{
+    struct fleet_child *child = LOOP_OWNER_OF(struct fleet_child, owner, owner);
+    struct fleet_process *p = child->parent;
+    close(child->socket);
+    free(child);
+    p->children--;
+    close_if_done(p);
+}
+
+/* From here on, the next request starts another process. */
+static void detach_child(struct fleet_process *p)
+{
+    if (p->child)
+        p->child->is_ending = true;
+    p->child = NULL;
+}
+
+static void kill_child(struct fleet_process *p)
+{
+    struct fleet_child *child = p->child;
+    detach_child(p);
+    if (child)
+        worker_process_kill(&child->process);
+}
+
+/* A process without requests may end: a unit has a time limit. */
+static void report_exit(const struct fleet_process *p, int status, int number)
+{
+    if (!list_is_empty(&p->gets))
+        log_event(LOG_EVENT_fleet_error, NULL,
+                  "the process that reads the fleet's tree ended: %s %d",
+                  number ? "signal" : "status", number ? number : status);
+}
+
+static void on_exited(struct worker_process *process, int status, int number)
+{
+    struct fleet_child *child = LOOP_OWNER_OF(struct fleet_child, process, process);
+    struct fleet_process *p = child->parent;
+    worker_process_kill(process); /* processes of its group may still run */
+    if (!child->is_ending) {
+        report_exit(p, status, number);
+        detach_child(p);
+        end_all(p, FLEET_GET_STOPPED);
+    }
+    loop_watch_close(&child->watch);
+    worker_process_close(&child->process);
+}
+
+static struct fleet_get *find_get(struct fleet_process *p, uint64_t id)
+{
+    LIST_EACH (&p->gets, struct fleet_get, link, get)
+        if (get->id == id)
+            return get;
+    return NULL;
+}
+
+static void take_answer(struct fleet_process *p, const struct fleet_answer *answer)
+{
+    struct fleet_get *get = find_get(p, answer->id);
+    if (!get) { /* it was ended by the time limit */
+        if (answer->fd >= 0)
+            close(answer->fd);
+        return;
+    }
+    get->fd = answer->fd;
+    end_get(p, get, answer->end);
+    loop_timer_start(&p->timer, 0, TICK_MS);
+}
+
+static void on_readable(struct loop_watch *watch, unsigned events)
+{
+    struct fleet_child *child = LOOP_OWNER_OF(struct fleet_child, watch, watch);
+    struct fleet_process *p = child->parent;
+    struct fleet_answer answer;
+    struct kiln_err err = KILN_ERR_INIT;
+    enum kiln_code rc = KILN_OK;
+    while (!child->is_ending && events & WATCH_READ &&
+           (rc = fleet_receive_answer(child->socket, &answer, &err)) == KILN_OK)
+        take_answer(p, &answer);
+    if (child->is_ending || !(events & WATCH_READ) || rc == KILN_UNAVAILABLE) {
+        loop_watch_set(&child->watch, 0); /* its exit ends the requests */
+    } else if (rc != KILN_BUSY) {
+        log_event(LOG_EVENT_fleet_error, NULL, "%s", err.text);
+        kill_child(p);
+        end_all(p, FLEET_GET_STOPPED);
+    }
+}
+
+static enum kiln_code run_program(struct fleet_process *p, struct fleet_child *child, int their_fd,
+                                  struct kiln_err *err)
+{
+    const struct fleet_process_options *o = &p->options;
+    const char *const arguments[] = { "kiln-transfer", "--fleet", o->user.other ? "--user" : NULL,
+                                      p->user, NULL };
+    static const char *const launched[] = { "kiln-transfer", "--fleet", "--launched", NULL };
+    const struct worker_spawn spawn = { .program = p->program,
+                                        .service = p->service,
+                                        .arguments = *p->service ? launched : arguments,
+                                        .fd_3 = their_fd,
+                                        .directory = -1,
+                                        .work_queues = o->work_queues,
+                                        .uid = getuid() };
+    enum kiln_code rc = worker_process_start(o->loop, &child->process, &child->owner, &spawn, err);
+    if (rc) {
+        loop_watch_close(&child->watch);
+        return rc;
+    }
+    child->process.exited = on_exited;
+    loop_watch_set(&child->watch, WATCH_READ);
+    p->child = child;
+    rc = fleet_send_setup(child->socket, p->url, err);
+    if (rc)
+        kill_child(p);
+    return rc;
+}
+
+static enum kiln_code start_child(struct fleet_process *p, struct kiln_err *err)
+{
+    int pair[2];
+    struct fleet_child *child = calloc(1, sizeof(*child));
+    if (!child)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot start kiln-transfer");
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+        free(child);
+        return kiln_fail_errno(err, errno, "cannot make a socket pair for kiln-transfer");
+    }
+    *child = (struct fleet_child){ .parent = p,
+                                   .owner = { .gone = on_child_closed },
+                                   .watch = { .ready = on_readable },
+                                   .socket = pair[0] };
+    p->children++;
+    enum kiln_code rc =
+        loop_watch_init(p->options.loop, &child->watch, &child->owner, pair[0], err);
+    if (rc)
+        on_child_closed(&child->owner); /* there is no handle that would call it */
+    else
+        rc = run_program(p, child, pair[1], err);
+    close(pair[1]);
+    return rc;
+}
+
+static enum kiln_code send_get(const struct fleet_process *p, const struct fleet_get *get,
+                               struct kiln_err *err)
+{
+    struct fleet_request request = {
+        .id = get->id, .offset = get->offset, .size = get->size, .size_max = get->size_max
+    };
+    snprintf(request.name, sizeof(request.name), "%s", get->name);
+    return fleet_send_request(p->child->socket, &request, err);
+}
+
+void fleet_process_get(struct fleet_process *p, struct fleet_get *get)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    enum kiln_code rc = KILN_OK;
+    p->out++;
+    get->id = p->next_id++;
+    get->began_ms = loop_now_ms(p->options.loop);
+    get->fd = -1;
+    list_append(&p->gets, &get->link);
+    if (p->is_stopped)
+        rc = KILN_UNAVAILABLE;
+    else if (!p->child)
+        rc = start_child(p, &err);
+    if (!rc)
+        rc = send_get(p, get, &err);
+    if (rc)
+        end_get(p, get, FLEET_GET_STOPPED);
+    if (rc || !loop_timer_is_running(&p->timer))
+        loop_timer_start(&p->timer, rc ? 0 : TICK_MS, TICK_MS);
+}
+
+/* Ends a request that takes too long, and the process, which may hang. */
+static void check_times(struct fleet_process *p)
+{
+    uint64_t now_ms = loop_now_ms(p->options.loop);
+    LIST_EACH (&p->gets, struct fleet_get, link, get) {
+        uint64_t waited_ms = now_ms - get->began_ms;
+        if (waited_ms >= FLEET_GET_MAX_MS) {
+            kill_child(p);
+            end_all(p, FLEET_GET_TIMED_OUT);
+            return;
+        }
+        if (get->is_slow || !get->budget_ms || waited_ms < get->budget_ms)
+            continue;
+        get->is_slow = true;
+        if (get->slow)
+            get->slow(get);
+    }
+}
+
+static void on_timer(struct loop_timer *timer)
+{
+    struct fleet_process *p = LOOP_OWNER_OF(struct fleet_process, timer, timer);
+    struct fleet_get *get;
+    check_times(p);
+    while ((get = LIST_POP(&p->ended, struct fleet_get, link))) {
+        p->out--;
+        get->done(get);
+    }
+    if (list_is_empty(&p->gets))
+        loop_timer_stop(&p->timer);
+    close_if_done(p);
+}
+
+static void on_closed(struct loop_owner *owner)
+{
+    struct fleet_process *p = LOOP_OWNER_OF(struct fleet_process, owner, owner);
+    void (*closed)(void *) = p->closed;
+    void *context = p->context;
+    free(p->program);
+    free(p->service);
+    free(p->url);
+    free(p);
+    closed(context);
+}
+
+enum kiln_code fleet_process_create(const struct fleet_process_options *options,
+                                    struct fleet_process **ret_process, struct kiln_err *err)
+{
+    struct fleet_process *p = calloc(1, sizeof(*p));
+    char *program = strdup(options->program), *service = strdup(options->service);
+    char *url = strdup(options->url);
+    if (!p || !program || !service || !url) {
+        free(p);
+        free(program);
+        free(service);
+        free(url);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the process of the fleet");
+    }
+    *p = (struct fleet_process){ .options = *options,
+                                 .program = program,
+                                 .service = service,
+                                 .url = url,
+                                 .owner = { .gone = on_closed } };
+    snprintf(p->user, sizeof(p->user), "%u:%u", (unsigned)options->user.uid,
+             (unsigned)options->user.gid);
+    list_init(&p->gets);
+    list_init(&p->ended);
+    loop_timer_init(options->loop, &p->timer, &p->owner, on_timer);
+    *ret_process = p;
+    return KILN_OK;
+}
+
+unsigned fleet_process_out(const struct fleet_process *p) { return p->out; }
+
+void fleet_process_stop(struct fleet_process *p)
+{
+    p->is_stopped = true;
+    kill_child(p);
+    end_all(p, FLEET_GET_STOPPED);
+}
+
+void fleet_process_close(struct fleet_process *p, void (*closed)(void *context), void *context)
+{
+    p->is_closing = true;
+    p->closed = closed;
+    p->context = context;
+    fleet_process_stop(p);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/transfer/fleet_serve.h"
+
+#include "common/base/cleanup.h"
+#include "common/base/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+enum kiln_code fleet_source_open(const struct url *url, struct fleet_source *ret_source,
+                                 struct kiln_err *err)
+{
+    *ret_source = (struct fleet_source){ .url = url, .directory = -1 };
+    if (url->scheme != URL_FILE)
+        return KILN_OK;
+    ret_source->directory = open(url->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return ret_source->directory < 0
+               ? kiln_fail_errno(err, errno, "cannot open the directory '%s'", url->shown)
+               : KILN_OK;
+}
+
+/* If the answer cannot be made or sent, kilnd's own time limit ends the request. */
+void fleet_serve_answer(int socket, const struct fleet_request *request, enum fleet_get_end end,
+                        struct bytes content)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    KILN_AUTO(fd) int fd = -1;
+    struct fleet_answer answer = { .id = request->id, .end = end, .fd = -1 };
+    if (end == FLEET_GET_DONE &&
+        (fs_memfd("fleet", &fd, &ignored) || fs_write_all(fd, content, &ignored)))
+        answer.end = FLEET_GET_BROKEN;
+    answer.fd = answer.end == FLEET_GET_DONE ? fd : -1;
+    (void)!fleet_send_answer(socket, &answer, &ignored);
+}
+
+static enum fleet_get_end end_of_errno(int errnum)
+{
+    switch (errnum) {
+    case ENOENT: return FLEET_GET_ABSENT;
+    case EACCES:
+    case EPERM: return FLEET_GET_FORBIDDEN;
+    case ESTALE:
+    case ENOTCONN: return FLEET_GET_UNREACHABLE;
+    default: return FLEET_GET_BROKEN;
+    }
+}
+
+/* Reads the range, or the whole file of at most size_max bytes. */
+static enum fleet_get_end read_range(int fd, const struct fleet_request *request,
+                                     struct buffer *content)
+{
+    struct stat seen;
+    if (fstat(fd, &seen) != 0)
+        return end_of_errno(errno);
+    uint64_t size = request->size ? request->size : (uint64_t)seen.st_size;
+    uint64_t size_max = request->size ? FLEET_RANGE_SIZE_MAX : request->size_max;
+    if (!S_ISREG(seen.st_mode) || size > size_max)
+        return FLEET_GET_MALFORMED;
+    buffer_init(content, (size_t)size);
+    content->data = malloc(size ? (size_t)size : 1);
+    if (!content->data)
+        return FLEET_GET_BROKEN;
+    ssize_t got = fs_read_at(fd, content->data, (size_t)size, (off_t)request->offset);
+    if (got < 0)
+        return end_of_errno(errno);
+    content->size = (size_t)got;
+    return content->size == size ? FLEET_GET_DONE : FLEET_GET_MALFORMED;
+}
+
+static void answer_from_directory(int socket, int directory, const struct fleet_request *request)
+{
+    BUFFER_AUTO struct buffer content = { 0 };
+    KILN_AUTO(fd)
+    int fd = openat(directory, request->name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    enum fleet_get_end end = fd < 0 ? end_of_errno(errno) : read_range(fd, request, &content);
+    fleet_serve_answer(socket, request, end, buffer_view(&content));
+}
+
+static enum kiln_code serve_directory(int socket, int directory, struct kiln_err *err)
+{
+    struct pollfd readable = { .fd = socket, .events = POLLIN };
+    for (;;) {
+        struct fleet_request request;
+        enum kiln_code rc = fleet_receive_request(socket, &request, err);
+        if (rc == KILN_UNAVAILABLE)
+            return KILN_OK;
+        if (rc == KILN_BUSY)
+            poll(&readable, 1, -1);
+        else if (rc)
+            return rc;
+        else
+            answer_from_directory(socket, directory, &request);
+    }
+}
+
+enum kiln_code fleet_serve(int socket, const struct fleet_source *source, struct kiln_err *err)
+{
+    return source->directory >= 0 ? serve_directory(socket, source->directory, err)
+                                  : fleet_serve_http(socket, source->url, err);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Answers kilnd's requests for files of the fleet's tree, until kilnd closes the socket.
+ *
+ * Role       the work of kiln-transfer --fleet. The tree is in a directory (file:), or on a server
+ *            (http:, https:), which must support ranges
+ * Ownership  borrows everything; an answer's file is closed after it was sent
+ * Threading  one thread; blocks
+ */
+#include "common/base/bytes.h"
+#include "engine/transfer/fleet_wire.h"
+#include "engine/transfer/url.h"
+
+struct fleet_source {
+    const struct url *url;
+    int directory; /* of a file: URL; otherwise -1 */
+};
+
+/* Opens the directory of a file: URL, while the process still has kilnd's rights. */
+KILN_MUST_CHECK enum kiln_code fleet_source_open(const struct url *url,
+                                                 struct fleet_source *ret_source,
+                                                 struct kiln_err *err);
+/* Returns KILN_OK when kilnd has closed the socket. */
+KILN_MUST_CHECK enum kiln_code fleet_serve(int socket, const struct fleet_source *source,
+                                           struct kiln_err *err);
+
+/* Sends the answer to one request. |content| is not used unless |end| is FLEET_GET_DONE. */
+void fleet_serve_answer(int socket, const struct fleet_request *request, enum fleet_get_end end,
+                        struct bytes content);
+/* The part of fleet_serve for http: and https:. */
+KILN_MUST_CHECK enum kiln_code fleet_serve_http(int socket, const struct url *url,
+                                                struct kiln_err *err);
