@@ -31,7 +31,8 @@ _SETTINGS = {  # settings whose kind of value is more specific than their type
     "compiler_user": "user", "transfer_user": "user",
     "compiler_service": "file", "transfer_service": "file",
 }
-_DIRECTORY_SETTINGS = ("cache_dir", "state_dir", "temp_dir", "trusted_keys", "package_path")
+_DIRECTORY_SETTINGS = ("cache_dir", "state_dir", "temp_dir", "trusted_keys", "fleet_keys",
+                       "package_path")
 
 
 def _names(value):
