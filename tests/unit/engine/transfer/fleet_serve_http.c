@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/test.h"
+#include "tests/support/wait.h"
+
+#include "common/base/fs.h"
+#include "engine/transfer/fleet_serve.h"
+#include "tests/support/http_script.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define FILE_SIZE 1000u
+
+struct fixture {
+    struct http_script server;
+    int kilnd, process;
+    struct url url;
+    pthread_t thread;
+    const char *head; /* what the server answers instead of the file; NULL: the file */
+    size_t sent_max;  /* bytes of the body that the server sends */
+    unsigned ranges;  /* requests with a range */
+    uint8_t content[FILE_SIZE];
+    enum kiln_code rc;
+    struct kiln_err err, thread_err;
+};
+
+static void *run_server(void *fixture)
+{
+    struct fixture *f = fixture;
+    f->rc = fleet_serve_http(f->process, &f->url, &f->thread_err);
+    return NULL;
+}
+
+static void answer_request(struct http_script *s, unsigned number, int fd)
+{
+    struct fixture *f = s->context;
+    unsigned first = 0, last = FILE_SIZE - 1;
+    const char *range = strstr(s->request, "Range: bytes=");
+    (void)number;
+    bool is_range = range && sscanf(range, "Range: bytes=%u-%u", &first, &last) == 2;
+    f->ranges += is_range;
+    if (f->head) {
+        http_say(fd, "%sConnection: close\r\n\r\n", f->head);
+        return;
+    }
+    size_t size = last - first + 1;
+    http_say(fd, "HTTP/1.1 %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
+             is_range ? "206 Partial Content" : "200 OK", size);
+    http_send(fd, f->content + first, size < f->sent_max ? size : f->sent_max);
+}
+
+SET_UP(set_up)
+{
+    char text[64];
+    int pair[2];
+    for (unsigned i = 0; i < FILE_SIZE; i++)
+        f->content[i] = (uint8_t)(i * 7 + i / 256);
+    f->sent_max = FILE_SIZE;
+    f->server.context = f;
+    f->server.answer = answer_request;
+    http_script_start(&f->server);
+    snprintf(text, sizeof(text), "http://127.0.0.1:%u/fleet", f->server.port);
+    must(url_parse(text, &f->url, &f->err), f->err);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    f->kilnd = pair[0];
+    f->process = pair[1];
+    assert_int_equal(pthread_create(&f->thread, NULL, run_server, f), 0);
+}
+
+TEAR_DOWN(tear_down)
+{
+    close(f->kilnd);
+    await_thread(f->thread, NULL);
+    assert_int_equal(f->rc, KILN_OK);
+    close(f->process);
+    http_script_stop(&f->server);
+    url_done(&f->url);
+}
+
+FIXTURE(http, set_up, tear_down);
+
+static void ask(struct fixture *f, uint64_t id, uint64_t offset, uint64_t size)
+{
+    struct fleet_request request = {
+        .id = id, .name = "v1/p/00.pack", .offset = offset, .size = size, .size_max = FILE_SIZE
+    };
+    must(fleet_send_request(f->kilnd, &request, &f->err), f->err);
+}
+
+static struct fleet_answer receive(struct fixture *f)
+{
+    struct fleet_answer answer;
+    struct pollfd readable = { .fd = f->kilnd, .events = POLLIN };
+    assert_int_equal(poll(&readable, 1, WAIT_MAX_S * 1000), 1);
+    must(fleet_receive_answer(f->kilnd, &answer, &f->err), f->err);
+    return answer;
+}
+
+static void expect_part(struct fixture *f, const struct fleet_answer *answer, size_t offset,
+                        size_t size)
+{
+    uint8_t got[FILE_SIZE + 1];
+    assert_int_equal(answer->end, FLEET_GET_DONE);
+    assert_int_equal(fs_read_at(answer->fd, got, sizeof(got), 0), size);
+    assert_memory_equal(got, f->content + offset, size);
+    close(answer->fd);
+}
+
+TEST_F(http, a_whole_file_is_read)
+{
+    ask(f, 1, 0, 0);
+    struct fleet_answer answer = receive(f);
+    expect_part(f, &answer, 0, FILE_SIZE);
+    http_script_stop(&f->server);
+    assert_true(http_script_was_asked(&f->server, "GET /fleet/v1/p/00.pack HTTP/1.1"));
+}
+
+TEST_F(http, near_ranges_take_one_request)
+{
+    ask(f, 0, 500, 20);
+    ask(f, 1, 100, 10);
+    ask(f, 2, 900, 100);
+    static const size_t offsets[] = { 500, 100, 900 }, sizes[] = { 20, 10, 100 };
+    for (size_t i = 0; i < 3; i++) {
+        struct fleet_answer answer = receive(f);
+        assert_in_range(answer.id, 0, 2);
+        expect_part(f, &answer, offsets[answer.id], sizes[answer.id]);
+    }
+    http_script_stop(&f->server);
+    assert_int_equal(f->server.requests, f->ranges);
+    assert_in_range(f->ranges, 1, 3); /* one, unless this thread was interrupted */
+}
+
+TEST_F(http, statuses_are_told_apart)
+{
+    static const struct {
+        const char *head;
+        enum fleet_get_end end;
+    } cases[] = {
+        { "HTTP/1.1 404 Because\r\nContent-Length: 0\r\n", FLEET_GET_ABSENT },
+        { "HTTP/1.1 410 Because\r\nContent-Length: 0\r\n", FLEET_GET_ABSENT },
+        { "HTTP/1.1 401 Because\r\nContent-Length: 0\r\n", FLEET_GET_FORBIDDEN },
+        { "HTTP/1.1 403 Because\r\nContent-Length: 3\r\n\r\nxml", FLEET_GET_FORBIDDEN },
+        { "HTTP/1.1 400 Because\r\nContent-Length: 0\r\n", FLEET_GET_REFUSED },
+        { "HTTP/1.1 302 Because\r\nLocation: /\r\nContent-Length: 0\r\n", FLEET_GET_REFUSED },
+        { "HTTP/1.1 416 Because\r\nContent-Length: 0\r\n", FLEET_GET_MALFORMED },
+        { "HTTP/1.1 429 Because\r\nContent-Length: 0\r\n", FLEET_GET_BROKEN },
+        { "HTTP/1.1 500 Because\r\nContent-Length: 0\r\n", FLEET_GET_BROKEN },
+        { "HTTP/1.1 503 Because\r\nContent-Length: 0\r\n", FLEET_GET_BROKEN },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        f->head = cases[i].head;
+        ask(f, i, 0, 10);
+        struct fleet_answer answer = receive(f);
+        if (answer.end != cases[i].end)
+            fail_msg("'%.12s' ended with %d", cases[i].head, (int)answer.end);
+    }
+}
+
+TEST_F(http, a_server_that_ignores_ranges_is_noticed)
+{
+    f->head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole";
+    ask(f, 1, 10, 5);
+    assert_int_equal(receive(f).end, FLEET_GET_MALFORMED);
+}
+
+TEST_F(http, a_truncated_answer_is_noticed)
+{
+    f->sent_max = 7;
+    ask(f, 1, 10, 20);
+    assert_int_equal(receive(f).end, FLEET_GET_MALFORMED);
+}
+
+TEST_F(http, a_range_of_another_size_is_noticed)
+{
+    f->head = "HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\n\r\nshort";
+    ask(f, 1, 10, 20);
+    assert_int_equal(receive(f).end, FLEET_GET_MALFORMED);
+}
+
+TEST_F(http, a_file_above_its_limit_is_refused)
+{
+    f->head = "HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n";
+    ask(f, 1, 0, 0);
+    assert_int_equal(receive(f).end, FLEET_GET_MALFORMED);
+}
+
+TEST_F(http, a_huge_range_is_not_requested)
+{
+    ask(f, 1, 0, 1ull << 40);
+    assert_int_equal(receive(f).end, FLEET_GET_MALFORMED);
+    http_script_stop(&f->server);
+    assert_int_equal(f->server.requests, 0);
+}
+
+TEST_F(http, a_server_that_is_gone_cannot_be_reached)
+{
+    http_script_stop(&f->server);
+    ask(f, 1, 0, 10);
+    assert_int_equal(receive(f).end, FLEET_GET_UNREACHABLE);
+}

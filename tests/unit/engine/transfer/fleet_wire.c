@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/test.h"
+
+#include "common/base/fs.h"
+#include "engine/transfer/fleet_wire.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct fixture {
+    int kilnd, process;
+    struct kiln_err err;
+};
+
+SET_UP(set_up)
+{
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    f->kilnd = pair[0];
+    f->process = pair[1];
+}
+
+TEAR_DOWN(tear_down)
+{
+    close(f->kilnd);
+    if (f->process >= 0)
+        close(f->process);
+}
+
+FIXTURE(wire, set_up, tear_down);
+
+TEST_F(wire, a_request_arrives_as_it_was_sent)
+{
+    const struct fleet_request sent = {
+        .id = 7, .name = "v1/p/00ff.pack", .offset = UINT32_MAX, .size = 5, .size_max = 6
+    };
+    struct fleet_request got;
+    must(fleet_send_request(f->kilnd, &sent, &f->err), f->err);
+    must(fleet_receive_request(f->process, &got, &f->err), f->err);
+    assert_string_equal(got.name, sent.name);
+    assert_true(got.id == 7 && got.offset == UINT32_MAX && got.size == 5 && got.size_max == 6);
+    assert_int_equal(fleet_receive_request(f->process, &got, &f->err), KILN_BUSY);
+}
+
+TEST(plain, only_names_of_the_tree_are_requested)
+{
+    static const char *const bad[] = { "",      "/v1",  "v1//p", "v1/",  "../key", "v1/../x",
+                                       "v1/.x", "v1/P", "a b",   "a%2f", "a?b" };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_false(fleet_name_is_fine(bad[i]));
+    assert_true(fleet_name_is_fine("v1/i/0123456789abcdef/current"));
+    assert_true(fleet_name_is_fine("v1/p/00.pack"));
+}
+
+TEST_F(wire, an_answer_brings_its_file)
+{
+    struct fleet_answer got;
+    char text[8] = "";
+    struct fleet_answer sent = { .id = 9, .end = FLEET_GET_DONE };
+    must(fs_memfd("test", &sent.fd, &f->err), f->err);
+    must(fs_write_all(sent.fd, bytes_of_text("file"), &f->err), f->err);
+    must(fleet_send_answer(f->process, &sent, &f->err), f->err);
+    close(sent.fd);
+    must(fleet_receive_answer(f->kilnd, &got, &f->err), f->err);
+    assert_true(got.id == 9 && got.end == FLEET_GET_DONE);
+    assert_int_equal(fs_read_at(got.fd, text, sizeof(text), 0), 4);
+    assert_string_equal(text, "file");
+    close(got.fd);
+}
+
+TEST_F(wire, a_failure_brings_no_file)
+{
+    const struct fleet_answer sent = { .id = 9, .end = FLEET_GET_FORBIDDEN, .fd = -1 };
+    struct fleet_answer got;
+    must(fleet_send_answer(f->process, &sent, &f->err), f->err);
+    must(fleet_receive_answer(f->kilnd, &got, &f->err), f->err);
+    assert_int_equal(got.end, FLEET_GET_FORBIDDEN);
+    assert_int_equal(got.fd, -1);
+}
+
+TEST_F(wire, invalid_answers_are_refused)
+{
+    static const char *const bad[] = { "{\"id\":1,\"end\":0}", "{\"id\":1,\"end\":99}",
+                                       "{\"id\":1}", "rubbish" };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct fleet_answer got;
+        assert_true(send(f->process, bad[i], strlen(bad[i]), 0) > 0);
+        enum kiln_code rc = fleet_receive_answer(f->kilnd, &got, &f->err);
+        assert_true(rc && rc != KILN_BUSY && rc != KILN_UNAVAILABLE);
+    }
+}
+
+TEST_F(wire, a_closed_socket_is_the_end)
+{
+    struct fleet_answer got;
+    close(f->process);
+    f->process = -1;
+    assert_int_equal(fleet_receive_answer(f->kilnd, &got, &f->err), KILN_UNAVAILABLE);
+}
+
+TEST_F(wire, the_set_up_names_the_tree)
+{
+    char url[FLEET_URL_MAX];
+    must(fleet_send_setup(f->kilnd, "https://example.org/fleet", &f->err), f->err);
+    must(fleet_receive_setup(f->process, url, &f->err), f->err);
+    assert_string_equal(url, "https://example.org/fleet");
+}
