@@ -24,6 +24,7 @@ enum fleet_get_end {
 #undef FLEET_GET_END
     FLEET_GET_ENDS
 };
+const char *fleet_get_end_label(enum fleet_get_end end); /* for metrics, such as "timed-out" */
 const char *fleet_get_end_text(enum fleet_get_end end);
 
 struct fleet_get {

@@ -19,14 +19,18 @@ struct fleet_trust {
     char first_useless[KEY_NAME_MAX];
 };
 
-static const char *const faults[] = {
-    [FLEET_FAULT_NONE] = "there is no fault",
-#define FLEET_FAULT(name, text) [FLEET_FAULT_##name] = (text),
+static const struct {
+    const char *label, *text;
+} faults[] = {
+    [FLEET_FAULT_NONE] = { "none", "there is no fault" },
+#define FLEET_FAULT(name, label, text) [FLEET_FAULT_##name] = { (label), (text) },
 #include "engine/fleet/fleet_faults.def"
 #undef FLEET_FAULT
 };
 
-const char *fleet_fault_text(enum fleet_fault fault) { return faults[fault]; }
+const char *fleet_fault_label(enum fleet_fault fault) { return faults[fault].label; }
+
+const char *fleet_fault_text(enum fleet_fault fault) { return faults[fault].text; }
 
 enum kiln_code fleet_signer_read(const char *secret_key_file, struct fleet_signer *ret_signer,
                                  struct kiln_err *err)

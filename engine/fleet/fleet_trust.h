@@ -20,11 +20,12 @@
 
 enum fleet_fault {
     FLEET_FAULT_NONE,
-#define FLEET_FAULT(name, text) FLEET_FAULT_##name,
+#define FLEET_FAULT(name, label, text) FLEET_FAULT_##name,
 #include "engine/fleet/fleet_faults.def"
 #undef FLEET_FAULT
     FLEET_FAULTS
 };
+const char *fleet_fault_label(enum fleet_fault fault); /* for metrics, such as "wrong-bytes" */
 const char *fleet_fault_text(enum fleet_fault fault);
 
 struct fleet_signer { /* call explicit_bzero on it after use */

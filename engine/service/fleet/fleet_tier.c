@@ -139,6 +139,22 @@ void fleet_epochs_save(struct engine *e)
     engine_run(e, e->own_uid, WORK_QUEUE_WRITE, &w->task);
 }
 
+bool fleet_tier_is_on(const struct fleet_tier *tier) { return tier->is_on; }
+
+bool fleet_tier_is_up(const struct fleet_tier *tier) { return tier->is_on && !tier->is_broken; }
+
+uint64_t fleet_tier_late(const struct fleet_tier *tier) { return tier->late; }
+
+uint64_t fleet_tier_ends(const struct fleet_tier *tier, enum fleet_get_end end)
+{
+    return tier->ends[end];
+}
+
+uint64_t fleet_tier_faults(const struct fleet_tier *tier, enum fleet_fault fault)
+{
+    return tier->faults[fault];
+}
+
 uint64_t fleet_budget_left_ms(uint64_t began_ns)
 {
     uint64_t spent_ms = (clock_monotonic_ns() - began_ns) / 1000000;

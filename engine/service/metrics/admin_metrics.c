@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/budget.h"
+#include "engine/service/fleet/fleet_tier.h"
 #include "engine/service/metrics/exposition.h"
 #include "engine/service/requests/admin.h"
 #include "engine/service/tuning/tuning_service.h"
@@ -281,6 +282,24 @@ static void write_transfers(struct page *p)
     }
 }
 
+static void write_fleet_requests(struct page *p)
+{
+    for (unsigned i = 0; i < FLEET_GET_ENDS; i++) {
+        enum fleet_get_end end = (enum fleet_get_end)i;
+        put_labelled(p, fleet_get_end_label(end), fleet_tier_ends(p->e->fleet, end));
+    }
+}
+
+static void write_fleet_refused(struct page *p)
+{
+    for (unsigned i = FLEET_FAULT_NONE + 1; i < FLEET_FAULTS; i++) {
+        enum fleet_fault fault = (enum fleet_fault)i;
+        put_labelled(p, fleet_fault_label(fault), fleet_tier_faults(p->e->fleet, fault));
+    }
+}
+
+static void write_fleet_up(struct page *p) { put_number(p, fleet_tier_is_up(p->e->fleet)); }
+
 static void write_tuning_entries(struct page *p)
 {
     struct tuning_stats t = tuning_stats_of(tuning_databases(p->e));
@@ -312,6 +331,9 @@ static void (*const writers[METRIC_NAMES])(struct page *) = {
     [METRIC_NAME_store_writable] = write_store_writable,
     [METRIC_NAME_evictions_total] = write_evictions,
     [METRIC_NAME_quota_rejections_total] = write_rejections,
+    [METRIC_NAME_fleet_requests_total] = write_fleet_requests,
+    [METRIC_NAME_fleet_refused_total] = write_fleet_refused,
+    [METRIC_NAME_fleet_up] = write_fleet_up,
     [METRIC_NAME_remote_requests_total] = write_transfers,
     [METRIC_NAME_tuning_entries] = write_tuning_entries,
 };
@@ -329,6 +351,8 @@ static bool is_known(const struct page *p, enum metric_name name)
     const struct sample *first = first_sample(name);
     if (name == METRIC_NAME_workers)
         return json_get(p->host_status, "workers");
+    if (strncmp(metrics[name].name, "kiln_fleet_", 11) == 0)
+        return fleet_tier_is_on(p->e->fleet);
     if (name == METRIC_NAME_tuning_entries)
         return tuning_databases(p->e);
     return !first || !first->hosted || json_get(p->host_stats, first->hosted);

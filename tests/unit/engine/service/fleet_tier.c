@@ -165,6 +165,20 @@ TEST_F(fleet, kernels_from_the_fleet_are_not_pushed_again)
     test_caller_refused(&f->users.admin, MESSAGE_fleet_export, "{}", KILN_NOT_FOUND, "compiled");
 }
 
+TEST_F(fleet, requests_and_their_ends_are_counted)
+{
+    fetch_cold(f, "a.cl");
+    serve_all(f);
+    struct test_caller *admin = &f->users.admin;
+    assert_int_equal(test_caller_metric(admin, "kiln_fleet_requests_total{result=\"done\"}"), 3);
+    assert_int_equal(test_caller_metric(admin, "kiln_fleet_requests_total{result=\"absent\"}"), 0);
+    assert_int_equal(test_caller_metric(admin, "kiln_fleet_up"), 1);
+    fetch_cold(f, "b.cl");
+    fake_executor_fleet_failed(next_get(f), FLEET_GET_FORBIDDEN);
+    assert_int_equal(test_caller_metric(admin, "kiln_fleet_requests_total{result=\"forbidden\"}"),
+                     1);
+}
+
 TEST_F(fleet, a_key_that_the_index_lacks_costs_no_request)
 {
     fetch_cold(f, "a.cl");
