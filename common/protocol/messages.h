@@ -81,7 +81,13 @@ enum lease_result {
     LEASE_RESULT_DONE,    /* every candidate was measured; the best is recorded, if any could run */
 };
 
-#define COMPILE_LOOK 1u /* for compile_begin: do not take the right to compile */
+/* For compile_begin: a result under |program| is an answer, too. */
+#define COMPILE_OR_PROGRAM 1u
+/* The index of the result in the answer to compile_begin says which key it was found under. */
+enum compile_answer {
+    COMPILE_ANSWER_OWN,
+    COMPILE_ANSWER_PROGRAM,
+};
 
 /* What a compile_end stores.  Only libkiln-rtc reads the content. */
 enum compile_part {

@@ -4,7 +4,7 @@
 #include "libclient/kernels/fetch.h"
 
 struct begin {
-    struct kiln_kernel *result;
+    struct compile_found found;
     enum kiln_code code;
     struct failure failure;
 };
@@ -22,7 +22,8 @@ static enum kiln_code accept_begin(struct request *request, const struct reply *
         return kiln_fail(&failure->err, KILN_CORRUPT,
                          "kilnd's answer to a compile request is not one result");
     bool is_damaged;
-    begin->code = fetch_result(&o, reply, &begin->result, &is_damaged, &begin->failure);
+    begin->found.is_program = o.index == COMPILE_ANSWER_PROGRAM;
+    begin->code = fetch_result(&o, reply, &begin->found.result, &is_damaged, &begin->failure);
     if (!is_damaged && !reply_puts_off(reply, begin->code))
         return KILN_OK;
     *failure = begin->failure;
@@ -31,7 +32,7 @@ static enum kiln_code accept_begin(struct request *request, const struct reply *
 }
 
 static enum kiln_code ask(struct kiln_client *client, const struct request *request,
-                          uint64_t deadline_ns, struct kiln_kernel **ret_result,
+                          uint64_t deadline_ns, struct compile_found *ret_found,
                           struct failure *failure)
 {
     struct begin begin = { .failure = FAILURE_INIT };
@@ -45,27 +46,30 @@ static enum kiln_code ask(struct kiln_client *client, const struct request *requ
     *failure = rc ? rq.failure : begin.failure;
     if (rc) {
         failure_done(&begin.failure);
-        if (begin.result)
-            kernel_destroy(begin.result);
+        if (begin.found.result)
+            kernel_destroy(begin.found.result);
         return rc;
     }
-    *ret_result = begin.result;
+    *ret_found = begin.found;
     return begin.code;
 }
 
 enum kiln_code compile_begin(struct kiln_client *client, const struct compile_question *question,
-                             struct kiln_kernel **ret_result, struct failure *failure)
+                             struct compile_found *ret_found, struct failure *failure)
 {
-    uint8_t storage[FRAME_HEADER_SIZE + DIGEST_SIZE + 9];
+    uint8_t storage[FRAME_HEADER_SIZE + 2 * DIGEST_SIZE + 9];
     struct buffer frame;
     client_frame_init_in(&frame, storage, sizeof(storage));
-    const struct message_compile_begin m = { .key = *question->key,
-                                             .flags = question->only_looks ? COMPILE_LOOK : 0,
-                                             .wait_ms = question->wait_ms,
-                                             .inline_limit = LIMIT_INLINE_OBJECT };
+    struct message_compile_begin m = { .key = *question->key,
+                                       .wait_ms = question->wait_ms,
+                                       .inline_limit = LIMIT_INLINE_OBJECT };
+    if (question->program) {
+        m.flags = COMPILE_OR_PROGRAM;
+        m.program = *question->program;
+    }
     message_compile_begin_write(&frame, &m);
     return ask(client, &(struct request){ .type = MESSAGE_compile_begin, .frame = &frame },
-               question->deadline_ns, ret_result, failure);
+               question->deadline_ns, ret_found, failure);
 }
 
 enum kiln_code compile_program(struct kiln_client *client, const struct program_inputs *inputs,
@@ -83,8 +87,12 @@ enum kiln_code compile_program(struct kiln_client *client, const struct program_
                                                .headers = inputs->headers,
                                                .expressions = inputs->expressions };
     message_compile_program_write(&frame, &m);
-    return ask(client, &(struct request){ .type = MESSAGE_compile_program, .frame = &frame },
-               deadline_ns, ret_result, failure);
+    struct compile_found found = { .result = NULL };
+    enum kiln_code rc =
+        ask(client, &(struct request){ .type = MESSAGE_compile_program, .frame = &frame },
+            deadline_ns, &found, failure);
+    *ret_result = found.result;
+    return rc;
 }
 
 static enum kiln_code accept_recorded(struct request *request, const struct reply *reply,

@@ -17,17 +17,24 @@
 
 struct compile_question {
     const struct digest *key;
-    bool only_looks;  /* do not take the right to compile */
+    /* The key of what kilnd compiled itself (program_key), which is an answer, too.  May be
+     * NULL. */
+    const struct digest *program;
     uint32_t wait_ms; /* how long to wait for the compile of another process; at most a minute */
     uint64_t deadline_ns;
 };
 
-/* Returns KILN_OK with the result in |ret_result|.  Returns KILN_NOT_FOUND if there is no result;
- * unless |only_looks| was set, this client then has the right to compile, and must call
- * compile_end.  Returns KILN_BUSY if another process was still compiling after |wait_ms|. */
+struct compile_found {
+    struct kiln_kernel *result;
+    bool is_program; /* found under the key |program| */
+};
+
+/* Returns KILN_OK with the result in |ret_found|.  Returns KILN_NOT_FOUND if there is no result;
+ * this client then has the right to compile, and must call compile_end.  Returns KILN_BUSY if
+ * another process was still compiling after |wait_ms|. */
 KILN_MUST_CHECK enum kiln_code compile_begin(struct kiln_client *client,
                                              const struct compile_question *question,
-                                             struct kiln_kernel **ret_result,
+                                             struct compile_found *ret_found,
                                              struct failure *failure);
 
 /* Lets kilnd compile a program with its own NVRTC or hiprtc, for all users, or gets the result of

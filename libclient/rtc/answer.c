@@ -82,11 +82,12 @@ static int use_stored(const struct answer_calls *calls, struct rtc_program *p, s
     return 0;
 }
 
-int answer_compile(const struct answer_calls *calls, struct rtc_program *p)
+int answer_compile(const struct answer_calls *calls, struct rtc_program *p,
+                   const struct digest *shared)
 {
     struct lookup l;
     int rc = 0;
-    switch (lookup_begin(&l, p)) {
+    switch (lookup_begin(&l, p, shared)) {
     case LOOKUP_FOUND: rc = use_stored(calls, p, &l); break;
     case LOOKUP_COMPILE: rc = compile_first(&(struct first){ calls, &l, p }); break;
     case LOOKUP_NONE: rc = compile_alone(calls, p, l.reason); break;

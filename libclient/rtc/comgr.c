@@ -241,7 +241,7 @@ static int answer(struct rtc_library *library, const struct comgr_call *call)
     if (!reason)
         reason = key_obstacle(&a.program);
     if (!reason) {
-        rc = answer_compile(&calls, &a.program);
+        rc = answer_compile(&calls, &a.program, NULL);
     } else {
         settings_count_forwarded(reason, a.program.name);
         rc = act_real(library, call);

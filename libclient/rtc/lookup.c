@@ -114,36 +114,38 @@ const char *lookup_reason(enum kiln_code rc)
                                                         : "no kilnd can be reached";
 }
 
-static enum kiln_code ask_once(struct kiln_client *client, const struct digest *key,
-                               uint32_t wait_ms, struct kiln_kernel **ret_kernel)
+static enum kiln_code ask_once(struct kiln_client *client, const struct compile_question *asked,
+                               uint32_t wait_ms, struct compile_found *ret_found)
 {
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
     const uint32_t late_ms = wait_ms ? LATE_MS : 0;
-    const struct compile_question question = {
-        .key = key,
-        .wait_ms = wait_ms,
-        .deadline_ns = clock_monotonic_ns() + (wait_ms + late_ms + settings_patience_ms()) * MS
-    };
-    return compile_begin(client, &question, ret_kernel, &failure);
+    struct compile_question question = *asked;
+    question.wait_ms = wait_ms;
+    question.deadline_ns = clock_monotonic_ns() + (wait_ms + late_ms + settings_patience_ms()) * MS;
+    return compile_begin(client, &question, ret_found, &failure);
 }
 
-static enum kiln_code wait_for(struct kiln_client *client, const struct digest *key,
-                               struct kiln_kernel **ret_kernel)
+static enum kiln_code wait_for(struct kiln_client *client, const struct compile_question *question,
+                               struct compile_found *ret_found)
 {
     const uint64_t until_ns = clock_monotonic_ns() + WAIT_MS * MS;
-    enum kiln_code rc = ask_once(client, key, WAIT_MS, ret_kernel);
+    enum kiln_code rc = ask_once(client, question, WAIT_MS, ret_found);
     if (rc && clock_monotonic_ns() >= until_ns)
         lookup_waited_in_vain();
     return rc;
 }
 
-static enum kiln_code ask(const struct digest *key, struct kiln_kernel **ret_kernel)
+/* |shared| is the key of another possible answer, or NULL. */
+static enum kiln_code ask(const struct digest *key, const struct digest *shared,
+                          struct compile_found *ret_found)
 {
+    const struct compile_question question = { .key = key, .program = shared };
     struct kiln_client *client = lookup_client();
+    *ret_found = (struct compile_found){ .result = NULL };
     if (!client)
         return KILN_UNAVAILABLE;
-    enum kiln_code rc = ask_once(client, key, 0, ret_kernel);
-    return rc == KILN_BUSY && lookup_may_wait() ? wait_for(client, key, ret_kernel) : rc;
+    enum kiln_code rc = ask_once(client, &question, 0, ret_found);
+    return rc == KILN_BUSY && lookup_may_wait() ? wait_for(client, &question, ret_found) : rc;
 }
 
 /* ---- the list of manifests ---- */
@@ -226,13 +228,18 @@ static enum lookup_outcome outcome_of(struct lookup *l, enum kiln_code rc, const
     return LOOKUP_NONE;
 }
 
+static enum lookup_outcome take(struct lookup *l, struct kiln_kernel *result)
+{
+    l->stored = result;
+    l->saved_ns = kiln_kernel_compile_ns(result);
+    return LOOKUP_FOUND;
+}
+
 static enum lookup_outcome take_result(struct lookup *l, const struct digest *key)
 {
-    enum kiln_code rc = ask(key, &l->stored);
-    if (rc)
-        return outcome_of(l, rc, key);
-    l->saved_ns = kiln_kernel_compile_ns(l->stored);
-    return LOOKUP_FOUND;
+    struct compile_found found;
+    enum kiln_code rc = ask(key, NULL, &found);
+    return rc ? outcome_of(l, rc, key) : take(l, found.result);
 }
 
 /* Asks for the right to compile, because no manifest fits.  Returns true if another process had
@@ -240,26 +247,21 @@ static enum lookup_outcome take_result(struct lookup *l, const struct digest *ke
 static bool compete(struct lookup *l, enum lookup_outcome *ret_outcome)
 {
     struct digest key = successor_key(l);
-    struct kiln_kernel *marker = NULL;
-    enum kiln_code rc = ask(&key, &marker);
-    kiln_kernel_unref(marker);
-    if (!rc)
+    struct compile_found found;
+    enum kiln_code rc = ask(&key, l->shared, &found);
+    if (!rc && !found.is_program) {
+        kiln_kernel_unref(found.result);
         return true;
-    *ret_outcome = outcome_of(l, rc, &key);
+    }
+    *ret_outcome = rc ? outcome_of(l, rc, &key) : take(l, found.result);
     return false;
 }
 
-static bool look_once(struct lookup *l, const struct rtc_program *p, enum lookup_outcome *ret)
+static bool look_into_list(struct lookup *l, const struct rtc_program *p, enum lookup_outcome *ret)
 {
     struct reader list;
     uint32_t further;
     struct digest key;
-    drop_manifests(l);
-    enum kiln_code rc = ask(&l->key, &l->manifests);
-    if (rc) {
-        *ret = outcome_of(l, rc, &l->key);
-        return false;
-    }
     if (!begin_list(l->manifests, &list, &further)) {
         l->reason = "the stored list of files is damaged";
         return false;
@@ -275,10 +277,26 @@ static bool look_once(struct lookup *l, const struct rtc_program *p, enum lookup
     return true;
 }
 
-enum lookup_outcome lookup_begin(struct lookup *l, const struct rtc_program *p)
+/* Returns true if the look-up must continue with the key or the list that there is now. */
+static bool look_once(struct lookup *l, const struct rtc_program *p, enum lookup_outcome *ret)
+{
+    struct compile_found found;
+    drop_manifests(l);
+    enum kiln_code rc = ask(&l->key, l->shared, &found);
+    if (rc || found.is_program) {
+        *ret = rc ? outcome_of(l, rc, &l->key) : take(l, found.result);
+        return false;
+    }
+    l->manifests = found.result;
+    return look_into_list(l, p, ret);
+}
+
+enum lookup_outcome lookup_begin(struct lookup *l, const struct rtc_program *p,
+                                 const struct digest *shared)
 {
     enum lookup_outcome outcome = LOOKUP_NONE;
     *l = (struct lookup){ .key = key_of_program(p, KEY_NO_NAME),
+                          .shared = shared,
                           .reason = "its files change all the time" };
     for (unsigned round = 0; round < ROUNDS && look_once(l, p, &outcome); round++)
         ;

@@ -30,7 +30,8 @@ enum lookup_outcome {
 };
 
 struct lookup {
-    struct digest key;   /* includes |part| of the program's name */
+    struct digest key; /* includes |part| of the program's name */
+    const struct digest *shared;
     struct digest lease; /* the key under which this process has the right to compile */
     enum key_name_part part;
     struct kiln_kernel *manifests; /* what is stored under |key|; NULL if nothing is */
@@ -41,7 +42,10 @@ struct lookup {
     const char *reason;
 };
 
-enum lookup_outcome lookup_begin(struct lookup *lookup, const struct rtc_program *program);
+/* |shared| is the key of the result if kilnd has compiled the program itself (shared.h), or NULL.
+ * The lookup borrows it. */
+enum lookup_outcome lookup_begin(struct lookup *lookup, const struct rtc_program *program,
+                                 const struct digest *shared);
 /* |files| is the manifest of the compile.  Returns false if kilnd does not store the result; the
  * caller then gives the right to compile back. */
 bool lookup_publish(struct lookup *lookup, const struct rtc_program *program, struct bytes files,

@@ -226,20 +226,12 @@ static bool use_result(struct rtc_program *p, struct kiln_kernel *stored)
     return p->is_stored;
 }
 
-static bool use_shared(struct rtc_program *p)
-{
-    uint64_t saved_ns;
-    p->is_stored = shared_find(p, &p->result, &saved_ns);
-    if (p->is_stored)
-        settings_count_hit(saved_ns, p->name);
-    return p->is_stored;
-}
-
 static bool let_kilnd_compile(struct rtc_program *p)
 {
-    p->is_stored = shared_compile(p, &p->result);
+    uint64_t saved_ns = 0;
+    p->is_stored = shared_compile(p, &p->result, &saved_ns);
     if (p->is_stored)
-        settings_count_hit(0, p->name);
+        settings_count_hit(saved_ns, p->name);
     return p->is_stored;
 }
 
@@ -264,8 +256,9 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
                                         .collect = collect_result,
                                         .use = use_result,
                                         .delegate = let_kilnd_compile };
+    struct digest shared;
     if (!obstacle)
-        return use_shared(p) ? 0 : answer_compile(&calls, p);
+        return answer_compile(&calls, p, shared_key(p, &shared) ? &shared : NULL);
     settings_count_forwarded(obstacle, p->name);
     return library->real.compile(program, option_count, options);
 }

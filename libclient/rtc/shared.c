@@ -116,34 +116,33 @@ static bool may_share(const struct rtc_program *p)
            p->header_count <= LIMIT_HEADERS && clock_monotonic_ns() >= p->library->lacking_until_ns;
 }
 
-typedef enum kiln_code ask_fn(struct kiln_client *client, const struct rtc_program *p,
-                              const struct program_inputs *inputs, struct kiln_kernel **ret_kernel);
-
-static enum kiln_code look(struct kiln_client *client, const struct rtc_program *p,
-                           const struct program_inputs *inputs, struct kiln_kernel **ret_kernel)
+/* The caller calls pack_done in any case. */
+static bool pack_shareable(const struct rtc_program *p, struct packed_inputs *ret)
 {
-    FAILURE_AUTO struct failure failure = FAILURE_INIT;
-    const struct digest key = program_key(inputs);
-    const struct compile_question question = {
-        .key = &key,
-        .only_looks = true,
-        .deadline_ns = clock_monotonic_ns() + settings_patience_ms() * 1000000ull,
-    };
-    (void)p;
-    enum kiln_code rc = compile_begin(client, &question, ret_kernel, &failure);
-    if (rc && rc != KILN_NOT_FOUND)
-        /* if kilnd does not answer, this process asks it nothing for a while */
-        (void)lookup_reason(rc);
-    return rc;
+    *ret = (struct packed_inputs){ .inputs.source = bytes_of(NULL, 0) };
+    return may_share(p) && pack(p, ret) && !program_inputs_obstacle(&ret->inputs);
+}
+
+bool shared_key(const struct rtc_program *p, struct digest *ret_key)
+{
+    struct packed_inputs x;
+    bool may = pack_shareable(p, &x);
+    if (may)
+        *ret_key = program_key(&x.inputs);
+    pack_done(&x);
+    return may;
 }
 
 static enum kiln_code let_compile(struct kiln_client *client, const struct rtc_program *p,
-                                  const struct program_inputs *inputs,
                                   struct kiln_kernel **ret_kernel)
 {
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
-    enum kiln_code rc =
-        compile_program(client, inputs, clock_monotonic_ns() + WAIT_NS, ret_kernel, &failure);
+    struct packed_inputs x;
+    enum kiln_code rc = KILN_DENIED;
+    if (pack_shareable(p, &x))
+        rc = compile_program(client, &x.inputs, clock_monotonic_ns() + WAIT_NS, ret_kernel,
+                             &failure);
+    pack_done(&x);
     if (rc == KILN_TIMED_OUT)
         lookup_waited_in_vain();
     if (rc == KILN_UNAVAILABLE || rc == KILN_UNSUPPORTED)
@@ -151,30 +150,15 @@ static enum kiln_code let_compile(struct kiln_client *client, const struct rtc_p
     return rc;
 }
 
-static struct kiln_kernel *get_result(const struct rtc_program *p, ask_fn *ask)
+bool shared_compile(const struct rtc_program *p, struct rtc_result *ret_result,
+                    uint64_t *ret_saved_ns)
 {
-    struct packed_inputs x;
+    struct kiln_err err = KILN_ERR_INIT;
     struct kiln_kernel *kernel = NULL;
-    struct kiln_client *client = may_share(p) ? lookup_client() : NULL;
-    if (!client)
-        return NULL;
-    if (!pack(p, &x) || program_inputs_obstacle(&x.inputs) || ask(client, p, &x.inputs, &kernel))
-        kernel = NULL;
-    pack_done(&x);
-    return kernel;
-}
-
-bool shared_find(const struct rtc_program *p, struct rtc_result *ret_result, uint64_t *ret_saved_ns)
-{
-    struct kiln_err err = KILN_ERR_INIT;
-    struct kiln_kernel *kernel = get_result(p, look);
-    *ret_saved_ns = kernel ? kiln_kernel_compile_ns(kernel) : 0;
-    return kernel && rtc_result_read(kernel, key_name(p), ret_result, &err) == KILN_OK;
-}
-
-bool shared_compile(const struct rtc_program *p, struct rtc_result *ret_result)
-{
-    struct kiln_err err = KILN_ERR_INIT;
-    struct kiln_kernel *kernel = lookup_may_wait() ? get_result(p, let_compile) : NULL;
-    return kernel && rtc_result_read(kernel, key_name(p), ret_result, &err) == KILN_OK;
+    struct kiln_client *client = lookup_may_wait() ? lookup_client() : NULL;
+    if (!client || let_compile(client, p, &kernel))
+        return false;
+    bool is_new = kiln_kernel_tier(kernel) == KILN_TIER_COMPILED;
+    *ret_saved_ns = is_new ? 0 : kiln_kernel_compile_ns(kernel);
+    return rtc_result_read(kernel, key_name(p), ret_result, &err) == KILN_OK;
 }

@@ -493,6 +493,22 @@ def test_kilnctl_env_keeps_what_is_preloaded_and_adds_itself_once(job):
         "LD_PRELOAD": str(PRELOAD)}
 
 
+def requests(job):
+    """Returns how many requests kilnd has answered for looking compiles up, or storing them."""
+    lines = job.daemon.kilnctl("metrics").splitlines()
+    return sum(int(line.split()[-1]) for line in lines
+               if line.startswith("kiln_requests_total{") and 'op="compile_' in line)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--option", "-I."]])
+def test_a_stored_result_takes_two_requests(job, arguments):
+    """The first is for the list of files, and the second for the result."""
+    assert job.check(*arguments, SOURCE) == (1, 0)
+    before = requests(job)
+    job.run(*arguments, SOURCE)
+    assert requests(job) == before + 2
+
+
 # ---- many processes ----
 
 def test_eight_processes_compile_each_program_once(job):

@@ -5,7 +5,7 @@ import concurrent.futures
 import pytest
 
 from jobs import counts  # noqa: F401 (a fixture)
-from test_rtc import NVRTC, daemon, job  # noqa: F401 (fixtures)
+from test_rtc import NVRTC, daemon, job, requests  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.skipif(not NVRTC.exists(), reason=f"{NVRTC} is not here")
 
@@ -26,7 +26,9 @@ def check(job, counts, expected, *arguments, **options):  # noqa: F811
 def test_kilnd_compiles_once_what_is_in_memory(job, counts):  # noqa: F811
     arguments = ["--option", "--std=c++17", *TARGET, "--option", "-DN=1", kernel("N")]
     check(job, counts, [1, 0, 0], *arguments)
+    before = requests(job)
     check(job, counts, [0, 0, 1], *arguments)
+    assert requests(job) == before + 1
 
 
 def test_headers_in_memory_and_name_expressions_are_inputs(job, counts):  # noqa: F811

@@ -47,6 +47,7 @@ struct fetch_options {
     const struct kernel_name *name;  /* NULL: packages are searched by key only */
     const struct digest *shared_key; /* the key that the kernel has if it is stored for all users;
                                         NULL: none */
+    bool only_stored;                /* do not wait for a compile of this key */
     bool no_cache; /* compile even if a result is stored, and do not store the new result */
 };
 

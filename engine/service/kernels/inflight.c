@@ -104,10 +104,12 @@ enum kiln_code inflight_create(struct engine *e, const struct digest *asked,
 struct digest inflight_place(const struct digest *key, const struct fetch_options *options)
 {
     struct sha256 s;
-    if (!options->name)
+    if (!options->name && !options->only_stored)
         return *key;
     sha256_init(&s);
     sha256_put_sized(&s, bytes_of(key->bytes, DIGEST_SIZE));
+    if (!options->name)
+        return sha256_end(&s);
     sha256_put_sized(&s, options->name->database_id);
     sha256_put_sized(&s, options->name->name);
     sha256_put_sized(&s, options->name->args);

@@ -60,8 +60,9 @@ KILN_MUST_CHECK enum kiln_code inflight_create(struct engine *e, const struct di
 void inflight_destroy(struct inflight *f);
 struct inflight *inflight_of_task(struct task *t);
 
-/* Returns the key of a fetch in the table. Requests by name may be answered from packages, so
- * they only join identical requests. A kernel that must be compiled is still compiled only once
+/* Returns the key of a fetch in the table. Requests by name may be answered from packages, and
+ * requests for stored results do not wait for compiles, so they only join identical requests. A
+ * kernel that must be compiled is still compiled only once
  * (inflight_compile_or_join). */
 struct digest inflight_place(const struct digest *key, const struct fetch_options *options);
 struct inflight *inflight_find(struct engine *e, const struct digest *place);

@@ -36,13 +36,18 @@ struct client_compile {
     struct list waiting; /* of struct begin, in order of arrival; borrowed */
 };
 
+struct keys { /* which may answer a compile_begin, in kilnd's store */
+    struct digest own, shared;
+    bool has_program;
+    struct digest program; /* of what kilnd compiled itself */
+};
+
 struct begin {
     struct deferred base;
     struct fetch_ticket ticket;
     bool is_fetching;
-    struct digest key, shared_key;
+    struct keys keys;
     uint32_t inline_limit;
-    bool only_looks;
     uint64_t until_ns;
     uint64_t parts_before; /* value of client_compiles.parts when the look-up began */
     struct list_link place;
@@ -70,31 +75,36 @@ void client_compiles_destroy(struct client_compiles *compiles)
     free(compiles);
 }
 
-static void send_result(struct engine *e, struct caller *caller, uint64_t request_id,
-                        uint32_t inline_limit, const struct fetch_result *result)
+struct answer {
+    struct fetch_result result;
+    enum compile_answer which;
+};
+
+static void send_answer(struct engine *e, struct caller *caller, uint64_t request_id,
+                        uint32_t inline_limit, const struct answer *answer)
 {
-    const struct result_options options = { .inline_limit = inline_limit };
+    const struct result_options options = { .index = answer->which, .inline_limit = inline_limit };
     struct result_list list;
     result_list_begin_frame(&list, e, caller);
-    result_list_add(&list, &options, result);
+    result_list_add(&list, &options, &answer->result);
     result_list_send(&list, caller, request_id, 0);
 }
 
-static void answer_begin(struct begin *b, const struct fetch_result *result)
+static void answer_begin(struct begin *b, const struct answer *answer)
 {
     struct engine *e = b->base.engine;
     struct caller *caller = b->base.caller;
     uint64_t request_id = b->base.request_id;
     uint32_t inline_limit = b->inline_limit;
     deferred_destroy(&b->base);
-    send_result(e, caller, request_id, inline_limit, result);
+    send_answer(e, caller, request_id, inline_limit, answer);
 }
 
 /* KILN_NOT_FOUND gives the client the right to compile; KILN_BUSY: another client compiles. */
 static void answer_without(struct begin *b, enum kiln_code code)
 {
-    const struct fetch_result result = { .err = { .code = code }, .key = b->key };
-    answer_begin(b, &result);
+    const struct answer answer = { .result = { .err = { .code = code }, .key = b->keys.own } };
+    answer_begin(b, &answer);
 }
 
 static struct client_compile *find_compile(struct engine *e, const struct digest *key)
@@ -125,7 +135,7 @@ static struct client_compile *create_compile(struct begin *b, struct kiln_err *e
         kiln_fail(err, KILN_NO_MEMORY, "cannot note that a client compiles: out of memory");
         return NULL;
     }
-    c->key = b->key;
+    c->key = b->keys.own;
     c->uid = b->base.uid;
     list_init(&c->waiting);
     hash_table_add(&e->client_compiles->compiles, &c->by_key, digest_hash(&c->key));
@@ -141,17 +151,34 @@ static void destroy_compile(struct engine *e, struct client_compile *c)
     free(c);
 }
 
-/* Gives the right to the request that has waited longest, or destroys the compile. */
+/* Answers if kilnd has compiled the program while the request waited. */
+static bool answer_with_program(struct begin *b)
+{
+    const struct fetch_options options = { .key = b->keys.program };
+    struct answer answer = { .which = COMPILE_ANSWER_PROGRAM };
+    struct digest key;
+    b->ticket = (struct fetch_ticket){ .uid = b->base.uid, .is_rtc = true };
+    if (!b->keys.has_program ||
+        !fetch_at_hand(b->base.engine, &options, &b->ticket, &key, &answer.result))
+        return false;
+    answer_begin(b, &answer);
+    return true;
+}
+
+/* Gives the right to the request that has waited longest and is not answered now.  If there is
+ * none, destroys the compile. */
 static void pass_on(struct engine *e, struct client_compile *c)
 {
-    if (list_is_empty(&c->waiting)) {
-        destroy_compile(e, c);
+    while (!list_is_empty(&c->waiting)) {
+        struct begin *next = LIST_FIRST(&c->waiting, struct begin, place);
+        list_remove(&next->place);
+        if (answer_with_program(next))
+            continue;
+        give_to(c, next);
+        answer_without(next, KILN_NOT_FOUND);
         return;
     }
-    struct begin *next = LIST_FIRST(&c->waiting, struct begin, place);
-    list_remove(&next->place);
-    give_to(c, next);
-    answer_without(next, KILN_NOT_FOUND);
+    destroy_compile(e, c);
 }
 
 void client_compiles_leave(struct engine *e, struct caller *caller)
@@ -207,11 +234,9 @@ static const struct deferred_kind begin_kind = { .size = sizeof(struct begin),
 static void compile_or_wait(struct begin *b)
 {
     struct engine *e = b->base.engine;
-    struct client_compile *c = find_compile(e, &b->key);
-    struct kiln_err err = KILN_ERR_INIT;
-    if (b->only_looks) {
-        answer_without(b, KILN_NOT_FOUND);
-    } else if (c && clock_monotonic_ns() >= c->since_ns + HELD_MAX_NS) {
+    struct client_compile *c = find_compile(e, &b->keys.own);
+    struct answer refusal = { .result = { .key = b->keys.own } };
+    if (c && clock_monotonic_ns() >= c->since_ns + HELD_MAX_NS) {
         give_to(c, b);
         answer_without(b, KILN_NOT_FOUND);
     } else if (c && clock_monotonic_ns() < b->until_ns) {
@@ -219,48 +244,65 @@ static void compile_or_wait(struct begin *b)
         list_append(&c->waiting, &b->place);
     } else if (c) {
         answer_without(b, KILN_BUSY);
-    } else if (create_compile(b, &err)) {
+    } else if (create_compile(b, &refusal.result.err)) {
         answer_without(b, KILN_NOT_FOUND);
     } else {
-        answer_begin(b, &(struct fetch_result){ .err = err, .key = b->key });
+        answer_begin(b, &refusal);
     }
 }
 
-static void on_fetched(struct fetch_ticket *ticket, const struct fetch_result *result);
+static void on_own_result(struct fetch_ticket *ticket, const struct fetch_result *result);
+static void on_program(struct fetch_ticket *ticket, const struct fetch_result *result);
 
-static void look_again(struct begin *b)
+static void look_up(struct begin *b, enum compile_answer which)
 {
     struct engine *e = b->base.engine;
-    const struct fetch_options options = { .key = b->key, .shared_key = &b->shared_key };
-    struct fetch_result result;
-    b->ticket = (struct fetch_ticket){ .uid = b->base.uid, .is_rtc = true, .ready = on_fetched };
+    const bool is_program = which == COMPILE_ANSWER_PROGRAM;
+    const struct fetch_options own = { .key = b->keys.own, .shared_key = &b->keys.shared };
+    const struct fetch_options program = { .key = b->keys.program, .only_stored = true };
+    struct answer answer = { .which = which };
+    b->ticket = (struct fetch_ticket){ .uid = b->base.uid,
+                                       .is_rtc = true,
+                                       .ready = is_program ? on_program : on_own_result };
     b->parts_before = e->client_compiles->parts;
-    b->is_fetching = !fetch_begin(e, &options, &b->ticket, &result);
+    b->is_fetching = !fetch_begin(e, is_program ? &program : &own, &b->ticket, &answer.result);
     if (!b->is_fetching)
-        answer_begin(b, &result);
+        answer_begin(b, &answer);
 }
 
 /* Repeats the look-up if no client compiles the result now, and some client has sent a file
  * meanwhile. That file may be the result. */
-static void on_fetched(struct fetch_ticket *ticket, const struct fetch_result *result)
+static void on_own_result(struct fetch_ticket *ticket, const struct fetch_result *result)
 {
     struct begin *b = LIST_ENTRY(ticket, struct begin, ticket);
     struct engine *e = b->base.engine;
     b->is_fetching = false;
     if (result->err.code != KILN_NOT_FOUND)
-        answer_begin(b, result);
-    else if (!b->only_looks && e->client_compiles->parts != b->parts_before &&
-             !find_compile(e, &b->key))
-        look_again(b);
+        answer_begin(b, &(struct answer){ .result = *result });
+    else if (e->client_compiles->parts != b->parts_before && !find_compile(e, &b->keys.own))
+        look_up(b, COMPILE_ANSWER_OWN);
     else
         compile_or_wait(b);
 }
 
-/* With COMPILE_LOOK, returns the key of what kilnd compiled itself. */
-static struct digest first_key(const struct caller *caller, const struct message_compile_begin *m)
+static void on_program(struct fetch_ticket *ticket, const struct fetch_result *result)
 {
-    return kernel_client_key(
-        m->flags & COMPILE_LOOK ? KERNEL_SCOPE_PROGRAMS : (uint64_t)caller->uid, &m->key);
+    struct begin *b = LIST_ENTRY(ticket, struct begin, ticket);
+    b->is_fetching = false;
+    if (result->err.code == KILN_NOT_FOUND)
+        look_up(b, COMPILE_ANSWER_OWN);
+    else
+        answer_begin(b, &(struct answer){ *result, COMPILE_ANSWER_PROGRAM });
+}
+
+static struct keys keys_of(const struct caller *caller, const struct message_compile_begin *m)
+{
+    return (struct keys){
+        .own = kernel_client_key((uint64_t)caller->uid, &m->key),
+        .shared = kernel_client_key(KERNEL_SCOPE_EVERYONE, &m->key),
+        .has_program = m->flags & COMPILE_OR_PROGRAM,
+        .program = kernel_client_key(KERNEL_SCOPE_PROGRAMS, &m->program),
+    };
 }
 
 static struct begin *create_begin(struct engine *e, struct caller *caller, uint64_t request_id,
@@ -270,13 +312,9 @@ static struct begin *create_begin(struct engine *e, struct caller *caller, uint6
     struct begin *b = deferred_create(&begin_kind, e, caller, request_id, err);
     if (!b)
         return NULL;
-    b->key = first_key(caller, m);
-    b->shared_key = kernel_client_key(KERNEL_SCOPE_EVERYONE, &m->key);
+    b->keys = keys_of(caller, m);
     b->inline_limit = m->inline_limit;
-    b->only_looks = m->flags & COMPILE_LOOK;
     b->until_ns = clock_monotonic_ns() + wait_ms * 1000000u;
-    b->parts_before = e->client_compiles->parts;
-    b->is_fetching = true;
     if (!deferred_wait_or_destroy(
             &b->base,
             deferred_join(&b->base, requests_group(e->requests, GROUP_COMPILE_WAITS), err)))
@@ -284,7 +322,20 @@ static struct begin *create_begin(struct engine *e, struct caller *caller, uint6
     return NULL;
 }
 
-/* Replies at once if the result is in memory, which is the usual case. */
+/* Looks in memory, where the answer usually is. */
+static bool find_at_hand(struct engine *e, const struct keys *keys, struct fetch_ticket *ticket,
+                         struct answer *ret_answer)
+{
+    const struct fetch_options program = { .key = keys->program };
+    const struct fetch_options own = { .key = keys->own, .shared_key = &keys->shared };
+    struct digest key;
+    ret_answer->which = COMPILE_ANSWER_PROGRAM;
+    if (keys->has_program && fetch_at_hand(e, &program, ticket, &key, &ret_answer->result))
+        return true;
+    ret_answer->which = COMPILE_ANSWER_OWN;
+    return fetch_at_hand(e, &own, ticket, &key, &ret_answer->result);
+}
+
 enum kiln_code handle_compile_begin(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
@@ -294,25 +345,19 @@ enum kiln_code handle_compile_begin(struct engine *e, struct caller *caller,
     enum kiln_code rc = message_body_check(&r, MESSAGE_compile_begin, err);
     if (rc)
         return rc;
-    struct digest shared_key = kernel_client_key(KERNEL_SCOPE_EVERYONE, &m.key), key;
-    const struct fetch_options options = { .key = first_key(caller, &m),
-                                           .shared_key =
-                                               m.flags & COMPILE_LOOK ? NULL : &shared_key };
-    struct fetch_ticket ticket = { .uid = caller->uid, .is_rtc = true, .ready = on_fetched };
-    struct fetch_result result;
-    if (fetch_at_hand(e, &options, &ticket, &key, &result)) {
-        send_result(e, caller, header->request_id, m.inline_limit, &result);
+    const struct keys keys = keys_of(caller, &m);
+    struct fetch_ticket ticket = { .uid = caller->uid, .is_rtc = true };
+    struct answer answer;
+    if (find_at_hand(e, &keys, &ticket, &answer)) {
+        send_answer(e, caller, header->request_id, m.inline_limit, &answer);
         return KILN_OK;
     }
     struct begin *b = create_begin(e, caller, header->request_id, &m, err);
-    if (!b) {
-        fetch_refuse(e, &ticket, &key, err);
-        return err->code;
-    }
-    b->ticket = ticket;
-    if (fetch_start(e, &options, &key, &b->ticket, &result))
-        answer_begin(b, &result);
-    return KILN_OK;
+    if (b)
+        look_up(b, keys.has_program ? COMPILE_ANSWER_PROGRAM : COMPILE_ANSWER_OWN);
+    else
+        fetch_refuse(e, &ticket, &keys.own, err);
+    return b ? KILN_OK : err->code;
 }
 
 struct end {
@@ -459,9 +504,9 @@ static void give_result(struct end *x)
 {
     struct engine *e = x->base.engine;
     struct client_compile *c = find_compile(e, &x->key);
-    const struct fetch_result result = { .tier = TIER_COMPILED,
-                                         .key = x->key,
-                                         .object = x->object };
+    const struct answer answer = {
+        .result = { .tier = TIER_COMPILED, .key = x->key, .object = x->object }
+    };
     label_result(x);
     hot_set_insert(e->hot, &x->key, x->object);
     e->stats.client_compiles += x->kind == OBJECT_RTC_RESULT;
@@ -469,7 +514,7 @@ static void give_result(struct end *x)
     if (!c)
         return;
     while (!list_is_empty(&c->waiting))
-        answer_begin(LIST_FIRST(&c->waiting, struct begin, place), &result);
+        answer_begin(LIST_FIRST(&c->waiting, struct begin, place), &answer);
     destroy_compile(e, c);
 }
 

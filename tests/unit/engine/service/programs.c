@@ -76,15 +76,43 @@ static struct digest key_of(const struct message_compile_program *m)
                                                  .expressions = m->expressions });
 }
 
-static unsigned look(struct test_caller *c, const struct message_compile_program *m)
+/* A client's key is another one than that of the program. */
+static struct digest own_key_of(const struct message_compile_program *m)
 {
-    const struct message_compile_begin begin = { .key = key_of(m),
-                                                 .flags = COMPILE_LOOK,
+    struct digest key = key_of(m);
+    key.bytes[0] ^= 1;
+    return key;
+}
+
+static void send_look(struct test_caller *c, const struct message_compile_program *m,
+                      uint32_t wait_ms)
+{
+    const struct message_compile_begin begin = { .key = own_key_of(m),
+                                                 .flags = COMPILE_OR_PROGRAM,
+                                                 .program = key_of(m),
+                                                 .wait_ms = wait_ms,
                                                  .inline_limit = LIMIT_INLINE_OBJECT };
     test_caller_forget_replies(c);
     SEND_MESSAGE(c, compile_begin, 12, &begin);
     fake_executor_run_tasks(&c->fixture->executor);
-    return last_result(c).code;
+}
+
+static void give_back(struct test_caller *c, const struct message_compile_program *m)
+{
+    const struct message_compile_end nothing = { .key = own_key_of(m) };
+    SEND_MESSAGE(c, compile_end, 13, &nothing);
+    assert_int_equal(c->replies[c->reply_count - 1].type, MESSAGE_recorded);
+}
+
+/* Gives a right to compile back. */
+static unsigned look(struct test_caller *c, const struct message_compile_program *m)
+{
+    send_look(c, m, 0);
+    assert_int_equal(c->reply_count, 1);
+    unsigned code = last_result(c).code;
+    if (code == KILN_NOT_FOUND)
+        give_back(c, m);
+    return code;
 }
 
 TEST_F(undescribed, a_program_is_compiled_once_for_all_users)
@@ -129,11 +157,10 @@ TEST_F(undescribed, a_program_that_kilnd_compiles_is_counted_apart_from_kernels)
     json_destroy(list);
 }
 
-/* Stores |content| as if |c| had compiled the program itself. */
-static void claim(struct test_caller *c, const struct message_compile_program *m,
-                  const char *content)
+/* Stores |content| under |key| as if |c| had compiled the program itself. */
+static void claim(struct test_caller *c, const struct digest *key, const char *content)
 {
-    const struct message_compile_end end = { .key = key_of(m), .program = m->name };
+    const struct message_compile_end end = { .key = *key };
     c->base.files[0] = memfd_create("result", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     assert_int_equal(write(c->base.files[0], content, strlen(content)), (ssize_t)strlen(content));
     c->base.file_count = 1;
@@ -149,8 +176,9 @@ TEST_F(undescribed, a_promoted_result_does_not_answer_for_kilnds_compiler)
 {
     const struct message_compile_program m = program_of("int k;");
     learn_nvrtc(f);
-    claim(&f->ann, &m, "forged");
-    claim(&f->publisher, &m, "forged");
+    const struct digest key = key_of(&m);
+    claim(&f->ann, &key, "forged");
+    claim(&f->publisher, &key, "forged");
     json_destroy(test_caller_ask(&f->admin, MESSAGE_kernel_promote, NULL));
     assert_int_equal(look(&f->bob, &m), KILN_NOT_FOUND);
     assert_int_equal(look(&f->ann, &m), KILN_NOT_FOUND);
@@ -162,13 +190,59 @@ TEST_F(undescribed, a_promoted_result_does_not_answer_for_kilnds_compiler)
     expect_content(&f->bob, "result");
 }
 
-TEST_F(undescribed, a_look_does_not_take_the_right_to_compile)
+TEST_F(undescribed, one_request_finds_a_program_or_the_users_own_result)
+{
+    const struct message_compile_program m = program_of("int k;");
+    const struct digest key = own_key_of(&m);
+    learn_nvrtc(f);
+    claim(&f->ann, &key, "own");
+    assert_int_equal(look(&f->ann, &m), KILN_OK);
+    expect_content(&f->ann, "own");
+    assert_int_equal(last_result(&f->ann).index, COMPILE_ANSWER_OWN);
+    assert_int_equal(look(&f->bob, &m), KILN_NOT_FOUND);
+    send_program(&f->bob, &m);
+    finish_compile(f, "result");
+    for (unsigned is_reopened = 0; is_reopened < 2; is_reopened++) {
+        assert_int_equal(look(&f->ann, &m), KILN_OK);
+        expect_content(&f->ann, "result");
+        assert_int_equal(last_result(&f->ann).index, COMPILE_ANSWER_PROGRAM);
+        users_reopen(f);
+    }
+}
+
+/* The process waits only as long as it said, and then compiles itself. */
+TEST_F(undescribed, a_request_does_not_wait_for_a_compile_of_kilnd)
 {
     const struct message_compile_program m = program_of("int k;");
     learn_nvrtc(f);
-    assert_int_equal(look(&f->ann, &m), KILN_NOT_FOUND);
-    assert_int_equal(look(&f->ann, &m), KILN_NOT_FOUND);
-    assert_true(list_is_empty(&f->ann.base.compiles));
+    send_program(&f->ann, &m);
+    (void)next_job(f);
+    assert_int_equal(look(&f->bob, &m), KILN_NOT_FOUND);
+    finish_compile(f, "result");
+    assert_int_equal(look(&f->bob, &m), KILN_OK);
+}
+
+TEST_F(undescribed, all_waiting_requests_get_what_kilnd_has_compiled)
+{
+    const struct message_compile_program m = program_of("int k;");
+    struct test_caller twins[2];
+    learn_nvrtc(f);
+    send_look(&f->ann, &m, 0);
+    assert_int_equal(last_result(&f->ann).code, KILN_NOT_FOUND);
+    for (unsigned i = 0; i < 2; i++) {
+        test_caller_connect(&twins[i], &f->engine, f->ann.base.uid, ROLE_USE);
+        send_look(&twins[i], &m, 1000);
+        assert_int_equal(twins[i].reply_count, 0);
+    }
+    send_program(&f->ann, &m);
+    finish_compile(f, "result");
+    give_back(&f->ann, &m);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(twins[i].reply_count, 1);
+        expect_content(&twins[i], "result");
+        assert_int_equal(last_result(&twins[i]).index, COMPILE_ANSWER_PROGRAM);
+        test_caller_leave(&twins[i]);
+    }
 }
 
 TEST_F(undescribed, another_build_of_nvrtc_is_unavailable)
