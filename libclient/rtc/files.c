@@ -5,17 +5,11 @@
 #include "common/base/hash_table.h"
 #include "engine/digest/sha256.h"
 #include "libclient/rtc/contents.h"
-#include "libclient/rtc/old_glibc.h"
-#include "libclient/rtc/preload.h"
 #include "libclient/rtc/words.h"
 
-#include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +28,6 @@ enum entry_kind {
     /* a file that is absent from the program's directory; the path is relative to that directory */
     ENTRY_ABSENT_BESIDE,
 };
-
-/* the first byte of each noted path */
-enum use { USE_STAT = 's', USE_OPEN = 'o', USE_LIST = 'l' };
 
 struct seen {
     struct hash_link link;
@@ -57,7 +48,8 @@ struct recording {
     uint64_t began_ns;
     unsigned others;
     struct directory directory; /* the current one when the compile began */
-    const char *trouble;        /* why the compile cannot be stored, or NULL */
+    unsigned chdirs;
+    const char *trouble; /* why the compile cannot be stored, or NULL */
     const char *source;
     bool expands_name;
 };
@@ -67,6 +59,7 @@ static __thread struct recording recording;
 static _Atomic unsigned recording_count;
 /* How often a compiler used a file on a thread that records nothing. */
 static _Atomic unsigned opened_by_others;
+static _Atomic unsigned chdirs;
 
 /* ---- noting ---- */
 
@@ -137,7 +130,7 @@ static bool is_in_comgrs_cache(const char *path)
     return false;
 }
 
-static void note_use(enum use use, const char *path)
+static void note_use(enum file_use use, const char *path)
 {
     char text[PATH_MAX + 1];
     size_t size = strlen(path) + 1;
@@ -160,14 +153,7 @@ static void note_use(enum use use, const char *path)
     hash_table_add(&recording.seen, &one->link, hash);
 }
 
-struct call {
-    const void *caller;
-    int directory; /* |path| is relative to this directory */
-    enum use use;
-    bool writes;
-};
-
-static void note_call(struct call call, const char *path)
+void files_note_call(struct file_call call, const char *path)
 {
     if (!is_noted(call.caller) || !path || !*path)
         return;
@@ -183,19 +169,21 @@ static void note_call(struct call call, const char *path)
     errno = before;
 }
 
-static void note_process(const void *caller)
+void files_note_process(const void *caller)
 {
     if (is_noted(caller))
         recording.trouble = "it starts a process";
 }
 
-static void note_created(const void *caller, const char *path)
+void files_note_created(const void *caller, const char *path)
 {
     if (!is_noted(caller))
         return;
     buffer_put_sized(&recording.created, bytes_of(path, strlen(path)));
     recording.paths.failed |= recording.created.failed;
 }
+
+void files_note_chdir(void) { chdirs++; }
 
 static uint64_t nanoseconds(struct timespec t)
 {
@@ -221,6 +209,7 @@ void files_begin(const struct rtc_library *library, const char *source)
     recording = (struct recording){ .library = library,
                                     .began_ns = nanoseconds(now),
                                     .others = opened_by_others,
+                                    .chdirs = chdirs,
                                     .directory = current_directory(),
                                     .source = source };
     buffer_init(&recording.paths, MANIFEST_MAX);
@@ -296,17 +285,17 @@ static const char *put_file(struct buffer *to, struct bytes path, const struct s
     return NULL;
 }
 
-static const char *put_existing(struct buffer *to, enum use use, struct bytes path,
+static const char *put_existing(struct buffer *to, enum file_use use, struct bytes path,
                                 const struct stat *seen)
 {
-    if (use == USE_LIST && changed_meanwhile(seen))
+    if (use == FILE_USE_LIST && changed_meanwhile(seen))
         return "a directory that it listed changed meanwhile";
-    if (use == USE_LIST) {
+    if (use == FILE_USE_LIST) {
         put_kind(to, ENTRY_LISTING, path);
         put_times(to, seen);
     } else if (S_ISDIR(seen->st_mode)) {
         put_kind(to, ENTRY_DIRECTORY, path);
-    } else if (use == USE_STAT) {
+    } else if (use == FILE_USE_STAT) {
         put_kind(to, ENTRY_PRESENT, path);
     } else if (S_ISREG(seen->st_mode)) {
         return put_file(to, path, seen);
@@ -316,7 +305,7 @@ static const char *put_existing(struct buffer *to, enum use use, struct bytes pa
     return NULL;
 }
 
-static const char *put_entry(struct buffer *to, enum use use, struct bytes path)
+static const char *put_entry(struct buffer *to, enum file_use use, struct bytes path)
 {
     struct stat seen;
     if (stat((const char *)path.data, &seen) == 0)
@@ -332,9 +321,9 @@ static const char *put_noted(struct buffer *to, struct bytes noted)
     struct bytes path = bytes_of(noted.data + 1, noted.size - 1);
     struct bytes opened = bytes_of(text, noted.size);
     memcpy(text, noted.data, noted.size);
-    text[0] = USE_OPEN;
-    bool is_covered = noted.data[0] == USE_STAT && is_in_paths(opened, hash_of(opened));
-    return is_covered ? NULL : put_entry(to, (enum use)noted.data[0], path);
+    text[0] = FILE_USE_OPEN;
+    bool is_covered = noted.data[0] == FILE_USE_STAT && is_in_paths(opened, hash_of(opened));
+    return is_covered ? NULL : put_entry(to, (enum file_use)noted.data[0], path);
 }
 
 static void forget_seen(void)
@@ -354,8 +343,10 @@ struct files_outcome files_end(struct buffer *to)
     const char *trouble = recording.paths.failed ? "it reads too many files" : recording.trouble;
     if (!trouble && recording.others != opened_by_others)
         trouble = "it opens files on another thread";
-    /* the noted paths may be relative */
-    if (!trouble && !is_same_directory(recording.directory, current_directory()))
+    /* The noted paths may be relative.  A program may also change the directory by a system call.
+     */
+    if (!trouble && (recording.chdirs != chdirs ||
+                     !is_same_directory(recording.directory, current_directory())))
         trouble = "the current directory changed meanwhile";
     while (!trouble && reader_left(&r))
         trouble = put_noted(to, reader_sized(&r));
@@ -563,188 +554,3 @@ bool files_for_any_name(struct bytes manifest, const char *name, struct buffer *
     }
     return !to->failed;
 }
-
-/* ---- libc's functions ---- */
-
-// NOLINTBEGIN(readability-*-declaration*): libc's own declarations, but with default visibility
-
-#define EXPORTED __attribute__((visibility("default")))
-
-#define NEXT(type, name) \
-    static type *next;   \
-    preload_find_next((name), &next);
-#define CALLER __builtin_return_address(0)
-
-static bool writes(int flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags & O_CREAT); }
-
-typedef int open_fn(const char *path, int flags, ...);
-typedef int openat_fn(int directory, const char *path, int flags, ...);
-typedef FILE *fopen_fn(const char *path, const char *mode);
-typedef int xstat_fn(int version, const char *path, struct stat *ret_stat);
-typedef int xstatat_fn(int version, int directory, const char *path, struct stat *ret_stat,
-                       int flags);
-typedef int access_fn(const char *path, int mode);
-typedef DIR *opendir_fn(const char *path);
-typedef int mkdir_fn(const char *path, mode_t mode);
-typedef int spawn_call(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-                       const posix_spawnattr_t *attributes, char *const *arguments,
-                       char *const *environment);
-
-/* Declares |mode|, the argument after |flags|, which exists only with some flags. */
-#define MODE_OF(flags, mode)               \
-    mode_t mode = 0;                       \
-    if ((flags) & (O_CREAT | O_TMPFILE)) { \
-        va_list list;                      \
-        va_start(list, flags);             \
-        mode = va_arg(list, mode_t);       \
-        va_end(list);                      \
-    }
-
-#define HOOK_OPEN(name)                                                              \
-    EXPORTED int name(const char *path, int flags, ...);                             \
-    int name(const char *path, int flags, ...)                                       \
-    {                                                                                \
-        MODE_OF(flags, mode)                                                         \
-        NEXT(open_fn, #name)                                                         \
-        note_call((struct call){ CALLER, AT_FDCWD, USE_OPEN, writes(flags) }, path); \
-        return next(path, flags, mode);                                              \
-    }
-#define HOOK_OPENAT(name)                                                             \
-    EXPORTED int name(int directory, const char *path, int flags, ...);               \
-    int name(int directory, const char *path, int flags, ...)                         \
-    {                                                                                 \
-        MODE_OF(flags, mode)                                                          \
-        NEXT(openat_fn, #name)                                                        \
-        note_call((struct call){ CALLER, directory, USE_OPEN, writes(flags) }, path); \
-        return next(directory, path, flags, mode);                                    \
-    }
-#define HOOK_FOPEN(name)                                                         \
-    EXPORTED FILE *name(const char *path, const char *mode);                     \
-    FILE *name(const char *path, const char *mode)                               \
-    {                                                                            \
-        NEXT(fopen_fn, #name)                                                    \
-        bool may_write = mode[0] != 'r' || strchr(mode, '+');                    \
-        note_call((struct call){ CALLER, AT_FDCWD, USE_OPEN, may_write }, path); \
-        return next(path, mode);                                                 \
-    }
-/* Before glibc 2.33, stat and lstat are inline functions, which call |old|. */
-#define HOOK_STAT(name, old, type)                                           \
-    EXPORTED int name(const char *path, struct type *seen);                  \
-    int name(const char *path, struct type *seen)                            \
-    {                                                                        \
-        static int (*next)(const char *, struct type *);                     \
-        static int (*next_old)(int, const char *, struct type *);            \
-        preload_find_next(#name, &next);                                     \
-        note_call((struct call){ CALLER, AT_FDCWD, USE_STAT, false }, path); \
-        if (next)                                                            \
-            return next(path, seen);                                         \
-        preload_find_next(#old, &next_old);                                  \
-        return next_old(GLIBC_STAT_VERSION, path, seen);                     \
-    }
-#define HOOK_STATAT(name, type)                                                       \
-    EXPORTED int name(int directory, const char *path, struct type *seen, int flags); \
-    int name(int directory, const char *path, struct type *seen, int flags)           \
-    {                                                                                 \
-        static int (*next)(int, const char *, struct type *, int);                    \
-        preload_find_next(#name, &next);                                              \
-        note_call((struct call){ CALLER, directory, USE_STAT, false }, path);         \
-        return next(directory, path, seen, flags);                                    \
-    }
-#define HOOK_XSTAT(name)                                                     \
-    EXPORTED int name(int version, const char *path, struct stat *seen);     \
-    int name(int version, const char *path, struct stat *seen)               \
-    {                                                                        \
-        NEXT(xstat_fn, #name)                                                \
-        note_call((struct call){ CALLER, AT_FDCWD, USE_STAT, false }, path); \
-        return next(version, path, seen);                                    \
-    }
-#define HOOK_XSTATAT(name)                                                                         \
-    EXPORTED int name(int version, int directory, const char *path, struct stat *seen, int flags); \
-    int name(int version, int directory, const char *path, struct stat *seen, int flags)           \
-    {                                                                                              \
-        NEXT(xstatat_fn, #name)                                                                    \
-        note_call((struct call){ CALLER, directory, USE_STAT, false }, path);                      \
-        return next(version, directory, path, seen, flags);                                        \
-    }
-
-#undef open
-#undef open64
-#undef openat
-#undef openat64
-#undef fopen
-#undef fopen64
-#undef stat
-#undef stat64
-#undef lstat
-#undef lstat64
-#undef fstatat
-#undef fstatat64
-HOOK_OPEN(open)
-HOOK_OPEN(open64)
-HOOK_OPENAT(openat)
-HOOK_OPENAT(openat64)
-HOOK_FOPEN(fopen)
-HOOK_FOPEN(fopen64)
-HOOK_XSTAT(__xstat)
-HOOK_XSTAT(__xstat64)
-HOOK_XSTAT(__lxstat)
-HOOK_XSTAT(__lxstat64)
-HOOK_XSTATAT(__fxstatat)
-HOOK_XSTATAT(__fxstatat64)
-HOOK_STAT(stat, __xstat, stat)
-HOOK_STAT(stat64, __xstat64, stat64)
-HOOK_STAT(lstat, __lxstat, stat)
-HOOK_STAT(lstat64, __lxstat64, stat64)
-HOOK_STATAT(fstatat, stat)
-HOOK_STATAT(fstatat64, stat64)
-
-EXPORTED int statx(int directory, const char *path, int flags, unsigned mask, struct statx *seen);
-int statx(int directory, const char *path, int flags, unsigned mask, struct statx *seen)
-{
-    static int (*next)(int, const char *, int, unsigned, struct statx *);
-    preload_find_next("statx", &next);
-    note_call((struct call){ CALLER, directory, USE_STAT, false }, path);
-    return next(directory, path, flags, mask, seen);
-}
-
-EXPORTED int access(const char *path, int mode);
-int access(const char *path, int mode)
-{
-    NEXT(access_fn, "access")
-    note_call((struct call){ CALLER, AT_FDCWD, USE_STAT, (mode & W_OK) != 0 }, path);
-    return next(path, mode);
-}
-
-EXPORTED DIR *opendir(const char *path);
-DIR *opendir(const char *path)
-{
-    NEXT(opendir_fn, "opendir")
-    note_call((struct call){ CALLER, AT_FDCWD, USE_LIST, false }, path);
-    return next(path);
-}
-
-EXPORTED int mkdir(const char *path, mode_t mode);
-int mkdir(const char *path, mode_t mode)
-{
-    NEXT(mkdir_fn, "mkdir")
-    int rc = next(path, mode);
-    if (rc == 0)
-        note_created(CALLER, path);
-    return rc;
-}
-
-#define HOOK_SPAWN(name)                                                                       \
-    EXPORTED int name(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, \
-                      const posix_spawnattr_t *attributes, char *const *arguments,             \
-                      char *const *environment);                                               \
-    int name(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,          \
-             const posix_spawnattr_t *attributes, char *const *arguments,                      \
-             char *const *environment)                                                         \
-    {                                                                                          \
-        NEXT(spawn_call, #name)                                                                \
-        note_process(CALLER);                                                                  \
-        return next(pid, path, actions, attributes, arguments, environment);                   \
-    }
-HOOK_SPAWN(posix_spawn)
-HOOK_SPAWN(posix_spawnp)
-// NOLINTEND(readability-*-declaration*)

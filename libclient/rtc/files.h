@@ -26,6 +26,27 @@ void files_begin(const struct rtc_library *library, const char *source);
 bool files_are_noted(void);
 struct files_outcome files_end(struct buffer *to);
 
+/* ---- for hooks.c: calls that may be those of a compiler ---- */
+
+/* the first byte of each noted path */
+enum file_use { FILE_USE_STAT = 's', FILE_USE_OPEN = 'o', FILE_USE_LIST = 'l' };
+
+struct file_call {
+    const void *caller; /* the address that the call returns to */
+    int directory;      /* |path| is relative to this directory */
+    enum file_use use;
+    bool writes;
+};
+
+/* |path| may be NULL. */
+void files_note_call(struct file_call call, const char *path);
+void files_note_process(const void *caller);
+void files_note_created(const void *caller, const char *directory);
+/* On any thread: nothing that compiles meanwhile is stored. */
+void files_note_chdir(void);
+
+/* ---- manifests ---- */
+
 /* Returns whether the compile found a file in the directory of the program |name|, such as one for
  * #include "...".  If |name| has no directory, returns true if the compile looked for any other
  * file with a relative path, even for one that does not exist.  Also returns true if |manifest| is

@@ -4,9 +4,10 @@
  * milliseconds.
  *
  * The source may have lines #include "NAME", #error, #warning, #look PATH, which looks for a file
- * with the function $FAKE_NVRTC_LOOKS, #chdir DIRECTORY, which stands for another thread's chdir,
- * and the words __FILE__ and static. With static, the last part of the program's name becomes part
- * of the names of static variables. The expression "unreadable" has no lowered name. */
+ * with the function $FAKE_NVRTC_LOOKS, #chdir DIRECTORY and #syscall_chdir DIRECTORY, which stand
+ * for another thread's chdir, and the words __FILE__ and static. With static, the last part of the
+ * program's name becomes part of the names of static variables. The expression "unreadable" has no
+ * lowered name. */
 #include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -145,25 +146,43 @@ int __lxstat64(int version, const char *path, struct stat *seen);
 int __fxstatat(int version, int directory, const char *path, struct stat *seen, int flags);
 int __fxstatat64(int version, int directory, const char *path, struct stat *seen, int flags);
 
-static void look_with_old_functions(const char *path)
+/* What open and openat are in a compiler that was built with _FORTIFY_SOURCE. */
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
+int __openat_2(int directory, const char *path, int flags);
+int __openat64_2(int directory, const char *path, int flags);
+
+static int open_fortified(const char *function, const char *path)
+{
+    if (strcmp(function, "__open_2") == 0)
+        return __open_2(path, O_RDONLY);
+    if (strcmp(function, "__open64_2") == 0)
+        return __open64_2(path, O_RDONLY);
+    if (strcmp(function, "__openat_2") == 0)
+        return __openat_2(AT_FDCWD, path, O_RDONLY);
+    if (strcmp(function, "__openat64_2") == 0)
+        return __openat64_2(AT_FDCWD, path, O_RDONLY);
+    abort();
+}
+
+static void look_with(const char *function, const char *path)
 {
     struct stat seen;
     int version = sizeof(seen.st_nlink) == 8 ? 1 : 0; /* of x86-64 and of AArch64 */
-    const char *old = getenv("FAKE_NVRTC_LOOKS");
-    if (strcmp(old, "__xstat") == 0)
+    if (strcmp(function, "__xstat") == 0)
         (void)__xstat(version, path, &seen);
-    else if (strcmp(old, "__xstat64") == 0)
+    else if (strcmp(function, "__xstat64") == 0)
         (void)__xstat64(version, path, &seen);
-    else if (strcmp(old, "__lxstat") == 0)
+    else if (strcmp(function, "__lxstat") == 0)
         (void)__lxstat(version, path, &seen);
-    else if (strcmp(old, "__lxstat64") == 0)
+    else if (strcmp(function, "__lxstat64") == 0)
         (void)__lxstat64(version, path, &seen);
-    else if (strcmp(old, "__fxstatat") == 0)
+    else if (strcmp(function, "__fxstatat") == 0)
         (void)__fxstatat(version, AT_FDCWD, path, &seen, 0);
-    else if (strcmp(old, "__fxstatat64") == 0)
+    else if (strcmp(function, "__fxstatat64") == 0)
         (void)__fxstatat64(version, AT_FDCWD, path, &seen, 0);
     else
-        abort();
+        close(open_fortified(function, path));
 }
 
 static const char *last_part(const char *name)
@@ -207,9 +226,12 @@ static int preprocess(struct program *p, int count, const char *const *options)
             snprintf(p->log, sizeof(p->log), "%s: error: %.200s", p->name, line);
             return COMPILATION;
         } else if (strncmp(line, "#look ", 6) == 0) {
-            look_with_old_functions(line + 6);
+            look_with(getenv("FAKE_NVRTC_LOOKS"), line + 6);
         } else if (strncmp(line, "#chdir ", 7) == 0) {
             if (chdir(line + 7))
+                return COMPILATION;
+        } else if (strncmp(line, "#syscall_chdir ", 15) == 0) {
+            if (syscall(SYS_chdir, line + 15))
                 return COMPILATION;
         } else if (strncmp(line, "#warning", 8) == 0) {
             snprintf(p->log, sizeof(p->log), "%s: warning: %.200s", p->name, line);

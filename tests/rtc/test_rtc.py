@@ -310,22 +310,34 @@ def test_the_same_header_in_another_directory_answers(job, places):
 
 
 @pytest.mark.parametrize("function", ["__xstat", "__xstat64", "__lxstat", "__lxstat64",
-                                      "__fxstatat", "__fxstatat64"])
-def test_functions_of_an_older_glibc_are_noted(job, function):
+                                      "__fxstatat", "__fxstatat64", "__open_2", "__open64_2",
+                                      "__openat_2", "__openat64_2"])
+def test_functions_of_an_older_glibc_and_of_fortified_code_are_noted(job, function):
     missing = job.directory / "missing"
     source = f"#look {missing}\\n#look {job.directory}\\nint x;"
     options = {"environment": {"FAKE_NVRTC_LOOKS": function}}
     assert job.check(source, **options) == (1, 0)
     missing.touch()
+    wait_until("the clock to pass the file's time", lambda: is_old(missing))
     assert job.check(source, **options) == (1, 0)
 
 
-def test_a_compile_during_which_the_directory_changes_is_not_stored(job, places):
+@pytest.mark.parametrize("call, compiles_again", [("chdir", 1), ("syscall_chdir", 0)])
+def test_a_compile_during_which_the_directory_changes_is_not_stored(job, places, call,
+                                                                    compiles_again):
+    """A call of chdir counts as a change even if the directory stays the same."""
     arguments = ["--name", "/tmp/a1b2/k.cu", "--option", "-Iinc",
-                 INCLUDES + f"\\n#chdir {places[1]}"]
+                 INCLUDES + f"\\n#{call} {places[1]}"]
     assert job.check(*arguments, cwd=places[0]) == (1, 1)
     assert "current directory changed" in job.said
-    assert job.check(*arguments, cwd=places[1]) == (1, 0)
+    assert job.check(*arguments, cwd=places[1]) == (1, compiles_again)
+
+
+def test_a_compile_during_which_the_directory_changes_and_changes_back_is_not_stored(job, places):
+    source = f"#chdir {places[1]}\\n{INCLUDES}\\n#chdir {places[0]}"
+    arguments = ["--name", "/tmp/a1b2/k.cu", "--option", "-Iinc", source]
+    assert job.check(*arguments, cwd=places[0]) == (1, 1)
+    assert "current directory changed" in job.said
 
 
 def test_a_header_in_memory_is_read_from_no_file(job, headers):
