@@ -65,6 +65,9 @@ static const char *const comgr_names[] = {
 };
 #define COMGR_WRAPPED (sizeof(struct comgr_wrapped) / sizeof(void *))
 #define COMGR_FUNCTIONS (sizeof(struct comgr_functions) / sizeof(void *))
+/* the functions that libkiln-rtc needs to explain why it answers nothing: the wrapped functions,
+ * and the first of |comgr_names| */
+#define COMGR_ALWAYS (COMGR_WRAPPED + 1)
 /* the function that comgr 3 does not have */
 #define COMGR_OPTION_TEXT (offsetof(struct comgr_functions, option_text) / sizeof(void *))
 _Static_assert(COMGR_FUNCTIONS == COMGR_WRAPPED + sizeof(comgr_names) / sizeof(comgr_names[0]),
@@ -212,21 +215,27 @@ static void find_functions(struct rtc_library *library, void *handle)
     memcpy(&library->real, found, sizeof(found));
 }
 
-static bool has_all_functions(const struct comgr_functions *comgr)
+/* Returns whether |library|, a comgr, has the first |count| functions. */
+static bool has_comgr_functions(const struct rtc_library *library, size_t count)
 {
     void *found[COMGR_FUNCTIONS];
-    memcpy(found, comgr, sizeof(found));
-    for (size_t i = 0; i < COMGR_FUNCTIONS; i++)
+    memcpy(found, &library->comgr, sizeof(found));
+    for (size_t i = 0; i < count; i++)
         if (!found[i] && i != COMGR_OPTION_TEXT)
             return false;
     return true;
+}
+
+bool rtc_has_all_functions(const struct rtc_library *comgr)
+{
+    return has_comgr_functions(comgr, COMGR_FUNCTIONS);
 }
 
 static bool is_complete(const struct rtc_library *library)
 {
     const struct rtc_functions *real = &library->real;
     if (library->kind == RTC_COMGR)
-        return has_all_functions(&library->comgr);
+        return has_comgr_functions(library, COMGR_ALWAYS);
     return real->create && real->destroy && real->add_name && real->compile && real->lowered &&
            real->log.size && real->log.get && real->outputs[0].size && real->outputs[0].get;
 }

@@ -111,6 +111,8 @@ struct rtc_library {
 
 /* Returns a function that every library of this kind has. */
 void *rtc_first_function(const struct rtc_library *library);
+/* Returns whether |comgr| has all functions that libkiln-rtc uses to answer. */
+bool rtc_has_all_functions(const struct rtc_library *comgr);
 /* The members of |library| do not change afterwards. */
 void rtc_identify(struct rtc_library *library);
 bool rtc_is_compiler_code(const void *address);

@@ -221,6 +221,7 @@ static bool find_hiprtc(struct rtc_library *library, struct sha256 *digest)
 /* Settings and numbers of these versions of comgr are known.  Version 2.9 has a setting that cannot
  * be read back, and version 3 has other numbers. */
 #define COMGR_MAJOR 2
+#define COMGR_MINOR_MIN 4
 #define COMGR_MINOR_MAX 8
 
 static void find_comgr(struct rtc_library *library, struct sha256 *digest)
@@ -235,7 +236,8 @@ static void find_comgr(struct rtc_library *library, struct sha256 *digest)
         (struct mapped_search){ .parts = parts, .digest = digest, .library = library });
     if (!has_id)
         library->trouble = "the library has no build id";
-    else if (major != COMGR_MAJOR || minor > COMGR_MINOR_MAX)
+    else if (major != COMGR_MAJOR || minor < COMGR_MINOR_MIN || minor > COMGR_MINOR_MAX ||
+             !rtc_has_all_functions(library))
         library->trouble = "this version of comgr is not known";
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A comgr of the version FAKE_MAJOR.FAKE_MINOR, which assembles and links: its results contain the
- * options and the inputs. Like comgr, it makes a directory in $TMPDIR for each action. Objects are
- * never freed. comgr 3 has no options as one text. */
+/* A comgr of the version FAKE_MAJOR.$FAKE_COMGR_MINOR (8 if it is not set), which assembles and
+ * links: its results contain the options and the inputs. Like comgr, it makes a directory in
+ * $TMPDIR for each action. Objects are never freed. comgr 3 has no options as one text, and this
+ * comgr 4 reads no files. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -42,7 +43,8 @@ API void amd_comgr_get_version(size_t *major, size_t *minor);
 void amd_comgr_get_version(size_t *major, size_t *minor)
 {
     *major = FAKE_MAJOR;
-    *minor = FAKE_MINOR;
+    const char *set = getenv("FAKE_COMGR_MINOR");
+    *minor = set ? strtoul(set, NULL, 10) : 8;
 }
 
 static int copy(const char *text, size_t size, size_t *ret_size, char *ret)
@@ -74,10 +76,12 @@ DECLARED(set_data, struct object *o, size_t size, const char *bytes)
     return SUCCESS;
 }
 
+#if FAKE_MAJOR < 4
 DECLARED(set_data_from_file_slice, struct object *o, int file, uint64_t at, uint64_t size)
 {
     return file < 0 ? INVALID : pread(file, o->bytes, o->size = size, (off_t)at) < 0;
 }
+#endif
 
 DECLARED(set_data_name, struct object *o, const char *name)
 {
