@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -81,9 +82,13 @@ static enum kiln_code make_directory(const char *path, struct kiln_err *err)
     return rc ? add_advice(err) : KILN_OK;
 }
 
+/* A process that a killed kilnd was just starting has its lock and its socket, but both name the
+ * killed kilnd. */
+static bool is_alive(pid_t pid) { return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM); }
+
 static enum kiln_code refuse_live(const char *path, pid_t pid, struct kiln_err *err)
 {
-    if (pid > 0)
+    if (is_alive(pid))
         return kiln_fail(err, KILN_BUSY,
                          "a daemon with pid %d already listens on '%s': stop it, or choose another "
                          "socket with --socket",

@@ -197,6 +197,31 @@ TEST_F(listener, the_socket_of_a_live_daemon_is_refused_with_its_pid)
     assert_true(can_connect(f->path));
 }
 
+/* A killed kilnd may have just started a process, which then has the socket and the lock. */
+TEST_F(listener, a_killed_daemon_whose_socket_is_still_open_is_not_named)
+{
+    int open_end[2];
+    char byte, pid[32];
+    assert_int_equal(pipe2(open_end, O_CLOEXEC), 0);
+    pid_t killed = fork();
+    if (killed == 0) {
+        struct listener left;
+        close(open_end[1]);
+        if (listener_open(f->path, "", &left, &f->err))
+            _exit(1);
+        _exit(fork() == 0 && read(open_end[0], &byte, 1) > 0);
+    }
+    close(open_end[0]);
+    assert_int_equal(await_child(killed), 0);
+    snprintf(pid, sizeof(pid), "pid %d", (int)killed);
+
+    assert_int_equal(open_listener(f), KILN_BUSY);
+
+    assert_says(f->err.text, "another daemon already listens");
+    assert_null(strstr(f->err.text, pid));
+    close(open_end[1]);
+}
+
 TEST_F(listener, a_live_socket_without_a_lock_is_refused)
 {
     char pid[32];
