@@ -25,6 +25,7 @@ static void kiln_client_destroy(struct kiln_client *client)
     multiplexer_destroy(client->multiplexer);
     fallback_destroy(client->fallback);
     answer_cache_destroy(client->cache);
+    trace_destroy(client->trace);
     fork_guard_done(&client->guard);
     free(client);
 }
@@ -176,6 +177,7 @@ static enum kiln_code open_client(const struct kiln_client_options *given,
     if (rc)
         return rc;
     fork_guard_init(&c->guard);
+    c->trace = trace_create(c->software);
     *ret_client = KILN_TAKE(c);
     return KILN_OK;
 }

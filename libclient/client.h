@@ -13,6 +13,7 @@
 #include "libclient/connection/fork_guard.h"
 #include "libclient/connection/multiplexer.h"
 #include "libclient/kernels/answer_cache.h"
+#include "libclient/trace.h"
 
 #include <kiln/client.h>
 
@@ -20,6 +21,7 @@ struct kiln_client {
     struct multiplexer *multiplexer;
     struct fallback *fallback;
     struct answer_cache *cache;
+    struct trace *trace; /* NULL unless KILN_TRACE is set */
     struct fork_guard guard;
     int timeout_ms;
     /* set by KILN_DISABLE_CACHE or MIOPEN_DISABLE_CACHE */

@@ -15,6 +15,7 @@
  *   doctor_*.[ch]  doctor's checks: facts and verdicts
  *   top_*.[ch]     top's sample, page and screen
  *   report_*.[ch]  the report's HTML page, charts and tables
+ *   trace_job.[ch], trace_entry.[ch]  reads and shows traces of jobs
  *   ../            options, tables, progress: shared with kiln-driver
  */
 #include "cli/kilnctl/command.h"
@@ -161,10 +162,24 @@ static void check_daemon(struct call *call, struct kiln_client *client)
     call->daemon_answers = kiln_client_ping(client, PING_MS, NULL, &unused) == KILN_E_OK;
 }
 
+/* What kilnctl fetches is not a use by the job.  A program that kilnctl runs writes its own
+ * trace. */
+static int open_without_trace(struct call *call, struct kiln_client **ret_client,
+                              struct kiln_error *err)
+{
+    const char *job = getenv("KILN_TRACE");
+    KILN_AUTO(mem) char *kept = job ? strdup(job) : NULL;
+    unsetenv("KILN_TRACE");
+    int rc = session_open(&call->common, "kilnctl", "off", ret_client, err);
+    if (kept)
+        setenv("KILN_TRACE", kept, 1);
+    return rc;
+}
+
 static int run_command(struct call *call, struct kiln_error *err)
 {
     __attribute__((cleanup(kiln_client_auto))) struct kiln_client *client = NULL;
-    int rc = session_open(&call->common, "kilnctl", "off", &client, err);
+    int rc = open_without_trace(call, &client, err);
     if (rc)
         return rc;
     struct invocation invocation = {

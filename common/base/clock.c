@@ -15,3 +15,5 @@ uint64_t clock_monotonic_ns(void) { return read_clock(CLOCK_MONOTONIC); }
 uint64_t clock_thread_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 uint64_t clock_wall_s(void) { return (uint64_t)time(NULL); }
+
+uint64_t clock_wall_us(void) { return read_clock(CLOCK_REALTIME) / 1000u; }

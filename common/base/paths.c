@@ -91,29 +91,34 @@ enum kiln_code paths_state_directory(char path[PATH_TEXT_MAX], struct kiln_err *
     return find_directory(&state, path, err);
 }
 
-static enum kiln_code private_directory(const struct place *place, char path[PATH_TEXT_MAX],
-                                        struct kiln_err *err)
+static enum kiln_code user_directory(const struct place *place, const char *name,
+                                     char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
     const char *base = absolute_variable(place->variable);
     const char *home = absolute_variable("HOME");
     if (base)
-        return put_path(path, err, "%s/kiln/private", base);
+        return put_path(path, err, "%s/kiln/%s", base, name);
     if (!home)
         return kiln_fail(err, KILN_INVALID,
-                         "no place for the private %s directory: neither %s nor HOME is set: set "
+                         "no place for the user's %s directory: neither %s nor HOME is set: set "
                          "one to an absolute path",
                          place->what, place->variable);
-    return put_path(path, err, "%s/%s/kiln/private", home, place->below_home);
+    return put_path(path, err, "%s/%s/kiln/%s", home, place->below_home, name);
 }
 
 enum kiln_code paths_private_cache(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
-    return private_directory(&cache, path, err);
+    return user_directory(&cache, "private", path, err);
 }
 
 enum kiln_code paths_private_state(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
-    return private_directory(&state, path, err);
+    return user_directory(&state, "private", path, err);
+}
+
+enum kiln_code paths_traces(char path[PATH_TEXT_MAX], struct kiln_err *err)
+{
+    return user_directory(&cache, "traces", path, err);
 }
 
 enum kiln_code paths_config_directory(char path[PATH_TEXT_MAX], struct kiln_err *err)

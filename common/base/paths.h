@@ -29,6 +29,8 @@ KILN_MUST_CHECK enum kiln_code paths_state_directory(char path[PATH_TEXT_MAX],
  * directory, else the default below $HOME.  The rule is the same for root. */
 KILN_MUST_CHECK enum kiln_code paths_private_cache(char path[PATH_TEXT_MAX], struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code paths_private_state(char path[PATH_TEXT_MAX], struct kiln_err *err);
+/* The directory of the user's traces (trace_file.h), by the same rule. */
+KILN_MUST_CHECK enum kiln_code paths_traces(char path[PATH_TEXT_MAX], struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code paths_config_directory(char path[PATH_TEXT_MAX],
                                                       struct kiln_err *err);
 /* Looks first in the running program's directory (for a build directory), then at |relative| from

@@ -7,15 +7,13 @@
 #include "libclient/connection/substitute.h"
 #include "libclient/connection/transport_socket.h"
 #include "libclient/load_lock.h"
+#include "libclient/notice.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MODE_VARIABLE "KILN_FALLBACK"
 #define NOTICE_VARIABLE "KILN_FALLBACK_NOTICE"
@@ -43,21 +41,6 @@ struct fallback {
     struct substitute_use use; /* |use.failures| is used only by the thread that connects */
 };
 
-/* If nobody reads standard error, the write raises SIGPIPE, which must not end the job.  So the
- * signal is blocked during the write and then consumed, unless one was already pending before. */
-static void write_line(const char *line, size_t size)
-{
-    sigset_t pipe_alone, before, waiting;
-    sigemptyset(&pipe_alone);
-    sigaddset(&pipe_alone, SIGPIPE);
-    sigpending(&waiting);
-    pthread_sigmask(SIG_BLOCK, &pipe_alone, &before);
-    ssize_t written = write(STDERR_FILENO, line, size);
-    if (written < 0 && errno == EPIPE && !sigismember(&waiting, SIGPIPE))
-        (void)sigtimedwait(&pipe_alone, NULL, &(struct timespec){ 0 });
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 static void print_notice(const char *why, const char *place)
 {
     static atomic_bool is_given;
@@ -70,7 +53,7 @@ static void print_notice(const char *why, const char *place)
                         "=off; to hide this line, set " NOTICE_VARIABLE "=off\n",
                         why, place);
     if (size > 0)
-        write_line(line, (size_t)size);
+        notice_print(line, (size_t)size);
 }
 
 static enum kiln_code read_mode(const char *mode, bool *ret_off, struct kiln_err *err)

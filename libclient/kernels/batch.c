@@ -42,6 +42,7 @@ struct batch {
     const char *const *keys;
     const struct kiln_kernel_source *sources;
     size_t count;
+    uint64_t wanted_ns;
     kiln_kernel_ready *ready;
     void *context;
     bool is_stopped;
@@ -80,11 +81,21 @@ static void ready_done(struct ready *r)
     free(r->failure);
 }
 
+static void note_item(const struct batch *b, const struct ready *r)
+{
+    struct bytes target =
+        b->sources ? bytes_of_text(source_at(b, r->index)->target) : bytes_of(NULL, 0);
+    trace_answer(b->client->trace, b->wanted_ns, target, b->keys ? b->keys[r->index] : NULL,
+                 r->kernel);
+}
+
 /* Runs on the caller's thread without the multiplexer's mutex, so the callback may call libkiln. */
 static void report_queued(struct batch *b)
 {
     for (size_t i = 0; i < b->queued; i++) {
         struct ready *r = &b->queue[i];
+        if (b->client->trace)
+            note_item(b, r);
         if (r->kernel)
             fetch_remember(b->client, b->sources ? source_at(b, r->index) : NULL, r->kernel);
         if (!b->is_stopped)
@@ -394,6 +405,7 @@ int kiln_kernel_fetch_batch(struct kiln_client *client, const struct kiln_kernel
                                                             .keys = batch->keys,
                                                             .sources = sources,
                                                             .count = batch->count,
+                                                            .wanted_ns = trace_now(client->trace),
                                                             .ready = batch->ready,
                                                             .context = batch->context };
     waiter_init(&b.waiter);

@@ -67,6 +67,7 @@ struct fetch {
     uint16_t type; /* enum message_type of the request */
     struct buffer *frame;
     const struct digest *key; /* NULL if only the daemon knows the key */
+    struct bytes target;      /* empty if only the daemon knows the target */
     struct kiln_kernel *kernel;
     enum kiln_code code; /* why there is no kernel; details in the failure */
     struct failure failure;
@@ -96,9 +97,18 @@ static enum kiln_code accept_kernel(struct request *request, const struct reply 
     return fetch->code;
 }
 
+static void note_fetch(struct kiln_client *client, const struct fetch *fetch, uint64_t wanted_ns)
+{
+    char hex[DIGEST_HEX_SIZE];
+    if (client->trace && fetch->key)
+        digest_to_hex(fetch->key, hex);
+    trace_answer(client->trace, wanted_ns, fetch->target, fetch->key ? hex : NULL, fetch->kernel);
+}
+
 static enum kiln_code run_fetch(struct kiln_client *client, struct fetch *fetch,
                                 uint64_t deadline_ns, struct failure *failure)
 {
+    const uint64_t wanted_ns = trace_now(client->trace);
     WAITER_AUTO struct waiter waiter;
     waiter_init(&waiter);
     struct request rq = { .type = fetch->type,
@@ -110,6 +120,7 @@ static enum kiln_code run_fetch(struct kiln_client *client, struct fetch *fetch,
     *failure = rc ? rq.failure : fetch->failure;
     if (rc)
         failure_done(&fetch->failure);
+    note_fetch(client, fetch, wanted_ns);
     return rc ? rc : fetch->code;
 }
 
@@ -154,7 +165,10 @@ static enum kiln_code fetch_by_source(struct kiln_client *client,
     BUFFER_AUTO struct buffer frame;
     client_frame_init(&frame);
     source_write(&frame, source, client->no_cache ? FETCH_NO_CACHE : 0);
-    struct fetch fetch = { .type = MESSAGE_fetch_source, .frame = &frame, .failure = FAILURE_INIT };
+    struct fetch fetch = { .type = MESSAGE_fetch_source,
+                           .frame = &frame,
+                           .target = bytes_of_text(source->target),
+                           .failure = FAILURE_INIT };
     enum kiln_code rc = run_fetch(client, &fetch, deadline_ns, failure);
     if (rc)
         return rc;

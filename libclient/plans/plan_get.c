@@ -156,6 +156,7 @@ struct slot {
     struct plan_question question;
     size_t index;
     uint64_t epoch;
+    struct trace_plan traced;
     bool used;
 
     struct kiln_plan *plan;
@@ -176,6 +177,23 @@ static enum kiln_code accept_plan(struct request *request, const struct reply *r
     return s->code;
 }
 
+static void begin_note(struct slot *s, const struct kiln_client *client, const struct problem *p,
+                       const struct plan_request *asked)
+{
+    const struct trace_request request = { .target = asked->target,
+                                           .database_id = asked->database_id,
+                                           .toolchain = asked->toolchain,
+                                           .solver = asked->solver };
+    if (client->trace && is_cacheable(asked))
+        trace_plan_begin(client->trace, p, &request, &s->traced);
+}
+
+static void end_note(const struct slot *s, struct kiln_client *client)
+{
+    if (client->trace)
+        trace_plan_end(client->trace, &s->traced, s->request.code || s->code ? NULL : s->plan);
+}
+
 static void slot_begin(struct slot *s, struct kiln_client *client, const struct problem *p,
                        const struct plan_request *asked, struct waiter *waiter)
 {
@@ -192,6 +210,7 @@ static void slot_begin(struct slot *s, struct kiln_client *client, const struct 
                                    .waiter = waiter,
                                    .accept = accept_plan,
                                    .context = s };
+    begin_note(s, client, p, asked);
 }
 
 static void slot_done(struct slot *s)
@@ -201,6 +220,7 @@ static void slot_done(struct slot *s)
     failure_done(&s->request.failure);
     plan_destroy(s->plan);
     s->plan = NULL;
+    trace_plan_done(&s->traced);
     s->used = false;
 }
 
@@ -220,6 +240,7 @@ static enum kiln_code get_plan(struct kiln_client *client, const struct problem 
     __attribute__((cleanup(slot_done))) struct slot slot;
     slot_begin(&slot, client, p, asked, &waiter);
     rc = multiplexer_call(client->multiplexer, &slot.request, deadline_ns);
+    end_note(&slot, client);
     struct failure *why = rc ? &slot.request.failure : &slot.failure;
     if (!rc)
         rc = slot.code;
@@ -309,6 +330,7 @@ static enum kiln_code begin_some(struct plan_batch *b, struct kiln_err *err)
 static void report_slot(struct plan_batch *b, struct slot *s)
 {
     enum kiln_code rc = s->request.code;
+    end_note(s, b->client);
     const struct failure *why = rc ? &s->request.failure : &s->failure;
     if (!rc)
         rc = s->code;
@@ -499,6 +521,7 @@ enum kiln_code plan_window_next(struct plan_window *window, uint64_t deadline_ns
         if (rc && !s)
             return rc;
     }
+    end_note(s, window->client);
     return_slot(s, ret_planned, failure);
     window->open--;
     return KILN_OK;

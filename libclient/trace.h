@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The trace of a client: each plan and kernel at its first use in this process, with when it was
+ * wanted and how long the job waited.  docs/formats/trace.md describes the files.
+ *
+ * Role       notes requests after their answers.  Answers of the in-process cache are not first
+ *            uses, so they are not noted and cost nothing
+ * Ownership  a client owns its trace.  All functions accept NULL, which means that KILN_TRACE is
+ *            not set
+ * Threading  any thread
+ */
+#include "common/base/trace_text.h"
+#include "common/protocol/problem.h"
+
+struct kiln_kernel;
+struct kiln_plan;
+struct trace;
+
+/* Returns NULL if KILN_TRACE is not set, or if memory runs out.  |software| is borrowed.  The first
+ * note creates the file.  If that fails, prints one line on standard error and notes nothing. */
+struct trace *trace_create(const char *software);
+void trace_destroy(struct trace *trace);
+
+/* Returns the present time for a note, or 0 without a trace. */
+uint64_t trace_now(const struct trace *trace);
+
+struct trace_request { /* words of a plan request; an absent word is empty */
+    struct bytes target, database_id, toolchain, solver;
+};
+
+struct trace_plan { /* a zeroed one is not noted */
+    uint64_t wanted_ns;
+    struct bytes words[4]; /* target, database id, toolchain, solver: parts of |text| */
+    char *text;            /* owned; ends with the problem */
+};
+
+void trace_plan_begin(const struct trace *trace, const struct problem *problem,
+                      const struct trace_request *request, struct trace_plan *ret_plan);
+/* |plan| is NULL if the request failed. */
+void trace_plan_end(struct trace *trace, const struct trace_plan *asked,
+                    const struct kiln_plan *plan);
+void trace_plan_done(struct trace_plan *asked);
+
+struct trace_kernel {
+    uint64_t wanted_ns;
+    struct bytes target; /* empty if unknown */
+    const char *key;     /* 64 hexadecimal digits; NULL: the kernel is not noted */
+    enum trace_tier tier;
+    uint64_t compile_ns;
+};
+
+void trace_kernel(struct trace *trace, const struct trace_kernel *kernel);
+/* Notes an answer of kilnd.  If |kernel| is NULL, notes that |key| failed. */
+void trace_answer(struct trace *trace, uint64_t wanted_ns, struct bytes target, const char *key,
+                  const struct kiln_kernel *kernel);
