@@ -136,6 +136,7 @@ class Measurement:
         self.stage = Stage(options, attack.settings)
         self.attackers: list[int] = []
         self.victim: victims.Victim
+        self.first_requests: tuple[float, float]  # when they ran, in the short form
         self.windows: list[Windows] = []
         self.memories: list[figures.Memory] = []
         # share of the processors' time that was used in the quiet windows
@@ -149,8 +150,7 @@ class Measurement:
             self.victim = victims.Victim(self.stage.host, self.stage.sources)
             self.victim.prepare()
             self.attack.prepare(self.stage)
-            self.victim.start()
-            time.sleep(SETTLE_S)
+            self._start_victim()
             for _ in range(self.options.rounds):
                 self._round()
                 if not self._recovers():
@@ -168,6 +168,18 @@ class Measurement:
         if self.options.short:
             self._wait_for("a request of each kind", lambda: self.victim.has_begun(begin))
         return begin, time.monotonic()
+
+    def _start_victim(self) -> None:
+        """Starts the victim and waits until it works: in the short form, which compares no times
+        with those of the quiet window, until a request of each kind was answered."""
+        begin = time.monotonic()
+        self.victim.start()
+        if not self.options.short:
+            time.sleep(SETTLE_S)
+            return
+        self._wait_for("a request of each kind", lambda: self.victim.has_begun(begin))
+        self._wait_for_answers(time.monotonic(), figures.SHORT_WAIT_MAX_S)
+        self.first_requests = begin, time.monotonic()
 
     def _start_attackers(self) -> None:
         self.stage.ready[:] = bytes(PROCESSES_MAX)
@@ -194,7 +206,7 @@ class Measurement:
         host, seconds = self.stage.host, self.options.seconds
         memory, waiting = host.memory(), host.waiting()
         processors = hosts.Processors()
-        quiet = self._window(seconds)
+        quiet = self.first_requests if self.options.short else self._window(seconds)
         self.busy.append(processors.busy())
         host.forget_peak()
         self._start_attackers()
@@ -207,7 +219,7 @@ class Measurement:
         time.sleep(LEAVE_S)
         add_new(self.broken, self._leftovers(waiting))
         after_memory = host.memory()
-        after = self._window(max(2.0, seconds / 2))
+        after = self._window(0.0 if self.options.short else max(2.0, seconds / 2))
         self._wait_for_answers(after[1], figures.SHORT_WAIT_MAX_S)
         self.windows.append(Windows(quiet, attacked, after))
         users = 1 + len(self.attack.uids)
@@ -239,7 +251,9 @@ class Measurement:
 
     def _recovers(self) -> bool:
         """Waits until the victim is no longer delayed, so that a further round can begin."""
-        if self.options.rounds == 1 or self._wait_for_answers(time.monotonic(), RECOVER_MAX_S):
+        if self.options.rounds == 1:
+            return True
+        if self._wait_for_answers(time.monotonic(), RECOVER_MAX_S):
             time.sleep(SETTLE_S)
             return True
         self._note(f"the victim still waited {RECOVER_MAX_S:.0f} s after the attack")
