@@ -35,6 +35,7 @@ static enum kiln_code open_fleet(struct engine *e, const struct engine_options *
                                  struct kiln_err *err)
 {
     const struct fleet_tier_options options = { .is_on = o->has_fleet,
+                                                .wait_ms = o->fleet_wait_ms,
                                                 .keys = o->fleet_keys,
                                                 .state_directory = o->state_directory };
     return fleet_tier_create(&options, &e->fleet, err);

@@ -70,7 +70,8 @@ FIXTURE_OF(fleet, struct journey, set_up, NULL);
 static void start_with(struct site *s, const char *url)
 {
     snprintf(s->fleet, sizeof(s->fleet), "%s", url);
-    const char *const arguments[] = { "--fleet", s->fleet, "--fleet-keys", keys };
+    const char *const arguments[] = { "--fleet", s->fleet,       "--fleet-keys",
+                                      keys,      "--fleet-wait", "30s" };
     memcpy(s->daemon.arguments, arguments, sizeof(arguments));
     daemon_process_start(&s->daemon);
 }
@@ -103,13 +104,13 @@ TEST_F(fleet, kernels_come_from_a_directory)
     expect_all_from_fleet(&f->host);
 }
 
-TEST_F(fleet, kernels_come_from_a_web_server_with_three_requests)
+TEST_F(fleet, kernels_come_from_a_web_server_by_ranges)
 {
     start_with_server(f);
     prefetch(&f->host, problems);
     expect_all_from_fleet(&f->host);
     assert_int_equal(nginx_answers(&f->nginx, 200, 2), 2);
-    assert_int_equal(nginx_answers(&f->nginx, 206, 1), 1);
+    assert_in_range(nginx_answers(&f->nginx, 206, 1), 1, kernel_count);
 }
 
 TEST_F(fleet, a_kernel_of_the_fleet_is_served_from_the_disk_after_a_restart)

@@ -80,6 +80,7 @@ struct fleet_query {
 
 struct fleet_tier {
     bool is_on;
+    uint64_t wait_ms;
     char keys[PATH_MAX];
     char epochs_path[PATH_MAX]; /* "": none */
     struct trusted *trusted;    /* owned reference */
@@ -97,7 +98,8 @@ struct fleet_tier {
     uint64_t late;
 };
 
-uint64_t fleet_budget_left_ms(uint64_t began_ns);
+/* How long a look-up that began then may still wait; at least 1. */
+uint64_t fleet_wait_left_ms(const struct fleet_tier *tier, uint64_t began_ns);
 /* Fills the other members of |get| and passes it to the executor. */
 void fleet_get_start(struct engine *e, struct fleet_get *get);
 /* Must come first in each |done| of a struct fleet_get. Returns whether there is a file. */

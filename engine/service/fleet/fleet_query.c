@@ -196,7 +196,8 @@ static void get_record(struct fleet_query *query, const struct fleet_place *plac
     const struct fleet_pack pack = fleet_index_pack(query->shard->index, place->pack);
     query->get = (struct fleet_get){ .offset = place->offset,
                                      .size = place->size,
-                                     .budget_ms = fleet_budget_left_ms(query->began_ns),
+                                     .budget_ms = fleet_wait_left_ms(query->shard->engine->fleet,
+                                                                     query->began_ns),
                                      .slow = query->answered ? on_slow : NULL,
                                      .done = on_record };
     fleet_name_pack(&pack.sha256, query->get.name);

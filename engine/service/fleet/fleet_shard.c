@@ -223,11 +223,12 @@ static void on_index(struct fleet_get *get)
 
 static void get_index(struct shard *shard)
 {
-    shard->get = (struct fleet_get){ .size_max = FLEET_INDEX_MAX,
-                                     .budget_ms = fleet_budget_left_ms(shard->load_began_ns),
-                                     .slow = shard->is_slow ? NULL : on_slow,
-                                     .done = on_index,
-                                     .is_slow = shard->is_slow };
+    shard->get =
+        (struct fleet_get){ .size_max = FLEET_INDEX_MAX,
+                            .budget_ms = fleet_wait_left_ms(tier_of(shard), shard->load_began_ns),
+                            .slow = shard->is_slow ? NULL : on_slow,
+                            .done = on_index,
+                            .is_slow = shard->is_slow };
     fleet_name_index(shard->id, &shard->opening.pointer.sha256, shard->get.name);
     fleet_get_start(shard->engine, &shard->get);
 }
@@ -266,7 +267,7 @@ void shard_load(struct shard *shard)
     shard->is_loading = true;
     shard->load_began_ns = clock_monotonic_ns();
     shard->get = (struct fleet_get){ .size_max = FLEET_POINTER_MAX,
-                                     .budget_ms = FLEET_BUDGET_MS,
+                                     .budget_ms = tier_of(shard)->wait_ms,
                                      .slow = on_slow,
                                      .done = on_pointer };
     fleet_name_pointer(shard->id, shard->get.name);

@@ -78,6 +78,7 @@ enum kiln_code fleet_tier_create(const struct fleet_tier_options *options,
     if (!tier)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the fleet tier");
     tier->is_on = options->is_on;
+    tier->wait_ms = options->wait_ms ? options->wait_ms : FLEET_WAIT_MS;
     list_init(&tier->shards);
     enum kiln_code rc = tier->is_on ? open_tier(tier, options, err) : KILN_OK;
     if (rc)
@@ -155,10 +156,10 @@ uint64_t fleet_tier_faults(const struct fleet_tier *tier, enum fleet_fault fault
     return tier->faults[fault];
 }
 
-uint64_t fleet_budget_left_ms(uint64_t began_ns)
+uint64_t fleet_wait_left_ms(const struct fleet_tier *tier, uint64_t began_ns)
 {
     uint64_t spent_ms = (clock_monotonic_ns() - began_ns) / 1000000;
-    return spent_ms < FLEET_BUDGET_MS ? FLEET_BUDGET_MS - spent_ms : 1;
+    return spent_ms < tier->wait_ms ? tier->wait_ms - spent_ms : 1;
 }
 
 void fleet_get_start(struct engine *e, struct fleet_get *get)

@@ -9,7 +9,7 @@
  * Ownership  the engine owns the tier; the tier owns its queries
  * Threading  the engine's thread; records and indices are verified on WORK_QUEUE_READ
  *
- * A look-up waits at most FLEET_BUDGET_MS in total. If the store of the fleet fails, or answers
+ * A look-up waits at most |wait_ms| in total. If the store of the fleet fails, or answers
  * nothing within that time, no look-up waits for it until a request that no job waits for has
  * succeeded. An answer that comes too late is still stored in kernels.db.
  */
@@ -19,7 +19,7 @@
 
 #include <sys/types.h>
 
-#define FLEET_BUDGET_MS 300u
+#define FLEET_WAIT_MS 300u
 /* The package of such a kernel in kernels.db. 'fleet push' leaves out kernels of packages. */
 #define FLEET_PACKAGE_NAME "fleet"
 
@@ -29,6 +29,7 @@ struct fleet_query;
 
 struct fleet_tier_options {
     bool is_on;
+    uint64_t wait_ms;            /* of a look-up; 0: FLEET_WAIT_MS */
     const char *keys;            /* directory of the public keys of the fleet */
     const char *state_directory; /* contains fleet-epochs; NULL: epochs are kept in memory only */
 };
