@@ -107,11 +107,12 @@ TEST_F(socket, a_lock_file_that_is_removed_during_locking_is_made_again)
 /* The lock file contains the pid of a daemon that does not listen yet. */
 TEST_F(socket, a_daemon_that_does_not_listen_yet_is_named_by_its_pid)
 {
-    char lock[128];
+    char lock[128], pid[32];
     snprintf(lock, sizeof(lock), "%s" LISTENER_LOCK_SUFFIX, f->path);
+    snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
     KILN_AUTO(fd) int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    must(fs_write_all(fd, bytes_of_text("4711\n"), &f->err), f->err);
-    expect_failure(open_and_close, f, FAILING("flock", EWOULDBLOCK), KILN_BUSY, "pid 4711");
+    must(fs_write_all(fd, bytes_of_text(pid + strlen("pid ")), &f->err), f->err);
+    expect_failure(open_and_close, f, FAILING("flock", EWOULDBLOCK), KILN_BUSY, pid);
 }
 
 static enum kiln_code resume_listener(void *context, struct kiln_err *err)
