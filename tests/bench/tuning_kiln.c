@@ -2,6 +2,7 @@
 
 /* kiln over the socket, through its public API. */
 #include "tests/bench/tuning_way.h"
+#include "tests/support/public_problem.h"
 
 #include <kiln/tuning.h>
 
@@ -71,37 +72,6 @@ static enum kiln_code kiln_connect(void *state, struct kiln_err *err)
                                                                  : KILN_OK;
 }
 
-static void put_extent(struct extent from, uint32_t to[3])
-{
-    to[0] = from.d;
-    to[1] = from.h;
-    to[2] = from.w;
-}
-
-static struct kiln_problem public_of(const struct problem *p)
-{
-    struct kiln_problem q = {
-        .size = sizeof(q),
-        .direction = p->direction,
-        .spatial_dims = p->spatial_dims,
-        .type = p->type,
-        .x_layout = p->x_layout,
-        .w_layout = p->w_layout,
-        .y_layout = p->y_layout,
-        .n = p->n,
-        .c = p->c,
-        .k = p->k,
-        .groups = p->groups,
-        .allow_tf32 = p->allow_tf32,
-    };
-    put_extent(p->in, q.in);
-    put_extent(p->filter, q.filter);
-    put_extent(p->pad, q.pad);
-    put_extent(p->stride, q.stride);
-    put_extent(p->dilation, q.dilation);
-    return q;
-}
-
 /* Reads all entries, like a program that chooses a solver. */
 static enum kiln_code read_entries(const struct kiln_tuned *tuned, struct kiln_err *err)
 {
@@ -120,7 +90,7 @@ static enum kiln_code kiln_ask(void *state, const struct data_question *question
                                struct kiln_err *err)
 {
     struct kiln_state *g = state;
-    struct kiln_problem problem = public_of(&question->problem);
+    struct kiln_problem problem = public_problem(&question->problem);
     struct kiln_tuned *tuned;
     struct kiln_error error = { 0 };
     int rc = (g->kind == TUNING_FIND ? kiln_find_get : kiln_perf_get)(g->client, &problem,
@@ -141,7 +111,7 @@ enum kiln_code way_kiln_batch(void *state, const struct data_question *questions
     if (count > BATCH_MAX)
         return kiln_fail(err, KILN_INVALID, "a batch here has at most %u problems", BATCH_MAX);
     for (size_t i = 0; i < count; i++)
-        problems[i] = public_of(&questions[i].problem);
+        problems[i] = public_problem(&questions[i].problem);
     struct kiln_error error = { 0 };
     const struct kiln_tuning_batch batch = {
         .size = sizeof(batch), .problems = problems, .count = count, .options = &g->options

@@ -8,6 +8,7 @@
  * libkiln.so, which asks kilnd. With an argument, the program finally prints how long the first
  * answer took since the start of main. */
 #include "engine/miopen/problem_key.h"
+#include "tests/support/public_problem.h"
 
 #include <kiln/tuning.h>
 #include <stdio.h>
@@ -19,35 +20,6 @@ static uint64_t now_ns(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static void copy_extent(const struct extent *from, uint32_t to[3])
-{
-    to[0] = from->d;
-    to[1] = from->h;
-    to[2] = from->w;
-}
-
-static struct kiln_problem public_form(const struct problem *p)
-{
-    struct kiln_problem to = { .size = sizeof(to),
-                               .direction = p->direction,
-                               .spatial_dims = p->spatial_dims,
-                               .type = p->type,
-                               .x_layout = p->x_layout,
-                               .w_layout = p->w_layout,
-                               .y_layout = p->y_layout,
-                               .n = p->n,
-                               .c = p->c,
-                               .k = p->k,
-                               .groups = p->groups,
-                               .allow_tf32 = p->allow_tf32 };
-    copy_extent(&p->in, to.in);
-    copy_extent(&p->filter, to.filter);
-    copy_extent(&p->pad, to.pad);
-    copy_extent(&p->stride, to.stride);
-    copy_extent(&p->dilation, to.dilation);
-    return to;
 }
 
 static bool keep_record(struct kiln_client *client, const struct kiln_problem *problem,
@@ -83,7 +55,7 @@ static bool look_up(struct kiln_client *client, const char *kind, const char *id
         fprintf(stderr, "lookup: '%s': %s\n", key, why.text);
         return false;
     }
-    const struct kiln_problem p = public_form(&problem);
+    const struct kiln_problem p = public_problem(&problem);
     if (strcmp(kind, "keep") == 0)
         return keep_record(client, &p, id);
     const struct kiln_tuning_options options = { .size = sizeof(options), .database_id = id };

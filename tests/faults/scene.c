@@ -6,6 +6,7 @@
 #include "tests/faults/invariants.h"
 #include "tests/faults/made_kernel.h"
 #include "tests/support/child.h"
+#include "tests/support/public_problem.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -202,9 +203,8 @@ static bool kilnd_answers(struct scene *s)
 
 static void print_log(const struct scene *s)
 {
-    char path[160], line[512];
-    snprintf(path, sizeof(path), "%s/kilnd.log", s->daemon.directory);
-    FILE *file = fopen(path, "re");
+    char line[512];
+    FILE *file = fopen(s->daemon.log, "re");
     while (file && fgets(line, sizeof(line), file))
         print_message("kilnd: %s", line);
     if (file)
@@ -231,10 +231,8 @@ static void expect_ended(struct scene *s, int status)
 
 static off_t log_size(const struct scene *s)
 {
-    char path[160];
     struct stat seen;
-    snprintf(path, sizeof(path), "%s/kilnd.log", s->daemon.directory);
-    return stat(path, &seen) == 0 ? seen.st_size : 0;
+    return stat(s->daemon.log, &seen) == 0 ? seen.st_size : 0;
 }
 
 bool scene_try_start(struct scene *s)
@@ -405,26 +403,11 @@ bool scene_fetch_batch(struct scene *s, struct kiln_client *client, unsigned cou
     return ended && batch.came == count;
 }
 
-static struct kiln_problem problem_of(unsigned number)
-{
-    return (struct kiln_problem){ .size = sizeof(struct kiln_problem),
-                                  .spatial_dims = 2,
-                                  .n = number + 1,
-                                  .c = 4,
-                                  .k = 8,
-                                  .groups = 1,
-                                  .in = { 1, 8, 8 },
-                                  .filter = { 1, 3, 3 },
-                                  .pad = { 0, 1, 1 },
-                                  .stride = { 1, 1, 1 },
-                                  .dilation = { 1, 1, 1 } };
-}
-
 /* A record replaces the previous record only if the driver versions differ. */
 bool scene_put(struct scene *s, struct kiln_client *client, unsigned number)
 {
     char driver[32];
-    struct kiln_problem problem = problem_of(number);
+    struct kiln_problem problem = public_test_problem(number + 1);
     struct kiln_error err = { 0 };
     unsigned version = s->version++;
     snprintf(driver, sizeof(driver), "6.%u", version);
@@ -453,7 +436,7 @@ bool scene_put(struct scene *s, struct kiln_client *client, unsigned number)
 static unsigned recorded_version(struct kiln_client *client, unsigned number)
 {
     const struct kiln_tuning_options options = { .size = sizeof(options), .database_id = DEVICE };
-    struct kiln_problem problem = problem_of(number);
+    struct kiln_problem problem = public_test_problem(number + 1);
     struct kiln_tuned *tuned = NULL;
     struct kiln_error err = { 0 };
     struct kiln_tuned_entry entry = { .size = sizeof(entry) };
@@ -602,7 +585,7 @@ void scene_serves_kernels(struct scene *s)
 static int take_lease(struct kiln_client *client, unsigned number, struct kiln_lease *ret_lease,
                       struct kiln_error *err)
 {
-    const struct kiln_problem problem = problem_of(LEASED + number);
+    const struct kiln_problem problem = public_test_problem(LEASED + number + 1);
     const struct kiln_lease_request request = { .size = sizeof(request),
                                                 .database_id = DEVICE,
                                                 .solver = LEASED_SOLVER };
@@ -654,7 +637,7 @@ static bool lease_is_free(void *context)
 static void serves_leases(struct scene *s, struct kiln_client *client)
 {
     const struct kiln_tuning_options options = { .size = sizeof(options), .database_id = DEVICE };
-    struct kiln_problem problem = problem_of(LEASED + s->tuned_kept);
+    struct kiln_problem problem = public_test_problem(LEASED + s->tuned_kept + 1);
     struct kiln_tuned *tuned = NULL;
     struct kiln_error err = { 0 };
     if (s->tuned_kept > 0)

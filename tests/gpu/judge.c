@@ -4,8 +4,8 @@
 #include "cli/driver/reference.h"
 #include "cli/driver/storage.h"
 #include "tests/gpu/sources.h"
-#include "tests/kernels/problem_for_reference.h"
 #include "tests/kernels/random_problem.h"
+#include "tests/support/public_problem.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -334,7 +334,7 @@ enum kiln_code bench_verdict(struct judge *judge, struct bench *b, const struct 
 
 struct rounding bench_rounding(const struct bench *b, const char *solver, const char *config)
 {
-    struct kiln_problem public = problem_for_reference(&b->problem);
+    struct kiln_problem public = public_problem(&b->problem);
     return rounding_of(&public, solver, config, b->quantum);
 }
 
@@ -361,7 +361,7 @@ static bool agree(const double *cpu, const double *gpu, const double *magnitude,
 static bool references_agree(struct judge *judge, struct bench *b)
 {
     uint64_t count = b->elements[b->output];
-    struct kiln_problem public = problem_for_reference(&b->problem);
+    struct kiln_problem public = public_problem(&b->problem);
     KILN_AUTO(mem) double *x = widened(judge, b, BENCH_X);
     KILN_AUTO(mem) double *w = widened(judge, b, BENCH_W);
     KILN_AUTO(mem) double *y = widened(judge, b, BENCH_Y);

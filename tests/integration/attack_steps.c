@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/integration/attack_steps.h"
 
-#include "common/protocol/problem.h"
 #include "tests/support/entries.h"
+#include "tests/support/test_problem.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -165,21 +165,6 @@ struct attack_result attack_fetch_source(int fd, unsigned number)
     return receive_result(fd);
 }
 
-static struct problem problem_of(uint32_t n)
-{
-    return (struct problem){ .direction = DIRECTION_FORWARD,
-                             .spatial_dims = 2,
-                             .n = n,
-                             .c = 4,
-                             .k = 8,
-                             .groups = 1,
-                             .in = { 1, 8, 8 },
-                             .filter = { 1, 3, 3 },
-                             .pad = { 0, 1, 1 },
-                             .stride = { 1, 1, 1 },
-                             .dilation = { 1, 1, 1 } };
-}
-
 static uint64_t bits_of(double number)
 {
     uint64_t bits;
@@ -201,7 +186,7 @@ enum kiln_code attack_put(int fd, uint32_t n, unsigned tier, const char *solver,
     buffer_init(&body, 4000);
     message_tuning_entry_write(&entries, &entry);
     const struct message_tuning_put m = { .tier = (uint8_t)tier,
-                                          .problem = problem_of(n),
+                                          .problem = test_problem(n),
                                           .database_id = bytes_of_text(DEVICE),
                                           .driver = bytes_of_text("6.2.4"),
                                           .count = 1,
@@ -213,7 +198,7 @@ enum kiln_code attack_put(int fd, uint32_t n, unsigned tier, const char *solver,
 
 void attack_get(int fd, uint32_t n, char ret_value[256])
 {
-    struct problem wanted = problem_of(n);
+    struct problem wanted = test_problem(n);
     BUFFER_AUTO struct buffer one, body;
     buffer_init(&one, PROBLEM_WIRE_SIZE);
     buffer_init(&body, 1000);
@@ -250,7 +235,7 @@ static struct attack_lease receive_lease(int fd)
 
 struct attack_lease attack_lease_take(int fd, uint32_t n)
 {
-    const struct message_tuning_lease m = { .problem = problem_of(n),
+    const struct message_tuning_lease m = { .problem = test_problem(n),
                                             .database_id = bytes_of_text(DEVICE),
                                             .solver = bytes_of_text("SolverC"),
                                             .candidates = CANDIDATES,

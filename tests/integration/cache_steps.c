@@ -3,6 +3,7 @@
 
 #include "common/base/fs.h"
 #include "tests/support/test_data.h"
+#include "tests/support/test_files.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -36,9 +37,8 @@ int write_large_cache(void **state)
 void caches_open(struct caches *f)
 {
     daemon_process_init(&f->daemon);
-    snprintf(f->directory, sizeof(f->directory), "%s/miopen", f->daemon.directory);
-    snprintf(f->path, sizeof(f->path), "%s/" CACHE, f->directory);
-    assert_int_equal(mkdir(f->directory, 0755), 0);
+    f->directory = test_subdirectory(f->daemon.directory, "miopen");
+    f->path = test_path(f->directory, CACHE);
 }
 
 static void use_rows(struct caches *f, struct fixture *rows)

@@ -17,8 +17,7 @@ struct caches {
     struct program_result result;
     struct fixture *rows;
     struct fixture small;
-    char directory[128];
-    char path[160];
+    const char *directory, *path;
 };
 
 /* Writes the large cache once for all tests of a program, because compressing it takes seconds.

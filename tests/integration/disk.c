@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/integration/numbered.h"
 #include "tests/integration/steps.h"
+#include "tests/support/test_files.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -129,12 +130,8 @@ static void expect_prefetch_result(struct fixture *f, const char *problems, cons
 
 static void expect_prefetch_not_stored(struct fixture *f)
 {
-    char problems[160];
-    snprintf(problems, sizeof(problems), "%s/problems.txt", f->daemon.directory);
-    FILE *out = fopen(problems, "we");
-    assert_non_null(out);
-    fputs("conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n", out);
-    assert_int_equal(fclose(out), 0);
+    const char *problems = test_path(f->daemon.directory, "problems.txt");
+    test_write_text(problems, "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
     expect_prefetch_result(f, problems, "gfx90a");
     expect_prefetch_result(f, problems, "gfx906");
 }

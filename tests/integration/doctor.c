@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The tests follow doctor's advice, after which the check must pass. */
 #include "tests/integration/steps.h"
+#include "tests/support/test_files.h"
 
 #include <fcntl.h>
 #include <glob.h>
@@ -91,14 +92,6 @@ static const char *in_directory(const struct fixture *f, const char *name)
     return path;
 }
 
-static void put_file(const char *path, const char *text)
-{
-    FILE *out = fopen(path, "w");
-    assert_non_null(out);
-    fputs(text, out);
-    assert_int_equal(fclose(out), 0);
-}
-
 static void doctor_ok(struct fixture *f)
 {
     kilnctl(f, "doctor");
@@ -117,7 +110,7 @@ static void doctor_fails(struct fixture *f, const char *what, const char *advice
 TEST_F(doctor, a_missing_socket_is_fixed_by_the_advice_of_the_doctor)
 {
     char advice[200];
-    put_file(in_directory(f, "settings.json"), "{}");
+    test_write_text(in_directory(f, "settings.json"), "{}");
     snprintf(advice, sizeof(advice), "kilnd --socket %s", f->daemon.socket);
     kilnctl(f, "doctor", "--config", in_directory(f, "settings.json"));
     expect_status(&f->result, 1, "not run");
@@ -135,7 +128,7 @@ TEST_F(doctor, a_missing_socket_is_fixed_by_the_advice_of_the_doctor)
 
 TEST_F(doctor, the_json_of_the_doctor_names_the_failed_checks)
 {
-    put_file(in_directory(f, "settings.json"), "{}");
+    test_write_text(in_directory(f, "settings.json"), "{}");
     kilnctl(f, "doctor", "--json", "--config", in_directory(f, "settings.json"));
     assert_int_equal(f->result.status, 1);
     KILN_AUTO(json) struct json *all = printed_json(&f->result);
@@ -210,7 +203,7 @@ TEST(doctor, unreadable_settings_do_not_hide_the_directories)
     struct fixture *f = *state;
     need_other_users();
     assert_int_equal(chmod(f->daemon.directory, 0755), 0);
-    put_file(in_directory(f, "settings.json"), "{}");
+    test_write_text(in_directory(f, "settings.json"), "{}");
     assert_int_equal(chmod(in_directory(f, "settings.json"), 0600), 0);
     doctor_as_nobody(f, true, in_directory(f, "settings.json"));
     SKIP_IF(f->result.status == 127, "other users cannot run what is in '%s'", KILN_BIN);
@@ -228,7 +221,7 @@ TEST(doctor, moving_a_cache_from_nfs_as_advised_fixes_it)
     fake_filesystem_type("0x6969", nfs);
     snprintf(settings, sizeof(settings), "{\"cache_dir\":\"%s\",\"state_dir\":\"%s/state\"}", nfs,
              f->daemon.directory);
-    put_file(file, settings);
+    test_write_text(file, settings);
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--config", file,
                 NULL);
     assert_int_equal(f->result.status, 1);
@@ -241,7 +234,7 @@ TEST(doctor, moving_a_cache_from_nfs_as_advised_fixes_it)
     assert_true(strstr(f->result.output, "fail    cache directory") < effect);
 
     snprintf(settings, sizeof(settings), "{\"cache_dir\":\"%s/cache\"}", f->daemon.directory);
-    put_file(file, settings);
+    test_write_text(file, settings);
     f->daemon.arguments[0] = "--config";
     f->daemon.arguments[1] = file;
     daemon_process_start(&f->daemon);
@@ -250,11 +243,11 @@ TEST(doctor, moving_a_cache_from_nfs_as_advised_fixes_it)
 
 TEST_F(doctor, settings_that_are_not_json_are_reported)
 {
-    put_file(in_directory(f, "settings.json"), "{\"cache_dir\":");
+    test_write_text(in_directory(f, "settings.json"), "{\"cache_dir\":");
     kilnctl(f, "doctor", "--config", in_directory(f, "settings.json"));
     expect_status(&f->result, 1, "settings.json");
     assert_says(f->result.output, "kilnd --check-config");
-    put_file(in_directory(f, "settings.json"), "{\"cache_limt\":\"3G\"}");
+    test_write_text(in_directory(f, "settings.json"), "{\"cache_limt\":\"3G\"}");
     kilnctl(f, "doctor", "--config", in_directory(f, "settings.json"));
     expect_status(&f->result, 1, "'cache_limt'");
     assert_says(f->result.output, "settings");
@@ -272,9 +265,7 @@ static void hide_compilers(struct fixture *f)
 
 static void show_compilers(struct fixture *f)
 {
-    unsetenv("KILN_ROCM_PATH");
-    unsetenv("KILN_CUDA_PATH");
-    unsetenv("OCL_ICD_VENDORS");
+    test_unsetenv("KILN_ROCM_PATH", "KILN_CUDA_PATH", "OCL_ICD_VENDORS");
     unmount_all(f);
 }
 
@@ -305,7 +296,7 @@ static void damage_page(const struct fixture *f, unsigned page)
 TEST_F(doctor, the_printed_command_repairs_a_damaged_kernels_db)
 {
     char cure[64];
-    put_file(in_directory(f, "one.txt"), "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
+    test_write_text(in_directory(f, "one.txt"), "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
     for (unsigned page = 3; page <= 7; page += 2) {
         daemon_process_start(&f->daemon);
         kilnctl_ok(f, "prefetch", in_directory(f, "one.txt"), "--target", "gfx90a");
@@ -358,9 +349,9 @@ static void pretend_gpu(struct fixture *f)
 {
     mount_at(f, "/sys/class", "size=1m,mode=0755");
     shell("/sys/class", "mkdir -p kfd/kfd/topology/nodes/1");
-    put_file("/sys/class/kfd/kfd/topology/nodes/1/properties",
-             "cpu_cores_count 0\nsimd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\n"
-             "vendor_id 4098\ndevice_id 29711\nunique_id 81985529216486895\n");
+    test_write_text("/sys/class/kfd/kfd/topology/nodes/1/properties",
+                    "cpu_cores_count 0\nsimd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\n"
+                    "vendor_id 4098\ndevice_id 29711\nunique_id 81985529216486895\n");
 }
 
 TEST_F(doctor, a_package_for_another_gpu_is_joined_by_the_right_one)
@@ -368,7 +359,7 @@ TEST_F(doctor, a_package_for_another_gpu_is_joined_by_the_right_one)
     need_mounts();
     pretend_gpu(f);
     daemon_process_start(&f->daemon);
-    put_file(in_directory(f, "one.txt"), "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
+    test_write_text(in_directory(f, "one.txt"), "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
     kilnctl_ok(f, "pkg", "build", "--target", "gfx906", "--db-id", "gfx906_60", "--problems",
                in_directory(f, "one.txt"), "-o", in_directory(f, "gfx906_60.kdb"));
     kilnctl_ok(f, "pkg", "install", in_directory(f, "gfx906_60.kdb"));
@@ -392,7 +383,7 @@ static void put_systemctl(struct fixture *f, const char *state)
              "UnitFileState=enabled\\n\\nId=kilnd.service\\nLoadState=loaded\\n"
              "ActiveState=%s\\nResult=watchdog\\n'\n",
              state);
-    put_file(in_directory(f, "bin/systemctl"), script);
+    test_write_text(in_directory(f, "bin/systemctl"), script);
     assert_int_equal(chmod(in_directory(f, "bin/systemctl"), 0755), 0);
 }
 
@@ -410,7 +401,7 @@ TEST_F(doctor, the_doctor_asks_systemd)
     doctor_fails(f, "watchdog", "journalctl --user -u kilnd.service");
     put_systemctl(f, "active");
     doctor_ok(f);
-    put_file(in_directory(f, "bin/systemctl"), "#!/bin/sh\nexit 1\n");
+    test_write_text(in_directory(f, "bin/systemctl"), "#!/bin/sh\nexit 1\n");
     doctor_ok(f);
     assert_says(f->result.output, "systemctl");
     setenv("PATH", before, 1);
@@ -524,6 +515,6 @@ TEST_F(doctor, a_report_of_a_fresh_kilnd_is_one_file)
     shell(f->daemon.directory,
           "head -1 kiln.html | grep -q 'kilnctl report' && grep -q '</html>' kiln.html");
     shell_says("kiln.html", f->daemon.directory, "ls -A | grep html");
-    put_file(page, "other");
+    test_write_text(page, "other");
     kilnctl_fails(f, 2, page, "report", "-o", page);
 }

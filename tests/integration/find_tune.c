@@ -22,8 +22,7 @@ struct fixture {
 SET_UP(setup)
 {
     daemon_process_init(&f->daemon);
-    unsetenv("MIOPEN_FIND_MODE");
-    unsetenv("MIOPEN_FIND_ENFORCE");
+    test_unsetenv("MIOPEN_FIND_MODE", "MIOPEN_FIND_ENFORCE");
 }
 
 TEAR_DOWN(teardown) { json_destroy(f->json); }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/base/fs.h"
 #include "tests/integration/host.h"
 #include "tests/support/child.h"
 #include "tests/support/entries.h"
 #include "tests/support/raw_client.h"
+#include "tests/support/test_files.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -74,18 +74,6 @@ TEST_F(lifecycle, sigint_ends_kilnd_like_sigterm)
     assert_int_equal(count_leftovers(f), 0);
 }
 
-/* The caller owns the log. */
-static char *read_log(const struct host *f)
-{
-    char path[256];
-    struct kiln_err err = KILN_ERR_INIT;
-    BUFFER_AUTO struct buffer log;
-    buffer_init(&log, 1u << 20);
-    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.directory);
-    must(fs_read_file(path, 1u << 20, &log, &err), err);
-    return bytes_to_text(buffer_view(&log));
-}
-
 _Noreturn static void become_daemon(const struct host *f)
 {
     char cache[256], state_dir[256];
@@ -102,9 +90,7 @@ TEST(lifecycle, a_state_directory_on_a_network_filesystem_is_refused)
     f->daemon.keep_log = true;
     f->daemon.pid = fork();
     if (f->daemon.pid == 0) {
-        char log[256];
-        snprintf(log, sizeof(log), "%s/kilnd.log", f->daemon.directory);
-        int fd = open(log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        int fd = open(f->daemon.log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
         dup2(fd, STDOUT_FILENO);
         dup2(fd, STDERR_FILENO);
         setenv("LD_PRELOAD", KILN_BIN "/../tests/fake_filesystem.so", 1);
@@ -113,7 +99,7 @@ TEST(lifecycle, a_state_directory_on_a_network_filesystem_is_refused)
         become_daemon(f);
     }
     assert_int_equal(daemon_process_wait(&f->daemon), 1);
-    KILN_AUTO(mem) char *text = read_log(f);
+    KILN_AUTO(mem) char *text = daemon_process_log(&f->daemon);
     assert_says(text, "nfs");
     assert_says(text, "--state-dir");
     assert_int_equal(count_leftovers(f), 0);
@@ -223,7 +209,8 @@ static pid_t start_holder(const struct host *f, bool has_socket)
 
 static bool says_that_it_waits(void *context)
 {
-    KILN_AUTO(mem) char *text = read_log(context);
+    const struct host *f = context;
+    KILN_AUTO(mem) char *text = daemon_process_log(&f->daemon);
     return strstr(text, "waiting up to 2 s") != NULL;
 }
 
@@ -303,24 +290,15 @@ TEST_F(lifecycle, a_kilnd_that_can_accept_no_connection_ends_and_says_why)
     KILN_AUTO(fd) int fd = raw_connect(&f->daemon);
     assert_true(fd >= 0);
     assert_int_equal(daemon_process_wait(&f->daemon), 1);
-    KILN_AUTO(mem) char *text = read_log(f);
+    KILN_AUTO(mem) char *text = daemon_process_log(&f->daemon);
     assert_says(text, "exits with status 1");
     assert_int_equal(access(f->daemon.socket, F_OK), -1);
 }
 
-static void write_file(const struct host *f, const char *name, const char *content, char path[256])
-{
-    snprintf(path, 256, "%s/%s", f->daemon.directory, name);
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    fputs(content, file);
-    fclose(file);
-}
-
 TEST_F(lifecycle, an_unknown_setting_is_refused_with_file_and_key)
 {
-    char path[256];
-    write_file(f, "kilnd.json", "{\"workers\": 1, \"colour\": \"blue\"}", path);
+    const char *path = test_path(f->daemon.directory, "kilnd.json");
+    test_write_text(path, "{\"workers\": 1, \"colour\": \"blue\"}");
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--config", path,
                 NULL);
     assert_int_equal(f->result.status, 2);
@@ -346,8 +324,8 @@ TEST_F(lifecycle, checking_the_configuration_starts_nothing)
 
 TEST_F(lifecycle, every_setting_shows_where_it_came_from)
 {
-    char path[256];
-    write_file(f, "kilnd.json", "{\"workers\": 3, \"failure_ttl\": \"5m\"}", path);
+    const char *path = test_path(f->daemon.directory, "kilnd.json");
+    test_write_text(path, "{\"workers\": 3, \"failure_ttl\": \"5m\"}");
     f->daemon.arguments[0] = "--config";
     f->daemon.arguments[1] = path;
     f->daemon.arguments[2] = "--workers";
@@ -395,22 +373,12 @@ TEST_F(lifecycle, an_unknown_compiler_user_is_refused_at_the_start)
     assert_int_equal(count_leftovers(f), 0);
 }
 
-static void copy_compiler(const struct host *f, char path[256])
-{
-    struct kiln_err err = KILN_ERR_INIT;
-    BUFFER_AUTO struct buffer program;
-    buffer_init(&program, 256u << 20);
-    must(fs_read_file(KILN_BIN "/kiln-compiler", 256u << 20, &program, &err), err);
-    snprintf(path, 256, "%s/kiln-compiler", f->daemon.directory);
-    KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
-    must(fs_write_all(fd, buffer_view(&program), &err), err);
-}
-
 TEST_F(lifecycle, a_compiler_that_cannot_change_its_user_refuses_to_start)
 {
-    char path[256];
     NEED_ROOT();
-    copy_compiler(f, path);
+    const char *path = test_path(f->daemon.directory, "kiln-compiler");
+    test_write(path, test_read(KILN_BIN "/kiln-compiler"));
+    assert_int_equal(chmod(path, 0700), 0);
     f->daemon.keep_log = true;
     f->daemon.arguments[0] = "--compiler";
     f->daemon.arguments[1] = path;
@@ -421,7 +389,7 @@ TEST_F(lifecycle, a_compiler_that_cannot_change_its_user_refuses_to_start)
     assert_int_not_equal(f->result.status, 0);
     assert_says(f->result.output, "compiler process");
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    KILN_AUTO(mem) char *log = read_log(f);
+    KILN_AUTO(mem) char *log = daemon_process_log(&f->daemon);
     assert_says(log, "may not");
     assert_says(log, "status 4");
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/base/fs.h"
 #include "tests/integration/host.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,22 +16,11 @@ SET_UP_OF(set_up, struct host)
 
 FIXTURE_OF(logs, struct host, set_up, NULL);
 
-static char *read_log(const struct host *f)
-{
-    char path[256];
-    struct kiln_err err = KILN_ERR_INIT;
-    BUFFER_AUTO struct buffer log;
-    buffer_init(&log, 1u << 20);
-    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.directory);
-    must(fs_read_file(path, 1u << 20, &log, &err), err);
-    return bytes_to_text(buffer_view(&log));
-}
-
 static char *log_of_one_run(struct host *f)
 {
     daemon_process_start(&f->daemon);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    return read_log(f);
+    return daemon_process_log(&f->daemon);
 }
 
 TEST_F(logs, each_line_of_a_text_log_begins_with_its_level)
@@ -93,7 +80,7 @@ TEST_F(logs, a_refused_configuration_is_reported_to_the_journal)
     f->daemon.arguments[0] = "--hot-limit=much";
     daemon_process_begin(&f->daemon);
     assert_int_equal(daemon_process_wait(&f->daemon), 2);
-    KILN_AUTO(mem) char *log = read_log(f);
+    KILN_AUTO(mem) char *log = daemon_process_log(&f->daemon);
     assert_says(log, "<4>cannot reach");
     assert_says(log, "<3>");
     assert_says(log, "hot-limit");

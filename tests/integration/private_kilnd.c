@@ -2,6 +2,7 @@
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "tests/integration/private_job.h"
+#include "tests/support/test_files.h"
 
 #include <fcntl.h>
 #include <kiln/admin.h>
@@ -81,12 +82,7 @@ TEST_F(private_kilnd, a_job_prints_one_notice_about_its_private_kilnd)
     char path[256];
     private_run_job(f, ping_twice_with_two_clients);
     private_path_of(f, "stderr", path);
-    struct kiln_err err = KILN_ERR_INIT;
-    BUFFER_AUTO struct buffer said;
-    buffer_init(&said, 65536);
-    must(fs_read_file(path, 65536, &said, &err), err);
-    buffer_put_u8(&said, 0);
-    const char *text = (const char *)said.data;
+    const char *text = test_read_text(path);
     assert_says(text, PRIVATE);
     assert_says(text, "KILN_FALLBACK=off");
     assert_string_equal(strchr(text, '\n'), "\n");

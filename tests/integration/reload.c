@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/base/fs.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/test_files.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -10,23 +10,15 @@
 struct fixture {
     struct daemon_process daemon;
     struct program_result result;
-    char file[160];
+    const char *file;
     const char *awaited;
 };
-
-static void write_file(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
 
 SET_UP(setup)
 {
     daemon_process_init(&f->daemon);
-    snprintf(f->file, sizeof(f->file), "%s/kilnd.json", f->daemon.directory);
-    write_file(f->file, "{\"workers\": 1, \"hot_limit\": \"64MiB\"}");
+    f->file = test_path(f->daemon.directory, "kilnd.json");
+    test_write_text(f->file, "{\"workers\": 1, \"hot_limit\": \"64MiB\"}");
     f->daemon.arguments[0] = "--config";
     f->daemon.arguments[1] = f->file;
     f->daemon.arguments[2] = "--queue=500";
@@ -39,19 +31,13 @@ FIXTURE(reload_and_wait, setup, NULL);
 static bool log_has(void *context)
 {
     struct fixture *f = context;
-    char path[256];
-    struct kiln_err err = KILN_ERR_INIT;
-    BUFFER_AUTO struct buffer log;
-    buffer_init(&log, 1u << 20);
-    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.directory);
-    must(fs_read_file(path, 1u << 20, &log, &err), err);
-    KILN_AUTO(mem) char *text = bytes_to_text(buffer_view(&log));
+    KILN_AUTO(mem) char *text = daemon_process_log(&f->daemon);
     return strstr(text, f->awaited) != NULL;
 }
 
 static void reload_and_wait(struct fixture *f, const char *configuration, const char *words)
 {
-    write_file(f->file, configuration);
+    test_write_text(f->file, configuration);
     assert_int_equal(kill(f->daemon.pid, SIGHUP), 0);
     f->awaited = words;
     if (!holds_in_time(log_has, f))

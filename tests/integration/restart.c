@@ -3,10 +3,10 @@
  *
  * Arguments: the number of restarts in the last test, and the tests to run. */
 #include "common/base/clock.h"
-#include "common/base/fs.h"
 #include "tests/support/daemon_client.h"
 #include "tests/support/raw_client.h"
 #include "tests/support/service_manager.h"
+#include "tests/support/test_files.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -71,18 +71,6 @@ static void start_kilnd(struct fixture *f, bool with_socket)
     start_with_flag(f, "--descriptor-store", "on");
     service_manager_open(&f->manager, &f->daemon, with_socket);
     service_manager_start(&f->manager);
-}
-
-/* The caller owns the log. */
-static char *read_log(const struct fixture *f)
-{
-    char path[256];
-    struct kiln_err err = KILN_ERR_INIT;
-    BUFFER_AUTO struct buffer log;
-    buffer_init(&log, 1u << 20);
-    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.directory);
-    must(fs_read_file(path, 1u << 20, &log, &err), err);
-    return bytes_to_text(buffer_view(&log));
 }
 
 static bool has_expected_bytes(struct load *load, unsigned n, struct kiln_kernel *kernel)
@@ -200,23 +188,14 @@ TEST_F(restart, the_service_manager_is_notified_of_start_reload_and_stop)
     assert_int_equal(service_manager_counts(&f->manager).watchdog, 0);
 }
 
-static void write_settings(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
 /* `systemctl status` shows this status above the log. */
 TEST_F(restart, after_a_refused_reload_the_status_names_the_command_that_explains_it)
 {
-    char path[256];
-    snprintf(path, sizeof(path), "%s/kilnd.json", f->daemon.directory);
-    write_settings(path, "{}");
+    const char *path = test_path(f->daemon.directory, "kilnd.json");
+    test_write_text(path, "{}");
     start_with_flag(f, "--config", path);
     start_kilnd(f, true);
-    write_settings(path, "{\"hot_limit\": \"much\"}");
+    test_write_text(path, "{\"hot_limit\": \"much\"}");
     assert_int_equal(kill(f->daemon.pid, SIGHUP), 0);
     wait_until("a status that names kilnctl doctor", has_refused, &f->manager);
 }
@@ -255,7 +234,7 @@ TEST_F(restart, an_invalid_watchdog_interval_is_reported)
     service_manager_open(&f->manager, &f->daemon, true);
     f->manager.watchdog_us = "soon";
     service_manager_start(&f->manager);
-    KILN_AUTO(mem) char *log = read_log(f);
+    KILN_AUTO(mem) char *log = daemon_process_log(&f->daemon);
     assert_says(log, "WATCHDOG_USEC 'soon'");
 }
 
@@ -358,7 +337,7 @@ TEST_F(restart, a_kept_socket_whose_file_was_removed_is_not_used)
     expect_ping(f);
     service_manager_settle(&f->manager);
     assert_int_equal(service_manager_kept(&f->manager, "kiln-listen-"), 1);
-    KILN_AUTO(mem) char *log = read_log(f);
+    KILN_AUTO(mem) char *log = daemon_process_log(&f->daemon);
     assert_says(log, "another file");
 }
 
@@ -392,16 +371,14 @@ TEST_F(restart, two_sockets_are_refused)
     f->daemon.pid = fork();
     assert_true(f->daemon.pid >= 0);
     if (f->daemon.pid == 0) {
-        char path[256];
-        snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.directory);
-        int log = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        int log = open(f->daemon.log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
         dup2(log, STDERR_FILENO);
         f->daemon.prepare(f->daemon.context);
         execl(KILN_BIN "/kilnd", "kilnd", NULL);
         _exit(127);
     }
     assert_int_equal(daemon_process_wait(&f->daemon), 1);
-    KILN_AUTO(mem) char *log = read_log(f);
+    KILN_AUTO(mem) char *log = daemon_process_log(&f->daemon);
     assert_says(log, "LISTEN_FDS");
     assert_says(log, " 2 ");
 }

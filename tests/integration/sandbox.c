@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Hostile sources through a real kilnd. A system call filter around kilnd simulates hosts that
  * lack a sandbox layer. */
-#include "common/base/fs.h"
 #include "tests/integration/host.h"
 #include "tests/support/raw_client.h"
 
@@ -47,11 +46,7 @@ SET_UP(setup)
     f->fd = -1;
 }
 
-TEAR_DOWN(teardown)
-{
-    if (f->fd >= 0)
-        close(f->fd);
-}
+TEAR_DOWN(teardown) { fd_auto(&f->fd); }
 
 FIXTURE(sandbox, setup, teardown);
 
@@ -160,9 +155,8 @@ TEST_F(sandbox, descriptors_inherited_by_kilnd_do_not_reach_other_programs)
     snprintf(path, sizeof(path), "%s/left-open", f->daemon.directory);
     wait_until("only kilnd to have the file", only_kilnd_has,
                &(struct open_file){ LEFT_OPEN, path });
-    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.directory);
     wait_until("only kilnd to have the log as its stderr", only_kilnd_has,
-               &(struct open_file){ STDERR_FILENO, path });
+               &(struct open_file){ STDERR_FILENO, f->daemon.log });
 }
 
 /* ---- hostile sources ---- */
@@ -492,15 +486,9 @@ static bool has_said(void *context)
 
 static unsigned lines_about(const struct fixture *f, const char *what)
 {
-    struct kiln_err err = KILN_ERR_INIT;
-    char path[256];
     unsigned count = 0;
-    BUFFER_AUTO struct buffer log;
-    buffer_init(&log, 1u << 20);
-    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.directory);
-    must(fs_read_file(path, 1u << 20, &log, &err), err);
-    buffer_put_u8(&log, 0);
-    for (const char *at = (const char *)log.data; (at = strstr(at, what)); at++)
+    KILN_AUTO(mem) char *log = daemon_process_log(&f->daemon);
+    for (const char *at = log; (at = strstr(at, what)); at++)
         count++;
     return count;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tests/support/daemon_process.h"
+#include "tests/support/shell.h"
 
 #include "common/base/cleanup.h"
 #include "common/base/err.h"
@@ -23,14 +24,6 @@
 void expect_status(const struct program_result *result, int status, const char *words);
 /* Returns the last JSON object of the output. The caller owns it. */
 struct json *printed_json(const struct program_result *result);
-
-/* The command runs in |directory|, and must succeed. */
-void shell(const char *directory, const char *format, ...) KILN_PRINTF(2, 3);
-/* The caller owns the output. */
-char *shell_text(const char *directory, const char *format, ...) KILN_PRINTF(2, 3);
-/* The output must be |expected|, except for trailing line ends. */
-void shell_says(const char *expected, const char *directory, const char *format, ...)
-    KILN_PRINTF(3, 4);
 
 /* Returns names, sizes, modes and SHA-256 of all files below |directory|. The caller owns the
  * text. */

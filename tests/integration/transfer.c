@@ -59,12 +59,12 @@ SET_UP(set_up)
     f->line.context = f;
     f->loop = open_ticking_loop(&f->tick, &f->owner);
     f->work_queues = open_work_queues(f->loop, 2);
-    const bool root = geteuid() == 0; /* another user may not enter the directories */
     const struct transfers_options options = {
         .loop = f->loop,
         .work_queues = f->work_queues,
         .program = KILN_BIN "/kiln-transfer",
-        .user = { .uid = 65534, .gid = 65534, .other = root },
+        /* Another user may not enter the directories. */
+        .user = { .uid = 65534, .gid = 65534, .other = geteuid() == 0 },
         .timeout_ms = 600000,
         .silence_ms = 600000,
         .exit_ms = 60000,
@@ -103,13 +103,9 @@ static void on_done(struct transfer_task *task)
 
 static void prepare_files(struct fixture *f, struct transfer *t, uint16_t port, const char *name)
 {
-    *t = (struct transfer){ .task = { .job = { .content_fd = -1,
-                                               .manifest_fd = -1,
-                                               .staging = f->p.staging,
-                                               .trusted_keys = f->p.keys,
-                                               .size_limit = 64 << 20 },
-                                      .progress = on_progress,
-                                      .done = on_done } };
+    *t = (struct transfer){
+        .task = { .job = package_job(&f->p), .progress = on_progress, .done = on_done }
+    };
     snprintf(t->url, sizeof(t->url), "http://127.0.0.1:%u/%s", port, name);
     t->task.job.url = t->url;
 }

@@ -3,6 +3,7 @@
 #include "common/base/fs.h"
 #include "common/protocol/messages.h"
 #include "tests/integration/host.h"
+#include "tests/support/public_problem.h"
 #include "tests/support/wait.h"
 
 #include <fcntl.h>
@@ -57,21 +58,6 @@ FIXTURE(tuning_api, set_up, tear_down);
 
 /* ---- problems and records ---- */
 
-static struct kiln_problem problem_of(uint32_t n)
-{
-    return (struct kiln_problem){ .size = sizeof(struct kiln_problem),
-                                  .spatial_dims = 2,
-                                  .n = n,
-                                  .c = 4,
-                                  .k = 8,
-                                  .groups = 1,
-                                  .in = { 1, 8, 8 },
-                                  .filter = { 1, 3, 3 },
-                                  .pad = { 0, 1, 1 },
-                                  .stride = { 1, 1, 1 },
-                                  .dilation = { 1, 1, 1 } };
-}
-
 static void key_of(uint32_t n, char key[64])
 {
     snprintf(key, 64, "4-8-8-3x3-8-8-8-%u-1x1-1x1-1x1-0-NCHW-FP32-F", n);
@@ -112,7 +98,7 @@ static void import_records(struct fixture *f)
 
 static int find_record(struct fixture *f, uint32_t n)
 {
-    struct kiln_problem problem = problem_of(n);
+    struct kiln_problem problem = public_test_problem(n);
     kiln_tuned_free(f->tuned);
     f->tuned = NULL;
     return kiln_find_get(f->client, &problem, &f->options, &f->tuned, &f->err);
@@ -154,7 +140,7 @@ static struct kiln_measurement measurement_of(double ms)
 static int put_record(struct kiln_client *client, uint32_t n, int tier, double ms,
                       struct kiln_error *err)
 {
-    struct kiln_problem problem = problem_of(n);
+    struct kiln_problem problem = public_test_problem(n);
     struct kiln_measurement m = measurement_of(ms);
     struct kiln_recording r = recording_of(&m, tier);
     return kiln_find_put(client, &problem, &r, err);
@@ -196,7 +182,7 @@ TEST_F(tuning_api, a_batch_answers_each_problem_in_its_place)
     static struct kiln_tuned *tuned[ASKED];
     import_records(f);
     for (uint32_t i = 0; i < ASKED; i++)
-        problems[i] = problem_of(ASKED - i);
+        problems[i] = public_test_problem(ASKED - i);
 
     const struct kiln_tuning_batch batch = {
         .size = sizeof(batch), .problems = problems, .count = ASKED, .options = &f->options
@@ -263,7 +249,7 @@ TEST_F(tuning_api, a_recorded_measurement_is_found_with_its_origin)
 
 TEST_F(tuning_api, parameters_are_recorded_along_with_times)
 {
-    struct kiln_problem problem = problem_of(1);
+    struct kiln_problem problem = public_test_problem(1);
     struct kiln_measurement m = measurement_of(0.5);
     struct kiln_recording r = recording_of(&m, KILN_TUNING_USER);
     must(kiln_perf_put(f->client, &problem, &r, &f->err), f->err);
@@ -470,7 +456,7 @@ static int put_for_oneself(struct fixture *f)
 
 static int take_lease(struct fixture *f)
 {
-    struct kiln_problem problem = problem_of(7);
+    struct kiln_problem problem = public_test_problem(7);
     const struct kiln_lease_request request = { .size = sizeof(request),
                                                 .database_id = DEVICE,
                                                 .solver = "SolverC" };
@@ -580,7 +566,7 @@ static pid_t start_tuner(struct fixture *f, int holds, int go_on, int log)
     alarm(2 * WAIT_MAX_S);
     struct tuner t = { .f = f,
                        .client = open_client(f),
-                       .problem = problem_of(1),
+                       .problem = public_test_problem(1),
                        .holds = holds,
                        .go_on = go_on,
                        .log = log };
@@ -618,7 +604,7 @@ static bool tuners_have_shares(void *holds)
 
 TEST_F(tuning_api, processes_share_the_measurements_though_one_is_killed)
 {
-    struct kiln_problem problem = problem_of(1);
+    struct kiln_problem problem = public_test_problem(1);
     int holds[2], go_on[2], log[2];
     pid_t pids[TUNERS];
     char bytes[TUNERS] = { 0 };
@@ -652,7 +638,7 @@ TEST_F(tuning_api, processes_share_the_measurements_though_one_is_killed)
 static void *wait_for_lease(void *argument)
 {
     struct fixture *f = argument;
-    struct kiln_problem problem = problem_of(7);
+    struct kiln_problem problem = public_test_problem(7);
     const struct kiln_lease_request request = {
         .size = sizeof(request), .database_id = DEVICE, .solver = "SolverC", .wait_ms = 60000
     };
@@ -684,7 +670,7 @@ TEST_F(tuning_api, an_unshared_lease_goes_to_a_waiter_when_its_holder_leaves)
 TEST(tuning_api, a_lease_does_not_outlive_the_daemon_that_gave_it)
 {
     struct fixture *f = *state;
-    struct kiln_problem problem = problem_of(7);
+    struct kiln_problem problem = public_test_problem(7);
     const struct kiln_lease_request request = {
         .size = sizeof(request), .database_id = DEVICE, .solver = "SolverC", .candidates = 8
     };

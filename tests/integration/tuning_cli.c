@@ -3,6 +3,7 @@
 #include "tests/integration/cache_steps.h"
 #include "tests/integration/host.h"
 #include "tests/support/test_data.h"
+#include "tests/support/test_files.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,7 @@
 struct node {
     struct daemon_process daemon;
     struct program_result result;
-    char in[160], system[256], own[256], out[160];
+    const char *in, *system, *own, *out;
 };
 
 SET_UP_OF(set_up, struct node)
@@ -30,14 +31,12 @@ SET_UP_OF(set_up, struct node)
     daemon_process_init(&f->daemon);
     f->daemon.keep_log = true;
     f->daemon.arguments[0] = "--workers=0";
-    const char *directory = f->daemon.directory;
-    snprintf(f->in, sizeof(f->in), "%s/in", directory);
-    snprintf(f->out, sizeof(f->out), "%s/out", directory);
-    snprintf(f->system, sizeof(f->system), "%s/" SYSTEM, f->in);
-    snprintf(f->own, sizeof(f->own), "%s/" OWN, f->in);
-    shell(directory,
-          "mkdir in && printf '%%s\\n' '" FIRST "' '" SECOND "' '" STRANGE "' >in/" SYSTEM);
-    shell(directory, "printf '%%s\\n' '" KEY "=MyOwn:0.01,0," ALGORITHM "' >in/" OWN);
+    f->in = test_subdirectory(f->daemon.directory, "in");
+    f->out = test_path(f->daemon.directory, "out");
+    f->system = test_path(f->in, SYSTEM);
+    f->own = test_path(f->in, OWN);
+    test_write_text(f->system, FIRST "\n" SECOND "\n" STRANGE "\n");
+    test_write_text(f->own, KEY "=MyOwn:0.01,0," ALGORITHM "\n");
     daemon_process_start(&f->daemon);
 }
 

@@ -14,10 +14,10 @@
 #include "common/target/target.h"
 #include "engine/compile/code_object.h"
 #include "engine/solver/solver.h"
-#include "tests/kernels/problem_for_reference.h"
 #include "tests/kernels/random_problem.h"
 #include "tests/support/amdgpu_notes.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/public_problem.h"
 
 #include <kiln/kiln.h>
 
@@ -363,7 +363,7 @@ static void build(struct batch *b)
                                            .ready = take_plan,
                                            .context = b };
     for (size_t i = 0; i < b->count; i++)
-        problems[i] = problem_for_reference(&b->trials[i].problem);
+        problems[i] = public_problem(&b->trials[i].problem);
     must(kiln_plan_batch(b->fixture->client, &batch, &failure), failure);
     b->solved += (unsigned)b->count;
     b->count = 0;

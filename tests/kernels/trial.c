@@ -56,7 +56,7 @@ bool trial_init(struct trial *trial, const struct problem *problem, const struct
         fprintf(stderr, "%s\n", err.text);
         return false;
     }
-    trial->problem = problem_for_reference(problem);
+    trial->problem = public_problem(problem);
     trial->output = outputs[problem->direction];
     trial->quantum = options->data == DATA_EXACT ? STORAGE_QUANTUM : 0;
     trial->elements[KILN_TENSOR_X] = problem_x_elements(problem);

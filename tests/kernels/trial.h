@@ -5,7 +5,7 @@
  * solution, and compares the result with the reference. A trial owns its memory (trial_done). */
 #include "cli/driver/reference.h"
 #include "tests/kernels/opencl_device.h"
-#include "tests/kernels/problem_for_reference.h"
+#include "tests/support/public_problem.h"
 
 #define TENSORS 3 /* in the order KILN_TENSOR_X, _W, _Y */
 /* Number of elements after each tensor, and of bytes after the workspace, that no kernel may

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define ENDS_MAX 64
+#define ENDS_MAX 512
 
 static struct {
     void (*end)(void *object);
@@ -117,6 +117,12 @@ void test_setenv(const char *name, const char *value)
     *v = (struct variable){ name, before ? strdup(before) : NULL };
     test_at_end(restore_variable, v);
     assert_int_equal(value ? setenv(name, value, 1) : unsetenv(name), 0);
+}
+
+void test_unset_variables(const char *const *names)
+{
+    for (; *names; names++)
+        test_setenv(*names, NULL);
 }
 
 struct mapping {

@@ -6,6 +6,7 @@
 #include "tests/support/child.h"
 #include "tests/support/children.h"
 #include "tests/support/raw_client.h"
+#include "tests/support/unix_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,6 +56,7 @@ void daemon_process_init(struct daemon_process *d)
     test_at_end(remove_at_end, d);
     snprintf(d->cache, sizeof(d->cache), "%s/cache", d->directory);
     snprintf(d->state, sizeof(d->state), "%s/state", d->directory);
+    snprintf(d->log, sizeof(d->log), "%s/kilnd.log", d->directory);
     snprintf(d->socket, sizeof(d->socket), "%s/kilnd.sock", d->directory);
     for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++) {
         char path[256];
@@ -66,21 +67,13 @@ void daemon_process_init(struct daemon_process *d)
 
 static bool answers(const char *path)
 {
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    assert_true(strlen(path) < sizeof(address.sun_path));
-    strcpy(address.sun_path, path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    bool ok = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 && raw_greets(fd);
-    close(fd);
-    return ok;
+    KILN_AUTO(fd) int fd = unix_try_connect(SOCK_STREAM, path);
+    return fd >= 0 && raw_greets(fd);
 }
 
 static void log_to_file(const struct daemon_process *d)
 {
-    char path[256];
-    snprintf(path, sizeof(path), "%s/kilnd.log", d->directory);
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int fd = open(d->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
         _exit(126);
 }
@@ -178,6 +171,15 @@ void daemon_process_remove(struct daemon_process *d)
         end(d, SIGTERM);
     fs_remove_tree(AT_FDCWD, d->directory);
     test_not_at_end(remove_at_end, d);
+}
+
+char *daemon_process_log(const struct daemon_process *d)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer log;
+    buffer_init(&log, 1u << 20);
+    must(fs_read_file(d->log, 1u << 20, &log, &err), err);
+    return bytes_to_text(buffer_view(&log));
 }
 
 static int signal_children(int pid, int signal)

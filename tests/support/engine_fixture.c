@@ -5,6 +5,7 @@
 #include "engine/service/internal.h"
 #include "engine/service/packages/packages_state.h"
 #include "tests/support/entries.h"
+#include "tests/support/test_files.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -84,14 +85,12 @@ static void stop_at_end(void *fixture)
 void engine_fixture_open(struct engine_fixture *f, bool describe)
 {
     memset(f, 0, sizeof(*f));
-    f->err = KILN_ERR_INIT;
     f->directory = test_directory();
     test_at_end(stop_at_end, f);
-    snprintf(f->packages, sizeof(f->packages), "%s/packages", f->directory);
-    snprintf(f->keys, sizeof(f->keys), "%s/keys", f->directory);
-    assert_int_equal(mkdir(f->keys, 0700), 0);
-    snprintf(f->state, sizeof(f->state), "%s/state", f->directory);
-    snprintf(f->gpus, sizeof(f->gpus), "%s/gpus", f->directory);
+    f->packages = test_path(f->directory, "packages");
+    f->keys = test_subdirectory(f->directory, "keys");
+    f->state = test_path(f->directory, "state");
+    f->gpus = test_path(f->directory, "gpus");
     fake_executor_init(&f->executor, 1);
     fill_options(f);
     engine_fixture_start(f, describe);

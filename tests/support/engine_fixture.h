@@ -47,10 +47,9 @@ struct engine_fixture {
     struct kept_report reports[REPORTS_KEPT];
     size_t report_count;
     const char *directory; /* contains the four directories below */
-    char packages[80];
-    char keys[80];
-    char state[80]; /* directory of tuning.db */
-    char gpus[80];  /* directory that the engine reads instead of the topology in sysfs */
+    const char *packages, *keys;
+    const char *state; /* directory of tuning.db */
+    const char *gpus;  /* directory that the engine reads instead of the topology in sysfs */
     struct kiln_err err;
 };
 

@@ -4,6 +4,7 @@
 #include "common/base/fs.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/unix_socket.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -13,7 +14,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define GIVEN_FD 3
@@ -54,14 +54,10 @@ static void stop_at_end(void *service) { launch_service_stop(service); }
 void launch_service_start(struct launch_service *service, const char *directory,
                           const char *launcher, const char *program)
 {
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
     snprintf(service->directory, sizeof(service->directory), "%s/service", directory);
     assert_int_equal(mkdir(service->directory, 0700), 0);
     snprintf(service->path, sizeof(service->path), "%s/socket", service->directory);
-    strcpy(address.sun_path, service->path);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(listen(fd, 16), 0);
+    int fd = unix_listen(SOCK_SEQPACKET, service->path, 16);
     service->pid = fork();
     assert_true(service->pid >= 0);
     if (service->pid == 0) {

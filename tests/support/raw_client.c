@@ -1,27 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/raw_client.h"
 
+#include "tests/support/unix_socket.h"
+
 #include <errno.h>
 #include <grp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define SILENCE_MAX_MS 60000 /* long enough for sanitizers on a loaded machine */
 
-int raw_connect(const struct daemon_process *d)
-{
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    assert_true(strlen(d->socket) < sizeof(address.sun_path));
-    strcpy(address.sun_path, d->socket);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    return fd;
-}
+int raw_connect(const struct daemon_process *d) { return unix_connect(SOCK_STREAM, d->socket); }
 
 void raw_send(int fd, const void *data, size_t size)
 {
@@ -222,11 +214,10 @@ void raw_serve(struct daemon_process *d, const char *const *arguments, int *clie
 /* Runs in a separate process: connects as |uid| and sends the connection over the socket |way|. */
 static void connect_as(const struct daemon_process *d, uid_t uid, int way)
 {
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    snprintf(address.sun_path, sizeof(address.sun_path), "%.107s", d->socket);
-    if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0 ||
-        connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+    if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)
+        _exit(1);
+    int fd = unix_try_connect(SOCK_STREAM, d->socket);
+    if (fd < 0)
         _exit(1);
     raw_send_files(way, &(struct raw_message){ MESSAGE_ping, 0, (struct bytes){ 0 }, 1 }, &fd, 1);
     _exit(0);

@@ -2,6 +2,7 @@
 #include "tests/support/service_manager.h"
 
 #include "common/base/clock.h"
+#include "tests/support/unix_socket.h"
 #include "tests/support/wait.h"
 
 #include <fcntl.h>
@@ -172,26 +173,14 @@ static void prepare(void *context)
     give_descriptors(m);
 }
 
-static int bound(int type, const char *path)
-{
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    assert_true(strlen(path) < sizeof(address.sun_path));
-    strcpy(address.sun_path, path);
-    int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    return fd;
-}
-
 void service_manager_open(struct service_manager *m, struct daemon_process *daemon,
                           bool with_socket)
 {
     memset(m, 0, sizeof(*m));
     m->daemon = daemon;
     snprintf(m->path, sizeof(m->path), "%s/notify", daemon->directory);
-    m->notify = bound(SOCK_DGRAM, m->path);
-    m->listener = with_socket ? bound(SOCK_STREAM, daemon->socket) : -1;
-    if (with_socket)
-        assert_int_equal(listen(m->listener, BACKLOG), 0);
+    m->notify = unix_bind(SOCK_DGRAM, m->path);
+    m->listener = with_socket ? unix_listen(SOCK_STREAM, daemon->socket, BACKLOG) : -1;
     pthread_mutex_init(&m->mutex, NULL);
     assert_int_equal(pipe2(m->wake, O_CLOEXEC), 0);
     assert_int_equal(pthread_create(&m->thread, NULL, listen_to_it, m), 0);
@@ -228,8 +217,7 @@ static bool is_settled(void *context)
 
 void service_manager_settle(struct service_manager *m)
 {
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    strcpy(address.sun_path, m->path);
+    struct sockaddr_un address = unix_address(m->path);
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     pthread_mutex_lock(&m->mutex);
     m->settling++;

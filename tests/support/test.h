@@ -154,6 +154,9 @@ const char *test_empty_directory(void);
 FILE *test_file(void);
 /* Sets a variable, or removes it if |value| is NULL. The end restores its earlier value. */
 void test_setenv(const char *name, const char *value);
+/* Removes all these variables. */
+#define test_unsetenv(...) test_unset_variables((const char *const[]){ __VA_ARGS__, NULL })
+void test_unset_variables(const char *const *names);
 /* Returns zeroed memory that later children of this process share. It is valid until the end. */
 void *test_shared_memory(size_t size);
 /* For test_run: returns the number of registered functions; calls all except the first |kept|. */

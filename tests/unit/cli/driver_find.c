@@ -120,8 +120,7 @@ struct fixture {
 SET_UP(set_up)
 {
     memset(&fake, 0, sizeof(fake));
-    unsetenv("MIOPEN_FIND_MODE");
-    unsetenv("MIOPEN_FIND_ENFORCE");
+    test_unsetenv("MIOPEN_FIND_MODE", "MIOPEN_FIND_ENFORCE");
     f->out = test_file();
 }
 

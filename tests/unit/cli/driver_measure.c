@@ -5,6 +5,7 @@
 #include "cli/driver/reference.h"
 #include "cli/driver/report.h"
 #include "cli/driver/storage.h"
+#include "tests/support/public_problem.h"
 #include "tests/support/test.h"
 
 #include <stdlib.h>
@@ -284,19 +285,12 @@ SET_UP(set_up)
 {
     fake = (struct fake){ .tier = KILN_TIER_COMPILED };
     f->flags = (struct kiln_driver_line){ .verify = 1, .iterations = 4 };
-    f->problem = (struct kiln_problem){
-        .size = sizeof(f->problem),
-        .spatial_dims = 2,
-        .n = 2,
-        .c = 4,
-        .k = 6,
-        .groups = 2,
-        .in = { 1, 9, 7 },
-        .filter = { 1, 3, 3 },
-        .pad = { 0, 1, 1 },
-        .stride = { 1, 2, 1 },
-        .dilation = { 1, 1, 1 },
-    };
+    f->problem = public_test_problem(2);
+    f->problem.k = 6;
+    f->problem.groups = 2;
+    f->problem.in[1] = 9;
+    f->problem.in[2] = 7;
+    f->problem.stride[1] = 2;
 }
 
 TEAR_DOWN(tear_down)

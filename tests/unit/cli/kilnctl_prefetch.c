@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "cli/kilnctl/prefetch_check.h"
+#include "tests/support/test_files.h"
 #include "tests/unit/cli/kilnctl_run.h"
 #include "tests/unit/cli/scratch_directory.h"
 
@@ -159,14 +160,6 @@ SET_UP(set_up)
 
 FIXTURE(kilnctl_prefetch, set_up, NULL);
 
-static void write_lines(struct fixture *f, const char *text)
-{
-    FILE *out = fopen(f->path, "we");
-    assert_non_null(out);
-    fputs(text, out);
-    fclose(out);
-}
-
 #define LINES                                               \
     "./bin/MIOpenDriver conv -n 1 -c 8 -k 8 -F 1\n"         \
     "/opt/rocm/bin/MIOpenDriver conv -n 1 -c 8 -k 8 -F 0\n" \
@@ -175,7 +168,7 @@ static void write_lines(struct fixture *f, const char *text)
 
 TEST_F(kilnctl_prefetch, prefetch_asks_for_each_problem_once_without_objects)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
 
     int rc =
         RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--db-id", "gfx90a68", "--json");
@@ -194,7 +187,7 @@ TEST_F(kilnctl_prefetch, prefetch_asks_for_each_problem_once_without_objects)
 
 TEST_F(kilnctl_prefetch, prefetch_counts_a_kernel_that_problems_share_once)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
     fake.same_key = 2;
     fake.tier = KILN_TIER_DISK;
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--json"), KILN_E_OK);
@@ -204,7 +197,7 @@ TEST_F(kilnctl_prefetch, prefetch_counts_a_kernel_that_problems_share_once)
 
 TEST_F(kilnctl_prefetch, prefetch_fails_when_any_kernel_failed_and_gives_reason_and_log)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
     fake.plan_code = KILN_E_COMPILE_FAILED;
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--json"),
                      KILN_E_COMPILE_FAILED);
@@ -217,7 +210,7 @@ TEST_F(kilnctl_prefetch, prefetch_fails_when_any_kernel_failed_and_gives_reason_
 
 TEST_F(kilnctl_prefetch, prefetch_names_a_line_it_cannot_read_and_does_the_rest)
 {
-    write_lines(f, "conv -n 1 -F 1\nconv -n 1 --frobnicate 3\n");
+    test_write_text(f->path, "conv -n 1 -F 1\nconv -n 1 --frobnicate 3\n");
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--json"),
                      KILN_E_COMPILE_FAILED);
     assert_int_equal(fake.plans, 1);
@@ -250,7 +243,7 @@ TEST_F(kilnctl_prefetch, prefetch_with_jobs_asks_for_every_problem_once)
 
 TEST_F(kilnctl_prefetch, prefetch_with_jobs_ends_when_the_daemon_is_gone)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
     fake.plan_code = KILN_E_UNAVAILABLE;
     fake.first_failure = 3;
     assert_int_equal(
@@ -298,7 +291,7 @@ TEST(kilnctl_prefetch, prefetch_knows_which_archs_have_features_in_their_targets
 
 TEST_F(kilnctl_prefetch, prefetch_notes_that_the_target_lacks_features)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--json"), KILN_E_OK);
     assert_says(f->run.printed, "\"note\":\"");
     assert_says(f->run.printed, "gfx90a:sramecc+:xnack-");
@@ -318,7 +311,7 @@ TEST_F(kilnctl_prefetch, prefetch_notes_that_the_target_lacks_features)
 
 static int prefetch_lines(struct fixture *f)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
     return RUN(&f->run, "prefetch", f->path, "--target", "gfx90a");
 }
 
@@ -411,7 +404,7 @@ static void expect_nothing_asked_or_printed(const struct fixture *f)
 
 TEST_F(kilnctl_prefetch, an_invalid_target_fails_once_before_any_problem)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
     fake.toolchains = NULL;
     fake.admin_code = KILN_E_INVALID;
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "nonsense", "--json"),
@@ -423,7 +416,7 @@ TEST_F(kilnctl_prefetch, an_invalid_target_fails_once_before_any_problem)
 
 TEST_F(kilnctl_prefetch, a_target_that_no_compiler_can_build_fails_once_with_all_reasons)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx999"), KILN_E_UNSUPPORTED);
     assert_says(f->run.err.text, "'gfx999'");
     assert_says(f->run.err.text, "tried: clang");
@@ -434,7 +427,7 @@ TEST_F(kilnctl_prefetch, a_target_that_no_compiler_can_build_fails_once_with_all
 /* kilnd probes the target later, so prefetch knows no result. */
 TEST_F(kilnctl_prefetch, an_untried_target_does_not_stop_prefetch)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
     fake.toolchains =
         "{\"toolchains\":[{\"name\":\"hiprtc\",\"targets\":[],\"untried\":[{\"target\":"
         "\"gfx999\",\"detail\":\"no process\"}]},{\"name\":\"clang\",\"targets\":[{"
@@ -448,7 +441,7 @@ TEST_F(kilnctl_prefetch, an_untried_target_does_not_stop_prefetch)
 
 TEST_F(kilnctl_prefetch, an_unknown_toolchain_fails_once_and_the_message_lists_the_installed_ones)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
     assert_int_equal(
         RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--toolchain", "icc", "--json"),
         KILN_E_NOT_FOUND);
@@ -459,7 +452,7 @@ TEST_F(kilnctl_prefetch, an_unknown_toolchain_fails_once_and_the_message_lists_t
 
 TEST_F(kilnctl_prefetch, an_invalid_database_id_fails_once_before_any_problem)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
     assert_int_equal(
         RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--db-id", "rubbish", "--json"),
         KILN_E_INVALID);
@@ -469,7 +462,7 @@ TEST_F(kilnctl_prefetch, an_invalid_database_id_fails_once_before_any_problem)
 
 TEST_F(kilnctl_prefetch, a_database_id_of_another_device_fails_once_before_any_problem)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
     assert_int_equal(
         RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--db-id", "gfx906_60"),
         KILN_E_INVALID);
@@ -479,7 +472,7 @@ TEST_F(kilnctl_prefetch, a_database_id_of_another_device_fails_once_before_any_p
 
 TEST_F(kilnctl_prefetch, a_named_toolchain_is_tried_once_even_if_it_failed_before)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
     fake.plan_code = KILN_E_COMPILE_FAILED;
     assert_int_equal(
         RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--toolchain", "hiprtc", "--json"),
@@ -492,7 +485,7 @@ TEST_F(kilnctl_prefetch, a_named_toolchain_is_tried_once_even_if_it_failed_befor
 
 TEST_F(kilnctl_prefetch, a_toolchain_that_succeeds_after_a_failed_try_is_used_for_the_rest)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
     assert_int_equal(
         RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--toolchain", "hiprtc", "--json"),
         KILN_E_OK);
@@ -503,7 +496,7 @@ TEST_F(kilnctl_prefetch, a_toolchain_that_succeeds_after_a_failed_try_is_used_fo
 
 TEST_F(kilnctl_prefetch, a_target_with_its_features_the_other_way_round_is_the_same)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a:xnack-:sramecc+"),
                      KILN_E_OK);
     assert_int_equal(atomic_load(&fake_gets), 0);
@@ -512,7 +505,7 @@ TEST_F(kilnctl_prefetch, a_target_with_its_features_the_other_way_round_is_the_s
 
 TEST_F(kilnctl_prefetch, an_unknown_solver_fails_once)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
     fake.plan_code = KILN_E_NOT_FOUND;
     assert_int_equal(
         RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--solver", "Winograd", "--json"),
@@ -523,7 +516,7 @@ TEST_F(kilnctl_prefetch, an_unknown_solver_fails_once)
 
 TEST_F(kilnctl_prefetch, a_solver_that_does_not_apply_to_the_first_problem_solves_the_others)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
     fake.plan_code = KILN_E_UNSUPPORTED;
     assert_int_equal(
         RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--solver", "Winograd", "--json"),
@@ -534,7 +527,7 @@ TEST_F(kilnctl_prefetch, a_solver_that_does_not_apply_to_the_first_problem_solve
 
 TEST_F(kilnctl_prefetch, the_json_of_a_partly_failed_run_has_an_error)
 {
-    write_lines(f, LINES);
+    test_write_text(f->path, LINES);
     fake.plan_code = KILN_E_COMPILE_FAILED;
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--json"),
                      KILN_E_COMPILE_FAILED);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/test.h"
+#include "tests/support/test_files.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 
 #include "cli/kilnctl/report_chart.h"
@@ -37,10 +38,7 @@ static void keep_page(const struct fixture *f, const char *name)
     if (!directory)
         return;
     snprintf(path, sizeof(path), "%s/%s.html", directory, name);
-    FILE *out = fopen(path, "w");
-    assert_non_null(out);
-    fwrite(f->page, 1, f->page_size, out);
-    fclose(out);
+    test_write(path, bytes_of(f->page, f->page_size));
 }
 
 static void write_page(struct fixture *f, const struct report *report)
@@ -281,18 +279,12 @@ TEST_F(kilnctl_report, the_report_works_without_tuning_records_and_gpus)
 
 TEST_F(kilnctl_report, another_file_of_that_name_stays)
 {
-    char content[16] = "";
-    FILE *out = fopen(f->file, "w");
-    fputs("my thesis", out);
-    fclose(out);
+    test_write_text(f->file, "my thesis");
     answer_all();
     assert_int_equal(RUN(&f->run, "report", "-o", f->file), KILN_E_INVALID);
     assert_says(f->run.err.text, "not a");
     assert_int_equal(fake.asked, 0);
-    out = fopen(f->file, "r");
-    assert_non_null(fgets(content, sizeof(content), out));
-    fclose(out);
-    assert_string_equal(content, "my thesis");
+    assert_string_equal(test_read_text(f->file), "my thesis");
 }
 
 TEST_F(kilnctl_report, a_directory_or_no_name_is_refused)

@@ -2,6 +2,7 @@
 #include "cli/lines.h"
 #include "cli/problem_set.h"
 #include "tests/support/test.h"
+#include "tests/support/test_files.h"
 #include "tests/unit/cli/scratch_directory.h"
 
 #include <stdio.h>
@@ -26,14 +27,6 @@ TEAR_DOWN(tear_down)
 
 FIXTURE(problems, set_up, tear_down);
 
-static void write_file(struct fixture *f, const char *text, size_t size)
-{
-    FILE *out = fopen(f->path, "we");
-    assert_non_null(out);
-    assert_int_equal(fwrite(text, 1, size, out), size);
-    fclose(out);
-}
-
 static struct kiln_problem a_problem(uint32_t n, uint32_t k)
 {
     return (
@@ -43,7 +36,7 @@ static struct kiln_problem a_problem(uint32_t n, uint32_t k)
 TEST_F(problems, blank_lines_and_comments_are_skipped_and_line_numbers_stay_right)
 {
     static const char text[] = "# head\n\n  conv -n 1 \r\n\t# more\nconv -n 2";
-    write_file(f, text, strlen(text));
+    test_write_text(f->path, text);
 
     assert_int_equal(line_file_read(f->path, &f->file, &f->err), KILN_E_OK);
 
@@ -62,7 +55,7 @@ TEST_F(problems, an_empty_file_has_no_lines)
 
 TEST_F(problems, a_binary_file_is_refused_by_line)
 {
-    write_file(f, "conv\n\0\n", 7);
+    test_write(f->path, bytes_of("conv\n\0\n", 7));
     assert_int_equal(line_file_read(f->path, &f->file, &f->err), KILN_E_INVALID);
     assert_non_null(strstr(f->err.text, "line 2"));
 }

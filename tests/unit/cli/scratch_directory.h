@@ -3,6 +3,7 @@
 
 /* Files in the directory of a test. */
 #include "tests/support/test.h"
+#include "tests/support/test_files.h"
 
 #include <fcntl.h>
 #include <stdint.h>
@@ -21,10 +22,7 @@ static inline const char *scratch_path(const char *directory, const char *name, 
 static inline void scratch_write(const char *directory, const char *name, const char *text)
 {
     char path[512];
-    FILE *out = fopen(scratch_path(directory, name, path), "we");
-    assert_non_null(out);
-    fputs(text, out);
-    fclose(out);
+    test_write_text(scratch_path(directory, name, path), text);
 }
 
 /* Gets the path of the new file, too. */

@@ -2,6 +2,7 @@
 #include "common/base/fs.h"
 #include "daemon/config/config.h"
 #include "tests/support/test.h"
+#include "tests/support/test_files.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,14 +21,6 @@ struct fixture {
     struct kiln_err err;
 };
 
-static void write_file(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
 static void add_flag(struct fixture *f, const char *text)
 {
     f->arguments[f->argument_count++] = text;
@@ -35,7 +28,7 @@ static void add_flag(struct fixture *f, const char *text)
 
 static void write_config(struct fixture *f, const char *json)
 {
-    write_file(f->file, json);
+    test_write_text(f->file, json);
     add_flag(f, "--config");
     add_flag(f, f->file);
 }
@@ -237,7 +230,7 @@ TEST_F(config, a_file_that_is_not_json_is_refused_by_name)
 TEST_F(config, a_variable_may_name_the_configuration_file)
 {
     char variable[128];
-    write_file(f->file, "{\"workers\": 4}");
+    test_write_text(f->file, "{\"workers\": 4}");
     snprintf(variable, sizeof(variable), "KILND_CONFIG=%s", f->file);
     f->environment[0] = variable;
 
@@ -294,7 +287,7 @@ static void write_in(const struct fixture *f, const char *name, const char *text
 {
     char path[160];
     snprintf(path, sizeof(path), "%s/kiln/%s", f->directory, name);
-    write_file(path, text);
+    test_write_text(path, text);
 }
 
 TEST_F(config, drop_ins_are_read_in_the_order_of_their_names)
@@ -441,7 +434,7 @@ TEST_F(config, a_private_kilnd_has_private_directories_and_reads_no_file)
     snprintf(path, sizeof(path), "%s/kiln", f->directory);
     assert_int_equal(mkdir(path, 0755), 0);
     snprintf(path, sizeof(path), "%s/kiln/kilnd.json", f->directory);
-    write_file(path, "{\"no such key\": 1}");
+    test_write_text(path, "{\"no such key\": 1}");
     f->environment[0] = "KILND_CACHE_DIR=/somewhere/else";
     f->environment[1] = "KILND_HOT_LIMIT=2GiB";
     assert_int_equal(load_config(f), KILN_INVALID);

@@ -5,6 +5,7 @@
 #include "common/base/fs.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/unix_socket.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -46,36 +47,13 @@ static bool file_exists(const char *path)
     return lstat(path, &st) == 0;
 }
 
-static struct sockaddr_un address_of(const char *path)
-{
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-    return address;
-}
-
-static int bound_socket(const char *path)
-{
-    struct sockaddr_un address = address_of(path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    return fd;
-}
-
-static bool can_connect(const char *path)
-{
-    struct sockaddr_un address = address_of(path);
-    KILN_AUTO(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    return connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
-}
-
 TEST_F(listener, the_socket_is_open_only_to_its_owner_and_roots_group)
 {
     struct stat st;
 
     must(open_listener(f), f->err);
 
-    assert_true(can_connect(f->path));
+    close(unix_connect(SOCK_STREAM, f->path));
     assert_int_equal(stat(f->path, &st), 0);
     assert_int_equal(st.st_mode & 0777, geteuid() == 0 ? 0660 : 0600);
 }
@@ -85,7 +63,7 @@ TEST_F(listener, at_most_128_connections_wait_to_be_accepted)
 {
     int clients[MANY];
     unsigned count = 0;
-    struct sockaddr_un address = address_of(f->path);
+    struct sockaddr_un address = unix_address(f->path);
     must(open_listener(f), f->err);
 
     for (bool is_full = false; !is_full && count < MANY; count++) {
@@ -162,12 +140,12 @@ TEST_F(listener, a_closed_listener_leaves_no_file)
 
 TEST_F(listener, the_socket_of_a_dead_daemon_is_replaced)
 {
-    close(bound_socket(f->path));
+    close(unix_bind(SOCK_STREAM, f->path));
     assert_true(file_exists(f->path));
 
     must(open_listener(f), f->err);
 
-    assert_true(can_connect(f->path));
+    close(unix_connect(SOCK_STREAM, f->path));
 }
 
 TEST_F(listener, a_daemon_killed_with_its_lock_is_replaced)
@@ -194,7 +172,7 @@ TEST_F(listener, the_socket_of_a_live_daemon_is_refused_with_its_pid)
 
     assert_says(f->err.text, pid);
     assert_says(f->err.text, f->path);
-    assert_true(can_connect(f->path));
+    close(unix_connect(SOCK_STREAM, f->path));
 }
 
 /* A killed kilnd may have just started a process, which then has the socket and the lock. */
@@ -226,7 +204,7 @@ TEST_F(listener, a_live_socket_without_a_lock_is_refused)
 {
     char pid[32];
     snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
-    KILN_AUTO(fd) int fd = bound_socket(f->path);
+    KILN_AUTO(fd) int fd = unix_bind(SOCK_STREAM, f->path);
     assert_int_equal(listen(fd, 1), 0);
 
     assert_int_equal(open_listener(f), KILN_BUSY);
@@ -249,7 +227,7 @@ TEST_F(listener, a_socket_replaced_by_another_daemon_is_not_removed)
 {
     must(open_listener(f), f->err);
     assert_int_equal(unlink(f->path), 0);
-    close(bound_socket(f->path));
+    close(unix_bind(SOCK_STREAM, f->path));
 
     listener_close(&f->listener);
 
@@ -260,7 +238,7 @@ TEST_F(listener, a_missing_socket_directory_is_made)
 {
     snprintf(f->path, sizeof(f->path), "%s/run/kiln/kilnd.sock", f->directory);
     must(open_listener(f), f->err);
-    assert_true(can_connect(f->path));
+    close(unix_connect(SOCK_STREAM, f->path));
 }
 
 TEST_F(listener, a_path_too_long_for_a_socket_is_refused)
@@ -272,28 +250,21 @@ TEST_F(listener, a_path_too_long_for_a_socket_is_refused)
     assert_says(f->err.text, "longer");
 }
 
-static int listening_socket(const char *path)
-{
-    int fd = bound_socket(path);
-    assert_int_equal(listen(fd, 8), 0);
-    return fd;
-}
-
 TEST_F(listener, an_adopted_socket_keeps_its_file_when_closed)
 {
-    int fd = listening_socket(f->path);
+    int fd = unix_listen(SOCK_STREAM, f->path, 8);
     must(listener_adopt(fd, &f->listener, &f->err), f->err);
     assert_int_equal(f->listener.fd, fd);
     assert_true(f->listener.inherited);
     assert_string_equal(f->listener.path, f->path);
-    assert_true(can_connect(f->path));
+    close(unix_connect(SOCK_STREAM, f->path));
     listener_close(&f->listener);
     assert_true(file_exists(f->path));
 }
 
 TEST_F(listener, an_inherited_socket_that_does_not_listen_is_refused)
 {
-    int fd = bound_socket(f->path);
+    int fd = unix_bind(SOCK_STREAM, f->path);
     assert_int_equal(listener_adopt(fd, &f->listener, &f->err), KILN_INVALID);
     close(fd);
 }
@@ -320,7 +291,7 @@ static struct inherited_fd store_socket(struct fixture *f)
 TEST_F(listener, a_stored_socket_stays_reachable_and_is_resumed)
 {
     struct inherited_fd stored = store_socket(f);
-    assert_true(can_connect(f->path));
+    close(unix_connect(SOCK_STREAM, f->path));
     must(listener_resume(&stored, f->path, "", &f->listener, &f->err), f->err);
     assert_int_equal(stored.fd, -1);
     assert_true(f->listener.kept);
@@ -355,7 +326,7 @@ TEST_F(listener, a_stored_socket_is_refused_if_its_file_was_replaced)
 {
     struct inherited_fd stored = store_socket(f);
     assert_int_equal(unlink(f->path), 0);
-    close(bound_socket(f->path));
+    close(unix_bind(SOCK_STREAM, f->path));
     assert_int_equal(listener_resume(&stored, f->path, "", &f->listener, &f->err), KILN_NOT_FOUND);
     assert_says(f->err.text, f->path);
     close(stored.fd);

@@ -3,6 +3,8 @@
 #include "common/base/fs.h"
 #include "common/log/log.h"
 #include "tests/support/test.h"
+#include "tests/support/test_files.h"
+#include "tests/support/unix_socket.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,29 +17,18 @@
 
 struct fixture {
     const char *directory;
-    char path[96];
+    const char *path;
     int manager;
     char got[256];
     int got_fd;
 };
 
-static int bound_socket(const struct sockaddr_un *address, socklen_t size)
-{
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    assert_int_equal(bind(fd, (const struct sockaddr *)address, size), 0);
-    return fd;
-}
-
 SET_UP(set_up)
 {
-    static const char *const unset[] = { "WATCHDOG_USEC", "WATCHDOG_PID", "FDSTORE" };
     *f = (struct fixture){ .directory = test_directory(), .got_fd = -1 };
-    snprintf(f->path, sizeof(f->path), "%s/notify", f->directory);
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    strcpy(address.sun_path, f->path);
-    f->manager = bound_socket(&address, sizeof(address));
-    for (size_t i = 0; i < 3; i++)
-        test_setenv(unset[i], NULL);
+    f->path = test_path(f->directory, "notify");
+    f->manager = unix_bind(SOCK_DGRAM | SOCK_NONBLOCK, f->path);
+    test_unsetenv("WATCHDOG_USEC", "WATCHDOG_PID", "FDSTORE");
     test_setenv("NOTIFY_SOCKET", f->path);
 }
 
@@ -84,8 +75,10 @@ TEST_F(notify, a_socket_with_an_abstract_name_is_reached)
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     memcpy(address.sun_path + 1, name + 1, (size_t)size - 1);
     close(f->manager);
-    f->manager =
-        bound_socket(&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)size));
+    f->manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(f->manager, (const struct sockaddr *)&address,
+                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)size)),
+                     0);
     setenv("NOTIFY_SOCKET", name, 1);
     notify_adopt();
     assert_true(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));

@@ -2,6 +2,7 @@
 /* The kiln-compiler process of a program with the engine linked in. */
 #include "tests/support/daemon_process.h"
 #include "tests/support/entries.h"
+#include "tests/support/test_files.h"
 #include "tests/support/wait.h"
 
 #include "common/base/clock.h"
@@ -29,32 +30,23 @@ struct fixture {
     struct compile_result result;
 };
 
-static char *path_in(struct fixture *f, const char *name, char path[128])
-{
-    snprintf(path, 128, "%s/%s", f->directory, name);
-    return path;
-}
-
 /* The script is installed next to a kiln-launch. */
 static void use_script(struct fixture *f, const char *text)
 {
-    char script[128], launch[128];
-    int fd = open(path_in(f, "kiln-compiler", script), O_CREAT | O_TRUNC | O_WRONLY, 0755);
-    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-    close(fd);
-    assert_int_equal(symlink(KILN_BIN "/kiln-launch", path_in(f, "kiln-launch", launch)), 0);
+    const char *script = test_path(f->directory, "kiln-compiler");
+    test_write_text(script, text);
+    assert_int_equal(chmod(script, 0755), 0);
+    assert_int_equal(symlink(KILN_BIN "/kiln-launch", test_path(f->directory, "kiln-launch")), 0);
     setenv("KILN_COMPILER", script, 1);
 }
 
 SET_UP(set_up)
 {
-    char temp[128];
     *f = (struct fixture){ .directory = test_directory(),
                            .compiler = one_compiler(),
                            .job = { .kind = COMPILE_DESCRIBE, .origin = COMPILE_OF_KILN } };
-    assert_int_equal(mkdir(path_in(f, "temp", temp), 0700), 0);
     unsetenv("XDG_RUNTIME_DIR");
-    setenv("TMPDIR", temp, 1);
+    setenv("TMPDIR", test_subdirectory(f->directory, "temp"), 1);
     setenv("KILN_COMPILER", KILN_BIN "/kiln-compiler", 1);
 }
 

@@ -4,7 +4,9 @@
  * first byte of its frame. Afterwards nothing is charged to the account. */
 #include "daemon/server/outbox.h"
 
+#include "tests/support/random_bytes.h"
 #include "tests/support/test.h"
+#include "tests/support/test_buffer.h"
 
 #include <errno.h>
 #include <string.h>
@@ -144,16 +146,10 @@ struct fixture {
     struct segment segments[3];
     struct outgoing frames[FRAMES];
     uint8_t body[LARGE];
-    uint8_t expected[STREAM_MAX];
-    size_t expected_size, begins[FRAMES];
+    struct buffer expected;
+    size_t begins[FRAMES];
     struct kiln_err err;
 };
-
-static void expect_bytes(struct fixture *f, const void *data, size_t size)
-{
-    memcpy(f->expected + f->expected_size, data, size);
-    f->expected_size += size;
-}
 
 static void make_frame(struct fixture *f, unsigned number)
 {
@@ -174,22 +170,22 @@ static void make_frame(struct fixture *f, unsigned number)
         .descriptors = (uint16_t)frame->object_count,
     };
     frame_header_write(raw, &frame->header);
-    f->begins[number] = f->expected_size;
-    expect_bytes(f, raw, sizeof(raw));
+    f->begins[number] = f->expected.size;
+    buffer_put(&f->expected, raw, sizeof(raw));
     for (size_t i = 0; i < frame->segment_count; i++) {
-        expect_bytes(f, frame->body.data + at, frame->segments[i].at - at);
-        expect_bytes(f, frame->segments[i].object->data, frame->segments[i].object->size);
+        buffer_put(&f->expected, frame->body.data + at, frame->segments[i].at - at);
+        buffer_put(&f->expected, frame->segments[i].object->data, frame->segments[i].object->size);
         at = frame->segments[i].at;
     }
-    expect_bytes(f, frame->body.data + at, frame->body.size - at);
+    buffer_put(&f->expected, frame->body.data + at, frame->body.size - at);
 }
 
 SET_UP(set_up)
 {
     static const char *const texts[] = { "first", "2", "and the third of them" };
     static const size_t places[] = { 0, 11, 30 };
-    for (size_t i = 0; i < sizeof(f->body); i++)
-        f->body[i] = (uint8_t)(i * 7 + i / 256);
+    random_bytes(f->body, sizeof(f->body), 1);
+    test_buffer(&f->expected, STREAM_MAX);
     for (int i = 0; i < 3; i++) {
         f->files[i] = (struct object){ .fd = 500 + i };
         f->sent[i] = &f->files[i];
@@ -248,8 +244,8 @@ static void assert_nothing_is_held(struct fixture *f)
 static void expect_whole_stream(struct fixture *f)
 {
     const size_t places[] = { f->begins[1], f->begins[1], f->begins[5] };
-    assert_int_equal(peer.size, f->expected_size);
-    assert_memory_equal(peer.stream, f->expected, f->expected_size);
+    assert_int_equal(peer.size, f->expected.size);
+    assert_memory_equal(peer.stream, f->expected.data, f->expected.size);
     assert_int_equal(peer.file_count, 3);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(peer.files[i].at, places[i]);
@@ -267,7 +263,7 @@ TEST_F(outbox, a_socket_that_accepts_everything_gets_all_bytes_at_once)
 
 TEST_F(outbox, pieces_of_any_size_arrive_whole_and_in_order)
 {
-    for (size_t piece = 1; piece <= f->expected_size + 1; piece += piece < 200 ? 1 : 97) {
+    for (size_t piece = 1; piece <= f->expected.size + 1; piece += piece < 200 ? 1 : 97) {
         for (unsigned hold = 0; hold < 2; hold++) {
             open_box(f, piece);
             must(send_all(f, hold), f->err);
@@ -279,7 +275,7 @@ TEST_F(outbox, pieces_of_any_size_arrive_whole_and_in_order)
 
 TEST_F(outbox, a_socket_that_is_full_at_any_byte_gets_the_rest_later)
 {
-    for (size_t at = 0; at < f->expected_size; at++) {
+    for (size_t at = 0; at < f->expected.size; at++) {
         for (unsigned hold = 0; hold < 2; hold++) {
             open_box(f, FOR_EVER);
             stop_at(at, EAGAIN, FRAMES + 2); /* for the following frames, too */
@@ -292,7 +288,7 @@ TEST_F(outbox, a_socket_that_is_full_at_any_byte_gets_the_rest_later)
 
 TEST_F(outbox, a_signal_at_any_byte_changes_nothing)
 {
-    for (size_t at = 0; at < f->expected_size; at++) {
+    for (size_t at = 0; at < f->expected.size; at++) {
         open_box(f, FOR_EVER);
         stop_at(at, EINTR, 3);
         must(send_all(f, /* hold= */ false), f->err);
@@ -304,7 +300,7 @@ TEST_F(outbox, a_signal_at_any_byte_changes_nothing)
 
 TEST_F(outbox, a_peer_that_leaves_at_any_byte_is_reported_and_leaves_nothing)
 {
-    for (size_t at = 0; at < f->expected_size; at++) {
+    for (size_t at = 0; at < f->expected.size; at++) {
         open_box(f, /* piece= */ 1000);
         stop_at(at, at % 2 ? EPIPE : ECONNRESET, 1);
         enum kiln_code rc = send_all(f, at % 3 == 0);
@@ -312,7 +308,7 @@ TEST_F(outbox, a_peer_that_leaves_at_any_byte_is_reported_and_leaves_nothing)
             rc = outbox_flush(&f->box, SOCKET, &f->err);
         assert_int_equal(rc, KILN_UNAVAILABLE);
         assert_says(f->err.text, "disconnected");
-        assert_memory_equal(peer.stream, f->expected, peer.size);
+        assert_memory_equal(peer.stream, f->expected.data, peer.size);
         outbox_done(&f->box);
         assert_nothing_is_held(f);
     }

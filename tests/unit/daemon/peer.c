@@ -3,6 +3,8 @@
 
 #include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/test_files.h"
+#include "tests/support/unix_socket.h"
 #include "tests/support/wait.h"
 
 #include <grp.h>
@@ -10,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,21 +24,17 @@
 
 struct fixture {
     int listener;
-    struct sockaddr_un address;
+    const char *path;
     struct kiln_err err;
 };
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0),
-                           .address = { .sun_family = AF_UNIX },
-                           .err = KILN_ERR_INIT };
-    assert_true(f->listener >= 0);
-    /* With an abstract name, every user may connect, and the name disappears with the socket. */
-    snprintf(f->address.sun_path + 1, sizeof(f->address.sun_path) - 1, "kiln-test-peer-%d",
-             (int)getpid());
-    assert_int_equal(bind(f->listener, (struct sockaddr *)&f->address, sizeof(f->address)), 0);
-    assert_int_equal(listen(f->listener, 1), 0);
+    const char *directory = test_directory();
+    f->path = test_path(directory, "socket");
+    f->listener = unix_listen(SOCK_STREAM, f->path, 1);
+    /* Every user may connect. */
+    assert_int_equal(chmod(directory, 0711) | chmod(f->path, 0777), 0);
 }
 
 TEAR_DOWN(tear_down) { close(f->listener); }
@@ -46,10 +44,10 @@ FIXTURE(peer, set_up, tear_down);
 static void connect_as(const struct fixture *f, uid_t uid, gid_t gid, gid_t second)
 {
     char byte;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool is_changed =
         seteuid(0) == 0 && setgroups(1, &second) == 0 && setgid(gid) == 0 && setuid(uid) == 0;
-    if (!is_changed || connect(fd, (const struct sockaddr *)&f->address, sizeof(f->address)) != 0)
+    int fd = is_changed ? unix_try_connect(SOCK_STREAM, f->path) : -1;
+    if (fd < 0)
         _exit(1);
     ssize_t ignored = read(fd, &byte, 1); /* until the other end is closed */
     (void)ignored;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/daemon/session_fixture.h"
+#include "tests/support/unix_socket.h"
 #include "tests/unit/daemon/loop_fixture.h"
 
 #include "common/base/fs.h"
@@ -106,11 +107,7 @@ struct object *object_unref(struct object *object)
 
 int connect_to_server(struct fixture *f)
 {
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    return fd;
+    return unix_connect(SOCK_STREAM | SOCK_NONBLOCK, f->path);
 }
 
 int join_server(struct fixture *f)

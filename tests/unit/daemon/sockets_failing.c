@@ -6,6 +6,7 @@
 #include "tests/support/child.h"
 #include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
+#include "tests/support/unix_socket.h"
 #include "tests/support/wait.h"
 
 #include <errno.h>
@@ -57,13 +58,8 @@ static enum kiln_code open_leaving_nothing(void *context, struct kiln_err *err)
 static enum kiln_code open_over_dead_socket(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    strcpy(address.sun_path, f->path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     remove(f->path);
-    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
-        fail_msg("no dead socket: %s", strerror(errno));
-    close(fd);
+    close(unix_bind(SOCK_STREAM, f->path));
     return open_and_close(context, err);
 }
 
@@ -152,8 +148,7 @@ TEST_F(socket, a_stored_socket_that_cannot_be_resumed_is_reported)
 TEST_F(socket, sockets_of_other_kinds_are_not_adopted)
 {
     struct listener l = LISTENER_CLOSED;
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    strcpy(address.sun_path, f->path);
+    struct sockaddr_un address = unix_address(f->path);
     for (unsigned i = 0; i < 4; i++) {
         int domain = i == 3 ? AF_INET : AF_UNIX;
         KILN_AUTO(fd) int fd = socket(domain, i == 1 ? SOCK_SEQPACKET : SOCK_STREAM, 0);

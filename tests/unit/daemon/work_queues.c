@@ -76,10 +76,7 @@ static void note_done(struct task *task)
 
 SET_UP(set_up)
 {
-    atomic_store(&seen.started, 0);
-    atomic_store(&seen.running, 0);
-    atomic_store(&seen.max_running, 0);
-    seen.done = 0;
+    memset(&seen, 0, sizeof(seen));
     seen.loop_thread = pthread_self();
     f->loop = open_loop();
     f->work_queues = open_work_queues(f->loop, READERS);

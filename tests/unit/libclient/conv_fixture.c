@@ -281,7 +281,7 @@ static void conv_close(void *fixture)
 
 void conv_open(struct conv_fixture *f)
 {
-    f->problem = fake_problem(2);
+    f->problem = public_test_problem(2);
     f->options = (struct kiln_conv_options){
         .size = sizeof(f->options), .journal = "", .reported = reported, .context = f
     };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/conv/operands.h"
 #include "tests/support/test.h"
+#include "tests/support/test_problem.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,16 +16,9 @@ struct fixture {
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .problem = { .spatial_dims = 2,
-                                        .n = 2,
-                                        .c = 64,
-                                        .k = 32,
-                                        .groups = 1,
-                                        .in = { 1, 8, 8 },
-                                        .filter = { 1, 3, 3 },
-                                        .pad = { 0, 1, 1 },
-                                        .stride = { 1, 1, 1 },
-                                        .dilation = { 1, 1, 1 } } };
+    f->problem = test_problem(2);
+    f->problem.c = 64;
+    f->problem.k = 32;
 }
 
 FIXTURE(conv_operands, set_up, NULL);

@@ -66,7 +66,7 @@ static void answer(struct fake_request *rq)
 SET_UP(set_up)
 {
     f->entry = "scale";
-    f->problem = fake_problem(1);
+    f->problem = public_test_problem(1);
     f->problem.c = f->problem.k = f->problem.filter[1] = f->problem.filter[2] = 1;
     f->problem.pad[1] = f->problem.pad[2] = 0;
     if (kiln_device_open("opencl", &f->device, &f->err)) {

@@ -15,9 +15,7 @@ static const unsigned char zero[DEVICE_UUID_BYTES];
 
 SET_UP_STATIC(set_up)
 {
-    unsetenv("ROCR_VISIBLE_DEVICES");
-    unsetenv("HIP_VISIBLE_DEVICES");
-    unsetenv("CUDA_VISIBLE_DEVICES");
+    test_unsetenv("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES");
 }
 
 FIXTURE(device_names, set_up, NULL);
@@ -110,8 +108,7 @@ TEST(device_names, the_variables_that_hide_devices_of_a_kind_are_named)
     device_hidden_note("opencl", text, sizeof(text));
     assert_string_equal(text, "");
     setenv("HIP_VISIBLE_DEVICES", "1", 1);
-    unsetenv("ROCR_VISIBLE_DEVICES");
-    unsetenv("CUDA_VISIBLE_DEVICES");
+    test_unsetenv("ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES");
     device_hidden_note("hip", text, sizeof(text));
     assert_says(text, "HIP_VISIBLE_DEVICES='1'");
 }

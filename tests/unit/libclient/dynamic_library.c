@@ -48,8 +48,7 @@ SET_UP(set_up)
                                            .symbols = symbols,
                                            .symbol_count = 2,
                                            .table = &f->table };
-    unsetenv("KILN_TRIAL_LIBRARY");
-    unsetenv("KILN_TRIAL_LIBRARY_PATH");
+    test_unsetenv("KILN_TRIAL_LIBRARY", "KILN_TRIAL_LIBRARY_PATH");
 }
 
 /* libkiln never closes libraries, but the next test must find none open. */

@@ -3,6 +3,7 @@
 
 #include "common/base/fs.h"
 #include "tests/support/test.h"
+#include "tests/support/unix_socket.h"
 #include "tests/support/wait.h"
 
 #include <assert.h>
@@ -12,7 +13,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 static void send_all(int peer, struct bytes data)
 {
@@ -252,13 +252,9 @@ void fake_daemon_start(struct fake_daemon *d)
     if (!d->path[0])
         snprintf(d->path, sizeof(d->path), "%s/kilnd.sock", test_directory());
     test_at_end(kill_at_end, d);
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    memcpy(address.sun_path, d->path, strlen(d->path));
     unlink(d->path);
-    d->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    d->listener = unix_listen(SOCK_STREAM, d->path, 128);
     d->stop_fd = eventfd(0, EFD_CLOEXEC);
-    assert_int_equal(bind(d->listener, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(listen(d->listener, 128), 0);
     assert_int_equal(pthread_create(&d->thread, NULL, serve, d), 0);
     d->running = true;
 }

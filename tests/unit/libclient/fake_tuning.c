@@ -4,21 +4,6 @@
 #include <assert.h>
 #include <string.h>
 
-struct kiln_problem fake_problem(uint32_t n)
-{
-    return (struct kiln_problem){ .size = sizeof(struct kiln_problem),
-                                  .spatial_dims = 2,
-                                  .n = n,
-                                  .c = 4,
-                                  .k = 8,
-                                  .groups = 1,
-                                  .in = { 1, 8, 8 },
-                                  .filter = { 1, 3, 3 },
-                                  .pad = { 0, 1, 1 },
-                                  .stride = { 1, 1, 1 },
-                                  .dilation = { 1, 1, 1 } };
-}
-
 struct kiln_measurement fake_measurement(const char *solver)
 {
     return (struct kiln_measurement){ .size = sizeof(struct kiln_measurement),

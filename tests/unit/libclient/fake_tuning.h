@@ -2,10 +2,8 @@
 #pragma once
 
 #include "common/miopen/tuning_text.h"
+#include "tests/support/public_problem.h"
 #include "tests/unit/libclient/fake_daemon.h"
-
-/* Problems with different |n| differ. */
-struct kiln_problem fake_problem(uint32_t n);
 
 #define FAKE_ALGORITHM "miopenConvolutionFwdAlgoDirect"
 struct kiln_measurement fake_measurement(const char *solver);

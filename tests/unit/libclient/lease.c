@@ -66,7 +66,7 @@ static void answer(struct fake_request *rq)
 
 SET_UP(set_up)
 {
-    *f = (struct fixture){ .problem = fake_problem(5),
+    *f = (struct fixture){ .problem = public_test_problem(5),
                            .request = { .size = sizeof(f->request),
                                         .database_id = "gfx90a68",
                                         .solver = "Solver",

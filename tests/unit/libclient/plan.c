@@ -105,7 +105,7 @@ SET_UP(set_up)
 {
     static const struct digest key = { { 7 } };
     *f = (struct fixture){
-        .problem = fake_problem(1),
+        .problem = public_test_problem(1),
         .options = { .size = sizeof(f->options), .target = "gfx90a" },
         .answers.planned = { .solver = bytes_of_text("Naive"),
                              .config = bytes_of_text("8,4"),

@@ -9,6 +9,7 @@
 #include "libclient/include/kiln/error.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/test_files.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -83,27 +84,17 @@ static int be_the_copy(const char *name)
 
 struct fixture {
     const char *directory; /* the directory in STARTER's variables */
-    char copy[64];
+    const char *copy;
     char said[SAID_MAX];
 };
-
-static void copy_this_program(const char *path)
-{
-    struct kiln_err err = KILN_ERR_INIT;
-    BUFFER_AUTO struct buffer program;
-    buffer_init(&program, 256u << 20);
-    must(fs_read_file("/proc/self/exe", 256u << 20, &program, &err), err);
-    KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
-    assert_true(fd >= 0);
-    must(fs_write_all(fd, buffer_view(&program), &err), err);
-}
 
 SET_UP(set_up)
 {
     f->directory = test_directory();
     assert_int_equal(chmod(f->directory, 0777), 0);
-    snprintf(f->copy, sizeof(f->copy), "%s/copy", f->directory);
-    copy_this_program(f->copy);
+    f->copy = test_path(f->directory, "copy");
+    test_write(f->copy, test_read("/proc/self/exe"));
+    assert_int_equal(chmod(f->copy, 0755), 0);
 }
 
 FIXTURE(privileged, set_up, NULL);

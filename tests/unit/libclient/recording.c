@@ -50,7 +50,7 @@ static void record(struct fake_request *rq)
 
 SET_UP(set_up)
 {
-    f->problem = fake_problem(3);
+    f->problem = public_test_problem(3);
     f->recording = fake_recording(f->measurements, 2);
     for (size_t i = 0; i <= ENTRIES; i++)
         f->measurements[i] = fake_measurement(i ? "SolverB" : "SolverA");

@@ -97,7 +97,7 @@ static void answer(struct fake_request *rq)
 SET_UP(set_up)
 {
     *f = (struct fixture){
-        .problem = fake_problem(1),
+        .problem = public_test_problem(1),
         .options = { .size = sizeof(f->options), .target = "gfx90a" },
         .solution = { .solver = bytes_of_text("ConvSome"),
                       .algorithm = bytes_of_text("miopenConvolutionFwdAlgoDirect"),

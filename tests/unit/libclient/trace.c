@@ -94,7 +94,7 @@ static void serve(struct fixture *f, const char *job)
 SET_UP(set_up)
 {
     *f = (struct fixture){
-        .problem = fake_problem(1),
+        .problem = public_test_problem(1),
         .options = { .size = sizeof(f->options), .target = "gfx90a", .database_id = "gfx90a68" }
     };
     f->home = test_directory();

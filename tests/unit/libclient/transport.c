@@ -4,6 +4,8 @@
 #include "tests/support/child.h"
 #include "tests/support/test.h"
 #include "tests/support/test_descriptors.h"
+#include "tests/support/test_files.h"
+#include "tests/support/unix_socket.h"
 #include "tests/support/wait.h"
 #include "tests/unit/libclient/fake_daemon.h"
 
@@ -14,7 +16,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 struct fixture {
     struct transport *transport;
@@ -238,25 +239,21 @@ TEST_F(transport, the_other_sides_end_is_reported_to_senders_and_readers)
 /* Another user connects to a socket with this owner, group and mode. */
 static void ask_as_another_user(uid_t owner, gid_t group, mode_t mode, struct kiln_err *ret_err)
 {
-    char directory[] = "/tmp/kiln-transport-XXXXXX";
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    const char *directory = test_directory(), *path = test_path(directory, "s");
     struct kiln_err *shared = test_shared_memory(sizeof(*shared));
-    assert_true(mkdtemp(directory) && chmod(directory, 0711) == 0);
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", directory);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 1), 0);
-    assert_int_equal(chmod(address.sun_path, mode) || chown(address.sun_path, owner, group), 0);
+    assert_int_equal(chmod(directory, 0711), 0);
+    int fd = unix_listen(SOCK_STREAM, path, 1);
+    assert_int_equal(chmod(path, mode) || chown(path, owner, group), 0);
     pid_t child = fork();
     if (child == 0) {
         struct transport *none;
         if (setgroups(0, NULL) < 0 || setresgid(65534, 65534, 65534) < 0 ||
             setresuid(65534, 65534, 65534) < 0)
             _exit(1);
-        _exit(transport_socket_connect(address.sun_path, &none, shared) == KILN_DENIED ? 0 : 2);
+        _exit(transport_socket_connect(path, &none, shared) == KILN_DENIED ? 0 : 2);
     }
     int status = await_child(child);
     close(fd);
-    assert_int_equal(unlink(address.sun_path) || rmdir(directory), 0);
     assert_int_equal(status, 0);
     *ret_err = *shared;
 }
@@ -312,11 +309,8 @@ TEST(plain, a_socket_of_another_user_is_that_users_alone)
  * listen. */
 static int listen_as(uid_t uid, const char *path)
 {
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool listens = bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-                   seteuid(uid) == 0 && listen(fd, 4) == 0;
+    int fd = unix_bind(SOCK_STREAM, path);
+    bool listens = seteuid(uid) == 0 && listen(fd, 4) == 0;
     assert_int_equal(seteuid(0), 0);
     assert_true(listens);
     return fd;
@@ -327,13 +321,8 @@ TEST(plain, a_connect_waits_for_a_place_in_a_full_queue)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct transport *first = NULL, *more = NULL;
-    char directory[] = "/tmp/kiln-transport-XXXXXX", path[64];
-    assert_non_null(mkdtemp(directory));
-    snprintf(path, sizeof(path), "%s/s", directory);
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    memcpy(address.sun_path, path, strlen(path));
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 0), 0);
+    const char *path = test_path(test_directory(), "s");
+    int fd = unix_listen(SOCK_STREAM, path, 0);
     must(transport_socket_connect(path, &first, &err), err); /* the queue has one place */
 
     uint64_t begun_ns = clock_monotonic_ns();
@@ -342,7 +331,6 @@ TEST(plain, a_connect_waits_for_a_place_in_a_full_queue)
     assert_true(clock_monotonic_ns() - begun_ns >= TRANSPORT_CONNECT_MS * 1000000ull);
     transport_destroy(first);
     close(fd);
-    assert_int_equal(unlink(path) || rmdir(directory), 0);
 }
 
 static enum kiln_code connect_found(const char *path, struct kiln_err *ret_err)

@@ -100,7 +100,7 @@ static void put_off_or_answer(struct fake_request *rq)
 SET_UP(set_up)
 {
     *f = (struct fixture){
-        .problem = fake_problem(1),
+        .problem = public_test_problem(1),
         .options = { .size = sizeof(f->options), .database_id = "gfx90a68" },
         .answer = fake_tuning_answer(0, FIND_NEW),
         .type = MESSAGE_tuned,

@@ -74,7 +74,7 @@ SET_UP(set_up)
     *f = (struct fixture){ .options = { .size = sizeof(f->options), .database_id = "gfx90a68" },
                            .frame_answers = 100 };
     for (uint32_t i = 0; i < PROBLEMS; i++)
-        f->problems[i] = fake_problem(i + 1);
+        f->problems[i] = public_test_problem(i + 1);
     fake_daemon_serve(&f->daemon, answer, f, &f->client);
 }
 

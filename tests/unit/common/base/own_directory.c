@@ -32,10 +32,7 @@ SET_UP(set_up)
     f->directory = test_directory();
     snprintf(f->path, sizeof(f->path), "%s/a/b", f->directory);
     setenv("HOME", f->directory, 1);
-    unsetenv("XDG_CACHE_HOME");
-    unsetenv("XDG_STATE_HOME");
-    unsetenv("XDG_RUNTIME_DIR");
-    unsetenv("TMPDIR");
+    test_unsetenv("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "TMPDIR");
 }
 
 FIXTURE(own_directory, set_up, NULL);
@@ -136,8 +133,6 @@ TEST_F(own_directory, a_private_path_too_long_for_a_socket_is_replaced_by_a_temp
     setenv("XDG_CACHE_HOME", cache, 1);
     setenv("TMPDIR", f->directory, 1);
     must(private_directories_find(&f->directories, &f->err), f->err);
-    unsetenv("XDG_CACHE_HOME");
-    unsetenv("TMPDIR");
     assert_says(f->directories.cache, "/kiln-private-");
     assert_says(f->directories.state, "/.local/state/kiln/private");
     assert_says(f->directories.why_temporary, "socket");
@@ -150,7 +145,6 @@ TEST_F(own_directory, the_state_may_have_a_path_too_long_for_a_socket)
     snprintf(home, sizeof(home), "%s/%0100d", f->directory, 0);
     setenv("XDG_STATE_HOME", home, 1);
     must(private_directories_find(&f->directories, &f->err), f->err);
-    unsetenv("XDG_STATE_HOME");
     assert_says(f->directories.state, home);
     assert_string_equal(f->directories.why_temporary, "");
 }
@@ -165,7 +159,5 @@ TEST_F(own_directory, a_temporary_directory_may_be_reached_through_a_link)
     setenv("TMPDIR", link, 1);
     must(private_directories_find(&f->directories, &f->err), f->err);
     must(private_directories_find(&f->directories, &f->err), f->err);
-    unsetenv("XDG_CACHE_HOME");
-    unsetenv("TMPDIR");
     assert_says(f->directories.cache, "/link/kiln-private-");
 }

@@ -8,6 +8,8 @@
 #include "common/log/log_record.h"
 #include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
+#include "tests/support/test_files.h"
+#include "tests/support/unix_socket.h"
 #include "tests/support/wait.h"
 
 #include <errno.h>
@@ -17,7 +19,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define ID "0123456789abcdef0123456789abcdef"
@@ -182,18 +183,15 @@ TEST(plain, a_log_message_of_several_lines_cannot_forge_a_journal_field)
 }
 
 struct fixture {
-    char path[96];
+    const char *path;
     int server, client;
 };
 
 SET_UP(open_journal)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    snprintf(f->path, sizeof(f->path), "%s/socket", test_directory());
-    strcpy(address.sun_path, f->path);
-    f->server = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    assert_int_equal(bind(f->server, (struct sockaddr *)&address, sizeof(address)), 0);
+    f->path = test_path(test_directory(), "socket");
+    f->server = unix_bind(SOCK_DGRAM | SOCK_NONBLOCK, f->path);
     must(journal_open(f->path, &f->client, &err), err);
 }
 

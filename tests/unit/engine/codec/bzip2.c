@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+#include "tests/support/shell.h"
 #include "tests/support/test.h"
 #include "tests/support/test_buffer.h"
+#include "tests/support/test_files.h"
 
 #include "common/base/fs.h"
 #include "engine/codec/bzip2.h"
@@ -47,14 +49,6 @@ static void fill_randomly(struct buffer *b, size_t size)
     }
 }
 
-static void put_file(struct fixture *f, const char *name, struct bytes content)
-{
-    char path[128];
-    snprintf(path, sizeof(path), "%s/%s", f->directory, name);
-    KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    must(fs_write_all(fd, content, &f->err), f->err);
-}
-
 static int open_file(struct fixture *f, const char *name, int flags)
 {
     char path[128];
@@ -62,13 +56,6 @@ static int open_file(struct fixture *f, const char *name, int flags)
     int fd = open(path, flags | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     return fd;
-}
-
-static void run_command(struct fixture *f, const char *command)
-{
-    char line[256];
-    snprintf(line, sizeof(line), "cd %s && %s", f->directory, command);
-    assert_int_equal(system(line), 0); // NOLINT(cert-env33-c): the oracle is the plain tool
 }
 
 static struct buffer content_of(struct fixture *f, const char *name)
@@ -109,8 +96,8 @@ TEST_F(bzip2, a_file_packed_by_the_bzip2_tool_is_unpacked)
         buffer_init(&raw, LIMIT);
         buffer_init(&back, LIMIT);
         fill(&raw, sizes[i], (unsigned)i);
-        put_file(f, "content", buffer_view(&raw));
-        run_command(f, "bzip2 -9 -k -f content");
+        test_write(test_path(f->directory, "content"), buffer_view(&raw));
+        shell(f->directory, "bzip2 -9 -k -f content");
         BUFFER_AUTO struct buffer packed = content_of(f, "content.bz2");
 
         buffer_put(&back, "before", 6);
@@ -145,8 +132,8 @@ TEST_F(bzip2, a_packed_file_is_unpacked_by_the_bzip2_tool)
     fill(&f->raw, 300000, 1);
     assert_true(pack_content(f, buffer_view(&f->raw), f->raw.size));
     assert_memory_equal(f->stored.data, "BZh9", 4);
-    put_file(f, "packed.bz2", buffer_view(&f->stored));
-    run_command(f, "bzip2 -d packed.bz2");
+    test_write(test_path(f->directory, "packed.bz2"), buffer_view(&f->stored));
+    shell(f->directory, "bzip2 -d packed.bz2");
     BUFFER_AUTO struct buffer back = content_of(f, "packed");
     assert_same(buffer_view(&back), buffer_view(&f->raw));
 }
@@ -251,14 +238,14 @@ static enum kiln_code unpack_file(struct fixture *f, const char *name, uint64_t 
 TEST_F(bzip2, a_bzip2_file_with_several_streams_is_unpacked)
 {
     fill(&f->raw, 3000000, 9);
-    put_file(f, "a", buffer_view(&f->raw));
-    put_file(f, "b", bytes_of_text("the second stream"));
-    run_command(f, "cat a b > ab; bzip2 -9 -k a b; cat a.bz2 b.bz2 > ab.bz2");
+    test_write(test_path(f->directory, "a"), buffer_view(&f->raw));
+    test_write(test_path(f->directory, "b"), bytes_of_text("the second stream"));
+    shell(f->directory, "cat a b > ab; bzip2 -9 -k a b; cat a.bz2 b.bz2 > ab.bz2");
     struct reported reported = { 0 };
 
     must(unpack_file(f, "ab.bz2", LIMIT, &reported), f->err);
 
-    run_command(f, "cmp ab unpacked");
+    shell(f->directory, "cmp ab unpacked");
     BUFFER_AUTO struct buffer packed = content_of(f, "ab.bz2");
     assert_true(reported.calls >= 1);
     assert_int_equal(reported.latest, packed.size);
@@ -269,8 +256,8 @@ TEST_F(bzip2, the_content_of_a_bzip2_file_is_hashed_from_its_first_byte)
     struct digest sha256;
     uint64_t size = 0;
     fill(&f->raw, 700000, 3);
-    put_file(f, "a", buffer_view(&f->raw));
-    run_command(f, "bzip2 -k a");
+    test_write(test_path(f->directory, "a"), buffer_view(&f->raw));
+    shell(f->directory, "bzip2 -k a");
     KILN_AUTO(fd) int plain = open_file(f, "a", O_RDONLY);
     KILN_AUTO(fd) int packed = open_file(f, "a.bz2", O_RDONLY);
     assert_int_equal(lseek(packed, 0, SEEK_END) > 0, 1);
@@ -288,18 +275,18 @@ TEST_F(bzip2, the_content_of_a_bzip2_file_is_hashed_from_its_first_byte)
 TEST_F(bzip2, a_bzip2_file_read_byte_by_byte_is_unpacked)
 {
     fill(&f->raw, 5000, 2);
-    put_file(f, "a", buffer_view(&f->raw));
-    run_command(f, "bzip2 -k a && cat a.bz2 a.bz2 > aa.bz2 && mkfifo slow");
-    run_command(f, "(dd if=aa.bz2 of=slow bs=1 2>/dev/null &)");
+    test_write(test_path(f->directory, "a"), buffer_view(&f->raw));
+    shell(f->directory, "bzip2 -k a && cat a.bz2 a.bz2 > aa.bz2 && mkfifo slow");
+    shell(f->directory, "(dd if=aa.bz2 of=slow bs=1 >/dev/null 2>&1 &)");
 
     must(unpack_file(f, "slow", LIMIT, NULL), f->err);
 
-    run_command(f, "cat a a | cmp - unpacked");
+    shell(f->directory, "cat a a | cmp - unpacked");
 }
 
 TEST_F(bzip2, a_file_may_not_grow_beyond_the_limit)
 {
-    run_command(f, "head -c 4000000 /dev/zero | bzip2 > zeros.bz2");
+    shell(f->directory, "head -c 4000000 /dev/zero | bzip2 > zeros.bz2");
     assert_int_equal(unpack_file(f, "zeros.bz2", 3999999, NULL), KILN_FULL);
     assert_says(f->err.text, "3999999");
     must(unpack_file(f, "zeros.bz2", 4000000, NULL), f->err);
@@ -307,8 +294,9 @@ TEST_F(bzip2, a_file_may_not_grow_beyond_the_limit)
 
 TEST_F(bzip2, a_damaged_bzip2_file_is_refused)
 {
-    run_command(f, "head -c 300000 /dev/zero | bzip2 > whole.bz2; head -c 30 whole.bz2 > cut.bz2;"
-                   "(cat whole.bz2; echo more) > more.bz2; : > empty.bz2; echo plain > plain.bz2");
+    shell(f->directory,
+          "head -c 300000 /dev/zero | bzip2 > whole.bz2; head -c 30 whole.bz2 > cut.bz2;"
+          "(cat whole.bz2; echo more) > more.bz2; : > empty.bz2; echo plain > plain.bz2");
     static const struct {
         const char *name, *says;
     } bad[] = { { "cut.bz2", "too early" },
@@ -323,7 +311,7 @@ TEST_F(bzip2, a_damaged_bzip2_file_is_refused)
 
 TEST_F(bzip2, an_unusable_descriptor_is_reported)
 {
-    run_command(f, "echo content | bzip2 > a.bz2");
+    shell(f->directory, "echo content | bzip2 > a.bz2");
     KILN_AUTO(fd) int from = open_file(f, "a.bz2", O_RDONLY);
     KILN_AUTO(fd) int directory = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(bzip2_unpack_file(directory, from, LIMIT, NULL, &f->err), KILN_IO);

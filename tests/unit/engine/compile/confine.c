@@ -8,6 +8,7 @@
 #include "engine/sandbox/change_user.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
+#include "tests/support/test_files.h"
 #include "tests/support/wait.h"
 
 #include <ctype.h>
@@ -68,12 +69,7 @@ SET_UP(set_up)
     f->seen = test_shared_memory(sizeof(*f->seen));
 }
 
-TEAR_DOWN(tear_down)
-{
-    char path[128];
-    snprintf(path, sizeof(path), "%s/inside", f->directory);
-    unlink(path);
-}
+TEAR_DOWN(tear_down) { unlink(test_path(f->directory, "inside")); }
 
 FIXTURE(box, set_up, tear_down);
 

@@ -2,6 +2,7 @@
 #include "tests/support/child.h"
 #include "tests/support/test.h"
 #include "tests/support/test_buffer.h"
+#include "tests/support/test_files.h"
 
 #include "common/base/bytes.h"
 #include "common/base/cleanup.h"
@@ -61,13 +62,6 @@ static void read_all(const char *path, struct buffer *into)
     must(fs_read_file(path, FILE_MAX, into, &err), err);
 }
 
-static void write_all(const char *path, struct bytes content)
-{
-    struct kiln_err err = KILN_ERR_INIT;
-    KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    must(fs_write_all(fd, content, &err), err);
-}
-
 /* Runs in a process that ends without closing the file, so that the log is not checkpointed. */
 struct script {
     const struct fixture *fixture;
@@ -125,10 +119,10 @@ static uint32_t number_at(const uint8_t *at)
 static enum kiln_code save(struct fixture *f)
 {
     db_snapshot_remove(f->copy);
-    write_all(f->copy, buffer_view(&f->file));
-    write_all(f->copy_log, buffer_view(&f->pages));
+    test_write(f->copy, buffer_view(&f->file));
+    test_write(f->copy_log, buffer_view(&f->pages));
     if (f->index.size > 0)
-        write_all(f->copy_index, buffer_view(&f->index));
+        test_write(f->copy_index, buffer_view(&f->index));
     memset(&f->state, 0, sizeof(f->state));
     return db_snapshot_save(f->copy, &f->state, &f->err);
 }
@@ -240,7 +234,7 @@ TEST(log_salvage, a_stale_index_of_the_log_is_ignored)
     make_files(f, "");
     memset(noise, 0x5a, sizeof(noise));
     snprintf(index, sizeof(index), "%s-shm", f->path);
-    write_all(index, bytes_of(noise, sizeof(noise)));
+    test_write(index, bytes_of(noise, sizeof(noise)));
 
     must(db_snapshot(f->path, f->copy, true, &f->err), f->err);
     must(db_snapshot_save(f->copy, &f->state, &f->err), f->err);

@@ -30,8 +30,7 @@ SET_UP(setup)
 TEAR_DOWN(teardown)
 {
     sqlite3_close(f->db);
-    if (f->fd >= 0)
-        close(f->fd);
+    fd_auto(&f->fd);
 }
 
 FIXTURE(page_scan, setup, teardown);

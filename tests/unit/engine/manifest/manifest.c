@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/test.h"
 #include "tests/support/test_buffer.h"
+#include "tests/support/test_files.h"
 
 #include "common/base/fs.h"
 #include "common/base/json.h"
@@ -100,10 +101,7 @@ static enum kiln_code check_trusted(struct fixture *f, const char *name)
 
 static void write_text(const char *path, const char *text, mode_t mode)
 {
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
+    test_write_text(path, text);
     assert_int_equal(chmod(path, mode), 0);
 }
 
@@ -271,11 +269,9 @@ TEST_F(manifest, a_signature_of_another_manifest_is_refused)
 /* Signs any |text|, including texts that manifest_sign never writes. */
 static enum kiln_code check_signed(struct fixture *f, const char *text)
 {
-    BUFFER_AUTO struct buffer key;
-    buffer_init(&key, 4096);
-    must(fs_read_file(f->secret, 4096, &key, &f->err), f->err);
+    struct bytes key = test_read(f->secret);
     KILN_AUTO(json) struct json *json = NULL, *out = json_object();
-    must(json_parse(buffer_view(&key), "key", &json, &f->err), f->err);
+    must(json_parse(key, "key", &json, &f->err), f->err);
     struct digest secret;
     assert_true(digest_from_hex(json_get_text(json, "secret", ""), &secret));
     uint8_t signature[ED25519_SIGNATURE_SIZE];
@@ -378,30 +374,21 @@ TEST_F(manifest, a_secret_key_file_is_private_to_its_owner)
 
 TEST_F(manifest, each_keygen_makes_a_different_key)
 {
-    BUFFER_AUTO struct buffer a, b;
-    buffer_init(&a, 4096);
-    buffer_init(&b, 4096);
     char other[200];
     snprintf(other, sizeof(other), "%s/deep/er", f->directory);
 
     must(manifest_keygen(other, "alice", &f->err), f->err);
 
-    must(fs_read_file(f->secret, 4096, &a, &f->err), f->err);
-    must(fs_read_file(path_in(other, "alice.key"), 4096, &b, &f->err), f->err);
-    assert_false(bytes_equal(buffer_view(&a), buffer_view(&b)));
+    assert_false(bytes_equal(test_read(f->secret), test_read(path_in(other, "alice.key"))));
 }
 
 TEST_F(manifest, keygen_never_overwrites_a_key)
 {
-    BUFFER_AUTO struct buffer before, after;
-    buffer_init(&before, 4096);
-    buffer_init(&after, 4096);
-    must(fs_read_file(f->secret, 4096, &before, &f->err), f->err);
+    struct bytes before = test_read(f->secret);
 
     assert_int_equal(manifest_keygen(f->directory, "alice", &f->err), KILN_BUSY);
     assert_says(f->err.text, "'alice'");
-    must(fs_read_file(f->secret, 4096, &after, &f->err), f->err);
-    assert_true(bytes_equal(buffer_view(&before), buffer_view(&after)));
+    assert_true(bytes_equal(before, test_read(f->secret)));
 
     write_text(path_in(f->directory, "carol.pub"), "x", 0644);
     assert_int_equal(manifest_keygen(f->directory, "carol", &f->err), KILN_BUSY);

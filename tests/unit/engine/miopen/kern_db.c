@@ -107,10 +107,10 @@ TEST_F(kern_db, the_intact_one_of_two_equal_rows_is_found)
     write_rows(f, NULL,
                "CREATE UNIQUE INDEX `idx_kern_db` ON kern_db(kernel_name, kernel_args, "
                "kernel_hash, uncompressed_size);");
-    run(f,
-        "sqlite3 %s \"insert into kern_db select 0, kernel_name, kernel_args, kernel_blob, "
-        "'00000000000000000000000000000000', uncompressed_size from kern_db\"",
-        f->path);
+    shell(f->directory,
+          "sqlite3 %s \"insert into kern_db select 0, kernel_name, kernel_args, kernel_blob, "
+          "'00000000000000000000000000000000', uncompressed_size from kern_db\"",
+          f->path);
     open_db(f);
     bool damaged = false;
     must(find_row(f, 0, &damaged), f->err);
@@ -120,10 +120,10 @@ TEST_F(kern_db, further_columns_are_accepted)
 {
     add_rows(f, 10);
     write_rows(f, NULL, NULL);
-    run(f,
-        "sqlite3 %s \"alter table kern_db add column more text default 'x';"
-        "create table other (a); create view v as select * from kern_db\"",
-        f->path);
+    shell(f->directory,
+          "sqlite3 %s \"alter table kern_db add column more text default 'x';"
+          "create table other (a); create view v as select * from kern_db\"",
+          f->path);
     open_db(f);
     assert_all_found(f);
 }
@@ -177,13 +177,13 @@ static unsigned long long bytes_read(void)
 TEST_F(kern_db, listing_the_first_row_does_not_read_the_others)
 {
     int calls = 2;
-    run(f,
-        "sqlite3 %s \"pragma page_size = 512; create table kern_db (id integer primary key, "
-        "kernel_name text, kernel_args text, kernel_blob blob, kernel_hash text, "
-        "uncompressed_size int); create index i on kern_db (kernel_name, kernel_args); "
-        "with recursive n (i) as (select 1 union all select i + 1 from n limit 50000) "
-        "insert into kern_db select i, '', i, '', '', 0 from n\"",
-        f->path);
+    shell(f->directory,
+          "sqlite3 %s \"pragma page_size = 512; create table kern_db (id integer primary key, "
+          "kernel_name text, kernel_args text, kernel_blob blob, kernel_hash text, "
+          "uncompressed_size int); create index i on kern_db (kernel_name, kernel_args); "
+          "with recursive n (i) as (select 1 union all select i + 1 from n limit 50000) "
+          "insert into kern_db select i, '', i, '', '', 0 from n\"",
+          f->path);
     open_db(f);
     unsigned long long before = bytes_read();
     const struct kern_listing rows = { .count = 10, .each = stop, .context = &calls };
@@ -206,8 +206,9 @@ TEST_F(kern_db, rows_with_texts_longer_than_any_genuine_ones_are_damaged)
 {
     add_rows(f, 10);
     write_rows(f, NULL, NULL);
-    run(f, "sqlite3 %s \"update kern_db set kernel_args = hex(zeroblob(40000)) where id <= 5\"",
-        f->path);
+    shell(f->directory,
+          "sqlite3 %s \"update kern_db set kernel_args = hex(zeroblob(40000)) where id <= 5\"",
+          f->path);
     open_db(f);
     int damaged = 0;
     const struct kern_listing rows = { .count = 10, .each = count_too_long, .context = &damaged };
@@ -236,9 +237,9 @@ TEST_F(kern_db, a_row_that_fails_its_check_is_a_miss_with_a_message)
     add_row(f, "conv.s.o", "-DA", 500, true);
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         bool damaged = false;
-        run(f, "rm -f *.ukdb");
+        shell(f->directory, "rm -f *.ukdb");
         write_rows(f, NULL, NULL);
-        run(f, "sqlite3 %s \"update kern_db set %s\"", f->path, changes[i].change);
+        shell(f->directory, "sqlite3 %s \"update kern_db set %s\"", f->path, changes[i].change);
         open_db(f);
         enum kiln_code rc = find_row(f, 0, &damaged);
         if (rc != KILN_NOT_FOUND || !damaged)
@@ -279,20 +280,20 @@ static void refuse(struct fixture *f, const char *path, enum kiln_code code, con
 TEST_F(kern_db, a_file_that_is_not_a_database_is_refused)
 {
     refuse(f, f->path, KILN_NOT_FOUND, "cannot open");
-    run(f, ": > %s", f->path);
+    shell(f->directory, ": > %s", f->path);
     refuse(f, f->path, KILN_CORRUPT, "is empty");
-    run(f, "echo 'not a database' > %s", f->path);
+    shell(f->directory, "echo 'not a database' > %s", f->path);
     refuse(f, f->path, KILN_CORRUPT, "database");
-    run(f, "head -c 100000 /dev/urandom > %s", f->path);
+    shell(f->directory, "head -c 100000 /dev/urandom > %s", f->path);
     refuse(f, f->path, KILN_CORRUPT, "database");
-    run(f, "rm %s; mkfifo %s", f->path, f->path);
+    shell(f->directory, "rm %s; mkfifo %s", f->path, f->path);
     refuse(f, f->path, KILN_CORRUPT, "regular file");
     refuse(f, f->directory, KILN_CORRUPT, "regular file");
 }
 
 static void refuse_schema(struct fixture *f, const char *sql, const char *says)
 {
-    run(f, "rm -f %s; sqlite3 %s \"%s\"", f->path, f->path, sql);
+    shell(f->directory, "rm -f %s; sqlite3 %s \"%s\"", f->path, f->path, sql);
     refuse(f, f->path, KILN_CORRUPT, says);
 }
 
@@ -309,11 +310,11 @@ TEST_F(kern_db, a_database_without_kern_db_is_refused)
 
 TEST_F(kern_db, an_oversized_schema_is_refused)
 {
-    run(f,
-        "(echo 'create table kern_db (kernel_name text, kernel_args text, kernel_blob blob, '; "
-        "head -c 150000 /dev/zero | tr '\\0' ' '; "
-        "echo 'kernel_hash text, uncompressed_size int);') | sqlite3 %s",
-        f->path);
+    shell(f->directory,
+          "(echo 'create table kern_db (kernel_name text, kernel_args text, kernel_blob blob, '; "
+          "head -c 150000 /dev/zero | tr '\\0' ' '; "
+          "echo 'kernel_hash text, uncompressed_size int);') | sqlite3 %s",
+          f->path);
     refuse(f, f->path, KILN_CORRUPT, "schema");
 }
 
@@ -342,7 +343,7 @@ TEST_F(kern_db, an_unreadable_kernel_database_is_denied)
 {
     add_rows(f, 1);
     write_rows(f, NULL, NULL);
-    run(f, "chmod 0 %s", f->path);
+    shell(f->directory, "chmod 0 %s", f->path);
     uid_t before = geteuid();
     assert_true(before != 0 || seteuid(NOBODY) == 0);
     refuse(f, f->path, KILN_DENIED, "cannot open");
@@ -353,7 +354,7 @@ TEST_F(kern_db, a_database_path_may_contain_any_bytes)
 {
     add_rows(f, 3);
     write_rows(f, NULL, NULL);
-    run(f, "mkdir 'a ?b#c%%20'; mv %s 'a ?b#c%%20/x&mode=rw.kdb'", f->path);
+    shell(f->directory, "mkdir 'a ?b#c%%20'; mv %s 'a ?b#c%%20/x&mode=rw.kdb'", f->path);
     snprintf(f->path, sizeof(f->path), "/%s/a ?b#c%%20/x&mode=rw.kdb", f->directory);
     open_db(f);
     assert_all_found(f);

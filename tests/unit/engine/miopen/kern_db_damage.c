@@ -104,8 +104,8 @@ TEST_F(kern_db, a_flipped_bit_never_gives_another_object)
 
 static void wipe_page(struct fixture *f, size_t page)
 {
-    run(f, "dd if=/dev/urandom of=%s bs=%d seek=%zu count=1 conv=notrunc 2>/dev/null", f->path,
-        PAGE, page - 1);
+    shell(f->directory, "dd if=/dev/urandom of=%s bs=%d seek=%zu count=1 conv=notrunc 2>/dev/null",
+          f->path, PAGE, page - 1);
 }
 
 static size_t page_count(const struct fixture *f)
@@ -117,11 +117,12 @@ static size_t page_count(const struct fixture *f)
 
 static size_t leaf_page(struct fixture *f, size_t at)
 {
-    return strtoul(output_of(f,
-                             "sqlite3 %s \"select pageno from dbstat('main', 0) "
-                             "where name = 'kern_db' and pagetype = 'leaf' limit 1 offset %zu\"",
-                             f->path, at),
-                   NULL, 10);
+    KILN_AUTO(mem)
+    char *number = shell_text(f->directory,
+                              "sqlite3 %s \"select pageno from dbstat('main', 0) "
+                              "where name = 'kern_db' and pagetype = 'leaf' limit 1 offset %zu\"",
+                              f->path, at);
+    return strtoul(number, NULL, 10);
 }
 
 static bool is_refused(struct fixture *f)
@@ -169,9 +170,9 @@ TEST(kern_db, any_one_lost_page_is_noticed)
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
     size_t pages = page_count(f);
-    run(f, "cp %s whole", f->path);
+    shell(f->directory, "cp %s whole", f->path);
     for (size_t page = 1; page <= pages; page++) {
-        run(f, "cp whole %s", f->path);
+        shell(f->directory, "cp whole %s", f->path);
         wipe_page(f, page);
         if (is_refused(f)) {
             refused++;
@@ -189,7 +190,7 @@ TEST_F(kern_db, a_truncated_file_is_refused)
 {
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
-    run(f, "truncate -s %zu %s", page_count(f) * PAGE / 2 + 1000, f->path);
+    shell(f->directory, "truncate -s %zu %s", page_count(f) * PAGE / 2 + 1000, f->path);
     assert_true(is_refused(f));
     assert_says(f->err.text, "malformed");
 }
@@ -200,14 +201,14 @@ TEST_F(kern_db, a_row_whose_arguments_are_not_those_of_the_index_is_damage)
     add_row(f, "conv.s.o", "-DSIZE=1 -mcpu=gfx906", 600, true);
     add_row(f, "conv.s.o", "-DSIZE=2 -mcpu=gfx906", 700, true);
     write_rows(f, NULL, NULL);
-    run(f,
-        "sqlite3 %s \"drop index idx_kern_db; update kern_db set kernel_args = "
-        "'-DSIZE=3 -mcpu=gfx906' where id = 1; create unique index idx_kern_db on kern_db"
-        "(kernel_name, kernel_args)\"; cp %s changed; rm -f %s",
-        f->path, f->path, f->path);
+    shell(f->directory,
+          "sqlite3 %s \"drop index idx_kern_db; update kern_db set kernel_args = "
+          "'-DSIZE=3 -mcpu=gfx906' where id = 1; create unique index idx_kern_db on kern_db"
+          "(kernel_name, kernel_args)\"; cp %s changed; rm -f %s",
+          f->path, f->path, f->path);
     write_rows(f, NULL, NULL);
-    run(f, "dd if=changed of=%s bs=%d seek=1 skip=1 count=1 conv=notrunc 2>/dev/null", f->path,
-        PAGE);
+    shell(f->directory, "dd if=changed of=%s bs=%d seek=1 skip=1 count=1 conv=notrunc 2>/dev/null",
+          f->path, PAGE);
     assert_true(is_refused(f));
     assert_says(f->err.text, "row 1 missing from index");
     bool damaged = false;
@@ -221,18 +222,18 @@ TEST_F(kern_db, sqlite3_saves_the_readable_rows_of_a_damaged_file)
 {
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
-    run(f, "cp %s whole", f->path);
+    shell(f->directory, "cp %s whole", f->path);
     for (unsigned is_cut = 0; is_cut < 2; is_cut++) {
-        run(f, "cp whole %s; rm -f saved", f->path);
+        shell(f->directory, "cp whole %s; rm -f saved", f->path);
         if (is_cut)
-            run(f, "truncate -s %zu %s", page_count(f) / 2 * PAGE, f->path);
+            shell(f->directory, "truncate -s %zu %s", page_count(f) / 2 * PAGE, f->path);
         else
             wipe_page(f, leaf_page(f, 2));
         assert_true(is_refused(f));
-        run(f,
-            "sqlite3 %s 'pragma writable_schema = on' .dump | "
-            "sed 's/^ROLLBACK;.*/COMMIT;/' | sqlite3 saved; mv saved %s",
-            f->path, f->path);
+        shell(f->directory,
+              "sqlite3 %s 'pragma writable_schema = on' .dump | "
+              "sed 's/^ROLLBACK;.*/COMMIT;/' | sqlite3 saved; mv saved %s",
+              f->path, f->path);
         assert_false(is_refused(f));
         struct listing l = list_rows(f, 0, UINT64_MAX);
         print_message("%s: %zu of %d rows saved\n", is_cut ? "cut" : "one page lost", l.good, ROWS);
@@ -271,12 +272,12 @@ TEST_F(kern_db, reading_a_cyclic_tree_ends)
 /* There is no index, and the table has three million rows. */
 TEST_F(kern_db, an_endless_lookup_is_stopped)
 {
-    run(f,
-        "sqlite3 %s \"create table kern_db (id integer primary key, kernel_name text, "
-        "kernel_args text, kernel_blob blob, kernel_hash text, uncompressed_size int); "
-        "with recursive n (i) as (select 1 union all select i + 1 from n limit 3000000) "
-        "insert into kern_db select i, 'n', i, '', '', 0 from n\"",
-        f->path);
+    shell(f->directory,
+          "sqlite3 %s \"create table kern_db (id integer primary key, kernel_name text, "
+          "kernel_args text, kernel_blob blob, kernel_hash text, uncompressed_size int); "
+          "with recursive n (i) as (select 1 union all select i + 1 from n limit 3000000) "
+          "insert into kern_db select i, 'n', i, '', '', 0 from n\"",
+          f->path);
     add_row(f, "n", "absent", 100, true);
     open_db(f);
     bool damaged = false;

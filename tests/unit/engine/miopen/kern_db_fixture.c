@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "kern_db_fixture.h"
 
-#include "common/base/fs.h"
 #include "tests/support/test_data.h"
+#include "tests/support/test_files.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -61,22 +61,16 @@ void add_rows(struct fixture *f, size_t count)
 
 void add_genuine_rows(struct fixture *f)
 {
-    char path[512], command[600], name[256];
-    static char line[4096];
+    char path[512], name[256], *rest = NULL;
     test_data_path(GENUINE_ROWS, path);
-    snprintf(command, sizeof(command), "gzip -dc %s", path);
-    FILE *rows = popen(command, "re"); // NOLINT(cert-env33-c)
-    assert_non_null(rows);
-    assert_non_null(fgets(line, sizeof(line), rows));
-    while (fgets(line, sizeof(line), rows)) {
+    KILN_AUTO(mem) char *rows = shell_text(f->directory, "gzip -dc %s | tail -n +2", path);
+    for (char *row = strtok_r(rows, "\n", &rest); row; row = strtok_r(NULL, "\n", &rest)) {
         unsigned long raw_size = 0;
         int args = 0;
-        line[strcspn(line, "\n")] = '\0';
         assert_int_equal(
-            sscanf(line, "%*u\t%255[^\t]\t%*u\t%lu\t%*[^\t]\t%n", name, &raw_size, &args), 2);
-        add_row(f, name, line + args, raw_size / 4, true);
+            sscanf(row, "%*u\t%255[^\t]\t%*u\t%lu\t%*[^\t]\t%n", name, &raw_size, &args), 2);
+        add_row(f, name, row + args, raw_size / 4, true);
     }
-    assert_int_equal(pclose(rows), 0);
 }
 
 /* Compressible like machine code: repeated words with varying bits in between. */
@@ -92,88 +86,34 @@ struct buffer object_of(const struct fixture *f, size_t at)
     return object;
 }
 
-static void put_file(const struct fixture *f, const char *name, struct bytes content)
-{
-    char path[PATH_LENGTH_MAX];
-    struct kiln_err err = KILN_ERR_INIT;
-    snprintf(path, sizeof(path), "%s/%s", f->directory, name);
-    KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    must(fs_write_all(fd, content, &err), err);
-}
-
 static void put_objects(const struct fixture *f)
 {
-    char name[64];
+    char path[PATH_LENGTH_MAX];
     for (size_t i = 0; i < f->count; i++) {
         BUFFER_AUTO struct buffer object = object_of(f, i);
-        snprintf(name, sizeof(name), "objects/%zu", i);
-        put_file(f, name, buffer_view(&object));
+        snprintf(path, sizeof(path), "%s/objects/%zu", f->directory, i);
+        test_write(path, buffer_view(&object));
     }
 }
 
 static void put_list(const struct fixture *f)
 {
-    BUFFER_AUTO struct buffer list;
-    buffer_init(&list, 8u << 20);
-    static char line[4096];
-    for (size_t i = 0; i < f->count; i++) {
-        int size = snprintf(line, sizeof(line), "%zu\t%s\t%s\t%s\n", i, f->rows[i].name,
-                            f->rows[i].args, f->rows[i].packed ? "packed" : "raw");
-        assert_true(size > 0 && size < (int)sizeof(line));
-        buffer_put(&list, line, (size_t)size);
-    }
-    put_file(f, "rows.tsv", buffer_view(&list));
+    FILE *list = fopen(test_path(f->directory, "rows.tsv"), "we");
+    assert_non_null(list);
+    for (size_t i = 0; i < f->count; i++)
+        fprintf(list, "%zu\t%s\t%s\t%s\n", i, f->rows[i].name, f->rows[i].args,
+                f->rows[i].packed ? "packed" : "raw");
+    assert_int_equal(fclose(list), 0);
 }
 
 void write_rows(struct fixture *f, const char *pragmas, const char *index)
 {
-    setenv("PRAGMAS", pragmas ? pragmas : "", 1);
-    if (index)
-        setenv("INDEX", index, 1);
-    else
-        unsetenv("INDEX");
-    run(f, "mkdir -p objects");
+    test_setenv("PRAGMAS", pragmas);
+    test_setenv("INDEX", index);
+    shell(f->directory, "mkdir -p objects");
     put_objects(f);
     put_list(f);
-    run(f, "%s %s %s", KILN_MAKE_KERN_DB, f->directory, f->path);
-}
-
-KILN_PRINTF(3, 0)
-static void command_in(const struct fixture *f, char command[1024], const char *format,
-                       va_list args)
-{
-    int used = snprintf(command, 1024, "cd %s && ", f->directory);
-    int more = vsnprintf(command + used, (size_t)(1024 - used), format, args);
-    assert_true(more >= 0 && used + more < 1024);
-}
-
-void run(struct fixture *f, const char *format, ...)
-{
-    char command[1024];
-    va_list args;
-    va_start(args, format);
-    command_in(f, command, format, args);
-    va_end(args);
-    if (system(command) != 0) // NOLINT(cert-env33-c): plain tools are the oracle
-        fail_msg("failed: %s", command);
-}
-
-const char *output_of(struct fixture *f, const char *format, ...)
-{
-    static char line[4096];
-    char command[1024];
-    va_list args;
-    va_start(args, format);
-    command_in(f, command, format, args);
-    va_end(args);
-    FILE *output = popen(command, "re"); // NOLINT(cert-env33-c)
-    assert_non_null(output);
-    line[0] = '\0';
-    if (!fgets(line, sizeof(line), output))
-        line[0] = '\0';
-    assert_int_equal(pclose(output), 0);
-    line[strcspn(line, "\n")] = '\0';
-    return line;
+    shell(f->directory, "%s %s %s", KILN_MAKE_KERN_DB, f->directory, f->path);
 }
 
 void open_db(struct fixture *f)

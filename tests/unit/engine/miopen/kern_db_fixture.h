@@ -2,6 +2,7 @@
 #pragma once
 
 /* A kernel database with known rows, which make_kern_db.sh writes. */
+#include "tests/support/shell.h"
 #include "tests/support/test.h"
 
 #include "engine/miopen/kern_db.h"
@@ -37,10 +38,6 @@ void add_rows(struct fixture *f, size_t count);
 void add_genuine_rows(struct fixture *f);
 /* |pragmas| and |index| may be NULL. */
 void write_rows(struct fixture *f, const char *pragmas, const char *index);
-/* The command must succeed. */
-void run(struct fixture *f, const char *format, ...) KILN_PRINTF(2, 3);
-/* Returns the first line of a command's output, in static memory. */
-const char *output_of(struct fixture *f, const char *format, ...) KILN_PRINTF(2, 3);
 
 /* The caller frees the code object. */
 struct buffer object_of(const struct fixture *f, size_t at);

@@ -65,25 +65,26 @@ static void begin_live_file(struct fixture *f, struct writer *w)
 {
     add_rows(f, ROWS);
     write_rows(f, "pragma journal_mode = wal;", NULL);
-    run(f,
-        "sqlite3 %s 'create table aside as select * from kern_db where id > 10;"
-        "delete from kern_db where id > 10'",
-        f->path);
+    shell(f->directory,
+          "sqlite3 %s 'create table aside as select * from kern_db where id > 10;"
+          "delete from kern_db where id > 10'",
+          f->path);
     writer_start(w, f);
     writer_do(w, "pragma wal_autocheckpoint = 0; insert into kern_db select * from aside");
-    assert_true(access(output_of(f, "ls $(pwd)/*-wal"), F_OK) == 0);
+    shell(f->directory, "ls *-wal");
 }
 
 /* Names, sizes, times, permissions and content of all files in the directory. */
 static void note_directory(struct fixture *f, const char *name)
 {
-    run(f, "(find . -name 'gfx*' -printf '%%p %%s %%T@ %%m\n' | sort; cat gfx*) > notes-%s", name);
+    shell(f->directory,
+          "(find . -name 'gfx*' -printf '%%p %%s %%T@ %%m\n' | sort; cat gfx*) > notes-%s", name);
 }
 
 static void assert_untouched(struct fixture *f)
 {
     note_directory(f, "after");
-    run(f, "cmp notes-before notes-after");
+    shell(f->directory, "cmp notes-before notes-after");
 }
 
 static enum kiln_code copy_live(struct fixture *f, char ret_copy[PATH_LENGTH_MAX])
@@ -161,7 +162,7 @@ TEST_F(kern_db, a_log_without_its_shm_file_is_read)
     struct writer w;
     begin_live_file(f, &w);
     writer_kill(&w);
-    run(f, "rm %s-shm", f->path);
+    shell(f->directory, "rm %s-shm", f->path);
     note_directory(f, "before");
     open_live(f);
     assert_all_live(f);
@@ -172,7 +173,7 @@ TEST_F(kern_db, a_database_in_a_read_only_directory_is_read)
 {
     struct writer w;
     begin_live_file(f, &w);
-    run(f, "chmod 755 . && chmod 444 gfx* && chmod 555 .");
+    shell(f->directory, "chmod 755 . && chmod 444 gfx* && chmod 555 .");
     char copy[PATH_LENGTH_MAX], other[] = "/tmp/kiln-copy-XXXXXX";
     uid_t before = geteuid();
     assert_true(before != 0 || seteuid(65534) == 0);
@@ -184,7 +185,7 @@ TEST_F(kern_db, a_database_in_a_read_only_directory_is_read)
         rc = db_snapshot_merge(copy, &f->err);
 
     assert_int_equal(seteuid(before), 0);
-    run(f, "chmod 700 .");
+    shell(f->directory, "chmod 700 .");
     must(rc, f->err);
     must(kern_db_open(copy, &f->db, &f->err), f->err);
     db_snapshot_remove(copy);
@@ -201,7 +202,7 @@ TEST(kern_db, a_live_reader_neither_waits_nor_blocks_writers)
     open_live(f);
     writer_do(&w, "pragma busy_timeout = 0; delete from kern_db where id = 40; "
                   "pragma wal_checkpoint(truncate); pragma journal_mode = delete");
-    assert_string_equal(output_of(f, "head -c 20 %s | tail -c 2 | od -An -tx1", f->path), " 01 01");
+    shell_says(" 01 01", f->directory, "head -c 20 %s | tail -c 2 | od -An -tx1", f->path);
     assert_all_live(f);
     writer_kill(&w);
 }
@@ -226,12 +227,12 @@ TEST_F(kern_db, a_journal_left_by_a_dead_writer_is_rolled_back)
     struct writer w;
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
-    run(f, "cp %s before", f->path);
+    shell(f->directory, "cp %s before", f->path);
     writer_start(&w, f);
     writer_do(&w,
               "pragma cache_size = 1; begin exclusive; update kern_db set kernel_name = 'x' || id");
     writer_kill(&w);
-    run(f, "! cmp -s %s before && test -s %s-journal", f->path, f->path);
+    shell(f->directory, "! cmp -s %s before && test -s %s-journal", f->path, f->path);
     note_directory(f, "before");
 
     open_live(f);
@@ -246,19 +247,19 @@ TEST_F(kern_db, a_journal_that_names_another_file_is_refused)
     struct writer w;
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
-    run(f, "touch victim");
+    shell(f->directory, "touch victim");
     writer_start(&w, f);
     writer_do(&w,
               "pragma cache_size = 1; begin exclusive; update kern_db set kernel_name = 'x' || id");
     writer_kill(&w);
-    run(f,
-        "printf 'victim\\0\\0\\0\\6\\0\\0\\2\\205\\331\\325\\5\\371\\40\\241\\143\\327' >> "
-        "%s-journal",
-        f->path);
+    shell(f->directory,
+          "printf 'victim\\0\\0\\0\\6\\0\\0\\2\\205\\331\\325\\5\\371\\40\\241\\143\\327' >> "
+          "%s-journal",
+          f->path);
     char copy[PATH_LENGTH_MAX];
     assert_int_equal(copy_live(f, copy), KILN_CORRUPT);
     assert_says(f->err.text, "several");
-    run(f, "test -e victim");
+    shell(f->directory, "test -e victim");
 }
 
 TEST_F(kern_db, the_holder_of_a_lock_is_named)
@@ -281,9 +282,9 @@ TEST_F(kern_db, a_copy_of_a_live_database_is_complete)
     begin_live_file(f, &w);
     must(copy_live(f, copy), f->err);
     writer_kill(&w);
-    assert_string_equal(output_of(f, "head -c 20 copy.kdb | tail -c 2 | od -An -tx1"), " 01 01");
-    assert_string_equal(output_of(f, "ls copy.kdb*"), "copy.kdb");
-    assert_string_equal(output_of(f, "stat -c %%a copy.kdb"), "600");
+    shell_says(" 01 01", f->directory, "head -c 20 copy.kdb | tail -c 2 | od -An -tx1");
+    shell_says("copy.kdb", f->directory, "ls copy.kdb*");
+    shell_says("600", f->directory, "stat -c %%a copy.kdb");
 
     memcpy(f->path, copy, sizeof(copy));
     open_db(f);
@@ -296,10 +297,10 @@ TEST_F(kern_db, transactions_after_a_damaged_page_of_the_log_are_not_read)
     struct writer w;
     begin_live_file(f, &w);
     writer_kill(&w);
-    run(f,
-        "printf damage | dd of=%s-wal bs=1 conv=notrunc status=none "
-        "seek=$(($(stat -c %%s %s-wal) / 2))",
-        f->path, f->path);
+    shell(f->directory,
+          "printf damage | dd of=%s-wal bs=1 conv=notrunc status=none "
+          "seek=$(($(stat -c %%s %s-wal) / 2))",
+          f->path, f->path);
     open_live(f);
     must(kern_db_check(f->db, &f->err), f->err);
     assert_int_equal(list_rows(f, 0, UINT64_MAX).good, 10);
@@ -310,17 +311,17 @@ TEST_F(kern_db, a_copy_never_overwrites_a_file)
     char copy[PATH_LENGTH_MAX];
     add_rows(f, 5);
     write_rows(f, NULL, NULL);
-    run(f, "echo mine > copy.kdb; echo mine > copy.kdb-wal");
+    shell(f->directory, "echo mine > copy.kdb; echo mine > copy.kdb-wal");
     assert_int_equal(copy_live(f, copy), KILN_IO);
     assert_says(f->err.text, "File exists");
-    assert_string_equal(output_of(f, "cat copy.kdb copy.kdb-wal | tr -d '\\n'"), "minemine");
+    shell_says("minemine", f->directory, "cat copy.kdb copy.kdb-wal | tr -d '\\n'");
 }
 
 TEST_F(kern_db, a_copy_of_another_kind_of_file_is_refused)
 {
     char copy[PATH_LENGTH_MAX];
     assert_int_equal(copy_live(f, copy), KILN_NOT_FOUND);
-    run(f, "head -c 9000 /dev/urandom > %s", f->path);
+    shell(f->directory, "head -c 9000 /dev/urandom > %s", f->path);
     assert_int_equal(copy_live(f, copy), KILN_CORRUPT);
     assert_says(f->err.text, "copy.kdb");
 }

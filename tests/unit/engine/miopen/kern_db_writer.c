@@ -51,9 +51,9 @@ static void write_all(struct fixture *f, const char *path)
     must(kern_db_writer_finish(writer, &f->err), f->err);
 }
 
-static const char *query(struct fixture *f, const char *sql)
+static void expect_query(struct fixture *f, const char *sql, const char *expected)
 {
-    return output_of(f, "sqlite3 %s \"%s\"", f->path, sql);
+    shell_says(expected, f->directory, "sqlite3 %s \"%s\"", f->path, sql);
 }
 
 TEST_F(kern_db, a_written_kdb_has_miopens_schema)
@@ -61,21 +61,21 @@ TEST_F(kern_db, a_written_kdb_has_miopens_schema)
     add_rows(f, ROWS);
     write_all(f, f->path);
 
-    assert_string_equal(query(f, "pragma integrity_check"), "ok");
-    assert_string_equal(query(f, "pragma page_size"), "4096");
-    assert_string_equal(query(f, "pragma journal_mode"), "delete");
-    assert_string_equal(query(f, "pragma user_version"), "0");
-    assert_string_equal(query(f, "pragma application_id"), "0");
-    assert_string_equal(query(f, "pragma encoding"), "UTF-8");
-    assert_string_equal(query(f, "pragma auto_vacuum"), "0");
-    assert_string_equal(query(f, "select count(*) from sqlite_schema"), "2");
-    assert_string_equal(query(f, "select sql from sqlite_schema where type = 'table'"),
-                        "CREATE TABLE `kern_db` (`id` INTEGER PRIMARY KEY ASC,`kernel_name` TEXT "
-                        "NOT NULL,`kernel_args` TEXT NOT NULL,`kernel_blob` BLOB NOT "
-                        "NULL,`kernel_hash` TEXT NOT NULL,`uncompressed_size` INT NOT NULL)");
-    assert_string_equal(query(f, "select name || sql from sqlite_schema where type = 'index'"),
-                        "idx_kern_dbCREATE UNIQUE INDEX `idx_kern_db` ON kern_db(kernel_name, "
-                        "kernel_args)");
+    expect_query(f, "pragma integrity_check", "ok");
+    expect_query(f, "pragma page_size", "4096");
+    expect_query(f, "pragma journal_mode", "delete");
+    expect_query(f, "pragma user_version", "0");
+    expect_query(f, "pragma application_id", "0");
+    expect_query(f, "pragma encoding", "UTF-8");
+    expect_query(f, "pragma auto_vacuum", "0");
+    expect_query(f, "select count(*) from sqlite_schema", "2");
+    expect_query(f, "select sql from sqlite_schema where type = 'table'",
+                 "CREATE TABLE `kern_db` (`id` INTEGER PRIMARY KEY ASC,`kernel_name` TEXT "
+                 "NOT NULL,`kernel_args` TEXT NOT NULL,`kernel_blob` BLOB NOT "
+                 "NULL,`kernel_hash` TEXT NOT NULL,`uncompressed_size` INT NOT NULL)");
+    expect_query(f, "select name || sql from sqlite_schema where type = 'index'",
+                 "idx_kern_dbCREATE UNIQUE INDEX `idx_kern_db` ON kern_db(kernel_name, "
+                 "kernel_args)");
 }
 
 TEST_F(kern_db, miopen_s_own_statements_leave_the_schema_alone)
@@ -87,8 +87,8 @@ TEST_F(kern_db, miopen_s_own_statements_leave_the_schema_alone)
     f->rows[3].name = strdup("added_by_plain_tools.o");
     f->rows[3].packed = true;
     write_rows(f, "pragma journal_mode = wal;", NULL);
-    assert_string_equal(query(f, "select count(*) from kern_db"), "4");
-    assert_string_equal(query(f, "select count(*) from sqlite_schema"), "2");
+    expect_query(f, "select count(*) from kern_db", "4");
+    expect_query(f, "select count(*) from sqlite_schema", "2");
 }
 
 TEST_F(kern_db, sqlite3_and_bzip2_read_every_written_row)
@@ -96,28 +96,23 @@ TEST_F(kern_db, sqlite3_and_bzip2_read_every_written_row)
     add_rows(f, ROWS);
     write_all(f, f->path);
     for (size_t i = 0; i < f->count; i++) {
-        run(f,
-            "sqlite3 %s \"select writefile('object.bz2', kernel_blob) from kern_db where id = "
-            "%zu\" >/dev/null && if test \"$(head -c 4 object.bz2)\" = BZh9; then bzip2 -d -f "
-            "object.bz2; else mv object.bz2 object; fi",
-            f->path, i + 1);
+        shell(f->directory,
+              "sqlite3 %s \"select writefile('object.bz2', kernel_blob) from kern_db where id = "
+              "%zu\" >/dev/null && if test \"$(head -c 4 object.bz2)\" = BZh9; then bzip2 -d -f "
+              "object.bz2; else mv object.bz2 object; fi",
+              f->path, i + 1);
         BUFFER_AUTO struct buffer object = object_of(f, i);
-        char expected[128];
-        const char *size = output_of(f, "stat -c %%s object");
+        char expected[32];
         snprintf(expected, sizeof(expected), "%zu", object.size);
-        assert_string_equal(size, expected);
-        snprintf(expected, sizeof(expected), "%s", output_of(f, "md5sum < object | cut -c1-32"));
-        assert_string_equal(output_of(f,
-                                      "sqlite3 %s 'select kernel_hash from kern_db where id = %zu'",
-                                      f->path, i + 1),
-                            expected);
-        assert_string_equal(
-            output_of(f,
-                      "sqlite3 %s 'select typeof(kernel_name) || typeof(kernel_args) || "
-                      "typeof(kernel_blob) || typeof(kernel_hash) || typeof(uncompressed_size) "
-                      "from kern_db where id = %zu'",
-                      f->path, i + 1),
-            "texttextblobtextinteger");
+        shell_says(expected, f->directory, "stat -c %%s object");
+        KILN_AUTO(mem) char *hash = shell_text(f->directory, "md5sum <object | head -c 32");
+        shell_says(hash, f->directory,
+                   "sqlite3 %s 'select kernel_hash from kern_db where id = %zu'", f->path, i + 1);
+        shell_says("texttextblobtextinteger", f->directory,
+                   "sqlite3 %s 'select typeof(kernel_name) || typeof(kernel_args) || "
+                   "typeof(kernel_blob) || typeof(kernel_hash) || typeof(uncompressed_size) "
+                   "from kern_db where id = %zu'",
+                   f->path, i + 1);
     }
 }
 
@@ -127,16 +122,14 @@ TEST_F(kern_db, written_rows_equal_those_of_sqlite3_and_bzip2)
     add_genuine_rows(f);
     write_rows(f, NULL, NULL);
     snprintf(plain, sizeof(plain), "%s/plain.kdb", f->directory);
-    run(f, "mv %s plain.kdb", f->path);
+    shell(f->directory, "mv %s plain.kdb", f->path);
 
     write_all(f, f->path);
 
-    assert_string_equal(
-        output_of(f,
-                  "sqlite3 %s \"attach 'plain.kdb' as p; select count(*) from (select * from "
-                  "main.kern_db intersect select * from p.kern_db)\"",
-                  f->path),
-        "978");
+    shell_says("978", f->directory,
+               "sqlite3 %s \"attach 'plain.kdb' as p; select count(*) from (select * from "
+               "main.kern_db intersect select * from p.kern_db)\"",
+               f->path);
     open_db(f);
     assert_all_found(f);
 }
@@ -148,8 +141,8 @@ TEST_F(kern_db, an_incompressible_object_is_stored_uncompressed)
                             &f->err),
          f->err);
     must(kern_db_writer_finish(writer, &f->err), f->err);
-    assert_string_equal(query(f, "select kernel_blob, uncompressed_size, kernel_hash from kern_db"),
-                        "abc|0|900150983cd24fb0d6963f7d28e17f72");
+    expect_query(f, "select kernel_blob, uncompressed_size, kernel_hash from kern_db",
+                 "abc|0|900150983cd24fb0d6963f7d28e17f72");
 }
 
 TEST_F(kern_db, equal_rows_give_equal_kdb_files)
@@ -159,11 +152,10 @@ TEST_F(kern_db, equal_rows_give_equal_kdb_files)
     snprintf(other, sizeof(other), "%s/other.kdb", f->directory);
     write_all(f, f->path);
     write_all(f, other);
-    run(f, "cmp %s other.kdb", f->path);
-    assert_string_equal(output_of(f, "head -c 28 %s | tail -c 4 | od -An -tx1", f->path),
-                        " 00 00 00 01");
-    assert_string_equal(output_of(f, "ls"), "gfx906_60.ukdb");
-    assert_string_equal(output_of(f, "stat -c %%a %s", f->path), "644");
+    shell(f->directory, "cmp %s other.kdb", f->path);
+    shell_says(" 00 00 00 01", f->directory, "head -c 28 %s | tail -c 4 | od -An -tx1", f->path);
+    shell_says("gfx906_60.ukdb", f->directory, "ls");
+    shell_says("644", f->directory, "stat -c %%a %s", f->path);
 }
 
 TEST_F(kern_db, rows_that_were_read_can_be_written_again)
@@ -207,7 +199,7 @@ TEST_F(kern_db, after_a_refused_row_the_kdb_writer_continues)
 
     must(try_row(f, writer, name, most, raw), f->err);
     must(kern_db_writer_finish(writer, &f->err), f->err);
-    assert_string_equal(query(f, "select count(*) from kern_db"), "2");
+    expect_query(f, "select count(*) from kern_db", "2");
 }
 
 TEST_F(kern_db, an_unfinished_kdb_is_removed)
@@ -216,16 +208,16 @@ TEST_F(kern_db, an_unfinished_kdb_is_removed)
     struct kern_db_writer *writer = create(f, f->path);
     write_row(f, writer, 0);
     kern_db_writer_destroy(writer);
-    assert_string_equal(output_of(f, "ls"), "");
+    shell_says("", f->directory, "ls");
 }
 
 TEST_F(kern_db, the_kdb_writer_never_overwrites_a_file)
 {
     struct kern_db_writer *writer = NULL;
-    run(f, "echo mine > %s", f->path);
+    shell(f->directory, "echo mine > %s", f->path);
     assert_int_equal(kern_db_create(f->path, &writer, &f->err), KILN_IO);
     assert_says(f->err.text, "File exists");
-    assert_string_equal(output_of(f, "cat %s", f->path), "mine");
+    shell_says("mine", f->directory, "cat %s", f->path);
     assert_int_equal(kern_db_create("/absent/directory/x.kdb", &writer, &f->err), KILN_NOT_FOUND);
     assert_says(f->err.text, "/absent/directory/x.kdb");
     assert_null(writer);
@@ -258,7 +250,7 @@ TEST_F(kern_db, a_full_disk_leaves_no_kdb)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_says(f->err.text, "disk space");
     assert_int_equal(rc, KILN_FULL);
-    assert_string_equal(output_of(f, "ls"), "");
+    shell_says("", f->directory, "ls");
     kern_db_writer_destroy(writer);
 }
 

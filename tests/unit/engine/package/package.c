@@ -510,11 +510,11 @@ TEST_F(package, a_file_that_is_not_a_package_is_refused)
     assert_int_equal(try_open(f, kdb), KILN_CORRUPT);
     assert_says(f->err.text, "regular");
     assert_int_equal(rmdir(kdb), 0);
-    write_file(kdb, bytes_of_text(""));
+    test_write_text(kdb, "");
     assert_int_equal(try_open(f, kdb), KILN_BUSY);
     assert_says(f->err.text, "0 bytes");
     uint8_t zeros[4096] = { 0 };
-    write_file(kdb, bytes_of(zeros, sizeof(zeros)));
+    test_write(kdb, bytes_of(zeros, sizeof(zeros)));
     assert_int_equal(try_open(f, kdb), KILN_CORRUPT);
     assert_says(f->err.text, "SQLite");
     assert_int_equal(rename(put_package(f, f->directory, "gfx90a68.kdb", 0, 3), kpkg), 0);
@@ -561,7 +561,7 @@ TEST_F(package, a_truncated_package_is_reported_as_incomplete)
         const char *path = put_package(f, f->directory, both[format], 0, 20);
         BUFFER_AUTO struct buffer content = read_file(path);
         for (size_t size = 0; size < content.size; size += 1 + content.size / 50) {
-            write_file(path, bytes_of(content.data, size));
+            test_write(path, bytes_of(content.data, size));
             assert_int_equal(try_open(f, path), KILN_BUSY);
             assert_says(f->err.text, "incomplete");
         }
@@ -576,9 +576,9 @@ TEST_F(package, a_package_with_a_write_ahead_log_is_refused)
     snprintf(log, sizeof(log), "%s-wal", path);
 
     must(try_open(f, path), f->err);
-    write_file(log, bytes_of_text(""));
+    test_write_text(log, "");
     must(try_open(f, path), f->err);
-    write_file(log, bytes_of_text("frames"));
+    test_write_text(log, "frames");
     assert_int_equal(try_open(f, path), KILN_UNSUPPORTED);
     assert_says(f->err.text, "write-ahead");
     assert_says(f->err.text, "kilnctl");

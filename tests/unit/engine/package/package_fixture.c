@@ -54,15 +54,13 @@ static void end_set(void *f) { package_set_destroy(((struct fixture *)f)->set); 
 void open_directories(struct fixture *f)
 {
     f->directory = test_directory();
-    snprintf(f->own, sizeof(f->own), "%s/own", f->directory);
-    snprintf(f->incoming, sizeof(f->incoming), "%s/incoming", f->own);
-    snprintf(f->other, sizeof(f->other), "%s/other", f->directory);
-    snprintf(f->keys, sizeof(f->keys), "%s/keys", f->directory);
+    f->own = test_path(f->directory, "own");
+    f->other = test_subdirectory(f->directory, "other");
+    f->keys = test_subdirectory(f->directory, "keys");
     test_buffer(&f->raw, 64 << 20);
     test_at_end(end_set, f);
-    assert_int_equal(mkdir(f->other, 0755) | mkdir(f->keys, 0755), 0);
     must(open_set(f), f->err);
-    assert_int_equal(mkdir(f->incoming, 0700), 0);
+    f->incoming = test_subdirectory(f->own, "incoming");
     must(manifest_keygen(f->keys, "alice", &f->err), f->err);
 }
 
@@ -128,14 +126,6 @@ const char *put_package(struct fixture *f, const char *directory, const char *na
     unlink(path);
     write_package(f, path, format, first, count);
     return path;
-}
-
-void write_file(const char *path, struct bytes content)
-{
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(content.data, 1, content.size, file), content.size);
-    assert_int_equal(fclose(file), 0);
 }
 
 struct buffer read_file(const char *path)

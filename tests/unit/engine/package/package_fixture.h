@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tests/support/test.h"
+#include "tests/support/test_files.h"
 
 #include "common/base/fs.h"
 #include "engine/package/package_set.h"
@@ -9,10 +10,10 @@
 
 struct fixture {
     const char *directory; /* contains the directories below */
-    char own[160];         /* directory/own, for packages that kiln installed */
-    char incoming[200];
-    char other[160]; /* directory/other, for packages of a distribution */
-    char keys[160];  /* directory/keys, for trusted keys */
+    const char *own;       /* directory/own, for packages that kiln installed */
+    const char *incoming;
+    const char *other; /* directory/other, for packages of a distribution */
+    const char *keys;  /* directory/keys, for trusted keys */
     struct package_set *set;
     bool require_signature;
     unsigned came, went, refused;
@@ -44,7 +45,6 @@ const char *put_package(struct fixture *f, const char *directory, const char *na
                         unsigned count);
 /* Returns the path in static memory, which the eighth later call overwrites. */
 const char *path_in(const char *directory, const char *name);
-void write_file(const char *path, struct bytes content);
 struct buffer read_file(const char *path); /* the caller owns the memory */
 
 enum kiln_code adopt_into(struct fixture *f, const struct package_upload *upload,

@@ -177,7 +177,7 @@ TEST_F(package_install, a_file_changed_between_check_and_install_is_refused)
     assert_int_equal(checked.rows, 5);
     BUFFER_AUTO struct buffer content = read_file(path);
     assert_int_equal(unlink(path), 0);
-    write_file(path, buffer_view(&content));
+    test_write(path, buffer_view(&content));
 
     assert_int_equal(package_set_adopt(f->set, &upload, &checked, &info, &f->err), KILN_CORRUPT);
 
@@ -243,7 +243,7 @@ TEST_F(package_install, an_upload_that_is_not_a_package_is_refused)
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = path_in(f->incoming, "gfx90a68.kdb");
     uint8_t zeros[4096] = { 0 };
-    write_file(path, bytes_of(zeros, sizeof(zeros)));
+    test_write(path, bytes_of(zeros, sizeof(zeros)));
     struct package_upload upload = upload_of(f, path, "gfx90a68.kdb");
 
     assert_int_equal(adopt_upload(f, &upload), KILN_CORRUPT);
@@ -530,7 +530,7 @@ TEST_F(package_install, an_installed_file_that_changed_is_refused)
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
     BUFFER_AUTO struct buffer content = read_file(path_in(f->own, "gfx90a68.kpkg"));
     content.data[content.size - 1] ^= 1;
-    write_file(path_in(f->own, "gfx90a68.kpkg"), buffer_view(&content));
+    test_write(path_in(f->own, "gfx90a68.kpkg"), buffer_view(&content));
 
     rescan(f);
 
@@ -548,7 +548,7 @@ TEST_F(package_install, a_restored_backup_is_recognised_by_its_hash)
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
     BUFFER_AUTO struct buffer content = read_file(path_in(f->own, "gfx90a68.kpkg"));
     assert_int_equal(unlink(path_in(f->own, "gfx90a68.kpkg")), 0);
-    write_file(path_in(f->own, "gfx90a68.kpkg"), buffer_view(&content));
+    test_write(path_in(f->own, "gfx90a68.kpkg"), buffer_view(&content));
     BUFFER_AUTO struct buffer before = read_file(path_in(f->own, "gfx90a68.kpkg.json"));
 
     must(open_set(f), f->err);
@@ -565,7 +565,7 @@ TEST_F(package_install, an_invalid_package_record_is_ignored)
                                            "{\"format\":\"kiln-package-record-1\"}" };
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
     for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
-        write_file(path_in(f->own, "gfx90a68.kpkg.json"), bytes_of_text(records[i]));
+        test_write_text(path_in(f->own, "gfx90a68.kpkg.json"), records[i]);
         must(open_set(f), f->err);
         rescan(f);
         assert_int_equal(f->refused, 1);
@@ -579,7 +579,7 @@ TEST_F(package_install, a_package_without_a_record_does_not_answer_by_key)
 {
     put_package(f, f->own, "gfx90a68.kpkg", 0, 5);
     put_package(f, f->other, "gfx90a.kpkg", 5, 5);
-    write_file(path_in(f->other, "gfx90a.kpkg.json"), bytes_of_text("{\"signer\": \"alice\"}"));
+    test_write_text(path_in(f->other, "gfx90a.kpkg.json"), "{\"signer\": \"alice\"}");
     rescan(f);
 
     assert_true(has(f, MI210, 3));
@@ -710,7 +710,7 @@ TEST_F(package_install, a_package_of_a_distribution_cannot_be_removed)
 TEST_F(package_install, a_refused_file_of_the_package_directory_can_be_removed)
 {
     uint8_t zeros[4096] = { 0 };
-    write_file(path_in(f->own, "gfx90a68.kdb"), bytes_of(zeros, sizeof(zeros)));
+    test_write(path_in(f->own, "gfx90a68.kdb"), bytes_of(zeros, sizeof(zeros)));
     rescan(f);
     assert_int_equal(f->refused, 1);
     struct package_info info;
@@ -725,8 +725,8 @@ TEST_F(package_install, only_packages_can_be_removed)
 {
     static const char *const names[] = { "", ".", "..", "../other/x.kdb", "incoming", "note.txt" };
     struct package_info info;
-    write_file(path_in(f->own, "note.txt"), bytes_of_text("x"));
-    write_file(path_in(f->other, "x.kdb"), bytes_of_text("x"));
+    test_write_text(path_in(f->own, "note.txt"), "x");
+    test_write_text(path_in(f->other, "x.kdb"), "x");
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         assert_int_equal(remove_package(f, names[i], &info), KILN_NOT_FOUND);
     assert_true(is_there(f->own, "note.txt"));

@@ -73,7 +73,7 @@ static void damage(const char *path, unsigned number)
     uint8_t *at = memmem(content.data, content.size, raw.data, 32);
     assert_non_null(at);
     at[7] ^= 1;
-    write_file(path, buffer_view(&content));
+    test_write(path, buffer_view(&content));
 }
 
 TEST_F(package, after_a_damaged_row_the_next_package_is_searched)
@@ -195,7 +195,7 @@ TEST_F(package, a_rescan_without_changes_opens_no_file)
 {
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
     put_package(f, f->own, "gfx90a.kpkg", 0, 5);
-    write_file(path_in(f->other, "gfx906.kdb"), bytes_of_text("no package"));
+    test_write_text(path_in(f->other, "gfx906.kdb"), "no package");
     must(install(f, "gfx908_60.kdb", 0, 3, "alice"), f->err);
     opens = 0;
     rescan(f);
@@ -226,14 +226,14 @@ TEST_F(package, a_refused_file_is_reported_once_until_it_changes)
 {
     uint8_t zeros[8192] = { 0 };
     const char *path = path_in(f->other, "gfx90a68.kdb");
-    write_file(path, bytes_of(zeros, 4096));
+    test_write(path, bytes_of(zeros, 4096));
 
     rescan(f);
     assert_int_equal(f->refused, 1);
     assert_says(f->refusal, "SQLite");
     rescan(f);
     assert_int_equal(f->refused, 0);
-    write_file(path, bytes_of(zeros, 8192));
+    test_write(path, bytes_of(zeros, 8192));
     rescan(f);
     assert_int_equal(f->refused, 1);
     unlink(path);
@@ -269,7 +269,7 @@ static struct refused_files list_refused(struct fixture *f)
 TEST_F(package, unused_files_are_listed_with_the_reason)
 {
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
-    write_file(path_in(f->other, "gfx906_60.kdb.bz2"), bytes_of_text("BZh9"));
+    test_write_text(path_in(f->other, "gfx906_60.kdb.bz2"), "BZh9");
     rescan(f);
 
     struct refused_files files = list_refused(f);
@@ -296,11 +296,11 @@ TEST_F(package, a_file_that_is_being_copied_is_not_reported)
         read_file(put_package(f, f->directory, "gfx90a68.kdb", 0, 50));
     const char *path = path_in(f->other, "gfx90a68.kdb");
     for (size_t size = 0; size < content.size; size += content.size / 10) {
-        write_file(path, bytes_of(content.data, size));
+        test_write(path, bytes_of(content.data, size));
         rescan(f);
         assert_int_equal(f->refused + f->came, 0);
     }
-    write_file(path, buffer_view(&content));
+    test_write(path, buffer_view(&content));
 
     rescan(f);
 
@@ -313,7 +313,7 @@ TEST_F(package, an_incomplete_copy_is_reported_once)
 {
     BUFFER_AUTO struct buffer content =
         read_file(put_package(f, f->directory, "gfx90a68.kdb", 0, 50));
-    write_file(path_in(f->other, "gfx90a68.kdb"), bytes_of(content.data, content.size / 2));
+    test_write(path_in(f->other, "gfx90a68.kdb"), bytes_of(content.data, content.size / 2));
 
     rescan(f);
     assert_int_equal(f->refused, 0);
@@ -330,13 +330,13 @@ TEST_F(package, a_package_overwritten_in_place_is_closed)
         read_file(put_package(f, f->directory, "gfx90a68.kdb", 5, 50));
     const char *path = put_package(f, f->other, "gfx90a68.kdb", 0, 5);
     rescan(f);
-    write_file(path, bytes_of(content.data, content.size / 2));
+    test_write(path, bytes_of(content.data, content.size / 2));
 
     rescan(f);
     assert_int_equal(f->went, 1);
     assert_int_equal(f->came, 0);
     assert_false(has(f, MI210, 1));
-    write_file(path, buffer_view(&content));
+    test_write(path, buffer_view(&content));
     rescan(f);
     assert_int_equal(f->came, 1);
     assert_true(has(f, MI210, 50));
@@ -344,7 +344,7 @@ TEST_F(package, a_package_overwritten_in_place_is_closed)
 
 TEST_F(package, a_packed_database_is_reported_with_advice_to_unpack_it)
 {
-    write_file(path_in(f->other, "gfx90a68.kdb.bz2"), bytes_of_text("BZh9"));
+    test_write_text(path_in(f->other, "gfx90a68.kdb.bz2"), "BZh9");
 
     rescan(f);
     assert_int_equal(f->refused, 1);
@@ -358,8 +358,8 @@ TEST_F(package, a_database_with_a_log_is_reported_with_advice_to_install_it)
     const char *path = put_package(f, f->other, "gfx90a68.ukdb", 0, 5);
     BUFFER_AUTO struct buffer content = read_file(path);
     content.data[18] = content.data[19] = 2;
-    write_file(path, buffer_view(&content));
-    write_file(path_in(f->other, "gfx90a68.ukdb-wal"), bytes_of_text("frames"));
+    test_write(path, buffer_view(&content));
+    test_write_text(path_in(f->other, "gfx90a68.ukdb-wal"), "frames");
 
     rescan(f);
     assert_int_equal(f->refused, 1);
@@ -372,10 +372,10 @@ TEST_F(package, a_database_with_a_log_is_reported_with_advice_to_install_it)
 
 TEST_F(package, unrelated_files_in_a_package_directory_are_ignored)
 {
-    write_file(path_in(f->other, "README"), bytes_of_text("x"));
-    write_file(path_in(f->other, ".gfx90a68.kdb"), bytes_of_text("x"));
-    write_file(path_in(f->other, "gfx90a68.db"), bytes_of_text("x"));
-    write_file(path_in(f->other, "gfx90a68.kdb.dpkg-new"), bytes_of_text("x"));
+    test_write_text(path_in(f->other, "README"), "x");
+    test_write_text(path_in(f->other, ".gfx90a68.kdb"), "x");
+    test_write_text(path_in(f->other, "gfx90a68.db"), "x");
+    test_write_text(path_in(f->other, "gfx90a68.kdb.dpkg-new"), "x");
     mkdir(path_in(f->other, "gfx908.kdb"), 0755);
     mkfifo(path_in(f->other, "gfx906.kdb"), 0600);
 
@@ -473,7 +473,7 @@ TEST_F(package, a_package_directory_that_others_may_write_to_is_refused)
 TEST_F(package, a_package_directory_that_cannot_be_made_is_reported)
 {
     fs_remove_tree(AT_FDCWD, f->own);
-    write_file(f->own, bytes_of_text("a file"));
+    test_write_text(f->own, "a file");
 
     assert_int_not_equal(open_set(f), KILN_OK);
     assert_null(f->set);
@@ -529,7 +529,7 @@ static void put_manifest(struct fixture *f, const char *name, const char *signer
     BUFFER_AUTO struct buffer manifest = sign_upload(f, &upload, name, signer);
     char path[300];
     snprintf(path, sizeof(path), "%s/%s.manifest", f->other, name);
-    write_file(path, buffer_view(&manifest));
+    test_write(path, buffer_view(&manifest));
 }
 
 TEST_F(package, the_signer_of_a_package_of_a_distribution_is_shown_but_not_believed)

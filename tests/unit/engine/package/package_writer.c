@@ -178,7 +178,7 @@ TEST_F(package, a_package_writer_never_overwrites_a_file)
     for (unsigned i = 0; i < 2; i++) {
         struct package_writer *writer = NULL;
         const char *path = path_in(f->directory, formats[i].name);
-        write_file(path, bytes_of_text("mine"));
+        test_write_text(path, "mine");
 
         assert_int_not_equal(package_writer_create(path, formats[i].format, &writer, &f->err),
                              KILN_OK);

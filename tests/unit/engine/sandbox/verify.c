@@ -7,6 +7,7 @@
 #include "tests/support/child.h"
 #include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
+#include "tests/support/test_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,14 +25,13 @@
 
 struct fixture {
     const char *directory;
-    char other[80];
+    const char *other;
 };
 
 SET_UP(set_up)
 {
     f->directory = test_directory();
-    snprintf(f->other, sizeof(f->other), "%s/a directory", f->directory);
-    assert_int_equal(mkdir(f->other, 0700), 0);
+    f->other = test_subdirectory(f->directory, "a directory");
 }
 
 FIXTURE(verify, set_up, NULL);
@@ -146,29 +146,20 @@ TEST(verify, a_new_network_is_empty_also_with_a_loopback)
     assert_int_equal(check_in_child(*state, CLONE_NEWNET, check_a_new_network), 0);
 }
 
-static const char *write_file(const char *path, const char *text)
-{
-    FILE *out = fopen(path, "we");
-    assert_non_null(out);
-    assert_true(fputs(text, out) >= 0);
-    assert_int_equal(fclose(out), 0);
-    return path;
-}
-
 TEST_F(verify, a_network_with_an_address_or_a_route_is_not_empty)
 {
     char routes[80], addresses[80];
     snprintf(routes, sizeof(routes), "%s/routes", f->directory);
     snprintf(addresses, sizeof(addresses), "%s/addresses", f->directory);
-    write_file(routes, "Iface\tDestination\tGateway\n");
+    test_write_text(routes, "Iface\tDestination\tGateway\n");
     assert_true(network_is_empty_by(routes, addresses)); /* a system without IPv6 */
-    write_file(addresses, "00000000000000000000000000000001 01 80 10 80       lo\n");
+    test_write_text(addresses, "00000000000000000000000000000001 01 80 10 80       lo\n");
     assert_true(network_is_empty_by(routes, addresses));
-    write_file(addresses, "00000000000000000000000000000001 01 80 10 80       lo\n"
-                          "fe800000000000000000000000000001 04 40 20 80     eth0\n");
+    test_write_text(addresses, "00000000000000000000000000000001 01 80 10 80       lo\n"
+                               "fe800000000000000000000000000001 04 40 20 80     eth0\n");
     assert_false(network_is_empty_by(routes, addresses));
-    write_file(addresses, "");
-    write_file(routes, "Iface\tDestination\tGateway\neth0\t000200C0\t00000000\n");
+    test_write_text(addresses, "");
+    test_write_text(routes, "Iface\tDestination\tGateway\neth0\t000200C0\t00000000\n");
     assert_false(network_is_empty_by(routes, addresses));
     assert_false(network_is_empty_by(f->directory, addresses)); /* unreadable */
 }

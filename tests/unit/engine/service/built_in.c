@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* An engine without a directory, whose packages are built into the program. */
+#include "tests/support/built_in_item.h"
 #include "tests/unit/engine/service/kernel_files.h"
 
-#include "common/base/fs.h"
-#include "engine/digest/sha256.h"
 #include "engine/tuning/tuning_index.h"
 
 #include <stdio.h>
@@ -21,21 +20,12 @@ struct fixture {
     /* A plan for the small problem looks in packages under these names. */
     struct program_names names;
     struct amd_object object;
-    struct buffer image;
-    unsigned long size;
+    struct image image;
     struct engine_item item;
     struct engine_data data;
     struct engine_item list[LIST_MAX]; /* used by open_with_list instead of |item| */
-    struct buffer index[2];
-    unsigned long index_size[2];
+    struct image index[2];
 };
-
-static void read_image(struct fixture *f, const char *path, struct buffer *ret, unsigned long *size)
-{
-    buffer_init(ret, 1u << 20);
-    must(fs_read_file(path, 1u << 20, ret, &f->engine.err), f->engine.err);
-    *size = ret->size;
-}
 
 /* Makes f->item a package with the small problem's kernel. |flags| are ELF flags of its object. */
 static void make_item(struct fixture *f, unsigned flags)
@@ -48,12 +38,7 @@ static void make_item(struct fixture *f, unsigned flags)
                                     .size = sizeof(f->object.bytes) };
     snprintf(path, sizeof(path), "%s/%x.kdb", f->engine.directory, flags);
     write_kernel_file(path, &row, 1);
-    read_image(f, path, &f->image, &f->size);
-    f->item = (struct engine_item){ .kind = ENGINE_ITEM_PACKAGE,
-                                    .name = MI210 ".kdb",
-                                    .bytes = f->image.data,
-                                    .size = &f->size,
-                                    .digest = sha256_of(buffer_view(&f->image)) };
+    f->item = built_in_item(&f->image, ENGINE_ITEM_PACKAGE, MI210 ".kdb", path);
     f->data = (struct engine_data){ .items = &f->item, .count = 1 };
 }
 
@@ -81,11 +66,8 @@ SET_UP(setup)
 TEAR_DOWN(teardown)
 {
     test_caller_leave(&f->caller);
-    engine_fixture_stop(&f->engine); /* which uses the buffers */
+    engine_fixture_stop(&f->engine); /* before the images end */
     program_names_done(&f->names);
-    buffer_done(&f->image);
-    buffer_done(&f->index[TUNING_FIND]);
-    buffer_done(&f->index[TUNING_PERF]);
 }
 
 FIXTURE(built_in, setup, teardown);
@@ -151,16 +133,11 @@ static void make_index(struct fixture *f, enum tuning_kind kind, struct engine_i
     struct digest digest;
     char path[128];
     snprintf(path, sizeof(path), "%s/%u.kti", f->engine.directory, (unsigned)kind);
-    if (!f->index_size[kind]) {
+    if (!f->index[kind].size) {
         must(tuning_index_builder_create(kind, &builder, &f->engine.err), f->engine.err);
         must(tuning_index_builder_write(builder, path, &digest, &f->engine.err), f->engine.err);
-        read_image(f, path, &f->index[kind], &f->index_size[kind]);
     }
-    *item = (struct engine_item){ .kind = ENGINE_ITEM_TUNING,
-                                  .name = item->name,
-                                  .bytes = f->index[kind].data,
-                                  .size = &f->index_size[kind],
-                                  .digest = sha256_of(buffer_view(&f->index[kind])) };
+    *item = built_in_item(&f->index[kind], ENGINE_ITEM_TUNING, item->name, path);
 }
 
 static void close_engine(struct fixture *f)
@@ -311,16 +288,17 @@ TEST(built_in, a_built_in_package_too_damaged_to_open_is_a_miss)
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         close_engine(f);
         f->item.state = ITEM_UNUSED;
-        f->image.data[places[i]] ^= 0xff;
+        f->image.bytes[places[i]] ^= 0xff;
         open_engine(f);
         ask_plan(f, "gfx90a", MI210, 8);
         assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "'" MI210 ".kdb'");
         assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "damaged");
-        f->image.data[places[i]] ^= 0xff;
+        f->image.bytes[places[i]] ^= 0xff;
     }
     close_engine(f);
     f->item.state = ITEM_UNUSED;
-    f->size = 50;
+    unsigned long whole = f->image.size;
+    f->image.size = 50;
     open_engine(f);
     assert_int_equal(f->item.state, ITEM_DAMAGED);
     assert_says(engine_fixture_reported(&f->engine, "built_in_damaged"), MI210 ".kdb");
@@ -328,7 +306,7 @@ TEST(built_in, a_built_in_package_too_damaged_to_open_is_a_miss)
     assert_string_equal(json_as_text(json_first(json_get(status, "built_in_damaged")), ""),
                         MI210 ".kdb");
     json_destroy(status);
-    f->size = f->image.size;
+    f->image.size = whole;
 }
 
 /* The kernel's own digest is checked when it is unpacked, before that of the whole package. */
@@ -336,7 +314,7 @@ TEST_F(built_in, a_damaged_built_in_kernel_is_reported)
 {
     close_engine(f);
     uint8_t *object =
-        memmem(f->image.data, f->image.size, f->object.bytes, sizeof(f->object.bytes));
+        memmem(f->image.bytes, f->image.size, f->object.bytes, sizeof(f->object.bytes));
     assert_non_null(object);
     object[100] ^= 0xff;
     open_engine(f);
@@ -352,7 +330,6 @@ TEST_F(built_in, a_damaged_built_in_kernel_is_reported)
 TEST_F(built_in, a_built_in_kernel_for_another_arch_is_not_called_damaged)
 {
     close_engine(f);
-    buffer_done(&f->image);
     make_item(f, AMD_XNACK_EITHER | OTHER_MACHINE);
     open_engine(f);
     for (int i = 0; i < 2; i++) {
@@ -365,9 +342,9 @@ TEST_F(built_in, a_built_in_kernel_for_another_arch_is_not_called_damaged)
 TEST_F(built_in, an_invalid_built_in_package_is_reported_at_opening)
 {
     struct engine *other = NULL;
-    f->image.data[0] ^= 0xff;
-    f->item.digest = sha256_of(buffer_view(&f->image));
+    f->image.bytes[0] ^= 0xff;
+    f->item.digest = sha256_of(bytes_of(f->image.bytes, f->image.size));
     assert_int_equal(engine_open(&f->engine.options, &other, &f->engine.err), KILN_CORRUPT);
     assert_says(f->engine.err.text, "built in");
-    f->image.data[0] ^= 0xff;
+    f->image.bytes[0] ^= 0xff;
 }

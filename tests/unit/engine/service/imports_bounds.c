@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "tests/support/random_bytes.h"
 #include "tests/unit/engine/service/import_fixture.h"
 
 #include "engine/service/internal.h"
@@ -115,11 +116,7 @@ TEST_F(users, an_uncompressed_object_is_charged_as_a_blob_and_as_an_object)
 {
     char *content = malloc(HUGE);
     assert_non_null(content);
-    uint32_t seed = 1;
-    for (size_t i = 0; i < HUGE; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        content[i] = (char)(seed >> 24);
-    }
+    random_bytes(content, HUGE, 1);
     const struct kernel_row row = { "huge.o", ARGS, content, HUGE };
     write_cache(f, &row, 1);
     free(content);
@@ -161,11 +158,8 @@ static void write_large(struct users *f, unsigned count, uint32_t seed)
     static char names[LARGE_COUNT][16];
     static struct kernel_row rows[LARGE_COUNT];
     assert_true(count <= LARGE_COUNT);
+    random_bytes(contents, count * (size_t)LARGE, seed);
     for (unsigned i = 0; i < count; i++) {
-        for (size_t at = 0; at < LARGE; at++) {
-            seed = seed * 1664525u + 1013904223u;
-            contents[i][at] = (uint8_t)(seed >> 24);
-        }
         snprintf(names[i], sizeof(names[i]), "k%u.o", i);
         rows[i] = (struct kernel_row){ names[i], ARGS, (const char *)contents[i], LARGE };
     }

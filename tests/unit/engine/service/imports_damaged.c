@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "tests/support/test_files.h"
 #include "tests/unit/engine/service/import_fixture.h"
 
 #include "common/base/fs.h"
@@ -13,10 +14,7 @@
 
 static size_t page_of(const struct users *f, const char *content)
 {
-    BUFFER_AUTO struct buffer file;
-    struct kiln_err err = KILN_ERR_INIT;
-    buffer_init(&file, 16u << 20);
-    must(fs_read_file(f->file, 16u << 20, &file, &err), err);
+    struct bytes file = test_read(f->file);
     const uint8_t *at = memmem(file.data, file.size, content, strlen(content));
     assert_non_null(at);
     return (size_t)(at - file.data) / PAGE * PAGE;
@@ -148,9 +146,7 @@ TEST_F(users, a_row_with_an_invalid_name_counts_as_damaged)
 
 static void write_no_database(struct users *f)
 {
-    FILE *file = fopen(f->file, "w");
-    fputs("not a database, and nothing like a row in it", file);
-    fclose(file);
+    test_write_text(f->file, "not a database, and nothing like a row in it");
 }
 
 TEST_F(users, an_import_that_fails_before_its_start_is_noted_reports_its_error)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/engine/service/kernel_files.h"
+#include "tests/support/test_files.h"
+#include "tests/support/test_problem.h"
 
 #include "common/base/fs.h"
 #include "engine/compile/kernel_key.h"
@@ -86,10 +88,7 @@ static void read_whole(const char *path, struct buffer *ret_content)
 
 void assert_same_bytes(const char *path, const char *other)
 {
-    BUFFER_AUTO struct buffer a, b;
-    read_whole(path, &a);
-    read_whole(other, &b);
-    assert_true(bytes_equal(buffer_view(&a), buffer_view(&b)));
+    assert_true(bytes_equal(test_read(path), test_read(other)));
 }
 
 void flip_bit(const char *path, struct bytes content)
@@ -147,15 +146,10 @@ void put_package(struct engine_fixture *f, const char *file_name, const struct k
 
 struct problem small_problem(uint32_t channels)
 {
-    return (struct problem){ .spatial_dims = 2,
-                             .n = 1,
-                             .c = channels,
-                             .k = channels,
-                             .groups = 1,
-                             .in = { 1, 8, 8 },
-                             .filter = { 1, 3, 3 },
-                             .stride = { 1, 1, 1 },
-                             .dilation = { 1, 1, 1 } };
+    struct problem problem = test_problem(1);
+    problem.c = problem.k = channels;
+    problem.pad = (struct extent){ 0 };
+    return problem;
 }
 
 void program_names_find(const struct problem *problem, const char *target,

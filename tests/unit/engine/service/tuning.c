@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/stepped_clock.h"
+#include "tests/support/test_files.h"
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
@@ -462,7 +463,7 @@ TEST_F(users, a_users_records_are_limited)
 static void block_directory(struct users *f)
 {
     snprintf(f->file, sizeof(f->file), "%s/blocked", f->engine.directory);
-    snprintf(f->engine.state, sizeof(f->engine.state), "%.60s/blocked/state", f->engine.directory);
+    f->engine.options.state_directory = test_path(f->engine.directory, "blocked/state");
     tuning_write(f, "");
 }
 

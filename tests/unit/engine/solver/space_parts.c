@@ -4,8 +4,8 @@
 #include "common/miopen/driver_line.h"
 #include "engine/solver/candidates.h"
 #include "tests/support/test.h"
+#include "tests/support/test_files.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define LINES KILN_SOURCE "/scripts/networks/resnet50.txt"
@@ -38,15 +38,13 @@ static void take_line(struct fixture *f, struct bytes text)
 SET_UP(setup)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    char line[1024];
-    FILE *lines = fopen(LINES, "re");
+    char *rest = NULL;
     *f = (struct fixture){ .solver = solver_find(bytes_of_text(SOLVER)) };
     must(target_parse(bytes_of_text("sm_90a"), &f->target, &err), err);
     f->target.has_tensor_maps = true;
-    assert_non_null(lines);
-    while (fgets(line, sizeof(line), lines))
-        take_line(f, bytes_of(line, strcspn(line, "\n")));
-    fclose(lines);
+    for (char *line = strtok_r(test_read_text(LINES), "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest))
+        take_line(f, bytes_of_text(line));
     assert_int_equal(f->count, PROBLEMS);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_fixture.h"
 #include "tests/support/child.h"
+#include "tests/support/test_files.h"
 
 #include "common/base/fs.h"
 #include "engine/digest/sha256.h"
@@ -193,10 +194,7 @@ static struct image image_of(struct fixture *f)
 
 static void write_image(struct fixture *f, const struct image *image, size_t size)
 {
-    int fd = open(f->file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    assert_true(fd >= 0);
-    assert_int_equal(fs_write_all(fd, bytes_of(image->data, size), &f->err), KILN_OK);
-    close(fd);
+    test_write(f->file, bytes_of(image->data, size));
 }
 
 static void fill_and_close(struct fixture *f, unsigned count)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_fixture.h"
 #include "tests/support/child.h"
+#include "tests/support/test_files.h"
 
 #include "common/base/fs.h"
 
@@ -68,14 +69,10 @@ TEST_F(store, an_emptied_directory_is_filled_again)
 /* The database has only kernel 1, and will replace the one that is in use. */
 static void make_older(struct fixture *f, char path[200])
 {
-    BUFFER_AUTO struct buffer content;
-    buffer_init(&content, 64 << 20);
     store_one(f, 1);
     close_store(f);
-    assert_int_equal(fs_read_file(f->file, 64 << 20, &content, &f->err), KILN_OK);
     snprintf(path, 200, "%s.older", f->file);
-    KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    assert_int_equal(fs_write_all(fd, buffer_view(&content), &f->err), KILN_OK);
+    test_write(path, test_read(f->file));
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 }
 

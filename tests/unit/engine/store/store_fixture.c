@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_fixture.h"
 
-#include "common/base/random.h"
 #include "tests/support/entries.h"
+#include "tests/support/random_bytes.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -58,11 +58,7 @@ void open_store(struct fixture *f)
 struct digest key_of(unsigned number)
 {
     struct digest key;
-    uint64_t state = number;
-    for (size_t i = 0; i < DIGEST_SIZE; i += 8) {
-        uint64_t part = random_next(&state);
-        memcpy(&key.bytes[i], &part, 8);
-    }
+    random_bytes(key.bytes, DIGEST_SIZE, number);
     return key;
 }
 

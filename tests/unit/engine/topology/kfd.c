@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/test.h"
 #include "tests/support/test_data.h"
+#include "tests/support/test_files.h"
 
 #include "common/base/fs.h"
 #include "engine/topology/kfd.h"
@@ -45,10 +46,7 @@ static const char *make_node(struct fixture *f, const char *name)
 
 static void add_bytes(struct fixture *f, const char *name, struct bytes properties)
 {
-    FILE *file = fopen(make_node(f, name), "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(properties.data, 1, properties.size, file), properties.size);
-    fclose(file);
+    test_write(make_node(f, name), properties);
 }
 
 static void add_node(struct fixture *f, const char *name, const char *properties)

@@ -35,11 +35,8 @@ SET_UP(set_up)
     package_sign(&f->p, PACKAGE, "amd", true);
     package_write(&f->p, "other.kdb", 1, 100);
     snprintf(f->url, sizeof(f->url), "file://%s", package_path(&f->p, PACKAGE));
-    f->job = (struct transfer_job){ .url = f->url,
-                                    .content_fd = -1,
-                                    .manifest_fd = -1,
-                                    .staging = f->p.staging,
-                                    .trusted_keys = f->p.keys };
+    f->job = package_job(&f->p);
+    f->job.url = f->url;
 }
 
 FIXTURE(confine, set_up, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/engine/transfer/fetch_fixture.h"
+#include "tests/support/random_bytes.h"
 
 #include "common/base/fs.h"
 
@@ -34,10 +35,8 @@ void open_fetch(struct fixture *f)
     f->server.context = f;
     f->step = SIZE;
     pause_count = 0;
-    for (size_t i = 0; i < SIZE; i++) {
-        f->content[i] = (uint8_t)(i * 7 + i / 256);
-        f->other[i] = (uint8_t)(i * 13 + 5);
-    }
+    random_bytes(f->content, SIZE, 1);
+    random_bytes(f->other, SIZE, 2);
     must(fs_memfd("fetched", &f->fd, &f->err), f->err);
     test_at_end(end_fetch, f);
 }

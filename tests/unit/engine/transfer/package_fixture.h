@@ -10,11 +10,13 @@
 
 struct package_fixture {
     const char *directory;
-    char staging[128], keys[128], files[128];
+    const char *staging, *keys, *files; /* in |directory| */
     struct kiln_err err;
 };
 
 void package_fixture_open(struct package_fixture *f);
+/* A job into staging, which trusts |keys|. It has no content yet. */
+struct transfer_job package_job(const struct package_fixture *f);
 
 /* Returns the path files/|name|. */
 const char *package_path(const struct package_fixture *f, const char *name);

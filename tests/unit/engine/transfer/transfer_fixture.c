@@ -25,11 +25,7 @@ void open_transfer(struct fixture *f)
     f->policy.pause = no_pause;
     f->fd = -1;
     f->server.context = f;
-    f->job = (struct transfer_job){ .content_fd = -1,
-                                    .manifest_fd = -1,
-                                    .staging = f->p.staging,
-                                    .trusted_keys = f->p.keys,
-                                    .size_limit = 64 << 20 };
+    f->job = package_job(&f->p);
     test_at_end(end_transfer, f);
 }
 

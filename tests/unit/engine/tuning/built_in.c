@@ -2,9 +2,7 @@
 /* System databases that are built into the program answer like imported ones, without a copy.
  * Measurements stay in memory. */
 #include "facade_fixture.h"
-
-#include "common/base/fs.h"
-#include "engine/digest/sha256.h"
+#include "tests/support/built_in_item.h"
 
 #include <stdio.h>
 
@@ -14,13 +12,8 @@
 #define FIND_TEXT KEY "=" CONV "\n" KEY_OF_BATCH(8) "=ConvB:2.5,0,miopenConvolutionFwdAlgoGEMM\n"
 #define PERF_TEXT PERF_KEY "=ConvA:1,2,3;ConvB:4\n"
 
-struct image {
-    _Alignas(16) unsigned char bytes[64u << 10];
-    unsigned long size;
-};
-
 struct built_in {
-    struct fixture *f;
+    struct fixture facade, *f; /* |f| is |facade| */
     struct image images[2];
     struct engine_item items[2];
     struct engine_data data;
@@ -28,41 +21,32 @@ struct built_in {
 };
 
 /* Makes a built-in item of the index that an import of |text| gives. */
-static void add_item(struct built_in *b, const char *name, const char *text)
+static void add_item(struct built_in *b, const char *name, const char *index, const char *text)
 {
-    struct fixture *f = b->f;
     char path[320];
-    struct image *image = &b->images[b->data.count];
-    BUFFER_AUTO struct buffer content;
-    buffer_init(&content, sizeof(image->bytes));
-    must(import_text(f, name, TUNING_TIER_SYSTEM, ALICE, text), f->err);
-    assert_int_equal(files(f, b->data.count ? "perf" : "find", ".kti", path), 1);
-    must(fs_read_file(path, sizeof(image->bytes), &content, &f->err), f->err);
-    memcpy(image->bytes, content.data, content.size);
-    image->size = content.size;
-    b->items[b->data.count++] = (struct engine_item){ .kind = ENGINE_ITEM_TUNING,
-                                                      .name = name,
-                                                      .bytes = image->bytes,
-                                                      .size = &image->size,
-                                                      .digest = sha256_of(buffer_view(&content)) };
+    size_t at = b->data.count++;
+    must(import_text(b->f, name, TUNING_TIER_SYSTEM, ALICE, text), b->f->err);
+    assert_int_equal(files(b->f, index, ".kti", path), 1);
+    b->items[at] = built_in_item(&b->images[at], ENGINE_ITEM_TUNING, name, path);
 }
 
 SET_UP_OF(setup, struct built_in)
 {
-    static struct fixture facade;
-    struct built_in *b = f;
-    facade = (struct fixture){ .t = NULL };
-    open_facade(&facade);
-    b->f = &facade;
-    b->data.items = b->items;
-    add_item(b, FIND_NAME, FIND_TEXT);
-    add_item(b, PERF_NAME, PERF_TEXT);
-    b->imported = b->f->t;
-    const struct tuning_options options = { .data = &b->data, .records_per_uid = 2 };
-    must(tuning_open(&options, &b->f->t, b->f->notice, &b->f->err), b->f->err);
+    const struct tuning_options options = { .data = &f->data, .records_per_uid = 2 };
+    f->f = &f->facade;
+    f->data.items = f->items;
+    open_facade(f->f);
+    add_item(f, FIND_NAME, "find", FIND_TEXT);
+    add_item(f, PERF_NAME, "perf", PERF_TEXT);
+    f->imported = f->f->t;
+    must(tuning_open(&options, &f->f->t, f->f->notice, &f->f->err), f->f->err);
 }
 
-TEAR_DOWN_OF(teardown, struct built_in) { tuning_destroy(f->imported); }
+TEAR_DOWN_OF(teardown, struct built_in)
+{
+    close_tuning(f->f); /* before the images end */
+    tuning_destroy(f->imported);
+}
 
 FIXTURE(built_in, setup, teardown);
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "facade_fixture.h"
 #include "tests/support/test_buffer.h"
+#include "tests/support/test_files.h"
 
 #include "common/base/fs.h"
 #include "engine/miopen/problem_key.h"
 #include "tests/support/tuning_work.h"
 
-#include <dirent.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,26 +47,21 @@ static void end_facade(void *f) { close_tuning(f); }
 void open_facade(struct fixture *f)
 {
     f->directory = test_directory();
-    snprintf(f->sources, sizeof(f->sources), "%s/files", f->directory);
+    f->sources = test_subdirectory(f->directory, "files");
     test_buffer(&f->out, 1u << 30);
     test_at_end(end_facade, f);
-    assert_int_equal(mkdir(f->sources, 0700), 0);
     must(reopen(f), f->err);
 }
 
 unsigned files(struct fixture *f, const char *prefix, const char *part, char *ret_path)
 {
-    unsigned count = 0;
-    DIR *dir = opendir(f->directory);
-    assert_non_null(dir);
-    for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
-        if (strncmp(e->d_name, prefix, strlen(prefix)) != 0 || !strstr(e->d_name, part))
-            continue;
-        count++;
-        if (ret_path)
-            snprintf(ret_path, 320, "%s/%.180s", f->directory, e->d_name);
-    }
-    closedir(dir);
+    glob_t found = { 0 };
+    char pattern[320];
+    snprintf(pattern, sizeof(pattern), "%s/%s*%s*", f->directory, prefix, part);
+    if (glob(pattern, 0, NULL, &found) == 0 && ret_path)
+        snprintf(ret_path, 320, "%s", found.gl_pathv[found.gl_pathc - 1]);
+    unsigned count = (unsigned)found.gl_pathc;
+    globfree(&found);
     return count;
 }
 

@@ -22,7 +22,7 @@
 
 struct fixture {
     const char *directory;
-    char sources[128];
+    const char *sources;
     struct tuning_options options;
     struct tuning *t; /* owned; NULL while closed */
     char notice[512];

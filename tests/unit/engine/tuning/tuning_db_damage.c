@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Every record that is recovered after random damage must equal a stored one. Lost records must
  * be counted. */
+#include "tests/support/test_files.h"
 #include "tuning_db_fixture.h"
 
 #include "common/base/fs.h"
@@ -81,13 +82,6 @@ static size_t damage(uint8_t *data, size_t size, unsigned kind, unsigned *seed)
     }
 }
 
-static void write_file(const char *path, const void *data, size_t size)
-{
-    struct kiln_err err = KILN_ERR_INIT;
-    KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    must(fs_write_all(fd, bytes_of(data, size), &err), err);
-}
-
 TEST_F(tuning_db, random_damage_leaves_records_that_were_stored_and_counts_the_rest)
 {
     BUFFER_AUTO struct buffer content;
@@ -100,7 +94,7 @@ TEST_F(tuning_db, random_damage_leaves_records_that_were_stored_and_counts_the_r
     for (unsigned i = 0; i < DAMAGES; i++) {
         struct found found = { 0 };
         memcpy(data, content.data, content.size);
-        write_file(f->file, data, damage(data, content.size, i, &seed));
+        test_write(f->file, bytes_of(data, damage(data, content.size, i, &seed)));
         must(reopen(f), f->err);
         each_found(f, on_found, &found);
         if (!f->salvage.notice[0]) {
@@ -140,8 +134,8 @@ TEST_F(tuning_db, records_in_the_write_ahead_log_are_salvaged)
     close_db(f);
     must(fs_read_file(f->file, 64u << 20, &file, &f->err), f->err);
     memset(file.data, 0, 50);
-    write_file(f->file, file.data, file.size);
-    write_file(path, log.data, log.size);
+    test_write(f->file, buffer_view(&file));
+    test_write(path, buffer_view(&log));
 
     must(reopen(f), f->err);
 
@@ -168,8 +162,8 @@ TEST_F(tuning_db, a_damaged_log_loses_no_more_than_the_page_that_is_damaged)
     while (log.data[used - 1] == 0) /* zeros follow the last commit */
         used--;
     log.data[used / 2] ^= 1;
-    write_file(f->file, file.data, file.size);
-    write_file(path, log.data, log.size);
+    test_write(f->file, buffer_view(&file));
+    test_write(path, buffer_view(&log));
 
     must(reopen(f), f->err);
 
@@ -183,7 +177,7 @@ TEST_F(tuning_db, a_damaged_file_is_set_aside_and_reported)
 {
     fill(f);
     close_db(f);
-    write_file(f->file, "nonsense", 8);
+    test_write_text(f->file, "nonsense");
 
     must(reopen(f), f->err);
 
@@ -202,7 +196,7 @@ TEST_F(tuning_db, an_emptied_file_is_damage)
 {
     fill(f);
     close_db(f);
-    write_file(f->file, "", 0);
+    test_write_text(f->file, "");
 
     must(reopen(f), f->err);
 
@@ -218,7 +212,7 @@ TEST_F(tuning_db, a_salvage_that_was_cut_off_before_its_last_step_is_finished)
     fill(f);
     close_db(f);
     assert_int_equal(rename(f->file, salvaged), 0);
-    write_file(log, "of the damaged file", 19);
+    test_write_text(log, "of the damaged file");
 
     must(reopen(f), f->err);
 
@@ -236,7 +230,7 @@ TEST_F(tuning_db, an_interrupted_salvage_starts_again)
     static const char *const names[] = { "salvaged", "new", "new-wal", "whole" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         snprintf(part, sizeof(part), "%s.%s", f->file, names[i]);
-        write_file(part, "half", 4);
+        test_write_text(part, "half");
     }
 
     must(reopen(f), f->err);
@@ -254,7 +248,7 @@ TEST_F(tuning_db, a_damaged_file_stays_if_there_is_no_space_to_salvage_it)
     fill(f);
     keep_content(f, &content);
     memset(content.data, 0, 50);
-    write_file(f->file, content.data, content.size);
+    test_write(f->file, buffer_view(&content));
 
     write_fails_with = 28; /* ENOSPC */
     enum kiln_code rc = reopen(f);

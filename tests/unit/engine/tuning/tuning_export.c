@@ -2,6 +2,7 @@
 #include "facade_fixture.h"
 
 #include "common/base/fs.h"
+#include "tests/support/test_files.h"
 #include "tests/support/tuning_work.h"
 #include "tests/support/whole_tuning_file.h"
 
@@ -265,11 +266,8 @@ TEST_F(facade, merged_into_sqlite_no_row_gets_lost)
 TEST_F(facade, a_file_that_is_there_is_left_alone)
 {
     struct tuning_export what = host_tier;
-    BUFFER_AUTO struct buffer content;
-    char path[320];
-    buffer_init(&content, 100);
-    snprintf(path, sizeof(path), "%s/there", f->sources);
-    must(fs_replace_file(path, bytes_of_text("mine"), 0600, &f->err), f->err);
+    const char *path = test_path(f->sources, "there");
+    test_write_text(path, "mine");
     must(put_find(f, THE_HOST, KEY, "ConvA", "1,0,h"), f->err);
 
     must(tuning_file_name_parse(SYSTEM, &what.name, &f->err), f->err);
@@ -279,8 +277,7 @@ TEST_F(facade, a_file_that_is_there_is_left_alone)
     what.name.kind = TUNING_FIND;
     assert_int_equal(tuning_export_file(f->t, &what, path, &f->counts, &f->err), KILN_INVALID);
 
-    must(fs_read_file(path, 100, &content, &f->err), f->err);
-    assert_true(bytes_equal_text(buffer_view(&content), "mine"));
+    assert_string_equal(test_read_text(path), "mine");
 }
 
 /* Damages the value of |key| in the only index of |kind|, which stays mapped. */

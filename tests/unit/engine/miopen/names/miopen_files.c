@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/test.h"
+#include "tests/support/test_files.h"
 
 #include "common/base/fs.h"
 #include "engine/miopen/names/miopen_files.h"
@@ -146,12 +147,8 @@ static void expected_row(const struct miopen_file *file, char text[256])
 
 TEST(plain, the_page_about_versions_has_the_rows_of_the_table_and_no_others)
 {
-    BUFFER_AUTO struct buffer page;
-    struct kiln_err err = KILN_ERR_INIT;
     size_t rows = 0, listed = 0;
-    buffer_init(&page, PAGE_MAX);
-    must(fs_read_file(VERSIONS_PAGE, PAGE_MAX, &page, &err), err);
-    KILN_AUTO(mem) char *text = bytes_to_text(buffer_view(&page));
+    const char *text = test_read_text(VERSIONS_PAGE);
     for (size_t i = 0; i < miopen_file_count; i++) {
         char row[256];
         if (miopen_files[i].until == MIOPEN_NEVER)

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/kernels/problem_for_reference.h"
+#pragma once
 
-struct kiln_problem problem_for_reference(const struct problem *p)
+/* Problems in libkiln's form. */
+#include "tests/support/test_problem.h"
+
+#include <kiln/problem.h>
+
+static inline struct kiln_problem public_problem(const struct problem *p)
 {
     return (struct kiln_problem){
         .size = sizeof(struct kiln_problem),
@@ -22,4 +27,10 @@ struct kiln_problem problem_for_reference(const struct problem *p)
         .stride = { p->stride.d, p->stride.h, p->stride.w },
         .dilation = { p->dilation.d, p->dilation.h, p->dilation.w },
     };
+}
+
+static inline struct kiln_problem public_test_problem(uint32_t n)
+{
+    const struct problem problem = test_problem(n);
+    return public_problem(&problem);
 }
