@@ -3,24 +3,17 @@
  * anything is wrong, and served by a kilnd without compilers.
  *
  * KILN_TEST_NETWORK names another file of problems. ResNet-50's takes a minute. */
-#include "tests/integration/cut_line.h"
-#include "tests/integration/steps.h"
-#include "tests/support/nginx.h"
+#include "tests/integration/package_site.h"
+#include "tests/support/test_files.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define KDB "gfx906_60.kdb"
 #define OTHER_KDB "gfx90a68.kdb"
 #define KPKG "gfx90a68.kpkg"
-#define PATH_LENGTH_MAX 192
-
-struct product {
-    const char *file, *target, *database_id;
-};
 
 static const struct product packages_built[] = {
     { KDB, "gfx906", "gfx906_60" },
@@ -28,18 +21,7 @@ static const struct product packages_built[] = {
     { KPKG, "gfx90a", "gfx90a68" },
 };
 
-struct fixture {
-    struct daemon_process daemon;
-    struct program_result result;
-    struct nginx nginx;
-    struct cut_line line;
-    char keys[PATH_LENGTH_MAX];
-    char files[PATH_LENGTH_MAX]; /* packages, manifests, and the secret key */
-    char state[PATH_LENGTH_MAX];
-    char vendor[PATH_LENGTH_MAX]; /* where others install packages; not created */
-};
-
-static struct fixture builder; /* builds the packages that all tests use */
+static struct site builder; /* builds the packages that all tests use */
 
 static const char *network_file(void)
 {
@@ -47,81 +29,30 @@ static const char *network_file(void)
     return named ? named : KILN_SOURCE "/scripts/networks/smoke.txt";
 }
 
-static const char *path_of_file(const struct fixture *f, const char *name)
-{
-    static char paths[4][PATH_LENGTH_MAX + 64];
-    static unsigned next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof(paths[0]), "%s/%s", f->files, name);
-    return path;
-}
-
-static const char *url_of(const struct fixture *f, uint16_t port, const char *name)
-{
-    static char text[128];
-    (void)f;
-    snprintf(text, sizeof(text), "http://127.0.0.1:%u/%s", port, name);
-    return text;
-}
-
-static void open_fixture(struct fixture *f)
-{
-    daemon_process_init(&f->daemon);
-    snprintf(f->keys, sizeof(f->keys), "%s/keys", f->daemon.directory);
-    snprintf(f->files, sizeof(f->files), "%s/files", f->daemon.directory);
-    snprintf(f->state, sizeof(f->state), "%s", f->daemon.state);
-    snprintf(f->vendor, sizeof(f->vendor), "%s/vendor", f->daemon.directory);
-    assert_int_equal(mkdir(f->keys, 0700), 0);
-    assert_int_equal(mkdir(f->files, 0755), 0);
-    f->daemon.arguments[0] = "--trusted-keys";
-    f->daemon.arguments[1] = f->keys;
-}
-
-static unsigned long long build_package(struct fixture *f, const struct product *p)
-{
-    kilnctl_ok(f, "pkg", "build", "--target", p->target, "--db-id", p->database_id, "--problems",
-               network_file(), "--output", path_of_file(f, p->file), "--key",
-               path_of_file(f, "ops.key"), "--json");
-    KILN_AUTO(json) struct json *built = printed_json(&f->result);
-    unsigned long long kernels = json_get_u64(json_get(built, "package"), "kernels", 0);
-    assert_true(kernels > 0);
-    return kernels;
-}
-
 SET_UP_STATIC(build_all)
 {
-    struct fixture *f = &builder;
-    open_fixture(f);
     setenv("SOURCE_DATE_EPOCH", "1764288000", /* overwrite= */ 1); /* for equal manifests */
-    daemon_process_start(&f->daemon);
-    kilnctl_ok(f, "pkg", "keygen", "ops", "--directory", f->files);
-    kilnctl_ok(f, "pkg", "keygen", "stranger", "--directory", f->files);
-    for (size_t i = 0; i < sizeof(packages_built) / sizeof(packages_built[0]); i++)
-        build_package(f, &packages_built[i]);
-    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    site_open(&builder);
+    site_build_all(&builder, packages_built, sizeof(packages_built) / sizeof(packages_built[0]),
+                   network_file());
 }
 
 TEST_PROGRAM(build_all, NULL)
 
 /* Copies the built packages. The daemon trusts the key "ops". */
-SET_UP(setup)
+SET_UP_OF(setup, struct site)
 {
-    open_fixture(f);
+    site_open(f);
     shell(f->files, "cp '%s'/* . && cp ops.pub '%s'", builder.files, f->keys);
 }
 
-FIXTURE(packages, setup, NULL);
+FIXTURE_OF(packages, struct site, setup, NULL);
 
-static void start_with(struct fixture *f, const char *flag, const char *value)
+static void start_with(struct site *f, const char *flag, const char *value)
 {
     f->daemon.arguments[2] = flag;
     f->daemon.arguments[3] = value;
     daemon_process_start(&f->daemon);
-}
-
-static void serve_files(struct fixture *f)
-{
-    SKIP_IF(!nginx_start(&f->nginx, f->daemon.directory, f->files, NULL, NULL), "no nginx here");
 }
 
 TEST_F(packages, the_same_inputs_make_the_same_bytes)
@@ -131,7 +62,7 @@ TEST_F(packages, the_same_inputs_make_the_same_bytes)
     start_with(f, "--workers", "1"); /* compiles in another order, into an empty cache */
 
     for (size_t i = 0; i < sizeof(packages_built) / sizeof(packages_built[0]); i++) {
-        kernels += build_package(f, &packages_built[i]);
+        kernels += site_build(f, &packages_built[i], network_file());
         shell(f->files, "cmp first/%s %s && cmp first/%s.manifest %s.manifest",
               packages_built[i].file, packages_built[i].file, packages_built[i].file,
               packages_built[i].file);
@@ -165,19 +96,19 @@ TEST_F(packages, a_built_kdb_is_a_database_of_miopens)
           "$(sqlite3 ../" KDB " \"select uncompressed_size from kern_db where id = $o\"); done");
 }
 
-static void restart_without_compilers(struct fixture *f)
+static void restart_without_compilers(struct site *f)
 {
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     shell(f->daemon.directory, "rm -r '%s'", f->daemon.cache);
     start_with(f, "--workers", "0");
 }
 
-static void prefetch_all(struct fixture *f, const char *target, const char *database_id)
+static void prefetch_all(struct site *f, const char *target, const char *database_id)
 {
     kilnctl(f, "prefetch", network_file(), "--target", target, "--db-id", database_id, "--json");
 }
 
-static void expect_served_by_packages(struct fixture *f, const struct product *p)
+static void expect_served_by_packages(struct site *f, const struct product *p)
 {
     unsigned long long before = daemon_stat(&f->daemon, "hits.package");
     unsigned long long fetches = daemon_stat(&f->daemon, "fetches");
@@ -195,13 +126,13 @@ static void expect_served_by_packages(struct fixture *f, const struct product *p
     assert_int_equal(daemon_stat(&f->daemon, "misses"), 0);
 }
 
-static void expect_nothing_served(struct fixture *f, const struct product *p)
+static void expect_nothing_served(struct site *f, const struct product *p)
 {
     prefetch_all(f, p->target, p->database_id);
     expect_status(&f->result, 1, "'workers'");
 }
 
-static void expect_downloads(struct fixture *f, const char *result, unsigned count)
+static void expect_downloads(struct site *f, const char *result, unsigned count)
 {
     char series[120];
     snprintf(series, sizeof(series),
@@ -213,22 +144,19 @@ static void expect_downloads(struct fixture *f, const char *result, unsigned cou
         fail_msg("not %u '%s' but %.90s", count, result, line ? line + 1 : "none");
 }
 
-TEST(packages, packages_from_urls_serve_a_host_without_compilers)
+TEST_F(packages, packages_from_urls_serve_a_host_without_compilers)
 {
-    struct fixture *f = *state;
-    serve_files(f);
+    site_serve(f, f->files);
     daemon_process_start(&f->daemon);
-    struct stat seen;
-    assert_int_equal(stat(path_of_file(f, KDB), &seen), 0);
-    cut_line_start(&f->line, f->nginx.port, 2, (size_t)seen.st_size / 3);
+    cut_line_start(&f->line, f->nginx.port, 2, site_file_size(f, KDB) / 3);
 
-    kilnctl_ok(f, "pkg", "install", url_of(f, f->line.script.port, KDB));
+    kilnctl_ok(f, "pkg", "install", site_url(f->line.script.port, KDB));
     assert_says(f->result.output, "'ops'");
     cut_line_stop(&f->line);
     assert_int_equal(f->line.cuts, 0);
     assert_int_equal(nginx_answers(&f->nginx, 206, 2), 2);
-    kilnctl_ok(f, "pkg", "install", url_of(f, f->nginx.port, OTHER_KDB));
-    shell(f->state,
+    kilnctl_ok(f, "pkg", "install", site_url(f->nginx.port, OTHER_KDB));
+    shell(f->daemon.state,
           "cmp packages/" KDB " '%s'/" KDB " && cmp packages/" OTHER_KDB " '%s'/" OTHER_KDB
           " && test -z \"$(ls packages/incoming)\"",
           f->files, f->files);
@@ -250,7 +178,7 @@ TEST(packages, packages_from_urls_serve_a_host_without_compilers)
 TEST_F(packages, a_package_in_kilns_format_serves_as_well)
 {
     daemon_process_start(&f->daemon);
-    kilnctl_ok(f, "pkg", "install", path_of_file(f, KPKG));
+    kilnctl_ok(f, "pkg", "install", site_file(f, KPKG));
     kilnctl_ok(f, "pkg", "verify", KPKG);
     restart_without_compilers(f);
     expect_served_by_packages(f, &packages_built[2]);
@@ -262,21 +190,20 @@ TEST_F(packages, a_package_for_other_compute_units_does_not_apply)
 {
     const struct product other = { .target = "gfx90a", .database_id = "gfx90a6e" };
     start_with(f, "--workers", "0");
-    kilnctl_ok(f, "pkg", "install", path_of_file(f, OTHER_KDB));
+    kilnctl_ok(f, "pkg", "install", site_file(f, OTHER_KDB));
     expect_nothing_served(f, &other);
 
     /* A package for an arch applies to all targets of that arch. */
     shell(f->files, "cp " OTHER_KDB " gfx90a.kdb");
-    kilnctl_ok(f, "pkg", "sign", "--key", path_of_file(f, "ops.key"),
-               path_of_file(f, "gfx90a.kdb"));
-    kilnctl_ok(f, "pkg", "install", path_of_file(f, "gfx90a.kdb"));
+    kilnctl_ok(f, "pkg", "sign", "--key", site_file(f, "ops.key"), site_file(f, "gfx90a.kdb"));
+    kilnctl_ok(f, "pkg", "install", site_file(f, "gfx90a.kdb"));
     expect_served_by_packages(f, &other);
 }
 
 TEST_F(packages, a_client_with_the_cache_off_takes_nothing_from_packages)
 {
     start_with(f, "--workers", "0");
-    kilnctl_ok(f, "pkg", "install", path_of_file(f, KDB));
+    kilnctl_ok(f, "pkg", "install", site_file(f, KDB));
     setenv("MIOPEN_DISABLE_CACHE", "1", 1);
     expect_nothing_served(f, &packages_built[0]);
     unsetenv("MIOPEN_DISABLE_CACHE");
@@ -287,23 +214,11 @@ TEST_F(packages, a_client_with_the_cache_off_takes_nothing_from_packages)
     expect_status(&f->result, 0, "");
 }
 
-static void flip_byte(const struct fixture *f, const char *name, size_t at)
-{
-    FILE *target = fopen(path_of_file(f, name), "r+");
-    assert_non_null(target);
-    assert_int_equal(fseek(target, (long)at, SEEK_SET), 0);
-    int byte = fgetc(target);
-    assert_true(byte != EOF);
-    assert_int_equal(fseek(target, (long)at, SEEK_SET), 0);
-    assert_true(fputc(byte ^ 1, target) != EOF);
-    assert_int_equal(fclose(target), 0);
-}
-
-/* Finds the first digit from |at| on. flip_byte changes a digit into another digit, so the
+/* Finds the first digit from |at| on. site_flip_byte changes a digit into another digit, so the
  * manifest remains well-formed. */
-static size_t digit_from(const struct fixture *f, const char *name, size_t at)
+static size_t digit_from(const struct site *f, const char *name, size_t at)
 {
-    FILE *file = fopen(path_of_file(f, name), "r");
+    FILE *file = fopen(site_file(f, name), "r");
     assert_non_null(file);
     assert_int_equal(fseek(file, (long)at, SEEK_SET), 0);
     for (int byte = fgetc(file); byte < '0' || byte > '9'; byte = fgetc(file), at++)
@@ -312,62 +227,55 @@ static size_t digit_from(const struct fixture *f, const char *name, size_t at)
     return at;
 }
 
-static size_t size_of(const struct fixture *f, const char *name)
-{
-    struct stat seen;
-    assert_int_equal(stat(path_of_file(f, name), &seen), 0);
-    return (size_t)seen.st_size;
-}
-
-static size_t place_of(const struct fixture *f, const char *name, const char *text)
+static size_t place_of(const struct site *f, const char *name, const char *text)
 {
     KILN_AUTO(mem) char *found = shell_text(f->files, "grep -abo '%s' %s", text, name);
     return (size_t)strtoul(found, NULL, 10);
 }
 
 /* The exit status is 1 for damage, and 4 for a missing or wrong signature. */
-static void expect_refused(struct fixture *f, const char *from, const char *words)
+static void expect_refused(struct site *f, const char *from, const char *words)
 {
-    char *before = describe_files(f->state);
+    char *before = describe_files(f->daemon.state);
     kilnctl(f, "pkg", "install", from);
     assert_true(f->result.status == 1 || f->result.status == 4);
     assert_says(f->result.output, words);
-    expect_files(f->state, before);
+    expect_files(f->daemon.state, before);
 }
 
 TEST_F(packages, a_bad_download_is_refused_and_leaves_nothing)
 {
-    serve_files(f);
+    site_serve(f, f->files);
     start_with(f, "--workers", "0");
-    const char *from = url_of(f, f->nginx.port, KDB);
-    size_t middle = size_of(f, KDB) / 2;
+    const char *from = site_url(f->nginx.port, KDB);
+    size_t middle = site_file_size(f, KDB) / 2;
     size_t digits = place_of(f, KDB ".manifest", "sha256") + strlen("sha256\\\":\\\"");
     size_t signature = place_of(f, KDB ".manifest", "\"signature\"") + 20;
     digits = digit_from(f, KDB ".manifest", digits);
     signature = digit_from(f, KDB ".manifest", signature);
 
-    flip_byte(f, KDB, middle);
+    site_flip_byte(f, KDB, middle);
     expect_refused(f, from, "manifest");
-    flip_byte(f, KDB, middle);
+    site_flip_byte(f, KDB, middle);
 
-    flip_byte(f, KDB ".manifest", digits);
+    site_flip_byte(f, KDB ".manifest", digits);
     expect_refused(f, from, "signature");
-    flip_byte(f, KDB ".manifest", digits);
+    site_flip_byte(f, KDB ".manifest", digits);
 
-    flip_byte(f, KDB ".manifest", signature);
+    site_flip_byte(f, KDB ".manifest", signature);
     expect_refused(f, from, "signature");
-    flip_byte(f, KDB ".manifest", signature);
+    site_flip_byte(f, KDB ".manifest", signature);
 
-    kilnctl_ok(f, "pkg", "sign", "--key", path_of_file(f, "stranger.key"), path_of_file(f, KDB));
+    kilnctl_ok(f, "pkg", "sign", "--key", site_file(f, "stranger.key"), site_file(f, KDB));
     expect_refused(f, from, "key");
     expect_nothing_served(f, &packages_built[0]);
 
-    shell(f->keys, "cp '%s' .", path_of_file(f, "stranger.pub"));
+    shell(f->keys, "cp '%s' .", site_file(f, "stranger.pub"));
     kilnctl_ok(f, "pkg", "install", from);
     assert_says(f->result.output, "'stranger'");
     kilnctl_ok(f, "pkg", "install", from); /* unchanged, but downloaded completely again */
 
-    kilnctl(f, "pkg", "install", url_of(f, f->nginx.port, "gfx906_64.kdb"));
+    kilnctl(f, "pkg", "install", site_url(f->nginx.port, "gfx906_64.kdb"));
     assert_int_not_equal(f->result.status, 0);
     expect_downloads(f, "ok", 2);
     expect_downloads(f, "corrupt", 1);
@@ -378,22 +286,22 @@ TEST_F(packages, a_bad_download_is_refused_and_leaves_nothing)
 TEST_F(packages, each_flipped_byte_is_noticed_and_the_old_package_stays)
 {
     start_with(f, "--workers", "0");
-    kilnctl_ok(f, "pkg", "install", path_of_file(f, KDB));
-    size_t size = size_of(f, KDB);
+    kilnctl_ok(f, "pkg", "install", site_file(f, KDB));
+    size_t size = site_file_size(f, KDB);
     for (size_t i = 0; i < 16; i++) {
         size_t at = (size - 1) * i / 15;
-        flip_byte(f, KDB, at);
-        expect_refused(f, path_of_file(f, KDB), "SHA-256");
-        flip_byte(f, KDB, at);
+        site_flip_byte(f, KDB, at);
+        expect_refused(f, site_file(f, KDB), "SHA-256");
+        site_flip_byte(f, KDB, at);
     }
     KILN_AUTO(mem) char *manifest = shell_text(f->files, "cat " KDB ".manifest");
     for (size_t at = 0; manifest[at]; at += 5) {
         at += strspn(manifest + at, " \t\n");
         if (!manifest[at])
             break;
-        flip_byte(f, KDB ".manifest", at);
-        expect_refused(f, path_of_file(f, KDB), "manifest");
-        flip_byte(f, KDB ".manifest", at);
+        site_flip_byte(f, KDB ".manifest", at);
+        expect_refused(f, site_file(f, KDB), "manifest");
+        site_flip_byte(f, KDB ".manifest", at);
     }
     expect_served_by_packages(f, &packages_built[0]);
 }
@@ -408,19 +316,18 @@ static void read_until(FILE *stream, const char *word)
     }
 }
 
-TEST(packages, a_kilnd_killed_while_it_fetches_leaves_no_trace)
+TEST_F(packages, a_kilnd_killed_while_it_fetches_leaves_no_trace)
 {
-    struct fixture *f = *state;
     int fd;
-    serve_files(f);
+    site_serve(f, f->files);
     start_with(f, "--workers", "0");
-    char *before = describe_files(f->state);
+    char *before = describe_files(f->daemon.state);
     cut_line_start(&f->line, f->nginx.port, 1000, 5000); /* never makes progress */
     pid_t install = start_program(&f->daemon, &fd, "kilnctl", "pkg", "install",
-                                  url_of(f, f->line.script.port, KDB), NULL);
+                                  site_url(f->line.script.port, KDB), NULL);
     FILE *reported = fdopen(fd, "r");
     IN_TIME(read_until(reported, "fetching"));
-    shell(f->state, "test -n \"$(ls packages/incoming)\"");
+    shell(f->daemon.state, "test -n \"$(ls packages/incoming)\"");
 
     daemon_process_kill(&f->daemon);
     IN_TIME(read_until(reported, NULL));
@@ -428,13 +335,13 @@ TEST(packages, a_kilnd_killed_while_it_fetches_leaves_no_trace)
     assert_int_equal(wait_program(install), 3);
     daemon_process_start(&f->daemon);
 
-    expect_files(f->state, before);
+    expect_files(f->daemon.state, before);
     kilnctl_ok(f, "pkg", "ls", "--json");
     assert_says(f->result.output, "\"packages\":[]");
 }
 
 struct listing {
-    struct fixture *f;
+    struct site *f;
     const char *name;
     bool wanted;
 };
@@ -448,7 +355,7 @@ static bool is_as_wanted(void *context)
     return (strstr(used, l->name) != NULL) == l->wanted;
 }
 
-static void expect_listed(struct fixture *f, const char *name, bool wanted)
+static void expect_listed(struct site *f, const char *name, bool wanted)
 {
     struct listing listing = { f, name, wanted };
     if (!holds_in_time(is_as_wanted, &listing))
@@ -459,13 +366,13 @@ TEST_F(packages, required_signatures_exclude_unsigned_packages)
 {
     shell(f->files, "mkdir ../vendor && cp " KDB " ../vendor && rm " KDB ".manifest");
     f->daemon.arguments[4] = "--package-path";
-    f->daemon.arguments[5] = f->vendor;
+    f->daemon.arguments[5] = test_path(f->daemon.directory, "vendor");
     f->daemon.arguments[6] = "--require-signature";
     f->daemon.arguments[7] = "yes";
     start_with(f, "--workers", "0");
 
-    expect_refused(f, path_of_file(f, KDB), "signed manifest");
-    kilnctl_ok(f, "pkg", "install", path_of_file(f, OTHER_KDB));
+    expect_refused(f, site_file(f, KDB), "signed manifest");
+    kilnctl_ok(f, "pkg", "install", site_file(f, OTHER_KDB));
     expect_served_by_packages(f, &packages_built[1]);
     expect_nothing_served(f, &packages_built[0]);
     shell(f->keys, "rm ops.pub");
@@ -476,14 +383,14 @@ TEST_F(packages, required_signatures_exclude_unsigned_packages)
     f->daemon.arguments[7] = "no";
     daemon_process_start(&f->daemon);
     expect_served_by_packages(f, &packages_built[0]); /* from the vendor's directory */
-    kilnctl_ok(f, "pkg", "install", path_of_file(f, KDB));
+    kilnctl_ok(f, "pkg", "install", site_file(f, KDB));
     assert_says(f->result.output, "signed");
 }
 
 TEST_F(packages, a_package_copied_into_a_directory_is_used_until_it_is_removed)
 {
     f->daemon.arguments[4] = "--package-path";
-    f->daemon.arguments[5] = f->vendor;
+    f->daemon.arguments[5] = test_path(f->daemon.directory, "vendor");
     start_with(f, "--workers", "0");
     expect_nothing_served(f, &packages_built[0]);
 
@@ -492,7 +399,7 @@ TEST_F(packages, a_package_copied_into_a_directory_is_used_until_it_is_removed)
     expect_served_by_packages(f, &packages_built[0]);
     kilnctl_fails(f, 4, "installed by", "pkg", "rm", KDB);
 
-    shell(f->vendor, "rm " KDB);
+    shell(f->daemon.directory, "rm vendor/" KDB);
     expect_listed(f, KDB, false);
     expect_nothing_served(f, &packages_built[0]);
 }

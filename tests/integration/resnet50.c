@@ -4,26 +4,19 @@
  *
  * With KILN_TEST_WHOLE=1, the test takes all 69 problems of ResNet-50, which compile for some
  * ten seconds. Otherwise it takes every twelfth problem. */
-#include "tests/integration/cut_line.h"
-#include "tests/integration/steps.h"
+#include "tests/integration/package_site.h"
 #include "tests/support/daemon_client.h"
-#include "tests/support/nginx.h"
 #include "tests/support/problem_lines.h"
+#include "tests/support/test_files.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #define CUTS 2u
 #define EVERY 12
 #define PROBLEMS_MAX 256
-#define URL_MAX 128
 #define CALL_MS 60000
-
-struct product {
-    const char *file, *target, *database_id;
-};
 
 static const struct product products[] = {
     { "gfx906_60.kdb", "gfx906", "gfx906_60" },
@@ -31,23 +24,9 @@ static const struct product products[] = {
 };
 #define PRODUCTS (sizeof(products) / sizeof(products[0]))
 
-struct site {
-    struct daemon_process daemon;
-    struct program_result result;
-    char keys[160];
-    char state[160];
-};
-
 static struct site builder; /* has all served files: packages, manifests, keys, problems */
-static char files[160];
 static struct kiln_problem problems[PROBLEMS_MAX];
 static size_t problem_count;
-
-struct journey {
-    struct site host;
-    struct nginx nginx;
-    struct cut_line line;
-};
 
 static double seconds_now(void)
 {
@@ -56,91 +35,34 @@ static double seconds_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static void open_site(struct site *s)
-{
-    daemon_process_init(&s->daemon);
-    snprintf(s->keys, sizeof(s->keys), "%s/keys", s->daemon.directory);
-    snprintf(s->state, sizeof(s->state), "%s", s->daemon.state);
-    assert_int_equal(mkdir(s->keys, 0700), 0);
-    s->daemon.arguments[0] = "--trusted-keys";
-    s->daemon.arguments[1] = s->keys;
-}
-
-static const char *path_of_file(const char *name)
-{
-    static char paths[3][256];
-    static unsigned next;
-    char *path = paths[next++ % 3];
-    snprintf(path, sizeof(paths[0]), "%s/%s", files, name);
-    return path;
-}
-
-static size_t size_of(const char *name)
-{
-    struct stat seen;
-    assert_int_equal(stat(path_of_file(name), &seen), 0);
-    return (size_t)seen.st_size;
-}
-
 static void choose_problems(void)
 {
     const char *whole = getenv("KILN_TEST_WHOLE");
     bool all = whole && strcmp(whole, "1") == 0;
-    shell(files,
+    shell(builder.files,
           "grep '^conv' " KILN_SOURCE "/scripts/networks/resnet50.txt | awk 'NR %% %d == 0' "
           ">problems",
           all ? 1 : EVERY);
-    problem_count = problem_lines_read(path_of_file("problems"), problems, PROBLEMS_MAX);
+    problem_count = problem_lines_read(site_file(&builder, "problems"), problems, PROBLEMS_MAX);
     assert_true(all ? problem_count == 69 : problem_count >= 5);
-}
-
-static void build_package(const struct product *p)
-{
-    double from = seconds_now();
-    kilnctl_ok(&builder, "pkg", "build", "--target", p->target, "--db-id", p->database_id,
-               "--problems", path_of_file("problems"), "--output", path_of_file(p->file), "--key",
-               path_of_file("ops.key"), "--json");
-    KILN_AUTO(json) struct json *built = printed_json(&builder.result);
-    unsigned long long kernels = json_get_u64(json_get(built, "package"), "kernels", 0);
-    assert_true(kernels > 0);
-    print_message("%s: %zu problems, %llu kernels, %zu bytes, built in %.1f s\n", p->file,
-                  problem_count, kernels, size_of(p->file), seconds_now() - from);
 }
 
 SET_UP_STATIC(build_all)
 {
-    open_site(&builder);
-    snprintf(files, sizeof(files), "%s/files", builder.daemon.directory);
-    assert_int_equal(mkdir(files, 0755), 0);
+    site_open(&builder);
     choose_problems();
-    daemon_process_start(&builder.daemon);
-    kilnctl_ok(&builder, "pkg", "keygen", "ops", "--directory", files);
-    kilnctl_ok(&builder, "pkg", "keygen", "stranger", "--directory", files);
-    for (size_t i = 0; i < PRODUCTS; i++)
-        build_package(&products[i]);
-    assert_int_equal(daemon_process_stop(&builder.daemon), 0);
+    site_build_all(&builder, products, PRODUCTS, test_path(builder.files, "problems"));
 }
 
 TEST_PROGRAM(build_all, NULL)
 
-SET_UP_OF(setup, struct journey)
+SET_UP_OF(setup, struct site)
 {
-    open_site(&f->host);
-    shell(f->host.keys, "cp '%s' .", path_of_file("ops.pub"));
+    site_open(f);
+    shell(f->keys, "cp '%s' .", site_file(&builder, "ops.pub"));
 }
 
-FIXTURE(resnet50, setup, NULL);
-
-static void serve_files(struct journey *j)
-{
-    SKIP_IF(!nginx_start(&j->nginx, j->host.daemon.directory, files, NULL, NULL), "no nginx here");
-}
-
-static const char *url_of(uint16_t port, const char *name, char text[URL_MAX])
-{
-    snprintf(text, URL_MAX, "http://127.0.0.1:%u/%s", port, name);
-    return text;
-}
+FIXTURE_OF(resnet50, struct site, setup, NULL);
 
 /* Without a hot set, kilnd looks each object up. */
 static void start_without_compilers(struct site *s)
@@ -150,22 +72,21 @@ static void start_without_compilers(struct site *s)
     daemon_process_start(&s->daemon);
 }
 
-static void install_over_a_broken_line(struct journey *j, const struct product *p)
+static void install_over_a_broken_line(struct site *s, const struct product *p)
 {
-    char from[URL_MAX];
-    unsigned resumed = nginx_answers(&j->nginx, 206, 0);
+    unsigned resumed = nginx_answers(&s->nginx, 206, 0);
     double began = seconds_now();
-    cut_line_start(&j->line, j->nginx.port, CUTS, size_of(p->file) / 3);
+    cut_line_start(&s->line, s->nginx.port, CUTS, site_file_size(&builder, p->file) / 3);
 
-    kilnctl_ok(&j->host, "pkg", "install", url_of(j->line.script.port, p->file, from));
+    kilnctl_ok(s, "pkg", "install", site_url(s->line.script.port, p->file));
 
-    cut_line_stop(&j->line);
-    assert_says(j->host.result.output, "'ops'");
-    assert_int_equal(j->line.cuts, 0);
-    resumed = nginx_answers(&j->nginx, 206, resumed + CUTS) - resumed;
+    cut_line_stop(&s->line);
+    assert_says(s->result.output, "'ops'");
+    assert_int_equal(s->line.cuts, 0);
+    resumed = nginx_answers(&s->nginx, 206, resumed + CUTS) - resumed;
     assert_int_equal(resumed, CUTS);
-    shell(j->host.state, "cmp packages/%s '%s' && test -z \"$(ls packages/incoming)\"", p->file,
-          path_of_file(p->file));
+    shell(s->daemon.state, "cmp packages/%s '%s' && test -z \"$(ls packages/incoming)\"", p->file,
+          site_file(&builder, p->file));
     print_message("%s: %u cuts, %u resumed, installed in %.1f s\n", p->file, CUTS, resumed,
                   seconds_now() - began);
 }
@@ -228,67 +149,50 @@ static void expect_no_plan(struct site *s, const struct product *p)
     kiln_client_close(client);
 }
 
-TEST(resnet50, a_network_is_served_by_packages_that_came_over_a_broken_line)
+TEST_F(resnet50, a_network_is_served_by_packages_that_came_over_a_broken_line)
 {
-    struct journey *j = *state;
-    serve_files(j);
-    daemon_process_start(&j->host.daemon);
+    site_serve(f, builder.files);
+    daemon_process_start(&f->daemon);
     for (size_t i = 0; i < PRODUCTS; i++)
-        install_over_a_broken_line(j, &products[i]);
+        install_over_a_broken_line(f, &products[i]);
 
-    assert_int_equal(daemon_process_stop(&j->host.daemon), 0);
-    shell(j->host.daemon.directory, "rm -r '%s'", j->host.daemon.cache);
-    start_without_compilers(&j->host);
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    shell(f->daemon.directory, "rm -r '%s'", f->daemon.cache);
+    start_without_compilers(f);
 
     for (size_t i = 0; i < PRODUCTS; i++)
-        expect_all_plans(&j->host, &products[i]);
+        expect_all_plans(f, &products[i]);
 }
 
-static void flip_byte(const char *name, size_t at)
+static void expect_refused(struct site *s, const struct product *p, int status, const char *words)
 {
-    FILE *target = fopen(path_of_file(name), "r+e");
-    assert_non_null(target);
-    assert_int_equal(fseek(target, (long)at, SEEK_SET), 0);
-    int byte = fgetc(target);
-    assert_true(byte != EOF);
-    assert_int_equal(fseek(target, (long)at, SEEK_SET), 0);
-    assert_true(fputc(byte ^ 1, target) != EOF);
-    assert_int_equal(fclose(target), 0);
+    char *before = describe_files(s->daemon.state);
+    kilnctl_fails(s, status, words, "pkg", "install", site_url(s->nginx.port, p->file));
+    expect_files(s->daemon.state, before);
+    expect_no_plan(s, p);
 }
 
-static void expect_refused(struct journey *j, const struct product *p, int status,
-                           const char *words)
+static void sign_package(struct site *s, const struct product *p, const char *key)
 {
-    char from[URL_MAX];
-    char *before = describe_files(j->host.state);
-    kilnctl_fails(&j->host, status, words, "pkg", "install", url_of(j->nginx.port, p->file, from));
-    expect_files(j->host.state, before);
-    expect_no_plan(&j->host, p);
+    kilnctl_ok(s, "pkg", "sign", "--key", site_file(&builder, key), site_file(&builder, p->file));
 }
 
-static void sign_package(struct journey *j, const struct product *p, const char *key)
+TEST_F(resnet50, a_flipped_byte_or_a_strangers_signature_leaves_no_trace)
 {
-    kilnctl_ok(&j->host, "pkg", "sign", "--key", path_of_file(key), path_of_file(p->file));
-}
-
-TEST(resnet50, a_flipped_byte_or_a_strangers_signature_leaves_no_trace)
-{
-    struct journey *j = *state;
-    char from[URL_MAX];
-    serve_files(j);
-    start_without_compilers(&j->host);
+    site_serve(f, builder.files);
+    start_without_compilers(f);
     for (size_t i = 0; i < PRODUCTS; i++) {
         const struct product *p = &products[i];
-        flip_byte(p->file, size_of(p->file) / 2);
-        expect_refused(j, p, 1, "manifest");
-        flip_byte(p->file, size_of(p->file) / 2);
-        sign_package(j, p, "stranger.key");
-        expect_refused(j, p, 4, "key");
-        sign_package(j, p, "ops.key");
+        site_flip_byte(&builder, p->file, site_file_size(&builder, p->file) / 2);
+        expect_refused(f, p, 1, "manifest");
+        site_flip_byte(&builder, p->file, site_file_size(&builder, p->file) / 2);
+        sign_package(f, p, "stranger.key");
+        expect_refused(f, p, 4, "key");
+        sign_package(f, p, "ops.key");
     }
 
     for (size_t i = 0; i < PRODUCTS; i++) {
-        kilnctl_ok(&j->host, "pkg", "install", url_of(j->nginx.port, products[i].file, from));
-        expect_all_plans(&j->host, &products[i]);
+        kilnctl_ok(f, "pkg", "install", site_url(f->nginx.port, products[i].file));
+        expect_all_plans(f, &products[i]);
     }
 }
