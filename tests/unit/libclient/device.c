@@ -69,11 +69,7 @@ SET_UP(set_up)
     f->problem = public_test_problem(1);
     f->problem.c = f->problem.k = f->problem.filter[1] = f->problem.filter[2] = 1;
     f->problem.pad[1] = f->problem.pad[2] = 0;
-    if (kiln_device_open("opencl", &f->device, &f->err)) {
-        print_message("no OpenCL device here: %s\n", f->err.text);
-        return;
-    }
-    f->binary = opencl_scale_build();
+    f->device = opencl_scale_open(&f->binary);
     fake_daemon_serve(&f->daemon, answer, f, &f->client);
 }
 
@@ -81,7 +77,6 @@ TEAR_DOWN(tear_down)
 {
     kiln_plan_unref(f->plan);
     kiln_device_close(f->device);
-    free((void *)f->binary.data);
 }
 
 FIXTURE(device, set_up, tear_down);
@@ -195,7 +190,8 @@ TEST_F(device, memories_that_do_not_fit_the_problem_are_refused)
 TEST_F(device, a_binary_that_the_runtime_refuses_is_an_error_and_no_crash)
 {
     SKIP_IF(!f->device, "no OpenCL device here");
-    memset((void *)f->binary.data, 'x', f->binary.size);
+    static const uint8_t zeros[4096];
+    f->binary = bytes_of(zeros, sizeof(zeros));
     get_plan(f);
     struct kiln_run *run = NULL;
     assert_int_equal(kiln_run_create(f->device, f->plan, &run, &f->err), KILN_E_CORRUPT);
@@ -282,12 +278,4 @@ TEST_F(device, auto_takes_the_first_that_works)
     must(kiln_device_open("auto", &device, &f->err), f->err);
     assert_string_equal(kiln_device_name(device), "opencl:0");
     kiln_device_close(device);
-}
-
-int main(int argc, char **argv)
-{
-    opencl_scale_init();
-    int failed = test_main(argc, argv);
-    opencl_scale_done();
-    return failed;
 }

@@ -51,14 +51,10 @@ static void load(struct fixture *f)
 
 SET_UP(set_up)
 {
-    if (kiln_device_open("opencl", &f->device, &f->err)) {
-        print_message("no OpenCL device here: %s\n", f->err.text);
-        return;
-    }
     struct kiln_err err = KILN_ERR_INIT;
-    must(opencl_library_use(&cl, &err), err);
-    if (!binary.data)
-        binary = opencl_scale_build();
+    f->device = opencl_scale_open(&binary);
+    if (f->device)
+        must(opencl_library_use(&cl, &err), err);
 }
 
 static void unload(struct fixture *f)
@@ -423,13 +419,4 @@ TEST_F(device_opencl, threads_that_share_a_run_do_not_mix_their_arguments)
         kiln_memory_destroy(crowd[i].y);
     }
     assert_int_equal(f->device->modules.modules.count, 1);
-}
-
-int main(int argc, char **argv)
-{
-    opencl_scale_init();
-    int failed = test_main(argc, argv);
-    free((void *)binary.data);
-    opencl_scale_done();
-    return failed;
 }

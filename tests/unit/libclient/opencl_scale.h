@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Builds a program binary for this host's OpenCL device, with the kernel of made_plan_scale:
- * y[i] = x[i] * w[0] * times + add + (wide >> 32). */
+/* The kernel of made_plan_scale, y[i] = x[i] * w[0] * times + add + (wide >> 32), for this host's
+ * OpenCL device. The test program keeps PoCL's files in a private directory. */
 #include "common/base/bytes.h"
 
-/* Creates a directory for PoCL's files, which opencl_scale_done removes. Call it before any
- * thread starts. */
-void opencl_scale_init(void);
-void opencl_scale_done(void);
-/* Fails the test if there is no device. The caller frees the data. */
-struct bytes opencl_scale_build(void);
+#include <kiln/device.h>
+
+/* Returns NULL and says so if this host has no device. The caller closes the device, and borrows
+ * the program binary. */
+struct kiln_device *opencl_scale_open(struct bytes *ret_binary);
