@@ -2,6 +2,7 @@
 #include "cli/kilnctl/preload.h"
 
 #include "cli/fail.h"
+#include "cli/kilnctl/own_place.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -19,19 +20,10 @@ static const char *const places[] = { "../lib", KILN_LIBDIR_FROM_KILNCTL };
 
 static void find_own_library(char path[PATH_MAX])
 {
-    char self[PATH_MAX], place[PATH_MAX], directory[PATH_MAX];
-    ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    self[size > 0 ? size : 0] = '\0';
-    const char *slash = strrchr(self, '/');
-    snprintf(path, PATH_MAX, "%s", LIBRARY);
-    for (size_t i = 0; slash && i < sizeof(places) / sizeof(places[0]); i++) {
-        snprintf(place, PATH_MAX, "%.*s/%s", (int)(slash - self), self, places[i]);
-        if (!realpath(place, directory))
-            continue;
-        int length = snprintf(path, PATH_MAX, "%s/%s", directory, LIBRARY);
-        if (length < PATH_MAX && access(path, R_OK) == 0)
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        if (own_place(places[i], LIBRARY, path))
             return;
-    }
+    snprintf(path, PATH_MAX, "%s", LIBRARY);
 }
 
 /* Finds the library that KILN_RTC_LIBRARY names, else this program's own library.  Fails if the

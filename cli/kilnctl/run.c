@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/command.h"
 #include "cli/kilnctl/preload.h"
+#include "cli/kilnctl/python_path.h"
 #include "cli/kilnctl/run_report.h"
 #include "cli/output.h"
 
@@ -14,10 +15,13 @@
 #include <unistd.h>
 
 struct run_options {
-    bool explain;
+    bool explain, torch;
 };
 
 static const struct option options[] = {
+    { "torch", 't', OPTION_FLAG, offsetof(struct run_options, torch), NULL,
+      "let kiln run the convolutions of PyTorch where it is faster: kiln.torch in every Python", 0,
+      0 },
     { "explain", 'e', OPTION_FLAG, offsetof(struct run_options, explain), NULL,
       "say at the end which libraries were loaded, what kilnd answered and stored, and why not", 0,
       0 },
@@ -62,19 +66,37 @@ static int run_and_explain(const struct invocation *invocation, struct kiln_erro
         ;
     if (child < 0)
         return cli_fail_errno(err, errno, "cannot start '%.500s'", invocation->words[0]);
-    run_report_print(fd, invocation->common->json);
+    const struct run_options *given = invocation->options;
+    run_report_print(fd, given->torch, invocation->common->json);
     exit(status_of(status));
+}
+
+static int set_preload(struct kiln_error *err)
+{
+    char value[PRELOAD_MAX];
+    int rc = preload_value(value, err);
+    if (!rc && setenv("LD_PRELOAD", value, 1))
+        rc = cli_fail(err, KILN_E_NO_MEMORY, "out of memory");
+    return rc;
+}
+
+static int set_python_path(struct kiln_error *err)
+{
+    char value[PYTHON_PATH_MAX];
+    int rc = python_path_value(value, err);
+    if (!rc && setenv("PYTHONPATH", value, 1))
+        rc = cli_fail(err, KILN_E_NO_MEMORY, "out of memory");
+    return rc;
 }
 
 static int run_run(const struct invocation *invocation, struct kiln_error *err)
 {
-    char value[PRELOAD_MAX];
     const struct run_options *given = invocation->options;
-    int rc = preload_value(value, err);
+    int rc = set_preload(err);
+    if (!rc && given->torch)
+        rc = set_python_path(err);
     if (rc)
         return rc;
-    if (setenv("LD_PRELOAD", value, 1))
-        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory");
     fflush(NULL);
     return given->explain ? run_and_explain(invocation, err) : execute(invocation, err);
 }
@@ -90,9 +112,16 @@ const struct command command_exec = {
         "and kilnd keeps the result.  Processes that need the same compile at the same time do it\n"
         "once.\n"
         "\n"
+        "--torch also sets PYTHONPATH, so that every Python from 3.9 on, in COMMAND and the "
+        "processes\n"
+        "that it starts, calls kiln.torch.install() when it has imported PyTorch.  If that fails,\n"
+        "one line on standard error gives the reason, and PyTorch runs everything.\n"
+        "\n"
         "--explain reports on standard error which of these libraries the program loaded, how\n"
         "many compiles kilnd answered, how many seconds these once took, and why other compiles\n"
-        "were not answered.  With --json, the report is one line of JSON.\n"
+        "were not answered.  With --torch, it also reports how many convolutions kiln ran, and "
+        "why\n"
+        "PyTorch ran the others.  With --json, the report is one line of JSON.\n"
         "\n"
         "KILN_RTC=off switches it off, KILN_RTC=record stores results without using them.  What\n"
         "kilnd cannot answer, the program's own library compiles as always.",

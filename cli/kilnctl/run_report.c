@@ -15,23 +15,31 @@
 #define LIBRARIES_MAX 16
 #define TEXT_SIZE 512
 
-struct run_report {
-    uint64_t hits, stored, forwarded, saved_ms;
-    struct {
-        char text[160];
-        uint64_t count;
-    } reasons[REASONS_MAX];
-    char libraries[LIBRARIES_MAX][TEXT_SIZE];
+struct reason {
+    char text[160];
+    uint64_t count;
 };
 
-static void add_reason(struct run_report *report, const char *text, uint64_t count)
+struct run_report {
+    uint64_t hits, stored, forwarded, saved_ms;
+    struct reason reasons[REASONS_MAX];
+    char libraries[LIBRARIES_MAX][TEXT_SIZE];
+    struct {
+        uint64_t by_kiln, by_pytorch, failed;
+        struct reason reasons[REASONS_MAX];  /* why PyTorch ran a convolution */
+        struct reason failures[REASONS_MAX]; /* why kiln.torch is not installed */
+    } torch;
+};
+
+static void add_reason(struct reason reasons[REASONS_MAX], const char *text, uint64_t count,
+                       uint64_t *total)
 {
-    report->forwarded += count;
+    *total += count;
     for (size_t i = 0; i < REASONS_MAX; i++) {
-        if (report->reasons[i].count && strcmp(report->reasons[i].text, text) != 0)
+        if (reasons[i].count && strcmp(reasons[i].text, text) != 0)
             continue;
-        snprintf(report->reasons[i].text, sizeof(report->reasons[i].text), "%.150s", text);
-        report->reasons[i].count += count;
+        snprintf(reasons[i].text, sizeof(reasons[i].text), "%.150s", text);
+        reasons[i].count += count;
         return;
     }
 }
@@ -58,7 +66,13 @@ static void add_line(struct run_report *report, const char *line)
     else if (sscanf(line, "saved_ms %llu", &n) == 1)
         report->saved_ms += n;
     else if (sscanf(line, "forwarded %llu %159[^\n]", &n, text) == 2)
-        add_reason(report, text, n);
+        add_reason(report->reasons, text, n, &report->forwarded);
+    else if (sscanf(line, "torch_kiln %llu", &n) == 1)
+        report->torch.by_kiln += n;
+    else if (sscanf(line, "torch_original %llu %159[^\n]", &n, text) == 2)
+        add_reason(report->torch.reasons, text, n, &report->torch.by_pytorch);
+    else if (sscanf(line, "torch_failed %llu %159[^\n]", &n, text) == 2)
+        add_reason(report->torch.failures, text, n, &report->torch.failed);
     else if (sscanf(line, "library %511[^\n]", text) == 1)
         add_library(report, text);
 }
@@ -82,6 +96,13 @@ static uint64_t compiles_of(const struct run_report *r)
     return r->hits + r->stored + r->forwarded;
 }
 
+static void print_reasons(const struct reason reasons[REASONS_MAX], const char *what)
+{
+    for (size_t i = 0; i < REASONS_MAX && reasons[i].count; i++)
+        fprintf(stderr, "kilnctl: %llu %s: %s\n", (unsigned long long)reasons[i].count, what,
+                reasons[i].text);
+}
+
 static void print_text(const struct run_report *report)
 {
     char saved[UNITS_TEXT_MAX];
@@ -101,9 +122,22 @@ static void print_text(const struct run_report *report)
     if (report->hits)
         fprintf(stderr, "kilnctl: the answered ones once took %s to compile\n",
                 units_seconds((double)report->saved_ms / 1e3, saved));
-    for (size_t i = 0; i < REASONS_MAX && report->reasons[i].count; i++)
-        fprintf(stderr, "kilnctl: %llu without kilnd: %s\n",
-                (unsigned long long)report->reasons[i].count, report->reasons[i].text);
+    print_reasons(report->reasons, "without kilnd");
+}
+
+static void print_torch(const struct run_report *report)
+{
+    uint64_t calls = report->torch.by_kiln + report->torch.by_pytorch;
+    if (calls == 0)
+        fprintf(stderr, "kilnctl: no process reported convolutions of PyTorch on a GPU\n");
+    else
+        fprintf(stderr,
+                "kilnctl: %llu calls of PyTorch's convolutions: %llu by kiln, "
+                "%llu by PyTorch\n",
+                (unsigned long long)calls, (unsigned long long)report->torch.by_kiln,
+                (unsigned long long)report->torch.by_pytorch);
+    print_reasons(report->torch.reasons, "by PyTorch");
+    print_reasons(report->torch.failures, "processes without kiln.torch");
 }
 
 static struct json *libraries_to_json(const struct run_report *report)
@@ -122,19 +156,29 @@ static struct json *libraries_to_json(const struct run_report *report)
     return libraries;
 }
 
-static struct json *reasons_to_json(const struct run_report *report)
+static struct json *reasons_to_json(const struct reason reasons[REASONS_MAX])
 {
-    struct json *reasons = json_array();
-    for (size_t i = 0; i < REASONS_MAX && report->reasons[i].count; i++) {
+    struct json *list = json_array();
+    for (size_t i = 0; i < REASONS_MAX && reasons[i].count; i++) {
         struct json *j = json_object();
-        json_set_text(j, "reason", report->reasons[i].text);
-        json_set_u64(j, "count", report->reasons[i].count);
-        json_append(reasons, j);
+        json_set_text(j, "reason", reasons[i].text);
+        json_set_u64(j, "count", reasons[i].count);
+        json_append(list, j);
     }
-    return reasons;
+    return list;
 }
 
-static void print_json(const struct run_report *report)
+static struct json *torch_to_json(const struct run_report *report)
+{
+    struct json *j = json_object();
+    json_set_u64(j, "by_kiln", report->torch.by_kiln);
+    json_set_u64(j, "by_pytorch", report->torch.by_pytorch);
+    json_set(j, "reasons", reasons_to_json(report->torch.reasons));
+    json_set(j, "failures", reasons_to_json(report->torch.failures));
+    return j;
+}
+
+static void print_json(const struct run_report *report, bool with_torch)
 {
     KILN_AUTO(json) struct json *j = json_object();
     json_set_u64(j, "compiles", compiles_of(report));
@@ -143,17 +187,22 @@ static void print_json(const struct run_report *report)
     json_set_u64(j, "without_kilnd", report->forwarded);
     json_set_number(j, "saved_s", (double)report->saved_ms / 1e3);
     json_set(j, "libraries", libraries_to_json(report));
-    json_set(j, "reasons", reasons_to_json(report));
+    json_set(j, "reasons", reasons_to_json(report->reasons));
+    if (with_torch)
+        json_set(j, "torch", torch_to_json(report));
     KILN_AUTO(mem) char *text = json_print(j, false);
     fprintf(stderr, "%s\n", text ? text : "kilnctl: out of memory");
 }
 
-void run_report_print(int fd, bool json)
+void run_report_print(int fd, bool with_torch, bool json)
 {
     struct run_report report = { .hits = 0 };
     read_report(fd, &report);
-    if (json)
-        print_json(&report);
-    else
-        print_text(&report);
+    if (json) {
+        print_json(&report, with_torch);
+        return;
+    }
+    print_text(&report);
+    if (with_torch)
+        print_torch(&report);
 }

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The report of kilnctl run --explain: what libkiln-rtc did in the processes of a run.
+ * The report of kilnctl run --explain: what libkiln-rtc and kiln.torch did in the processes of a
+ * run.
  *
  * Role       reads the lines that these processes have appended to a file, and prints the sums to
  *            standard error, because standard output belongs to the program
@@ -10,4 +11,5 @@
  */
 #include <stdbool.h>
 
-void run_report_print(int fd, bool json);
+/* |with_torch| adds what kiln.torch did. */
+void run_report_print(int fd, bool with_torch, bool json);

@@ -125,6 +125,7 @@ class WithoutKilndTest(unittest.TestCase):
     def test_offers_the_options_of_a_command(self):
         self.assert_offers("kilnctl gc --s", "--socket", "--stale")
         self.assert_offers("kilnctl status --s", "--socket")
+        self.assert_offers("kilnctl run --to", "--torch")
 
     def test_offers_choices_behind_a_blank_and_behind_an_equals_sign(self):
         self.assert_offers("kilnctl db import --tier ", "host", "system", "user")

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Files that were installed together with kilnctl.
+ *
+ * Threading  no shared state
+ */
+#include <limits.h>
+#include <stdbool.h>
+
+/* Writes the absolute path of |name| in the directory |relative|, which is relative to the
+ * directory of this program.  Returns whether it can be read. */
+bool own_place(const char *relative, const char *name, char ret_path[PATH_MAX]);
