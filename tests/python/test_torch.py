@@ -57,6 +57,8 @@ class FakeRun:
             is_data = p.direction is Direction.BACKWARD_DATA
             made = operators._backward(y, x, w, None, *rest, [is_data, not is_data, False])
             (x if is_data else w).copy_(made[0] if is_data else made[1])
+        if self.fake.is_wrong_tile:
+            y.view(-1)[:16].zero_()
         if self.fake.is_wrong:
             {Direction.FORWARD: y, Direction.BACKWARD_DATA: x}.get(p.direction, w).mul_(1.1)
 
@@ -67,7 +69,7 @@ class FakeAccelerator:
     def __init__(self):
         self.asked, self.loads, self.launches = [], 0, 0
         self.kiln_us, self.workspace = 5.0, 64
-        self.capturing = self.is_wrong = self.is_idle = False
+        self.capturing = self.is_wrong = self.is_wrong_tile = self.is_idle = False
         self.launch_error = self.load_error = None
         self.records, self.answers_at_once = {}, False
         self.operators = Operators(self, "CPU")
@@ -127,8 +129,8 @@ def fake(monkeypatch):
         _the_fake = FakeAccelerator()
     fresh, operators = _the_fake, _the_fake.operators
     fresh.__dict__.update(asked=[], loads=0, launches=0, kiln_us=5.0, workspace=64,
-                          capturing=False, is_wrong=False, is_idle=False, launch_error=None,
-                          load_error=None, records={}, answers_at_once=False)
+                          capturing=False, is_wrong=False, is_wrong_tile=False, is_idle=False,
+                          launch_error=None, load_error=None, records={}, answers_at_once=False)
     monkeypatch.setattr(_choice, "names_of_plan", lambda plan: ("FakeSolver", "1", "code"))
     monkeypatch.setattr(_operators, "RECALL_WAIT_S", 0.01)
     operators._recall_wait_s = 0.01
@@ -309,6 +311,27 @@ def test_a_result_that_differs_is_never_used(fake, x, w):
     assert all("differ" in reason for reason in fake.reasons())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_wrong_tile_of_a_large_result_is_noticed(fake, dtype):
+    torch.manual_seed(0)
+    x, w = torch.randn(4, 8, 160, 160, dtype=dtype), torch.randn(16, 8, 1, 1, dtype=dtype)
+    fake.is_wrong_tile = True
+    with torch.no_grad():
+        F.conv2d(x, w)
+        fake.answer()
+        F.conv2d(x, w)
+    assert fake.states() == {State.ORIGINAL}
+    assert all("an element differs by" in reason for reason in fake.reasons())
+
+
+def test_results_of_16_bits_that_are_rounded_otherwise_agree(fake):
+    torch.manual_seed(0)
+    x = torch.rand(2, 64, 40, 40, dtype=torch.bfloat16)
+    w = torch.rand(8, 64, 3, 3, dtype=torch.bfloat16)
+    learn(fake, simple, x, w)
+    assert fake.states() == {State.KILN}, fake.reasons()
+
+
 def test_a_large_bias_does_not_hide_a_wrong_result(fake, x, w):
     fake.is_wrong = True
     with torch.no_grad():
@@ -406,6 +429,20 @@ def test_memory_that_kiln_refuses_goes_to_pytorch_for_one_call(fake, x, w):
     step(simple, x, w)
     assert fake.states() == {State.KILN}
     assert any("aligned" in error for error in fake.operators.errors)
+
+
+def test_memory_that_is_always_misaligned_is_pytorchs_from_the_first_call(fake, x, w):
+    def run(x, w):
+        return simple(x.view(-1)[1:].view(1, 8, 9, 9), w)
+
+    x = torch.randn(8 * 9 * 9 + 1)
+    with without_kiln(fake):
+        wanted = step(run, x, w)
+    for one, other in zip(step(run, x, w), wanted):
+        assert torch.equal(one, other)
+    reasons = {choice.result: choice.reason for choice in fake.operators.choices.values()}
+    assert "multiple of 16 bytes" in reasons["output"] and "multiple" in reasons["weight"]
+    assert len(fake.asked) == 1 and fake.operators.errors == []  # the input's gradient
 
 
 def begin_another_process(fake, answers_at_once=True):

@@ -19,6 +19,11 @@ FASTER = 0.97  # kiln is chosen if its time is at most this part of the original
 # The largest norm of the difference of two correct results, divided by the norm of one.
 TOLERANCE = {"torch.float32": 1e-3, "torch.float16": 5e-3, "torch.bfloat16": 2e-2}
 TOLERANCE_TF32 = 5e-3
+# By how much an element may differ: the tolerance above of its own size, and this part of the
+# result's root mean square. The norm of a large result does not change noticeably if a tile of it
+# is wrong, but the elements of this tile do.
+ELEMENT = {"torch.float32": 1e-2, "torch.float16": 1e-1, "torch.bfloat16": 1e-1}
+ELEMENT_TF32 = 1e-1
 TRIALS_MAX = 8  # how often a comparison may be impossible before kiln gives up
 
 
@@ -257,12 +262,27 @@ class Choice:
         if not 0 < norm < math.inf:
             self._postpone("the results were zero or not finite, so they could not be compared")
             return False
-        difference = _norm(made.float() - wanted.float()) / norm
+        reason = self._difference(made, wanted, norm)
+        if reason:
+            self.settle(reason)
+        return not reason
+
+    def _difference(self, made: torch.Tensor, wanted: torch.Tensor, norm: float) -> str:
+        """Says how |made| differs from |wanted|; "" if it is within the tolerances. Overwrites
+        |made|."""
         limit = TOLERANCE_TF32 if self._allow_tf32 else TOLERANCE[self.kind]
-        if difference <= limit:
-            return True
-        self.settle(f"the results differ by {difference:.2g}, more than {limit:g}")
-        return False
+        part = ELEMENT_TF32 if self._allow_tf32 else ELEMENT[self.kind]
+        sizes = wanted.float()
+        difference = made.float().sub_(sizes)
+        ratio = _norm(difference) / norm
+        if not ratio <= limit:  # a NaN is a difference, too
+            return f"the results differ by {ratio:.2g}, more than {limit:g}"
+        mean = norm / math.sqrt(wanted.numel())
+        excess = float(difference.abs_().sub_(sizes.abs(), alpha=limit).max()) / mean
+        if not excess <= part:
+            return (f"an element differs by {excess:.2g} of the root mean square, more than "
+                    f"{part:g}")
+        return ""
 
     def _postpone(self, reason: str) -> None:
         self._trials += 1

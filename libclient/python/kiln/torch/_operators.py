@@ -14,6 +14,7 @@ Result = Tuple[Optional[Tensor], Optional[Tensor], Optional[Tensor]]
 CHOICES_MAX = 4096  # a job with ever new sizes must not let kilnd compile for each of them
 # How long the first call of a convolution that kiln ran in an earlier process waits for the plan.
 RECALL_WAIT_S = 0.5
+ALIGNMENT = 16  # bytes; what kiln_run_launch_native requires of each tensor
 OPERATORS = ("convolution", "convolution_backward")
 COMPOSITE = "CompositeExplicitAutograd"  # PyTorch's own implementations, for every device
 
@@ -43,6 +44,15 @@ def _flags() -> Tuple[bool, bool, bool, bool]:
     return (c._get_cudnn_benchmark(),
             c._get_cudnn_deterministic() or c._get_deterministic_algorithms(),
             c._get_cudnn_enabled(), _allows_tf32())
+
+
+def _is_misaligned(operand: Tensor) -> bool:
+    """Says whether kiln would get memory that it refuses. What has other strides is copied."""
+    if operand.data_ptr() % ALIGNMENT == 0:
+        return False
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(operand.dim())
+    return operand.is_contiguous() or (last is not None and
+                                       operand.is_contiguous(memory_format=last))
 
 
 class Operators:
@@ -78,16 +88,18 @@ class Operators:
     def _find(self, result: str, operands: Tuple[Tensor, Tensor],
               rest: Tuple[Any, ...]) -> Optional[Choice]:
         first, second = operands
+        is_aligned = (first.data_ptr() | second.data_ptr()) % ALIGNMENT == 0
         key = (result, first.shape, first.stride(), second.shape, second.stride(), first.dtype,
-               second.dtype, rest, _flags(), first.device, second.device)
+               second.dtype, rest, _flags(), first.device, second.device, is_aligned)
         choice = self.choices.get(key)
         if choice is None and len(self.choices) < CHOICES_MAX:
-            text = repr(key[:-2])  # the same in every process, and for each of several equal GPUs
-            choice = self.choices.setdefault(key, self._new(text, result, operands, rest))
+            text = repr(key[:-3])  # the same in every process, and for each of several equal GPUs
+            made = self._new(text, result, operands, rest, is_aligned)
+            choice = self.choices.setdefault(key, made)
         return choice
 
     def _new(self, text: str, result: str, operands: Tuple[Tensor, Tensor],
-             rest: Tuple[Any, ...]) -> Choice:
+             rest: Tuple[Any, ...], is_aligned: bool) -> Choice:
         stride, padding, dilation, transposed, _, groups = rest[:6]
         flags = _flags()
         _, is_deterministic, is_enabled, allow_tf32 = flags
@@ -101,6 +113,8 @@ class Operators:
             choice.settle("torch.backends.cudnn.enabled is False")
         elif operands[0].dtype != operands[1].dtype or operands[0].device != operands[1].device:
             choice.settle("operands of two types or devices")
+        elif not is_aligned and any(map(_is_misaligned, operands)):
+            choice.settle(f"memory that does not begin at a multiple of {ALIGNMENT} bytes")
         else:
             self._recall(choice, operands)
         return choice
