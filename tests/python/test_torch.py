@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import dataclasses
+import threading
 
 import pytest
 
@@ -39,8 +40,9 @@ class FakeRun:
         return flat.view(shape[0], *shape[2:], shape[1]).movedim(-1, 1)
 
     def launch(self, x, w, y, workspace, stream):
-        assert bool(workspace) == bool(self.workspace) and stream == 7
+        assert bool(workspace) == bool(self.workspace)
         self.fake.launches += 1
+        self.fake.streams.append(stream)
         if self.fake.launch_error:
             raise self.fake.launch_error
         if self.fake.is_idle:
@@ -64,21 +66,25 @@ class FakeRun:
 
 
 class FakeAccelerator:
-    """kilnd and a GPU whose stream is 7. kiln takes |kiln_us| and PyTorch 10 us."""
+    """kilnd and a GPU, of which each thread has a current stream. kiln takes |kiln_us| and
+    PyTorch 10 us."""
 
     def __init__(self):
-        self.asked, self.loads, self.launches = [], 0, 0
+        self.asked, self.batches, self.loads, self.launches = [], [], 0, 0
         self.kiln_us, self.workspace = 5.0, 64
         self.capturing = self.is_wrong = self.is_wrong_tile = self.is_idle = False
         self.launch_error = self.load_error = None
         self.records, self.answers_at_once = {}, False
+        self.streams, self.current = [], threading.local()
         self.operators = Operators(self, "CPU")
 
-    def ask(self, index, problem, done):
-        if self.answers_at_once:
-            done(problem)
-        else:
-            self.asked.append((problem, done))
+    def ask(self, index, requests):
+        self.batches.append(len(requests))
+        for problem, done in requests:
+            if self.answers_at_once:
+                done(problem)
+            else:
+                self.asked.append((problem, done))
 
     def recall(self, index, key):
         return self.records.get(key)
@@ -101,7 +107,7 @@ class FakeAccelerator:
         return FakeRun(self, plan)
 
     def stream(self, index):
-        return 7
+        return getattr(self.current, "stream", 7)
 
     def is_capturing(self):
         return self.capturing
@@ -128,9 +134,10 @@ def fake(monkeypatch):
     if _the_fake is None:
         _the_fake = FakeAccelerator()
     fresh, operators = _the_fake, _the_fake.operators
-    fresh.__dict__.update(asked=[], loads=0, launches=0, kiln_us=5.0, workspace=64,
+    fresh.__dict__.update(asked=[], batches=[], loads=0, launches=0, kiln_us=5.0, workspace=64,
                           capturing=False, is_wrong=False, is_wrong_tile=False, is_idle=False,
-                          launch_error=None, load_error=None, records={}, answers_at_once=False)
+                          launch_error=None, load_error=None, records={}, answers_at_once=False,
+                          streams=[], current=threading.local())
     monkeypatch.setattr(_choice, "names_of_plan", lambda plan: ("FakeSolver", "1", "code"))
     monkeypatch.setattr(_operators, "RECALL_WAIT_S", 0.01)
     operators._recall_wait_s = 0.01
@@ -649,3 +656,132 @@ def test_after_uninstall_convolutions_do_not_pass_through_python(fake, x, w):
         assert all(has_python_kernel(name) for name in _operators.OPERATORS)
     step(simple, x, w)
     assert len(fake.operators.choices) == 3
+
+
+class Network(torch.nn.Module):
+    """Convolutions of several kinds, between what a network has between them. |kind| is the class
+    of one of them."""
+
+    def __init__(self, kind=torch.nn.ConvTranspose2d):
+        super().__init__()
+        nn = torch.nn
+        torch.manual_seed(0)
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(inplace=True),
+            nn.Conv2d(8, 8, 3, stride=2, groups=8), nn.MaxPool2d(2), nn.Conv2d(8, 16, 1),
+            kind(16, 8, 3, stride=2, padding=1), nn.Dropout(), nn.AdaptiveAvgPool2d(1))
+        self.last = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.last(self.layers(x).flatten(1))
+
+
+def train(model, x):
+    F.cross_entropy(model(x), torch.tensor([1] * len(x))).backward()
+
+
+@pytest.fixture
+def images():
+    torch.manual_seed(1)
+    return torch.randn(2, 3, 16, 16)
+
+
+# On the CPU, the result of a transposed convolution is never channels last.
+@pytest.mark.parametrize("form,kind", [
+    (torch.contiguous_format, torch.nn.ConvTranspose2d), (LAST, torch.nn.Conv2d)],
+    ids=["first", "last"])
+def test_a_prepared_step_requests_no_plan(fake, images, form, kind):
+    model, images = Network(kind).to(memory_format=form), images.contiguous(memory_format=form)
+    assert kiln.torch.prepare(model, images) == 11  # the images need no gradient
+    assert fake.batches == [11] and fake.launches == 0 and fake.operators.errors == []
+    assert fake.answer() == 11
+    assert fake.loads == 11 and fake.states() == {State.PLANNED}
+    train(model, images)
+    assert fake.batches == [11] and fake.loads == 11 and fake.states() == {State.KILN}
+
+
+def test_to_prepare_twice_requests_once(fake, images):
+    model = Network()
+    for _ in range(2):
+        assert kiln.torch.prepare(model, (images,)) == 11
+    assert fake.batches == [11]
+
+
+def test_to_prepare_does_not_change_the_model(fake, images):
+    model = Network()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    torch.manual_seed(5)
+    wanted = torch.rand(1)
+    torch.manual_seed(5)
+    kiln.torch.prepare(model, images)
+    assert torch.equal(torch.rand(1), wanted)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(p.grad is None and p.device.type == "cpu" for p in model.parameters())
+
+
+def test_without_gradients_only_outputs_are_prepared(fake, images):
+    with torch.no_grad():
+        assert kiln.torch.prepare(Network(), images) == 4
+    assert {choice.result for choice in fake.operators.choices.values()} == {"output"}
+
+
+def test_a_prepared_step_of_a_later_process_runs_by_kiln(fake, images):
+    model = Network()
+    train(model, images)
+    fake.answer()
+    train(model, images)
+    begin_another_process(fake, answers_at_once=False)
+    kiln.torch.prepare(model, images)
+    fake.answer()
+    assert fake.states() == {State.KILN} and fake.launches == 0
+    train(model, images)
+    assert fake.launches == 11
+    assert {choice.original_calls for choice in fake.operators.choices.values()} == {0}
+
+
+def test_a_traced_model_cannot_be_prepared_and_the_report_says_so(fake, images):
+    with without_kiln(fake):
+        model = torch.jit.trace(Network().eval(), images)
+    assert kiln.torch.prepare(model, images) == 0
+    assert fake.batches == [] and "error: " in kiln.torch.report()
+
+
+def test_with_autocast_the_types_are_autocasts(fake, images, monkeypatch):
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda *rest: True)
+    monkeypatch.setattr(torch, "get_autocast_gpu_dtype", lambda: torch.bfloat16)
+    kiln.torch.prepare(Network(), images)
+    assert {problem.type for problem, _ in fake.asked} == {kiln.DataType.BFLOAT16}
+
+
+def test_what_comes_before_an_operation_on_values_is_prepared(fake, images):
+    class Depends(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = (torch.nn.Conv2d(3, 3, 1) for _ in range(2))
+
+        def forward(self, x):
+            x = self.first(x)
+            return self.second(x) if x.sum().item() > 0 else x
+
+    assert kiln.torch.prepare(Depends(), images) == 1
+    assert fake.batches == [1] and len(fake.operators.errors) == 1
+    assert "error: " in kiln.torch.report()
+
+
+def test_a_plan_that_cannot_be_loaded_in_the_background_is_pytorchs(fake, images):
+    fake.load_error = kiln.UnavailableError(kiln.ErrorCode.UNAVAILABLE, "broken")
+    model = Network()
+    kiln.torch.prepare(model, images)
+    fake.answer()
+    assert fake.states() == {State.ORIGINAL}
+    assert all("broken" in reason for reason in fake.reasons())
+    train(model, images)
+    assert fake.launches == 0
+
+
+def test_only_an_installed_kiln_prepares_and_only_models_on_its_devices(fake, images, monkeypatch):
+    with pytest.raises(ValueError, match="'cpu'"):
+        kiln.torch.prepare(Network().to("meta"), images)
+    monkeypatch.setattr(kiln.torch, "_replaced", None)
+    with pytest.raises(RuntimeError, match="install"):
+        kiln.torch.prepare(Network(), images)

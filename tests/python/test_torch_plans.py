@@ -104,21 +104,30 @@ def test_plans_are_requested_on_another_thread_and_gathered():
     client, answers = FakeClient(), []
     planner, device = _planner.Planner(lambda: client), FakeDevice()
     for n in (1, 2, 3):
-        planner.ask(device, n, answers.append)
+        planner.ask([(device, n, answers.append)])
     assert not planner.wait(0) and answers == []
     client.may_answer.set()
     assert planner.wait(WAIT_MAX_S)
     assert answers == [1, 2, 3] and sum(client.batches) == 3
 
 
+def test_plans_that_are_requested_together_are_one_batch():
+    client, answers = FakeClient(), []
+    client.may_answer.set()
+    planner, device = _planner.Planner(lambda: client), FakeDevice()
+    planner.ask([(device, n, answers.append) for n in (1, 2, 3)])
+    assert planner.wait(WAIT_MAX_S)
+    assert answers == [1, 2, 3] and client.batches == [3]
+
+
 def test_a_failed_request_answers_everybody_and_the_next_one_works():
     client, answers = FakeClient(), []
     client.may_answer.set()
     planner, device = _planner.Planner(lambda: client), FakeDevice()
-    planner.ask(device, 0, answers.append)
+    planner.ask([(device, 0, answers.append)])
     assert planner.wait(WAIT_MAX_S)
     assert isinstance(answers[0], kiln.UnavailableError)
-    planner.ask(device, 5, answers.append)
+    planner.ask([(device, 5, answers.append)])
     assert planner.wait(WAIT_MAX_S)
     assert answers[1:] == [5]
 
@@ -129,7 +138,7 @@ def test_a_client_that_cannot_be_opened_is_an_answer():
 
     answers = []
     planner = _planner.Planner(fail)
-    planner.ask(FakeDevice(), 1, answers.append)
+    planner.ask([(FakeDevice(), 1, answers.append)])
     assert planner.wait(WAIT_MAX_S)
     assert answers[0].text == "no such socket"
 

@@ -9,7 +9,7 @@ Everything else stays with PyTorch. docs/pytorch.md says what runs where, and ho
 import os
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, List, Optional, Union
+from typing import TYPE_CHECKING, Any, List, Optional, Union
 
 from .._library import library
 from ..client import Client
@@ -17,10 +17,12 @@ from ..errors import KilnError
 from ._planner import Planner
 
 if TYPE_CHECKING:  # these need PyTorch, which install() imports
+    import torch
+
     from ._choice import Choice
     from ._operators import Operators
 
-__all__ = ["Convolution", "convolutions", "install", "report", "uninstall", "wait"]
+__all__ = ["Convolution", "convolutions", "install", "prepare", "report", "uninstall", "wait"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,24 @@ def uninstall() -> None:
     with _lock:
         if _replaced is not None:
             _replaced.stop()
+
+
+def prepare(model: "torch.nn.Module", example: Any) -> int:
+    """Requests the plans of all convolutions in a step of |model|, forward and backward, in one
+    batch, and returns at once. Their kernels are loaded as the plans come. |example| is the
+    model's argument, or a tuple of its arguments.
+
+    The model runs once with tensors that have no memory: nothing is computed, and its parameters
+    and buffers do not change. If it cannot run so, the convolutions before that point are planned,
+    and report() says why. Call it where autocast and the flags of cuDNN are as in the step, before
+    DistributedDataParallel wraps the model.
+
+    Returns the number of convolutions. Raises RuntimeError before install(), and ValueError if the
+    model is not on a GPU.
+    """
+    if _replaced is None:
+        raise RuntimeError("call kiln.torch.install() before kiln.torch.prepare()")
+    return _replaced.prepare(model, example if isinstance(example, tuple) else (example,))
 
 
 def wait(timeout: Optional[float] = None) -> bool:

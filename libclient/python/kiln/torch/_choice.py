@@ -35,12 +35,15 @@ class State(enum.Enum):
     ORIGINAL = "PyTorch"
 
 
+# A problem, and what the planner calls with the plan or the error.
+Request = Tuple[Problem, Callable[[Union[Handle, Exception]], None]]
+
+
 class Accelerator(Protocol):
     """What a choice needs of the device's framework and of kilnd. Tests have a fake one."""
 
-    def ask(self, index: int, problem: Problem,
-            done: Callable[[Union[Handle, Exception]], None]) -> None:
-        """Requests a plan, and returns at once."""
+    def ask(self, index: int, requests: List[Request]) -> None:
+        """Requests plans, and returns at once."""
 
     def load(self, index: int, plan: Handle) -> Run:
         ...
@@ -74,16 +77,15 @@ class Choice:
                  "kiln_us", "kiln_calls", "original_calls", "solver", "_accelerator", "_index",
                  "_geometry", "_allow_tf32", "_plan", "_run", "_format", "_copies", "_shape",
                  "_strides", "_dtype", "_device", "_direction", "_trials", "_layout", "_recorded",
-                 "_answered", "_lock")
+                 "_answered", "_lock", "_is_prepared")
 
     def __init__(self, accelerator: Accelerator, key: str, result: str, geometry: Geometry,
-                 sample: torch.Tensor, allow_tf32: bool) -> None:
-        """|key| is the same in every process. |sample| is an operand, whose type and device the
-        result has."""
+                 dtype: torch.dtype, device: torch.device, allow_tf32: bool) -> None:
+        """|key| is the same in every process."""
         self.key = key
         self.flags: Tuple[bool, ...] = ()  #: of aten::_convolution; set by Operators
         self.result = result
-        self.kind = str(sample.dtype)
+        self.kind = str(dtype)
         self.state = State.NEW
         self.reason = ""
         self.problem: Optional[Problem] = None
@@ -91,18 +93,19 @@ class Choice:
         self.kiln_calls = self.original_calls = 0
         self.solver = ""
         self._accelerator = accelerator
-        self._index: int = sample.get_device()
+        self._index: int = -1 if device.index is None else device.index
         self._geometry = geometry
-        self._allow_tf32 = allow_tf32 and sample.dtype == torch.float32
+        self._allow_tf32 = allow_tf32 and dtype == torch.float32
         self._plan: Optional[Handle] = None
         self._run: Optional[Run] = None
-        self._dtype = sample.dtype
-        self._device = sample.device
+        self._dtype = dtype
+        self._device = device
         self._direction = direction_of(result, geometry.transposed)
         self._trials = 0
         self._recorded: Optional[Record] = None
         self._answered = threading.Event()
         self._lock = threading.Lock()  # held by the thread that plans or times
+        self._is_prepared = False  # the planner's thread loads the kernels
 
     # ---- the job's calls ----
 
@@ -176,9 +179,26 @@ class Choice:
 
     def _ask(self, made: torch.Tensor, operands: Tuple[torch.Tensor, torch.Tensor]) -> None:
         self._describe(_layout_of([made, *operands]), tuple(made.shape), made.stride(), operands)
-        self.state = State.ASKED
+        self._accelerator.ask(self._index, [self._request()])
+
+    def _request(self) -> Request:
         assert self.problem is not None
-        self._accelerator.ask(self._index, self.problem, self._planned)
+        self.state = State.ASKED
+        return self.problem, self._planned
+
+    def prepare(self, made: torch.Tensor,
+                operands: Tuple[torch.Tensor, torch.Tensor]) -> Optional[Request]:
+        """Returns the request for the plan, or None if this is no convolution for kiln. Needs only
+        the sizes and strides of the tensors. The planner's thread will load the kernels."""
+        self._is_prepared = True
+        try:
+            if self._find_record(operands) is None:
+                self._describe(_layout_of([made, *operands]), tuple(made.shape), made.stride(),
+                               operands)
+            return self._request()
+        except Exception as error:
+            self.settle(str(error))
+            return None
 
     def _describe(self, layout: Layout, shape: Tuple[int, ...], strides: Tuple[int, ...],
                   operands: Tuple[torch.Tensor, torch.Tensor]) -> None:
@@ -199,12 +219,35 @@ class Choice:
                 self.settle(recorded.reason)
             else:
                 self._plan = answer
-                self.state = State.PLANNED
+                self._use_plan()
         except Exception as error:  # the planner has other requests to answer
             self.settle(repr(error))
         self._answered.set()
 
+    def _use_plan(self) -> None:
+        """Loads the kernels of a prepared convolution. If an earlier process chose kiln, kiln runs
+        it from now on."""
+        recorded, plan = self._recorded, self._plan
+        assert plan is not None
+        if self._is_prepared:
+            self._load()
+            if recorded and _is_plan_of(recorded, plan):
+                self._plan = None
+                self.state = State.KILN
+                return
+        self.state = State.PLANNED
+
     # ---- records of earlier processes ----
+
+    def _find_record(self, operands: Tuple[torch.Tensor, torch.Tensor]) -> Optional[Record]:
+        """Describes the problem by the record of an earlier process, if there is one."""
+        recorded = self._accelerator.recall(self._index, self.key)
+        if recorded is not None:
+            layout = Layout.CHANNELS_LAST if recorded.last else Layout.CHANNELS_FIRST
+            self._describe(layout, recorded.shape, _strides_of(recorded.shape, layout), operands)
+            self._recorded = recorded
+            self.original_us, self.kiln_us = recorded.original_us, recorded.kiln_us
+        return recorded
 
     def recall(self, operands: Tuple[torch.Tensor, torch.Tensor], wait_s: float) -> bool:
         """Takes over the choice of an earlier process. If that was kiln, waits for the plan, which
@@ -213,16 +256,10 @@ class Choice:
         in vain."""
         if self._accelerator.is_capturing():
             return True
-        recorded = self._accelerator.recall(self._index, self.key)
+        recorded = self._find_record(operands)
         if recorded is None:
             return True
-        layout = Layout.CHANNELS_LAST if recorded.last else Layout.CHANNELS_FIRST
-        self._describe(layout, recorded.shape, _strides_of(recorded.shape, layout), operands)
-        self._recorded = recorded
-        self.original_us, self.kiln_us = recorded.original_us, recorded.kiln_us
-        self.state = State.ASKED
-        assert self.problem is not None
-        self._accelerator.ask(self._index, self.problem, self._planned)
+        self._accelerator.ask(self._index, [self._request()])
         if not recorded.kiln:
             return True
         is_there = self._answered.wait(wait_s)

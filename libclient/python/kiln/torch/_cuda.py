@@ -2,14 +2,14 @@
 """PyTorch's GPUs, CUDA or ROCm, and kilnd's plans for them."""
 import hashlib
 import os
-from typing import Any, Callable, Dict, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
 from .._call import Handle
 from .._library import version
 from .._run import Device, Run
-from ..problem import Problem
+from ._choice import Request
 from ._planner import Planner
 from ._records import Record, Records, directory
 
@@ -39,9 +39,9 @@ class Cuda:
             found = self._devices.setdefault(index, Device(f"{self._kind}:{index}"))
         return found
 
-    def ask(self, index: int, problem: Problem,
-            done: Callable[[Union[Handle, Exception]], None]) -> None:
-        self._planner.ask(self._device(index), problem, done)
+    def ask(self, index: int, requests: List[Request]) -> None:
+        device = self._device(index)
+        self._planner.ask([(device, problem, done) for problem, done in requests])
 
     def load(self, index: int, plan: Handle) -> Run:
         return Run(self._device(index), plan)

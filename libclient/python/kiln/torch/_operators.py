@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from ..errors import InvalidError
-from ._choice import Accelerator, Choice, State
-from ._translate import Geometry
+from ._choice import Accelerator, Choice, Request, State
+from ._translate import Geometry, rest_of
 
+Key = Tuple[Any, ...]
 Result = Tuple[Optional[Tensor], Optional[Tensor], Optional[Tensor]]
 CHOICES_MAX = 4096  # a job with ever new sizes must not let kilnd compile for each of them
 # How long the first call of a convolution that kiln ran in an earlier process waits for the plan.
@@ -46,6 +47,14 @@ def _flags() -> Tuple[bool, bool, bool, bool]:
             c._get_cudnn_enabled(), _allows_tf32())
 
 
+def _key(result: str, operands: Tuple[Tensor, Tensor], rest: Tuple[Any, ...],
+         device: torch.device, other_device: torch.device, is_aligned: bool) -> Key:
+    """Returns what distinguishes one convolution from all others."""
+    first, second = operands
+    return (result, first.shape, first.stride(), second.shape, second.stride(), first.dtype,
+            second.dtype, rest, _flags(), device, other_device, is_aligned)
+
+
 def _is_misaligned(operand: Tensor) -> bool:
     """Says whether kiln would get memory that it refuses. What has other strides is copied."""
     if operand.data_ptr() % ALIGNMENT == 0:
@@ -59,7 +68,7 @@ class Operators:
     """The replaced operators, with one choice for each convolution and direction."""
 
     def __init__(self, accelerator: Accelerator, dispatch_key: str) -> None:
-        self.choices: Dict[Tuple[Any, ...], Choice] = {}
+        self.choices: Dict[Key, Choice] = {}
         self.errors: List[str] = []  # of kiln.torch itself; there should be none
         self._accelerator = accelerator
         self._recall_wait_s = RECALL_WAIT_S  # 0 after the first wait in vain
@@ -89,34 +98,32 @@ class Operators:
               rest: Tuple[Any, ...]) -> Optional[Choice]:
         first, second = operands
         is_aligned = (first.data_ptr() | second.data_ptr()) % ALIGNMENT == 0
-        key = (result, first.shape, first.stride(), second.shape, second.stride(), first.dtype,
-               second.dtype, rest, _flags(), first.device, second.device, is_aligned)
+        key = _key(result, operands, rest, first.device, second.device, is_aligned)
         choice = self.choices.get(key)
         if choice is None and len(self.choices) < CHOICES_MAX:
-            text = repr(key[:-3])  # the same in every process, and for each of several equal GPUs
-            made = self._new(text, result, operands, rest, is_aligned)
-            choice = self.choices.setdefault(key, made)
+            choice = self._new(key, operands, rest)
+            if choice.state is State.NEW:
+                self._recall(choice, operands)
+            choice = self.choices.setdefault(key, choice)
         return choice
 
-    def _new(self, text: str, result: str, operands: Tuple[Tensor, Tensor],
-             rest: Tuple[Any, ...], is_aligned: bool) -> Choice:
+    def _new(self, key: Key, operands: Tuple[Tensor, Tensor], rest: Tuple[Any, ...]) -> Choice:
         stride, padding, dilation, transposed, _, groups = rest[:6]
-        flags = _flags()
+        *_, flags, device, other_device, is_aligned = key
         _, is_deterministic, is_enabled, allow_tf32 = flags
-        choice = Choice(self._accelerator, text, result,
-                        Geometry(stride, padding, dilation, transposed, groups), operands[0],
-                        allow_tf32)
+        text = repr(key[:-3])  # the same in every process, and for each of several equal GPUs
+        choice = Choice(self._accelerator, text, key[0],
+                        Geometry(stride, padding, dilation, transposed, groups), operands[0].dtype,
+                        device, allow_tf32)
         choice.flags = flags
         if is_deterministic:
             choice.settle("deterministic mode: timing could choose differently in each process")
         elif not is_enabled:
             choice.settle("torch.backends.cudnn.enabled is False")
-        elif operands[0].dtype != operands[1].dtype or operands[0].device != operands[1].device:
+        elif operands[0].dtype != operands[1].dtype or device != other_device:
             choice.settle("operands of two types or devices")
         elif not is_aligned and any(map(_is_misaligned, operands)):
             choice.settle(f"memory that does not begin at a multiple of {ALIGNMENT} bytes")
-        else:
-            self._recall(choice, operands)
         return choice
 
     def _recall(self, choice: Choice, operands: Tuple[Tensor, Tensor]) -> None:
@@ -125,6 +132,30 @@ class Operators:
                 self._recall_wait_s = 0.0
         except Exception as error:
             choice.settle(str(error))
+
+    def prepare(self, model: torch.nn.Module, example: Tuple[Any, ...]) -> int:
+        """Requests the plans of a step of |model| in one batch. Returns the number of its
+        convolutions."""
+        from ._prepare import convolutions_of
+        kind = self._dispatch_key.lower()
+        device = next((p.device for p in model.parameters() if p.device.type == kind), None)
+        if device is None:
+            raise ValueError(f"no parameter of the model is on a device of the kind '{kind}'")
+        found, error = convolutions_of(model, example)
+        if error is not None:
+            self._note(error)
+        requests: List[Request] = []
+        for one in found:
+            key = _key(one.result, one.operands, one.rest, device, device, True)
+            if key in self.choices or len(self.choices) >= CHOICES_MAX:
+                continue
+            choice = self._new(key, one.operands, one.rest)
+            request = choice.prepare(one.made, one.operands) if choice.state is State.NEW else None
+            if self.choices.setdefault(key, choice) is choice and request is not None:
+                requests.append(request)
+        if requests:
+            self._accelerator.ask(-1 if device.index is None else device.index, requests)
+        return len(found)
 
     def _ready(self, result: str, operands: Tuple[Tensor, Tensor],
                rest: Tuple[Any, ...]) -> Optional[Choice]:
@@ -160,8 +191,8 @@ class Operators:
     def convolution(self, x: Tensor, w: Tensor, bias: Optional[Tensor], stride: Sequence[int],
                     padding: Sequence[int], dilation: Sequence[int], transposed: bool,
                     output_padding: Sequence[int], groups: int) -> Tensor:
-        rest = (tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding),
-                groups, None if bias is None else (bias.dtype, bias.shape))
+        rest = (*rest_of(stride, padding, dilation, transposed, output_padding, groups),
+                None if bias is None else (bias.dtype, bias.shape))
         choice = self._ready("output", (x, w), rest)
 
         def kiln() -> Tensor:
@@ -189,8 +220,7 @@ class Operators:
                              padding: Sequence[int], dilation: Sequence[int], transposed: bool,
                              output_padding: Sequence[int], groups: int,
                              output_mask: Sequence[bool]) -> Result:
-        rest = (tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding),
-                groups)
+        rest = rest_of(stride, padding, dilation, transposed, output_padding, groups)
         made: List[Optional[Tensor]] = [None, None, None]
         left = list(output_mask)
         choices: List[Optional[Choice]] = [None, None]

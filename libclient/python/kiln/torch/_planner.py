@@ -24,18 +24,19 @@ class Planner:
     def __init__(self, open_client: Callable[[], Client]) -> None:
         self._open_client = open_client
         self._client: Optional[Client] = None
-        self._requests: "queue.SimpleQueue[Request]" = queue.SimpleQueue()
+        self._requests: "queue.SimpleQueue[List[Request]]" = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._open = 0  # requests without an answer
         self._thread: Optional[threading.Thread] = None
 
-    def ask(self, device: Device, problem: Problem, done: Callable[[Answer], None]) -> None:
+    def ask(self, requests: List[Request]) -> None:
+        """Requests the plans in one batch, except that each device has its own."""
         with self._changed:
-            self._open += 1
+            self._open += len(requests)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="kiln.torch", daemon=True)
                 self._thread.start()
-        self._requests.put((device, problem, done))
+        self._requests.put(requests)
 
     def wait(self, timeout: Optional[float]) -> bool:
         """Waits until every request has its answer. Returns whether that is so."""
@@ -44,9 +45,9 @@ class Planner:
 
     def _work(self) -> None:
         while True:
-            asked = [self._requests.get()]
+            asked = list(self._requests.get())
             while not self._requests.empty():
-                asked.append(self._requests.get())
+                asked += self._requests.get()
             by_device: Dict[Device, List[Request]] = {}
             for request in asked:
                 by_device.setdefault(request[0], []).append(request)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Describes PyTorch's convolutions as problems of kiln. Does not need PyTorch."""
 from dataclasses import dataclass
-from typing import Dict, Sequence, Tuple
+from typing import Any, Dict, Sequence, Tuple
 
 from ..enums import DataType, Direction, Layout
 from ..problem import Problem
@@ -35,6 +35,13 @@ class Tensors:
     x: Sizes
     w: Sizes
     y: Sizes
+
+
+def rest_of(stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
+            transposed: bool, output_padding: Sequence[int], groups: int) -> Tuple[Any, ...]:
+    """Returns the arguments of aten::convolution that are no tensors, as a key."""
+    return (tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding),
+            groups)
 
 
 def direction_of(result: str, transposed: bool) -> Direction:

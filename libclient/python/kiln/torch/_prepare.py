@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: MIT
+"""Finds the convolutions of a model's step without computing it, on PyTorch's meta device."""
+import warnings
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+from ._translate import rest_of
+
+Arguments = Tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A convolution of a step in one direction. The tensors have sizes and strides only."""
+
+    result: str  #: as in Choice
+    operands: Tuple[torch.Tensor, torch.Tensor]
+    made: torch.Tensor
+    rest: Arguments  #: the part of Operators' key after the operands
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[misc]
+    """Collects the convolutions that run below it. It computes their shapes itself, because not
+    every PyTorch can do so for both directions."""
+
+    def __init__(self, autocast: Optional[torch.dtype]) -> None:
+        super().__init__()
+        self.found: List[Found] = []
+        self._autocast = autocast  # autocast converts tensors of GPUs only
+
+    def __torch_dispatch__(self, function: Any, types: Any, arguments: Arguments = (),
+                           options: Optional[Dict[str, Any]] = None) -> Any:
+        if function is torch.ops.aten.convolution.default:
+            return self._forward(*arguments)
+        if function is torch.ops.aten.convolution_backward.default:
+            return self._backward(*arguments)
+        return function(*arguments, **(options or {}))
+
+    def _cast(self, tensor: torch.Tensor) -> torch.Tensor:
+        if self._autocast is None or tensor.dtype != torch.float32:
+            return tensor
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=self._autocast,
+                                   device="meta")
+
+    def _note(self, result: str, operands: Tuple[torch.Tensor, torch.Tensor], made: torch.Tensor,
+              rest: Arguments) -> None:
+        first, second = operands
+        self.found.append(Found(result, (self._cast(first), self._cast(second)), made, rest))
+
+    def _forward(self, x: torch.Tensor, w: torch.Tensor, bias: Optional[torch.Tensor],
+                 *rest: Any) -> torch.Tensor:
+        of_bias = None if bias is None else (self._cast(bias).dtype, bias.shape)
+        made = _new(_output_shape(x, w, *rest), x, w)
+        self._note("output", (x, w), made, (*rest_of(*rest), of_bias))
+        return made
+
+    def _backward(self, dy: torch.Tensor, x: torch.Tensor, w: torch.Tensor,
+                  bias_sizes: Optional[Sequence[int]], *others: Any) -> Any:
+        *rest, mask = others
+        key = (*rest_of(*rest), x.shape, w.shape)
+        made: List[Optional[torch.Tensor]] = [None, None, None]
+        for i, (result, like, operand) in enumerate((("input", x, w), ("weight", w, x))):
+            if mask[i]:
+                tensor = made[i] = _new(like.shape, x, w)
+                self._note(result, (dy, operand), tensor, key)
+        if mask[2]:
+            made[2] = dy.new_empty([dy.shape[1]])
+        return tuple(made)
+
+
+def _new(shape: Sequence[int], x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """Makes a tensor in the layout that cuDNN's convolutions give to all results."""
+    made = x.new_empty(shape)
+    forms = {torch._prims_common.suggest_memory_format(t) for t in (x, w)} if x.dim() > 3 else ()
+    for form in (torch.channels_last, torch.channels_last_3d):
+        if form in forms:
+            return made.to(memory_format=form)
+    return made
+
+
+def _output_shape(x: torch.Tensor, w: torch.Tensor, stride: Sequence[int], padding: Sequence[int],
+                  dilation: Sequence[int], transposed: bool, output_padding: Sequence[int],
+                  groups: int) -> List[int]:
+    shape = [x.shape[0], w.shape[1] * groups if transposed else w.shape[0]]
+    for i, (size, filter_) in enumerate(zip(x.shape[2:], w.shape[2:])):
+        of = min(i, len(stride) - 1)  # one number may count for all dimensions
+        reach = dilation[of] * (filter_ - 1)
+        if transposed:
+            size = (size - 1) * stride[of] - 2 * padding[of] + reach + output_padding[of] + 1
+        else:
+            size = (size + 2 * padding[of] - reach - 1) // stride[of] + 1
+        shape.append(size)
+    return shape
+
+
+def _to_meta(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta",
+                               requires_grad=value.requires_grad)
+
+
+def _on_meta(model: torch.nn.Module) -> Callable[..., Any]:
+    """Returns a function that runs |model| with tensors that have no memory."""
+    state = {name: _to_meta(value)
+             for name, value in (*model.named_parameters(), *model.named_buffers())}
+    if hasattr(torch, "func"):
+        return lambda *arguments: torch.func.functional_call(model, state, arguments)
+    from torch.nn.utils import stateless
+    return lambda *arguments: stateless.functional_call(model, state, arguments)
+
+
+def convolutions_of(model: torch.nn.Module,
+                    example: Arguments) -> Tuple[List[Found], Optional[Exception]]:
+    """Returns the convolutions of a step in order, and the error that ended the step, if one did.
+    The backward pass is part of the step if gradients are on and a parameter wants one."""
+    autocast = torch.get_autocast_gpu_dtype() if torch.is_autocast_enabled() else None
+    recorder = Recorder(autocast)
+    try:
+        run, arguments = _on_meta(model), tree_map(_to_meta, example)
+        with warnings.catch_warnings(), recorder:
+            warnings.simplefilter("ignore")
+            made, _ = tree_flatten(run(*arguments))
+            outputs = [t for t in made if isinstance(t, torch.Tensor) and t.requires_grad]
+            if outputs:
+                torch.autograd.backward(outputs, [torch.empty_like(t) for t in outputs])
+    except Exception as error:
+        return recorder.found, error
+    return recorder.found, None
