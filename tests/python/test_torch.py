@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="no PyTorch for this Python")
 
 import kiln  # noqa: E402
 import kiln.torch  # noqa: E402
+from conftest import WAIT_MAX_S, join  # noqa: E402
 from kiln import Direction, Layout  # noqa: E402
 from kiln.torch import _choice, _operators  # noqa: E402
 from kiln.torch._choice import State, TRIALS_MAX  # noqa: E402
@@ -583,6 +584,84 @@ def test_while_a_graph_is_captured_nothing_is_planned_or_timed(fake, x, w):
         before = fake.launches
         simple(x, w)
         assert fake.launches == before + 1
+
+
+def test_kernels_go_to_the_stream_that_is_current_at_the_call(fake, x, w):
+    learn(fake, simple, x, w)
+    fake.streams.clear()
+    with torch.no_grad():
+        for stream in (1, 2, 1):
+            fake.current.stream = stream
+            simple(x, w)
+    assert fake.streams == [1, 2, 1]
+
+
+def test_threads_with_streams_of_their_own_share_a_choice(fake, x, w):
+    learn(fake, simple, x, w)
+    fake.streams.clear()
+    with without_kiln(fake), torch.no_grad():
+        wanted = simple(x, w)
+    right = []
+
+    def work(stream):
+        fake.current.stream = stream
+        with torch.no_grad():
+            right.extend(torch.allclose(simple(x, w), wanted, atol=1e-4) for _ in range(20))
+
+    threads = [threading.Thread(target=work, args=(stream,)) for stream in (1, 2)]
+    for thread in threads:
+        thread.start()
+    join(*threads)
+    assert right == [True] * 40 and sorted(fake.streams) == [1] * 20 + [2] * 20
+    assert len(fake.operators.choices) == 3
+
+
+class Images(torch.utils.data.Dataset):
+    """Data that a worker makes by a convolution, which may be one that kiln runs in the job."""
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        weight = torch.full((4, 8, 3, 3), 1.0 / 72)
+        return simple(torch.full((1, 8, 9, 9), float(index)), weight)[0].detach()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_data_loaders_work_while_kiln_runs_the_job(fake, method):
+    x, w = torch.ones(1, 8, 9, 9), torch.full((4, 8, 3, 3), 1.0 / 72)
+    learn(fake, simple, x, w)
+    with without_kiln(fake), torch.no_grad():
+        wanted = [simple(x * i, w)[0] for i in range(4)]
+    loader = torch.utils.data.DataLoader(Images(), num_workers=2, timeout=WAIT_MAX_S,
+                                         multiprocessing_context=method)
+    with torch.no_grad():
+        for batch, right in zip(loader, wanted):
+            torch.testing.assert_close(batch[0], right, rtol=1e-4, atol=1e-4)
+            before = fake.launches
+            simple(x, w)
+            assert fake.launches == before + 1
+
+
+def test_pytorchs_convolution_gets_the_flag_benchmark(fake, x, w, monkeypatch):
+    calls, original = [], torch._convolution
+    monkeypatch.setattr(torch, "_convolution",
+                        lambda *all_: calls.append(all_[9:]) or original(*all_))
+    with torch.no_grad():
+        for benchmark in (False, True):
+            monkeypatch.setattr(torch.backends.cudnn, "benchmark", benchmark)
+            simple(x, w)
+    assert [flags[0] for flags in calls] == [False, True]
+    assert len(fake.operators.choices) == 2
+
+
+def test_deterministic_algorithms_are_deterministic_mode(fake, x, w):
+    torch.use_deterministic_algorithms(True)
+    try:
+        step(simple, x, w)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert fake.asked == [] and all("deterministic" in reason for reason in fake.reasons())
 
 
 def test_in_deterministic_mode_pytorch_runs_everything(fake, x, w, monkeypatch):
