@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Tests the parts of kiln.torch that need no PyTorch."""
+import ctypes
 import dataclasses
 import json
 import os
@@ -10,7 +11,7 @@ import pytest
 import kiln
 import kiln.torch
 from conftest import WAIT_MAX_S
-from kiln import DataType, Direction, Layout
+from kiln import DataType, Direction, Layout, _abi, _library, _run
 from kiln.torch import _planner, _records, _translate
 from kiln.torch._translate import Geometry, Tensors, Untranslatable
 
@@ -151,6 +152,20 @@ def test_plans_of_kilnd_keep_their_handles(client, compiler, problem):
     found = []
     client._plan_handles([problem], options, lambda index, plan: found.append(plan))
     assert plans.from_pointer(found[0].pointer).objects
+
+
+def test_packed_tensors_are_the_struct_of_libkiln():
+    size = ctypes.sizeof(_abi.NativeTensors)
+    values = (size, 1 << 63, 2, 3, 4, 1 << 40, 6)
+    assert _run.pack_tensors(*values) == bytes(_abi.NativeTensors(*values))
+
+
+def test_a_launch_that_fails_raises_libkilns_error():
+    run = _run.Run.__new__(_run.Run)
+    run.workspace, run._pointer = 0, 0
+    run._launch = _run._Launch(("kiln_run_launch_native", _library.library()))
+    with pytest.raises(kiln.InvalidError, match="needs a run"):
+        run.launch(16, 32, 48, 0, 0)
 
 
 RECORD = _records.Record(kiln=True, reason="", solver="S", config="1,2", code="12ab",

@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from conftest import BUILD, SOURCE, WAIT_MAX_S
+from conftest import BUILD, SOURCE
 
+WAIT_S = 600  # on a loaded machine, PyTorch takes a minute to import
 PACKAGE = SOURCE / "libclient/python/kiln"
 # What kiln.torch.install() needs of PyTorch. The names of the replaced operators are in |replaced|.
 FAKE_TORCH = """
@@ -47,7 +48,7 @@ class Program:
 
     def start(self, *command, **environment):
         return subprocess.run(command, env={**self.environment, **environment}, text=True,
-                              capture_output=True, timeout=WAIT_MAX_S, cwd=self.directory)
+                              capture_output=True, timeout=WAIT_S, cwd=self.directory)
 
     def plain(self, code):
         return self.start(sys.executable, "-c", code)

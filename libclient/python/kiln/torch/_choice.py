@@ -73,17 +73,18 @@ class Choice:
     the same plan.
     """
 
-    __slots__ = ("key", "flags", "result", "kind", "state", "reason", "problem", "original_us",
-                 "kiln_us", "kiln_calls", "original_calls", "solver", "_accelerator", "_index",
-                 "_geometry", "_allow_tf32", "_plan", "_run", "_format", "_copies", "_shape",
-                 "_strides", "_dtype", "_device", "_direction", "_trials", "_layout", "_recorded",
-                 "_answered", "_lock", "_is_prepared")
+    __slots__ = ("key", "flags", "bias_shape", "result", "kind", "state", "reason", "problem",
+                 "original_us", "kiln_us", "kiln_calls", "original_calls", "solver",
+                 "_accelerator", "_index", "_geometry", "_allow_tf32", "_plan", "_run", "_format",
+                 "_copies", "_shape", "_strides", "_dtype", "_device", "_direction", "_order",
+                 "_trials", "_layout", "_recorded", "_answered", "_lock", "_is_prepared")
 
     def __init__(self, accelerator: Accelerator, key: str, result: str, geometry: Geometry,
                  dtype: torch.dtype, device: torch.device, allow_tf32: bool) -> None:
         """|key| is the same in every process."""
         self.key = key
         self.flags: Tuple[bool, ...] = ()  #: of aten::_convolution; set by Operators
+        self.bias_shape: Tuple[int, ...] = (-1,)  #: of a bias that is added to the output
         self.result = result
         self.kind = str(dtype)
         self.state = State.NEW
@@ -101,6 +102,7 @@ class Choice:
         self._dtype = dtype
         self._device = device
         self._direction = direction_of(result, geometry.transposed)
+        self._order = _order_of(self._direction, geometry.transposed)
         self._trials = 0
         self._recorded: Optional[Record] = None
         self._answered = threading.Event()
@@ -120,21 +122,18 @@ class Choice:
         made = torch.empty_strided(self._shape, self._strides, dtype=self._dtype,
                                    device=self._device)
         run = self._run
-        assert run is not None
-        space = torch.empty(run.workspace, dtype=torch.uint8,
-                            device=self._device) if run.workspace else None
+        space, place = None, 0
+        if run.workspace:  # type: ignore[union-attr]
+            space = torch.empty(run.workspace, dtype=torch.uint8,  # type: ignore[union-attr]
+                                device=self._device)
+            place = space.data_ptr()
         if is_trial:
             made.fill_(math.nan)
             if space is not None:
                 space.fill_(0xff)  # a NaN in every type
-        a, b, c = first.data_ptr(), second.data_ptr(), made.data_ptr()
-        if self._direction is Direction.BACKWARD_WEIGHTS:  # the operands are output and input
-            x, w, y = (a, c, b) if self._geometry.transposed else (b, c, a)
-        elif self._direction is Direction.FORWARD:  # the operands are x and w
-            x, w, y = a, b, c
-        else:  # y and w
-            x, w, y = c, b, a
-        run.launch(x, w, y, space.data_ptr() if space is not None else 0,
+        pointers = (first.data_ptr(), second.data_ptr(), made.data_ptr())
+        x, w, y = self._order
+        run.launch(pointers[x], pointers[w], pointers[y], place,  # type: ignore[union-attr]
                    self._accelerator.stream(self._index))
         return made
 
@@ -207,6 +206,7 @@ class Choice:
         self._format = _memory_format(layout, len(shape))
         self._copies = not all(o.is_contiguous(memory_format=self._format) for o in operands)
         self._shape, self._strides = shape, strides
+        self.bias_shape = (-1,) + (1,) * (len(shape) - 2)
         self.problem = problem_of(self._direction, self._sizes(shape, operands), self._geometry,
                                   self.kind, layout, self._allow_tf32)
 
@@ -337,6 +337,15 @@ class Choice:
         self._record()
         if self.state is State.ORIGINAL:
             self._run = None
+
+
+def _order_of(direction: Direction, transposed: bool) -> Tuple[int, int, int]:
+    """Returns where kiln's x, w and y are among the first operand, the second and the result."""
+    if direction is Direction.BACKWARD_WEIGHTS:  # the operands are output and input
+        return (0, 2, 1) if transposed else (1, 2, 0)
+    if direction is Direction.FORWARD:  # the operands are x and w
+        return (0, 1, 2)
+    return (2, 1, 0)  # y and w
 
 
 def _layout_of(tensors: List[torch.Tensor]) -> Layout:

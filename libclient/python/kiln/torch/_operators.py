@@ -8,15 +8,17 @@ from torch import Tensor
 
 from ..errors import InvalidError
 from ._choice import Accelerator, Choice, Request, State
-from ._translate import Geometry, rest_of
+from ._translate import Geometry
 
 Key = Tuple[Any, ...]
+Gradients = Tuple[Optional[Choice], Optional[Choice]]
 Result = Tuple[Optional[Tensor], Optional[Tensor], Optional[Tensor]]
 CHOICES_MAX = 4096  # a job with ever new sizes must not let kilnd compile for each of them
 # How long the first call of a convolution that kiln ran in an earlier process waits for the plan.
 RECALL_WAIT_S = 0.5
 ALIGNMENT = 16  # bytes; what kiln_run_launch_native requires of each tensor
 OPERATORS = ("convolution", "convolution_backward")
+KILN = State.KILN  # an attribute of a class takes longer to read
 COMPOSITE = "CompositeExplicitAutograd"  # PyTorch's own implementations, for every device
 
 
@@ -30,21 +32,27 @@ def _original(name: str) -> Callable[..., Any]:
     return lambda *arguments: overload._op_dk(key, *arguments)
 
 
-def _allows_tf32() -> bool:
+def _tf32_getter() -> Callable[[], bool]:
     """From PyTorch 2.9 on, cudnn.conv.fp32_precision decides. The older getter then fails if the
     precisions of convolutions and recurrent networks differ."""
-    c = torch._C
-    if hasattr(c, "_get_fp32_precision_getter"):
-        return bool(c._get_fp32_precision_getter("cuda", "conv") == "tf32")
-    return bool(c._get_cudnn_allow_tf32())
+    if hasattr(torch._C, "_get_fp32_precision_getter"):
+        precision = torch._C._get_fp32_precision_getter
+        return lambda: bool(precision("cuda", "conv") == "tf32")
+    getter: Callable[[], bool] = torch._C._get_cudnn_allow_tf32
+    return getter
+
+
+_get_benchmark = torch._C._get_cudnn_benchmark
+_get_deterministic = torch._C._get_cudnn_deterministic
+_get_deterministic_algorithms = torch._C._get_deterministic_algorithms
+_get_enabled = torch._C._get_cudnn_enabled
+_get_tf32 = _tf32_getter()
 
 
 def _flags() -> Tuple[bool, bool, bool, bool]:
     """Returns benchmark, deterministic, enabled, allow_tf32, in the order of aten::_convolution."""
-    c = torch._C
-    return (c._get_cudnn_benchmark(),
-            c._get_cudnn_deterministic() or c._get_deterministic_algorithms(),
-            c._get_cudnn_enabled(), _allows_tf32())
+    return (_get_benchmark(), _get_deterministic() or _get_deterministic_algorithms(),
+            _get_enabled(), _get_tf32())
 
 
 def _key(result: str, operands: Tuple[Tensor, Tensor], rest: Tuple[Any, ...],
@@ -69,6 +77,7 @@ class Operators:
 
     def __init__(self, accelerator: Accelerator, dispatch_key: str) -> None:
         self.choices: Dict[Key, Choice] = {}
+        self.gradients: Dict[Key, Gradients] = {}  # for one look-up in a backward pass
         self.errors: List[str] = []  # of kiln.torch itself; there should be none
         self._accelerator = accelerator
         self._recall_wait_s = RECALL_WAIT_S  # 0 after the first wait in vain
@@ -170,83 +179,108 @@ class Operators:
         if len(self.errors) < 10:
             self.errors.append(f"{type(error).__name__}: {error}")
 
-    def _run(self, choice: Optional[Choice], compute: Callable[[], Tensor]) -> Optional[Tensor]:
+    def _compute(self, choice: Choice, first: Tensor, second: Tensor,
+                 bias: Optional[Tensor] = None) -> Optional[Tensor]:
         """Returns None if the original has to run."""
-        if choice is None:
-            return None
-        if choice.state is State.KILN:
-            try:
-                made = compute()
-                choice.kiln_calls += 1
-                return made
-            except InvalidError as error:  # this call's memory is unsuitable, such as a view
-                self._note(error)
-            except Exception as error:
-                choice.settle(str(error))
-        choice.original_calls += 1
+        try:
+            made = choice.compute(first, second)
+            if bias is not None:
+                made.add_(bias.view(choice.bias_shape))
+            choice.kiln_calls += 1
+            return made
+        except InvalidError as error:  # this call's memory is unsuitable
+            self._note(error)
+        except Exception as error:
+            choice.settle(str(error))
         return None
 
-    # ---- the operators ----
+    # ---- the operators: a call that kiln runs does nothing else ----
 
     def convolution(self, x: Tensor, w: Tensor, bias: Optional[Tensor], stride: Sequence[int],
                     padding: Sequence[int], dilation: Sequence[int], transposed: bool,
                     output_padding: Sequence[int], groups: int) -> Tensor:
-        rest = (*rest_of(stride, padding, dilation, transposed, output_padding, groups),
-                None if bias is None else (bias.dtype, bias.shape))
+        rest = (tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding),
+                groups, None if bias is None else (bias.dtype, bias.shape))
         choice = self._ready("output", (x, w), rest)
-
-        def kiln() -> Tensor:
-            assert choice is not None
-            made = choice.compute(x, w)
-            return made if bias is None else made.add_(bias.view(-1, *(1,) * (made.dim() - 2)))
-
-        def original(bias: Optional[Tensor] = bias) -> Tensor:
-            arguments = (x, w, bias, stride, padding, dilation, transposed, output_padding, groups)
-            # _forward does the same as _convolution, but takes twice the time
-            made: Tensor = self._forward(*arguments) if choice is None else \
-                torch._convolution(*arguments, *choice.flags)
-            return made
-
-        made = self._run(choice, kiln)
-        if made is None:
-            made = original()
-            if choice is not None and choice.state is not State.ORIGINAL:
-                choice.learn(made, (x, w), original, kiln,
-                             None if bias is None else lambda: original(None))
-        return made
+        if choice is not None and choice.state is KILN:
+            made = self._compute(choice, x, w, bias)
+            if made is not None:
+                return made
+        return self._convolve(choice, x, w, bias, rest)
 
     def convolution_backward(self, dy: Tensor, x: Tensor, w: Tensor,
                              bias_sizes: Optional[Sequence[int]], stride: Sequence[int],
                              padding: Sequence[int], dilation: Sequence[int], transposed: bool,
                              output_padding: Sequence[int], groups: int,
                              output_mask: Sequence[bool]) -> Result:
-        rest = rest_of(stride, padding, dilation, transposed, output_padding, groups)
-        made: List[Optional[Tensor]] = [None, None, None]
-        left = list(output_mask)
-        choices: List[Optional[Choice]] = [None, None]
-        operands = ((dy, w), (dy, x))
+        rest = (tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding),
+                groups)
+        of_x, of_w = choices = self._gradients(dy, x, w, rest, output_mask)
+        dx = self._compute(of_x, dy, w) if of_x is not None and of_x.state is KILN else None
+        dw = self._compute(of_w, dy, x) if of_w is not None and of_w.state is KILN else None
+        left = (output_mask[0] and dx is None, output_mask[1] and dw is None, output_mask[2])
+        if not any(left):
+            return dx, dw, None
 
         def original(mask: Sequence[bool]) -> Result:
-            result: Result = self._backward(dy, x, w, bias_sizes, stride, padding, dilation,
-                                            transposed, output_padding, groups, mask)
+            result: Result = self._backward(dy, x, w, bias_sizes, *rest, mask)
             return result
 
-        for i, result in enumerate(("input", "weight")):
-            if output_mask[i]:
-                choice = choices[i] = self._ready(result, operands[i], rest + (x.shape, w.shape))
-                if choice is not None:
-                    made[i] = self._run(choice, _computing(choice, operands[i]))
-                left[i] = made[i] is None
-        if any(left):
-            for i, tensor in enumerate(original(left)):
-                made[i] = tensor if left[i] else made[i]
-        for i, choice in enumerate(choices):
-            if left[i] and choice is not None and choice.state is not State.ORIGINAL:
-                tensor = made[i]
-                assert tensor is not None
-                choice.learn(tensor, operands[i], _one_of(original, i),
-                             _computing(choice, operands[i]))
-        return made[0], made[1], made[2]
+        made = original(left)
+        for i, operands in enumerate(((dy, w), (dy, x))):
+            choice, tensor = choices[i], made[i]
+            if left[i] and choice is not None and tensor is not None:
+                choice.original_calls += 1
+                if choice.state is not State.ORIGINAL:
+                    choice.learn(tensor, operands, _one_of(original, i),
+                                 _computing(choice, operands))
+        return dx if dx is not None else made[0], dw if dw is not None else made[1], made[2]
+
+    def _gradients(self, dy: Tensor, x: Tensor, w: Tensor, rest: Key,
+                   mask: Sequence[bool]) -> Gradients:
+        """Finds the choices of both gradients by one look-up. Never fails."""
+        try:
+            first, second, third = dy.data_ptr(), x.data_ptr(), w.data_ptr()
+            key = (dy.shape, dy.stride(), x.shape, x.stride(), w.shape, w.stride(), dy.dtype,
+                   x.dtype, w.dtype, rest, mask[0], mask[1], _flags(), dy.device, x.device,
+                   w.device, (first | third) % ALIGNMENT == 0, (first | second) % ALIGNMENT == 0)
+            found = self.gradients.get(key)
+        except Exception as error:
+            self._note(error)
+            return None, None
+        if found is None:
+            rest = (*rest, x.shape, w.shape)
+            of_x = self._ready("input", (dy, w), rest) if mask[0] else None
+            of_w = self._ready("weight", (dy, x), rest) if mask[1] else None
+            found = of_x, of_w
+            if (of_x or not mask[0]) and (of_w or not mask[1]):
+                self.gradients[key] = found
+        return found
+
+    # ---- calls of the original ----
+
+    def _convolve(self, choice: Optional[Choice], x: Tensor, w: Tensor, bias: Optional[Tensor],
+                  rest: Key) -> Tensor:
+        arguments = rest[:6]
+
+        def original(bias: Optional[Tensor] = bias) -> Tensor:
+            # _forward does the same as _convolution, but takes twice the time
+            made: Tensor = self._forward(x, w, bias, *arguments) if choice is None else \
+                torch._convolution(x, w, bias, *arguments, *choice.flags)
+            return made
+
+        def kiln() -> Tensor:
+            assert choice is not None
+            made = choice.compute(x, w)
+            return made if bias is None else made.add_(bias.view(choice.bias_shape))
+
+        made = original()
+        if choice is not None:
+            choice.original_calls += 1
+            if choice.state is not State.ORIGINAL:
+                choice.learn(made, (x, w), original, kiln,
+                             None if bias is None else lambda: original(None))
+        return made
 
 
 def _computing(choice: Choice, operands: Tuple[Tensor, Tensor]) -> Callable[[], Tensor]:
