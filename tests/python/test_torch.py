@@ -3,6 +3,8 @@
 import contextlib
 import ctypes
 import dataclasses
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -11,7 +13,7 @@ torch = pytest.importorskip("torch", reason="no PyTorch for this Python")
 
 import kiln  # noqa: E402
 import kiln.torch  # noqa: E402
-from conftest import join  # noqa: E402
+from conftest import SOURCE, join  # noqa: E402
 from kiln import Direction, Layout  # noqa: E402
 from kiln.torch import _choice, _operators  # noqa: E402
 from kiln.torch._choice import State, TRIALS_MAX  # noqa: E402
@@ -868,3 +870,11 @@ def test_only_an_installed_kiln_prepares_and_only_models_on_its_devices(fake, im
     monkeypatch.setattr(kiln.torch, "_replaced", None)
     with pytest.raises(RuntimeError, match="install"):
         kiln.torch.prepare(Network(), images)
+
+
+def test_the_example_trains_on_the_cpu():
+    done = subprocess.run(
+        [sys.executable, "-B", SOURCE / "docs/examples/train_resnet50.py", "--device", "cpu",
+         "--type", "fp32", "--steps", "1", "--batch", "2", "--size", "32"], check=True,
+        capture_output=True, text=True, timeout=IMPORT_MAX_S)
+    assert done.stdout.startswith("PyTorch: first step") and " loss " in done.stdout
