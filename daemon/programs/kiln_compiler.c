@@ -276,14 +276,16 @@ static bool die_with_parent(pid_t starter)
 }
 
 /* libseccomp can loop without end after a failed allocation. */
-static bool confine_in_time(struct confinement *c)
+static enum kiln_code confine_in_time(struct confinement *c, struct kiln_err *err)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_CPU, &limit) != 0)
-        return false;
+        return kiln_fail_errno(err, errno, "cannot read its limit of processor time");
     process_limits_next_job(CPU_MAX_CONFINE_S);
-    confine_finish(c);
-    return setrlimit(RLIMIT_CPU, &limit) == 0;
+    enum kiln_code rc = confine_finish(c, err);
+    if (!rc && setrlimit(RLIMIT_CPU, &limit) != 0)
+        rc = kiln_fail_errno(err, errno, "cannot restore its limit of processor time");
+    return rc;
 }
 
 static int prepare_process(struct arguments_given *given, pid_t starter, struct confinement *c)
@@ -314,12 +316,10 @@ static int prepare_process(struct arguments_given *given, pid_t starter, struct 
     }
     /* Programs that this process runs must not read its memory.  execve has reset this setting. */
     prctl(PR_SET_DUMPABLE, 0);
-    if (!given->resume && !confine_in_time(c)) {
-        fprintf(stderr, "kiln-compiler: cannot restore its limit of processor time: %s\n",
-                strerror(errno));
-        return EXIT_SURROUNDINGS;
-    }
-    return 0;
+    if (given->resume || !confine_in_time(c, &err))
+        return 0;
+    fprintf(stderr, "kiln-compiler: %s\n", err.text);
+    return EXIT_SURROUNDINGS;
 }
 
 int main(int argc, char **argv)

@@ -189,9 +189,8 @@ static void report_reasons(struct confinement *c)
     }
 }
 
-void confine_finish(struct confinement *c)
+enum kiln_code confine_finish(struct confinement *c, struct kiln_err *err)
 {
-    struct kiln_err err = KILN_ERR_INIT;
     note_missing(c, LAYER_user, "compilers run as root");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         note_missing(c, LAYER_no_new_privileges, strerror(errno));
@@ -199,8 +198,12 @@ void confine_finish(struct confinement *c)
     if (c->has_user_namespace || c->options.is_workers_user)
         limit_processes(c);
     verify_surroundings(&c->outside, c->options.directory, &c->report);
-    if (syscall_filter_compilers(&err))
-        note_missing(c, LAYER_seccomp, err.text);
+    enum kiln_code rc = syscall_filter_compilers(err);
+    if (rc == KILN_NO_MEMORY)
+        return rc;
+    if (rc)
+        note_missing(c, LAYER_seccomp, err->text);
     verify_filter(&c->report);
     report_reasons(c);
+    return KILN_OK;
 }

@@ -53,5 +53,5 @@ KILN_MUST_CHECK enum kiln_code confine_begin(struct confinement *c,
                                              struct kiln_err *err);
 /* Grants write access to |options.directory|, and read access to system directories and to the
  * paths in PATH, LD_LIBRARY_PATH, OCL_ICD_VENDORS, KILN_CUDA_PATH and KILN_ROCM_PATH.  Fills
- * |report|. */
-void confine_finish(struct confinement *c);
+ * |report|.  After a failure, the process must end. */
+KILN_MUST_CHECK enum kiln_code confine_finish(struct confinement *c, struct kiln_err *err);

@@ -138,6 +138,16 @@ static int add_conditional_rules(scmp_filter_ctx filter)
     return rc ? rc : add_prctl_rules(filter);
 }
 
+/* If an allocation fails, libseccomp may omit rules and still return 0.  Only errno shows this. */
+static int load_whole(scmp_filter_ctx filter, int (*add_rules)(scmp_filter_ctx))
+{
+    errno = 0;
+    int rc = add_rules(filter);
+    if (!rc && errno != ENOMEM)
+        rc = seccomp_load(filter);
+    return !rc && errno == ENOMEM ? -ENOMEM : rc;
+}
+
 static enum kiln_code install_filter(scmp_filter_ctx filter, int (*add_rules)(scmp_filter_ctx),
                                      struct kiln_err *err)
 {
@@ -149,9 +159,7 @@ static enum kiln_code install_filter(scmp_filter_ctx filter, int (*add_rules)(sc
     if (!rc && seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) != 0)
         rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 0);
     if (!rc)
-        rc = add_rules(filter);
-    if (!rc)
-        rc = seccomp_load(filter);
+        rc = load_whole(filter, add_rules);
     if (!rc)
         return KILN_OK;
     kiln_fail_errno(err, -rc, "cannot install the system call filter (seccomp)");

@@ -47,7 +47,8 @@ static _Noreturn void run_start(const struct start *s)
     if (!become_nobody(NULL) || chdir(s->directory) != 0)
         _exit(1);
     if (s->confined) {
-        confine_finish(&c);
+        if (confine_finish(&c, &err))
+            _exit(1);
         has = c.report.has;
     }
     _exit(write(s->ready, &has, sizeof(has)) == sizeof(has) ? 0 : 1);

@@ -19,7 +19,7 @@ static struct {
     /* what the second call of getppid() returns; 0: the parent is outside the namespace; -1: the
      * real parent */
     int parent;
-    enum kiln_code limits, user, confinement; /* results of the fake calls */
+    enum kiln_code limits, user, confinement, filter; /* results of the fake calls */
     const char *failing;
     unsigned nth;
     int error;
@@ -66,9 +66,10 @@ WRAP(enum kiln_code, confine_begin, struct confinement *c, const struct confine_
     return scene.confinement ? kiln_fail(err, scene.confinement, "no box") : KILN_OK;
 }
 
-WRAP(void, confine_finish, struct confinement *c)
+WRAP(enum kiln_code, confine_finish, struct confinement *c, struct kiln_err *err)
 {
     printf("closed around %s\n", c->options.directory);
+    return scene.filter ? kiln_fail(err, scene.filter, "no filter") : KILN_OK;
 }
 
 WRAP(int, compiler_worker_serve, const struct compiler_worker_options *options)
@@ -247,6 +248,11 @@ TEST(compiler, a_compiler_that_cannot_be_confined_does_not_start)
     scene.limits = KILN_OK;
     scene.confinement = KILN_DENIED;
     expect_no_start("no box");
+    scene.confinement = KILN_OK;
+    scene.filter = KILN_NO_MEMORY;
+    expect_no_start("no filter");
+    scene.filter = KILN_OK;
+    scene.confinement = KILN_DENIED;
     scene.keeps_privileges = true; /* the supervisor reports this itself */
     expect_no_start("privileges");
     scene.confinement = KILN_OK;

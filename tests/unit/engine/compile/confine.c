@@ -98,7 +98,8 @@ static void enter_sandbox(struct fixture *f)
     if (!become_nobody(NULL) || chdir(f->directory) != 0)
         _exit(92);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    confine_finish(&c);
+    if (confine_finish(&c, &f->seen->err))
+        _exit(93);
     f->seen->report = c.report;
 }
 
