@@ -77,7 +77,7 @@ ONLY_IN = {  # for each header of an external library, the only places that may 
     "zstd.h": ("engine/codec",),
     "bzlib.h": ("engine/codec",),
     "curl/": ("engine/transfer",),
-    "seccomp.h": ("engine/sandbox", "tests/support/refused_call.c"),
+    "seccomp.h": ("engine/sandbox", "tests/unit/engine/sandbox", "tests/support/refused_call.c"),
     "cjson/": ("common/base/json", "tests/support/failing_json"),
     "nettle/": ("engine/digest",),
     "curses.h": ("cli/kilnctl/top_screen.c",),
