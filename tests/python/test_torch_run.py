@@ -26,7 +26,9 @@ library = Names(Library=Library)
 version = Names(hip=None)
 ops = Names(aten=Names(convolution=overload, convolution_backward=overload))
 _C = Names(_cuda_getCurrentRawStream=lambda index: 0,
-           DispatchKey=Names(CompositeExplicitAutograd=1),
+           DispatchKey=Names(CompositeExplicitAutograd=1), _get_cudnn_benchmark=bool,
+           _get_cudnn_deterministic=bool, _get_deterministic_algorithms=bool,
+           _get_cudnn_enabled=bool, _get_cudnn_allow_tf32=bool,
            _dispatch_has_kernel_for_dispatch_key=lambda name, key: True)
 """
 FOR_CPU = FAKE_TORCH.replace("_cuda_getCurrentRawStream", "_other")
