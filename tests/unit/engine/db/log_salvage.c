@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/child.h"
+#include "tests/support/repeats.h"
 #include "tests/support/test.h"
 #include "tests/support/test_buffer.h"
 #include "tests/support/test_files.h"
@@ -22,11 +23,7 @@
 #define INDEX_HEADER 48u
 #define FILE_MAX (16u << 20)
 #define ROWS 40
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FLIPS 300 /* with a sanitizer, each flip takes ten times as long */
-#else
-#define FLIPS 1000
-#endif
+#define FLIPS 300u
 
 struct fixture {
     const char *directory;
@@ -496,10 +493,11 @@ static void expect_known_pages(struct fixture *f)
 TEST(log_salvage, no_flipped_bit_creates_a_page_that_never_existed)
 {
     struct fixture *f = *state;
+    const unsigned flips = test_repeats(FLIPS);
     uint64_t random = 88172645463325252u;
     size_t damaged = 0;
     make_files(f, "");
-    for (unsigned i = 0; i < FLIPS; i++) {
+    for (unsigned i = 0; i < flips; i++) {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
@@ -511,5 +509,5 @@ TEST(log_salvage, no_flipped_bit_creates_a_page_that_never_existed)
         f->pages.data[bit / 8] ^= mask;
         expect_known_pages(f);
     }
-    assert_true(damaged > FLIPS * 9 / 10);
+    assert_true(damaged > flips * 9 / 10);
 }

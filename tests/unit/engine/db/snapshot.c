@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/child.h"
+#include "tests/support/repeats.h"
 #include "tests/support/test.h"
 
 #include "common/base/fs.h"
@@ -13,13 +14,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SNAPSHOTS 30
-#define COMMITS 60
-#else
-#define SNAPSHOTS 60
-#define COMMITS 200
-#endif
+#define SNAPSHOTS 30u
+#define COMMITS 60u
 #define ITEMS 2000 /* rows per transaction: more pages than the log may have */
 
 struct fixture {
@@ -122,10 +118,12 @@ static int number_of(const char *path, const char *sql)
 
 static void snapshots_while_writing(struct fixture *f, const char *mode)
 {
-    int latest = 0, taken = 0;
+    const unsigned snapshots = test_repeats(SNAPSHOTS), least_commits = test_repeats(COMMITS);
+    int latest = 0;
+    unsigned taken = 0;
     size_t commits = 0;
     start_writer(f, mode);
-    while (taken < SNAPSHOTS || commits < COMMITS) {
+    while (taken < snapshots || commits < least_commits) {
         commits += drain(f);
         enum kiln_code rc = db_snapshot(f->path, f->copy, true, &f->err);
         if (rc == KILN_BUSY)
@@ -145,7 +143,7 @@ static void snapshots_while_writing(struct fixture *f, const char *mode)
         taken++;
         db_snapshot_remove(f->copy);
     }
-    print_message("%s: %d snapshots during %zu commits\n", mode, taken, commits);
+    print_message("%s: %u snapshots during %zu commits\n", mode, taken, commits);
     stop_writer(f);
 }
 

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "kern_db_fixture.h"
 
+#include "tests/support/repeats.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* KILN_TEST_FLIPS in the environment sets another number. Sanitizers make each flip ten times as
- * slow. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FLIPS 200
-#else
-#define FLIPS 2000
-#endif
+#define FLIPS 200u
 #define PAGE 4096
 #define ROWS 50
 
@@ -61,12 +57,6 @@ static void look_around(struct flips *s, bool list)
     s->listed++;
 }
 
-static size_t flip_count(void)
-{
-    const char *count = getenv("KILN_TEST_FLIPS");
-    return count ? strtoul(count, NULL, 10) : FLIPS;
-}
-
 static void flip_bits(struct fixture *f, size_t count, uint64_t seed)
 {
     struct stat seen;
@@ -99,7 +89,7 @@ TEST_F(kern_db, a_flipped_bit_never_gives_another_object)
 {
     add_rows(f, ROWS);
     write_rows(f, NULL, NULL);
-    flip_bits(f, flip_count(), 88172645463325252u);
+    flip_bits(f, test_repeats(FLIPS), 88172645463325252u);
 }
 
 static void wipe_page(struct fixture *f, size_t page)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "package_fixture.h"
 
+#include "tests/support/repeats.h"
+
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,11 +12,7 @@
 
 #define KERNELS 12
 /* Flips for each kind of file. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FLIPS 500
-#else
-#define FLIPS 1500
-#endif
+#define FLIPS 500u
 
 static uint64_t random_number(uint64_t *seed)
 {
@@ -73,8 +71,9 @@ static void flip_bits(struct fixture *f, const char *directory, const char *name
     char kept[400];
     strcpy(kept, path);
     int fd = open(kept, O_RDWR | O_CLOEXEC);
+    const unsigned rounds = test_repeats(FLIPS);
     unsigned damaged = 0;
-    for (unsigned i = 0; i < FLIPS; i++) {
+    for (unsigned i = 0; i < rounds; i++) {
         unsigned flips = 1 + (unsigned)(random_number(&seed) % 3);
         uint64_t places[3];
         for (unsigned k = 0; k < flips; k++) {
@@ -91,7 +90,7 @@ static void flip_bits(struct fixture *f, const char *directory, const char *name
         }
     }
     close(fd);
-    assert_true(damaged > FLIPS / 10); /* otherwise the test has tried nothing */
+    assert_true(damaged > rounds / 10); /* otherwise the test has tried nothing */
     assert_int_equal(look_up_all(f, name), KERNELS);
 }
 
@@ -116,7 +115,7 @@ TEST_F(package, no_flipped_bit_of_a_trusted_kpkg_gives_a_wrong_object)
     strcpy(kept, path);
     struct package_options options = { .path = kept, .readers = 1, .trusted = true };
     uint64_t seed = 3;
-    for (unsigned i = 0; i < FLIPS; i++) {
+    for (unsigned i = 0; i < test_repeats(FLIPS); i++) {
         uint64_t place = random_number(&seed) % (content.size * 8);
         content.data[place / 8] ^= (uint8_t)(1u << (place % 8));
         test_write(kept, buffer_view(&content));

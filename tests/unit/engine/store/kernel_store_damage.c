@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_fixture.h"
 #include "tests/support/child.h"
+#include "tests/support/repeats.h"
 #include "tests/support/test_files.h"
 
 #include "common/base/fs.h"
@@ -13,11 +14,7 @@
 #include <unistd.h>
 
 #define KERNELS 40u
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define ROUNDS 80u
-#else
-#define ROUNDS 250u
-#endif
 /* About half of the kernels fit. */
 #define TIGHT (400u << 10)
 
@@ -404,9 +401,10 @@ TEST_F(store, random_flips_never_crash_and_never_give_a_wrong_object)
     for (unsigned i = 0; i < KERNELS; i++)
         expected[i] = object_of(2000 + i * 100, i + 1, i % 2);
     struct image image = image_of(f), copy = { malloc(image.size), image.size };
+    const unsigned rounds = test_repeats(ROUNDS);
     unsigned opened = 0;
     srand48(20240611);
-    for (unsigned round = 0; round < ROUNDS; round++) {
+    for (unsigned round = 0; round < rounds; round++) {
         memcpy(copy.data, image.data, image.size);
         unsigned flips = 1 + (unsigned)(lrand48() % 12);
         for (unsigned i = 0; i < flips; i++) {
@@ -421,7 +419,7 @@ TEST_F(store, random_flips_never_crash_and_never_give_a_wrong_object)
         use_the_rest(f, round);
         close_store(f);
     }
-    assert_true(opened > ROUNDS / 2);
+    assert_true(opened > rounds / 2);
     for (unsigned i = 0; i < KERNELS; i++)
         object_unref(expected[i]);
     free(image.data);

@@ -2,13 +2,14 @@
 #include "tests/support/test.h"
 
 #include "index_fixture.h"
+#include "tests/support/repeats.h"
 #include "tests/support/tuning_work.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define FLIPS 10000u
+#define FLIPS 2000u
 
 static uint64_t next_random(uint64_t *seed)
 {
@@ -87,8 +88,9 @@ TEST_F(index, a_flipped_bit_gives_misses_and_never_a_wrong_answer)
     struct stat st;
     assert_int_equal(fstat(fd, &st), 0);
     uint64_t seed = 20;
+    const unsigned flips = test_repeats(FLIPS);
     unsigned refused = 0, noticed = 0, answers = 0;
-    for (unsigned i = 0; i < FLIPS; i++) {
+    for (unsigned i = 0; i < flips; i++) {
         uint64_t bit = next_random(&seed) % ((uint64_t)st.st_size * 8);
         flip(fd, bit);
         KILN_AUTO(tuning_index) struct tuning_index *index = NULL;
@@ -101,9 +103,9 @@ TEST_F(index, a_flipped_bit_gives_misses_and_never_a_wrong_answer)
         }
         flip(fd, bit);
     }
-    assert_in_range(refused, 1, FLIPS / 10);
-    assert_in_range(noticed, 1, FLIPS);
-    assert_in_range(answers, FLIPS, UINT32_MAX);
+    assert_in_range(refused, 1, flips / 10);
+    assert_in_range(noticed, 1, flips);
+    assert_in_range(answers, flips, UINT32_MAX);
 }
 
 TEST_F(index, every_flipped_bit_of_a_text_is_a_counted_miss)

@@ -5,6 +5,7 @@
 #include "tuning_db_fixture.h"
 
 #include "common/base/fs.h"
+#include "tests/support/repeats.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,11 +13,7 @@
 #include <unistd.h>
 
 #define RECORDS 300u
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define DAMAGES 400u
-#else
-#define DAMAGES 1000u
-#endif
 #define PAGE 4096u
 #define USER_VERSION_AT \
     60u /* a flipped bit there looks like a newer kiln's file, which is refused */
@@ -85,13 +82,14 @@ static size_t damage(uint8_t *data, size_t size, unsigned kind, unsigned *seed)
 TEST_F(tuning_db, random_damage_leaves_records_that_were_stored_and_counts_the_rest)
 {
     BUFFER_AUTO struct buffer content;
+    const unsigned damages = test_repeats(DAMAGES);
     unsigned seed = 4711, salvaged = 0, lost = 0, unknown = 0;
     fill(f);
     keep_content(f, &content);
     KILN_AUTO(mem) uint8_t *data = malloc(content.size);
     assert_non_null(data);
 
-    for (unsigned i = 0; i < DAMAGES; i++) {
+    for (unsigned i = 0; i < damages; i++) {
         struct found found = { 0 };
         memcpy(data, content.data, content.size);
         test_write(f->file, bytes_of(data, damage(data, content.size, i, &seed)));
@@ -113,9 +111,9 @@ TEST_F(tuning_db, random_damage_leaves_records_that_were_stored_and_counts_the_r
         fs_empty_directory(f->directory);
     }
 
-    print_message("%u damages: %u salvaged, %u records lost of %u, %u times not known\n", DAMAGES,
-                  salvaged, lost, DAMAGES * RECORDS, unknown);
-    assert_true(salvaged > DAMAGES / 2 && lost > 0 && lost < DAMAGES * RECORDS / 2);
+    print_message("%u damages: %u salvaged, %u records lost of %u, %u times not known\n", damages,
+                  salvaged, lost, damages * RECORDS, unknown);
+    assert_true(salvaged > damages / 2 && lost > 0 && lost < damages * RECORDS / 2);
 }
 
 TEST_F(tuning_db, records_in_the_write_ahead_log_are_salvaged)

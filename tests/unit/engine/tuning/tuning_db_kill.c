@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /* SIGKILL at any moment of a change. The change must be stored completely or not at all, and
- * completely if it was acknowledged. By default there are a few kills of each kind of change.
- * KILN_TEST_KILLS sets the number. */
+ * completely if it was acknowledged. */
 #include "tests/support/child.h"
+#include "tests/support/repeats.h"
 #include "tuning_db_fixture.h"
 
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define KILLS 200u
+#define KILLS 50u  /* of each kind of change */
 #define MANY 5000u /* records of a big change */
 #define ONE 2u     /* the record of a small one */
 /* None of these records has the long texts of the multiples of 29. */
@@ -112,9 +112,7 @@ static bool is_after(enum change what, unsigned version, const struct seen *now)
 
 TEST_F(tuning_db, a_killed_change_is_there_whole_or_not_at_all)
 {
-    const char *wanted = getenv("KILN_TEST_KILLS");
-    unsigned kills = wanted ? (unsigned)strtoul(wanted, NULL, 10) : KILLS, seed = 1;
-    unsigned befores = 0, acknowledged = 0;
+    unsigned kills = test_repeats(KILLS), seed = 1, befores = 0, acknowledged = 0;
     static const unsigned spans_us[CHANGES] = { 300, 40000, 25000 };
     struct seen before = look(f);
 

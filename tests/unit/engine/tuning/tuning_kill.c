@@ -3,12 +3,12 @@
 /* SIGKILL at any moment of an import, a put, a merge, a promotion or a promotion of some
  * problems. A change that was acknowledged must be stored completely, and any other change
  * completely or not at all. A merge stores its records in steps, so only the first records of
- * its file may be stored. No temporary file may stay. By default each change is killed a few
- * times. KILN_TEST_KILLS sets the number. */
+ * its file may be stored. No temporary file may stay. */
 #include "facade_fixture.h"
 
 #include "common/base/clock.h"
 #include "tests/support/child.h"
+#include "tests/support/repeats.h"
 #include "tests/support/tuning_work.h"
 
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define KILLS 30u
+#define KILLS 10u
 #define MANY 1500u /* records of an import, a merge, a promotion */
 #define SYSTEM "gfx90a68.HIP.fdb.txt"
 #define USER_FILE "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
@@ -247,8 +247,7 @@ static struct seen merge_all(struct fixture *f, unsigned version)
 
 TEST_F(facade, a_killed_change_happened_or_did_not)
 {
-    const char *wanted = getenv("KILN_TEST_KILLS");
-    unsigned kills = wanted ? (unsigned)strtoul(wanted, NULL, 10) : KILLS, seed = 1, version = 0;
+    unsigned kills = test_repeats(KILLS), seed = 1, version = 0;
     unsigned acknowledged[CHANGES] = { 0 }, befores[CHANGES] = { 0 }, parts = 0;
     uint64_t spans_ns[CHANGES];
     struct seen before = { .is_partial = false };
