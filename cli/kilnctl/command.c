@@ -62,6 +62,10 @@ static const struct command *const commands[] = {
     &command_db_vacuum,
     &command_db_backup,
 
+    &command_trace_ls,
+    &command_trace_show,
+    &command_trace_diff,
+
     &command_miopen_overlay,
     &command_miopen_harvest,
 };

@@ -67,6 +67,7 @@ _kiln_list() {
     toolchain) _kiln_ask toolchain ls | _kiln_column 'NAME ' 0 ;;
     package) _kiln_ask pkg ls | _kiln_column 'NAME ' 0 ;;
     database_id) _kiln_ask device ls --json | _kiln_member database_id ;;
+    job) _kiln_ask trace ls | _kiln_column 'JOB ' 0 ;;
     key) _kiln_ask kernel ls --limit 100 | _kiln_column 'KEY ' 0 ;;
     word\ *) printf '%s\n' ${1#word } ;;
     esac

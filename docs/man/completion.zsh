@@ -50,6 +50,7 @@ _kiln_list() {
     (toolchain) _kiln_ask toolchain ls | _kiln_column 'NAME ' 1 ;;
     (package) _kiln_ask pkg ls | _kiln_column 'NAME ' 1 ;;
     (database_id) _kiln_ask device ls --json | _kiln_member database_id ;;
+    (job) _kiln_ask trace ls | _kiln_column 'JOB ' 1 ;;
     (key) _kiln_ask kernel ls --limit 100 | _kiln_column 'KEY ' 1 ;;
     esac
 }

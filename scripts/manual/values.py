@@ -2,9 +2,9 @@
 """Determines the values that shell completion offers for options and words.
 
 The kind of a value is 'none', 'file', 'directory', 'user', 'group', 'word A B C', or one of ASKED.
-The running kilnd reports the values of ASKED.
+`kilnctl` reports the values of ASKED, most of them from the running kilnd.
 """
-ASKED = ("target", "toolchain", "package", "key", "database_id")
+ASKED = ("target", "toolchain", "package", "key", "database_id", "job")
 
 # Kinds by an option's name, which takes precedence over the name of its value.
 _OPTIONS = {
@@ -17,11 +17,11 @@ _OF_COMMANDS = {
     ("db get", "toolchain"): "none", ("db verify", "toolchain"): "none",
 }
 _WORDS_OF_COMMANDS = {"pkg show": "package", "pkg verify": "package", "pkg rm": "package",
-                      "run": "file"}
+                      "run": "file", "trace show": "job", "trace diff": "job"}
 _VALUES = {
     "FILE": "file", "PATH": "file", "OUT": "file", "PACKAGE": "file", "A": "file", "B": "file",
     "DIR": "directory", "DIRS": "directory",
-    "KEY": "key", "KEY-PREFIX": "key", "TARGET": "target",
+    "JOB": "job", "KEY": "key", "KEY-PREFIX": "key", "TARGET": "target",
     "ID": "database_id", "USER": "user", "GROUP": "group",
     "URL": "none", "NAME": "none", "PROBLEM": "none", "TIME": "none", "SIZE": "none", "N": "none",
     "HEX": "none", "UID": "none", "TEXT": "none", "VERSION": "none", "WORD": "none",

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/trace_groups.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void copy_word(char to[TRACE_WORD_MAX + 1], struct bytes word)
+{
+    snprintf(to, TRACE_WORD_MAX + 1, "%.*s", (int)word.size, (const char *)word.data);
+}
+
+/* Words of another target are of no use: its devices have other ids, its compilers other names. */
+static void choose_words(const struct trace_line *line, const struct trace_change *change,
+                         struct trace_group *ret_words)
+{
+    bool is_other = change->target && !bytes_equal_text(line->target, change->target);
+    *ret_words = (struct trace_group){ .target = "" };
+    copy_word(ret_words->target, change->target ? bytes_of_text(change->target) : line->target);
+    if (change->database_id)
+        copy_word(ret_words->database_id, bytes_of_text(change->database_id));
+    else if (!is_other)
+        copy_word(ret_words->database_id, line->database_id);
+    if (change->any_solver)
+        return;
+    copy_word(ret_words->solver, line->solver);
+    if (!is_other)
+        copy_word(ret_words->toolchain, line->toolchain);
+}
+
+static struct trace_group *find_group(struct trace_groups *groups, const struct trace_group *words)
+{
+    for (size_t i = 0; i < groups->count; i++) {
+        struct trace_group *g = groups->list[i];
+        if (strcmp(g->target, words->target) == 0 &&
+            strcmp(g->database_id, words->database_id) == 0 &&
+            strcmp(g->toolchain, words->toolchain) == 0 && strcmp(g->solver, words->solver) == 0)
+            return g;
+    }
+    struct trace_group **grown =
+        reallocarray(groups->list, groups->count + 1, sizeof(struct trace_group *));
+    struct trace_group *group = grown ? malloc(sizeof(*group)) : NULL;
+    if (grown)
+        groups->list = grown;
+    if (!group)
+        return NULL;
+    *group = *words;
+    grown[groups->count++] = group;
+    return group;
+}
+
+static bool read_problem(const struct trace_line *line, uint32_t batch,
+                         struct kiln_problem *ret_problem)
+{
+    char text[TRACE_LINE_MAX];
+    unsigned count = 0;
+    struct kiln_problem problems[3];
+    struct kiln_error unused = { 0 };
+    snprintf(text, sizeof(text), "%.*s", (int)line->rest.size, (const char *)line->rest.data);
+    if (kiln_problem_from_driver(text, problems, &count, &unused) || count != 1)
+        return false;
+    if (batch)
+        problems[0].n = batch;
+    *ret_problem = problems[0];
+    return kiln_problem_check(ret_problem, &unused) == KILN_E_OK;
+}
+
+static int add_plan(struct trace_groups *groups, const struct trace_line *line,
+                    const struct trace_change *change, struct kiln_error *err)
+{
+    struct kiln_problem problem;
+    struct trace_group words;
+    if (!read_problem(line, change->batch, &problem)) {
+        groups->unreadable++;
+        return KILN_E_OK;
+    }
+    choose_words(line, change, &words);
+    struct trace_group *group = find_group(groups, &words);
+    if (!group)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory after %zu problems",
+                        groups->problems);
+    size_t before = group->problems.count;
+    int rc = problem_set_add(&group->problems, &problem, (unsigned)groups->problems + 1, err);
+    groups->problems += group->problems.count - before;
+    return rc;
+}
+
+int trace_groups_make(const struct trace_job *job, const struct trace_change *change,
+                      struct trace_groups *ret_groups, struct kiln_error *err)
+{
+    int rc = KILN_E_OK;
+    *ret_groups = (struct trace_groups){ 0 };
+    for (size_t i = 0; !rc && i < job->count; i++)
+        if (trace_is_plan(&job->entries[i]->line))
+            rc = add_plan(ret_groups, &job->entries[i]->line, change, err);
+    return rc;
+}
+
+void trace_groups_done(struct trace_groups *groups)
+{
+    for (size_t i = 0; i < groups->count; i++) {
+        problem_set_done(&groups->list[i]->problems);
+        free(groups->list[i]);
+    }
+    free(groups->list);
+    *groups = (struct trace_groups){ 0 };
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The plans of a trace as problems to request again, in the order of first use.
+ *
+ * Role       groups plans that can be requested together: with the same target, database id,
+ *            toolchain and solver.  Can change the target and the batch size
+ * Ownership  a trace_groups owns its groups until trace_groups_done
+ * Threading  one thread
+ */
+#include "cli/kilnctl/trace_job.h"
+#include "cli/problem_set.h"
+
+struct trace_group {
+    /* Empty: kilnd chooses. */
+    char target[TRACE_WORD_MAX + 1], database_id[TRACE_WORD_MAX + 1];
+    char toolchain[TRACE_WORD_MAX + 1], solver[TRACE_WORD_MAX + 1];
+    struct problem_set problems;
+};
+
+struct trace_groups {
+    struct trace_group **list; /* in the order of their first plans */
+    size_t count, problems;
+    size_t unreadable; /* plans whose problem this version cannot read */
+};
+
+struct trace_change {
+    const char *target;      /* NULL: the trace's */
+    const char *database_id; /* NULL: the trace's, unless |target| is another */
+    uint32_t batch;          /* 0: the trace's */
+    bool any_solver;         /* ignores the solvers and toolchains of the trace */
+};
+
+CLI_MUST_CHECK int trace_groups_make(const struct trace_job *job, const struct trace_change *change,
+                                     struct trace_groups *ret_groups, struct kiln_error *err);
+void trace_groups_done(struct trace_groups *groups);
+#define TRACE_GROUPS_AUTO __attribute__((cleanup(trace_groups_done)))
