@@ -25,12 +25,18 @@ static uint64_t hash_key(const char *key)
     return strtoull(head, NULL, 16);
 }
 
+bool prefetch_report_has(const struct prefetch_report *report, const char *key)
+{
+    HASH_EACH (&report->kernels, hash_key(key), const struct prefetch_kernel, link, known)
+        if (strcmp(known->key, key) == 0)
+            return true;
+    return false;
+}
+
 static bool note_kernel(struct prefetch_report *report, const char *key, bool in_memory)
 {
-    uint64_t hash = hash_key(key);
-    HASH_EACH (&report->kernels, hash, struct prefetch_kernel, link, known)
-        if (strcmp(known->key, key) == 0)
-            return false;
+    if (prefetch_report_has(report, key))
+        return false;
     struct prefetch_kernel *kernel = calloc(1, sizeof(*kernel));
     if (!kernel) {
         report->incomplete = true;
@@ -38,7 +44,7 @@ static bool note_kernel(struct prefetch_report *report, const char *key, bool in
     }
     kernel->in_memory = in_memory;
     snprintf(kernel->key, sizeof(kernel->key), "%s", key);
-    hash_table_add(&report->kernels, &kernel->link, hash);
+    hash_table_add(&report->kernels, &kernel->link, hash_key(key));
     return true;
 }
 

@@ -41,6 +41,8 @@ struct prefetch_report {
 
 void prefetch_report_done(struct prefetch_report *report);
 void prefetch_report_plan(struct prefetch_report *report, const struct kiln_plan *plan);
+/* Returns whether a reported plan has the kernel. */
+bool prefetch_report_has(const struct prefetch_report *report, const char *key);
 void prefetch_report_failure(struct prefetch_report *report, unsigned line, const char *what,
                              const struct kiln_error *err);
 

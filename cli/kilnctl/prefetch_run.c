@@ -69,6 +69,8 @@ static void note_answer(struct prefetch *p, size_t index, const struct kiln_plan
     struct kiln_error unused = { 0 };
     pthread_mutex_lock(&p->lock);
     if (plan) {
+        if (p->question->on_plan)
+            p->question->on_plan(p->question->context, plan);
         prefetch_report_plan(&p->report, plan);
     } else {
         if (kiln_problem_to_driver(&p->problems.problems[index], text, sizeof(text), &unused))
@@ -80,18 +82,34 @@ static void note_answer(struct prefetch *p, size_t index, const struct kiln_plan
     pthread_mutex_unlock(&p->lock);
 }
 
+static bool is_over(const struct prefetch *p)
+{
+    return p->question->until_ns && clock_monotonic_ns() >= p->question->until_ns;
+}
+
 static int on_plan(void *context, size_t index, struct kiln_plan *plan,
                    const struct kiln_error *err)
 {
     struct batch *batch = context;
     note_answer(batch->prefetch, batch->first + index, plan, err);
-    return 0;
+    return is_over(batch->prefetch);
+}
+
+/* Returns how long a batch may take. */
+static int time_left_ms(const struct prefetch *p, int timeout_ms)
+{
+    uint64_t now = clock_monotonic_ns(), until = p->question->until_ns;
+    if (until == 0)
+        return timeout_ms;
+    uint64_t left_ms = until > now ? (until - now) / 1000000u + 1 : 1;
+    return left_ms < (uint64_t)timeout_ms ? (int)left_ms : timeout_ms;
 }
 
 static int run_batches(struct prefetch *p, struct kiln_error *err)
 {
-    int rc = KILN_E_OK;
+    int rc = KILN_E_OK, timeout_ms = p->options.timeout_ms;
     for (size_t first = atomic_load(&p->next); !rc && first < p->problems.count; first += BATCH) {
+        p->options.timeout_ms = time_left_ms(p, timeout_ms);
         size_t left = p->problems.count - first;
         struct batch batch = { .prefetch = p, .first = first };
         const struct kiln_plan_batch call = { .size = sizeof(call),
@@ -102,7 +120,10 @@ static int run_batches(struct prefetch *p, struct kiln_error *err)
                                               .context = &batch };
         rc = kiln_plan_batch(p->client, &call, err);
     }
-    return rc;
+    p->is_cut = (rc == KILN_E_CANCELLED || rc == KILN_E_TIMED_OUT) && is_over(p);
+    if (p->is_cut)
+        *err = (struct kiln_error){ 0 };
+    return p->is_cut ? KILN_E_OK : rc;
 }
 
 static bool is_end(int code)
@@ -187,7 +208,8 @@ static int request_problems(struct prefetch *p, size_t jobs, bool doubtful, stru
 {
     struct ticker ticker;
     uint64_t started = clock_monotonic_ns();
-    progress_init(&p->progress, stderr, p->label, p->problems.count + p->report.failed, started);
+    progress_init(&p->progress, stderr, p->label,
+                  p->problems.count + p->report.done + p->report.failed, started);
     int rc = doubtful || p->options.solver ? try_first(p, doubtful, err) : KILN_E_OK;
     if (rc)
         return rc;
@@ -197,9 +219,45 @@ static int request_problems(struct prefetch *p, size_t jobs, bool doubtful, stru
     rc = jobs ? run_threads(p, jobs, err) : run_batches(p, err);
     ticker_stop(&ticker);
     progress_clear(&p->progress);
-    p->report.seconds = (double)(clock_monotonic_ns() - started) / 1e9;
+    p->report.seconds += (double)(clock_monotonic_ns() - started) / 1e9;
     p->begun = !rc || p->report.done + p->report.failed > 0;
     return p->begun ? judge_prefetch(p, rc, err) : rc;
+}
+
+static void begin_prefetch(struct prefetch *p, const struct prefetch_question *question)
+{
+    const struct session_options *common = question->invocation->common;
+    int timeout_ms = session_timeout_ms(common);
+    p->client = question->invocation->client;
+    p->options = (struct kiln_plan_options){ .size = sizeof(p->options),
+                                             .target = question->target,
+                                             .database_id = question->database_id,
+                                             .solver = question->solver,
+                                             .toolchain = question->toolchain,
+                                             .priority = KILN_PREFETCH,
+                                             .no_objects = 1,
+                                             .timeout_ms = timeout_ms ? timeout_ms : TIMEOUT_MS };
+    p->question = question;
+    p->label = question->label;
+    p->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    p->json = common->json;
+    p->is_cut = false;
+    p->broken = 0;
+    atomic_store(&p->next, 0);
+}
+
+static int take_problems(struct prefetch *p, struct kiln_error *err)
+{
+    const struct prefetch_question *question = p->question;
+    if (question->path)
+        return read_problems(p, question->path, err);
+    int rc = KILN_E_OK;
+    problem_set_done(&p->problems);
+    for (size_t i = 0; !rc && i < question->problems->count; i++)
+        rc = problem_set_add(&p->problems, &question->problems->problems[i],
+                             question->problems->lines[i], err);
+    p->report.problems += p->problems.count;
+    return rc;
 }
 
 int prefetch_run(const struct prefetch_question *question, struct prefetch *ret_prefetch,
@@ -208,26 +266,12 @@ int prefetch_run(const struct prefetch_question *question, struct prefetch *ret_
     const struct invocation *invocation = question->invocation;
     struct prefetch *p = ret_prefetch;
     bool doubtful = false;
-    int timeout_ms = session_timeout_ms(invocation->common);
-    *p = (struct prefetch){
-        .client = invocation->client,
-        .options = { .size = sizeof(p->options),
-                     .target = question->target,
-                     .database_id = question->database_id,
-                     .solver = question->solver,
-                     .toolchain = question->toolchain,
-                     .priority = KILN_PREFETCH,
-                     .no_objects = 1,
-                     .timeout_ms = timeout_ms ? timeout_ms : TIMEOUT_MS },
-        .label = question->label,
-        .lock = PTHREAD_MUTEX_INITIALIZER,
-        .json = invocation->common->json,
-    };
+    begin_prefetch(p, question);
     int rc = prefetch_check(invocation, question->target, question->toolchain, &doubtful, err);
     if (!rc)
         rc = device_id_check(question->database_id, question->target, err);
     if (!rc)
-        rc = read_problems(p, question->path, err);
+        rc = take_problems(p, err);
     return rc ? rc : request_problems(p, question->jobs, doubtful, err);
 }
 
