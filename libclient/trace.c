@@ -225,7 +225,7 @@ void trace_plan_end(struct trace *trace, const struct trace_plan *asked,
 void trace_kernel(struct trace *trace, const struct trace_kernel *kernel)
 {
     struct digest key;
-    struct trace_line line = { .kind = TRACE_KERNEL,
+    struct trace_line line = { .kind = kernel->is_own_library ? TRACE_COMPILE : TRACE_KERNEL,
                                .tier = kernel->tier,
                                .compile_us = kernel->compile_ns / 1000u,
                                .target = kernel->target };
@@ -239,6 +239,8 @@ void trace_kernel(struct trace *trace, const struct trace_kernel *kernel)
         add_lines(trace, &line, 1);
     pthread_mutex_unlock(&trace->mutex);
 }
+
+enum trace_tier trace_tier_of(const struct kiln_kernel *kernel) { return tier_of(kernel->tier); }
 
 void trace_answer(struct trace *trace, uint64_t wanted_ns, struct bytes target, const char *key,
                   const struct kiln_kernel *kernel)

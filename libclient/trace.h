@@ -49,9 +49,11 @@ struct trace_kernel {
     const char *key;     /* 64 hexadecimal digits; NULL: the kernel is not noted */
     enum trace_tier tier;
     uint64_t compile_ns;
+    bool is_own_library; /* a compile that the process wanted from its own library */
 };
 
 void trace_kernel(struct trace *trace, const struct trace_kernel *kernel);
+enum trace_tier trace_tier_of(const struct kiln_kernel *kernel);
 /* Notes an answer of kilnd.  If |kernel| is NULL, notes that |key| failed. */
 void trace_answer(struct trace *trace, uint64_t wanted_ns, struct bytes target, const char *key,
                   const struct kiln_kernel *kernel);

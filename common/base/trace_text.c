@@ -43,6 +43,9 @@ static const struct kind {
     [TRACE_KERNEL] = { "kernel",
                        { &field_wanted_us, &field_waited_us, &field_tier, &field_compile_us,
                          &field_target, &field_key } },
+    [TRACE_COMPILE] = { "compile",
+                        { &field_wanted_us, &field_waited_us, &field_tier, &field_compile_us,
+                          &field_target, &field_key } },
     [TRACE_CUT] = { "cut", { &field_rest } },
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))

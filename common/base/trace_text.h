@@ -22,6 +22,7 @@ enum trace_kind {
     TRACE_PLAN,    /* a plan that the process requested */
     TRACE_OBJECT,  /* a code object of the plan above, or of a prefetch */
     TRACE_KERNEL,  /* a kernel that the process requested by its key, name or source */
+    TRACE_COMPILE, /* a compile that the process wanted from its own NVRTC, hiprtc or comgr */
     TRACE_CUT,     /* the file reached a limit, so later lines are missing */
 };
 

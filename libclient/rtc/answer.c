@@ -76,6 +76,7 @@ static int use_stored(const struct answer_calls *calls, struct rtc_program *p, s
         kiln_kernel_unref(l->stored);
         return compile_alone(calls, p, "KILN_RTC=record: the result is stored already");
     }
+    lookup_note(p, &l->result, l->stored);
     if (!calls->use(p, l->stored))
         return compile_alone(calls, p, "the stored result is damaged");
     settings_count_hit(l->saved_ns, p->name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/rtc/comgr.h"
 
+#include "common/base/clock.h"
 #include "libclient/rtc/answer.h"
 #include "libclient/rtc/comgr_data.h"
 #include "libclient/rtc/files.h"
@@ -234,7 +235,9 @@ static bool is_compile(int kind)
 static int answer(struct rtc_library *library, const struct comgr_call *call)
 {
     static const struct answer_calls calls = { .run = run, .collect = collect, .use = use };
-    struct action a = { .program.library = library, .call = call };
+    struct action a = { .program.library = library,
+                        .program.wanted_ns = clock_monotonic_ns(),
+                        .call = call };
     int rc;
     rtc_identify(library);
     const char *reason = describe(&a);

@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "engine/digest/sha256.h"
+#include "libclient/client.h"
 #include "libclient/kernels/compile.h"
 #include "libclient/rtc/files.h"
 #include "libclient/rtc/key.h"
@@ -228,9 +229,11 @@ static enum lookup_outcome outcome_of(struct lookup *l, enum kiln_code rc, const
     return LOOKUP_NONE;
 }
 
-static enum lookup_outcome take(struct lookup *l, struct kiln_kernel *result)
+static enum lookup_outcome take(struct lookup *l, const struct digest *key,
+                                struct kiln_kernel *result)
 {
     l->stored = result;
+    l->result = *key;
     l->saved_ns = kiln_kernel_compile_ns(result);
     return LOOKUP_FOUND;
 }
@@ -239,7 +242,7 @@ static enum lookup_outcome take_result(struct lookup *l, const struct digest *ke
 {
     struct compile_found found;
     enum kiln_code rc = ask(key, NULL, &found);
-    return rc ? outcome_of(l, rc, key) : take(l, found.result);
+    return rc ? outcome_of(l, rc, key) : take(l, key, found.result);
 }
 
 /* Asks for the right to compile, because no manifest fits.  Returns true if another process had
@@ -253,7 +256,7 @@ static bool compete(struct lookup *l, enum lookup_outcome *ret_outcome)
         kiln_kernel_unref(found.result);
         return true;
     }
-    *ret_outcome = rc ? outcome_of(l, rc, &key) : take(l, found.result);
+    *ret_outcome = rc ? outcome_of(l, rc, &key) : take(l, l->shared, found.result);
     return false;
 }
 
@@ -284,7 +287,7 @@ static bool look_once(struct lookup *l, const struct rtc_program *p, enum lookup
     drop_manifests(l);
     enum kiln_code rc = ask(&l->key, l->shared, &found);
     if (rc || found.is_program) {
-        *ret = rc ? outcome_of(l, rc, &l->key) : take(l, found.result);
+        *ret = rc ? outcome_of(l, rc, &l->key) : take(l, l->shared, found.result);
         return false;
     }
     l->manifests = found.result;
@@ -415,6 +418,29 @@ static enum key_name_part part_of(const struct rtc_program *p, struct bytes file
     return key_name_part_of(p, result);
 }
 
+static void note(const struct rtc_program *p, const struct digest *key, enum trace_tier tier,
+                 uint64_t compile_ns)
+{
+    char hex[DIGEST_HEX_SIZE];
+    const struct kiln_client *client = lookup_client();
+    const struct trace_kernel note = { .wanted_ns = p->wanted_ns,
+                                       .target = bytes_of_text(key_target(p)),
+                                       .key = hex,
+                                       .tier = tier,
+                                       .compile_ns = compile_ns,
+                                       .is_own_library = true };
+    if (!client || !client->trace)
+        return;
+    digest_to_hex(key, hex);
+    trace_kernel(client->trace, &note);
+}
+
+void lookup_note(const struct rtc_program *p, const struct digest *key,
+                 const struct kiln_kernel *kernel)
+{
+    note(p, key, trace_tier_of(kernel), kiln_kernel_compile_ns(kernel));
+}
+
 static bool put_result(const struct publication *x, const struct lookup *l, struct bytes files,
                        struct bytes result, struct digest *ret_key)
 {
@@ -425,8 +451,10 @@ static bool put_result(const struct publication *x, const struct lookup *l, stru
             return false;
         files = buffer_view(&kept);
     }
-    return result_key(&l->key, files, ret_key) && put(x, COMPILE_PART_RESULT, ret_key, result) &&
-           put_list(x, l, KEY_NO_NAME, &files);
+    if (!result_key(&l->key, files, ret_key) || !put(x, COMPILE_PART_RESULT, ret_key, result))
+        return false;
+    note(x->program, ret_key, TRACE_OWN, x->compile_ns);
+    return put_list(x, l, KEY_NO_NAME, &files);
 }
 
 /* Stores a result under a key with a larger part of the name than |l| has, and notes this in the

@@ -38,6 +38,7 @@ struct lookup {
     /* Set with LOOKUP_FOUND; the caller takes it.  Any program may have sent these bytes to kilnd,
      * so the caller checks them. */
     struct kiln_kernel *stored;
+    struct digest result; /* the key under which |stored| was asked for */
     uint64_t saved_ns;
     const char *reason;
 };
@@ -52,6 +53,10 @@ bool lookup_publish(struct lookup *lookup, const struct rtc_program *program, st
                     struct bytes result, uint64_t compile_ns);
 void lookup_give_back(struct lookup *lookup);
 void lookup_done(struct lookup *lookup);
+
+/* Notes in the trace of this process that |kernel| answered the question |key|. */
+void lookup_note(const struct rtc_program *program, const struct digest *key,
+                 const struct kiln_kernel *kernel);
 
 /* Returns NULL if there is no connection, or if kilnd did not answer lately.  A forked child opens
  * its own connection, and does not touch that of its parent. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/rtc/program.h"
 
+#include "common/base/clock.h"
 #include "libclient/rtc/answer.h"
 #include "libclient/rtc/key.h"
 #include "libclient/rtc/locks.h"
@@ -247,6 +248,7 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
         compile_after_all(p);
         return library->real.compile(program, option_count, options);
     }
+    p->wanted_ns = clock_monotonic_ns();
     copy_options(p, option_count, options);
     p->architecture[0] = '\0';
     if (key_needs_device(p))

@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "engine/digest/program_key.h"
+#include "libclient/client.h"
 #include "libclient/kernels/compile.h"
 #include "libclient/rtc/key.h"
 #include "libclient/rtc/lookup.h"
@@ -156,8 +157,11 @@ bool shared_compile(const struct rtc_program *p, struct rtc_result *ret_result,
     struct kiln_err err = KILN_ERR_INIT;
     struct kiln_kernel *kernel = NULL;
     struct kiln_client *client = lookup_may_wait() ? lookup_client() : NULL;
+    struct digest key;
     if (!client || let_compile(client, p, &kernel))
         return false;
+    if (client->trace && shared_key(p, &key))
+        lookup_note(p, &key, kernel);
     bool is_new = kiln_kernel_tier(kernel) == KILN_TIER_COMPILED;
     *ret_saved_ns = is_new ? 0 : kiln_kernel_compile_ns(kernel);
     return rtc_result_read(kernel, key_name(p), ret_result, &err) == KILN_OK;

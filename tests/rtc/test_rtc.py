@@ -76,6 +76,25 @@ def test_a_fork_does_not_wait_for_a_thread_that_opens_the_connection(job):
     assert "compiled here and stored" in job.said
 
 
+def test_a_trace_says_who_compiled_a_result_and_who_found_it(job, tmp_path):
+    cache = tmp_path / "cache"
+    for _ in range(2):
+        job.run(SOURCE, environment={"KILN_TRACE": "net", "XDG_CACHE_HOME": str(cache)})
+    texts = [file.read_text() for file in sorted((cache / "kiln/traces/net").iterdir())]
+    compiles = [line.split() for text in texts for line in text.splitlines()
+                if line.startswith("compile ")]
+    assert len(texts) == len(compiles) == 2
+    assert {"own"} < {c[3] for c in compiles} < {"own", "hot", "disk"}
+    assert compiles[0][6] == compiles[1][6]
+    assert SOURCE not in "".join(texts) and "libkiln-rtc" in texts[0]
+
+
+def test_a_trace_that_cannot_be_written_changes_nothing(job, tmp_path):
+    (tmp_path / "kiln").write_text("not a directory")
+    environment = {"KILN_TRACE": "net", "XDG_CACHE_HOME": str(tmp_path)}
+    assert job.check(SOURCE, environment=environment) == (1, 0)
+
+
 # ---- what a result depends on ----
 
 @pytest.mark.parametrize("arguments", [

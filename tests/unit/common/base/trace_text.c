@@ -39,7 +39,8 @@ TEST(plain, each_kind_of_line_is_written_as_it_was_read)
         "process 1764288000000000 node7 42 libkiln 0.9.0 in python",
         PLAN,
         "object hot 12 " KEY,
-        "kernel 5 6 own 0 - " KEY,
+        "kernel 5 6 disk 0 - " KEY,
+        "compile 5 6 own 0 sm_90 " KEY,
         "cut lines",
     };
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
