@@ -66,6 +66,7 @@ static const struct command *const commands[] = {
     &command_trace_show,
     &command_trace_diff,
     &command_trace_prefetch,
+    &command_trace_pack,
 
     &command_miopen_overlay,
     &command_miopen_harvest,

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/pkg_build.h"
+
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/built_name.h"
 #include "cli/kilnctl/new_file.h"
@@ -12,11 +14,6 @@
 
 #include <limits.h>
 #include <string.h>
-
-struct build_options {
-    const char *target, *database_id, *problems, *output, *format, *toolchain, *key;
-    bool keep_going;
-};
 
 #define AT(field) offsetof(struct build_options, field)
 static const struct option options[] = {
@@ -40,7 +37,9 @@ static const struct option options[] = {
 
 struct build {
     const struct invocation *invocation;
+    const char *name; /* of the command */
     const struct build_options *o;
+    const struct problem_set *problems; /* NULL: the options name a file */
     const char *format;
     struct prefetch prefetch;
     struct json *reply;
@@ -63,12 +62,13 @@ static void build_done(struct build *b)
 static int check_options(struct build *b, struct kiln_error *err)
 {
     const struct build_options *o = b->o;
-    const char *missing = !o->target     ? "--target, such as gfx90a"
-                          : !o->problems ? "--problems: a file of MIOpenDriver command lines"
-                          : !o->output   ? "--output: the package to write, such as gfx90a68.kdb"
-                                         : NULL;
+    const char *missing = !o->target ? "--target, such as gfx90a"
+                          : !o->problems && !b->problems
+                              ? "--problems: a file of MIOpenDriver command lines"
+                          : !o->output ? "--output: the package to write, such as gfx90a68.kdb"
+                                       : NULL;
     if (missing)
-        return cli_fail(err, KILN_E_INVALID, "pkg build needs %s", missing);
+        return cli_fail(err, KILN_E_INVALID, "%s needs %s", b->name, missing);
     b->format = o->format ? o->format : text_ends_with(o->output, ".kpkg") ? "kiln" : "kdb";
     if (strcmp(b->format, "kdb") != 0 && strcmp(b->format, "kiln") != 0)
         return cli_fail(err, KILN_E_INVALID, "unknown format '%s': choose kdb or kiln", b->format);
@@ -107,7 +107,8 @@ static int prefetch_problems(struct build *b, struct kiln_error *err)
 {
     const struct prefetch_question question = {
         .invocation = b->invocation,
-        .path = b->o->problems,
+        .path = b->problems ? NULL : b->o->problems,
+        .problems = b->problems,
         .target = b->o->target,
         .database_id = b->o->database_id,
         .toolchain = b->o->toolchain,
@@ -271,11 +272,13 @@ static int print_json(const struct build *b, int rc, struct kiln_error *err)
     return rc ? rc : printed;
 }
 
-static int run_pkg_build(const struct invocation *invocation, struct kiln_error *err)
+int pkg_build_problems(const struct invocation *invocation, const char *name,
+                       const struct build_options *o, const struct problem_set *problems,
+                       struct kiln_error *err)
 {
-    __attribute__((cleanup(build_done))) struct build b = { .invocation = invocation,
-                                                            .o = invocation->options,
-                                                            .package = -1 };
+    __attribute__((cleanup(build_done))) struct build b = {
+        .invocation = invocation, .name = name, .o = o, .problems = problems, .package = -1
+    };
     int rc = build_package(&b, err);
     if (b.written) {
         advise_on_name(&b);
@@ -286,6 +289,11 @@ static int run_pkg_build(const struct invocation *invocation, struct kiln_error 
     if (b.written)
         print_package(&b);
     return rc;
+}
+
+static int run_pkg_build(const struct invocation *invocation, struct kiln_error *err)
+{
+    return pkg_build_problems(invocation, "pkg build", invocation->options, NULL, err);
 }
 
 const struct command command_pkg_build = {

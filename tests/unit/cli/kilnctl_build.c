@@ -478,3 +478,45 @@ TEST_F(kilnctl_build, signing_with_a_public_key_names_the_mistake)
     assert_says(f->run.err.text, "NAME.key");
     assert_false(scratch_has(f->directory, "problems.manifest"));
 }
+
+#define TRACE "kiln-trace 1\nprocess 1764288000000000 node7 42 libkiln 1\n"
+#define TRACED(wanted, solver, n) \
+    "plan " wanted " 9 compiled gfx90a gfx90a68 - " solver " conv -n " n " -c 8 -k 8 -F 1\n"
+
+static int pack(struct fixture *f, const char *text, const char *option, const char *value)
+{
+    char trace[512];
+    scratch_create(f->directory, "net.trace", text, trace);
+    scratch_path(f->directory, "gfx90a68.kpkg", f->out);
+    reported_begin(&f->reported);
+    int rc = RUN(&f->run, "trace", "pack", trace, "-o", f->out, option, value);
+    reported_end(&f->reported);
+    return rc;
+}
+
+TEST_F(kilnctl_build, the_problems_of_a_trace_are_packed_once_each_in_the_order_of_first_use)
+{
+    must(pack(f, TRACE TRACED("7", "-", "2") TRACED("5", "Naive", "1") TRACED("6", "Other", "1"),
+              "--toolchain", "clang"),
+         f->run.err);
+    assert_int_equal(seen.plans, 2);
+    assert_null(seen.options.solver);
+    assert_string_equal(fake.requests[1],
+                        "package_build {\"target\":\"gfx90a\",\"format\":\"kiln\",\"database_id\":"
+                        "\"gfx90a68\",\"toolchain\":\"clang\"}");
+    assert_int_equal(fake.sent_sizes[1][0], 2 * PROBLEM_WIRE_SIZE);
+    assert_int_equal(number(fake.sent[1][0] + 6 * 4), 1);
+    assert_string_equal(read_content(f, "gfx90a68.kpkg"), "package");
+}
+
+TEST_F(kilnctl_build, a_trace_of_two_kinds_of_devices_needs_a_choice)
+{
+    const char *text =
+        TRACE TRACED("1", "-", "1") "plan 2 2 hot sm_90 - - - conv -n 1 -c 8 -k 8 -F 1\n";
+    assert_int_equal(pack(f, text, "--batch", "2"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "--target");
+    assert_int_equal(fake.asked, 0);
+    assert_int_equal(pack(f, TRACE, "--batch", "2"), KILN_E_INVALID);
+    must(pack(f, text, "--target", "gfx90a"), f->run.err);
+    assert_int_equal(seen.plans, 1);
+}
