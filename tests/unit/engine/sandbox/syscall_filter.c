@@ -9,7 +9,7 @@
 /* Without memory, libseccomp may omit rules and return 0. */
 static bool load_omits, add_omits, is_loaded;
 
-WRAP(int, seccomp_load, const scmp_filter_ctx filter)
+WRAP(int, seccomp_load, scmp_filter_ctx filter)
 {
     (void)filter;
     is_loaded = true;
