@@ -5,8 +5,9 @@
  * The inputs of a compile with NVRTC or hiprtc.  kilnd may run this compile once for all users (the
  * request compile_program).
  *
- * Role       libkiln-rtc and kilnd both check that a compile depends on these inputs alone: it
- *            reads no file, and no option, variable or path of the client's process changes it
+ * Role       before kilnd compiles, libkiln-rtc and kilnd check that the compile depends on these
+ *            inputs alone: it reads no file, and no option, variable or path of the client's
+ *            process changes it
  * Ownership  everything is borrowed
  * Threading  pure functions
  */
@@ -22,6 +23,11 @@ struct program_inputs {
     struct bytes headers;     /* header_count x message_header */
     struct bytes expressions; /* name expressions, as sized texts with their NUL */
 };
+
+/* Part of the key of a result.  Increase it whenever a rule of program_inputs_obstacle becomes
+ * stricter, because a client looks for a result without checking the rules: a result that kilnd
+ * compiled under an older rule must not be found. */
+#define PROGRAM_INPUTS_RULES 2u
 
 /* Returns NULL if the compile depends only on its inputs.  Otherwise returns a literal that names
  * another possible dependency.  Even a comment in the source may be taken for a dependency.  If the

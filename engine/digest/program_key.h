@@ -9,4 +9,5 @@
  */
 #include "common/protocol/program_inputs.h"
 
-struct digest program_key(const struct program_inputs *inputs);
+/* |source| is the SHA-256 of the source, which libkiln-rtc needs for another key, too. */
+struct digest program_key(const struct program_inputs *inputs, const struct digest *source);

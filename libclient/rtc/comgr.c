@@ -2,6 +2,7 @@
 #include "libclient/rtc/comgr.h"
 
 #include "common/base/clock.h"
+#include "engine/digest/sha256.h"
 #include "libclient/rtc/answer.h"
 #include "libclient/rtc/comgr_data.h"
 #include "libclient/rtc/files.h"
@@ -244,6 +245,7 @@ static int answer(struct rtc_library *library, const struct comgr_call *call)
     if (!reason)
         reason = key_obstacle(&a.program);
     if (!reason) {
+        a.program.source_digest = sha256_of(bytes_of_text(a.program.source));
         rc = answer_compile(&calls, &a.program, NULL);
     } else {
         settings_count_forwarded(reason, a.program.name);

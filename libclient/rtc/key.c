@@ -380,14 +380,14 @@ struct digest key_of_program(const struct rtc_program *p, enum key_name_part par
     char directory[PATH_MAX] = "";
     struct sha256 s;
     sha256_init(&s);
-    put_text(&s, "kiln-rtc-6");
+    put_text(&s, "kiln-rtc-7");
     sha256_put(&s, bytes_of(p->library->identity.bytes, DIGEST_SIZE));
     put_environment(&s);
     sha256_put(&s, bytes_of(&p->option_count, sizeof(p->option_count)));
     for (size_t i = 0; i < p->option_count; i++)
         put_text(&s, p->options[i]);
     put_text(&s, p->architecture);
-    put_text(&s, p->source);
+    sha256_put(&s, bytes_of(p->source_digest.bytes, DIGEST_SIZE));
     for (size_t i = 0; i < p->header_count; i++) {
         put_text(&s, p->headers[i].name);
         put_text(&s, p->headers[i].text);

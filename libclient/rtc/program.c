@@ -2,6 +2,7 @@
 #include "libclient/rtc/program.h"
 
 #include "common/base/clock.h"
+#include "engine/digest/sha256.h"
 #include "libclient/rtc/answer.h"
 #include "libclient/rtc/key.h"
 #include "libclient/rtc/locks.h"
@@ -236,6 +237,13 @@ static bool let_kilnd_compile(struct rtc_program *p)
     return p->is_stored;
 }
 
+static int answer(const struct answer_calls *calls, struct rtc_program *p)
+{
+    struct digest shared;
+    p->source_digest = sha256_of(bytes_of_text(p->source));
+    return answer_compile(calls, p, shared_key(p, &shared) ? &shared : NULL);
+}
+
 int rtc_compile(struct rtc_library *library, void *program, int option_count,
                 const char *const *options)
 {
@@ -258,9 +266,8 @@ int rtc_compile(struct rtc_library *library, void *program, int option_count,
                                         .collect = collect_result,
                                         .use = use_result,
                                         .delegate = let_kilnd_compile };
-    struct digest shared;
     if (!obstacle)
-        return answer_compile(&calls, p, shared_key(p, &shared) ? &shared : NULL);
+        return answer(&calls, p);
     settings_count_forwarded(obstacle, p->name);
     return library->real.compile(program, option_count, options);
 }

@@ -27,6 +27,7 @@ struct rtc_program {
     struct rtc_library *library;
     void *handle; /* the real library's handle of the program */
     char *source;
+    struct digest source_digest; /* set before the first look-up */
     char *name;
     struct rtc_header *headers;
     size_t header_count;

@@ -121,7 +121,7 @@ static bool may_share(const struct rtc_program *p)
 static bool pack_shareable(const struct rtc_program *p, struct packed_inputs *ret)
 {
     *ret = (struct packed_inputs){ .inputs.source = bytes_of(NULL, 0) };
-    return may_share(p) && pack(p, ret) && !program_inputs_obstacle(&ret->inputs);
+    return may_share(p) && pack(p, ret);
 }
 
 bool shared_key(const struct rtc_program *p, struct digest *ret_key)
@@ -129,7 +129,7 @@ bool shared_key(const struct rtc_program *p, struct digest *ret_key)
     struct packed_inputs x;
     bool may = pack_shareable(p, &x);
     if (may)
-        *ret_key = program_key(&x.inputs);
+        *ret_key = program_key(&x.inputs, &p->source_digest);
     pack_done(&x);
     return may;
 }
@@ -140,7 +140,7 @@ static enum kiln_code let_compile(struct kiln_client *client, const struct rtc_p
     FAILURE_AUTO struct failure failure = FAILURE_INIT;
     struct packed_inputs x;
     enum kiln_code rc = KILN_DENIED;
-    if (pack_shareable(p, &x))
+    if (pack_shareable(p, &x) && !program_inputs_obstacle(&x.inputs))
         rc = compile_program(client, &x.inputs, clock_monotonic_ns() + WAIT_NS, ret_kernel,
                              &failure);
     pack_done(&x);

@@ -11,7 +11,7 @@
 #include "libclient/rtc/program.h"
 
 /* Makes the key under which kilnd stores the result if it compiles the program.  Returns false if
- * kilnd does not compile such a program. */
+ * this process may not use such a result. */
 bool shared_key(const struct rtc_program *program, struct digest *ret_key);
 /* Returns false if kilnd cannot compile the program.  Call this function only if neither kind of
  * result is stored: kilnd would try again what it could not compile before.  |ret_saved_ns| is 0 if

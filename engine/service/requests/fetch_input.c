@@ -4,6 +4,7 @@
 #include "engine/compile/headers.h"
 #include "engine/compile/options.h"
 #include "engine/digest/program_key.h"
+#include "engine/digest/sha256.h"
 #include "engine/service/kernels/toolchain_waits.h"
 
 #include <string.h>
@@ -119,7 +120,7 @@ enum kiln_code fetch_input_read_program(struct engine *e, struct bytes body,
                              err);
     if (rc)
         return rc;
-    const struct digest key = program_key(&inputs);
+    const struct digest source = sha256_of(inputs.source), key = program_key(&inputs, &source);
     ret_input->result.inline_limit = m.inline_limit;
     ret_input->is_rtc = true;
     ret_input->fetch.job = job;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* compile_program: kilnd compiles programs for all users. */
 #include "engine/digest/program_key.h"
+#include "engine/digest/sha256.h"
 #include "engine/service/internal.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
@@ -69,11 +70,13 @@ static void expect_content(const struct test_caller *c, const char *content)
 
 static struct digest key_of(const struct message_compile_program *m)
 {
-    return program_key(&(struct program_inputs){ .library = m->library,
-                                                 .options = m->options,
-                                                 .name = m->name,
-                                                 .source = m->source,
-                                                 .expressions = m->expressions });
+    const struct digest source = sha256_of(m->source);
+    const struct program_inputs inputs = { .library = m->library,
+                                           .options = m->options,
+                                           .name = m->name,
+                                           .source = m->source,
+                                           .expressions = m->expressions };
+    return program_key(&inputs, &source);
 }
 
 /* A client's key is another one than that of the program. */
