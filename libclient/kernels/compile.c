@@ -68,8 +68,11 @@ enum kiln_code compile_begin(struct kiln_client *client, const struct compile_qu
         m.program = *question->program;
     }
     message_compile_begin_write(&frame, &m);
-    return ask(client, &(struct request){ .type = MESSAGE_compile_begin, .frame = &frame },
-               question->deadline_ns, ret_found, failure);
+    enum kiln_code rc =
+        ask(client, &(struct request){ .type = MESSAGE_compile_begin, .frame = &frame },
+            question->deadline_ns, ret_found, failure);
+    ret_found->is_program = !rc && ret_found->is_program && question->program;
+    return rc;
 }
 
 enum kiln_code compile_program(struct kiln_client *client, const struct program_inputs *inputs,
