@@ -143,6 +143,7 @@ static enum trace_tier tier_of(int tier)
     switch (tier) {
     case KILN_TIER_DISK: return TRACE_DISK;
     case KILN_TIER_PACKAGE: return TRACE_PACKAGE;
+    case KILN_TIER_FLEET: return TRACE_FLEET;
     case KILN_TIER_COMPILED: return TRACE_COMPILED;
     default: return TRACE_HOT;
     }

@@ -78,6 +78,7 @@ static int open_record(struct work *w, const char *word, struct kiln_error *err)
 static enum trace_tier tier_of(int tier)
 {
     return tier == KILN_TIER_COMPILED  ? TRACE_COMPILED
+           : tier == KILN_TIER_FLEET   ? TRACE_FLEET
            : tier == KILN_TIER_PACKAGE ? TRACE_PACKAGE
            : tier == KILN_TIER_DISK    ? TRACE_DISK
                                        : TRACE_HOT;

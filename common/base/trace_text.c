@@ -51,8 +51,9 @@ static const struct kind {
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 static const char *const tiers[TRACE_TIERS] = {
-    [TRACE_HOT] = "hot",           [TRACE_DISK] = "disk", [TRACE_PACKAGE] = "package",
-    [TRACE_COMPILED] = "compiled", [TRACE_OWN] = "own",   [TRACE_FAILED] = "failed",
+    [TRACE_HOT] = "hot",       [TRACE_DISK] = "disk",         [TRACE_PACKAGE] = "package",
+    [TRACE_FLEET] = "fleet",   [TRACE_COMPILED] = "compiled", [TRACE_OWN] = "own",
+    [TRACE_FAILED] = "failed",
 };
 
 const char *trace_tier_name(enum trace_tier tier) { return tiers[tier]; }

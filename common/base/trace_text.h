@@ -30,6 +30,7 @@ enum trace_tier {
     TRACE_HOT,
     TRACE_DISK,
     TRACE_PACKAGE,
+    TRACE_FLEET,
     TRACE_COMPILED, /* kilnd compiled it for this request */
     TRACE_OWN,      /* the process compiled it with its own library */
     TRACE_FAILED,   /* the process did not get it */
