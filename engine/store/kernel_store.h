@@ -271,6 +271,18 @@ KILN_MUST_CHECK enum kiln_code kernel_store_list(struct kernel_store *store,
                                                  const struct kernel_page *page,
                                                  void (*each)(void *, const struct kernel_record *),
                                                  void *context, struct kiln_err *err);
+struct kernel_newer {
+    uint64_t after; /* an id */
+    size_t max;
+    void (*each)(void *context, const struct kernel_record *record);
+    void *context;
+};
+/* Reports public kernels with a larger id, in the order in which they were stored. |ret_last| is
+ * the largest id of all kernels; 0: there is none, or the cache is off. If it is smaller than
+ * |after|, kernels.db was replaced. */
+KILN_MUST_CHECK enum kiln_code kernel_store_each_newer(struct kernel_store *store,
+                                                       const struct kernel_newer *newer,
+                                                       uint64_t *ret_last, struct kiln_err *err);
 struct kernel_keys {
     struct digest *keys; /* borrowed array of |max| elements */
     size_t max;

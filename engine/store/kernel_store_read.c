@@ -270,6 +270,34 @@ enum kiln_code kernel_store_list(struct kernel_store *store, const struct kernel
     return store_note_read(store, rc);
 }
 
+static enum kiln_code read_last_id(struct store_reader *reader, uint64_t *ret_last,
+                                   struct kiln_err *err)
+{
+    bool row = false;
+    QUERY_AUTO struct query q = query_of(reader->db, KERNEL_LAST_ID);
+    enum kiln_code rc = query_step(&q, &row, err);
+    *ret_last = row ? query_u64(&q, 0) : 0;
+    return rc;
+}
+
+enum kiln_code kernel_store_each_newer(struct kernel_store *store, const struct kernel_newer *newer,
+                                       uint64_t *ret_last, struct kiln_err *err)
+{
+    KILN_AUTO(store_reader) struct store_reader *reader = NULL;
+    *ret_last = 0;
+    enum kiln_code rc = store_reader_take(store, &reader, err);
+    if (rc || !reader)
+        return rc;
+    rc = read_last_id(reader, ret_last, err);
+    if (rc)
+        return store_note_read(store, rc);
+    QUERY_AUTO struct query q = query_of(reader->db, KERNEL_AFTER);
+    query_bind_u64(&q, 1, newer->after);
+    query_bind_u64(&q, 2, newer->max);
+    rc = store_report_records(&q, newer->each, newer->context, err);
+    return store_note_read(store, rc);
+}
+
 #define PREFIX_MAX 1024u
 
 static bool prefix_range(const char *prefix, struct digest range[2])

@@ -3,7 +3,7 @@
  * tree, which kilnctl signs. */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
-#include "engine/fleet/fleet_record.h"
+#include "engine/service/fleet/fleet_kernel.h"
 #include "engine/service/kernels/store_tasks.h"
 #include "engine/service/packages/packages.h"
 #include "engine/service/requests/admin.h"
@@ -36,22 +36,15 @@ struct fleet_export {
     uint64_t size, kernels, left_out, damaged;
 };
 
-/* Other users' results, imports and kernels of packages were not compiled by this kilnd. */
-static bool is_own_work(const struct kernel_record *r)
-{
-    return !(r->database_id && r->database_id[0]) && !(r->package && r->package[0]) &&
-           digest_is_known(&r->toolchain_id) && !digest_is_known(&r->client_key);
-}
-
 static void note_key(void *context, const struct kernel_record *r)
 {
     struct fleet_export *x = context;
     x->last = r->key;
     x->seen++;
-    if (is_own_work(r) && r->raw_size <= FLEET_OBJECT_MAX)
+    if (fleet_kernel_is_own(r) && r->raw_size <= FLEET_OBJECT_MAX)
         x->keys[x->count++] = r->key;
     else
-        x->left_out += is_own_work(r);
+        x->left_out += fleet_kernel_is_own(r);
 }
 
 static enum kiln_code list_page(struct admin *a, struct fleet_export *x)
@@ -71,32 +64,6 @@ static enum kiln_code list_page(struct admin *a, struct fleet_export *x)
     return rc;
 }
 
-struct exporting {
-    struct fleet_export *x;
-    struct bytes raw;
-    enum kiln_code rc;
-    struct kiln_err *err;
-};
-
-static void write_record(void *context, const struct kernel_record *r)
-{
-    struct exporting *w = context;
-    const struct fleet_claim claim = {
-        .key = r->key,
-        .source_id = r->source_id,
-        .headers_id = r->headers_id,
-        .shard = { .target = bytes_of_text(r->target),
-                   .toolchain = bytes_of_text(r->toolchain),
-                   .toolchain_id = r->toolchain_id },
-        .program = bytes_of_text(r->program),
-        .options = bytes_of_text(r->options),
-        .version = bytes_of_text(r->version),
-        .compile_ns = r->compile_ns,
-        .time = r->created,
-    };
-    w->rc = fleet_record_write(w->x->codec, &claim, w->raw, &w->x->records, w->err);
-}
-
 static void note_damaged(struct fleet_export *x, const struct digest *key)
 {
     x->damaged++;
@@ -104,34 +71,17 @@ static void note_damaged(struct fleet_export *x, const struct digest *key)
         x->damaged_keys[x->damaged_count++] = *key;
 }
 
-static enum kiln_code export_object(struct admin *a, struct fleet_export *x,
-                                    const struct digest *key, const struct object *object)
-{
-    OBJECT_VIEW_AUTO struct object_view view = { 0 };
-    enum kiln_code rc = object_view_open(object, &view, &a->base.err);
-    struct exporting w = { .x = x, .raw = view.bytes, .err = &a->base.err };
-    if (!rc)
-        rc = kernel_store_show(a->base.engine->store, key, write_record, &w, &a->base.err);
-    if (rc) /* it may have been evicted meanwhile */
-        return rc == KILN_NOT_FOUND ? KILN_OK : rc;
-    x->kernels += !w.rc;
-    x->left_out += w.rc == KILN_INVALID;
-    return w.rc == KILN_INVALID ? KILN_OK : w.rc;
-}
-
 static enum kiln_code export_kernel(struct admin *a, struct fleet_export *x,
                                     const struct digest *key)
 {
-    struct object *object = NULL;
-    bool damaged = false;
-    enum kiln_code rc =
-        kernel_store_get(a->base.engine->store, key, &object, &damaged, &a->base.err);
-    if (damaged)
+    struct fleet_recording recording = { .store = a->base.engine->store,
+                                         .codec = x->codec,
+                                         .records = &x->records };
+    enum kiln_code rc = fleet_kernel_record(&recording, key, &a->base.err);
+    if (recording.is_damaged)
         note_damaged(x, key);
-    if (rc)
-        return rc == KILN_NOT_FOUND ? KILN_OK : rc;
-    rc = export_object(a, x, key, object);
-    object_unref(object);
+    x->kernels += recording.is_written;
+    x->left_out += recording.is_left_out;
     return rc;
 }
 

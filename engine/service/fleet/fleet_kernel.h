@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Makes records of the fleet from kernels of the store.
+ *
+ * Role       for 'fleet push' and for uploads
+ * Ownership  borrows everything
+ * Threading  a work queue; one thread at a time for each codec
+ */
+#include "engine/fleet/fleet_record.h"
+#include "engine/store/kernel_store.h"
+
+/* Whether this kilnd compiled the kernel. Results of users' own compiles, imports, and kernels of
+ * packages and of the fleet do not count. */
+bool fleet_kernel_is_own(const struct kernel_record *record);
+
+struct fleet_recording {
+    struct kernel_store *store;
+    struct codec *codec;
+    struct buffer *records; /* the record is appended, without a signature */
+    /* Set by fleet_kernel_record. */
+    bool is_written;
+    bool is_damaged;  /* the stored object failed its check */
+    bool is_left_out; /* the kernel has texts that a claim cannot have */
+};
+/* Returns KILN_OK, and writes nothing, if there is no such kernel. */
+KILN_MUST_CHECK enum kiln_code fleet_kernel_record(struct fleet_recording *recording,
+                                                   const struct digest *key, struct kiln_err *err);
