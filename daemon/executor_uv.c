@@ -46,9 +46,9 @@ static void cancel_transfer(struct executor *base, struct transfer_task *task)
     transfers_cancel(self_of(base)->parts.transfers, task);
 }
 
-static void get_fleet_file(struct executor *base, struct fleet_get *get)
+static void access_fleet_file(struct executor *base, struct fleet_access *get)
 {
-    fleet_process_get(self_of(base)->parts.fleet, get);
+    fleet_process_access(self_of(base)->parts.fleet, get);
 }
 
 static void close_file(struct executor *base, uid_t uid, int fd)
@@ -65,7 +65,7 @@ static const struct executor_ops ops = {
     .compile_slots = count_compile_slots,
     .transfer = start_transfer,
     .transfer_cancel = cancel_transfer,
-    .fleet_get = get_fleet_file,
+    .fleet_access = access_fleet_file,
     .close_file = close_file,
 };
 

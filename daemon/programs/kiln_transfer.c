@@ -215,16 +215,19 @@ static bool set_fleet_limits(void)
            (!LIMIT_MEMORY || set_limit(RLIMIT_DATA, MEMORY_MAX));
 }
 
-static enum kiln_code prepare_fleet(const struct url *url, const struct transfer_user *user,
+static enum kiln_code prepare_fleet(const struct url *url, bool writes,
+                                    const struct transfer_user *user,
                                     struct fleet_source *ret_source, struct kiln_err *err)
 {
+    const struct fleet_tree_place place = { .directory = url->path, .writes = writes };
     struct kiln_err why = KILN_ERR_INIT;
+    umask(0022);
     if (!set_fleet_limits())
-        return kiln_fail(err, KILN_UNAVAILABLE, "cannot set the limits of a transfer process");
+        return fail_limits(err);
     enum kiln_code rc = fleet_source_open(url, ret_source, err);
     if (rc)
         return rc;
-    rc = fleet_confine(url->path, user, &why);
+    rc = fleet_confine(&place, user, &why);
     die_with_parent(SIGKILL); /* again after the change of user, which clears it */
     if (rc == KILN_UNSUPPORTED)
         fprintf(stderr, "kiln-transfer: less confined than it should be: %s\n", why.text);
@@ -235,16 +238,16 @@ static enum kiln_code prepare_fleet(const struct url *url, const struct transfer
 
 static int serve_fleet(const struct transfer_user *user)
 {
-    char text[FLEET_URL_MAX];
+    struct fleet_setup setup;
     KILN_AUTO(url) struct url url = { 0 };
     struct fleet_source source;
     struct kiln_err err = KILN_ERR_INIT;
     die_with_parent(SIGKILL);
-    enum kiln_code rc = fleet_receive_setup(SOCKET_FD, text, &err);
+    enum kiln_code rc = fleet_receive_setup(SOCKET_FD, &setup, &err);
     if (!rc)
-        rc = url_parse(text, &url, &err);
+        rc = url_parse(setup.url, &url, &err);
     if (!rc)
-        rc = prepare_fleet(&url, user, &source, &err);
+        rc = prepare_fleet(&url, setup.writes, user, &source, &err);
     if (!rc)
         rc = fleet_serve(SOCKET_FD, &source, &err);
     if (rc)
@@ -288,7 +291,7 @@ static int usage(FILE *to, int status)
                 "       kiln-transfer --snapshot PATH [--salvage]\n"
                 "Fetches files for kilnd and kilnctl, which start it with a socket as descriptor "
                 "3.\n"
-                "  --fleet          read files of the fleet's tree until the socket is closed\n"
+                "  --fleet          access the fleet's tree until the socket is closed\n"
                 "  --user UID:GID   change to that user and group after opening files\n"
                 "  --launched       a systemd unit started it, in kilnd's staging directory\n"
                 "  --snapshot PATH  open one SQLite database, merge its write-ahead log, and send\n"

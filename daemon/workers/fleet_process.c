@@ -31,7 +31,7 @@ struct fleet_process {
     struct loop_owner owner;
     struct loop_timer timer;   /* runs while there are requests */
     struct fleet_child *child; /* NULL: none runs */
-    struct list gets;          /* of struct fleet_get, the oldest first */
+    struct list gets;          /* of struct fleet_access, the oldest first */
     struct list ended;         /* their done callbacks are due */
     unsigned out, children;
     uint64_t next_id;
@@ -40,16 +40,16 @@ struct fleet_process {
     void *context;
 };
 
-static void end_get(struct fleet_process *p, struct fleet_get *get, enum fleet_get_end end)
+static void end_get(struct fleet_process *p, struct fleet_access *get, enum fleet_end end)
 {
     list_remove(&get->link);
     get->end = end;
     list_append(&p->ended, &get->link);
 }
 
-static void end_all(struct fleet_process *p, enum fleet_get_end end)
+static void end_all(struct fleet_process *p, enum fleet_end end)
 {
-    LIST_EACH (&p->gets, struct fleet_get, link, get)
+    LIST_EACH (&p->gets, struct fleet_access, link, get)
         end_get(p, get, end);
     loop_timer_start(&p->timer, 0, TICK_MS);
 }
@@ -103,15 +103,15 @@ static void on_exited(struct worker_process *process, int status, int number)
     if (!child->is_ending) {
         report_exit(p, status, number);
         detach_child(p);
-        end_all(p, FLEET_GET_STOPPED);
+        end_all(p, FLEET_END_STOPPED);
     }
     loop_watch_close(&child->watch);
     worker_process_close(&child->process);
 }
 
-static struct fleet_get *find_get(struct fleet_process *p, uint64_t id)
+static struct fleet_access *find_get(struct fleet_process *p, uint64_t id)
 {
-    LIST_EACH (&p->gets, struct fleet_get, link, get)
+    LIST_EACH (&p->gets, struct fleet_access, link, get)
         if (get->id == id)
             return get;
     return NULL;
@@ -119,14 +119,18 @@ static struct fleet_get *find_get(struct fleet_process *p, uint64_t id)
 
 static void take_answer(struct fleet_process *p, const struct fleet_answer *answer)
 {
-    struct fleet_get *get = find_get(p, answer->id);
+    struct fleet_access *get = find_get(p, answer->id);
     if (!get) { /* it was ended by the time limit */
         if (answer->fd >= 0)
             close(answer->fd);
         return;
     }
-    get->fd = answer->fd;
-    end_get(p, get, answer->end);
+    bool has_file = answer->fd >= 0, needs_file = answer->end == FLEET_END_DONE && !get->is_put;
+    if (!get->is_put)
+        get->fd = answer->fd;
+    else if (has_file)
+        close(answer->fd);
+    end_get(p, get, needs_file && !has_file ? FLEET_END_MALFORMED : answer->end);
     loop_timer_start(&p->timer, 0, TICK_MS);
 }
 
@@ -145,8 +149,17 @@ static void on_readable(struct loop_watch *watch, unsigned events)
     } else if (rc != KILN_BUSY) {
         log_event(LOG_EVENT_fleet_error, NULL, "%s", err.text);
         kill_child(p);
-        end_all(p, FLEET_GET_STOPPED);
+        end_all(p, FLEET_END_STOPPED);
     }
+}
+
+static enum kiln_code send_setup(const struct fleet_process *p, struct kiln_err *err)
+{
+    struct fleet_setup setup = { .writes = p->options.writes };
+    int size = snprintf(setup.url, sizeof(setup.url), "%s", p->url);
+    if (size < 0 || (size_t)size >= sizeof(setup.url))
+        return kiln_fail(err, KILN_INVALID, "the URL of the fleet's tree is too long");
+    return fleet_send_setup(p->child->socket, &setup, err);
 }
 
 static enum kiln_code run_program(struct fleet_process *p, struct fleet_child *child, int their_fd,
@@ -171,7 +184,7 @@ static enum kiln_code run_program(struct fleet_process *p, struct fleet_child *c
     child->process.exited = on_exited;
     loop_watch_set(&child->watch, WATCH_READ);
     p->child = child;
-    rc = fleet_send_setup(child->socket, p->url, err);
+    rc = send_setup(p, err);
     if (rc)
         kill_child(p);
     return rc;
@@ -202,24 +215,26 @@ static enum kiln_code start_child(struct fleet_process *p, struct kiln_err *err)
     return rc;
 }
 
-static enum kiln_code send_get(const struct fleet_process *p, const struct fleet_get *get,
+static enum kiln_code send_get(const struct fleet_process *p, const struct fleet_access *get,
                                struct kiln_err *err)
 {
-    struct fleet_request request = {
-        .id = get->id, .offset = get->offset, .size = get->size, .size_max = get->size_max
-    };
+    struct fleet_request request = { .id = get->id,
+                                     .offset = get->offset,
+                                     .size = get->size,
+                                     .size_max = get->size_max,
+                                     .is_put = get->is_put,
+                                     .fd = get->fd };
     snprintf(request.name, sizeof(request.name), "%s", get->name);
     return fleet_send_request(p->child->socket, &request, err);
 }
 
-void fleet_process_get(struct fleet_process *p, struct fleet_get *get)
+void fleet_process_access(struct fleet_process *p, struct fleet_access *get)
 {
     struct kiln_err err = KILN_ERR_INIT;
     enum kiln_code rc = KILN_OK;
     p->out++;
     get->id = p->next_id++;
     get->began_ms = loop_now_ms(p->options.loop);
-    get->fd = -1;
     list_append(&p->gets, &get->link);
     if (p->is_stopped)
         rc = KILN_UNAVAILABLE;
@@ -228,7 +243,7 @@ void fleet_process_get(struct fleet_process *p, struct fleet_get *get)
     if (!rc)
         rc = send_get(p, get, &err);
     if (rc)
-        end_get(p, get, FLEET_GET_STOPPED);
+        end_get(p, get, FLEET_END_STOPPED);
     if (rc || !loop_timer_is_running(&p->timer))
         loop_timer_start(&p->timer, rc ? 0 : TICK_MS, TICK_MS);
 }
@@ -237,11 +252,11 @@ void fleet_process_get(struct fleet_process *p, struct fleet_get *get)
 static void check_times(struct fleet_process *p)
 {
     uint64_t now_ms = loop_now_ms(p->options.loop);
-    LIST_EACH (&p->gets, struct fleet_get, link, get) {
+    LIST_EACH (&p->gets, struct fleet_access, link, get) {
         uint64_t waited_ms = now_ms - get->began_ms;
-        if (waited_ms >= FLEET_GET_MAX_MS) {
+        if (waited_ms >= FLEET_ACCESS_MAX_MS) {
             kill_child(p);
-            end_all(p, FLEET_GET_TIMED_OUT);
+            end_all(p, FLEET_END_TIMED_OUT);
             return;
         }
         if (get->is_slow || !get->budget_ms || waited_ms < get->budget_ms)
@@ -255,9 +270,9 @@ static void check_times(struct fleet_process *p)
 static void on_timer(struct loop_timer *timer)
 {
     struct fleet_process *p = LOOP_OWNER_OF(struct fleet_process, timer, timer);
-    struct fleet_get *get;
+    struct fleet_access *get;
     check_times(p);
-    while ((get = LIST_POP(&p->ended, struct fleet_get, link))) {
+    while ((get = LIST_POP(&p->ended, struct fleet_access, link))) {
         p->out--;
         get->done(get);
     }
@@ -311,7 +326,7 @@ void fleet_process_stop(struct fleet_process *p)
 {
     p->is_stopped = true;
     kill_child(p);
-    end_all(p, FLEET_GET_STOPPED);
+    end_all(p, FLEET_END_STOPPED);
 }
 
 void fleet_process_close(struct fleet_process *p, void (*closed)(void *context), void *context)

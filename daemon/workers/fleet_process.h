@@ -11,7 +11,7 @@
  */
 #include "daemon/workers/worker_process.h"
 #include "daemon/workers/worker_user.h"
-#include "engine/fleet/fleet_get.h"
+#include "engine/fleet/fleet_access.h"
 
 struct fleet_process;
 
@@ -21,16 +21,17 @@ struct fleet_process_options {
     const char *program;             /* kiln-transfer; copied */
     const char *service;             /* the unit that starts it; copied; "": none */
     const char *url;                 /* of the tree; copied */
+    bool writes;                     /* files are added */
     struct worker_user user;
 };
 
 KILN_MUST_CHECK enum kiln_code fleet_process_create(const struct fleet_process_options *options,
                                                     struct fleet_process **ret_process,
                                                     struct kiln_err *err);
-void fleet_process_get(struct fleet_process *process, struct fleet_get *get);
+void fleet_process_access(struct fleet_process *process, struct fleet_access *get);
 /* Number of requests that have not ended. */
 unsigned fleet_process_out(const struct fleet_process *process);
-/* Running and later requests end with FLEET_GET_STOPPED. */
+/* Running and later requests end with FLEET_END_STOPPED. */
 void fleet_process_stop(struct fleet_process *process);
 /* Calls |closed| later, when everything is freed. The caller must not pass any more requests. */
 void fleet_process_close(struct fleet_process *process, void (*closed)(void *context),

@@ -12,7 +12,7 @@
  */
 #include "common/base/list.h"
 #include "engine/compile/compile_job.h"
-#include "engine/fleet/fleet_get.h"
+#include "engine/fleet/fleet_access.h"
 #include "engine/jobs/fair_queue.h"
 #include "engine/transfer/transfer_job.h"
 
@@ -78,7 +78,7 @@ struct executor_ops {
     /* |done| is still called, with KILN_CANCELLED unless the transfer had already ended. */
     void (*transfer_cancel)(struct executor *executor, struct transfer_task *task);
     /* Gets a file of the fleet's tree.  NULL: there is no fleet. */
-    void (*fleet_get)(struct executor *executor, struct fleet_get *get);
+    void (*fleet_access)(struct executor *executor, struct fleet_access *get);
     /* Closes a descriptor that |uid| sent, on a thread that may block.  NULL: the engine uses
      * close(2). */
     void (*close_file)(struct executor *executor, uid_t uid, int fd);

@@ -97,9 +97,10 @@ static void allow_job(const struct landlock_rules *rules, const void *context)
 
 static void allow_tree(const struct landlock_rules *rules, const void *context)
 {
-    const char *directory = context;
-    if (directory)
-        landlock_allow(rules, directory, READ);
+    const struct fleet_tree_place *place = context;
+    if (place->directory)
+        landlock_allow(rules, place->directory,
+                       place->writes ? WRITE | LANDLOCK_ACCESS_FS_MAKE_DIR : READ);
 }
 
 static enum kiln_code confine_files(allower *allow, const void *context, struct kiln_err *err)
@@ -153,8 +154,8 @@ enum kiln_code transfer_confine(const struct transfer_job *job, const struct tra
     return confine_process(allow_job, job, user, err);
 }
 
-enum kiln_code fleet_confine(const char *directory, const struct transfer_user *user,
+enum kiln_code fleet_confine(const struct fleet_tree_place *place, const struct transfer_user *user,
                              struct kiln_err *err)
 {
-    return confine_process(allow_tree, directory, user, err);
+    return confine_process(allow_tree, place, user, err);
 }

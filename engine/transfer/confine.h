@@ -27,8 +27,11 @@ struct transfer_user {
 KILN_MUST_CHECK enum kiln_code transfer_confine(const struct transfer_job *job,
                                                 const struct transfer_user *user,
                                                 struct kiln_err *err);
-/* Likewise for the process that reads the fleet's tree, which writes no file. |directory| is that
- * of the tree; NULL: the tree is on a server. */
-KILN_MUST_CHECK enum kiln_code fleet_confine(const char *directory,
+struct fleet_tree_place {
+    const char *directory; /* NULL: the tree is on a server */
+    bool writes;           /* files may be added to the directory */
+};
+/* Likewise for the process that accesses the fleet's tree. */
+KILN_MUST_CHECK enum kiln_code fleet_confine(const struct fleet_tree_place *place,
                                              const struct transfer_user *user,
                                              struct kiln_err *err);

@@ -3,11 +3,13 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/fs.h"
+#include "engine/fleet/fleet_tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum kiln_code fleet_source_open(const struct url *url, struct fleet_source *ret_source,
                                  struct kiln_err *err)
@@ -22,34 +24,35 @@ enum kiln_code fleet_source_open(const struct url *url, struct fleet_source *ret
 }
 
 /* If the answer cannot be made or sent, kilnd's own time limit ends the request. */
-void fleet_serve_answer(int socket, const struct fleet_request *request, enum fleet_get_end end,
+void fleet_serve_answer(int socket, const struct fleet_request *request, enum fleet_end end,
                         struct bytes content)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     KILN_AUTO(fd) int fd = -1;
     struct fleet_answer answer = { .id = request->id, .end = end, .fd = -1 };
-    if (end == FLEET_GET_DONE &&
-        (fs_memfd("fleet", &fd, &ignored) || fs_write_all(fd, content, &ignored)))
-        answer.end = FLEET_GET_BROKEN;
-    answer.fd = answer.end == FLEET_GET_DONE ? fd : -1;
+    bool has_file = end == FLEET_END_DONE && !request->is_put;
+    if (has_file && (fs_memfd("fleet", &fd, &ignored) || fs_write_all(fd, content, &ignored)))
+        answer.end = FLEET_END_BROKEN;
+    else if (has_file)
+        answer.fd = fd;
     (void)!fleet_send_answer(socket, &answer, &ignored);
 }
 
-static enum fleet_get_end end_of_errno(int errnum)
+static enum fleet_end end_of_errno(int errnum)
 {
     switch (errnum) {
-    case ENOENT: return FLEET_GET_ABSENT;
+    case ENOENT: return FLEET_END_ABSENT;
     case EACCES:
-    case EPERM: return FLEET_GET_FORBIDDEN;
+    case EPERM: return FLEET_END_FORBIDDEN;
     case ESTALE:
-    case ENOTCONN: return FLEET_GET_UNREACHABLE;
-    default: return FLEET_GET_BROKEN;
+    case ENOTCONN: return FLEET_END_UNREACHABLE;
+    default: return FLEET_END_BROKEN;
     }
 }
 
 /* Reads the range, or the whole file of at most size_max bytes. */
-static enum fleet_get_end read_range(int fd, const struct fleet_request *request,
-                                     struct buffer *content)
+static enum fleet_end read_range(int fd, const struct fleet_request *request,
+                                 struct buffer *content)
 {
     struct stat seen;
     if (fstat(fd, &seen) != 0)
@@ -57,16 +60,16 @@ static enum fleet_get_end read_range(int fd, const struct fleet_request *request
     uint64_t size = request->size ? request->size : (uint64_t)seen.st_size;
     uint64_t size_max = request->size ? FLEET_RANGE_SIZE_MAX : request->size_max;
     if (!S_ISREG(seen.st_mode) || size > size_max)
-        return FLEET_GET_MALFORMED;
+        return FLEET_END_MALFORMED;
     buffer_init(content, (size_t)size);
     content->data = malloc(size ? (size_t)size : 1);
     if (!content->data)
-        return FLEET_GET_BROKEN;
+        return FLEET_END_BROKEN;
     ssize_t got = fs_read_at(fd, content->data, (size_t)size, (off_t)request->offset);
     if (got < 0)
         return end_of_errno(errno);
     content->size = (size_t)got;
-    return content->size == size ? FLEET_GET_DONE : FLEET_GET_MALFORMED;
+    return content->size == size ? FLEET_END_DONE : FLEET_END_MALFORMED;
 }
 
 static void answer_from_directory(int socket, int directory, const struct fleet_request *request)
@@ -74,8 +77,30 @@ static void answer_from_directory(int socket, int directory, const struct fleet_
     BUFFER_AUTO struct buffer content = { 0 };
     KILN_AUTO(fd)
     int fd = openat(directory, request->name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-    enum fleet_get_end end = fd < 0 ? end_of_errno(errno) : read_range(fd, request, &content);
+    enum fleet_end end = fd < 0 ? end_of_errno(errno) : read_range(fd, request, &content);
     fleet_serve_answer(socket, request, end, buffer_view(&content));
+}
+
+static enum fleet_end end_of_code(enum kiln_code rc)
+{
+    switch (rc) {
+    case KILN_OK: return FLEET_END_DONE;
+    case KILN_DENIED: return FLEET_END_FORBIDDEN;
+    default: return FLEET_END_BROKEN;
+    }
+}
+
+static void add_to_directory(int socket, int directory, const struct fleet_request *request)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, FLEET_RANGE_SIZE_MAX);
+    enum kiln_code rc = fs_read_fd(request->fd, FLEET_RANGE_SIZE_MAX, &content, &why);
+    close(request->fd);
+    if (!rc)
+        rc = fleet_tree_add(directory, request->name, buffer_view(&content),
+                            /* ret_added= */ NULL, &why);
+    fleet_serve_answer(socket, request, end_of_code(rc), (struct bytes){ 0 });
 }
 
 static enum kiln_code serve_directory(int socket, int directory, struct kiln_err *err)
@@ -90,6 +115,8 @@ static enum kiln_code serve_directory(int socket, int directory, struct kiln_err
             poll(&readable, 1, -1);
         else if (rc)
             return rc;
+        else if (request.is_put)
+            add_to_directory(socket, directory, &request);
         else
             answer_from_directory(socket, directory, &request);
     }

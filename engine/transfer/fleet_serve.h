@@ -26,8 +26,8 @@ KILN_MUST_CHECK enum kiln_code fleet_source_open(const struct url *url,
 KILN_MUST_CHECK enum kiln_code fleet_serve(int socket, const struct fleet_source *source,
                                            struct kiln_err *err);
 
-/* Sends the answer to one request. |content| is not used unless |end| is FLEET_GET_DONE. */
-void fleet_serve_answer(int socket, const struct fleet_request *request, enum fleet_get_end end,
+/* Sends the answer to one request. |content| is not used unless |end| is FLEET_END_DONE. */
+void fleet_serve_answer(int socket, const struct fleet_request *request, enum fleet_end end,
                         struct bytes content);
 /* The part of fleet_serve for http: and https:. */
 KILN_MUST_CHECK enum kiln_code fleet_serve_http(int socket, const struct url *url,

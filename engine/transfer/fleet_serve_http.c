@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/base/cleanup.h"
+#include "common/base/fs.h"
 #include "engine/transfer/fleet_ranges.h"
 #include "engine/transfer/fleet_serve.h"
 
@@ -12,17 +13,19 @@
 #define REQUESTS_MAX 256u   /* that are read from kilnd at a time */
 #define CONNECTIONS_MAX 16L /* with HTTP/1.1; HTTP/2 needs one */
 #define CONNECT_MS 5000L
+#define EXPECT_MS 100L
 #define IDLE_MS 1000
 /* kilnd sends the requests of one job one after the other. Waiting this long for the next one lets
  * them be joined. */
 #define LINGER_US 1000
 
-struct download {
+/* A request to the server, which answers one or several requests of kilnd. */
+struct exchange {
     CURL *curl;
-    struct fleet_range range; /* its requests are owned */
-    struct buffer body;       /* owned */
-    uint64_t size_max;
-    char range_text[48];
+    struct curl_slist *headers; /* owned */
+    struct fleet_range range;   /* its requests are owned */
+    struct buffer body;         /* owned; what is received, or sent */
+    size_t sent;
 };
 
 struct http_server {
@@ -32,22 +35,25 @@ struct http_server {
     unsigned running;
 };
 
-static bool is_ranged(const struct download *d) { return d->range.end > d->range.first; }
+static bool is_ranged(const struct exchange *x) { return x->range.end > x->range.first; }
 
-static uint64_t expected_size(const struct download *d) { return d->range.end - d->range.first; }
+static uint64_t expected_size(const struct exchange *x) { return x->range.end - x->range.first; }
 
-static void destroy_download(struct download *d)
+static bool is_put(const struct exchange *x) { return x->range.requests->is_put; }
+
+static void destroy_exchange(struct exchange *x)
 {
-    curl_easy_cleanup(d->curl);
-    buffer_done(&d->body);
-    free(d->range.requests);
-    free(d);
+    curl_easy_cleanup(x->curl);
+    curl_slist_free_all(x->headers);
+    buffer_done(&x->body);
+    free(x->range.requests);
+    free(x);
 }
 
-static long status_of(const struct download *d)
+static long status_of(const struct exchange *x)
 {
     long status = 0;
-    curl_easy_getinfo(d->curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(x->curl, CURLINFO_RESPONSE_CODE, &status);
     return status;
 }
 
@@ -55,54 +61,89 @@ static long status_of(const struct download *d)
  * may be large. */
 static size_t on_body(char *data, size_t one, size_t size, void *context)
 {
-    struct download *d = context;
+    struct exchange *x = context;
     (void)one;
-    long status = status_of(d);
-    if (status != (is_ranged(d) ? 206 : 200))
+    long status = status_of(x);
+    if (is_put(x))
+        return size;
+    if (status != (is_ranged(x) ? 206 : 200))
         return status >= 300 ? size : CURL_WRITEFUNC_ERROR;
-    buffer_put(&d->body, data, size);
-    return d->body.failed ? CURL_WRITEFUNC_ERROR : size;
+    buffer_put(&x->body, data, size);
+    return x->body.failed ? CURL_WRITEFUNC_ERROR : size;
 }
 
-static enum fleet_get_end end_of_status(const struct download *d)
+static size_t on_upload(char *to, size_t one, size_t size, void *context)
 {
-    long status = status_of(d);
-    if (status == 200 || status == 206) {
-        bool is_whole =
-            is_ranged(d) ? status == 206 && d->body.size == expected_size(d) : status == 200;
-        return is_whole ? FLEET_GET_DONE : FLEET_GET_MALFORMED;
-    }
-    if (status == 404 || status == 410)
-        return FLEET_GET_ABSENT;
-    if (status == 401 || status == 403 || status == 407)
-        return FLEET_GET_FORBIDDEN;
-    if (status == 416) /* the file is shorter than its index says */
-        return FLEET_GET_MALFORMED;
-    return status == 408 || status == 429 || status >= 500 ? FLEET_GET_BROKEN : FLEET_GET_REFUSED;
+    struct exchange *x = context;
+    (void)one;
+    size_t left = x->body.size - x->sent;
+    size_t part = size < left ? size : left;
+    memcpy(to, x->body.data + x->sent, part);
+    x->sent += part;
+    return part;
 }
 
-static enum fleet_get_end end_of_transfer(const struct download *d, CURLcode failed)
+/* libcurl sends the body again on another connection if the first one was closed meanwhile. */
+static int on_seek(void *context, curl_off_t offset, int origin)
+{
+    struct exchange *x = context;
+    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > x->body.size)
+        return CURL_SEEKFUNC_FAIL;
+    x->sent = (size_t)offset;
+    return CURL_SEEKFUNC_OK;
+}
+
+/* 412: another host was first, and a file never changes. */
+static bool is_put_done(long status)
+{
+    return status == 200 || status == 201 || status == 204 || status == 412;
+}
+
+static bool is_read_done(const struct exchange *x, long status)
+{
+    return is_ranged(x) ? status == 206 && x->body.size == expected_size(x) : status == 200;
+}
+
+static enum fleet_end end_of_status(const struct exchange *x)
+{
+    long status = status_of(x);
+    if (is_put(x) ? is_put_done(status) : is_read_done(x, status))
+        return FLEET_END_DONE;
+    if (status < 300)
+        return FLEET_END_MALFORMED;
+    if (status == 404 || status == 410)
+        return FLEET_END_ABSENT;
+    if (status == 401 || status == 403 || status == 407)
+        return FLEET_END_FORBIDDEN;
+    if (status == 416) /* the file is shorter than its index says */
+        return FLEET_END_MALFORMED;
+    /* 409: S3 asks to repeat a put that met another one. */
+    bool is_temporary = status == 408 || status == 409 || status == 429 || status >= 500;
+    return is_temporary ? FLEET_END_BROKEN : FLEET_END_REFUSED;
+}
+
+static enum fleet_end end_of_transfer(const struct exchange *x, CURLcode failed)
 {
     switch (failed) {
-    case CURLE_OK: return end_of_status(d);
-    case CURLE_OPERATION_TIMEDOUT: return FLEET_GET_TIMED_OUT;
+    case CURLE_OK: return end_of_status(x);
+    case CURLE_OPERATION_TIMEDOUT: return FLEET_END_TIMED_OUT;
     case CURLE_PARTIAL_FILE:
     case CURLE_WRITE_ERROR:
     case CURLE_FILESIZE_EXCEEDED:
-    case CURLE_WEIRD_SERVER_REPLY: return FLEET_GET_MALFORMED;
-    default: return FLEET_GET_UNREACHABLE;
+    case CURLE_WEIRD_SERVER_REPLY: return FLEET_END_MALFORMED;
+    default: return FLEET_END_UNREACHABLE;
     }
 }
 
-static void answer_download(const struct http_server *s, const struct download *d,
-                            enum fleet_get_end end)
+static void answer_exchange(const struct http_server *s, const struct exchange *x,
+                            enum fleet_end end)
 {
-    for (size_t i = 0; i < d->range.count; i++) {
-        const struct fleet_request *request = &d->range.requests[i];
-        struct bytes content = buffer_view(&d->body);
-        if (end == FLEET_GET_DONE && is_ranged(d))
+    for (size_t i = 0; i < x->range.count; i++) {
+        const struct fleet_request *request = &x->range.requests[i];
+        struct bytes content = buffer_view(&x->body);
+        if (end == FLEET_END_DONE && is_ranged(x))
             content =
-                bytes_of(content.data + (request->offset - d->range.first), (size_t)request->size);
+                bytes_of(content.data + (request->offset - x->range.first), (size_t)request->size);
         fleet_serve_answer(s->socket, request, end, content);
     }
 }
@@ -116,88 +157,151 @@ static bool set_authorities(CURL *curl)
 }
 
 /* No redirects: they would send a request, and later credentials, to another server. */
-static bool set_options(struct download *d)
+static bool set_options(struct exchange *x)
 {
-    CURL *curl = d->curl;
+    CURL *curl = x->curl;
     return !curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https") &&
            !curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) &&
            !curl_easy_setopt(curl, CURLOPT_USERAGENT, "kiln/" KILN_VERSION) &&
            !curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS) &&
            !curl_easy_setopt(curl, CURLOPT_PIPEWAIT, 1L) &&
            !curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS) &&
-           !curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)FLEET_GET_MAX_MS) &&
+           !curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)FLEET_ACCESS_MAX_MS) &&
            !curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body) &&
-           !curl_easy_setopt(curl, CURLOPT_WRITEDATA, d) &&
-           !curl_easy_setopt(curl, CURLOPT_PRIVATE, d) && set_authorities(curl);
+           !curl_easy_setopt(curl, CURLOPT_WRITEDATA, x) &&
+           !curl_easy_setopt(curl, CURLOPT_PRIVATE, x) && set_authorities(curl);
 }
 
-static bool set_place(struct download *d, const struct url *root)
+static bool add_header(struct exchange *x, const char *text)
+{
+    struct curl_slist *longer = curl_slist_append(x->headers, text);
+    if (longer)
+        x->headers = longer;
+    return longer;
+}
+
+static bool set_url(struct exchange *x, const struct url *root)
 {
     KILN_AUTO(url) struct url url = { 0 };
     struct kiln_err ignored = KILN_ERR_INIT;
-    char name[FLEET_GET_NAME_MAX + 1];
+    char name[FLEET_FILE_NAME_MAX + 1];
     /* The name of a URL is empty if its path ends with a slash. */
-    snprintf(name, sizeof(name), "%s%s", root->name[0] ? "/" : "", d->range.requests->name);
-    if (url_beside(root, name, &url, &ignored))
-        return false;
-    if (is_ranged(d))
-        snprintf(d->range_text, sizeof(d->range_text), "%llu-%llu",
-                 (unsigned long long)d->range.first, (unsigned long long)d->range.end - 1);
-    return !curl_easy_setopt(d->curl, CURLOPT_URL, url.text) &&
-           (!is_ranged(d) || !curl_easy_setopt(d->curl, CURLOPT_RANGE, d->range_text));
+    snprintf(name, sizeof(name), "%s%s", root->name[0] ? "/" : "", x->range.requests->name);
+    return !url_beside(root, name, &url, &ignored) &&
+           !curl_easy_setopt(x->curl, CURLOPT_URL, url.text);
+}
+
+static bool set_range(struct exchange *x)
+{
+    char text[48];
+    if (!is_ranged(x))
+        return true;
+    snprintf(text, sizeof(text), "%llu-%llu", (unsigned long long)x->range.first,
+             (unsigned long long)x->range.end - 1);
+    return !curl_easy_setopt(x->curl, CURLOPT_RANGE, text);
+}
+
+/* libcurl asks for a permission before it sends a larger body. It must not be told to leave out the
+ * header "Expect", because libcurl 7.88 would sign it nevertheless. */
+static bool set_upload(struct exchange *x)
+{
+    CURL *curl = x->curl;
+    if (!is_put(x))
+        return true;
+    return add_header(x, "If-None-Match: *") &&
+           add_header(x, "Content-Type: application/octet-stream") &&
+           !curl_easy_setopt(curl, CURLOPT_HTTPHEADER, x->headers) &&
+           !curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L) &&
+           !curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, EXPECT_MS) &&
+           !curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)x->body.size) &&
+           !curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_upload) &&
+           !curl_easy_setopt(curl, CURLOPT_READDATA, x) &&
+           !curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, on_seek) &&
+           !curl_easy_setopt(curl, CURLOPT_SEEKDATA, x);
+}
+
+static bool prepare_body(struct exchange *x)
+{
+    const struct fleet_request *request = x->range.requests;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    uint64_t size = is_put(x)      ? FLEET_RANGE_SIZE_MAX
+                    : is_ranged(x) ? expected_size(x)
+                                   : request->size_max;
+    buffer_init(&x->body, (size_t)size);
+    return !is_put(x) || fs_read_fd(request->fd, (size_t)size, &x->body, &ignored) == KILN_OK;
 }
 
 /* Takes a copy of the range's requests. Returns NULL if memory ran out. */
-static struct download *create_download(const struct fleet_range *range)
+static struct exchange *create_exchange(const struct fleet_range *range)
 {
-    struct download *d = calloc(1, sizeof(*d));
+    struct exchange *x = calloc(1, sizeof(*x));
     struct fleet_request *requests = calloc(range->count, sizeof(*requests));
-    if (!d || !requests) {
-        free(d);
+    if (!x || !requests) {
+        free(x);
         free(requests);
         return NULL;
     }
     memcpy(requests, range->requests, range->count * sizeof(*requests));
-    d->range = *range;
-    d->range.requests = requests;
-    d->curl = curl_easy_init();
-    buffer_init(&d->body, (size_t)(is_ranged(d) ? expected_size(d) : range->requests->size_max));
-    return d;
+    x->range = *range;
+    x->range.requests = requests;
+    x->curl = curl_easy_init();
+    return x;
 }
 
-static bool start_download(struct http_server *s, const struct fleet_range *range)
+static bool start_exchange(struct http_server *s, const struct fleet_range *range)
 {
-    struct download *d = create_download(range);
-    if (!d)
+    struct exchange *x = create_exchange(range);
+    if (!x)
         return false;
-    if (d->curl && set_options(d) && set_place(d, s->url) &&
-        curl_multi_add_handle(s->multi, d->curl) == CURLM_OK) {
+    if (x->curl && prepare_body(x) && set_options(x) && set_url(x, s->url) && set_range(x) &&
+        set_upload(x) && curl_multi_add_handle(s->multi, x->curl) == CURLM_OK) {
         s->running++;
         return true;
     }
-    destroy_download(d);
+    destroy_exchange(x);
     return false;
 }
 
 static void refuse_range(const struct http_server *s, const struct fleet_range *range,
-                         enum fleet_get_end end)
+                         enum fleet_end end)
 {
     for (size_t i = 0; i < range->count; i++)
         fleet_serve_answer(s->socket, &range->requests[i], end, (struct bytes){ 0 });
 }
 
-static void start_all(struct http_server *s, struct fleet_request *requests, size_t count)
+static void start_range(struct http_server *s, const struct fleet_range *range)
+{
+    if (range->end - range->first > FLEET_RANGE_SIZE_MAX)
+        refuse_range(s, range, FLEET_END_MALFORMED);
+    else if (!start_exchange(s, range))
+        refuse_range(s, range, FLEET_END_BROKEN);
+}
+
+static void start_reads(struct http_server *s, struct fleet_request *requests, size_t count)
 {
     fleet_ranges_sort(requests, count);
     while (count > 0) {
         const struct fleet_range range = fleet_ranges_first(requests, count);
-        if (range.end - range.first > FLEET_RANGE_SIZE_MAX)
-            refuse_range(s, &range, FLEET_GET_MALFORMED);
-        else if (!start_download(s, &range))
-            refuse_range(s, &range, FLEET_GET_BROKEN);
+        start_range(s, &range);
         requests += range.count;
         count -= range.count;
     }
+}
+
+/* Puts are started one by one; the others are joined. */
+static void start_all(struct http_server *s, struct fleet_request *requests, size_t count)
+{
+    size_t reads = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct fleet_range one = { .requests = &requests[i], .count = 1 };
+        if (requests[i].is_put) {
+            start_range(s, &one);
+            close(requests[i].fd);
+        } else {
+            requests[reads++] = requests[i];
+        }
+    }
+    start_reads(s, requests, reads);
 }
 
 /* Reads the requests that are there. Returns KILN_UNAVAILABLE after the last one. */
@@ -227,18 +331,18 @@ static enum kiln_code take_requests(struct http_server *s, struct kiln_err *err)
     return rc;
 }
 
-static void reap_downloads(struct http_server *s)
+static void end_exchanges(struct http_server *s)
 {
     CURLMsg *message;
     int left;
     while ((message = curl_multi_info_read(s->multi, &left))) {
-        struct download *d = NULL;
+        struct exchange *x = NULL;
         CURLcode failed = message->data.result;
-        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &d);
-        curl_multi_remove_handle(s->multi, d->curl);
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &x);
+        curl_multi_remove_handle(s->multi, x->curl);
         s->running--;
-        answer_download(s, d, end_of_transfer(d, failed));
-        destroy_download(d);
+        answer_exchange(s, x, end_of_transfer(x, failed));
+        destroy_exchange(x);
     }
 }
 
@@ -253,11 +357,11 @@ static enum kiln_code serve_requests(struct http_server *s, struct kiln_err *err
         if (rc)
             return rc == KILN_UNAVAILABLE ? KILN_OK : rc;
         curl_multi_perform(s->multi, &running);
-        reap_downloads(s);
+        end_exchanges(s);
     }
 }
 
-/* The downloads that run when kilnd closes the socket end with the process. */
+/* The exchanges that run when kilnd closes the socket end with the process. */
 enum kiln_code fleet_serve_http(int socket, const struct url *url, struct kiln_err *err)
 {
     struct http_server server = { .socket = socket, .url = url, .multi = curl_multi_init() };

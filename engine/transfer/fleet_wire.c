@@ -8,22 +8,24 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum kiln_code fleet_send_setup(int socket, const char *url, struct kiln_err *err)
+enum kiln_code fleet_send_setup(int socket, const struct fleet_setup *setup, struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *text = json_object();
-    json_set_text(text, "url", url);
+    json_set_text(text, "url", setup->url);
+    json_set_bool(text, "writes", setup->writes);
     const struct packet packet = { .json = text };
     return packet_send(socket, &packet, err);
 }
 
-enum kiln_code fleet_receive_setup(int socket, char ret_url[FLEET_URL_MAX], struct kiln_err *err)
+enum kiln_code fleet_receive_setup(int socket, struct fleet_setup *ret_setup, struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *text = NULL;
     enum kiln_code rc = packet_receive(socket, 0, &text, /* fds= */ NULL, err);
     const char *url = rc ? NULL : json_get_text(text, "url", NULL);
     if (!url || strlen(url) >= FLEET_URL_MAX)
         return kiln_fail(err, KILN_INVALID, "the packet does not name the fleet's tree");
-    strcpy(ret_url, url);
+    strcpy(ret_setup->url, url);
+    ret_setup->writes = json_get_bool(text, "writes", false);
     return KILN_OK;
 }
 
@@ -36,7 +38,7 @@ bool fleet_name_is_fine(const char *name)
             strspn(part, "abcdefghijklmnopqrstuvwxyz0123456789._-") < size)
             return false;
         if (part[size] == '\0')
-            return strlen(name) < FLEET_GET_NAME_MAX;
+            return part > name && strlen(name) < FLEET_FILE_NAME_MAX;
         part += size + 1;
     }
 }
@@ -50,7 +52,10 @@ enum kiln_code fleet_send_request(int socket, const struct fleet_request *reques
     json_set_u64(text, "offset", request->offset);
     json_set_u64(text, "size", request->size);
     json_set_u64(text, "size_max", request->size_max);
-    const struct packet packet = { .json = text, .flags = MSG_DONTWAIT };
+    json_set_bool(text, "put", request->is_put);
+    const struct packet packet = {
+        .json = text, .fds = &request->fd, .fd_count = request->is_put, .flags = MSG_DONTWAIT
+    };
     return packet_send(socket, &packet, err);
 }
 
@@ -58,16 +63,23 @@ enum kiln_code fleet_receive_request(int socket, struct fleet_request *ret_reque
                                      struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *text = NULL;
-    enum kiln_code rc = packet_receive(socket, MSG_DONTWAIT, &text, /* fds= */ NULL, err);
+    int fds[2] = { -1, -1 };
+    enum kiln_code rc = packet_receive(socket, MSG_DONTWAIT, &text, fds, err);
+    KILN_AUTO(fd) int first = fds[0];
+    KILN_AUTO(fd) int second = fds[1];
     if (rc)
         return rc;
     const char *name = json_get_text(text, "name", "");
-    if (!fleet_name_is_fine(name))
+    bool is_put = json_get_bool(text, "put", false);
+    if (!fleet_name_is_fine(name) || is_put != (first >= 0) || second >= 0)
         return kiln_fail(err, KILN_INVALID, "'%.80s' is not a file of a fleet's tree", name);
     *ret_request = (struct fleet_request){ .id = json_get_u64(text, "id", 0),
                                            .offset = json_get_u64(text, "offset", 0),
                                            .size = json_get_u64(text, "size", 0),
-                                           .size_max = json_get_u64(text, "size_max", 0) };
+                                           .size_max = json_get_u64(text, "size_max", 0),
+                                           .is_put = is_put,
+                                           .fd = first };
+    first = -1;
     snprintf(ret_request->name, sizeof(ret_request->name), "%s", name);
     return KILN_OK;
 }
@@ -78,9 +90,7 @@ enum kiln_code fleet_send_answer(int socket, const struct fleet_answer *answer,
     KILN_AUTO(json) struct json *text = json_object();
     json_set_u64(text, "id", answer->id);
     json_set_u64(text, "end", answer->end);
-    const struct packet packet = { .json = text,
-                                   .fds = &answer->fd,
-                                   .fd_count = answer->end == FLEET_GET_DONE };
+    const struct packet packet = { .json = text, .fds = &answer->fd, .fd_count = answer->fd >= 0 };
     return packet_send(socket, &packet, err);
 }
 
@@ -94,13 +104,13 @@ enum kiln_code fleet_receive_answer(int socket, struct fleet_answer *ret_answer,
     KILN_AUTO(fd) int second = fds[1];
     if (rc)
         return rc;
-    uint64_t end = json_get_u64(text, "end", FLEET_GET_ENDS);
-    if (end >= FLEET_GET_ENDS || (end == FLEET_GET_DONE) != (first >= 0) || second >= 0)
+    uint64_t end = json_get_u64(text, "end", FLEET_ENDS);
+    if (end >= FLEET_ENDS || (end != FLEET_END_DONE && first >= 0) || second >= 0)
         return kiln_fail(err, KILN_INVALID,
                          "the process that reads the fleet's tree sent an "
                          "invalid answer");
     *ret_answer = (struct fleet_answer){ .id = json_get_u64(text, "id", 0),
-                                         .end = (enum fleet_get_end)end,
+                                         .end = (enum fleet_end)end,
                                          .fd = first };
     first = -1;
     return KILN_OK;

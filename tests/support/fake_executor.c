@@ -72,36 +72,36 @@ static void cancel_transfer(struct executor *executor, struct transfer_task *tas
     f->transfers_cancelled++;
 }
 
-static void take_fleet_get(struct executor *executor, struct fleet_get *get)
+static void take_fleet_access(struct executor *executor, struct fleet_access *get)
 {
     struct fake_executor *f = (struct fake_executor *)executor;
-    list_append(&f->fleet_gets, &get->link);
-    f->fleet_gets_handed_over++;
+    list_append(&f->fleet_accesses, &get->link);
+    f->fleet_accesses_handed_over++;
 }
 
-struct fleet_get *fake_executor_next_fleet_get(struct fake_executor *f)
+struct fleet_access *fake_executor_next_fleet_access(struct fake_executor *f)
 {
-    return LIST_FIRST(&f->fleet_gets, struct fleet_get, link);
+    return LIST_FIRST(&f->fleet_accesses, struct fleet_access, link);
 }
 
-void fake_executor_fleet_got(struct fleet_get *get, struct bytes content)
+void fake_executor_fleet_got(struct fleet_access *get, struct bytes content)
 {
     struct kiln_err err = KILN_ERR_INIT;
     must(fs_memfd("fleet", &get->fd, &err), err);
     must(fs_write_all(get->fd, content, &err), err);
     list_remove(&get->link);
-    get->end = FLEET_GET_DONE;
+    get->end = FLEET_END_DONE;
     get->done(get);
 }
 
-void fake_executor_fleet_failed(struct fleet_get *get, enum fleet_get_end end)
+void fake_executor_fleet_failed(struct fleet_access *get, enum fleet_end end)
 {
     list_remove(&get->link);
     get->end = end;
     get->done(get);
 }
 
-void fake_executor_fleet_slow(struct fleet_get *get)
+void fake_executor_fleet_slow(struct fleet_access *get)
 {
     get->is_slow = true;
     if (get->slow)
@@ -109,7 +109,7 @@ void fake_executor_fleet_slow(struct fleet_get *get)
 }
 
 static const struct executor_ops ops = {
-    .fleet_get = take_fleet_get,
+    .fleet_access = take_fleet_access,
     .run = take_task,
     .cancel = cancel_task,
     .later = take_later,
@@ -127,7 +127,7 @@ void fake_executor_init(struct fake_executor *f, unsigned slots)
     list_init(&f->later);
     list_init(&f->compiles);
     list_init(&f->transfers);
-    list_init(&f->fleet_gets);
+    list_init(&f->fleet_accesses);
 }
 
 static bool end_iteration(struct fake_executor *f)

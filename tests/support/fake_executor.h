@@ -12,10 +12,10 @@ struct fake_executor {
     struct list tasks, later; /* lists of struct task; the tasks are borrowed */
     /* borrowed; its work has run, but not its |done|; may be NULL */
     struct task *begun;
-    struct list compiles;   /* list of struct compile_task */
-    struct list transfers;  /* list of struct transfer_task */
-    struct list fleet_gets; /* list of struct fleet_get */
-    unsigned fleet_gets_handed_over;
+    struct list compiles;       /* list of struct compile_task */
+    struct list transfers;      /* list of struct transfer_task */
+    struct list fleet_accesses; /* list of struct fleet_access */
+    unsigned fleet_accesses_handed_over;
     /* whether a task's work runs within the call that adds the task, as on a fast thread */
     bool works_at_once;
     unsigned tasks_of[WORK_QUEUES]; /* number of received tasks, by work queue */
@@ -54,11 +54,11 @@ void fake_executor_transfer_progress(struct fake_executor *f, const char *stage,
 void fake_executor_transfer(struct fake_executor *f, const char *content_path, const char *name,
                             const char *signer);
 /* Returns the oldest pending request for a file of the fleet's tree, or NULL. */
-struct fleet_get *fake_executor_next_fleet_get(struct fake_executor *f);
+struct fleet_access *fake_executor_next_fleet_access(struct fake_executor *f);
 /* Ends |get| with a file of |content|, or without a file. */
-void fake_executor_fleet_got(struct fleet_get *get, struct bytes content);
-void fake_executor_fleet_failed(struct fleet_get *get, enum fleet_get_end end);
+void fake_executor_fleet_got(struct fleet_access *get, struct bytes content);
+void fake_executor_fleet_failed(struct fleet_access *get, enum fleet_end end);
 /* The budget of |get| is used up. */
-void fake_executor_fleet_slow(struct fleet_get *get);
+void fake_executor_fleet_slow(struct fleet_access *get);
 /* Ends the oldest pending transfer with an error. A cancelled transfer ends with KILN_CANCELLED. */
 void fake_executor_transfer_fail(struct fake_executor *f, enum kiln_code code, const char *text);

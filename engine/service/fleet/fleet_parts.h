@@ -8,7 +8,7 @@
  * Threading  the engine's thread; while a task runs, only the task uses the struct that it fills
  */
 #include "common/protocol/limits.h"
-#include "engine/fleet/fleet_get.h"
+#include "engine/fleet/fleet_access.h"
 #include "engine/fleet/fleet_pointer.h"
 #include "engine/service/fleet/fleet_tier.h"
 #include "engine/service/internal.h"
@@ -51,7 +51,7 @@ struct shard {
     uint64_t asked_ns, refreshed_ns, load_began_ns;
     unsigned queries;    /* that have not ended */
     struct list waiting; /* of struct fleet_query: they wait for the index */
-    struct fleet_get get;
+    struct fleet_access get;
     struct fleet_opening opening;
     /* Records of this index that failed their check, so that they are not requested again. */
     uint64_t refused[FLEET_REFUSED_MAX];
@@ -66,7 +66,7 @@ struct fleet_query {
     void (*answered)(void *context, struct object *object); /* NULL: nobody waits */
     void *context;
     uint64_t began_ns;
-    struct fleet_get get;
+    struct fleet_access get;
     struct task task;
     /* Filled by the task, on another thread. */
     struct trusted *trusted;
@@ -93,7 +93,7 @@ struct fleet_tier {
     uint64_t pause_ns, retry_ns;
     uint64_t answered_ns; /* when the store last answered */
     uint64_t keys_read_ns;
-    uint64_t ends[FLEET_GET_ENDS];
+    uint64_t ends[FLEET_ENDS];
     uint64_t faults[FLEET_FAULTS];
     uint64_t late;
 };
@@ -101,9 +101,9 @@ struct fleet_tier {
 /* How long a look-up that began then may still wait; at least 1. */
 uint64_t fleet_wait_left_ms(const struct fleet_tier *tier, uint64_t began_ns);
 /* Fills the other members of |get| and passes it to the executor. */
-void fleet_get_start(struct engine *e, struct fleet_get *get);
-/* Must come first in each |done| of a struct fleet_get. Returns whether there is a file. */
-bool fleet_get_ended(struct engine *e, const struct fleet_get *get);
+void fleet_access_start(struct engine *e, struct fleet_access *get);
+/* Must come first in each |done| of a struct fleet_access. Returns whether there is a file. */
+bool fleet_access_ended(struct engine *e, const struct fleet_access *get);
 /* Writes the epochs, on a work queue. */
 void fleet_epochs_save(struct engine *e);
 /* Nothing was answered since |began_ns|. */

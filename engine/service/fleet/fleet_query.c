@@ -11,7 +11,7 @@
 /* Verifying a record of this size takes less than a millisecond. */
 #define BRIEF_MAX (64u << 10)
 
-static struct fleet_query *query_of_get(struct fleet_get *get)
+static struct fleet_query *query_of_get(struct fleet_access *get)
 {
     return (struct fleet_query *)(void *)((char *)get - offsetof(struct fleet_query, get));
 }
@@ -49,7 +49,7 @@ void query_give_up(struct fleet_query *query)
 void fleet_tier_forget(struct fleet_query *query) { query->answered = NULL; }
 
 /* The compile begins now. The answer still fills the store if it comes. */
-static void on_slow(struct fleet_get *get)
+static void on_slow(struct fleet_access *get)
 {
     struct fleet_query *query = query_of_get(get);
     struct engine *e = query->shard->engine;
@@ -166,11 +166,11 @@ static void on_verified(struct task *task)
     destroy_query(query);
 }
 
-static void on_record(struct fleet_get *get)
+static void on_record(struct fleet_access *get)
 {
     struct fleet_query *query = query_of_get(get);
     struct engine *e = query->shard->engine;
-    if (!fleet_get_ended(e, get)) {
+    if (!fleet_access_ended(e, get)) {
         query_give_up(query);
         return;
     }
@@ -194,14 +194,14 @@ static bool find_place(const struct fleet_query *query, struct fleet_place *ret_
 static void get_record(struct fleet_query *query, const struct fleet_place *place)
 {
     const struct fleet_pack pack = fleet_index_pack(query->shard->index, place->pack);
-    query->get = (struct fleet_get){ .offset = place->offset,
-                                     .size = place->size,
-                                     .budget_ms = fleet_wait_left_ms(query->shard->engine->fleet,
-                                                                     query->began_ns),
-                                     .slow = query->answered ? on_slow : NULL,
-                                     .done = on_record };
+    query->get = (struct fleet_access){ .offset = place->offset,
+                                        .size = place->size,
+                                        .budget_ms = fleet_wait_left_ms(query->shard->engine->fleet,
+                                                                        query->began_ns),
+                                        .slow = query->answered ? on_slow : NULL,
+                                        .done = on_record };
     fleet_name_pack(&pack.sha256, query->get.name);
-    fleet_get_start(query->shard->engine, &query->get);
+    fleet_access_start(query->shard->engine, &query->get);
 }
 
 void query_continue(struct fleet_query *query)

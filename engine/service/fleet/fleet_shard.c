@@ -115,7 +115,7 @@ static void end_load(struct shard *shard)
         query_continue(query);
 }
 
-static void on_slow(struct fleet_get *get)
+static void on_slow(struct fleet_access *get)
 {
     struct shard *shard = (struct shard *)(void *)((char *)get - offsetof(struct shard, get));
     struct fleet_query *query;
@@ -196,20 +196,20 @@ static void on_verified(struct task *task)
 
 /* The load failed, or there is no index. An index that was used before is still used, unless the
  * store says that there is none. */
-static void load_ended_without_index(struct shard *shard, enum fleet_get_end end)
+static void load_ended_without_index(struct shard *shard, enum fleet_end end)
 {
-    if (end == FLEET_GET_ABSENT)
+    if (end == FLEET_END_ABSENT)
         shard_drop_index(shard);
-    if (end == FLEET_GET_ABSENT || end == FLEET_GET_FORBIDDEN || end == FLEET_GET_REFUSED)
+    if (end == FLEET_END_ABSENT || end == FLEET_END_FORBIDDEN || end == FLEET_END_REFUSED)
         shard->is_known = true;
     end_load(shard);
 }
 
-static void on_index(struct fleet_get *get)
+static void on_index(struct fleet_access *get)
 {
     struct shard *shard = (struct shard *)(void *)((char *)get - offsetof(struct shard, get));
     struct fleet_opening *o = &shard->opening;
-    if (!fleet_get_ended(shard->engine, get)) {
+    if (!fleet_access_ended(shard->engine, get)) {
         load_ended_without_index(shard, get->end);
         return;
     }
@@ -223,14 +223,14 @@ static void on_index(struct fleet_get *get)
 
 static void get_index(struct shard *shard)
 {
-    shard->get =
-        (struct fleet_get){ .size_max = FLEET_INDEX_MAX,
-                            .budget_ms = fleet_wait_left_ms(tier_of(shard), shard->load_began_ns),
-                            .slow = shard->is_slow ? NULL : on_slow,
-                            .done = on_index,
-                            .is_slow = shard->is_slow };
+    shard->get = (struct fleet_access){ .size_max = FLEET_INDEX_MAX,
+                                        .budget_ms = fleet_wait_left_ms(tier_of(shard),
+                                                                        shard->load_began_ns),
+                                        .slow = shard->is_slow ? NULL : on_slow,
+                                        .done = on_index,
+                                        .is_slow = shard->is_slow };
     fleet_name_index(shard->id, &shard->opening.pointer.sha256, shard->get.name);
-    fleet_get_start(shard->engine, &shard->get);
+    fleet_access_start(shard->engine, &shard->get);
 }
 
 /* The file is in memory and has at most FLEET_POINTER_MAX bytes. */
@@ -242,11 +242,11 @@ static bool read_pointer(int fd, struct fleet_pointer *ret_pointer)
     return got > 0 && fleet_pointer_read(bytes_of(text, (size_t)got), ret_pointer);
 }
 
-static void on_pointer(struct fleet_get *get)
+static void on_pointer(struct fleet_access *get)
 {
     struct shard *shard = (struct shard *)(void *)((char *)get - offsetof(struct shard, get));
     struct fleet_pointer *pointer = &shard->opening.pointer;
-    if (!fleet_get_ended(shard->engine, get)) {
+    if (!fleet_access_ended(shard->engine, get)) {
         load_ended_without_index(shard, get->end);
         return;
     }
@@ -266,10 +266,10 @@ void shard_load(struct shard *shard)
 {
     shard->is_loading = true;
     shard->load_began_ns = clock_monotonic_ns();
-    shard->get = (struct fleet_get){ .size_max = FLEET_POINTER_MAX,
-                                     .budget_ms = tier_of(shard)->wait_ms,
-                                     .slow = on_slow,
-                                     .done = on_pointer };
+    shard->get = (struct fleet_access){ .size_max = FLEET_POINTER_MAX,
+                                        .budget_ms = tier_of(shard)->wait_ms,
+                                        .slow = on_slow,
+                                        .done = on_pointer };
     fleet_name_pointer(shard->id, shard->get.name);
-    fleet_get_start(shard->engine, &shard->get);
+    fleet_access_start(shard->engine, &shard->get);
 }

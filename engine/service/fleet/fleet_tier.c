@@ -146,7 +146,7 @@ bool fleet_tier_is_up(const struct fleet_tier *tier) { return tier->is_on && !ti
 
 uint64_t fleet_tier_late(const struct fleet_tier *tier) { return tier->late; }
 
-uint64_t fleet_tier_ends(const struct fleet_tier *tier, enum fleet_get_end end)
+uint64_t fleet_tier_ends(const struct fleet_tier *tier, enum fleet_end end)
 {
     return tier->ends[end];
 }
@@ -162,11 +162,11 @@ uint64_t fleet_wait_left_ms(const struct fleet_tier *tier, uint64_t began_ns)
     return spent_ms < tier->wait_ms ? tier->wait_ms - spent_ms : 1;
 }
 
-void fleet_get_start(struct engine *e, struct fleet_get *get)
+void fleet_access_start(struct engine *e, struct fleet_access *get)
 {
     get->fd = -1;
     e->fleet->running++;
-    e->executor->ops->fleet_get(e->executor, get);
+    e->executor->ops->fleet_access(e->executor, get);
 }
 
 static void break_tier(struct engine *e)
@@ -187,23 +187,23 @@ static void repair_tier(struct fleet_tier *tier)
     tier->answered_ns = clock_monotonic_ns();
 }
 
-static bool is_answer(enum fleet_get_end end)
+static bool is_answer(enum fleet_end end)
 {
-    return end == FLEET_GET_DONE || end == FLEET_GET_ABSENT || end == FLEET_GET_FORBIDDEN ||
-           end == FLEET_GET_REFUSED || end == FLEET_GET_MALFORMED;
+    return end == FLEET_END_DONE || end == FLEET_END_ABSENT || end == FLEET_END_FORBIDDEN ||
+           end == FLEET_END_REFUSED || end == FLEET_END_MALFORMED;
 }
 
-static void report_end(struct engine *e, const struct fleet_get *get)
+static void report_end(struct engine *e, const struct fleet_access *get)
 {
-    char text[FLEET_GET_NAME_MAX + 160];
-    if (get->end == FLEET_GET_DONE || get->end == FLEET_GET_ABSENT)
+    char text[FLEET_FILE_NAME_MAX + 160];
+    if (get->end == FLEET_END_DONE || get->end == FLEET_END_ABSENT)
         return;
     snprintf(text, sizeof(text), "cannot read '%s' of the fleet's tree: %s", get->name,
-             fleet_get_end_text(get->end));
+             fleet_end_text(get->end));
     event_report(e, "fleet_error", text);
 }
 
-bool fleet_get_ended(struct engine *e, const struct fleet_get *get)
+bool fleet_access_ended(struct engine *e, const struct fleet_access *get)
 {
     struct fleet_tier *tier = e->fleet;
     tier->running--;
@@ -213,7 +213,7 @@ bool fleet_get_ended(struct engine *e, const struct fleet_get *get)
         break_tier(e);
     else if (is_answer(get->end) && !get->is_slow)
         repair_tier(tier);
-    return get->end == FLEET_GET_DONE;
+    return get->end == FLEET_END_DONE;
 }
 
 void fleet_note_silence(struct engine *e, uint64_t began_ns)

@@ -13,7 +13,7 @@
  * nothing within that time, no look-up waits for it until a request that no job waits for has
  * succeeded. An answer that comes too late is still stored in kernels.db.
  */
-#include "engine/fleet/fleet_get.h"
+#include "engine/fleet/fleet_access.h"
 #include "engine/fleet/fleet_trust.h"
 #include "engine/store/object.h"
 
@@ -43,7 +43,7 @@ bool fleet_tier_is_on(const struct fleet_tier *tier);
 /* Whether look-ups ask the fleet now. */
 bool fleet_tier_is_up(const struct fleet_tier *tier);
 uint64_t fleet_tier_late(const struct fleet_tier *tier);
-uint64_t fleet_tier_ends(const struct fleet_tier *tier, enum fleet_get_end end);
+uint64_t fleet_tier_ends(const struct fleet_tier *tier, enum fleet_end end);
 uint64_t fleet_tier_faults(const struct fleet_tier *tier, enum fleet_fault fault);
 /* Refreshes the indices that were used lately and the keys, and tries a store that failed. Call it
  * about once a second. */

@@ -284,9 +284,9 @@ static void write_transfers(struct page *p)
 
 static void write_fleet_requests(struct page *p)
 {
-    for (unsigned i = 0; i < FLEET_GET_ENDS; i++) {
-        enum fleet_get_end end = (enum fleet_get_end)i;
-        put_labelled(p, fleet_get_end_label(end), fleet_tier_ends(p->e->fleet, end));
+    for (unsigned i = 0; i < FLEET_ENDS; i++) {
+        enum fleet_end end = (enum fleet_end)i;
+        put_labelled(p, fleet_end_label(end), fleet_tier_ends(p->e->fleet, end));
     }
 }
 

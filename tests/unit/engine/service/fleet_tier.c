@@ -86,14 +86,14 @@ SET_UP_OF(fleet_set_up, struct fleet_users)
 }
 FIXTURE_OF(fleet, struct fleet_users, fleet_set_up, NULL);
 
-static struct fleet_get *next_get(struct fleet_users *f)
+static struct fleet_access *next_get(struct fleet_users *f)
 {
-    return fake_executor_next_fleet_get(&f->users.engine.executor);
+    return fake_executor_next_fleet_access(&f->users.engine.executor);
 }
 
 static unsigned count_gets(const struct fleet_users *f)
 {
-    return f->users.engine.executor.fleet_gets_handed_over;
+    return f->users.engine.executor.fleet_accesses_handed_over;
 }
 
 static void run_tasks(struct fleet_users *f) { fake_executor_run_tasks(&f->users.engine.executor); }
@@ -101,12 +101,12 @@ static void run_tasks(struct fleet_users *f) { fake_executor_run_tasks(&f->users
 /* Answers the next request from the tree, as kiln-transfer does. */
 static void serve_one(struct fleet_users *f)
 {
-    struct fleet_get *get = next_get(f);
+    struct fleet_access *get = next_get(f);
     BUFFER_AUTO struct buffer content;
     assert_non_null(get);
     buffer_init(&content, FLEET_INDEX_MAX);
     if (fleet_tree_read(f->root, get->name, &content, &f->err)) {
-        fake_executor_fleet_failed(get, FLEET_GET_ABSENT);
+        fake_executor_fleet_failed(get, FLEET_END_ABSENT);
     } else if (get->size == 0) {
         fake_executor_fleet_got(get, buffer_view(&content));
     } else {
@@ -174,7 +174,7 @@ TEST_F(fleet, requests_and_their_ends_are_counted)
     assert_int_equal(test_caller_metric(admin, "kiln_fleet_requests_total{result=\"absent\"}"), 0);
     assert_int_equal(test_caller_metric(admin, "kiln_fleet_up"), 1);
     fetch_cold(f, "b.cl");
-    fake_executor_fleet_failed(next_get(f), FLEET_GET_FORBIDDEN);
+    fake_executor_fleet_failed(next_get(f), FLEET_END_FORBIDDEN);
     assert_int_equal(test_caller_metric(admin, "kiln_fleet_requests_total{result=\"forbidden\"}"),
                      1);
 }
@@ -262,8 +262,8 @@ TEST_F(fleet, a_late_record_fills_the_store)
     expect_tier(f, TIER_DISK);
 }
 
-static const enum fleet_get_end failures[] = { FLEET_GET_BROKEN, FLEET_GET_UNREACHABLE,
-                                               FLEET_GET_TIMED_OUT, FLEET_GET_STOPPED };
+static const enum fleet_end failures[] = { FLEET_END_BROKEN, FLEET_END_UNREACHABLE,
+                                           FLEET_END_TIMED_OUT, FLEET_END_STOPPED };
 
 TEST_F(fleet, a_store_that_fails_is_tried_by_nobody_who_waits)
 {
@@ -286,7 +286,7 @@ TEST_F(fleet, a_store_that_fails_is_tried_by_nobody_who_waits)
 TEST_F(fleet, a_store_that_failed_is_tried_again_after_a_minute)
 {
     fetch_cold(f, "new.cl");
-    fake_executor_fleet_failed(next_get(f), FLEET_GET_UNREACHABLE);
+    fake_executor_fleet_failed(next_get(f), FLEET_END_UNREACHABLE);
     finish_compile(&f->users, "object");
     engine_tick(f->users.engine.engine);
     assert_null(next_get(f));
@@ -298,8 +298,8 @@ TEST_F(fleet, a_store_that_failed_is_tried_again_after_a_minute)
     expect_tier(f, TIER_FLEET);
 }
 
-static const enum fleet_get_end refusals[] = { FLEET_GET_ABSENT, FLEET_GET_FORBIDDEN,
-                                               FLEET_GET_REFUSED };
+static const enum fleet_end refusals[] = { FLEET_END_ABSENT, FLEET_END_FORBIDDEN,
+                                           FLEET_END_REFUSED };
 
 TEST_F(fleet, a_shard_without_an_index_is_not_asked_again_at_once)
 {

@@ -105,7 +105,7 @@ static void expect_part(struct fixture *f, const struct fleet_answer *answer, si
                         size_t size)
 {
     uint8_t got[FILE_SIZE + 1];
-    assert_int_equal(answer->end, FLEET_GET_DONE);
+    assert_int_equal(answer->end, FLEET_END_DONE);
     assert_int_equal(fs_read_at(answer->fd, got, sizeof(got), 0), size);
     assert_memory_equal(got, f->content + offset, size);
     close(answer->fd);
@@ -140,18 +140,18 @@ TEST_F(http, statuses_are_told_apart)
 {
     static const struct {
         const char *head;
-        enum fleet_get_end end;
+        enum fleet_end end;
     } cases[] = {
-        { "HTTP/1.1 404 Because\r\nContent-Length: 0\r\n", FLEET_GET_ABSENT },
-        { "HTTP/1.1 410 Because\r\nContent-Length: 0\r\n", FLEET_GET_ABSENT },
-        { "HTTP/1.1 401 Because\r\nContent-Length: 0\r\n", FLEET_GET_FORBIDDEN },
-        { "HTTP/1.1 403 Because\r\nContent-Length: 3\r\n\r\nxml", FLEET_GET_FORBIDDEN },
-        { "HTTP/1.1 400 Because\r\nContent-Length: 0\r\n", FLEET_GET_REFUSED },
-        { "HTTP/1.1 302 Because\r\nLocation: /\r\nContent-Length: 0\r\n", FLEET_GET_REFUSED },
-        { "HTTP/1.1 416 Because\r\nContent-Length: 0\r\n", FLEET_GET_MALFORMED },
-        { "HTTP/1.1 429 Because\r\nContent-Length: 0\r\n", FLEET_GET_BROKEN },
-        { "HTTP/1.1 500 Because\r\nContent-Length: 0\r\n", FLEET_GET_BROKEN },
-        { "HTTP/1.1 503 Because\r\nContent-Length: 0\r\n", FLEET_GET_BROKEN },
+        { "HTTP/1.1 404 Because\r\nContent-Length: 0\r\n", FLEET_END_ABSENT },
+        { "HTTP/1.1 410 Because\r\nContent-Length: 0\r\n", FLEET_END_ABSENT },
+        { "HTTP/1.1 401 Because\r\nContent-Length: 0\r\n", FLEET_END_FORBIDDEN },
+        { "HTTP/1.1 403 Because\r\nContent-Length: 3\r\n\r\nxml", FLEET_END_FORBIDDEN },
+        { "HTTP/1.1 400 Because\r\nContent-Length: 0\r\n", FLEET_END_REFUSED },
+        { "HTTP/1.1 302 Because\r\nLocation: /\r\nContent-Length: 0\r\n", FLEET_END_REFUSED },
+        { "HTTP/1.1 416 Because\r\nContent-Length: 0\r\n", FLEET_END_MALFORMED },
+        { "HTTP/1.1 429 Because\r\nContent-Length: 0\r\n", FLEET_END_BROKEN },
+        { "HTTP/1.1 500 Because\r\nContent-Length: 0\r\n", FLEET_END_BROKEN },
+        { "HTTP/1.1 503 Because\r\nContent-Length: 0\r\n", FLEET_END_BROKEN },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         f->head = cases[i].head;
@@ -166,34 +166,34 @@ TEST_F(http, a_server_that_ignores_ranges_is_noticed)
 {
     f->head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole";
     ask(f, 1, 10, 5);
-    assert_int_equal(receive(f).end, FLEET_GET_MALFORMED);
+    assert_int_equal(receive(f).end, FLEET_END_MALFORMED);
 }
 
 TEST_F(http, a_truncated_answer_is_noticed)
 {
     f->sent_max = 7;
     ask(f, 1, 10, 20);
-    assert_int_equal(receive(f).end, FLEET_GET_MALFORMED);
+    assert_int_equal(receive(f).end, FLEET_END_MALFORMED);
 }
 
 TEST_F(http, a_range_of_another_size_is_noticed)
 {
     f->head = "HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\n\r\nshort";
     ask(f, 1, 10, 20);
-    assert_int_equal(receive(f).end, FLEET_GET_MALFORMED);
+    assert_int_equal(receive(f).end, FLEET_END_MALFORMED);
 }
 
 TEST_F(http, a_file_above_its_limit_is_refused)
 {
     f->head = "HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n";
     ask(f, 1, 0, 0);
-    assert_int_equal(receive(f).end, FLEET_GET_MALFORMED);
+    assert_int_equal(receive(f).end, FLEET_END_MALFORMED);
 }
 
 TEST_F(http, a_huge_range_is_not_requested)
 {
     ask(f, 1, 0, 1ull << 40);
-    assert_int_equal(receive(f).end, FLEET_GET_MALFORMED);
+    assert_int_equal(receive(f).end, FLEET_END_MALFORMED);
     http_script_stop(&f->server);
     assert_int_equal(f->server.requests, 0);
 }
@@ -202,5 +202,5 @@ TEST_F(http, a_server_that_is_gone_cannot_be_reached)
 {
     http_script_stop(&f->server);
     ask(f, 1, 0, 10);
-    assert_int_equal(receive(f).end, FLEET_GET_UNREACHABLE);
+    assert_int_equal(receive(f).end, FLEET_END_UNREACHABLE);
 }

@@ -46,8 +46,8 @@ TEST_F(wire, a_request_arrives_as_it_was_sent)
 
 TEST(plain, only_names_of_the_tree_are_requested)
 {
-    static const char *const bad[] = { "",      "/v1",  "v1//p", "v1/",  "../key", "v1/../x",
-                                       "v1/.x", "v1/P", "a b",   "a%2f", "a?b" };
+    static const char *const bad[] = { "",      "/v1",  "v1//p",  "v1/",     "../key", "v1/../x",
+                                       "v1/.x", "v1/P", "v1/a b", "v1/a%2f", "v1/a?b", "v1" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_false(fleet_name_is_fine(bad[i]));
     assert_true(fleet_name_is_fine("v1/i/0123456789abcdef/current"));
@@ -58,13 +58,13 @@ TEST_F(wire, an_answer_brings_its_file)
 {
     struct fleet_answer got;
     char text[8] = "";
-    struct fleet_answer sent = { .id = 9, .end = FLEET_GET_DONE };
+    struct fleet_answer sent = { .id = 9, .end = FLEET_END_DONE };
     must(fs_memfd("test", &sent.fd, &f->err), f->err);
     must(fs_write_all(sent.fd, bytes_of_text("file"), &f->err), f->err);
     must(fleet_send_answer(f->process, &sent, &f->err), f->err);
     close(sent.fd);
     must(fleet_receive_answer(f->kilnd, &got, &f->err), f->err);
-    assert_true(got.id == 9 && got.end == FLEET_GET_DONE);
+    assert_true(got.id == 9 && got.end == FLEET_END_DONE);
     assert_int_equal(fs_read_at(got.fd, text, sizeof(text), 0), 4);
     assert_string_equal(text, "file");
     close(got.fd);
@@ -72,24 +72,46 @@ TEST_F(wire, an_answer_brings_its_file)
 
 TEST_F(wire, a_failure_brings_no_file)
 {
-    const struct fleet_answer sent = { .id = 9, .end = FLEET_GET_FORBIDDEN, .fd = -1 };
+    const struct fleet_answer sent = { .id = 9, .end = FLEET_END_FORBIDDEN, .fd = -1 };
     struct fleet_answer got;
     must(fleet_send_answer(f->process, &sent, &f->err), f->err);
     must(fleet_receive_answer(f->kilnd, &got, &f->err), f->err);
-    assert_int_equal(got.end, FLEET_GET_FORBIDDEN);
+    assert_int_equal(got.end, FLEET_END_FORBIDDEN);
     assert_int_equal(got.fd, -1);
 }
 
 TEST_F(wire, invalid_answers_are_refused)
 {
-    static const char *const bad[] = { "{\"id\":1,\"end\":0}", "{\"id\":1,\"end\":99}",
-                                       "{\"id\":1}", "rubbish" };
+    static const char *const bad[] = { "{\"id\":1,\"end\":99}", "{\"id\":1}", "rubbish" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct fleet_answer got;
         assert_true(send(f->process, bad[i], strlen(bad[i]), 0) > 0);
         enum kiln_code rc = fleet_receive_answer(f->kilnd, &got, &f->err);
         assert_true(rc && rc != KILN_BUSY && rc != KILN_UNAVAILABLE);
     }
+}
+
+TEST_F(wire, a_put_brings_its_file)
+{
+    char text[8] = "";
+    struct fleet_request got, sent = { .id = 3, .name = "v1/k/00", .is_put = true };
+    must(fs_memfd("test", &sent.fd, &f->err), f->err);
+    must(fs_write_all(sent.fd, bytes_of_text("file"), &f->err), f->err);
+    must(fleet_send_request(f->kilnd, &sent, &f->err), f->err);
+    close(sent.fd);
+    must(fleet_receive_request(f->process, &got, &f->err), f->err);
+    assert_true(got.is_put && got.id == 3);
+    assert_int_equal(fs_read_at(got.fd, text, sizeof(text), 0), 4);
+    assert_string_equal(text, "file");
+    close(got.fd);
+}
+
+TEST_F(wire, a_put_without_a_file_is_refused)
+{
+    static const char text[] = "{\"id\":1,\"name\":\"v1/k\",\"put\":true}";
+    struct fleet_request got;
+    assert_true(send(f->kilnd, text, strlen(text), 0) > 0);
+    assert_int_equal(fleet_receive_request(f->process, &got, &f->err), KILN_INVALID);
 }
 
 TEST_F(wire, a_closed_socket_is_the_end)
@@ -102,8 +124,10 @@ TEST_F(wire, a_closed_socket_is_the_end)
 
 TEST_F(wire, the_set_up_names_the_tree)
 {
-    char url[FLEET_URL_MAX];
-    must(fleet_send_setup(f->kilnd, "https://example.org/fleet", &f->err), f->err);
-    must(fleet_receive_setup(f->process, url, &f->err), f->err);
-    assert_string_equal(url, "https://example.org/fleet");
+    const struct fleet_setup sent = { "https://example.org/fleet", true };
+    struct fleet_setup got;
+    must(fleet_send_setup(f->kilnd, &sent, &f->err), f->err);
+    must(fleet_receive_setup(f->process, &got, &f->err), f->err);
+    assert_string_equal(got.url, sent.url);
+    assert_true(got.writes);
 }
