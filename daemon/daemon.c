@@ -278,10 +278,11 @@ static struct transfers_options transfers_options_of(const struct daemon *d)
 
 static struct fleet_process_options fleet_options_of(const struct daemon *d)
 {
-    return (struct fleet_process_options){ .program = config_text(d->config, CONFIG_transfer),
-                                           .service =
-                                               config_text(d->config, CONFIG_transfer_service),
-                                           .url = config_text(d->config, CONFIG_fleet),
+    const struct config *c = d->config;
+    return (struct fleet_process_options){ .program = config_text(c, CONFIG_transfer),
+                                           .service = config_text(c, CONFIG_transfer_service),
+                                           .url = config_text(c, CONFIG_fleet),
+                                           .writes = *config_text(c, CONFIG_fleet_builder) != 0,
                                            .user = d->transfers_user };
 }
 

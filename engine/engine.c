@@ -3,6 +3,7 @@
 
 #include "engine/service/budget.h"
 #include "engine/service/fleet/fleet_tier.h"
+#include "engine/service/fleet/fleet_upload.h"
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/kernels/inflight.h"
 #include "engine/service/kernels/store_tasks.h"
@@ -38,7 +39,11 @@ static enum kiln_code open_fleet(struct engine *e, const struct engine_options *
                                                 .wait_ms = o->fleet_wait_ms,
                                                 .keys = o->fleet_keys,
                                                 .state_directory = o->state_directory };
-    return fleet_tier_create(&options, &e->fleet, err);
+    const struct fleet_upload_options upload = { .secret_key =
+                                                     o->has_fleet ? o->fleet_builder : NULL,
+                                                 .state_directory = o->state_directory };
+    enum kiln_code rc = fleet_tier_create(&options, &e->fleet, err);
+    return rc ? rc : fleet_upload_create(e, &upload, &e->fleet_upload, err);
 }
 
 static enum kiln_code open_parts(struct engine *e, const struct engine_options *o,
@@ -129,6 +134,7 @@ void engine_close(struct engine *e)
     valid_counts_destroy(e->valid_counts);
     history_destroy(e->history);
     built_in_destroy(e->built_in);
+    fleet_upload_destroy(e->fleet_upload);
     fleet_tier_destroy(e->fleet);
     metrics_close(&e->metrics);
     budget_destroy(e->budget);
@@ -222,6 +228,7 @@ void engine_tick(struct engine *e)
     history_write(e, /* force= */ false);
     packages_tick(e);
     fleet_tier_tick(e);
+    fleet_upload_tick(e->fleet_upload);
     built_in_tick(e);
     store_tidy(e);
     exported_files_tick(e);

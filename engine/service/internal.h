@@ -23,6 +23,7 @@
 #include "engine/tuning/tuning.h"
 
 struct fleet_tier;
+struct fleet_upload;
 struct held_objects;
 
 struct stats {
@@ -42,6 +43,7 @@ struct engine {
     struct held_objects *held;
     struct package_set *packages;
     struct fleet_tier *fleet;
+    struct fleet_upload *fleet_upload; /* NULL: this kilnd adds nothing to the fleet */
     struct toolchain_table *toolchains;
     struct compile_queue *queue;
     struct failure_memory *failures;

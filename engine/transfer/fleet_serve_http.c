@@ -115,6 +115,8 @@ static enum fleet_end end_of_status(const struct exchange *x)
         return FLEET_END_ABSENT;
     if (status == 401 || status == 403 || status == 407)
         return FLEET_END_FORBIDDEN;
+    if (status == 413)
+        return FLEET_END_TOO_LARGE;
     if (status == 416) /* the file is shorter than its index says */
         return FLEET_END_MALFORMED;
     /* 409: S3 asks to repeat a put that met another one. */

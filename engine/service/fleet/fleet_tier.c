@@ -190,13 +190,14 @@ static void repair_tier(struct fleet_tier *tier)
 static bool is_answer(enum fleet_end end)
 {
     return end == FLEET_END_DONE || end == FLEET_END_ABSENT || end == FLEET_END_FORBIDDEN ||
-           end == FLEET_END_REFUSED || end == FLEET_END_MALFORMED;
+           end == FLEET_END_REFUSED || end == FLEET_END_TOO_LARGE || end == FLEET_END_MALFORMED;
 }
 
 static void report_end(struct engine *e, const struct fleet_access *get)
 {
     char text[FLEET_FILE_NAME_MAX + 160];
-    if (get->end == FLEET_END_DONE || get->end == FLEET_END_ABSENT)
+    bool is_stopping = e->draining && get->end == FLEET_END_STOPPED;
+    if (get->end == FLEET_END_DONE || get->end == FLEET_END_ABSENT || is_stopping)
         return;
     snprintf(text, sizeof(text), "cannot read '%s' of the fleet's tree: %s", get->name,
              fleet_end_text(get->end));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/budget.h"
 #include "engine/service/fleet/fleet_tier.h"
+#include "engine/service/fleet/fleet_upload.h"
 #include "engine/service/metrics/exposition.h"
 #include "engine/service/requests/admin.h"
 #include "engine/service/tuning/tuning_service.h"

@@ -148,6 +148,7 @@ TEST_F(http, statuses_are_told_apart)
         { "HTTP/1.1 403 Because\r\nContent-Length: 3\r\n\r\nxml", FLEET_END_FORBIDDEN },
         { "HTTP/1.1 400 Because\r\nContent-Length: 0\r\n", FLEET_END_REFUSED },
         { "HTTP/1.1 302 Because\r\nLocation: /\r\nContent-Length: 0\r\n", FLEET_END_REFUSED },
+        { "HTTP/1.1 413 Because\r\nContent-Length: 0\r\n", FLEET_END_TOO_LARGE },
         { "HTTP/1.1 416 Because\r\nContent-Length: 0\r\n", FLEET_END_MALFORMED },
         { "HTTP/1.1 429 Because\r\nContent-Length: 0\r\n", FLEET_END_BROKEN },
         { "HTTP/1.1 500 Because\r\nContent-Length: 0\r\n", FLEET_END_BROKEN },

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/fleet/fleet_upload.h"
+
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "common/base/units.h"
+#include "engine/service/fleet/fleet_kernel.h"
+#include "engine/service/fleet/fleet_parts.h"
+#include "engine/service/kernels/store_tasks.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MARK_NAME "fleet-uploaded"
+#define MARK_MAX 32
+#define PUTS_MAX 8u
+/* Rows that a step examines. */
+#define ROWS_MAX 64u
+/* A kernel is uploaded a few seconds after it was stored, so that uploads do not compete with the
+ * job that needed it. */
+#define PAUSE_NS 2000000000u
+#define FAILED_PAUSE_NS 60000000000u
+
+struct upload_put {
+    struct fleet_access access;
+    struct fleet_upload *upload;
+};
+
+struct fleet_upload {
+    struct engine *engine;
+    struct fleet_signer signer;
+    char path[PATH_MAX]; /* "": none */
+    uint64_t mark;       /* the id of the last kernel that was uploaded or left out */
+    uint64_t next_mark;  /* the mark after the uploads that are in progress */
+    uint64_t due_ns;
+    bool is_busy, has_more, has_failed;
+    struct upload_put puts[PUTS_MAX];
+    unsigned put_count, ended;
+    uint64_t count, failures;
+    /* Filled by a task. */
+    struct task task;
+    struct digest keys[PUTS_MAX], damaged[PUTS_MAX];
+    unsigned key_count, damaged_count, rows;
+    uint64_t last_row;
+    enum kiln_code rc;
+    struct kiln_err err;
+};
+
+static enum kiln_code read_mark(struct fleet_upload *u, struct kiln_err *err)
+{
+    char text[MARK_MAX + 1];
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, MARK_MAX);
+    enum kiln_code rc = fs_read_file(u->path, MARK_MAX, &content, err);
+    if (rc)
+        return rc == KILN_NOT_FOUND || rc == KILN_FULL ? KILN_OK : rc;
+    snprintf(text, sizeof(text), "%.*s", (int)content.size, (const char *)content.data);
+    text[strcspn(text, "\n")] = '\0';
+    if (!units_parse_number(text, UINT64_MAX, &u->mark))
+        u->mark = 0; /* the kernels that the tree has are left as they are */
+    return KILN_OK;
+}
+
+static enum kiln_code open_upload(struct fleet_upload *u,
+                                  const struct fleet_upload_options *options, struct kiln_err *err)
+{
+    int size = options->state_directory
+                   ? snprintf(u->path, sizeof(u->path), "%s/" MARK_NAME, options->state_directory)
+                   : 0;
+    if (size >= PATH_MAX)
+        return kiln_fail(err, KILN_INVALID, "the path of the state directory is too long");
+    enum kiln_code rc = fleet_signer_read(options->secret_key, &u->signer, err);
+    return !rc && u->path[0] ? read_mark(u, err) : rc;
+}
+
+enum kiln_code fleet_upload_create(struct engine *e, const struct fleet_upload_options *options,
+                                   struct fleet_upload **ret_upload, struct kiln_err *err)
+{
+    *ret_upload = NULL;
+    if (!options->secret_key || !options->secret_key[0])
+        return KILN_OK;
+    struct fleet_upload *u = calloc(1, sizeof(*u));
+    if (!u)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for uploads to the fleet");
+    u->engine = e;
+    enum kiln_code rc = open_upload(u, options, err);
+    if (rc)
+        fleet_upload_destroy(u);
+    else
+        *ret_upload = u;
+    return rc;
+}
+
+void fleet_upload_destroy(struct fleet_upload *u)
+{
+    if (u)
+        explicit_bzero(&u->signer, sizeof(u->signer));
+    free(u);
+}
+
+uint64_t fleet_upload_count(const struct fleet_upload *u) { return u ? u->count : 0; }
+
+uint64_t fleet_upload_failures(const struct fleet_upload *u) { return u ? u->failures : 0; }
+
+static void note_row(void *context, const struct kernel_record *r)
+{
+    struct fleet_upload *u = context;
+    if (u->key_count == PUTS_MAX)
+        return;
+    u->rows++;
+    u->last_row = r->id;
+    if (!fleet_kernel_is_own(r) || r->raw_size > FLEET_OBJECT_MAX)
+        return;
+    u->keys[u->key_count++] = r->key;
+}
+
+/* If kernels.db was replaced, its ids begin again. They also seem to if the newest kernel was
+ * removed; then the tree already has most files. */
+static enum kiln_code list_rows(struct fleet_upload *u)
+{
+    uint64_t last = 0;
+    const struct kernel_newer newer = {
+        .after = u->mark, .max = ROWS_MAX, .each = note_row, .context = u
+    };
+    u->rows = u->key_count = 0;
+    u->last_row = u->mark;
+    enum kiln_code rc = kernel_store_each_newer(u->engine->store, &newer, &last, &u->err);
+    if (!rc && last > 0 && last < u->mark)
+        u->last_row = 0;
+    return rc;
+}
+
+static enum kiln_code name_put(struct upload_put *put, struct bytes bytes, struct kiln_err *err)
+{
+    struct fleet_record record;
+    char shard_id[FLEET_SHARD_ID_SIZE];
+    if (!fleet_record_read(bytes, &record))
+        return kiln_fail(err, KILN_CORRUPT, "a record for the fleet is malformed");
+    fleet_shard_id(&record.claim.shard, shard_id);
+    fleet_name_loose(shard_id, &record.claim.key, put->access.name);
+    return KILN_OK;
+}
+
+static enum kiln_code make_put(struct fleet_upload *u, struct buffer *record, struct kiln_err *err)
+{
+    struct upload_put *put = &u->puts[u->put_count];
+    int fd = -1;
+    *put = (struct upload_put){ .upload = u, .access = { .is_put = true, .fd = -1 } };
+    fleet_record_sign(&u->signer, record->data);
+    enum kiln_code rc = name_put(put, buffer_view(record), err);
+    if (!rc)
+        rc = fs_memfd("fleet-record", &fd, err);
+    if (!rc)
+        rc = fs_write_all(fd, buffer_view(record), err);
+    if (rc) {
+        fd_auto(&fd);
+        return rc;
+    }
+    put->access.fd = fd;
+    u->put_count++;
+    return KILN_OK;
+}
+
+static enum kiln_code make_record(struct fleet_upload *u, struct codec *codec,
+                                  const struct digest *key)
+{
+    BUFFER_AUTO struct buffer record;
+    buffer_init(&record, FLEET_RECORD_MAX);
+    struct fleet_recording recording = { .store = u->engine->store,
+                                         .codec = codec,
+                                         .records = &record };
+    enum kiln_code rc = fleet_kernel_record(&recording, key, &u->err);
+    if (recording.is_damaged)
+        u->damaged[u->damaged_count++] = *key;
+    return !rc && recording.is_written ? make_put(u, &record, &u->err) : rc;
+}
+
+static void make_records(struct task *task)
+{
+    struct fleet_upload *u =
+        (struct fleet_upload *)(void *)((char *)task - offsetof(struct fleet_upload, task));
+    KILN_AUTO(codec) struct codec *codec = NULL;
+    u->put_count = u->damaged_count = 0;
+    u->rc = list_rows(u);
+    if (!u->rc)
+        u->rc = codec_create(&codec, &u->err);
+    for (unsigned i = 0; i < u->key_count && !u->rc; i++)
+        u->rc = make_record(u, codec, &u->keys[i]);
+}
+
+static void close_puts(struct fleet_upload *u)
+{
+    for (unsigned i = 0; i < u->put_count; i++)
+        close(u->puts[i].access.fd);
+    u->put_count = 0;
+}
+
+static void end_uploads(struct fleet_upload *u, uint64_t pause_ns)
+{
+    u->is_busy = false;
+    u->due_ns = clock_monotonic_ns() + pause_ns;
+}
+
+struct mark_write {
+    struct task task;
+    struct engine *engine;
+    char path[PATH_MAX], text[MARK_MAX];
+    enum kiln_code rc;
+    struct kiln_err err;
+};
+
+static void write_mark(struct task *task)
+{
+    struct mark_write *w = (struct mark_write *)(void *)task;
+    w->rc = fs_replace_file(w->path, bytes_of_text(w->text), 0600, &w->err);
+}
+
+static void end_mark(struct task *task)
+{
+    struct mark_write *w = (struct mark_write *)(void *)task;
+    engine_task_ended(w->engine);
+    w->engine->fleet->running--;
+    if (w->rc)
+        event_report(w->engine, "fleet_error", w->err.text);
+    free(w);
+}
+
+static void save_mark(struct fleet_upload *u)
+{
+    struct mark_write *w = u->path[0] ? calloc(1, sizeof(*w)) : NULL;
+    if (!w)
+        return; /* some uploads are repeated after a restart */
+    w->engine = u->engine;
+    w->task = (struct task){ .work = write_mark, .done = end_mark };
+    snprintf(w->path, sizeof(w->path), "%s", u->path);
+    snprintf(w->text, sizeof(w->text), "%llu\n", (unsigned long long)u->mark);
+    u->engine->fleet->running++;
+    engine_run(u->engine, u->engine->own_uid, WORK_QUEUE_WRITE, &w->task);
+}
+
+static void advance_mark(struct fleet_upload *u)
+{
+    if (u->mark != u->next_mark) {
+        u->mark = u->next_mark;
+        save_mark(u);
+    }
+    end_uploads(u, u->has_more ? 0 : PAUSE_NS);
+}
+
+static void note_failure(struct fleet_upload *u, const struct fleet_access *access)
+{
+    char text[FLEET_FILE_NAME_MAX + 160];
+    u->has_failed |= access->end != FLEET_END_TOO_LARGE;
+    if (u->engine->draining && access->end == FLEET_END_STOPPED)
+        return;
+    u->failures++;
+    snprintf(text, sizeof(text), "cannot add '%s' to the fleet's tree: %s", access->name,
+             fleet_end_text(access->end));
+    event_report(u->engine, "fleet_error", text);
+}
+
+/* The whole step is repeated if a put failed, unless the store never takes files of that size. The
+ * files that the tree has by then stay. */
+static void on_put(struct fleet_access *access)
+{
+    struct fleet_upload *u = ((struct upload_put *)(void *)access)->upload;
+    u->engine->fleet->running--;
+    u->ended++;
+    if (access->end == FLEET_END_DONE)
+        u->count++;
+    else
+        note_failure(u, access);
+    if (u->ended < u->put_count)
+        return;
+    close_puts(u);
+    if (u->has_failed)
+        end_uploads(u, FAILED_PAUSE_NS);
+    else
+        advance_mark(u);
+}
+
+static void start_puts(struct fleet_upload *u)
+{
+    const unsigned count = u->put_count;
+    u->ended = 0;
+    u->has_failed = false;
+    u->engine->fleet->running += count;
+    for (unsigned i = 0; i < count; i++) {
+        u->puts[i].access.done = on_put;
+        u->engine->executor->ops->fleet_access(u->engine->executor, &u->puts[i].access);
+    }
+}
+
+static void on_records(struct task *task)
+{
+    struct fleet_upload *u =
+        (struct fleet_upload *)(void *)((char *)task - offsetof(struct fleet_upload, task));
+    engine_task_ended(u->engine);
+    u->engine->fleet->running--;
+    for (unsigned i = 0; i < u->damaged_count; i++)
+        quarantine_later(u->engine, &u->damaged[i]);
+    if (u->rc) {
+        event_report(u->engine, "fleet_error", u->err.text);
+        close_puts(u);
+        end_uploads(u, FAILED_PAUSE_NS);
+        return;
+    }
+    u->next_mark = u->last_row;
+    u->has_more = u->rows == ROWS_MAX || u->key_count == PUTS_MAX;
+    if (u->put_count > 0)
+        start_puts(u);
+    else
+        advance_mark(u);
+}
+
+void fleet_upload_tick(struct fleet_upload *u)
+{
+    if (!u || u->is_busy || u->engine->draining || !fleet_tier_is_up(u->engine->fleet) ||
+        clock_monotonic_ns() < u->due_ns)
+        return;
+    u->is_busy = true;
+    u->err = KILN_ERR_INIT;
+    u->task = (struct task){ .work = make_records, .done = on_records };
+    u->engine->fleet->running++;
+    engine_run(u->engine, u->engine->own_uid, WORK_QUEUE_READ, &u->task);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Adds the kernels that this kilnd compiles to the fleet's tree.
+ *
+ * Role       reads the store in the order in which kernels were stored, and notes how far it came.
+ *            So there is no queue: a kernel waits in kernels.db, and a crash repeats some uploads
+ * Ownership  owns the builder's secret key
+ * Threading  the engine's thread; records are made and signed on WORK_QUEUE_READ
+ */
+#include "common/base/err.h"
+
+#include <stdint.h>
+
+struct engine;
+struct fleet_upload;
+
+struct fleet_upload_options {
+    const char *secret_key;      /* file of the builder's secret key; NULL or "": no uploads */
+    const char *state_directory; /* contains fleet-uploaded; NULL: how far is kept in memory only */
+};
+/* |ret_upload| is NULL if nothing is uploaded. */
+KILN_MUST_CHECK enum kiln_code fleet_upload_create(struct engine *e,
+                                                   const struct fleet_upload_options *options,
+                                                   struct fleet_upload **ret_upload,
+                                                   struct kiln_err *err);
+/* No upload may be in progress. Accepts NULL. */
+void fleet_upload_destroy(struct fleet_upload *upload);
+/* Begins the next uploads. Accepts NULL. Call it about once a second. */
+void fleet_upload_tick(struct fleet_upload *upload);
+uint64_t fleet_upload_count(const struct fleet_upload *upload);    /* kernels that were uploaded */
+uint64_t fleet_upload_failures(const struct fleet_upload *upload); /* attempts that failed */

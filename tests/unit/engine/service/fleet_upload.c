@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/engine/service/users_fixture.h"
+
+#include "common/base/fs.h"
+#include "engine/fleet/fleet_record.h"
+#include "engine/service/internal.h"
+#include "tests/support/fleet_keys.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SECOND_NS 1000000000u
+
+static uint64_t passed_ns;
+
+WRAP(uint64_t, clock_monotonic_ns, void) { return __real_clock_monotonic_ns() + passed_ns; }
+
+struct builder {
+    struct users users;
+    char key[160], keys[160];
+    struct fleet_signer signer;
+    struct kiln_err err;
+};
+
+static void restart_as_builder(struct builder *f)
+{
+    users_stop(&f->users);
+    f->users.engine.options.has_fleet = true;
+    f->users.engine.options.fleet_keys = f->keys;
+    f->users.engine.options.fleet_builder = f->key;
+    users_start(&f->users);
+}
+
+SET_UP_OF(builder_set_up, struct builder)
+{
+    const char *directory = test_directory();
+    snprintf(f->key, sizeof(f->key), "%s/builder.key", directory);
+    snprintf(f->keys, sizeof(f->keys), "%s/keys", directory);
+    assert_int_equal(mkdir(f->keys, 0700), 0);
+    must(manifest_keygen(directory, "builder", &f->err), f->err);
+    must(fleet_signer_read(f->key, &f->signer, &f->err), f->err);
+    fleet_test_trust(f->keys, &f->signer, &(struct fleet_test_key){ "builder", "*", false });
+    users_open(&f->users, /* describe= */ true);
+    restart_as_builder(f);
+}
+FIXTURE_OF(builder, struct builder, builder_set_up, NULL);
+
+static struct fleet_access *next_access(struct builder *f)
+{
+    return fake_executor_next_fleet_access(&f->users.engine.executor);
+}
+
+static void run_tasks(struct builder *f) { fake_executor_run_tasks(&f->users.engine.executor); }
+
+/* The fleet does not have the kernel. */
+static void compile(struct builder *f, const char *program)
+{
+    test_caller_forget_replies(&f->users.ann);
+    fetch_program(&f->users.ann, 7, program);
+    if (next_access(f))
+        fake_executor_fleet_failed(next_access(f), FLEET_END_ABSENT);
+    finish_compile(&f->users, program);
+}
+
+static void pass_seconds(struct builder *f, unsigned seconds)
+{
+    passed_ns += (uint64_t)seconds * SECOND_NS;
+    engine_tick(f->users.engine.engine);
+    run_tasks(f);
+    while (next_access(f) && !next_access(f)->is_put) /* indices are refreshed, too */
+        fake_executor_fleet_failed(next_access(f), FLEET_END_ABSENT);
+}
+
+/* Toolchains are described again after a minute, so less time passes. */
+static void pass_time(struct builder *f) { pass_seconds(f, 6); }
+
+static void end_put(struct builder *f, enum fleet_end end)
+{
+    fake_executor_fleet_failed(next_access(f), end);
+    run_tasks(f);
+}
+
+static void expect_record(struct builder *f, const struct fleet_access *access, const char *program)
+{
+    BUFFER_AUTO struct buffer content;
+    KILN_AUTO(fleet_trust) struct fleet_trust *trust = NULL;
+    KILN_AUTO(codec) struct codec *codec = NULL;
+    struct fleet_record record;
+    struct bytes raw;
+    char id[FLEET_SHARD_ID_SIZE], name[FLEET_NAME_MAX];
+    buffer_init(&content, FLEET_RECORD_MAX);
+    must(fs_read_fd(access->fd, FLEET_RECORD_MAX, &content, &f->err), f->err);
+    assert_true(fleet_record_read(buffer_view(&content), &record));
+    assert_true(bytes_equal_text(record.claim.program, program));
+    fleet_shard_id(&record.claim.shard, id);
+    fleet_name_loose(id, &record.claim.key, name);
+    assert_string_equal(access->name, name);
+    must(fleet_trust_read(f->keys, &trust, &f->err), f->err);
+    must(codec_create(&codec, &f->err), f->err);
+    struct fleet_reader reader = { trust, codec, record.claim.shard, FLEET_FAULT_NONE };
+    must(fleet_record_open(&reader, &record, &record.claim.key, &raw, &f->err), f->err);
+    assert_true(bytes_equal_text(raw, program));
+}
+
+TEST_F(builder, a_compiled_kernel_is_uploaded_signed)
+{
+    compile(f, "a.cl");
+    assert_null(next_access(f)); /* not at once */
+    pass_time(f);
+    assert_non_null(next_access(f));
+    expect_record(f, next_access(f), "a.cl");
+    end_put(f, FLEET_END_DONE);
+    pass_time(f);
+    assert_null(next_access(f));
+}
+
+TEST_F(builder, an_uploaded_kernel_is_not_uploaded_after_a_restart)
+{
+    compile(f, "a.cl");
+    pass_time(f);
+    end_put(f, FLEET_END_DONE);
+    restart_as_builder(f);
+    pass_time(f);
+    assert_null(next_access(f));
+    compile(f, "b.cl");
+    pass_time(f);
+    expect_record(f, next_access(f), "b.cl");
+    end_put(f, FLEET_END_DONE);
+}
+
+TEST_F(builder, a_failed_upload_is_repeated)
+{
+    compile(f, "a.cl");
+    pass_time(f);
+    end_put(f, FLEET_END_FORBIDDEN);
+    engine_tick(f->users.engine.engine);
+    run_tasks(f);
+    assert_null(next_access(f)); /* not before a pause */
+    pass_seconds(f, 61);
+    expect_record(f, next_access(f), "a.cl");
+    end_put(f, FLEET_END_DONE);
+}
+
+TEST_F(builder, a_kernel_that_is_too_large_for_the_server_is_left_out)
+{
+    compile(f, "a.cl");
+    pass_time(f);
+    end_put(f, FLEET_END_TOO_LARGE);
+    pass_time(f);
+    assert_null(next_access(f));
+    compile(f, "b.cl");
+    pass_time(f);
+    expect_record(f, next_access(f), "b.cl");
+    end_put(f, FLEET_END_DONE);
+}
+
+TEST_F(builder, an_upload_that_a_crash_interrupts_is_repeated)
+{
+    compile(f, "a.cl");
+    pass_time(f);
+    assert_non_null(next_access(f));
+    end_put(f, FLEET_END_STOPPED);
+    restart_as_builder(f);
+    pass_time(f);
+    expect_record(f, next_access(f), "a.cl");
+    end_put(f, FLEET_END_DONE);
+}
+
+TEST_F(builder, many_kernels_are_uploaded_in_steps)
+{
+    char program[32];
+    unsigned uploaded = 0;
+    for (unsigned i = 0; i < 20; i++) {
+        snprintf(program, sizeof(program), "%u.cl", i);
+        compile(f, program);
+    }
+    for (unsigned i = 0; i < 10; i++) {
+        pass_time(f);
+        for (; next_access(f); uploaded++)
+            end_put(f, FLEET_END_DONE);
+    }
+    assert_int_equal(uploaded, 20);
+}
+
+TEST_F(builder, after_the_cache_was_removed_uploads_begin_again)
+{
+    compile(f, "a.cl");
+    compile(f, "b.cl");
+    pass_time(f);
+    while (next_access(f))
+        end_put(f, FLEET_END_DONE);
+    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
+    compile(f, "c.cl");
+    for (unsigned i = 0; i < 3 && !next_access(f); i++)
+        pass_time(f);
+    assert_non_null(next_access(f));
+    expect_record(f, next_access(f), "c.cl");
+    end_put(f, FLEET_END_DONE);
+}
