@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/base/cleanup.h"
 #include "common/base/fs.h"
+#include "engine/digest/sha256.h"
 #include "engine/transfer/fleet_ranges.h"
 #include "engine/transfer/fleet_serve.h"
 
@@ -28,9 +29,15 @@ struct exchange {
     size_t sent;
 };
 
+/* From the environment of this process, which kilnd never sees if a unit starts the process. */
+struct credentials { /* borrowed; |id| NULL: requests are not signed */
+    const char *id, *secret, *token, *region;
+};
+
 struct http_server {
     int socket;
     const struct url *url;
+    struct credentials credentials;
     CURLM *multi;
     unsigned running;
 };
@@ -212,7 +219,6 @@ static bool set_upload(struct exchange *x)
         return true;
     return add_header(x, "If-None-Match: *") &&
            add_header(x, "Content-Type: application/octet-stream") &&
-           !curl_easy_setopt(curl, CURLOPT_HTTPHEADER, x->headers) &&
            !curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L) &&
            !curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, EXPECT_MS) &&
            !curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)x->body.size) &&
@@ -220,6 +226,54 @@ static bool set_upload(struct exchange *x)
            !curl_easy_setopt(curl, CURLOPT_READDATA, x) &&
            !curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, on_seek) &&
            !curl_easy_setopt(curl, CURLOPT_SEEKDATA, x);
+}
+
+static struct credentials read_credentials(void)
+{
+    const char *region = getenv("AWS_REGION");
+    struct credentials c = { .id = getenv("AWS_ACCESS_KEY_ID"),
+                             .secret = getenv("AWS_SECRET_ACCESS_KEY"),
+                             .token = getenv("AWS_SESSION_TOKEN"),
+                             .region = region ? region : getenv("AWS_DEFAULT_REGION") };
+    if (!c.id || !c.secret)
+        c.id = NULL;
+    if (!c.region)
+        c.region = "us-east-1";
+    return c;
+}
+
+/* Older versions of libcurl compute another digest of the body than S3 unless it is given. */
+static bool add_body_digest(struct exchange *x)
+{
+    char hex[DIGEST_HEX_SIZE], text[DIGEST_HEX_SIZE + 32];
+    struct digest digest = sha256_of(is_put(x) ? buffer_view(&x->body) : bytes_of("", 0));
+    digest_to_hex(&digest, hex);
+    snprintf(text, sizeof(text), "x-amz-content-sha256: %s", hex);
+    return add_header(x, text);
+}
+
+static bool add_token(struct exchange *x, const char *token)
+{
+    char text[8192];
+    int size = token ? snprintf(text, sizeof(text), "x-amz-security-token: %s", token) : 0;
+    return !token || (size > 0 && (size_t)size < sizeof(text) && add_header(x, text));
+}
+
+/* Signs the request for S3 (AWS Signature Version 4). */
+static bool set_signature(struct exchange *x, const struct credentials *c)
+{
+    char provider[128], user[512];
+    if (!c->id)
+        return true;
+    int provided = snprintf(provider, sizeof(provider), "aws:amz:%s:s3", c->region);
+    int named = snprintf(user, sizeof(user), "%s:%s", c->id, c->secret);
+    bool fits = provided > 0 && (size_t)provided < sizeof(provider) && named > 0 &&
+                (size_t)named < sizeof(user);
+    bool is_set = fits && add_body_digest(x) && add_token(x, c->token) &&
+                  !curl_easy_setopt(x->curl, CURLOPT_AWS_SIGV4, provider) &&
+                  !curl_easy_setopt(x->curl, CURLOPT_USERPWD, user);
+    explicit_bzero(user, sizeof(user));
+    return is_set;
 }
 
 static bool prepare_body(struct exchange *x)
@@ -256,7 +310,9 @@ static bool start_exchange(struct http_server *s, const struct fleet_range *rang
     if (!x)
         return false;
     if (x->curl && prepare_body(x) && set_options(x) && set_url(x, s->url) && set_range(x) &&
-        set_upload(x) && curl_multi_add_handle(s->multi, x->curl) == CURLM_OK) {
+        set_upload(x) && set_signature(x, &s->credentials) &&
+        !curl_easy_setopt(x->curl, CURLOPT_HTTPHEADER, x->headers) &&
+        curl_multi_add_handle(s->multi, x->curl) == CURLM_OK) {
         s->running++;
         return true;
     }
@@ -366,7 +422,9 @@ static enum kiln_code serve_requests(struct http_server *s, struct kiln_err *err
 /* The exchanges that run when kilnd closes the socket end with the process. */
 enum kiln_code fleet_serve_http(int socket, const struct url *url, struct kiln_err *err)
 {
-    struct http_server server = { .socket = socket, .url = url, .multi = curl_multi_init() };
+    struct http_server server = {
+        .socket = socket, .url = url, .credentials = read_credentials(), .multi = curl_multi_init()
+    };
     if (!server.multi ||
         curl_multi_setopt(server.multi, CURLMOPT_MAX_HOST_CONNECTIONS, CONNECTIONS_MAX))
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for requests to the server");
