@@ -49,6 +49,8 @@ static const struct command *const commands[] = {
 
     &command_fleet_push,
     &command_fleet_compact,
+    &command_fleet_verify,
+    &command_fleet_trust,
 
     &command_db_import,
     &command_db_merge,

@@ -9,6 +9,8 @@
 #include "tests/support/fleet_keys.h"
 #include "tests/support/test_buffer.h"
 
+#include <unistd.h>
+
 struct fixture {
     struct command_run run;
     const char *directory;
@@ -108,6 +110,52 @@ TEST_F(kilnctl_fleet, an_index_that_no_host_would_use_is_not_signed)
     snprintf(pub, sizeof(pub), "%.480s/alice.pub", f->trust);
     assert_int_equal(unlink(pub), 0);
     assert_int_equal(compact(f), KILN_E_DENIED);
+}
+
+TEST_F(kilnctl_fleet, a_tree_is_verified)
+{
+    put_record(f, "gfx90a", 1);
+    assert_int_equal(push(f, "{}"), KILN_E_OK);
+    assert_int_equal(compact(f), KILN_E_OK);
+    assert_int_equal(RUN(&f->run, "fleet", "verify", "--trust", f->trust, f->tree), KILN_E_OK);
+    assert_says(f->run.printed, "1 kernel, indices: 1, bad: 0");
+    assert_int_equal(RUN(&f->run, "fleet", "verify", "--trust", f->directory, f->tree),
+                     KILN_E_CORRUPT); /* no key of that directory may sign */
+    assert_says(f->run.printed, "v1/i/");
+}
+
+TEST_F(kilnctl_fleet, verifying_an_absent_tree_fails_and_creates_nothing)
+{
+    char absent[512];
+    scratch_path(f->directory, "absent", absent);
+    assert_int_equal(RUN(&f->run, "fleet", "verify", "--trust", f->trust, absent),
+                     KILN_E_NOT_FOUND);
+    assert_int_not_equal(access(absent, F_OK), 0);
+}
+
+TEST_F(kilnctl_fleet, a_key_is_trusted_for_what_is_named)
+{
+    char pub[512], keys[512];
+    KILN_AUTO(fleet_trust) struct fleet_trust *trust = NULL;
+    scratch_path(f->directory, "alice.pub", pub);
+    scratch_path(f->directory, "keys", keys);
+    assert_int_equal(
+        RUN(&f->run, "fleet", "trust", pub, "--targets", "gfx90a", "--index", "--directory", keys),
+        KILN_E_OK);
+    assert_says(f->run.printed, "/keys/alice.pub");
+    must(fleet_trust_read(keys, &trust, &f->err), f->err);
+    assert_int_equal(fleet_trust_count(trust), 1);
+}
+
+TEST_F(kilnctl_fleet, a_key_without_rights_and_a_secret_key_are_refused)
+{
+    char pub[512];
+    scratch_path(f->directory, "alice.pub", pub);
+    assert_int_equal(RUN(&f->run, "fleet", "trust", pub), KILN_E_INVALID);
+    assert_says(f->run.err.text, "--targets");
+    assert_int_equal(RUN(&f->run, "fleet", "trust", f->key, "--index", "--directory", f->directory),
+                     KILN_E_INVALID);
+    assert_says(f->run.err.text, ".pub");
 }
 
 TEST_F(kilnctl_fleet, a_file_without_kernels_is_refused)

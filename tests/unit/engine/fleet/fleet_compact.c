@@ -8,6 +8,7 @@
 #include "engine/fleet/fleet_pointer.h"
 #include "engine/fleet/fleet_push.h"
 #include "engine/fleet/fleet_tree.h"
+#include "engine/fleet/fleet_verify.h"
 #include "tests/support/fleet_keys.h"
 
 #include <string.h>
@@ -273,6 +274,76 @@ static void replace_pointer(struct fixture *f, const char *text)
     shard_id_of(&claim, id);
     fleet_name_pointer(id, name);
     must(fleet_tree_replace(f->root, name, bytes_of_text(text), &f->err), f->err);
+}
+
+static void ignore_bad(void *context, const char *what, const char *why)
+{
+    (void)context;
+    assert_true(what[0] && why[0]);
+}
+
+static struct fleet_verification verify(struct fixture *f)
+{
+    struct fleet_verification verification = { .root = f->root,
+                                               .trust = f->trust,
+                                               .bad = ignore_bad };
+    must(fleet_verify(&verification, &f->err), f->err);
+    return verification;
+}
+
+TEST_F(compact, a_compacted_tree_is_sound)
+{
+    push(f, 0, 7);
+    compact(f);
+    push(f, 7, 9);
+    compact(f);
+    struct fleet_verification verification = verify(f);
+    assert_int_equal(verification.kernels, 9);
+    assert_int_equal(verification.shards, 1);
+    assert_int_equal(verification.bad_count, 0);
+}
+
+static void find_pack(struct fixture *f, char name[FLEET_NAME_MAX])
+{
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    const struct fleet_pack pack = fleet_index_pack(index, 0);
+    fleet_name_pack(&pack.sha256, name);
+}
+
+TEST_F(compact, damage_in_a_pack_is_found)
+{
+    BUFFER_AUTO struct buffer pack = { 0 };
+    char name[FLEET_NAME_MAX];
+    push(f, 0, 3);
+    compact(f);
+    find_pack(f, name);
+    read_file(f, name, &pack);
+    pack.data[pack.size - 1] ^= 1;
+    must(fleet_tree_replace(f->root, name, buffer_view(&pack), &f->err), f->err);
+    struct fleet_verification verification = verify(f);
+    assert_int_equal(verification.kernels, 3);
+    assert_int_equal(verification.bad_count, 1);
+}
+
+TEST_F(compact, a_missing_pack_is_found)
+{
+    char name[FLEET_NAME_MAX];
+    push(f, 0, 3);
+    compact(f);
+    find_pack(f, name);
+    assert_int_equal(unlinkat(f->root, name, 0), 0);
+    assert_int_equal(verify(f).bad_count, 3);
+}
+
+TEST_F(compact, an_index_that_is_replaced_is_found)
+{
+    push(f, 0, 3);
+    compact(f);
+    replace_pointer(f, "kiln-fleet-pointer-1 1 "
+                       "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n");
+    struct fleet_verification verification = verify(f);
+    assert_int_equal(verification.shards, 0);
+    assert_int_equal(verification.bad_count, 1);
 }
 
 TEST_F(compact, a_damaged_pointer_does_not_begin_a_new_epoch)

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Verifies a whole tree as readers would: pointers, indices, and every record that an index names.
+ *
+ * Threading  any thread; pushes, compactions and readers may run meanwhile
+ */
+#include "engine/fleet/fleet_record.h"
+
+struct fleet_verification { /* the caller sets the members up to |context| */
+    int root;
+    const struct fleet_trust *trust;
+    /* Called for each file or record that readers would not use. |what| is a name, or a name and
+     * an offset. */
+    void (*bad)(void *context, const char *what, const char *why);
+    void *context;
+    /* Results. */
+    uint64_t shards, kernels, bytes, bad_count;
+};
+
+/* A damaged tree is not an error of the call. */
+KILN_MUST_CHECK enum kiln_code fleet_verify(struct fleet_verification *verification,
+                                            struct kiln_err *err);
