@@ -8,11 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 /* The resolution of the requests' budgets. */
 #define TICK_MS 10u
+/* The process has a time limit of its own, so it usually answers before kilnd gives up. */
+#define HANG_MS (FLEET_ACCESS_MAX_MS + 5000u)
 
 /* One run of the program. It frees itself after its handles have closed. */
 struct fleet_child {
@@ -31,8 +34,10 @@ struct fleet_process {
     struct loop_owner owner;
     struct loop_timer timer;   /* runs while there are requests */
     struct fleet_child *child; /* NULL: none runs */
-    struct list gets;          /* of struct fleet_access, the oldest first */
-    struct list ended;         /* their done callbacks are due */
+    /* Lists of struct fleet_access, the oldest first. A socket holds some 200 requests. */
+    struct list unsent;
+    struct list sent;
+    struct list ended; /* their done callbacks are due */
     unsigned out, children;
     uint64_t next_id;
     bool is_stopped, is_closing;
@@ -47,9 +52,16 @@ static void end_get(struct fleet_process *p, struct fleet_access *get, enum flee
     list_append(&p->ended, &get->link);
 }
 
+static bool has_accesses(const struct fleet_process *p)
+{
+    return !list_is_empty(&p->unsent) || !list_is_empty(&p->sent);
+}
+
 static void end_all(struct fleet_process *p, enum fleet_end end)
 {
-    LIST_EACH (&p->gets, struct fleet_access, link, get)
+    LIST_EACH (&p->sent, struct fleet_access, link, get)
+        end_get(p, get, end);
+    LIST_EACH (&p->unsent, struct fleet_access, link, get)
         end_get(p, get, end);
     loop_timer_start(&p->timer, 0, TICK_MS);
 }
@@ -87,11 +99,20 @@ static void kill_child(struct fleet_process *p)
 }
 
 /* A process without requests may end: a unit has a time limit. */
-static void report_exit(const struct fleet_process *p, int status, int number)
+static void report_exit(const struct fleet_child *child, int status, int number)
 {
-    if (!list_is_empty(&p->gets))
+    const struct fleet_process *p = child->parent;
+    if (!has_accesses(p))
+        return;
+    if (status == WORKER_PROCESS_NOT_STARTED)
+        log_event(LOG_EVENT_fleet_error, NULL, "cannot run '%s': %s (setting transfer)", p->program,
+                  strerror(child->process.start_errnum));
+    else if (status == WORKER_PROCESS_LOST)
         log_event(LOG_EVENT_fleet_error, NULL,
-                  "the process that reads the fleet's tree ended: %s %d",
+                  "kiln-transfer --fleet was not started, or ended, by the service manager: see "
+                  "'journalctl -u \"kiln-transfer@*\"'");
+    else
+        log_event(LOG_EVENT_fleet_error, NULL, "kiln-transfer --fleet ended: %s %d",
                   number ? "signal" : "status", number ? number : status);
 }
 
@@ -101,7 +122,7 @@ static void on_exited(struct worker_process *process, int status, int number)
     struct fleet_process *p = child->parent;
     worker_process_kill(process); /* processes of its group may still run */
     if (!child->is_ending) {
-        report_exit(p, status, number);
+        report_exit(child, status, number);
         detach_child(p);
         end_all(p, FLEET_END_STOPPED);
     }
@@ -111,7 +132,7 @@ static void on_exited(struct worker_process *process, int status, int number)
 
 static struct fleet_access *find_get(struct fleet_process *p, uint64_t id)
 {
-    LIST_EACH (&p->gets, struct fleet_access, link, get)
+    LIST_EACH (&p->sent, struct fleet_access, link, get)
         if (get->id == id)
             return get;
     return NULL;
@@ -134,6 +155,36 @@ static void take_answer(struct fleet_process *p, const struct fleet_answer *answ
     loop_timer_start(&p->timer, 0, TICK_MS);
 }
 
+static enum kiln_code send_get(const struct fleet_process *p, const struct fleet_access *get,
+                               struct kiln_err *err)
+{
+    struct fleet_request request = { .id = get->id,
+                                     .offset = get->offset,
+                                     .size = get->size,
+                                     .size_max = get->size_max,
+                                     .is_put = get->is_put,
+                                     .fd = get->fd };
+    snprintf(request.name, sizeof(request.name), "%s", get->name);
+    return fleet_send_request(p->child->socket, &request, err);
+}
+
+/* Sends requests until the socket is full. The others follow with the next answer or tick. */
+static void send_requests(struct fleet_process *p)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    LIST_EACH (&p->unsent, struct fleet_access, link, get) {
+        enum kiln_code rc = p->child ? send_get(p, get, &err) : KILN_UNAVAILABLE;
+        if (rc == KILN_BUSY)
+            return;
+        list_remove(&get->link);
+        list_append(&p->sent, &get->link);
+        if (!rc)
+            continue;
+        end_get(p, get, FLEET_END_STOPPED);
+        loop_timer_start(&p->timer, 0, TICK_MS);
+    }
+}
+
 static void on_readable(struct loop_watch *watch, unsigned events)
 {
     struct fleet_child *child = LOOP_OWNER_OF(struct fleet_child, watch, watch);
@@ -146,7 +197,9 @@ static void on_readable(struct loop_watch *watch, unsigned events)
         take_answer(p, &answer);
     if (child->is_ending || !(events & WATCH_READ) || rc == KILN_UNAVAILABLE) {
         loop_watch_set(&child->watch, 0); /* its exit ends the requests */
-    } else if (rc != KILN_BUSY) {
+    } else if (rc == KILN_BUSY) {
+        send_requests(p);
+    } else {
         log_event(LOG_EVENT_fleet_error, NULL, "%s", err.text);
         kill_child(p);
         end_all(p, FLEET_END_STOPPED);
@@ -215,51 +268,30 @@ static enum kiln_code start_child(struct fleet_process *p, struct kiln_err *err)
     return rc;
 }
 
-static enum kiln_code send_get(const struct fleet_process *p, const struct fleet_access *get,
-                               struct kiln_err *err)
-{
-    struct fleet_request request = { .id = get->id,
-                                     .offset = get->offset,
-                                     .size = get->size,
-                                     .size_max = get->size_max,
-                                     .is_put = get->is_put,
-                                     .fd = get->fd };
-    snprintf(request.name, sizeof(request.name), "%s", get->name);
-    return fleet_send_request(p->child->socket, &request, err);
-}
-
 void fleet_process_access(struct fleet_process *p, struct fleet_access *get)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    enum kiln_code rc = KILN_OK;
     p->out++;
     get->id = p->next_id++;
     get->began_ms = loop_now_ms(p->options.loop);
-    list_append(&p->gets, &get->link);
-    if (p->is_stopped)
-        rc = KILN_UNAVAILABLE;
-    else if (!p->child)
-        rc = start_child(p, &err);
-    if (!rc)
-        rc = send_get(p, get, &err);
-    if (rc)
-        end_get(p, get, FLEET_END_STOPPED);
-    if (rc || !loop_timer_is_running(&p->timer))
-        loop_timer_start(&p->timer, rc ? 0 : TICK_MS, TICK_MS);
+    list_append(&p->unsent, &get->link);
+    if (!p->is_stopped && !p->child && start_child(p, &err))
+        log_event(LOG_EVENT_fleet_error, NULL, "%s", err.text);
+    send_requests(p);
+    if (!loop_timer_is_running(&p->timer))
+        loop_timer_start(&p->timer, TICK_MS, TICK_MS);
 }
 
-/* Ends a request that takes too long, and the process, which may hang. */
-static void check_times(struct fleet_process *p)
+static bool is_hanging(const struct list *accesses, uint64_t now_ms)
 {
-    uint64_t now_ms = loop_now_ms(p->options.loop);
-    LIST_EACH (&p->gets, struct fleet_access, link, get) {
-        uint64_t waited_ms = now_ms - get->began_ms;
-        if (waited_ms >= FLEET_ACCESS_MAX_MS) {
-            kill_child(p);
-            end_all(p, FLEET_END_TIMED_OUT);
-            return;
-        }
-        if (get->is_slow || !get->budget_ms || waited_ms < get->budget_ms)
+    const struct fleet_access *oldest = LIST_FIRST(accesses, struct fleet_access, link);
+    return oldest && now_ms - oldest->began_ms >= HANG_MS;
+}
+
+static void note_slow(struct list *accesses, uint64_t now_ms)
+{
+    LIST_EACH (accesses, struct fleet_access, link, get) {
+        if (get->is_slow || !get->budget_ms || now_ms - get->began_ms < get->budget_ms)
             continue;
         get->is_slow = true;
         if (get->slow)
@@ -267,16 +299,30 @@ static void check_times(struct fleet_process *p)
     }
 }
 
+/* Ends a process that hangs, with all requests. */
+static void check_times(struct fleet_process *p)
+{
+    uint64_t now_ms = loop_now_ms(p->options.loop);
+    if (is_hanging(&p->sent, now_ms) || is_hanging(&p->unsent, now_ms)) {
+        kill_child(p);
+        end_all(p, FLEET_END_TIMED_OUT);
+        return;
+    }
+    note_slow(&p->sent, now_ms);
+    note_slow(&p->unsent, now_ms);
+}
+
 static void on_timer(struct loop_timer *timer)
 {
     struct fleet_process *p = LOOP_OWNER_OF(struct fleet_process, timer, timer);
     struct fleet_access *get;
     check_times(p);
+    send_requests(p);
     while ((get = LIST_POP(&p->ended, struct fleet_access, link))) {
         p->out--;
         get->done(get);
     }
-    if (list_is_empty(&p->gets))
+    if (!has_accesses(p) && list_is_empty(&p->ended))
         loop_timer_stop(&p->timer);
     close_if_done(p);
 }
@@ -293,9 +339,23 @@ static void on_closed(struct loop_owner *owner)
     closed(context);
 }
 
+static bool is_tree_url(const char *url)
+{
+    static const char *const starts[] = { "https://", "http://", "file:///" };
+    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
+        if (strncasecmp(url, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return false;
+}
+
 enum kiln_code fleet_process_create(const struct fleet_process_options *options,
                                     struct fleet_process **ret_process, struct kiln_err *err)
 {
+    if (!is_tree_url(options->url))
+        return kiln_fail(err, KILN_INVALID,
+                         "setting fleet: '%.200s' does not begin with https://, http:// or "
+                         "file:///",
+                         options->url);
     struct fleet_process *p = calloc(1, sizeof(*p));
     char *program = strdup(options->program), *service = strdup(options->service);
     char *url = strdup(options->url);
@@ -313,7 +373,8 @@ enum kiln_code fleet_process_create(const struct fleet_process_options *options,
                                  .owner = { .gone = on_closed } };
     snprintf(p->user, sizeof(p->user), "%u:%u", (unsigned)options->user.uid,
              (unsigned)options->user.gid);
-    list_init(&p->gets);
+    list_init(&p->unsent);
+    list_init(&p->sent);
     list_init(&p->ended);
     loop_timer_init(options->loop, &p->timer, &p->owner, on_timer);
     *ret_process = p;

@@ -25,6 +25,7 @@ struct fleet_process_options {
     struct worker_user user;
 };
 
+/* Returns KILN_INVALID if |url| cannot be that of a tree. kiln-transfer checks it completely. */
 KILN_MUST_CHECK enum kiln_code fleet_process_create(const struct fleet_process_options *options,
                                                     struct fleet_process **ret_process,
                                                     struct kiln_err *err);

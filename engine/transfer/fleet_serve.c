@@ -11,6 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define BUSY_US 1000
+#define BUSY_TRIES 5000u
+
 enum kiln_code fleet_source_open(const struct url *url, struct fleet_source *ret_source,
                                  struct kiln_err *err)
 {
@@ -21,6 +24,15 @@ enum kiln_code fleet_source_open(const struct url *url, struct fleet_source *ret
     return ret_source->directory < 0
                ? kiln_fail_errno(err, errno, "cannot open the directory '%s'", url->shown)
                : KILN_OK;
+}
+
+/* Linux limits the descriptors that are under way, by RLIMIT_NOFILE. kilnd takes them soon. */
+static void send_answer(int socket, const struct fleet_answer *answer)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    unsigned tries = BUSY_TRIES;
+    while (fleet_send_answer(socket, answer, &ignored) == KILN_BUSY && tries-- > 0)
+        usleep(BUSY_US);
 }
 
 /* If the answer cannot be made or sent, kilnd's own time limit ends the request. */
@@ -35,7 +47,7 @@ void fleet_serve_answer(int socket, const struct fleet_request *request, enum fl
         answer.end = FLEET_END_BROKEN;
     else if (has_file)
         answer.fd = fd;
-    (void)!fleet_send_answer(socket, &answer, &ignored);
+    send_answer(socket, &answer);
 }
 
 static enum fleet_end end_of_errno(int errnum)

@@ -17,6 +17,8 @@ enum kiln_code packet_send(int socket, const struct packet *packet, struct kiln_
     if (content.size > PACKET_MAX)
         return kiln_fail(err, KILN_INVALID, "the URL or a name in the request is too long");
     ssize_t put = fd_message_send(socket, content, packet->fds, packet->fd_count, packet->flags);
+    if (put < 0 && errno == ETOOMANYREFS)
+        return kiln_fail(err, KILN_BUSY, "too many descriptors are under way to other processes");
     return put < 0 ? kiln_fail_errno(err, errno, "cannot write to a transfer process") : KILN_OK;
 }
 

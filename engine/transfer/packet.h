@@ -18,6 +18,8 @@ struct packet { /* borrowed */
     int flags;
 };
 
+/* Returns KILN_BUSY if too many descriptors are under way between processes of this user, or with
+ * MSG_DONTWAIT if the socket is full. */
 KILN_MUST_CHECK enum kiln_code packet_send(int socket, const struct packet *packet,
                                            struct kiln_err *err);
 /* |fds| receives at most two descriptors; unused ones are -1. It may be NULL. Returns KILN_BUSY if
