@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/engine/service/users_fixture.h"
 
+#include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "engine/fleet/fleet_compact.h"
 #include "engine/fleet/fleet_push.h"
@@ -464,4 +465,24 @@ TEST_F(fleet, a_new_index_is_found_after_a_minute)
     fetch_cold(f, "new.cl");
     serve_all(f);
     expect_tier(f, TIER_FLEET);
+}
+
+static struct shard *open_shard(struct fleet_users *f, unsigned number)
+{
+    struct fleet_shard what = { bytes_of_text("gfx90a"), bytes_of_text("clang"), { { 0 } } };
+    memcpy(what.toolchain_id.bytes, &number, sizeof(number));
+    struct shard *shard = shard_of(f->users.engine.engine, &what);
+    if (shard)
+        shard->asked_ns = clock_monotonic_ns();
+    return shard;
+}
+
+TEST_F(fleet, at_most_64_indices_are_in_memory)
+{
+    for (unsigned i = 0; i < FLEET_SHARDS_MAX; i++)
+        assert_non_null(open_shard(f, i));
+    assert_non_null(open_shard(f, 3));
+    assert_null(open_shard(f, FLEET_SHARDS_MAX));
+    passed_ns += MINUTE_NS + 1;
+    assert_non_null(open_shard(f, FLEET_SHARDS_MAX));
 }
