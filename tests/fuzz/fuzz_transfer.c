@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Hostile reports for kilnd, and hostile jobs for kiln-transfer. */
+/* Hostile reports and answers for kilnd, and hostile jobs and requests for kiln-transfer. */
 #include "tests/fuzz/fuzz.h"
 
+#include "engine/transfer/fleet_wire.h"
 #include "engine/transfer/transfer_wire.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define FILES_MAX 4
 
@@ -59,6 +61,46 @@ static void receive_report(int socket)
                 "texts are terminated");
 }
 
+static void receive_setup(int socket)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct fleet_setup setup;
+    if (fleet_receive_setup(socket, &setup, &err) == KILN_OK)
+        fuzz_expect(memchr(setup.url, '\0', sizeof(setup.url)), "the URL is terminated");
+}
+
+static void receive_request(int socket)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct fleet_request request;
+    if (fleet_receive_request(socket, &request, &err))
+        return;
+    fuzz_expect(fleet_name_is_fine(request.name), "a request names a file of the tree");
+    fuzz_expect(request.is_put == (request.fd >= 0), "a request has a file if it adds one");
+    if (request.fd >= 0)
+        close(request.fd);
+}
+
+static void receive_answer(int socket)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct fleet_answer answer;
+    if (fleet_receive_answer(socket, &answer, &err))
+        return;
+    fuzz_expect(answer.end < FLEET_ENDS, "the end is one of the ends");
+    fuzz_expect(answer.end == FLEET_END_DONE || answer.fd < 0, "a failure has no file");
+    if (answer.fd >= 0)
+        close(answer.fd);
+}
+
+static void receive(int socket, unsigned how)
+{
+    static void (*const receivers[])(int) = {
+        receive_report, receive_job, receive_answer, receive_request, receive_setup,
+    };
+    receivers[how & 0x80 ? 2 + (how >> 5) % 3 : how & 1](socket);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct reader r = reader_of(bytes_of(data, size));
@@ -66,12 +108,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned before = fuzz_descriptors();
     int ends[2];
     fuzz_expect(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "a socket pair");
-    if (send_packet(ends[0], fuzz_rest(&r), (how >> 1) % (FILES_MAX + 1))) {
-        if (how & 1)
-            receive_job(ends[1]);
-        else
-            receive_report(ends[1]);
-    }
+    if (send_packet(ends[0], fuzz_rest(&r), (how >> 1) % (FILES_MAX + 1)))
+        receive(ends[1], how);
     close(ends[0]);
     close(ends[1]);
     fuzz_expect(fuzz_descriptors() == before, "no descriptor stays open");
