@@ -29,8 +29,8 @@ const char *fleet_end_text(enum fleet_end end);
 
 struct fleet_access {
     char name[FLEET_FILE_NAME_MAX]; /* of the file, relative to the root of the tree */
-    /* Adds |fd|, a memory file, as the file. FLEET_END_DONE means that the tree has the file,
-     * perhaps since before. The members up to |slow| are for reading only. */
+    /* Adds |fd|, a memory file, as the file. FLEET_END_EXISTS means that the tree had the file
+     * before, and that it has not changed. The members up to |slow| are for reading only. */
     bool is_put;
     uint64_t offset, size; /* a range; if |size| is 0, the whole file */
     uint64_t size_max;     /* of a whole file */

@@ -93,10 +93,10 @@ static void answer_from_directory(int socket, int directory, const struct fleet_
     fleet_serve_answer(socket, request, end, buffer_view(&content));
 }
 
-static enum fleet_end end_of_code(enum kiln_code rc)
+static enum fleet_end end_of_add(enum kiln_code rc, bool is_added)
 {
     switch (rc) {
-    case KILN_OK: return FLEET_END_DONE;
+    case KILN_OK: return is_added ? FLEET_END_DONE : FLEET_END_EXISTS;
     case KILN_DENIED: return FLEET_END_FORBIDDEN;
     default: return FLEET_END_BROKEN;
     }
@@ -105,14 +105,14 @@ static enum fleet_end end_of_code(enum kiln_code rc)
 static void add_to_directory(int socket, int directory, const struct fleet_request *request)
 {
     struct kiln_err why = KILN_ERR_INIT;
+    bool is_added = false;
     BUFFER_AUTO struct buffer content;
     buffer_init(&content, FLEET_RANGE_SIZE_MAX);
     enum kiln_code rc = fs_read_fd(request->fd, FLEET_RANGE_SIZE_MAX, &content, &why);
     close(request->fd);
     if (!rc)
-        rc = fleet_tree_add(directory, request->name, buffer_view(&content),
-                            /* ret_added= */ NULL, &why);
-    fleet_serve_answer(socket, request, end_of_code(rc), (struct bytes){ 0 });
+        rc = fleet_tree_add(directory, request->name, buffer_view(&content), &is_added, &why);
+    fleet_serve_answer(socket, request, end_of_add(rc, is_added), (struct bytes){ 0 });
 }
 
 static enum kiln_code serve_directory(int socket, int directory, struct kiln_err *err)

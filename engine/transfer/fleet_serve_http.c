@@ -100,11 +100,7 @@ static int on_seek(void *context, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
-/* 412: another host was first, and a file never changes. */
-static bool is_put_done(long status)
-{
-    return status == 200 || status == 201 || status == 204 || status == 412;
-}
+static bool is_put_done(long status) { return status == 200 || status == 201 || status == 204; }
 
 static bool is_read_done(const struct exchange *x, long status)
 {
@@ -118,6 +114,8 @@ static enum fleet_end end_of_status(const struct exchange *x)
         return FLEET_END_DONE;
     if (status < 300)
         return FLEET_END_MALFORMED;
+    if (is_put(x) && status == 412) /* another host was first */
+        return FLEET_END_EXISTS;
     if (status == 404 || status == 410)
         return FLEET_END_ABSENT;
     if (status == 401 || status == 403 || status == 407)

@@ -189,8 +189,9 @@ static void repair_tier(struct fleet_tier *tier)
 
 static bool is_answer(enum fleet_end end)
 {
-    return end == FLEET_END_DONE || end == FLEET_END_ABSENT || end == FLEET_END_FORBIDDEN ||
-           end == FLEET_END_REFUSED || end == FLEET_END_TOO_LARGE || end == FLEET_END_MALFORMED;
+    return end == FLEET_END_DONE || end == FLEET_END_EXISTS || end == FLEET_END_ABSENT ||
+           end == FLEET_END_FORBIDDEN || end == FLEET_END_REFUSED || end == FLEET_END_TOO_LARGE ||
+           end == FLEET_END_MALFORMED;
 }
 
 static void report_end(struct engine *e, const struct fleet_access *get)

@@ -37,7 +37,7 @@ struct fleet_upload {
     bool is_busy, has_more, has_failed;
     struct upload_put puts[PUTS_MAX];
     unsigned put_count, ended;
-    uint64_t count, failures;
+    uint64_t ends[FLEET_ENDS];
     /* Filled by a task. */
     struct task task;
     struct digest keys[PUTS_MAX], damaged[PUTS_MAX];
@@ -99,9 +99,10 @@ void fleet_upload_destroy(struct fleet_upload *u)
     free(u);
 }
 
-uint64_t fleet_upload_count(const struct fleet_upload *u) { return u ? u->count : 0; }
-
-uint64_t fleet_upload_failures(const struct fleet_upload *u) { return u ? u->failures : 0; }
+uint64_t fleet_upload_ends(const struct fleet_upload *u, enum fleet_end end)
+{
+    return u ? u->ends[end] : 0;
+}
 
 static void note_row(void *context, const struct kernel_record *r)
 {
@@ -254,7 +255,6 @@ static void note_failure(struct fleet_upload *u, const struct fleet_access *acce
     u->has_failed |= access->end != FLEET_END_TOO_LARGE;
     if (u->engine->draining && access->end == FLEET_END_STOPPED)
         return;
-    u->failures++;
     snprintf(text, sizeof(text), "cannot add '%s' to the fleet's tree: %s", access->name,
              fleet_end_text(access->end));
     event_report(u->engine, "fleet_error", text);
@@ -267,9 +267,8 @@ static void on_put(struct fleet_access *access)
     struct fleet_upload *u = ((struct upload_put *)(void *)access)->upload;
     u->engine->fleet->running--;
     u->ended++;
-    if (access->end == FLEET_END_DONE)
-        u->count++;
-    else
+    u->ends[access->end]++;
+    if (access->end != FLEET_END_DONE && access->end != FLEET_END_EXISTS)
         note_failure(u, access);
     if (u->ended < u->put_count)
         return;

@@ -10,6 +10,7 @@
  * Threading  the engine's thread; records are made and signed on WORK_QUEUE_READ
  */
 #include "common/base/err.h"
+#include "engine/fleet/fleet_access.h"
 
 #include <stdint.h>
 
@@ -29,5 +30,5 @@ KILN_MUST_CHECK enum kiln_code fleet_upload_create(struct engine *e,
 void fleet_upload_destroy(struct fleet_upload *upload);
 /* Begins the next uploads. Accepts NULL. Call it about once a second. */
 void fleet_upload_tick(struct fleet_upload *upload);
-uint64_t fleet_upload_count(const struct fleet_upload *upload);    /* kernels that were uploaded */
-uint64_t fleet_upload_failures(const struct fleet_upload *upload); /* attempts that failed */
+/* Returns how many attempts to add a kernel ended so. */
+uint64_t fleet_upload_ends(const struct fleet_upload *upload, enum fleet_end end);

@@ -299,6 +299,14 @@ static void write_fleet_refused(struct page *p)
     }
 }
 
+static void write_fleet_uploads(struct page *p)
+{
+    for (unsigned i = 0; i < FLEET_ENDS; i++) {
+        enum fleet_end end = (enum fleet_end)i;
+        put_labelled(p, fleet_end_label(end), fleet_upload_ends(p->e->fleet_upload, end));
+    }
+}
+
 static void write_fleet_up(struct page *p) { put_number(p, fleet_tier_is_up(p->e->fleet)); }
 
 static void write_tuning_entries(struct page *p)
@@ -334,6 +342,7 @@ static void (*const writers[METRIC_NAMES])(struct page *) = {
     [METRIC_NAME_quota_rejections_total] = write_rejections,
     [METRIC_NAME_fleet_requests_total] = write_fleet_requests,
     [METRIC_NAME_fleet_refused_total] = write_fleet_refused,
+    [METRIC_NAME_fleet_uploads_total] = write_fleet_uploads,
     [METRIC_NAME_fleet_up] = write_fleet_up,
     [METRIC_NAME_remote_requests_total] = write_transfers,
     [METRIC_NAME_tuning_entries] = write_tuning_entries,

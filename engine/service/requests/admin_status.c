@@ -3,7 +3,6 @@
 #include "common/base/subordinate_uids.h"
 #include "engine/service/budget.h"
 #include "engine/service/fleet/fleet_tier.h"
-#include "engine/service/fleet/fleet_upload.h"
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/packages/uploads.h"
 #include "engine/service/requests/admin.h"
