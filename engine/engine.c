@@ -32,11 +32,19 @@ static struct held_limits held_limits_of(const struct engine_options *o)
                                  .bytes = HELD_SHARES * o->held_limit_bytes_uid };
 }
 
+/* A kernel is added to the fleet's tree after it was stored. */
+static bool adds_kernels(const struct engine_options *o)
+{
+    return o->fleet_builder && *o->fleet_builder && o->store_mode == KERNEL_STORE_ON;
+}
+
 static enum kiln_code open_fleet(struct engine *e, const struct engine_options *o,
                                  struct kiln_err *err)
 {
     const struct fleet_tier_options options = { .is_on = o->has_fleet,
                                                 .wait_ms = o->fleet_wait_ms,
+                                                .adds_kernels = adds_kernels(o),
+                                                .lease_compile_min_ns = o->fleet_lease_ns,
                                                 .keys = o->fleet_keys,
                                                 .state_directory = o->state_directory };
     const struct fleet_upload_options upload = { .secret_key =
@@ -172,6 +180,7 @@ void engine_drain(struct engine *e)
     compile_queue_drain(e->queue);
     uploads_cancel(e);
     leases_drain(e);
+    fleet_tier_drain(e);
     client_compiles_drain(e);
     tuning_service_drain(e);
     recency_write(e, /* force= */ true);

@@ -57,3 +57,15 @@ void fleet_name_loose(const char *shard_id, const struct digest *key, char name[
     digest_to_hex(key, hex);
     snprintf(name, FLEET_NAME_MAX, TREE "/k/%.32s/%s", shard_id, hex);
 }
+
+void fleet_name_lease(const char *shard_id, const struct digest *key, char name[FLEET_NAME_MAX])
+{
+    char hex[DIGEST_HEX_SIZE];
+    digest_to_hex(key, hex);
+    snprintf(name, FLEET_NAME_MAX, TREE "/l/%.32s/%s", shard_id, hex);
+}
+
+void fleet_name_probe(uint64_t random, char name[FLEET_NAME_MAX])
+{
+    snprintf(name, FLEET_NAME_MAX, TREE "/l/probe/%016llx", (unsigned long long)random);
+}

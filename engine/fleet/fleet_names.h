@@ -27,4 +27,8 @@ void fleet_name_index(const char *shard_id, const struct digest *sha256, char na
 void fleet_name_pack(const struct digest *sha256, char name[FLEET_NAME_MAX]);
 /* The directory of a shard's loose records. */
 void fleet_name_loose_directory(const char *shard_id, char name[FLEET_NAME_MAX]);
+/* The file that says that a host is compiling the kernel. */
+void fleet_name_lease(const char *shard_id, const struct digest *key, char name[FLEET_NAME_MAX]);
+/* A file that no other host writes, because |random| is random. */
+void fleet_name_probe(uint64_t random, char name[FLEET_NAME_MAX]);
 void fleet_name_loose(const char *shard_id, const struct digest *key, char name[FLEET_NAME_MAX]);

@@ -66,6 +66,10 @@ struct fleet_query {
     void (*answered)(void *context, struct object *object); /* NULL: nobody waits */
     void *context;
     uint64_t began_ns;
+    uint64_t expected_ns; /* of the compile */
+    /* While another host compiles the kernel. */
+    uint64_t wait_until_ns, poll_ns, poll_pause_ns;
+    bool is_polling;
     struct fleet_access get;
     struct task task;
     /* Filled by the task, on another thread. */
@@ -76,6 +80,20 @@ struct fleet_query {
     struct object *object; /* owned reference */
     struct kernel_record record;
     struct buffer texts; /* owned; the texts of |record| */
+};
+
+enum leases_state { LEASES_UNUSED, LEASES_UNKNOWN, LEASES_ON, LEASES_OFF };
+
+struct fleet_leases {
+    struct engine *engine;
+    enum leases_state state;
+    uint64_t compile_min_ns; /* shorter compiles need no lease */
+    uint64_t resume_ns;      /* no leases before */
+    struct list waiting;     /* of struct fleet_query: another host compiles the kernel */
+    struct fleet_access probe;
+    bool is_probing, is_second;
+    uint64_t probe_ns;
+    uint64_t counts[FLEET_LEASE_ENDS];
 };
 
 struct fleet_tier {
@@ -96,6 +114,7 @@ struct fleet_tier {
     uint64_t ends[FLEET_ENDS];
     uint64_t faults[FLEET_FAULTS];
     uint64_t late;
+    struct fleet_leases leases;
 };
 
 /* How long a look-up that began then may still wait; at least 1. */
@@ -122,5 +141,17 @@ void shard_refuse(struct shard *shard, const struct digest *key);
 
 /* Continues a query that waited for the index. May free it. */
 void query_continue(struct fleet_query *query);
-/* Tells the asker to compile. The query may still fill the store. */
+/* Tells the asker to compile, and frees the query. */
 void query_give_up(struct fleet_query *query);
+/* For fleet_access.slow: tells the asker to compile. The answer may still fill the store. */
+void query_note_slow(struct fleet_access *get);
+/* Verifies the record that was read, and answers the query. */
+void query_verify(struct fleet_query *query);
+struct fleet_query *query_of_access(struct fleet_access *get);
+
+void fleet_leases_open(struct fleet_leases *leases, uint64_t compile_min_ns);
+/* Requests the lease for the kernel. Returns false if leases are not used for it. */
+bool lease_request(struct fleet_query *query);
+void fleet_leases_tick(struct engine *e, uint64_t now_ns);
+/* Tells the askers that wait for other hosts to compile. */
+void fleet_leases_give_up(struct engine *e);

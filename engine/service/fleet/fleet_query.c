@@ -11,7 +11,7 @@
 /* Verifying a record of this size takes less than a millisecond. */
 #define BRIEF_MAX (64u << 10)
 
-static struct fleet_query *query_of_get(struct fleet_access *get)
+struct fleet_query *query_of_access(struct fleet_access *get)
 {
     return (struct fleet_query *)(void *)((char *)get - offsetof(struct fleet_query, get));
 }
@@ -48,10 +48,9 @@ void query_give_up(struct fleet_query *query)
 
 void fleet_tier_forget(struct fleet_query *query) { query->answered = NULL; }
 
-/* The compile begins now. The answer still fills the store if it comes. */
-static void on_slow(struct fleet_access *get)
+void query_note_slow(struct fleet_access *get)
 {
-    struct fleet_query *query = query_of_get(get);
+    struct fleet_query *query = query_of_access(get);
     struct engine *e = query->shard->engine;
     fleet_note_silence(e, query->began_ns);
     e->fleet->late++;
@@ -134,12 +133,18 @@ static enum kiln_code open_record(struct fleet_query *query, struct bytes conten
     return rc ? rc : object_from_bytes(raw, record.claim.compile_ns, &query->object, err);
 }
 
+/* The size of a loose record is not known before it is read. */
+static uint64_t record_size_max(const struct fleet_access *get)
+{
+    return get->size ? get->size : get->size_max;
+}
+
 static void verify_record(struct task *task)
 {
     struct fleet_query *query = query_of_task(task);
     struct kiln_err why = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer content;
-    buffer_init(&content, (size_t)query->get.size);
+    buffer_init(&content, (size_t)record_size_max(&query->get));
     query->rc = fs_read_fd(query->fd, content.limit, &content, &why);
     if (query->rc)
         query->fault = FLEET_FAULT_MALFORMED;
@@ -166,21 +171,25 @@ static void on_verified(struct task *task)
     destroy_query(query);
 }
 
-static void on_record(struct fleet_access *get)
+void query_verify(struct fleet_query *query)
 {
-    struct fleet_query *query = query_of_get(get);
     struct engine *e = query->shard->engine;
-    if (!fleet_access_ended(e, get)) {
-        query_give_up(query);
-        return;
-    }
-    query->fd = get->fd;
+    query->fd = query->get.fd;
     query->trusted = trusted_ref(e->fleet->trusted);
     query->task = (struct task){ .work = verify_record,
                                  .done = on_verified,
-                                 .is_brief = get->size <= BRIEF_MAX };
+                                 .is_brief = record_size_max(&query->get) <= BRIEF_MAX };
     e->fleet->running++;
     engine_run(e, query->uid, WORK_QUEUE_READ, &query->task);
+}
+
+static void on_record(struct fleet_access *get)
+{
+    struct fleet_query *query = query_of_access(get);
+    if (fleet_access_ended(query->shard->engine, get))
+        query_verify(query);
+    else
+        query_give_up(query);
 }
 
 static bool find_place(const struct fleet_query *query, struct fleet_place *ret_place)
@@ -198,7 +207,7 @@ static void get_record(struct fleet_query *query, const struct fleet_place *plac
                                         .size = place->size,
                                         .budget_ms = fleet_wait_left_ms(query->shard->engine->fleet,
                                                                         query->began_ns),
-                                        .slow = query->answered ? on_slow : NULL,
+                                        .slow = query->answered ? query_note_slow : NULL,
                                         .done = on_record };
     fleet_name_pack(&pack.sha256, query->get.name);
     fleet_access_start(query->shard->engine, &query->get);
@@ -209,7 +218,7 @@ void query_continue(struct fleet_query *query)
     struct fleet_place place;
     if (query->answered && find_place(query, &place))
         get_record(query, &place);
-    else
+    else if (!query->answered || !lease_request(query))
         query_give_up(query);
 }
 
@@ -223,6 +232,7 @@ static struct fleet_query *create_query(struct shard *shard, const struct fleet_
     query->uid = asked->uid;
     query->answered = asked->answered;
     query->context = asked->context;
+    query->expected_ns = asked->expected_ns;
     query->began_ns = clock_monotonic_ns();
     query->fd = -1;
     shard->queries++;
@@ -233,7 +243,7 @@ static bool ask_index(struct fleet_query *query)
 {
     struct fleet_place place;
     if (!find_place(query, &place))
-        return false;
+        return lease_request(query);
     get_record(query, &place);
     return true;
 }

@@ -80,6 +80,9 @@ enum kiln_code fleet_tier_create(const struct fleet_tier_options *options,
     tier->is_on = options->is_on;
     tier->wait_ms = options->wait_ms ? options->wait_ms : FLEET_WAIT_MS;
     list_init(&tier->shards);
+    fleet_leases_open(&tier->leases, options->lease_compile_min_ns);
+    if (tier->is_on && options->adds_kernels)
+        tier->leases.state = LEASES_UNKNOWN;
     enum kiln_code rc = tier->is_on ? open_tier(tier, options, err) : KILN_OK;
     if (rc)
         fleet_tier_destroy(tier);
@@ -164,7 +167,8 @@ uint64_t fleet_wait_left_ms(const struct fleet_tier *tier, uint64_t began_ns)
 
 void fleet_access_start(struct engine *e, struct fleet_access *get)
 {
-    get->fd = -1;
+    if (!get->is_put)
+        get->fd = -1;
     e->fleet->running++;
     e->executor->ops->fleet_access(e->executor, get);
 }
@@ -198,10 +202,11 @@ static void report_end(struct engine *e, const struct fleet_access *get)
 {
     char text[FLEET_FILE_NAME_MAX + 160];
     bool is_stopping = e->draining && get->end == FLEET_END_STOPPED;
-    if (get->end == FLEET_END_DONE || get->end == FLEET_END_ABSENT || is_stopping)
+    if (get->end == FLEET_END_DONE || get->end == FLEET_END_EXISTS ||
+        get->end == FLEET_END_ABSENT || is_stopping)
         return;
-    snprintf(text, sizeof(text), "cannot read '%s' of the fleet's tree: %s", get->name,
-             fleet_end_text(get->end));
+    snprintf(text, sizeof(text), "cannot %s '%s' of the fleet's tree: %s",
+             get->is_put ? "add" : "read", get->name, fleet_end_text(get->end));
     event_report(e, "fleet_error", text);
 }
 
@@ -319,4 +324,7 @@ void fleet_tier_tick(struct engine *e)
         return;
     refresh_keys(e, now_ns);
     refresh_shards(e, now_ns);
+    fleet_leases_tick(e, now_ns);
 }
+
+void fleet_tier_drain(struct engine *e) { fleet_leases_give_up(e); }

@@ -27,11 +27,21 @@ struct engine;
 struct fleet_tier;
 struct fleet_query;
 
+/* How this host used leases. */
+enum fleet_lease_end {
+    FLEET_LEASE_TAKEN,   /* it compiled a kernel, and other hosts waited for it */
+    FLEET_LEASE_SHARED,  /* it waited, and used the kernel of another host */
+    FLEET_LEASE_EXPIRED, /* it waited in vain, and compiled */
+    FLEET_LEASE_ENDS
+};
+
 struct fleet_tier_options {
     bool is_on;
-    uint64_t wait_ms;            /* of a look-up; 0: FLEET_WAIT_MS */
-    const char *keys;            /* directory of the public keys of the fleet */
-    const char *state_directory; /* contains fleet-epochs; NULL: epochs are kept in memory only */
+    uint64_t wait_ms;              /* of a look-up; 0: FLEET_WAIT_MS */
+    bool adds_kernels;             /* this host adds the kernels that it compiles to the tree */
+    uint64_t lease_compile_min_ns; /* compiles that are expected to take less need no lease */
+    const char *keys;              /* directory of the public keys of the fleet */
+    const char *state_directory;   /* contains fleet-epochs; NULL: epochs are kept in memory only */
 };
 KILN_MUST_CHECK enum kiln_code fleet_tier_create(const struct fleet_tier_options *options,
                                                  struct fleet_tier **ret_tier,
@@ -42,17 +52,24 @@ bool fleet_tier_is_idle(const struct fleet_tier *tier);
 bool fleet_tier_is_on(const struct fleet_tier *tier);
 /* Whether look-ups ask the fleet now. */
 bool fleet_tier_is_up(const struct fleet_tier *tier);
+/* Returns "unused", "unknown" until the store was probed, "on", or "off": the store ignores the
+ * condition of a request to add a file, so it cannot give leases. */
+const char *fleet_tier_leases(const struct fleet_tier *tier);
+uint64_t fleet_tier_lease_count(const struct fleet_tier *tier, enum fleet_lease_end end);
 uint64_t fleet_tier_late(const struct fleet_tier *tier);
 uint64_t fleet_tier_ends(const struct fleet_tier *tier, enum fleet_end end);
 uint64_t fleet_tier_faults(const struct fleet_tier *tier, enum fleet_fault fault);
 /* Refreshes the indices that were used lately and the keys, and tries a store that failed. Call it
  * about once a second. */
 void fleet_tier_tick(struct engine *e);
+/* Nobody waits for other hosts any longer. */
+void fleet_tier_drain(struct engine *e);
 
 struct fleet_asked { /* borrowed for the call */
     struct digest key;
     struct fleet_shard shard;
-    uid_t uid; /* is charged for the work and for the stored kernel */
+    uid_t uid;            /* is charged for the work and for the stored kernel */
+    uint64_t expected_ns; /* of the compile; 0: this host will not add the kernel to the tree */
     /* |object| is borrowed for the call; NULL: compile the kernel. Called once, but neither from
      * within fleet_tier_ask nor after fleet_tier_forget. */
     void (*answered)(void *context, struct object *object);

@@ -21,6 +21,8 @@
  * job that needed it. */
 #define PAUSE_NS 2000000000u
 #define FAILED_PAUSE_NS 60000000000u
+/* Uploads are not delayed for this time after this host took a lease. */
+#define HURRY_NS 60000000000u
 
 struct upload_put {
     struct fleet_access access;
@@ -33,7 +35,7 @@ struct fleet_upload {
     char path[PATH_MAX]; /* "": none */
     uint64_t mark;       /* the id of the last kernel that was uploaded or left out */
     uint64_t next_mark;  /* the mark after the uploads that are in progress */
-    uint64_t due_ns;
+    uint64_t due_ns, hurry_until_ns;
     bool is_busy, has_more, has_failed;
     struct upload_put puts[PUTS_MAX];
     unsigned put_count, ended;
@@ -102,6 +104,15 @@ void fleet_upload_destroy(struct fleet_upload *u)
 uint64_t fleet_upload_ends(const struct fleet_upload *u, enum fleet_end end)
 {
     return u ? u->ends[end] : 0;
+}
+
+void fleet_upload_hurry(struct fleet_upload *u)
+{
+    if (!u)
+        return;
+    u->hurry_until_ns = clock_monotonic_ns() + HURRY_NS;
+    if (!u->has_failed)
+        u->due_ns = 0;
 }
 
 static void note_row(void *context, const struct kernel_record *r)
@@ -246,7 +257,10 @@ static void advance_mark(struct fleet_upload *u)
         u->mark = u->next_mark;
         save_mark(u);
     }
-    end_uploads(u, u->has_more ? 0 : PAUSE_NS);
+    bool hurries = clock_monotonic_ns() < u->hurry_until_ns;
+    end_uploads(u, u->has_more || hurries ? 0 : PAUSE_NS);
+    if (u->has_more)
+        fleet_upload_tick(u);
 }
 
 static void note_failure(struct fleet_upload *u, const struct fleet_access *access)

@@ -30,5 +30,7 @@ KILN_MUST_CHECK enum kiln_code fleet_upload_create(struct engine *e,
 void fleet_upload_destroy(struct fleet_upload *upload);
 /* Begins the next uploads. Accepts NULL. Call it about once a second. */
 void fleet_upload_tick(struct fleet_upload *upload);
+/* Other hosts wait for a kernel that this host compiles now. Accepts NULL. */
+void fleet_upload_hurry(struct fleet_upload *upload);
 /* Returns how many attempts to add a kernel ended so. */
 uint64_t fleet_upload_ends(const struct fleet_upload *upload, enum fleet_end end);

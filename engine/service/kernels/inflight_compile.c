@@ -171,6 +171,13 @@ static void fleet_answered(void *context, struct object *object)
     inflight_deliver_object(f, TIER_FLEET);
 }
 
+/* Returns 0 if the kernel will not be stored, so that other hosts cannot wait for it. */
+static uint64_t expected_ns(const struct inflight *f)
+{
+    return f->no_cache ? 0
+                       : metrics_compile_expected(&f->engine->metrics, f->source->job.toolchain);
+}
+
 /* A program's key is its client's own, so no other host has it. */
 static bool ask_fleet(struct inflight *f)
 {
@@ -178,6 +185,7 @@ static bool ask_fleet(struct inflight *f)
     const struct fleet_asked asked = { .key = f->asked,
                                        .shard = { job->target, job->toolchain, job->toolchain_id },
                                        .uid = f->uid,
+                                       .expected_ns = expected_ns(f),
                                        .answered = fleet_answered,
                                        .context = f };
     if (job->is_program || !fleet_tier_ask(f->engine, &asked, &f->fleet))

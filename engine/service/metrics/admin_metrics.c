@@ -307,6 +307,15 @@ static void write_fleet_uploads(struct page *p)
     }
 }
 
+static void write_fleet_leases(struct page *p)
+{
+    static const char *const names[FLEET_LEASE_ENDS] = { [FLEET_LEASE_TAKEN] = "taken",
+                                                         [FLEET_LEASE_SHARED] = "shared",
+                                                         [FLEET_LEASE_EXPIRED] = "expired" };
+    for (unsigned i = 0; i < FLEET_LEASE_ENDS; i++)
+        put_labelled(p, names[i], fleet_tier_lease_count(p->e->fleet, (enum fleet_lease_end)i));
+}
+
 static void write_fleet_up(struct page *p) { put_number(p, fleet_tier_is_up(p->e->fleet)); }
 
 static void write_tuning_entries(struct page *p)
@@ -343,6 +352,7 @@ static void (*const writers[METRIC_NAMES])(struct page *) = {
     [METRIC_NAME_fleet_requests_total] = write_fleet_requests,
     [METRIC_NAME_fleet_refused_total] = write_fleet_refused,
     [METRIC_NAME_fleet_uploads_total] = write_fleet_uploads,
+    [METRIC_NAME_fleet_leases_total] = write_fleet_leases,
     [METRIC_NAME_fleet_up] = write_fleet_up,
     [METRIC_NAME_remote_requests_total] = write_transfers,
     [METRIC_NAME_tuning_entries] = write_tuning_entries,

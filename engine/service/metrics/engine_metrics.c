@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <strings.h>
 
+#define COMPILE_UNKNOWN_NS 1000000000u
+
 enum kiln_code metrics_open(struct engine_metrics *f, struct kiln_err *err)
 {
     f->started = clock_wall_s();
@@ -39,6 +41,17 @@ void metrics_compile_ended(struct engine_metrics *f, struct bytes toolchain, uns
     histogram_observe(&row->duration, wall_ns, 1);
     row->results[result]++;
     f->compile_us += wall_ns / 1000;
+}
+
+uint64_t metrics_compile_expected(const struct engine_metrics *f, struct bytes toolchain)
+{
+    for (unsigned i = 0; i < f->toolchain_count; i++) {
+        const struct histogram *duration = &f->toolchains[i].duration;
+        uint64_t count = histogram_count(duration);
+        if (count > 0 && bytes_equal_text(toolchain, f->toolchains[i].name))
+            return duration->sum_ns / count;
+    }
+    return COMPILE_UNKNOWN_NS;
 }
 
 const char *metrics_compile_result(unsigned result)

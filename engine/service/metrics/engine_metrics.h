@@ -131,6 +131,8 @@ static inline void metrics_lookup(struct engine_metrics *f, enum lookup_end end,
 struct toolchain_metrics *metrics_of_toolchain(struct engine_metrics *f, struct bytes name);
 void metrics_compile_ended(struct engine_metrics *f, struct bytes toolchain, unsigned result,
                            uint64_t wall_ns);
+/* Returns the mean duration of this toolchain's compiles, or one second before the first. */
+uint64_t metrics_compile_expected(const struct engine_metrics *f, struct bytes toolchain);
 const char *metrics_compile_result(unsigned result);
 
 /* |url| is NULL if the file came with the request. */

@@ -118,6 +118,14 @@ static struct json *describe_queue(const struct engine *e)
 }
 
 /* Describes limits that kilnctl checks before it reads a file. */
+static struct json *describe_fleet(const struct engine *e)
+{
+    struct json *fleet = json_object();
+    json_set_bool(fleet, "up", fleet_tier_is_up(e->fleet));
+    json_set_text(fleet, "leases", fleet_tier_leases(e->fleet));
+    return fleet;
+}
+
 static struct json *describe_uploads(const struct engine *e)
 {
     struct json *uploads = json_object();
@@ -143,6 +151,8 @@ static void finish_status(struct admin *a)
     json_set(a->base.answer, "hot", describe_hot_set(e));
     json_set(a->base.answer, "store", describe_store(e, a->own));
     json_set(a->base.answer, "tuning", tuning_service_describe(e));
+    if (fleet_tier_is_on(e->fleet))
+        json_set(a->base.answer, "fleet", describe_fleet(e));
     if (e->executor->ops->transfer)
         json_set(a->base.answer, "uploads", describe_uploads(e));
     if (built_in_exists(e))

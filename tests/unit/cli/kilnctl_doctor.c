@@ -515,6 +515,16 @@ TEST(kilnctl_doctor, a_store_that_is_not_writable_is_a_failed_check)
 
 #define STORE_OK "\"store\":{\"mode\":\"on\",\"health\":\"ok\"},"
 
+TEST_F(kilnctl_doctor, a_fleet_that_fails_or_cannot_give_leases_is_reported)
+{
+    judge_status(f, "{" STORE_OK "\"fleet\":{\"up\":false,\"leases\":\"on\"}}");
+    expect_finding(f, VERDICT_WARN, "fails", "fleet_error");
+    judge_status(f, "{" STORE_OK "\"fleet\":{\"up\":true,\"leases\":\"off\"}}");
+    expect_finding(f, VERDICT_WARN, "If-None-Match", "fleet.md");
+    judge_status(f, "{" STORE_OK "\"fleet\":{\"up\":true,\"leases\":\"unused\"}}");
+    assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2);
+}
+
 #define WORKERS(rest) "{" STORE_OK "\"workers\":{\"total\":2,\"user\":\"kiln\"," rest "}}"
 #define LACKS_NETWORK                                                       \
     "\"layers\":{\"user\":true,\"network\":false},\"missing\":\"network\"," \

@@ -97,6 +97,7 @@ static bool is_elsewhere(const char *name)
         "kiln_fleet_late_total",
         "kiln_fleet_up",
         "kiln_fleet_uploads_total",
+        "kiln_fleet_leases_total",
     };
     for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++) {
         if (strcmp(elsewhere[i], name) == 0)

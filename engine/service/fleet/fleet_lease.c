@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Leases: of the hosts that need a kernel which the fleet lacks, one compiles it.
+ *
+ * The host that adds the lease's file first compiles the kernel and adds it to the tree. The others
+ * look for the loose record until their time is up, and then compile the kernel, too. So a lease
+ * that is lost, or that a liar wrote, costs time once, and leases rest for a while. Nobody reads a
+ * clock of another host.
+ */
+#include "common/base/clock.h"
+#include "common/base/fs.h"
+#include "engine/fleet/fleet_record.h"
+#include "engine/service/fleet/fleet_parts.h"
+#include "engine/service/fleet/fleet_upload.h"
+
+#include <stdio.h>
+#include <sys/random.h>
+
+#define SECOND_NS 1000000000u
+/* Other compiles of the host that has the lease may come first. */
+#define WAIT_FACTOR 10u
+#define WAIT_MIN_NS (5ull * SECOND_NS)
+#define WAIT_MAX_NS (30ull * SECOND_NS)
+#define POLL_MAX_NS (8ull * SECOND_NS)
+#define REST_NS (300ull * SECOND_NS)
+#define PROBE_PAUSE_NS (60ull * SECOND_NS)
+
+static struct fleet_leases *leases_of(const struct engine *e) { return &e->fleet->leases; }
+
+void fleet_leases_open(struct fleet_leases *leases, uint64_t compile_min_ns)
+{
+    leases->compile_min_ns = compile_min_ns;
+    list_init(&leases->waiting);
+}
+
+const char *fleet_tier_leases(const struct fleet_tier *tier)
+{
+    static const char *const names[] = { [LEASES_UNUSED] = "unused",
+                                         [LEASES_UNKNOWN] = "unknown",
+                                         [LEASES_ON] = "on",
+                                         [LEASES_OFF] = "off" };
+    return names[tier->leases.state];
+}
+
+uint64_t fleet_tier_lease_count(const struct fleet_tier *tier, enum fleet_lease_end end)
+{
+    return tier->leases.counts[end];
+}
+
+/* Returns a memory file with random bytes, so that no two leases are equal; -1 on failure. */
+static int make_nonce(void)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    uint64_t random;
+    char text[32];
+    int fd = -1;
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random) ||
+        fs_memfd("fleet-lease", &fd, &ignored))
+        return -1;
+    snprintf(text, sizeof(text), "%016llx\n", (unsigned long long)random);
+    if (fs_write_all(fd, bytes_of_text(text), &ignored))
+        fd_auto(&fd);
+    return fd;
+}
+
+/* ---- waiting for another host ---- */
+
+static uint64_t wait_ns_of(const struct fleet_query *query)
+{
+    uint64_t wait_ns = query->expected_ns * WAIT_FACTOR;
+    return wait_ns < WAIT_MIN_NS ? WAIT_MIN_NS : wait_ns > WAIT_MAX_NS ? WAIT_MAX_NS : wait_ns;
+}
+
+static void end_waiting(struct fleet_query *query)
+{
+    list_remove(&query->link);
+    query->shard->engine->fleet->running--;
+}
+
+static void on_loose(struct fleet_access *get)
+{
+    struct fleet_query *query = query_of_access(get);
+    struct engine *e = query->shard->engine;
+    bool is_there = fleet_access_ended(e, get);
+    query->is_polling = false;
+    if (get->end == FLEET_END_ABSENT && query->answered && !e->draining)
+        return; /* fleet_leases_tick looks again */
+    end_waiting(query);
+    if (!is_there) {
+        query_give_up(query);
+        return;
+    }
+    leases_of(e)->counts[FLEET_LEASE_SHARED]++;
+    query_verify(query);
+}
+
+static void poll_loose(struct fleet_query *query, uint64_t now_ns)
+{
+    query->is_polling = true;
+    query->poll_pause_ns =
+        query->poll_pause_ns < POLL_MAX_NS ? query->poll_pause_ns * 2 : POLL_MAX_NS;
+    query->poll_ns = now_ns + query->poll_pause_ns;
+    query->get = (struct fleet_access){ .size_max = FLEET_RECORD_MAX, .done = on_loose };
+    fleet_name_loose(query->shard->id, &query->key, query->get.name);
+    fleet_access_start(query->shard->engine, &query->get);
+}
+
+static void wait_for_host(struct fleet_query *query)
+{
+    struct engine *e = query->shard->engine;
+    uint64_t now_ns = clock_monotonic_ns();
+    e->fleet->running++;
+    query->wait_until_ns = now_ns + wait_ns_of(query);
+    query->poll_pause_ns = SECOND_NS / 4;
+    list_append(&leases_of(e)->waiting, &query->link);
+    poll_loose(query, now_ns);
+}
+
+static void give_up_waiting(struct fleet_query *query)
+{
+    end_waiting(query);
+    query_give_up(query);
+}
+
+/* Other leases of a host that is gone would only cost time. */
+static void expire(struct fleet_query *query, uint64_t now_ns)
+{
+    struct fleet_leases *leases = leases_of(query->shard->engine);
+    leases->counts[FLEET_LEASE_EXPIRED]++;
+    leases->resume_ns = now_ns + REST_NS;
+    give_up_waiting(query);
+}
+
+static void look_again(struct fleet_leases *leases, uint64_t now_ns)
+{
+    LIST_EACH (&leases->waiting, struct fleet_query, link, query) {
+        if (query->is_polling)
+            continue;
+        if (!query->answered)
+            give_up_waiting(query);
+        else if (now_ns >= query->wait_until_ns)
+            expire(query, now_ns);
+        else if (now_ns >= query->poll_ns)
+            poll_loose(query, now_ns);
+    }
+}
+
+void fleet_leases_give_up(struct engine *e)
+{
+    LIST_EACH (&leases_of(e)->waiting, struct fleet_query, link, query)
+        if (!query->is_polling)
+            give_up_waiting(query);
+}
+
+/* ---- the lease of one kernel ---- */
+
+static void on_lease(struct fleet_access *get)
+{
+    struct fleet_query *query = query_of_access(get);
+    struct engine *e = query->shard->engine;
+    close(get->fd);
+    bool is_ours = fleet_access_ended(e, get);
+    if (get->end == FLEET_END_EXISTS && query->answered && !e->draining) {
+        wait_for_host(query);
+        return;
+    }
+    if (is_ours && query->answered) {
+        leases_of(e)->counts[FLEET_LEASE_TAKEN]++;
+        fleet_upload_hurry(e->fleet_upload);
+    }
+    query_give_up(query);
+}
+
+bool lease_request(struct fleet_query *query)
+{
+    struct engine *e = query->shard->engine;
+    const struct fleet_leases *leases = leases_of(e);
+    if (leases->state != LEASES_ON || query->expected_ns == 0 ||
+        query->expected_ns < leases->compile_min_ns || clock_monotonic_ns() < leases->resume_ns)
+        return false;
+    int fd = make_nonce();
+    if (fd < 0)
+        return false;
+    query->get = (struct fleet_access){ .is_put = true,
+                                        .fd = fd,
+                                        .budget_ms = fleet_wait_left_ms(e->fleet, query->began_ns),
+                                        .slow = query_note_slow,
+                                        .done = on_lease };
+    fleet_name_lease(query->shard->id, &query->key, query->get.name);
+    fleet_access_start(e, &query->get);
+    return true;
+}
+
+/* ---- whether the store can give leases ---- */
+
+static struct fleet_leases *leases_of_probe(struct fleet_access *probe)
+{
+    return (struct fleet_leases *)(void *)((char *)probe - offsetof(struct fleet_leases, probe));
+}
+
+static void judge_store(struct fleet_leases *leases, enum fleet_end end)
+{
+    if (end == FLEET_END_EXISTS) {
+        leases->state = LEASES_ON;
+    } else if (end == FLEET_END_DONE) {
+        leases->state = LEASES_OFF;
+        event_report(leases->engine, "fleet_error",
+                     "the store replaces files in spite of If-None-Match: several hosts may "
+                     "compile the same kernel at the same time");
+    }
+}
+
+static void add_probe(struct fleet_leases *leases);
+
+static void on_probe(struct fleet_access *probe)
+{
+    struct fleet_leases *leases = leases_of_probe(probe);
+    close(probe->fd);
+    bool is_added = fleet_access_ended(leases->engine, probe);
+    leases->is_probing = false;
+    if (leases->is_second)
+        judge_store(leases, probe->end);
+    leases->is_second = is_added && !leases->is_second;
+    if (leases->is_second && !leases->engine->draining)
+        add_probe(leases);
+}
+
+/* The second time the same name is used. */
+static void add_probe(struct fleet_leases *leases)
+{
+    char name[FLEET_FILE_NAME_MAX];
+    uint64_t random;
+    int fd = make_nonce();
+    if (fd < 0 || getrandom(&random, sizeof(random), 0) != sizeof(random)) {
+        fd_auto(&fd);
+        return;
+    }
+    if (leases->is_second)
+        snprintf(name, sizeof(name), "%s", leases->probe.name);
+    else
+        fleet_name_probe(random, name);
+    leases->is_probing = true;
+    leases->probe = (struct fleet_access){ .is_put = true, .fd = fd, .done = on_probe };
+    snprintf(leases->probe.name, sizeof(leases->probe.name), "%s", name);
+    fleet_access_start(leases->engine, &leases->probe);
+}
+
+void fleet_leases_tick(struct engine *e, uint64_t now_ns)
+{
+    struct fleet_leases *leases = leases_of(e);
+    look_again(leases, now_ns);
+    if (leases->state != LEASES_UNKNOWN || leases->is_probing || !fleet_tier_is_up(e->fleet) ||
+        now_ns < leases->probe_ns)
+        return;
+    leases->engine = e;
+    leases->probe_ns = now_ns + PROBE_PAUSE_NS;
+    leases->is_second = false;
+    add_probe(leases);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/engine/service/users_fixture.h"
+
+#include "common/base/fs.h"
+#include "engine/fleet/fleet_record.h"
+#include "engine/service/fleet/fleet_tier.h"
+#include "engine/service/internal.h"
+#include "tests/support/fleet_keys.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SECOND_NS 1000000000u
+
+static uint64_t passed_ns;
+
+WRAP(uint64_t, clock_monotonic_ns, void) { return __real_clock_monotonic_ns() + passed_ns; }
+
+/* A host whose fleet has no index. The test answers its requests as the store would. */
+struct host {
+    struct users users;
+    char key[160], keys[160];
+    char loose[FLEET_FILE_NAME_MAX]; /* the last loose record that was requested */
+    struct buffer record;            /* that this host added */
+    struct kiln_err err;
+};
+
+static void start_builder(struct host *f, uint64_t lease_ns)
+{
+    users_stop(&f->users);
+    f->users.engine.options.has_fleet = true;
+    f->users.engine.options.fleet_keys = f->keys;
+    f->users.engine.options.fleet_builder = f->key;
+    f->users.engine.options.fleet_lease_ns = lease_ns;
+    users_start(&f->users);
+}
+
+static void free_record(void *f) { buffer_done(&((struct host *)f)->record); }
+
+SET_UP_OF(host_set_up, struct host)
+{
+    struct fleet_signer signer;
+    const char *directory = test_directory();
+    snprintf(f->key, sizeof(f->key), "%s/builder.key", directory);
+    snprintf(f->keys, sizeof(f->keys), "%s/keys", directory);
+    buffer_init(&f->record, FLEET_RECORD_MAX);
+    test_at_end(free_record, f);
+    assert_int_equal(mkdir(f->keys, 0700), 0);
+    must(manifest_keygen(directory, "builder", &f->err), f->err);
+    must(fleet_signer_read(f->key, &signer, &f->err), f->err);
+    fleet_test_trust(f->keys, &signer, &(struct fleet_test_key){ "builder", "*", false });
+    users_open(&f->users, /* describe= */ true);
+    start_builder(f, 0);
+}
+FIXTURE_OF(lease, struct host, host_set_up, NULL);
+
+static struct fleet_access *next_access(struct host *f)
+{
+    return fake_executor_next_fleet_access(&f->users.engine.executor);
+}
+
+static void end_access(struct host *f, enum fleet_end end)
+{
+    assert_non_null(next_access(f));
+    fake_executor_fleet_failed(next_access(f), end);
+    fake_executor_run_tasks(&f->users.engine.executor);
+}
+
+static bool is_for(const struct fleet_access *access, const char *directory)
+{
+    return access && strncmp(access->name, directory, strlen(directory)) == 0;
+}
+
+static void pass_time(struct host *f, unsigned seconds)
+{
+    passed_ns += (uint64_t)seconds * SECOND_NS;
+    engine_tick(f->users.engine.engine);
+    fake_executor_run_tasks(&f->users.engine.executor);
+    while (is_for(next_access(f), "v1/i/"))
+        end_access(f, FLEET_END_ABSENT);
+}
+
+static void probe(struct host *f, enum fleet_end second)
+{
+    char name[FLEET_FILE_NAME_MAX];
+    pass_time(f, 1);
+    assert_true(is_for(next_access(f), "v1/l/probe/") && next_access(f)->is_put);
+    snprintf(name, sizeof(name), "%s", next_access(f)->name);
+    end_access(f, FLEET_END_DONE);
+    assert_string_equal(next_access(f)->name, name);
+    end_access(f, second);
+}
+
+static void expect_leases(struct host *f, const char *state)
+{
+    KILN_AUTO(json)
+    struct json *status = test_caller_ask(&f->users.admin, MESSAGE_status, "{}");
+    assert_string_equal(json_get_text(json_get(status, "fleet"), "leases", ""), state);
+}
+
+/* The fleet has no index of the kernel's target. */
+static void fetch(struct host *f, const char *program)
+{
+    test_caller_forget_replies(&f->users.ann);
+    fetch_program(&f->users.ann, 7, program);
+    if (is_for(next_access(f), "v1/i/"))
+        end_access(f, FLEET_END_ABSENT);
+}
+
+static bool is_compiling(const struct host *f)
+{
+    return !list_is_empty(&f->users.engine.executor.compiles);
+}
+
+static uint64_t count(struct host *f, const char *result)
+{
+    char name[80];
+    snprintf(name, sizeof(name), "kiln_fleet_leases_total{result=\"%s\"}", result);
+    return test_caller_metric(&f->users.admin, name);
+}
+
+static void lose_lease(struct host *f, const char *program)
+{
+    fetch(f, program);
+    assert_true(is_for(next_access(f), "v1/l/") && next_access(f)->is_put);
+    end_access(f, FLEET_END_EXISTS);
+    assert_true(is_for(next_access(f), "v1/k/") && !next_access(f)->is_put);
+    assert_false(is_compiling(f));
+}
+
+TEST_F(lease, a_store_that_honours_conditions_gives_leases)
+{
+    expect_leases(f, "unknown");
+    probe(f, FLEET_END_EXISTS);
+    expect_leases(f, "on");
+}
+
+TEST_F(lease, a_store_that_ignores_conditions_gives_no_leases)
+{
+    probe(f, FLEET_END_DONE);
+    expect_leases(f, "off");
+    fetch(f, "a.cl");
+    assert_null(next_access(f));
+    assert_true(is_compiling(f));
+    finish_compile(&f->users, "a.cl");
+}
+
+TEST_F(lease, a_probe_that_fails_is_repeated_after_a_minute)
+{
+    pass_time(f, 1);
+    end_access(f, FLEET_END_FORBIDDEN);
+    pass_time(f, 10);
+    assert_null(next_access(f));
+    expect_leases(f, "unknown");
+    pass_time(f, 60);
+    assert_true(is_for(next_access(f), "v1/l/probe/"));
+    end_access(f, FLEET_END_FORBIDDEN);
+}
+
+TEST_F(lease, the_host_that_has_the_lease_compiles_and_uploads_soon)
+{
+    probe(f, FLEET_END_EXISTS);
+    fetch(f, "a.cl");
+    assert_true(is_for(next_access(f), "v1/l/") && next_access(f)->is_put);
+    assert_false(is_compiling(f));
+    end_access(f, FLEET_END_DONE);
+    assert_true(is_compiling(f));
+    finish_compile(&f->users, "a.cl");
+    pass_time(f, 1);
+    assert_true(is_for(next_access(f), "v1/k/") && next_access(f)->is_put);
+    end_access(f, FLEET_END_DONE);
+    assert_int_equal(count(f, "taken"), 1);
+}
+
+/* Keeps the record that this host adds, and forgets the kernel. */
+static void make_record(struct host *f, const char *program)
+{
+    fetch(f, program);
+    end_access(f, FLEET_END_DONE);
+    finish_compile(&f->users, program);
+    pass_time(f, 1);
+    must(fs_read_fd(next_access(f)->fd, FLEET_RECORD_MAX, &f->record, &f->err), f->err);
+    end_access(f, FLEET_END_DONE);
+    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
+}
+
+static void serve_record(struct host *f)
+{
+    fake_executor_fleet_got(next_access(f), buffer_view(&f->record));
+    fake_executor_run_tasks(&f->users.engine.executor);
+}
+
+TEST_F(lease, the_other_hosts_use_the_record_when_it_is_there)
+{
+    probe(f, FLEET_END_EXISTS);
+    make_record(f, "a.cl");
+    lose_lease(f, "a.cl");
+    end_access(f, FLEET_END_ABSENT);
+    assert_false(is_compiling(f));
+    assert_int_equal(f->users.ann.reply_count, 0);
+    pass_time(f, 1);
+    assert_true(is_for(next_access(f), "v1/k/"));
+    serve_record(f);
+    assert_int_equal(f->users.ann.reply_count, 1);
+    assert_int_equal(last_result(&f->users.ann).tier, TIER_FLEET);
+    assert_int_equal(count(f, "shared"), 1);
+}
+
+TEST_F(lease, a_forged_record_is_not_used)
+{
+    probe(f, FLEET_END_EXISTS);
+    make_record(f, "a.cl");
+    lose_lease(f, "a.cl");
+    f->record.data[f->record.size - 1] ^= 1;
+    serve_record(f);
+    assert_true(is_compiling(f));
+    finish_compile(&f->users, "a.cl");
+}
+
+TEST_F(lease, a_wait_in_vain_ends_with_a_compile_and_stops_further_waits)
+{
+    probe(f, FLEET_END_EXISTS);
+    lose_lease(f, "a.cl");
+    end_access(f, FLEET_END_ABSENT);
+    pass_time(f, 31);
+    assert_true(is_compiling(f));
+    assert_int_equal(count(f, "expired"), 1);
+    finish_compile(&f->users, "a.cl");
+    fetch(f, "b.cl");
+    assert_true(is_compiling(f));
+    finish_compile(&f->users, "b.cl");
+}
+
+TEST_F(lease, a_store_that_fails_while_a_host_waits_lets_it_compile)
+{
+    probe(f, FLEET_END_EXISTS);
+    lose_lease(f, "a.cl");
+    end_access(f, FLEET_END_BROKEN);
+    assert_true(is_compiling(f));
+    finish_compile(&f->users, "a.cl");
+}
+
+TEST_F(lease, a_short_compile_needs_no_lease)
+{
+    start_builder(f, 2ull * SECOND_NS);
+    probe(f, FLEET_END_EXISTS);
+    fetch(f, "a.cl");
+    assert_null(next_access(f));
+    assert_true(is_compiling(f));
+    finish_compile(&f->users, "a.cl");
+}
+
+TEST_F(lease, a_slow_lease_lets_the_compile_begin)
+{
+    probe(f, FLEET_END_EXISTS);
+    fetch(f, "a.cl");
+    fake_executor_fleet_slow(next_access(f));
+    assert_true(is_compiling(f));
+    end_access(f, FLEET_END_EXISTS);
+    assert_null(next_access(f));
+    finish_compile(&f->users, "a.cl");
+}
+
+TEST_F(lease, nobody_waits_for_other_hosts_when_the_engine_stops)
+{
+    probe(f, FLEET_END_EXISTS);
+    lose_lease(f, "a.cl");
+    end_access(f, FLEET_END_ABSENT);
+    engine_drain(f->users.engine.engine);
+    assert_int_equal(f->users.ann.reply_count, 1);
+    assert_true(fleet_tier_is_idle(f->users.engine.engine->fleet));
+}
