@@ -19,7 +19,7 @@ enum kiln_code fleet_source_open(const struct url *url, struct fleet_source *ret
 {
     *ret_source = (struct fleet_source){ .url = url, .directory = -1 };
     if (url->scheme != URL_FILE)
-        return KILN_OK;
+        return store_credentials_read(&ret_source->credentials, err);
     ret_source->directory = open(url->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return ret_source->directory < 0
                ? kiln_fail_errno(err, errno, "cannot open the directory '%s'", url->shown)
@@ -137,5 +137,5 @@ static enum kiln_code serve_directory(int socket, int directory, struct kiln_err
 enum kiln_code fleet_serve(int socket, const struct fleet_source *source, struct kiln_err *err)
 {
     return source->directory >= 0 ? serve_directory(socket, source->directory, err)
-                                  : fleet_serve_http(socket, source->url, err);
+                                  : fleet_serve_http(socket, source, err);
 }

@@ -11,14 +11,17 @@
  */
 #include "common/base/bytes.h"
 #include "engine/transfer/fleet_wire.h"
+#include "engine/transfer/store_credentials.h"
 #include "engine/transfer/url.h"
 
 struct fleet_source {
     const struct url *url;
     int directory; /* of a file: URL; otherwise -1 */
+    struct store_credentials credentials;
 };
 
-/* Opens the directory of a file: URL, while the process still has kilnd's rights. */
+/* Opens the directory of a file: URL, or reads the credentials, while the process still has kilnd's
+ * rights. */
 KILN_MUST_CHECK enum kiln_code fleet_source_open(const struct url *url,
                                                  struct fleet_source *ret_source,
                                                  struct kiln_err *err);
@@ -30,5 +33,5 @@ KILN_MUST_CHECK enum kiln_code fleet_serve(int socket, const struct fleet_source
 void fleet_serve_answer(int socket, const struct fleet_request *request, enum fleet_end end,
                         struct bytes content);
 /* The part of fleet_serve for http: and https:. */
-KILN_MUST_CHECK enum kiln_code fleet_serve_http(int socket, const struct url *url,
+KILN_MUST_CHECK enum kiln_code fleet_serve_http(int socket, const struct fleet_source *source,
                                                 struct kiln_err *err);

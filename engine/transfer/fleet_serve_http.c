@@ -29,15 +29,10 @@ struct exchange {
     size_t sent;
 };
 
-/* From the environment of this process, which kilnd never sees if a unit starts the process. */
-struct credentials { /* borrowed; |id| NULL: requests are not signed */
-    const char *id, *secret, *token, *region;
-};
-
 struct http_server {
     int socket;
     const struct url *url;
-    struct credentials credentials;
+    const struct store_credentials *credentials;
     CURLM *multi;
     unsigned running;
 };
@@ -226,20 +221,6 @@ static bool set_upload(struct exchange *x)
            !curl_easy_setopt(curl, CURLOPT_SEEKDATA, x);
 }
 
-static struct credentials read_credentials(void)
-{
-    const char *region = getenv("AWS_REGION");
-    struct credentials c = { .id = getenv("AWS_ACCESS_KEY_ID"),
-                             .secret = getenv("AWS_SECRET_ACCESS_KEY"),
-                             .token = getenv("AWS_SESSION_TOKEN"),
-                             .region = region ? region : getenv("AWS_DEFAULT_REGION") };
-    if (!c.id || !c.secret)
-        c.id = NULL;
-    if (!c.region)
-        c.region = "us-east-1";
-    return c;
-}
-
 /* Older versions of libcurl compute another digest of the body than S3 unless it is given. */
 static bool add_body_digest(struct exchange *x)
 {
@@ -252,22 +233,20 @@ static bool add_body_digest(struct exchange *x)
 
 static bool add_token(struct exchange *x, const char *token)
 {
-    char text[8192];
-    int size = token ? snprintf(text, sizeof(text), "x-amz-security-token: %s", token) : 0;
-    return !token || (size > 0 && (size_t)size < sizeof(text) && add_header(x, text));
+    char text[sizeof(((struct store_credentials *)0)->token) + 32];
+    snprintf(text, sizeof(text), "x-amz-security-token: %s", token);
+    return !*token || add_header(x, text);
 }
 
 /* Signs the request for S3 (AWS Signature Version 4). */
-static bool set_signature(struct exchange *x, const struct credentials *c)
+static bool set_signature(struct exchange *x, const struct store_credentials *c)
 {
-    char provider[128], user[512];
-    if (!c->id)
+    char provider[sizeof(c->region) + 16], user[sizeof(c->id) + sizeof(c->secret)];
+    if (!c->id[0])
         return true;
-    int provided = snprintf(provider, sizeof(provider), "aws:amz:%s:s3", c->region);
-    int named = snprintf(user, sizeof(user), "%s:%s", c->id, c->secret);
-    bool fits = provided > 0 && (size_t)provided < sizeof(provider) && named > 0 &&
-                (size_t)named < sizeof(user);
-    bool is_set = fits && add_body_digest(x) && add_token(x, c->token) &&
+    snprintf(provider, sizeof(provider), "aws:amz:%s:s3", c->region);
+    snprintf(user, sizeof(user), "%s:%s", c->id, c->secret);
+    bool is_set = add_body_digest(x) && add_token(x, c->token) &&
                   !curl_easy_setopt(x->curl, CURLOPT_AWS_SIGV4, provider) &&
                   !curl_easy_setopt(x->curl, CURLOPT_USERPWD, user);
     explicit_bzero(user, sizeof(user));
@@ -308,7 +287,7 @@ static bool start_exchange(struct http_server *s, const struct fleet_range *rang
     if (!x)
         return false;
     if (x->curl && prepare_body(x) && set_options(x) && set_url(x, s->url) && set_range(x) &&
-        set_upload(x) && set_signature(x, &s->credentials) &&
+        set_upload(x) && set_signature(x, s->credentials) &&
         !curl_easy_setopt(x->curl, CURLOPT_HTTPHEADER, x->headers) &&
         curl_multi_add_handle(s->multi, x->curl) == CURLM_OK) {
         s->running++;
@@ -418,11 +397,12 @@ static enum kiln_code serve_requests(struct http_server *s, struct kiln_err *err
 }
 
 /* The exchanges that run when kilnd closes the socket end with the process. */
-enum kiln_code fleet_serve_http(int socket, const struct url *url, struct kiln_err *err)
+enum kiln_code fleet_serve_http(int socket, const struct fleet_source *source, struct kiln_err *err)
 {
-    struct http_server server = {
-        .socket = socket, .url = url, .credentials = read_credentials(), .multi = curl_multi_init()
-    };
+    struct http_server server = { .socket = socket,
+                                  .url = source->url,
+                                  .credentials = &source->credentials,
+                                  .multi = curl_multi_init() };
     if (!server.multi ||
         curl_multi_setopt(server.multi, CURLMOPT_MAX_HOST_CONNECTIONS, CONNECTIONS_MAX))
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for requests to the server");

@@ -32,7 +32,8 @@ struct fixture {
 static void *run_server(void *fixture)
 {
     struct fixture *f = fixture;
-    f->rc = fleet_serve_http(f->process, &f->url, &f->thread_err);
+    const struct fleet_source source = { .url = &f->url, .directory = -1 };
+    f->rc = fleet_serve_http(f->process, &source, &f->thread_err);
     return NULL;
 }
 
