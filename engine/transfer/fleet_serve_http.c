@@ -27,6 +27,7 @@ struct exchange {
     struct fleet_range range;   /* its requests are owned */
     struct buffer body;         /* owned; what is received, or sent */
     size_t sent;
+    bool is_conditional; /* the store must not replace a file */
 };
 
 struct http_server {
@@ -35,6 +36,7 @@ struct http_server {
     const struct store_credentials *credentials;
     CURLM *multi;
     unsigned running;
+    bool has_no_conditions; /* the store refuses requests that have one */
 };
 
 static bool is_ranged(const struct exchange *x) { return x->range.end > x->range.first; }
@@ -210,7 +212,7 @@ static bool set_upload(struct exchange *x)
     CURL *curl = x->curl;
     if (!is_put(x))
         return true;
-    return add_header(x, "If-None-Match: *") &&
+    return (!x->is_conditional || add_header(x, "If-None-Match: *")) &&
            add_header(x, "Content-Type: application/octet-stream") &&
            !curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L) &&
            !curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, EXPECT_MS) &&
@@ -281,18 +283,40 @@ static struct exchange *create_exchange(const struct fleet_range *range)
     return x;
 }
 
+static bool add_exchange(struct http_server *s, struct exchange *x)
+{
+    bool is_added = set_upload(x) && set_signature(x, s->credentials) &&
+                    !curl_easy_setopt(x->curl, CURLOPT_HTTPHEADER, x->headers) &&
+                    curl_multi_add_handle(s->multi, x->curl) == CURLM_OK;
+    s->running += is_added;
+    return is_added;
+}
+
+/* OpenStack Swift answers 501 to every conditional request. Its files may be replaced, by records
+ * of the same kernel, which readers check, too. Returns false if there is no need to send it again.
+ */
+static bool send_without_condition(struct http_server *s, struct exchange *x)
+{
+    if (!is_put(x) || !x->is_conditional || status_of(x) != 501)
+        return false;
+    s->has_no_conditions = true;
+    x->is_conditional = false;
+    x->sent = 0;
+    curl_easy_setopt(x->curl, CURLOPT_HTTPHEADER, NULL);
+    curl_slist_free_all(x->headers);
+    x->headers = NULL;
+    return add_exchange(s, x);
+}
+
 static bool start_exchange(struct http_server *s, const struct fleet_range *range)
 {
     struct exchange *x = create_exchange(range);
     if (!x)
         return false;
+    x->is_conditional = !s->has_no_conditions;
     if (x->curl && prepare_body(x) && set_options(x) && set_url(x, s->url) && set_range(x) &&
-        set_upload(x) && set_signature(x, s->credentials) &&
-        !curl_easy_setopt(x->curl, CURLOPT_HTTPHEADER, x->headers) &&
-        curl_multi_add_handle(s->multi, x->curl) == CURLM_OK) {
-        s->running++;
+        add_exchange(s, x))
         return true;
-    }
     destroy_exchange(x);
     return false;
 }
@@ -376,6 +400,8 @@ static void end_exchanges(struct http_server *s)
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &x);
         curl_multi_remove_handle(s->multi, x->curl);
         s->running--;
+        if (send_without_condition(s, x))
+            continue;
         answer_exchange(s, x, end_of_transfer(x, failed));
         destroy_exchange(x);
     }
