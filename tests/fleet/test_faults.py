@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""Hosts write to, and read from, an object store that fails in several ways."""
+import pathlib
+import shutil
+import tempfile
+import threading
+import unittest
+
+from hosts import WAIT_MAX_S, Host, wait_until
+from object_store import ObjectStore
+
+PROBLEM = ("conv -n 2 -c 8 -H 14 -W 13 -k 16 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -l 1 -j 1 -m conv "
+           "-g 1 -F 1 -t 1")
+UPLOADS = 'kiln_fleet_uploads_total{result="%s"}'
+READS = 'kiln_fleet_requests_total{result="%s"}'
+EXPIRED = 'kiln_fleet_leases_total{result="expired"}'
+REFUSED = 'kiln_fleet_refused_total{reason="%s"}'
+
+# What a reader counts for each fault of the store, and whether look-ups then leave the store alone
+# until it has recovered.
+READING = {
+    "truncate": (READS % "malformed", 1),
+    "wrong-bytes": (REFUSED % "malformed", 1),
+    "forbidden": (READS % "forbidden", 1),
+    "failing": (READS % "broken", 0),
+    "silent": ("kiln_fleet_up", 0),
+    "whole-file": (READS % "malformed", 1),
+}
+
+
+class Fleet(unittest.TestCase):
+    """A builder adds the kernels of PROBLEM to the store, and their index is published."""
+    count = 0  # of these kernels
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.place = pathlib.Path(tempfile.mkdtemp(prefix="kiln-fleet-"))
+        cls.addClassCleanup(shutil.rmtree, cls.place)
+        cls.tree, cls.keys = cls.place / "tree", cls.place / "keys"
+        cls.tree.mkdir()
+        cls.keys.mkdir()
+        cls.store = ObjectStore(cls.tree)
+        cls.addClassCleanup(cls.store.close)
+        cls.numbers = iter(range(100))
+        plain = cls.open_host()
+        plain.kilnctl("pkg", "keygen", "builder", "--directory", str(cls.place))
+        cls.builder_key = str(cls.place / "builder.key")
+        plain.kilnctl("fleet", "trust", str(cls.place / "builder.pub"), "--targets", "gfx90a",
+                      "--index", "--directory", str(cls.keys))
+        plain.stop()
+
+    @classmethod
+    def open_host(cls, *arguments: str) -> Host:
+        host = Host(cls.place / f"host{next(cls.numbers)}", *arguments)
+        cls.addClassCleanup(host.stop)
+        return host
+
+    def open_reader(self, *arguments: str) -> Host:
+        return self.open_host(f"--fleet={self.store.url}", f"--fleet-keys={self.keys}", *arguments)
+
+    def open_builder(self, *arguments: str) -> Host:
+        return self.open_host(f"--fleet={self.store.url}", f"--fleet-keys={self.keys}",
+                              f"--fleet-builder={self.builder_key}", "--fleet-wait=30s",
+                              *arguments)
+
+    def setUp(self) -> None:
+        self.store.fault = self.store.put_fault = ""
+        self.store.answered.clear()
+
+    def loose(self) -> dict[pathlib.Path, bytes]:
+        return {path: path.read_bytes() for path in self.tree.glob("v1/k/*/*")}
+
+    def puts(self, status: int) -> int:
+        return sum(a.method == "PUT" and a.path.startswith("/v1/k/") and a.status == status
+                   and a.condition == "*" for a in list(self.store.answered))
+
+    def build(self) -> int:
+        """Fills the tree unless another test did. Returns the number of kernels."""
+        if not self.loose():
+            builder = self.open_builder()
+            builder.prefetch(PROBLEM)
+            type(self).count = builder.stat("compiles")
+            wait_until("uploads", lambda: builder.metric(UPLOADS % "done") == self.count)
+            builder.stop()
+        if not list(self.tree.glob("v1/i/*/current")):
+            any_host = self.open_host()
+            any_host.kilnctl("fleet", "compact", "--key", self.builder_key, "--trust",
+                             str(self.keys), str(self.tree))
+            any_host.stop()
+        return self.count
+
+    def test_a_builder_adds_each_kernel_once(self) -> None:
+        self.build()
+        before = self.loose()
+        index = next(self.tree.glob("v1/i/*/current"))
+        pointer = index.read_bytes()
+        index.unlink()  # so that the second builder compiles the same kernels
+        self.store.answered.clear()
+        second = self.open_builder("--fleet-lease=1h")
+        second.prefetch(PROBLEM)
+        wait_until("uploads", lambda: second.metric(UPLOADS % "exists") == self.count)
+        self.assertEqual(self.puts(412), self.count)
+        self.assertEqual(self.puts(200), 0)
+        self.assertEqual(self.loose(), before)
+        index.write_bytes(pointer)
+
+    def test_a_reader_compiles_nothing(self) -> None:
+        count = self.build()
+        reader = self.open_reader("--fleet-wait=30s")
+        reader.prefetch(PROBLEM)
+        self.assertEqual(reader.stat("compiles"), 0)
+        self.assertEqual(reader.stat("hits.fleet"), count)
+        self.assertLessEqual(len(self.store.answered), 2 + count)  # pointer, index, ranges
+
+    def test_each_fault_of_reading_is_counted_apart(self) -> None:
+        count = self.build()
+        for fault, (metric, expected) in READING.items():
+            with self.subTest(fault):
+                # A silent store shows what the default is for.
+                reader = self.open_reader(*["--fleet-wait=30s"] if fault != "silent" else [])
+                self.store.fault = fault
+                reader.prefetch(PROBLEM)
+                self.assertEqual(reader.stat("compiles"), count)
+                self.assertEqual(reader.stat("compile_errors"), 0)
+                self.assertEqual(reader.metric("kiln_fleet_up"), expected)
+                if metric != "kiln_fleet_up":
+                    self.assertGreater(reader.metric(metric), 0)
+                self.store.fault = ""
+                reader.stop()
+
+    def test_failed_uploads_are_counted_apart_and_nothing_is_lost(self) -> None:
+        self.build()
+        before = len(self.loose())
+        builders = []
+        for fault, result in (("forbidden", "forbidden"), ("failing", "broken")):
+            with self.subTest(fault):
+                self.store.put_fault = ""
+                builder = self.open_builder("--fleet-lease=1h")
+                builder.await_leases("on")
+                self.store.put_fault = fault
+                builder.prefetch(PROBLEM.replace("-k 16", "-k 24"))
+                wait_until("an upload", lambda: builder.metric(UPLOADS % result) > 0)
+                self.assertEqual(builder.stat("compile_errors"), 0)
+                self.assertEqual(len(self.loose()), before)
+                builders.append(builder)
+        self.store.put_fault = ""
+        for builder in builders:
+            builder.stop()
+            builder.start()  # otherwise it would repeat the upload after a minute
+        wait_until("the kernels", lambda: len(self.loose()) > before)
+
+    def test_two_builders_compile_each_kernel_once(self) -> None:
+        self.build()
+        before = len(self.loose())
+        builders = [self.open_builder("--fleet-lease=0s") for _ in range(2)]
+        for builder in builders:
+            builder.await_leases("on")
+        threads = [threading.Thread(target=builder.prefetch,
+                                    args=(PROBLEM.replace("-k 16", "-k 32"),))
+                   for builder in builders]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT_MAX_S)
+        compiled = [builder.stat("compiles") for builder in builders]
+        shared = [builder.stat("hits.fleet") for builder in builders]
+        count = compiled[0] + shared[0]
+        self.assertEqual(compiled[1] + shared[1], count)
+        wait_until("the kernels", lambda: len(self.loose()) == before + count)
+        if sum(builder.metric(EXPIRED) for builder in builders) == 0:  # a busy machine is slow
+            self.assertEqual(sum(compiled), count)
+
+    def test_a_store_that_ignores_conditions_gives_no_leases(self) -> None:
+        self.store.put_fault = "no-conditions"
+        self.open_builder().await_leases("off")
+
+    def test_a_store_that_refuses_conditions_gets_kernels_and_gives_no_leases(self) -> None:
+        self.build()
+        before = len(self.loose())
+        self.store.put_fault = "unsupported"
+        builder = self.open_builder()
+        builder.await_leases("off")
+        builder.prefetch(PROBLEM.replace("-k 16", "-k 40"))
+        wait_until("the kernels", lambda: len(self.loose()) > before)
+        self.assertEqual(builder.metric(UPLOADS % "broken"), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
