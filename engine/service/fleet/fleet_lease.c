@@ -245,11 +245,14 @@ static void add_probe(struct fleet_leases *leases)
     fleet_access_start(leases->engine, &leases->probe);
 }
 
+/* If the store fails when kilnd starts, there is no index yet whose refresh would try it again. So
+ * the probe does. */
 void fleet_leases_tick(struct engine *e, uint64_t now_ns)
 {
     struct fleet_leases *leases = leases_of(e);
     look_again(leases, now_ns);
-    if (leases->state != LEASES_UNKNOWN || leases->is_probing || !fleet_tier_is_up(e->fleet) ||
+    bool may_ask = !e->fleet->is_broken || now_ns >= e->fleet->retry_ns;
+    if (leases->state != LEASES_UNKNOWN || leases->is_probing || !may_ask ||
         now_ns < leases->probe_ns)
         return;
     leases->engine = e;

@@ -158,6 +158,20 @@ TEST_F(lease, a_probe_that_fails_is_repeated_after_a_minute)
     end_access(f, FLEET_END_FORBIDDEN);
 }
 
+TEST_F(lease, a_store_that_failed_at_the_start_is_probed_again)
+{
+    pass_time(f, 1);
+    end_access(f, FLEET_END_UNREACHABLE);
+    assert_false(fleet_tier_is_up(f->users.engine.engine->fleet));
+    pass_time(f, 30);
+    assert_null(next_access(f));
+    pass_time(f, 31);
+    end_access(f, FLEET_END_DONE);
+    end_access(f, FLEET_END_EXISTS);
+    assert_true(fleet_tier_is_up(f->users.engine.engine->fleet));
+    expect_leases(f, "on");
+}
+
 TEST_F(lease, the_host_that_has_the_lease_compiles_and_uploads_soon)
 {
     probe(f, FLEET_END_EXISTS);
