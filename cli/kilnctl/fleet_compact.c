@@ -67,11 +67,11 @@ static int compact(const struct invocation *invocation, const struct fleet_signe
     if (fleet_trust_read(o->trust, &trust, &why) ||
         fleet_tree_open(invocation->words[0], &root, &why))
         return fail_as(err, &why);
-    if (!fleet_trust_has(trust, signer->key_id))
-        return cli_fail(
-            err, KILN_E_DENIED,
-            "the key '%s' is not among the keys in '%s', so no host would use the index", o->key,
-            o->trust);
+    if (!fleet_trust_may_index(trust, signer->key_id))
+        return cli_fail(err, KILN_E_DENIED,
+                        "no file in '%s' lets the key '%s' sign indices (\"index\": true), so no "
+                        "host would use the index",
+                        o->trust, o->key);
     struct fleet_compaction compaction = { .root = root,
                                            .trust = trust,
                                            .signer = signer,

@@ -118,7 +118,7 @@ enum fleet_fault fleet_epochs_check(const struct fleet_epochs *epochs,
     for (size_t i = 0; i < epochs->count; i++) {
         const struct fleet_epoch *entry = &epochs->list[i];
         if (strcmp(entry->shard_id, id) == 0 && entry->epoch > fleet_index_epoch(index) &&
-            fleet_trust_has(trust, entry->key_id))
+            fleet_trust_may_index(trust, entry->key_id))
             return FLEET_FAULT_ROLLED_BACK;
     }
     return FLEET_FAULT_NONE;

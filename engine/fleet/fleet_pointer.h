@@ -42,9 +42,8 @@ void fleet_epochs_done(struct fleet_epochs *epochs);
 /* Returns false, with what could be read, if the text is damaged. */
 bool fleet_epochs_read(struct bytes text, struct fleet_epochs *ret_epochs);
 void fleet_epochs_write(const struct fleet_epochs *epochs, struct buffer *ret_text);
-/* Returns ROLLED_BACK if a key that is still trusted has signed a later index of the shard. An
- * epoch of a key that is no longer trusted does not count, or a revoked signer could block the
- * shard for ever. */
+/* Returns ROLLED_BACK if a key that may still sign indices has signed a later index of the shard.
+ * An epoch of another key does not count, or a revoked signer could block the shard for ever. */
 enum fleet_fault fleet_epochs_check(const struct fleet_epochs *epochs,
                                     const struct fleet_trust *trust,
                                     const struct fleet_index *index);

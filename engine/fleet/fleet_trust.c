@@ -102,10 +102,13 @@ static const struct public_key *next_key(const struct fleet_trust *trust, size_t
     return NULL;
 }
 
-bool fleet_trust_has(const struct fleet_trust *trust, const uint8_t key_id[FLEET_KEY_ID_SIZE])
+bool fleet_trust_may_index(const struct fleet_trust *trust, const uint8_t key_id[FLEET_KEY_ID_SIZE])
 {
-    size_t at = 0;
-    return next_key(trust, &at, key_id) != NULL;
+    const struct public_key *key;
+    for (size_t at = 0; (key = next_key(trust, &at, key_id));)
+        if (key->signs_index)
+            return true;
+    return false;
 }
 
 static enum fleet_fault find_signer(const struct fleet_trust *trust,

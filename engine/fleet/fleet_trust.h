@@ -59,4 +59,6 @@ enum fleet_fault fleet_trust_check_claim(const struct fleet_trust *trust,
                                          const struct fleet_signed *what, struct bytes target);
 enum fleet_fault fleet_trust_check_index(const struct fleet_trust *trust,
                                          const struct fleet_signed *what);
-bool fleet_trust_has(const struct fleet_trust *trust, const uint8_t key_id[FLEET_KEY_ID_SIZE]);
+/* Whether a trusted key of this id may sign indices. */
+bool fleet_trust_may_index(const struct fleet_trust *trust,
+                           const uint8_t key_id[FLEET_KEY_ID_SIZE]);

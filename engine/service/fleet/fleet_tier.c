@@ -256,7 +256,8 @@ static void read_keys_again(struct task *task)
 static void drop_untrusted(struct fleet_tier *tier)
 {
     LIST_EACH (&tier->shards, struct shard, link, shard) {
-        if (!shard->index || fleet_trust_has(tier->trusted->keys, fleet_index_signer(shard->index)))
+        if (!shard->index ||
+            fleet_trust_may_index(tier->trusted->keys, fleet_index_signer(shard->index)))
             continue;
         shard_drop_index(shard);
         shard->refreshed_ns = 0; /* there may be an index of another signer */

@@ -131,6 +131,14 @@ TEST_F(pointer, a_revoked_signer_cannot_block_a_shard)
     assert_int_equal(check(f, &(struct made){ &f->dave, "gfx90a", 9 }), FLEET_FAULT_NONE);
 }
 
+TEST_F(pointer, a_signer_that_may_no_longer_sign_indices_cannot_block_a_shard)
+{
+    note(f, &(struct made){ &f->carol, "gfx90a", 9 });
+    fleet_test_trust(f->keys, &f->carol, &(struct fleet_test_key){ "carol", "gfx90a", false });
+    reread_keys(f);
+    assert_int_equal(check(f, &(struct made){ &f->dave, "gfx90a", 1 }), FLEET_FAULT_NONE);
+}
+
 TEST_F(pointer, epochs_survive_a_restart)
 {
     note(f, &(struct made){ &f->carol, "gfx90a", 5 });
