@@ -159,6 +159,9 @@ static enum fleet_fault judge_index(const struct shard *shard)
     const struct fleet_shard found = fleet_index_shard(o->index);
     if (!fleet_shard_equal(&found, &wanted))
         return FLEET_FAULT_OTHER_THING;
+    /* The keys may have changed since the task began. */
+    if (!fleet_trust_may_index(tier->trusted->keys, fleet_index_signer(o->index)))
+        return FLEET_FAULT_UNTRUSTED;
     return fleet_epochs_check(&tier->epochs, tier->trusted->keys, o->index);
 }
 

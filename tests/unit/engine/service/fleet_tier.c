@@ -407,6 +407,25 @@ TEST_F(fleet, a_key_that_is_revoked_while_kilnd_runs_counts_a_minute_at_most)
     assert_true(is_compiling(f));
 }
 
+/* The index was requested before the key was revoked, and is verified with the keys of then. */
+TEST_F(fleet, an_index_of_a_key_that_is_revoked_meanwhile_is_not_used)
+{
+    fetch_cold(f, "a.cl");
+    serve_one(f);
+    revoke_key(f);
+    struct fleet_get *get = next_get(f);
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, FLEET_INDEX_MAX);
+    must(fleet_tree_read(f->root, get->name, &content, &f->err), f->err);
+    passed_ns += MINUTE_NS;
+    engine_tick(f->users.engine.engine); /* reads the keys first */
+    fake_executor_fleet_got(get, buffer_view(&content));
+    run_tasks(f);
+    assert_int_equal(count_faults(f, FLEET_FAULT_UNTRUSTED), 1);
+    finish_compile(&f->users, "object");
+    expect_tier(f, TIER_COMPILED);
+}
+
 static void copy_current(struct fleet_users *f, const char *from, const char *to)
 {
     BUFFER_AUTO struct buffer text;
