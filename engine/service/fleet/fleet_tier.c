@@ -137,6 +137,11 @@ void fleet_epochs_save(struct engine *e)
         return; /* the next index saves them */
     buffer_init(&w->text, FLEET_EPOCHS_TEXT_MAX);
     fleet_epochs_write(&tier->epochs, &w->text);
+    if (w->text.failed) { /* a file without the last lines would permit their old indices again */
+        buffer_done(&w->text);
+        free(w);
+        return;
+    }
     w->task = (struct task){ .work = write_epochs, .done = end_epochs };
     w->engine = e;
     tier->running++;
