@@ -13,7 +13,7 @@
 #define LOOSE_DIRECTORY "v1/k"
 #define SHORT_TEXT 64
 
-struct loose {
+struct loose { /* not verified yet */
     struct digest key;
     uint64_t time;
 };
@@ -107,29 +107,20 @@ static enum kiln_code read_loose(const struct shard_work *w, const struct digest
     return fleet_tree_read(w->all->root, name, ret_content, err);
 }
 
-static enum kiln_code check_loose(struct shard_work *w, const struct digest *key,
-                                  struct bytes content, struct loose *ret_loose,
-                                  struct kiln_err *err)
+/* Any program may have written the file, so nothing that is wrong with it stops the compaction. */
+static enum kiln_code skip_loose(struct shard_work *w, enum kiln_code rc, enum fleet_fault fault)
 {
-    struct fleet_record record;
-    struct bytes raw;
-    struct fleet_reader reader = { .trust = w->all->trust, .codec = w->codec };
-    if (!fleet_record_read(content, &record) || record.size != content.size ||
-        !take_shard(w, &record.claim.shard)) {
-        w->all->refused[FLEET_FAULT_MALFORMED]++;
-        return kiln_fail(err, KILN_CORRUPT, "it is no record of this directory");
-    }
-    reader.shard = record.claim.shard;
-    enum kiln_code rc = fleet_record_open(&reader, &record, key, &raw, err);
-    w->all->refused[reader.fault] += rc == KILN_CORRUPT;
-    *ret_loose = (struct loose){ *key, record.claim.time };
-    return rc;
+    if (rc == KILN_NO_MEMORY)
+        return rc;
+    w->all->refused[fault] += rc != KILN_NOT_FOUND;
+    return KILN_OK;
 }
 
-/* A record that any program may have written must not stop the compaction. */
-static bool is_skipped(enum kiln_code rc)
+/* Reads the one record that is in |content|. */
+static bool read_record(struct shard_work *w, struct bytes content, struct fleet_record *ret_record)
 {
-    return rc == KILN_CORRUPT || rc == KILN_NOT_FOUND || rc == KILN_FULL;
+    return fleet_record_read(content, ret_record) && ret_record->size == content.size &&
+           take_shard(w, &ret_record->claim.shard);
 }
 
 static enum kiln_code note_loose(void *context, const char *entry, struct kiln_err *err)
@@ -137,19 +128,19 @@ static enum kiln_code note_loose(void *context, const char *entry, struct kiln_e
     struct shard_work *w = context;
     struct digest key;
     struct fleet_place place;
-    struct loose loose;
+    struct fleet_record record;
     BUFFER_AUTO struct buffer content;
     buffer_init(&content, FLEET_RECORD_MAX);
     if (!digest_from_hex(entry, &key) || (w->old && fleet_index_find(w->old, &key, &place)))
         return KILN_OK;
     enum kiln_code rc = read_loose(w, &key, &content, err);
-    if (!rc)
-        rc = check_loose(w, &key, buffer_view(&content), &loose, err);
+    if (!rc && !read_record(w, buffer_view(&content), &record))
+        rc = KILN_CORRUPT;
     if (rc)
-        return is_skipped(rc) ? KILN_OK : rc;
+        return skip_loose(w, rc, FLEET_FAULT_MALFORMED);
     if (!ARRAY_RESERVE(w->loose, w->loose_count, w->loose_capacity, 64))
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of kernels");
-    w->loose[w->loose_count++] = loose;
+    w->loose[w->loose_count++] = (struct loose){ key, record.claim.time };
     return KILN_OK;
 }
 
@@ -193,25 +184,38 @@ static enum kiln_code reserve_record(struct shard_work *w, struct kiln_err *err)
     return KILN_OK;
 }
 
-static enum kiln_code pack_loose(struct shard_work *w, const struct loose *loose,
-                                 struct kiln_err *err)
+static enum kiln_code add_record(struct shard_work *w, const struct digest *key,
+                                 struct bytes content, struct kiln_err *err)
 {
     enum kiln_code rc = reserve_record(w, err);
     if (rc)
         return rc;
-    BUFFER_AUTO struct buffer content;
-    buffer_init(&content, FLEET_RECORD_MAX);
-    rc = read_loose(w, &loose->key, &content, err);
-    if (rc)
-        return rc;
     w->entries[w->entry_count++] =
-        (struct fleet_entry){ .key = loose->key,
+        (struct fleet_entry){ .key = *key,
                               .place = { .pack = (uint16_t)(w->pack_count - 1),
                                          .offset = (uint32_t)w->pack.size,
                                          .size = (uint32_t)content.size } };
     buffer_put(&w->pack, content.data, content.size);
     w->all->kernels++;
     return w->pack.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for a pack") : KILN_OK;
+}
+
+/* Verifies the bytes that it packs: the file may have changed since it was listed. */
+static enum kiln_code pack_loose(struct shard_work *w, const struct loose *loose,
+                                 struct kiln_err *err)
+{
+    struct fleet_reader reader = { w->all->trust, w->codec, shard_of(w), FLEET_FAULT_MALFORMED };
+    struct fleet_record record;
+    struct bytes raw;
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, FLEET_RECORD_MAX);
+    enum kiln_code rc = read_loose(w, &loose->key, &content, err);
+    if (!rc && !read_record(w, buffer_view(&content), &record))
+        rc = KILN_CORRUPT;
+    if (!rc)
+        rc = fleet_record_open(&reader, &record, &loose->key, &raw, err);
+    return rc ? skip_loose(w, rc, reader.fault)
+              : add_record(w, &loose->key, buffer_view(&content), err);
 }
 
 static enum kiln_code copy_old(struct shard_work *w, struct kiln_err *err)
@@ -271,6 +275,8 @@ static enum kiln_code work_on_shard(struct shard_work *w, struct kiln_err *err)
     rc = copy_old(w, err);
     for (size_t i = 0; !rc && i < w->loose_count; i++)
         rc = pack_loose(w, &w->loose[i], err);
+    if (!rc && w->pack.size == 0) /* all records were skipped */
+        return KILN_OK;
     if (!rc)
         rc = flush_pack(w, err);
     return rc ? rc : publish_index(w, err);

@@ -12,6 +12,7 @@
 #include "tests/support/fleet_keys.h"
 
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct fixture {
@@ -265,6 +266,58 @@ TEST_F(compact, files_that_are_no_records_of_their_key_are_left_out)
     assert_int_equal(f->compaction.kernels, 0);
     assert_int_equal(f->compaction.refused[FLEET_FAULT_OTHER_THING], 1);
     assert_int_equal(f->compaction.refused[FLEET_FAULT_MALFORMED], 2);
+}
+
+static void path_of_loose(struct fixture *f, unsigned number, char path[512])
+{
+    struct fleet_claim claim = claim_of(number);
+    char id[FLEET_SHARD_ID_SIZE], name[FLEET_NAME_MAX];
+    shard_id_of(&claim, id);
+    fleet_name_loose(id, &claim.key, name);
+    snprintf(path, 512, "%s/%s", f->tree, name);
+}
+
+TEST_F(compact, what_cannot_be_read_does_not_stop_the_compaction)
+{
+    char path[512];
+    push(f, 0, 2);
+    path_of_loose(f, 5, path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    path_of_loose(f, 6, path);
+    assert_int_equal(symlink(path, path), 0);
+    compact(f);
+    assert_int_equal(f->compaction.kernels, 2);
+    assert_int_equal(f->compaction.refused[FLEET_FAULT_MALFORMED], 2);
+}
+
+static struct fixture *truncates;
+static unsigned reads_left;
+
+/* A writer of the tree truncates a file between the two times that compaction reads it. */
+WRAP(enum kiln_code, fleet_tree_read, int root, const char *name, struct buffer *ret_content,
+     struct kiln_err *err)
+{
+    char path[512];
+    if (truncates && reads_left-- == 0) {
+        path_of_loose(truncates, 1, path);
+        assert_int_equal(truncate(path, 0), 0);
+        truncates = NULL;
+    }
+    return __real_fleet_tree_read(root, name, ret_content, err);
+}
+
+TEST_F(compact, a_file_that_changes_meanwhile_is_left_out)
+{
+    push(f, 0, 3);
+    truncates = f;
+    reads_left = 4; /* the pointer, and three records that are listed */
+    compact(f);
+    assert_null(truncates);
+    assert_int_equal(f->compaction.refused[FLEET_FAULT_MALFORMED], 1);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    assert_int_equal(fleet_index_count(index), 2);
+    expect_object(f, index, 0);
+    expect_object(f, index, 2);
 }
 
 static void replace_pointer(struct fixture *f, const char *text)
