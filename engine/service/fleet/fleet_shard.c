@@ -197,13 +197,11 @@ static void on_verified(struct task *task)
     end_load(shard);
 }
 
-/* The load failed, or there is no index. An index that was used before is still used, unless the
- * store says that there is none. */
+/* An index that was used before is still used. */
 static void load_ended_without_index(struct shard *shard, enum fleet_end end)
 {
-    if (end == FLEET_END_ABSENT)
-        shard_drop_index(shard);
-    if (end == FLEET_END_ABSENT || end == FLEET_END_FORBIDDEN || end == FLEET_END_REFUSED)
+    if (end == FLEET_END_ABSENT || end == FLEET_END_FORBIDDEN || end == FLEET_END_REFUSED ||
+        end == FLEET_END_MALFORMED)
         shard->is_known = true;
     end_load(shard);
 }
@@ -250,6 +248,8 @@ static void on_pointer(struct fleet_access *get)
     struct shard *shard = (struct shard *)(void *)((char *)get - offsetof(struct shard, get));
     struct fleet_pointer *pointer = &shard->opening.pointer;
     if (!fleet_access_ended(shard->engine, get)) {
+        if (get->end == FLEET_END_ABSENT)
+            shard_drop_index(shard);
         load_ended_without_index(shard, get->end);
         return;
     }

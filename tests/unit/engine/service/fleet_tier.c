@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define MINUTE_NS 60000000000u
+#define ABSENT "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 static uint64_t passed_ns;
 
@@ -300,7 +301,7 @@ TEST_F(fleet, a_store_that_failed_is_tried_again_after_a_minute)
 }
 
 static const enum fleet_end refusals[] = { FLEET_END_ABSENT, FLEET_END_FORBIDDEN,
-                                           FLEET_END_REFUSED };
+                                               FLEET_END_REFUSED, FLEET_END_MALFORMED };
 
 TEST_F(fleet, a_shard_without_an_index_is_not_asked_again_at_once)
 {
@@ -467,6 +468,24 @@ TEST_F(fleet, a_caller_that_leaves_does_not_stop_the_record)
     serve_all(f);
     assert_false(is_compiling(f));
     fetch_cold(f, "a.cl");
+    serve_all(f);
+    expect_tier(f, TIER_FLEET);
+}
+
+/* A mirror may have the new pointer before the new index. */
+TEST_F(fleet, an_index_is_used_until_the_new_one_is_there)
+{
+    char current[FLEET_NAME_MAX];
+    fetch_cold(f, "a.cl");
+    snprintf(current, sizeof(current), "%s", next_get(f)->name);
+    serve_all(f);
+    must(fleet_tree_replace(f->root, current, bytes_of_text("kiln-fleet-pointer-1 2 " ABSENT "\n"),
+                            &f->err),
+         f->err);
+    passed_ns += MINUTE_NS;
+    engine_tick(f->users.engine.engine);
+    serve_all(f);
+    fetch_cold(f, "b.cl");
     serve_all(f);
     expect_tier(f, TIER_FLEET);
 }
