@@ -18,6 +18,8 @@
 #define FLEET_SHARDS_MAX 64u
 #define FLEET_REFUSED_MAX 64u
 #define FLEET_TOOLCHAIN_TEXT 64
+/* An index that was not used for this time is not refreshed until it is used again. */
+#define FLEET_IDLE_NS 600000000000u
 
 /* Keys that tasks on other threads use. Counted on the engine's thread. */
 struct trusted {

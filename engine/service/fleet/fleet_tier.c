@@ -10,8 +10,6 @@
 
 #define EPOCHS_NAME "fleet-epochs"
 #define REFRESH_NS 60000000000u
-/* An index that was not used for this time is not refreshed. */
-#define IDLE_NS 600000000000u
 #define PAUSE_MIN_NS 60000000000u
 #define PAUSE_MAX_NS 300000000000u
 
@@ -301,7 +299,7 @@ static void refresh_keys(struct engine *e, uint64_t now_ns)
 
 static bool is_due(const struct shard *shard, uint64_t now_ns)
 {
-    return !shard->is_loading && now_ns - shard->asked_ns < IDLE_NS &&
+    return !shard->is_loading && now_ns - shard->asked_ns < FLEET_IDLE_NS &&
            now_ns - shard->refreshed_ns >= REFRESH_NS;
 }
 

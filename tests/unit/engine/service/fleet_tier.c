@@ -472,6 +472,19 @@ TEST_F(fleet, a_caller_that_leaves_does_not_stop_the_record)
     expect_tier(f, TIER_FLEET);
 }
 
+TEST_F(fleet, an_index_is_refreshed_before_it_is_used_after_an_idle_time)
+{
+    fetch_cold(f, "new.cl");
+    serve_all(f);
+    finish_compile(&f->users, "object");
+    push_kernels(f);
+    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
+    passed_ns += 10 * MINUTE_NS;
+    fetch_cold(f, "new.cl");
+    serve_all(f);
+    expect_tier(f, TIER_FLEET);
+}
+
 /* A mirror may have the new pointer before the new index. */
 TEST_F(fleet, an_index_is_used_until_the_new_one_is_there)
 {
