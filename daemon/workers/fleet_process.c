@@ -16,6 +16,8 @@
 #define TICK_MS 10u
 /* The process has a time limit of its own, so it usually answers before kilnd gives up. */
 #define HANG_MS (FLEET_ACCESS_MAX_MS + 5000u)
+/* A process that waits for a file system which hangs cannot be killed. */
+#define CHILDREN_MAX 4u
 
 /* One run of the program. It frees itself after its handles have closed. */
 struct fleet_child {
@@ -138,13 +140,16 @@ static struct fleet_access *find_get(struct fleet_process *p, uint64_t id)
     return NULL;
 }
 
-static void take_answer(struct fleet_process *p, const struct fleet_answer *answer)
+/* Each answer ends a request, so a process cannot occupy the loop by packets without end. */
+static enum kiln_code take_answer(struct fleet_process *p, const struct fleet_answer *answer,
+                                  struct kiln_err *err)
 {
     struct fleet_access *get = find_get(p, answer->id);
-    if (!get) { /* it was ended by the time limit */
+    if (!get) {
         if (answer->fd >= 0)
             close(answer->fd);
-        return;
+        return kiln_fail(err, KILN_INVALID,
+                         "the process that reads the fleet's tree answered what was not asked");
     }
     bool has_file = answer->fd >= 0, needs_file = answer->end == FLEET_END_DONE && !get->is_put;
     if (!get->is_put)
@@ -153,6 +158,7 @@ static void take_answer(struct fleet_process *p, const struct fleet_answer *answ
         close(answer->fd);
     end_get(p, get, needs_file && !has_file ? FLEET_END_MALFORMED : answer->end);
     loop_timer_start(&p->timer, 0, TICK_MS);
+    return KILN_OK;
 }
 
 static enum kiln_code send_get(const struct fleet_process *p, const struct fleet_access *get,
@@ -192,9 +198,11 @@ static void on_readable(struct loop_watch *watch, unsigned events)
     struct fleet_answer answer;
     struct kiln_err err = KILN_ERR_INIT;
     enum kiln_code rc = KILN_OK;
-    while (!child->is_ending && events & WATCH_READ &&
-           (rc = fleet_receive_answer(child->socket, &answer, &err)) == KILN_OK)
-        take_answer(p, &answer);
+    while (!rc && !child->is_ending && events & WATCH_READ) {
+        rc = fleet_receive_answer(child->socket, &answer, &err);
+        if (!rc)
+            rc = take_answer(p, &answer, &err);
+    }
     if (child->is_ending || !(events & WATCH_READ) || rc == KILN_UNAVAILABLE) {
         loop_watch_set(&child->watch, 0); /* its exit ends the requests */
     } else if (rc == KILN_BUSY) {
@@ -246,6 +254,10 @@ static enum kiln_code run_program(struct fleet_process *p, struct fleet_child *c
 static enum kiln_code start_child(struct fleet_process *p, struct kiln_err *err)
 {
     int pair[2];
+    if (p->children >= CHILDREN_MAX)
+        return kiln_fail(err, KILN_UNAVAILABLE,
+                         "%u processes that read the fleet's tree were killed and have not ended",
+                         p->children);
     struct fleet_child *child = calloc(1, sizeof(*child));
     if (!child)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot start kiln-transfer");

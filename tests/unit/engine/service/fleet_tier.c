@@ -301,7 +301,7 @@ TEST_F(fleet, a_store_that_failed_is_tried_again_after_a_minute)
 }
 
 static const enum fleet_end refusals[] = { FLEET_END_ABSENT, FLEET_END_FORBIDDEN,
-                                               FLEET_END_REFUSED, FLEET_END_MALFORMED };
+                                           FLEET_END_REFUSED, FLEET_END_MALFORMED };
 
 TEST_F(fleet, a_shard_without_an_index_is_not_asked_again_at_once)
 {
