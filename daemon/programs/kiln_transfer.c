@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kiln-transfer: a process that gets one package, checks it, and ends.
+ * kiln-transfer: a process that does one of these:
  *
- *     kiln-transfer [--user UID:GID | --launched]  the socket is descriptor 3; started by kilnd
- *     kiln-transfer --fleet [--user UID:GID]  reads files of the fleet's tree until kilnd closes
- * the socket kiln-transfer --snapshot PATH   opens a database that may be in use, and sends its
- *                                     descriptor; started by kilnctl, with its user's rights
+ *     kiln-transfer [--user UID:GID | --launched]
+ *         gets one package for kilnd, checks it, and ends; the socket is descriptor 3
+ *     kiln-transfer --fleet [--user UID:GID | --launched]
+ *         reads files of the fleet's tree for kilnd, until kilnd closes the socket
+ *     kiln-transfer --snapshot PATH
+ *         opens a database that may be in use, and sends its descriptor to kilnctl, which started
+ *         it with its user's rights
  */
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"
