@@ -125,8 +125,8 @@ static void judge_fleet(const struct json *fleet, struct findings *f)
         struct finding *finding = findings_add(f, "fleet", VERDICT_WARN,
                                                "the store of the fleet's kernels fails: kernels "
                                                "are compiled instead");
-        findings_advise(finding, "kilnd tries it again every few minutes; its log says why it "
-                                 "failed (event fleet_error)");
+        findings_advise(finding, "kilnd tries it again every few minutes; for the reason, see "
+                                 "its log: journalctl -u kilnd (event fleet_error)");
     } else if (strcmp(json_get_text(fleet, "leases", ""), "off") == 0) {
         struct finding *finding = findings_add(f, "fleet", VERDICT_WARN,
                                                "the store ignores If-None-Match, so hosts may "

@@ -72,12 +72,6 @@ static void answer_another_request_first(const struct fleet_request *request)
     answer_with_name(request);
 }
 
-static void answer_twice(const struct fleet_request *request)
-{
-    answer_with_name(request);
-    answer_absent(request);
-}
-
 static void add(const struct fleet_request *request)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -142,7 +136,6 @@ static void act(const struct fleet_request *request)
         { "f/pid", answer_with_pid },
         { "f/range", answer_with_range },
         { "f/unknown", answer_another_request_first },
-        { "f/twice", answer_twice },
         { "f/add", add },
         { "f/add-and-more", add_and_answer_with_a_file },
         { "f/added", answer_with_added },

@@ -178,10 +178,9 @@ TEST_F(fleet, a_success_without_a_file_is_malformed)
     expect_end(f, "f/no-file", FLEET_END_MALFORMED);
 }
 
-TEST_F(fleet, answers_that_nobody_waits_for_are_ignored)
+TEST_F(fleet, a_process_that_answers_what_was_not_asked_is_replaced)
 {
-    expect_text(f, "f/unknown", "f/unknown");
-    expect_text(f, "f/twice", "f/twice");
+    expect_end(f, "f/unknown", FLEET_END_STOPPED);
     expect_text(f, "f/good", "f/good");
 }
 

@@ -300,8 +300,8 @@ TEST_F(fleet, a_store_that_failed_is_tried_again_after_a_minute)
     expect_tier(f, TIER_FLEET);
 }
 
-static const enum fleet_end refusals[] = { FLEET_END_ABSENT, FLEET_END_FORBIDDEN,
-                                           FLEET_END_REFUSED, FLEET_END_MALFORMED };
+static const enum fleet_end refusals[] = { FLEET_END_ABSENT, FLEET_END_FORBIDDEN, FLEET_END_REFUSED,
+                                           FLEET_END_MALFORMED };
 
 TEST_F(fleet, a_shard_without_an_index_is_not_asked_again_at_once)
 {
@@ -414,7 +414,7 @@ TEST_F(fleet, an_index_of_a_key_that_is_revoked_meanwhile_is_not_used)
     fetch_cold(f, "a.cl");
     serve_one(f);
     revoke_key(f);
-    struct fleet_get *get = next_get(f);
+    struct fleet_access *get = next_get(f);
     BUFFER_AUTO struct buffer content;
     buffer_init(&content, FLEET_INDEX_MAX);
     must(fleet_tree_read(f->root, get->name, &content, &f->err), f->err);
