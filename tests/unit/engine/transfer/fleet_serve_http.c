@@ -2,6 +2,7 @@
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 
+#include "common/base/cleanup.h"
 #include "common/base/fs.h"
 #include "engine/transfer/fleet_serve.h"
 #include "tests/support/http_script.h"
@@ -32,7 +33,9 @@ struct fixture {
 static void *run_server(void *fixture)
 {
     struct fixture *f = fixture;
-    const struct fleet_source source = { .url = &f->url, .directory = -1 };
+    const struct fleet_source source = { .url = &f->url,
+                                         .directory = -1,
+                                         .credentials = { "user", "secret", "", "region" } };
     f->rc = fleet_serve_http(f->process, &source, &f->thread_err);
     return NULL;
 }
@@ -198,6 +201,33 @@ TEST_F(http, a_huge_range_is_not_requested)
     assert_int_equal(receive(f).end, FLEET_END_MALFORMED);
     http_script_stop(&f->server);
     assert_int_equal(f->server.requests, 0);
+}
+
+static void put(struct fixture *f)
+{
+    struct fleet_request request = { .name = "v1/k/00/00", .is_put = true };
+    must(fs_memfd("record", &request.fd, &f->err), f->err);
+    must(fs_write_all(request.fd, bytes_of(f->content, FILE_SIZE), &f->err), f->err);
+    must(fleet_send_request(f->kilnd, &request, &f->err), f->err);
+    close(request.fd);
+}
+
+TEST_F(http, each_signed_header_of_an_upload_is_sent)
+{
+    char line[64], *rest = NULL;
+    f->head = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n";
+    put(f);
+    assert_int_equal(receive(f).end, FLEET_END_DONE);
+    http_script_stop(&f->server);
+
+    char *names = strstr(f->server.request, "SignedHeaders=");
+    assert_non_null(names);
+    KILN_AUTO(mem) char *list = strndup(names + 14, strcspn(names + 14, ","));
+    for (char *name = strtok_r(list, ";", &rest); name; name = strtok_r(NULL, ";", &rest)) {
+        snprintf(line, sizeof(line), "\r\n%s:", name);
+        if (!strcasestr(f->server.request, line))
+            fail_msg("'%s' is signed, but not sent", name);
+    }
 }
 
 TEST_F(http, a_server_that_is_gone_cannot_be_reached)
