@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: MIT
+"""Scenarios of hosts that write to an object store, and of processes that are killed."""
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import signal
+import time
+
+import hosts
+import stores
+from reading import check_cold_node
+from scene import PREFIX, Scene, at_once, expect, expect_equal, expect_quick
+
+UPLOAD_MAX_S = 180.0
+RATIO_MAX = 1.3
+LATE_S = 2.0
+
+
+class Stage(Scene):
+    """A scene with an object store, and nginx in front of it."""
+    store: stores.Store
+    front_of_store: stores.Front
+
+    @property
+    def url(self) -> str:
+        return f"{self.front_of_store.url}/{PREFIX}"
+
+    def clear(self) -> None:
+        client = self.store.client()
+        while names := client.names(PREFIX):
+            for name in names:
+                client.must("DELETE", name)
+
+    def writer(self, place: int | None = 0, *settings: str) -> hosts.Host:
+        host = self.host(place)
+        host.start(*self.settings(self.url, writes=True), *settings, user=self.store.builder)
+        return host
+
+    def loose(self) -> list[str]:
+        return self.store.client().names(f"{PREFIX}/v1/k/")
+
+    def await_uploads(self) -> None:
+        stores.wait_until("uploads", lambda: len(self.loose()) >= self.cold.kernels, UPLOAD_MAX_S)
+
+    def publish(self) -> dict[str, int]:
+        """As docs/operations/fleet.md: copies the tree, compacts it, and copies it back."""
+        client, copy = self.store.client(), self.directory / "copy"
+        for name in client.names(PREFIX):
+            path = copy / name.removeprefix(PREFIX + "/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(client.must("GET", name))
+        result = self.compact(copy)
+        files = sorted((path for path in copy.rglob("*") if path.is_file()),
+                       key=lambda path: path.name == "current")
+        for path in files:
+            client.must("PUT", f"{PREFIX}/{path.relative_to(copy)}", path.read_bytes())
+        shutil.rmtree(copy)
+        return result
+
+
+def store_conditions(stage: Stage) -> str:
+    """what the store does with If-None-Match, and whether kilnd uses leases"""
+    found = stores.conditions(stage.store)
+    host = stage.writer()
+    stores.wait_until("the host to know whether leases work",
+                      lambda: host.leases() in ("on", "off"), UPLOAD_MAX_S)
+    expect_equal(f"leases, if conditions are {found}", host.leases(),
+                 "on" if found == "honoured" else "off")
+    return f"conditions {found}; leases {host.leases()}"
+
+
+def write_and_read(stage: Stage) -> str:
+    """a builder's kilnd adds its kernels, and a cold host takes them all"""
+    host = stage.writer()
+    host.prefetch()
+    stage.await_uploads()
+    expect_equal("kernels in the index", stage.publish()["kernels"], stage.cold.kernels)
+    reader = stage.reader(stage.url, 1, user=stage.store.reader)
+    return check_cold_node(stage, reader, stage.front_of_store)
+
+
+def wrong_secret(stage: Stage) -> str:
+    """a wrong secret key is a refusal, not a miss, and no error of a job"""
+    user = stores.User(stage.store.reader.access, "another-secret")
+    host = stage.reader(stage.url, user=user)
+    host.prefetch()
+    stage.expect_all_compiled(host)
+    expect(host.metric("fleet_requests_total", result="forbidden") > 0, "no refusal was counted")
+    return "counted as forbidden"
+
+
+def cold_fleet(stage: Stage) -> str:
+    """all hosts start cold at the same time, and compile each kernel once together"""
+    writers = [stage.host(place) for place in range(stage.wires.hosts)]
+    for host in writers:
+        host.launch(*stage.settings(stage.url, writes=True), user=stage.store.builder)
+    at_once(hosts.Host.await_start, writers)
+    for host in writers:
+        stores.wait_until("leases", lambda host=host: host.leases() == "on",  # type: ignore[misc]
+                          UPLOAD_MAX_S)
+    begin = time.monotonic()
+    at_once(hosts.Host.prefetch, writers)
+    seconds = time.monotonic() - begin
+    for host in writers:
+        stage.expect_right_objects(host)
+    compiled = sum(host.compiled() for host in writers)
+    requests = stage.front_of_store.requests()
+    result = (f"{len(writers)} hosts: {compiled} compiles of {stage.cold.kernels} kernels, "
+              f"{seconds:.1f} s ({seconds / stage.cold.seconds:.2f} of one host's "
+              f"{stage.cold.seconds:.1f} s), {len(requests)} requests")
+    expect(compiled == stage.cold.kernels, result)
+    expect_quick(f"of {result}", seconds, RATIO_MAX * stage.cold.seconds)
+    return result
+
+
+def two_writers(stage: Stage) -> str:
+    """two builders without leases compile everything, and add each kernel once"""
+    writers = [stage.writer(place, "--fleet-lease", "1h") for place in (0, 1)]
+    at_once(hosts.Host.prefetch, writers)
+    stage.await_uploads()
+    for host in writers:
+        stores.wait_until("both to be done", lambda host=host:  # type: ignore[misc]
+                          uploaded(host) == stage.cold.kernels, UPLOAD_MAX_S)
+    done = [host.metric("fleet_uploads_total", result="done") for host in writers]
+    expect_equal("loose records", len(stage.loose()), stage.cold.kernels)
+    return f"{done[0]} and {done[1]} added"
+
+
+def uploaded(host: hosts.Host) -> int:
+    return sum(host.metric("fleet_uploads_total", result=result) for result in ("done", "exists"))
+
+
+def occupied_names(stage: Stage) -> str:
+    """a liar writes other bytes to the names of all kernels: they are compiled, and not packed"""
+    host = stage.writer()
+    host.prefetch()
+    stage.await_uploads()
+    liar = stage.store.client()
+    for name in stage.loose():
+        liar.must("PUT", name, b"KILNREC1 and what a liar likes")
+    second = stage.writer(1)
+    second.prefetch()
+    stage.expect_right_objects(second)
+    result = stage.publish()
+    expect_equal("kernels in the index", result.get("kernels"), 0)
+    return f"{second.compiled()} compiled, {result['refused']} refused by the compaction"
+
+
+def absent_store(stage: Stage) -> str:
+    """the store is down while a builder compiles, and later gets every kernel"""
+    stage.front_of_store.stop()
+    try:
+        host = stage.writer()
+        seconds = host.prefetch().seconds
+        stage.expect_all_compiled(host)
+    finally:
+        stage.front_of_store.start()
+    stage.await_uploads()
+    expect_quick("of the job", seconds, RATIO_MAX * stage.cold.seconds + LATE_S)
+    return f"{seconds:.1f} s, with the store {stage.cold.seconds:.1f} s"
+
+
+def killed_writer(stage: Stage) -> str:
+    """kill -9 of kilnd, and of kiln-transfer, after some uploads: the tree gets every kernel"""
+    for who in ("kilnd", "kiln-transfer"):
+        stage.clear()
+        stage.front_of_store.forget()
+        host = stage.writer()
+        host.prefetch()
+        stores.wait_until("some uploads", lambda: sum(
+            one.method == "PUT" and "/v1/k/" in one.name
+            for one in stage.front_of_store.requests()) >= 3, UPLOAD_MAX_S)
+        pid = host.transfer_pid()
+        if who == "kilnd":
+            host.kill()
+            host.start(*stage.settings(stage.url, writes=True), user=stage.store.builder)
+        elif pid is not None:
+            os.kill(pid, signal.SIGKILL)
+        stage.await_uploads()
+        stage.end()
+    expect_equal("kernels in the index", stage.publish()["kernels"], stage.cold.kernels)
+    return "all kernels in the index"
+
+
+def cut_writer(stage: Stage) -> str:
+    """the network fails while a builder uploads, and works again later"""
+    host = stage.writer()
+    host.prefetch()
+    stores.wait_until("some uploads", lambda: len(stage.loose()) > 0, UPLOAD_MAX_S)
+    stage.wires.cut(0)
+    time.sleep(LATE_S)
+    stage.wires.mend(0)
+    stage.await_uploads()
+    expect_equal("kernels in the index", stage.publish()["kernels"], stage.cold.kernels)
+    return "all kernels in the index"
+
+
+# Calls that the commands make between their steps: strace kills them at one of these.
+POINTS = {"push": ("write", "fsync", "linkat", "unlinkat"),
+          "compact": ("write", "fsync", "linkat", "renameat", "unlinkat")}
+CALLS = (1, 2, 3, 40, 84)
+
+
+def killed_commands(scene: Scene) -> str:
+    """kill -9 of push and compact at each of their calls: another run completes the tree"""
+    strace = stores.program("strace", "strace")
+    killed = 0
+    for command, points in POINTS.items():
+        for point in points:
+            for call in CALLS:
+                killed += kill_command(scene, [strace, "-f", "-qq", "-o", "/dev/null", "-e",
+                                               f"trace={point}", "-e",
+                                               f"inject={point}:signal=KILL:when={call}"], command)
+    expect(killed > len(CALLS), "hardly any command was killed")
+    return f"{killed} killed"
+
+
+def kill_command(scene: Scene, prefix: list[str], command: str) -> int:
+    tree = scene.directory / "killed-tree"
+    shutil.rmtree(tree, ignore_errors=True)
+    tree.mkdir()
+    words = [str(scene.build.programs / "kilnctl"), "fleet", command, "--key"]
+    if command == "compact":
+        scene.push(tree)
+        words += [scene.secret("index"), "--trust", str(scene.keys), str(tree)]
+    else:
+        words += [scene.secret("builder"), str(tree)]
+    status = scene.builder.command(*prefix, *words, fails=True).status
+    verify(scene, tree)
+    scene.push(tree)
+    scene.compact(tree)
+    host = scene.reader(f"file://{tree}", None)
+    host.prefetch()
+    scene.expect_all_from_fleet(host)
+    scene.end()
+    return int(status == -signal.SIGKILL or status == 128 + signal.SIGKILL)
+
+
+def verify(scene: Scene, tree: pathlib.Path) -> None:
+    """What a killed command left must be right, as far as an index names it."""
+    if list(tree.glob("v1/i/*/current")):
+        scene.builder.kilnctl("fleet", "verify", "--trust", str(scene.keys), str(tree))
+
+
+FIGURES = [write_and_read, cold_fleet]
+SCENARIOS = [store_conditions, wrong_secret, two_writers, occupied_names, absent_store,
+             killed_writer, cut_writer]
+LOCAL = [killed_commands]
