@@ -47,7 +47,7 @@ static int read_key(const char *path, struct json **ret_key, struct kiln_error *
     return cli_fail(err, KILN_E_INVALID, "'%s' is not a public key: name a file NAME.pub", path);
 }
 
-/* A new object, because the file may have either member already. */
+/* Makes a new object, because the file may already have the member "targets" or "index". */
 static struct json *with_rights(const struct json *key, const struct trust_options *o)
 {
     static const char *const members[] = { "format", "name", "key_id", "key" };
@@ -81,7 +81,7 @@ static int write_key(const char *directory, const struct json *key, char path[PA
     return new_file_write(&file, err);
 }
 
-/* Reads the directory as kilnd does. */
+/* Reads the directory as kilnd does, and fails if kilnd would not accept one of its files. */
 static int check_directory(const char *directory, const char *path, struct kiln_error *err)
 {
     KILN_AUTO(fleet_trust) struct fleet_trust *trust = NULL;

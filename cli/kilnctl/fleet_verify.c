@@ -44,7 +44,7 @@ static void note_bad(void *context, const char *what, const char *why)
     puts(line);
 }
 
-/* fleet_tree_open would create it. */
+/* Opens the tree. fleet_tree_open is not used, because it would create the directory. */
 static enum kiln_code open_root(const char *directory, int *ret_root, struct kiln_err *err)
 {
     *ret_root = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

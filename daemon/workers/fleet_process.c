@@ -12,11 +12,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The resolution of the requests' budgets. */
+/* How often budgets and time limits of requests are checked. */
 #define TICK_MS 10u
-/* The process has a time limit of its own, so it usually answers before kilnd gives up. */
+/* A process that has not answered for this time hangs. It is longer than the process's own time
+ * limit for a request. */
 #define HANG_MS (FLEET_ACCESS_MAX_MS + 5000u)
-/* A process that waits for a file system which hangs cannot be killed. */
+/* At most this many processes exist at a time, because a process that waits for a hanging file
+ * system cannot be killed. */
 #define CHILDREN_MAX 4u
 
 /* One run of the program. It frees itself after its handles have closed. */
@@ -36,10 +38,10 @@ struct fleet_process {
     struct loop_owner owner;
     struct loop_timer timer;   /* runs while there are requests */
     struct fleet_child *child; /* NULL: none runs */
-    /* Lists of struct fleet_access, the oldest first. A socket holds some 200 requests. */
-    struct list unsent;
+    /* Lists of struct fleet_access, the oldest first. */
+    struct list unsent; /* they wait until the socket, which holds about 200 requests, has space */
     struct list sent;
-    struct list ended; /* their done callbacks are due */
+    struct list ended; /* their done callbacks must still be called */
     unsigned out, children;
     uint64_t next_id;
     bool is_stopped, is_closing;
@@ -84,7 +86,7 @@ static void on_child_closed(struct loop_owner *owner)
     close_if_done(p);
 }
 
-/* From here on, the next request starts another process. */
+/* Makes the next request start another process. */
 static void detach_child(struct fleet_process *p)
 {
     if (p->child)
@@ -100,7 +102,7 @@ static void kill_child(struct fleet_process *p)
         worker_process_kill(&child->process);
 }
 
-/* A process without requests may end: a unit has a time limit. */
+/* Reports the end of a process, unless it had no requests: a unit that is idle may end. */
 static void report_exit(const struct fleet_child *child, int status, int number)
 {
     const struct fleet_process *p = child->parent;
@@ -122,7 +124,7 @@ static void on_exited(struct worker_process *process, int status, int number)
 {
     struct fleet_child *child = LOOP_OWNER_OF(struct fleet_child, process, process);
     struct fleet_process *p = child->parent;
-    worker_process_kill(process); /* processes of its group may still run */
+    worker_process_kill(process); /* other processes of its group may still run */
     if (!child->is_ending) {
         report_exit(child, status, number);
         detach_child(p);
@@ -140,7 +142,8 @@ static struct fleet_access *find_get(struct fleet_process *p, uint64_t id)
     return NULL;
 }
 
-/* Each answer ends a request, so a process cannot occupy the loop by packets without end. */
+/* Ends the request of an answer. An answer without a request is an error, so that a process cannot
+ * occupy the loop by sending answers without end. */
 static enum kiln_code take_answer(struct fleet_process *p, const struct fleet_answer *answer,
                                   struct kiln_err *err)
 {
@@ -174,7 +177,7 @@ static enum kiln_code send_get(const struct fleet_process *p, const struct fleet
     return fleet_send_request(p->child->socket, &request, err);
 }
 
-/* Sends requests until the socket is full. The others follow with the next answer or tick. */
+/* Sends requests until the socket is full. The others are sent after the next answer or tick. */
 static void send_requests(struct fleet_process *p)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -204,7 +207,7 @@ static void on_readable(struct loop_watch *watch, unsigned events)
             rc = take_answer(p, &answer, &err);
     }
     if (child->is_ending || !(events & WATCH_READ) || rc == KILN_UNAVAILABLE) {
-        loop_watch_set(&child->watch, 0); /* its exit ends the requests */
+        loop_watch_set(&child->watch, 0); /* on_exited ends the requests */
     } else if (rc == KILN_BUSY) {
         send_requests(p);
     } else {
@@ -311,7 +314,7 @@ static void note_slow(struct list *accesses, uint64_t now_ms)
     }
 }
 
-/* Ends a process that hangs, with all requests. */
+/* Ends a process that hangs, and all requests. */
 static void check_times(struct fleet_process *p)
 {
     uint64_t now_ms = loop_now_ms(p->options.loop);

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The process that reads the fleet's tree (kiln-transfer --fleet).
+ * The process that reads and writes the fleet's tree (kiln-transfer --fleet).
  *
- * Role       starts the process with the first request, and again after it has ended. Every request
- *            ends, even if the process crashes or hangs
+ * Role       starts the process for the first request, and again for the next request after it has
+ *            ended. Every request ends, even if the process crashes or hangs
  * Ownership  owns the process; borrows requests until their done callback
- * Threading  the loop's thread; no callback runs from within a call
+ * Threading  the loop's thread; callbacks never run within a call of these functions
  */
 #include "daemon/workers/worker_process.h"
 #include "daemon/workers/worker_user.h"
@@ -19,18 +19,19 @@ struct fleet_process_options {
     struct loop *loop;               /* borrowed */
     struct work_queues *work_queues; /* borrowed */
     const char *program;             /* kiln-transfer; copied */
-    const char *service;             /* the unit that starts it; copied; "": none */
+    const char *service;             /* systemd unit that starts the program; copied; "": none */
     const char *url;                 /* of the tree; copied */
-    bool writes;                     /* files are added */
+    bool writes;                     /* kilnd may add files to the tree */
     struct worker_user user;
 };
 
-/* Returns KILN_INVALID if |url| cannot be that of a tree. kiln-transfer checks it completely. */
+/* Returns KILN_INVALID if the scheme of |url| is not https, http or file. kiln-transfer checks the
+ * rest of the URL. */
 KILN_MUST_CHECK enum kiln_code fleet_process_create(const struct fleet_process_options *options,
                                                     struct fleet_process **ret_process,
                                                     struct kiln_err *err);
 void fleet_process_access(struct fleet_process *process, struct fleet_access *get);
-/* Number of requests that have not ended. */
+/* Returns the number of requests that have not ended. */
 unsigned fleet_process_out(const struct fleet_process *process);
 /* Running and later requests end with FLEET_END_STOPPED. */
 void fleet_process_stop(struct fleet_process *process);

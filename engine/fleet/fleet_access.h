@@ -4,9 +4,10 @@
 /*
  * Reads a file of the fleet's tree, or a range of one, or adds a file.
  *
- * Role       The engine knows the tree's files. Another process (kiln-transfer --fleet) accesses
- *            them, because kilnd has no network
- * Ownership  the engine owns an access until |done|; then it owns |fd|
+ * Role       The engine decides which files it needs. Another process (kiln-transfer --fleet)
+ *            accesses the files, because kilnd has no network access
+ * Ownership  the engine owns each access, and must keep it until |done|. It also owns the |fd| of
+ *            an access that adds a file, and any |fd| after |done|
  * Threading  the engine's thread; neither callback runs within the call that passes the access
  */
 #include "common/base/list.h"
@@ -15,7 +16,7 @@
 #include <stdint.h>
 
 #define FLEET_FILE_NAME_MAX 128
-/* An access is ended after this time, whether or not anybody still waits for it. */
+/* Every access ends after this time, whether or not anybody still waits for it. */
 #define FLEET_ACCESS_MAX_MS 30000u
 
 enum fleet_end {
@@ -29,17 +30,17 @@ const char *fleet_end_text(enum fleet_end end);
 
 struct fleet_access {
     char name[FLEET_FILE_NAME_MAX]; /* of the file, relative to the root of the tree */
-    /* Adds |fd|, a memory file, as the file. FLEET_END_EXISTS means that the tree had the file
-     * before, and that it has not changed. The members up to |slow| are for reading only. */
+    /* The access adds a file with the content of |fd|, a memory file. FLEET_END_EXISTS means that
+     * the tree had a file of this name already, and keeps it unchanged. */
     bool is_put;
-    uint64_t offset, size; /* a range; if |size| is 0, the whole file */
-    uint64_t size_max;     /* of a whole file */
-    uint64_t budget_ms;    /* until |slow|; 0: none */
+    uint64_t offset, size; /* for reading: a range; if |size| is 0, the whole file */
+    uint64_t size_max;     /* for reading: the largest size of a whole file */
+    uint64_t budget_ms;    /* |slow| is called after this time; 0: never */
     /* Called at most once, before |done|, if the answer has not come within the budget. May be
      * NULL. */
     void (*slow)(struct fleet_access *access);
     void (*done)(struct fleet_access *access);
-    bool is_slow; /* the budget was used up before the answer came */
+    bool is_slow; /* the answer did not come within the budget */
     enum fleet_end end;
     int fd; /* after reading: a memory file with the content; -1 unless |end| is FLEET_END_DONE */
     struct list_link link;

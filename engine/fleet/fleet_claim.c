@@ -12,7 +12,7 @@ static void put_digest(struct buffer *b, const struct digest *digest)
     buffer_put(b, digest->bytes, DIGEST_SIZE);
 }
 
-/* The texts are stored, and appear in messages. */
+/* Refuses control characters, because the texts are stored and appear in messages. */
 static bool is_clean(struct bytes text)
 {
     for (size_t i = 0; i < text.size; i++) {

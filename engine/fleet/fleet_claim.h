@@ -8,12 +8,12 @@
  */
 #include "engine/fleet/fleet_trust.h"
 
-/* Verifying and storing a larger object would take a thread for too long. */
+/* Verifying and storing a larger object would occupy a thread for too long. */
 #define FLEET_OBJECT_MAX (4u << 20)
-/* Options have at most 16 KiB; the other members are smaller by far. */
+/* Options have at most 16 KiB; the other members are much smaller. */
 #define FLEET_CLAIM_MAX (32u << 10)
 #define FLEET_CLAIM_FORMAT "kiln-fleet-claim-1"
-/* The offset of the builder, which follows the format and its length. */
+/* Offset of the member |builder| in an encoded claim: after the format's length and text. */
 #define FLEET_CLAIM_BUILDER_AT (sizeof(uint32_t) + sizeof(FLEET_CLAIM_FORMAT) - 1)
 
 struct fleet_claim { /* texts are borrowed */
@@ -29,9 +29,10 @@ struct fleet_claim { /* texts are borrowed */
     uint8_t builder[FLEET_KEY_ID_SIZE];
 };
 
-/* Fails if a member is too long. */
+/* Returns KILN_INVALID if a text is too long or has a control character, or if the object is empty
+ * or too large. */
 KILN_MUST_CHECK enum kiln_code fleet_claim_encode(const struct fleet_claim *claim,
                                                   struct buffer *ret_text, struct kiln_err *err);
-/* The claim's texts are parts of |text|. Returns false if the text has another format. The caller
- * must check the signature before it believes anything that the claim says. */
+/* Reads a claim, whose texts then point into |text|. Returns false if |text| is not a valid claim.
+ * The caller must check the signature before it relies on anything in the claim. */
 bool fleet_claim_decode(struct bytes text, struct fleet_claim *ret_claim);

@@ -22,7 +22,7 @@ struct shard_work {
     struct fleet_compaction *all;
     struct codec *codec; /* borrowed */
     const char *id;
-    struct fleet_index *old; /* owned; NULL: the shard has no index yet */
+    struct fleet_index *old; /* owned; the current index; NULL: the shard has none yet */
     char target[LIMIT_TARGET_TEXT], toolchain[SHORT_TEXT];
     struct digest toolchain_id;
     struct loose *loose; /* owned, like the arrays below */
@@ -30,7 +30,7 @@ struct shard_work {
     struct fleet_entry *entries;
     size_t loose_count, loose_capacity;
     uint32_t pack_count, pack_capacity, entry_count, entry_capacity;
-    struct buffer pack; /* owned; the pack that is being made */
+    struct buffer pack; /* owned; the content of the pack that is being made */
 };
 
 static void shard_work_done(struct shard_work *w)
@@ -48,7 +48,8 @@ static struct fleet_shard shard_of(const struct shard_work *w)
                                  w->toolchain_id };
 }
 
-/* Returns false if the texts do not fit, or belong to another directory. */
+/* Copies the shard's texts. Returns false if they are too long, or if the id of |shard| is not that
+ * of the directory. */
 static bool take_shard(struct shard_work *w, const struct fleet_shard *shard)
 {
     char id[FLEET_SHARD_ID_SIZE];
@@ -83,7 +84,8 @@ static enum kiln_code open_old(struct shard_work *w, const struct fleet_pointer 
     return KILN_OK;
 }
 
-/* A damaged pointer is an error: a new index with a low epoch would be refused by all hosts. */
+/* Reads the current index. A damaged pointer is an error: a new index would begin with a low epoch,
+ * and all hosts would refuse it. */
 static enum kiln_code read_old(struct shard_work *w, struct kiln_err *err)
 {
     char name[FLEET_NAME_MAX];
@@ -107,7 +109,8 @@ static enum kiln_code read_loose(const struct shard_work *w, const struct digest
     return fleet_tree_read(w->all->root, name, ret_content, err);
 }
 
-/* Any program may have written the file, so nothing that is wrong with it stops the compaction. */
+/* Counts a file that is not used. The compaction continues whatever is wrong with the file, because
+ * any program may have written it. */
 static enum kiln_code skip_loose(struct shard_work *w, enum kiln_code rc, enum fleet_fault fault)
 {
     if (rc == KILN_NO_MEMORY)
@@ -116,7 +119,7 @@ static enum kiln_code skip_loose(struct shard_work *w, enum kiln_code rc, enum f
     return KILN_OK;
 }
 
-/* Reads the one record that is in |content|. */
+/* Returns false unless |content| is exactly one record of this shard. */
 static bool read_record(struct shard_work *w, struct bytes content, struct fleet_record *ret_record)
 {
     return fleet_record_read(content, ret_record) && ret_record->size == content.size &&
@@ -200,7 +203,8 @@ static enum kiln_code add_record(struct shard_work *w, const struct digest *key,
     return w->pack.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for a pack") : KILN_OK;
 }
 
-/* Verifies the bytes that it packs: the file may have changed since it was listed. */
+/* Packs a loose record. Reads the file again, because it may have changed since it was listed, and
+ * verifies the bytes that are packed. */
 static enum kiln_code pack_loose(struct shard_work *w, const struct loose *loose,
                                  struct kiln_err *err)
 {

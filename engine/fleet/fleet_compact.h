@@ -4,13 +4,13 @@
 /*
  * Compaction: packs the loose records of the fleet's tree, and writes indices that name the packs.
  *
- * Role       work of one host, whose key may sign indices. If it stops anywhere, the tree stays
- *            valid, and the next compaction does the rest
+ * Role       runs on one host, whose key may sign indices. If a compaction is interrupted at any
+ *            point, the tree stays valid, and the next compaction does the rest
  * Threading  one compaction of a tree at a time; pushes and readers may run meanwhile
  */
 #include "engine/fleet/fleet_record.h"
 
-/* A pack that exceeds this size gets no further record. */
+/* A pack that has reached this size gets no further record. */
 #define FLEET_PACK_MAX (64u << 20)
 
 struct fleet_compaction { /* the caller sets the members up to |pack_max| */
@@ -20,7 +20,7 @@ struct fleet_compaction { /* the caller sets the members up to |pack_max| */
     uint64_t now;      /* seconds since the epoch */
     uint64_t pack_max; /* bytes; FLEET_PACK_MAX, except in tests */
     /* Results. */
-    uint64_t shards; /* with a new index */
+    uint64_t shards; /* that got a new index */
     uint64_t kernels, packs;
     uint64_t refused[FLEET_FAULTS]; /* loose records, by reason */
 };

@@ -10,7 +10,7 @@
 #define PROOF_SIZE (FLEET_KEY_ID_SIZE + ED25519_SIGNATURE_SIZE)
 
 struct fleet_index {
-    struct buffer content; /* owned; all pointers below are into it */
+    struct buffer content; /* owned; all pointers below point into it */
     uint64_t epoch, time;
     struct fleet_shard shard;
     uint32_t pack_count, count;
@@ -58,7 +58,8 @@ struct fleet_pack fleet_index_pack(const struct fleet_index *index, uint32_t num
     return pack;
 }
 
-/* A place outside its pack would become a range that no server can answer. */
+/* Checks that the record is within its pack, because no server can answer another range. Checks the
+ * order of the keys, too. */
 static bool is_entry_sound(const struct fleet_index *index, uint32_t number)
 {
     struct fleet_place place = place_at(index, number);
@@ -148,15 +149,16 @@ static uint64_t prefix_of(const struct digest *key)
     return be64toh(prefix);
 }
 
-/* The number of entries in a range of prefixes of this length, if they are spread evenly. */
+/* Estimates how many prefixes are in a range of this length. */
 static uint32_t entries_within(const struct fleet_index *index, uint64_t length)
 {
     return (uint32_t)((length >> 32) * index->count >> 32);
 }
 
-/* Keys are hashes, so they are spread evenly, and a prefix tells its position. The first estimate
- * is about a hundred entries off in an index of 100000, and each step comes much closer. A binary
- * search reads more than ten lines of memory that are not in the processor's cache. */
+/* Estimates the position of a prefix from its value: keys are hashes, so they are spread evenly. In
+ * an index of 100000 keys, the first estimate is wrong by about a hundred entries, and each of the
+ * two corrections comes much closer. A binary search alone would be slower, because it reads more
+ * than ten lines of memory that are not in the processor's cache. */
 static uint32_t estimate_position(const struct fleet_index *index, uint64_t wanted)
 {
     uint32_t at = entries_within(index, wanted);
@@ -172,7 +174,7 @@ static uint32_t estimate_position(const struct fleet_index *index, uint64_t want
 }
 
 /* Returns the position of the first prefix that is not below |wanted|. Doubling steps from the
- * estimate find bounds for a binary search, so uneven keys only take more steps. */
+ * estimate find bounds for a binary search. If keys are not spread evenly, it takes more steps. */
 static uint32_t find_position(const struct fleet_index *index, uint64_t wanted)
 {
     uint32_t low = estimate_position(index, wanted), high = low;

@@ -4,10 +4,10 @@
 /*
  * The index of a shard: which keys the fleet has, and where (docs/formats/fleet.md).
  *
- * Role       answers in memory that the fleet does not have a key, so that most look-ups send no
- *            request. An index that lies costs requests and compiles, never a wrong object, because
- *            each record is verified separately
- * Ownership  a struct fleet_index owns the file's bytes, and no other memory in proportion to them
+ * Role       tells from memory whether the fleet has a key, so that a look-up of a missing key
+ *            sends no request. An index with wrong content costs requests and compiles, but never
+ *            gives a wrong object, because each record is verified separately
+ * Ownership  a struct fleet_index owns the file's bytes; its other memory does not grow with them
  * Threading  an open index does not change, so any number of threads may read it
  */
 #include "engine/fleet/fleet_trust.h"
@@ -28,8 +28,9 @@ struct fleet_place { /* where a record is */
 
 struct fleet_index;
 
-/* Takes the bytes of |content| on success. Returns KILN_CORRUPT, with the reason in |ret_fault|,
- * unless a key that may sign indices signed an index of |shard|. */
+/* Verifies an index, and takes the bytes of |content| on success. Returns KILN_CORRUPT, with the
+ * reason in |ret_fault|, if the index is malformed, or if no key that may sign indices signed it.
+ * The caller must check the shard and the epoch. */
 KILN_MUST_CHECK enum kiln_code fleet_index_open(struct buffer *content,
                                                 const struct fleet_trust *trust,
                                                 struct fleet_index **ret_index,
@@ -37,8 +38,8 @@ KILN_MUST_CHECK enum kiln_code fleet_index_open(struct buffer *content,
 void fleet_index_destroy(struct fleet_index *index);
 KILN_DEFINE_AUTO(fleet_index)
 
-/* Two keys whose first eight bytes are equal have the same place. The record there states its whole
- * key. */
+/* Finds the record of |key|. Returns false if the index has no such key. The index compares only
+ * the first eight bytes, so the caller must check the whole key, which the record states. */
 bool fleet_index_find(const struct fleet_index *index, const struct digest *key,
                       struct fleet_place *ret_place);
 struct fleet_shard fleet_index_shard(const struct fleet_index *index);
@@ -50,10 +51,10 @@ uint32_t fleet_index_packs(const struct fleet_index *index);
 struct fleet_pack fleet_index_pack(const struct fleet_index *index, uint32_t number);
 
 struct fleet_entry {
-    struct digest key; /* only the first eight bytes are written */
+    struct digest key; /* only its first eight bytes are stored in an index */
     struct fleet_place place;
 };
-/* The entry of an index, with the first eight bytes of its key. */
+/* Returns an entry, in whose key only the first eight bytes are set. |number| begins with 0. */
 struct fleet_entry fleet_index_entry(const struct fleet_index *index, uint32_t number);
 
 struct fleet_index_draft { /* borrowed */
@@ -62,7 +63,7 @@ struct fleet_index_draft { /* borrowed */
     uint64_t time;  /* seconds since the epoch */
     const struct fleet_pack *packs;
     uint32_t pack_count;
-    struct fleet_entry *entries; /* sorted by the call; of equal prefixes, the first one stays */
+    struct fleet_entry *entries; /* sorted by the call, which keeps one of each prefix */
     uint32_t entry_count;
 };
 KILN_MUST_CHECK enum kiln_code fleet_index_write(struct fleet_index_draft *draft,

@@ -10,7 +10,8 @@ static int compare_prefixes(const void *a, const void *b)
     return memcmp(x->key.bytes, y->key.bytes, FLEET_PREFIX_SIZE);
 }
 
-/* The place decides between equal prefixes, so that the order of the entries does not matter. */
+/* Orders entries with equal prefixes by their places, so that the result does not depend on the
+ * order in which the caller passes them. */
 static int compare_entries(const void *a, const void *b)
 {
     const struct fleet_place *x = &((const struct fleet_entry *)a)->place,

@@ -19,7 +19,8 @@ struct fleet_shard {
 #define FLEET_NAME_MAX 128
 
 bool fleet_shard_equal(const struct fleet_shard *a, const struct fleet_shard *b);
-/* 32 hexadecimal digits, because a target's text has characters that URLs and S3 encode. */
+/* Writes 32 hexadecimal digits. Names use them instead of the target's text, because URLs and S3
+ * encode some of its characters. */
 void fleet_shard_id(const struct fleet_shard *shard, char id[FLEET_SHARD_ID_SIZE]);
 
 void fleet_name_pointer(const char *shard_id, char name[FLEET_NAME_MAX]);

@@ -18,7 +18,8 @@ void fleet_pointer_write(const struct fleet_pointer *pointer, char text[FLEET_PO
     snprintf(text, FLEET_POINTER_MAX, FORMAT " %llu %s\n", (unsigned long long)pointer->epoch, hex);
 }
 
-/* Takes the word before |end|. Returns false if it has |size| or more bytes. */
+/* Takes the word before the character |end|. Returns false if there is no |end|, or if the word has
+ * |size| or more bytes. */
 static bool take_word(struct bytes *text, char end, char *ret_word, size_t size)
 {
     const uint8_t *at = text->size ? memchr(text->data, end, text->size) : NULL;

@@ -8,8 +8,9 @@
  * Ownership  a struct fleet_epochs owns its table
  * Threading  plain values
  *
- * The pointer is not signed: the index that it names is. So an attacker who may write to the tree
- * can only point to a genuine index, and the epochs refuse one that is older than the last.
+ * The pointer is not signed, but the index that it names is. So an attacker who may write to the
+ * tree can only make the pointer name a genuine index. A host refuses an index whose epoch is lower
+ * than one that it has seen.
  */
 #include "engine/fleet/fleet_index.h"
 
@@ -30,7 +31,8 @@ struct fleet_epoch {
     uint64_t epoch;
 };
 
-/* The highest epoch of each shard and signer. The oldest entries are dropped above the limit. */
+/* The highest epochs, one for each shard and signer. If there are more than this, the least
+ * recently changed ones are dropped. */
 #define FLEET_EPOCHS_MAX 1024u
 #define FLEET_EPOCHS_TEXT_MAX (FLEET_EPOCHS_MAX * 80u)
 
@@ -39,15 +41,16 @@ struct fleet_epochs {
     size_t count, capacity;
 };
 void fleet_epochs_done(struct fleet_epochs *epochs);
-/* Returns false, with what could be read, if the text is damaged. */
+/* If the text is damaged, returns false, and |ret_epochs| has the entries before the damage. */
 bool fleet_epochs_read(struct bytes text, struct fleet_epochs *ret_epochs);
 void fleet_epochs_write(const struct fleet_epochs *epochs, struct buffer *ret_text);
-/* Returns ROLLED_BACK if a key that may still sign indices has signed a later index of the shard.
- * An epoch of another key does not count, or a revoked signer could block the shard for ever. */
+/* Returns FLEET_FAULT_ROLLED_BACK if a key that may still sign indices has signed an index of the
+ * same shard with a higher epoch. Epochs of revoked keys do not count. Otherwise a revoked signer
+ * could block the shard for ever. */
 enum fleet_fault fleet_epochs_check(const struct fleet_epochs *epochs,
                                     const struct fleet_trust *trust,
                                     const struct fleet_index *index);
-/* Returns KILN_NO_MEMORY if the epoch could not be remembered. */
+/* Remembers the epoch of |index| for its shard and signer. */
 KILN_MUST_CHECK enum kiln_code fleet_epochs_note(struct fleet_epochs *epochs,
                                                  const struct fleet_index *index,
                                                  struct kiln_err *err);

@@ -11,7 +11,7 @@
 #include "engine/codec/codec_zstd.h"
 #include "engine/fleet/fleet_claim.h"
 
-/* The largest object, which does not compress, with its claim. */
+/* Space for the largest object, even if it does not compress, and its claim. */
 #define FLEET_RECORD_MAX (FLEET_OBJECT_MAX + FLEET_CLAIM_MAX + 4096u)
 
 struct fleet_record {
@@ -21,15 +21,16 @@ struct fleet_record {
     size_t size; /* of the whole record; others may follow it */
 };
 
-/* Appends a record without a signature. Sets the claim's object and size; its builder is zeros. */
+/* Appends an unsigned record of |raw|. The record's claim is |claim| with the digest and the size
+ * of |raw|, and with zeros as its builder. */
 KILN_MUST_CHECK enum kiln_code fleet_record_write(struct codec *codec,
                                                   const struct fleet_claim *claim, struct bytes raw,
                                                   struct buffer *ret_records, struct kiln_err *err);
-/* Sets the builder and the signature of |record|, which fleet_record_read accepted. */
+/* Sets the builder and the signature of |record|, which must be a valid record. */
 void fleet_record_sign(const struct fleet_signer *signer, uint8_t *record);
 
-/* Reads the first record of |bytes|, and verifies nothing. Returns false if it is malformed or
- * truncated. */
+/* Reads the first record of |bytes|, and verifies nothing. Returns false if the record is malformed
+ * or truncated. */
 bool fleet_record_read(struct bytes bytes, struct fleet_record *ret_record);
 
 struct fleet_reader { /* borrowed */
@@ -38,9 +39,9 @@ struct fleet_reader { /* borrowed */
     struct fleet_shard shard; /* the claims must be for this target and toolchain */
     enum fleet_fault fault;   /* after KILN_CORRUPT: why a record is not used */
 };
-/* Verifies that |record|, which any program may have written, answers |key|, and unpacks it.
- * |ret_raw| is valid until the codec's next call. Returns KILN_CORRUPT if the record must not be
- * used, and KILN_NOT_FOUND if only a newer kiln can unpack it. */
+/* Verifies that a trusted builder signed |record| for |key|, and unpacks the object into |ret_raw|,
+ * which is valid until the codec's next call. Returns KILN_CORRUPT if the record must not be used,
+ * and KILN_NOT_FOUND if only a newer kiln can unpack the object. */
 KILN_MUST_CHECK enum kiln_code fleet_record_open(struct fleet_reader *reader,
                                                  const struct fleet_record *record,
                                                  const struct digest *key, struct bytes *ret_raw,

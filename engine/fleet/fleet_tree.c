@@ -58,7 +58,7 @@ static enum kiln_code write_file(int fd, struct bytes content, struct kiln_err *
     return rc;
 }
 
-/* A different name for each attempt, because several hosts may write the same file. */
+/* Chooses a random name, because several hosts may write the same file at the same time. */
 static enum kiln_code name_temporary(struct temporary *t, struct kiln_err *err)
 {
     uint64_t random;

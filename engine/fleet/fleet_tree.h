@@ -4,7 +4,7 @@
 /*
  * The fleet's tree in a local directory.
  *
- * Role       kilnctl writes trees; nobody changes a file that exists, except pointers
+ * Role       kilnctl and kiln-transfer write trees. Files never change, except pointers
  * Ownership  the caller owns the descriptor of the root
  * Threading  any thread; several processes may write to one tree
  */
@@ -14,14 +14,14 @@
 /* Creates the directory if it does not exist. */
 KILN_MUST_CHECK enum kiln_code fleet_tree_open(const char *path, int *ret_root,
                                                struct kiln_err *err);
-/* Writes the file |name|, complete and synced, unless it exists already. |ret_added| may be
- * NULL. */
+/* Writes and syncs the file |name|, unless it exists already. Other processes never see an
+ * incomplete file. |ret_added| may be NULL. */
 KILN_MUST_CHECK enum kiln_code fleet_tree_add(int root, const char *name, struct bytes content,
                                               bool *ret_added, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code fleet_tree_replace(int root, const char *name, struct bytes content,
                                                   struct kiln_err *err);
-/* Returns KILN_NOT_FOUND if there is no such file, and KILN_FULL if it has more than the buffer's
- * limit. Both have a message. */
+/* Returns KILN_NOT_FOUND if there is no such file, and KILN_FULL if the file is larger than the
+ * buffer's limit. Both fill |err|. */
 KILN_MUST_CHECK enum kiln_code fleet_tree_read(int root, const char *name,
                                                struct buffer *ret_content, struct kiln_err *err);
 /* Calls |each| for the entries of a directory in the order of their names. Temporary files and

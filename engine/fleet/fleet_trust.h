@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * The keys that this host believes, and what each of them may sign.
+ * The keys that this host trusts, and what each of them may sign.
  *
- * Role       decides whether a signed claim or index of the fleet counts
+ * Role       decides whether this host accepts a signed claim or index of the fleet
  * Ownership  a struct fleet_trust owns its table of keys
  * Threading  a struct fleet_trust does not change, so any number of threads may read it
  *
- * The keys are .pub files (docs/formats/manifest.md) of a directory of their own, so that a key
- * that is trusted for packages does not count here. The member "targets" has the targets that the
- * key may sign for; "index": true permits it to sign indices.
+ * The keys are .pub files (docs/formats/manifest.md) in a directory of their own, so that a key
+ * that is trusted for packages is not trusted here. A file's member "targets" lists the targets for
+ * which the key may sign claims; "index": true permits the key to sign indices.
  */
 #include "common/base/err.h"
 #include "engine/digest/ed25519.h"
@@ -38,27 +38,28 @@ KILN_MUST_CHECK enum kiln_code fleet_signer_read(const char *secret_key_file,
 
 struct fleet_trust;
 
-/* A directory that does not exist has no keys. */
+/* Succeeds without keys if the directory does not exist. */
 KILN_MUST_CHECK enum kiln_code fleet_trust_read(const char *directory,
                                                 struct fleet_trust **ret_trust,
                                                 struct kiln_err *err);
 void fleet_trust_destroy(struct fleet_trust *trust);
 KILN_DEFINE_AUTO(fleet_trust)
 unsigned fleet_trust_count(const struct fleet_trust *trust);
-/* The number of files that are not valid keys, and the name of the first one. */
+/* Returns how many files are not valid keys, or are keys that may sign nothing. |ret_first| is the
+ * name of one of them. */
 unsigned fleet_trust_bad(const struct fleet_trust *trust, const char **ret_first);
 
-/* |signed_text| is everything before the signature. The text must not be read before this check. */
+/* A text with its signature. Callers must not rely on the text before one of the checks below. */
 struct fleet_signed {
     struct bytes signed_text;
     const uint8_t *key_id;    /* FLEET_KEY_ID_SIZE bytes */
     const uint8_t *signature; /* ED25519_SIGNATURE_SIZE bytes */
 };
-/* Returns whether a trusted key made the signature, and may sign kernels for |target|. */
+/* Checks that a trusted key made the signature, and that the key may sign claims for |target|. */
 enum fleet_fault fleet_trust_check_claim(const struct fleet_trust *trust,
                                          const struct fleet_signed *what, struct bytes target);
 enum fleet_fault fleet_trust_check_index(const struct fleet_trust *trust,
                                          const struct fleet_signed *what);
-/* Whether a trusted key of this id may sign indices. */
+/* Returns whether a trusted key with this id may sign indices. */
 bool fleet_trust_may_index(const struct fleet_trust *trust,
                            const uint8_t key_id[FLEET_KEY_ID_SIZE]);

@@ -27,7 +27,8 @@ static void note_bad(struct verifying *v, const char *what, const char *why)
     v->all->bad(v->all->context, what, why);
 }
 
-/* A record does not state the key under which the index has it, except for its first bytes. */
+/* Returns whether the record is that of the entry, as far as an index tells: it has only the first
+ * bytes of each key. */
 static bool has_prefix(const struct fleet_record *record, const struct fleet_entry *entry)
 {
     return memcmp(record->claim.key.bytes, entry->key.bytes, 8) == 0;
@@ -97,7 +98,7 @@ static enum kiln_code verify_entry(struct verifying *v, const struct fleet_entry
     return KILN_OK;
 }
 
-/* The entries of a pack are not adjacent in the index, which is ordered by keys. */
+/* Searches the whole index for the entries of the pack, because the index is ordered by keys. */
 static enum kiln_code verify_pack(struct verifying *v, uint32_t number, struct kiln_err *err)
 {
     char name[FLEET_NAME_MAX];

@@ -19,6 +19,6 @@ struct fleet_verification { /* the caller sets the members up to |context| */
     uint64_t shards, kernels, bytes, bad_count;
 };
 
-/* A damaged tree is not an error of the call. */
+/* Returns KILN_OK even if the tree is damaged; |bad_count| tells. */
 KILN_MUST_CHECK enum kiln_code fleet_verify(struct fleet_verification *verification,
                                             struct kiln_err *err);

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * Joins requests for near ranges of one file, so that one request to the store answers several. A
- * job's kernels are adjacent in their pack, and each request to a store takes a round trip.
+ * Joins kilnd's requests for ranges of one file that are close together. One request to the store
+ * then answers several of them. This pays because each request to a store takes a round trip, and
+ * the kernels of a job are mostly adjacent in their pack.
  *
  * Ownership  plain values; a range borrows the requests
  * Threading  pure functions
@@ -12,18 +13,20 @@
 
 #include <stddef.h>
 
-/* Bytes between two ranges that are fetched in vain, rather than sending another request. */
+/* Two ranges are joined if at most this many bytes are between them. To fetch these bytes in vain
+ * is cheaper than another request. */
 #define FLEET_GAP_MAX (64u << 10)
 /* A joined range is not larger than this, unless a single request is. */
 #define FLEET_RANGE_MAX (4u << 20)
 
-struct fleet_range { /* of one file, for |count| requests that follow each other in the array */
+struct fleet_range { /* a range of one file, which answers |count| requests */
     struct fleet_request *requests;
     size_t count;
-    uint64_t first, end; /* equal: the whole file */
+    uint64_t first, end; /* if they are equal, the whole file */
 };
 
 /* Sorts |requests| so that those for one range follow each other. */
 void fleet_ranges_sort(struct fleet_request *requests, size_t count);
-/* Returns the range of the first requests. |count| must not be 0, and the requests sorted. */
+/* Returns a range that answers the first request, and those after it that can be joined with it.
+ * |requests| must be sorted, and |count| must not be 0. */
 struct fleet_range fleet_ranges_first(struct fleet_request *requests, size_t count);

@@ -26,7 +26,8 @@ enum kiln_code fleet_source_open(const struct url *url, struct fleet_source *ret
                : KILN_OK;
 }
 
-/* Linux limits the descriptors that are under way, by RLIMIT_NOFILE. kilnd takes them soon. */
+/* Tries again for a while: Linux limits the number of descriptors that were sent and not received
+ * yet (by RLIMIT_NOFILE), and kilnd soon receives some. */
 static void send_answer(int socket, const struct fleet_answer *answer)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -35,7 +36,7 @@ static void send_answer(int socket, const struct fleet_answer *answer)
         usleep(BUSY_US);
 }
 
-/* If the answer cannot be made or sent, kilnd's own time limit ends the request. */
+/* If the answer cannot be sent, kilnd's own time limit ends the request. */
 void fleet_serve_answer(int socket, const struct fleet_request *request, enum fleet_end end,
                         struct bytes content)
 {
@@ -62,7 +63,7 @@ static enum fleet_end end_of_errno(int errnum)
     }
 }
 
-/* Reads the range, or the whole file of at most size_max bytes. */
+/* Reads the requested range, or the whole file of at most |size_max| bytes. */
 static enum fleet_end read_range(int fd, const struct fleet_request *request,
                                  struct buffer *content)
 {

@@ -6,7 +6,7 @@
  *
  * Role       the work of kiln-transfer --fleet. The tree is in a directory (file:), or on a server
  *            (http:, https:), which must support ranges
- * Ownership  borrows everything; an answer's file is closed after it was sent
+ * Ownership  borrows everything, except the descriptors in requests, which it closes
  * Threading  one thread; blocks
  */
 #include "common/base/bytes.h"
@@ -16,16 +16,16 @@
 
 struct fleet_source {
     const struct url *url;
-    int directory; /* of a file: URL; otherwise -1 */
+    int directory; /* the tree of a file: URL; -1 for other URLs */
     struct store_credentials credentials;
 };
 
-/* Opens the directory of a file: URL, or reads the credentials, while the process still has kilnd's
- * rights. */
+/* Opens the directory of a file: URL, or reads the credentials for a server. Must be called while
+ * the process still has kilnd's rights. */
 KILN_MUST_CHECK enum kiln_code fleet_source_open(const struct url *url,
                                                  struct fleet_source *ret_source,
                                                  struct kiln_err *err);
-/* Returns KILN_OK when kilnd has closed the socket. */
+/* Returns KILN_OK after kilnd has closed the socket. */
 KILN_MUST_CHECK enum kiln_code fleet_serve(int socket, const struct fleet_source *source,
                                            struct kiln_err *err);
 

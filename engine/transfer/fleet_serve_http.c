@@ -11,13 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REQUESTS_MAX 256u   /* that are read from kilnd at a time */
+#define REQUESTS_MAX 256u   /* requests that are read from kilnd at a time */
 #define CONNECTIONS_MAX 16L /* with HTTP/1.1; HTTP/2 needs one */
 #define CONNECT_MS 5000L
 #define EXPECT_MS 100L
 #define IDLE_MS 1000
-/* kilnd sends the requests of one job one after the other. Waiting this long for the next one lets
- * them be joined. */
+/* kilnd sends the requests of one job one after the other. After the first one, kiln-transfer waits
+ * this long for more, so that they can be joined. */
 #define LINGER_US 1000
 
 /* A request to the server, which answers one or several requests of kilnd. */
@@ -25,9 +25,9 @@ struct exchange {
     CURL *curl;
     struct curl_slist *headers; /* owned */
     struct fleet_range range;   /* its requests are owned */
-    struct buffer body;         /* owned; what is received, or sent */
+    struct buffer body;         /* owned; the content that is received or sent */
     size_t sent;
-    bool is_conditional; /* the store must not replace a file */
+    bool is_conditional; /* asks the store not to replace a file (If-None-Match) */
 };
 
 struct http_server {
@@ -36,7 +36,7 @@ struct http_server {
     const struct store_credentials *credentials;
     CURLM *multi;
     unsigned running;
-    bool has_no_conditions; /* the store refuses requests that have one */
+    bool has_no_conditions; /* the store refuses conditional requests */
 };
 
 static bool is_ranged(const struct exchange *x) { return x->range.end > x->range.first; }
@@ -61,8 +61,8 @@ static long status_of(const struct exchange *x)
     return status;
 }
 
-/* The body of an error is not stored. A server that ignores the range sends the whole file, which
- * may be large. */
+/* Stores the body of the expected status. Ignores the body of an error. Ends the transfer if the
+ * server ignores the range and sends the whole file, which may be large. */
 static size_t on_body(char *data, size_t one, size_t size, void *context)
 {
     struct exchange *x = context;
@@ -87,7 +87,7 @@ static size_t on_upload(char *to, size_t one, size_t size, void *context)
     return part;
 }
 
-/* libcurl sends the body again on another connection if the first one was closed meanwhile. */
+/* libcurl calls this to send the body again, if the first connection was closed meanwhile. */
 static int on_seek(void *context, curl_off_t offset, int origin)
 {
     struct exchange *x = context;
@@ -121,7 +121,7 @@ static enum fleet_end end_of_status(const struct exchange *x)
         return FLEET_END_TOO_LARGE;
     if (status == 416) /* the file is shorter than its index says */
         return FLEET_END_MALFORMED;
-    /* 409: S3 asks to repeat a put that met another one. */
+    /* S3 answers 409 if somebody else puts the same file at the same time; repeat the put. */
     bool is_temporary = status == 408 || status == 409 || status == 429 || status >= 500;
     return is_temporary ? FLEET_END_BROKEN : FLEET_END_REFUSED;
 }
@@ -152,7 +152,7 @@ static void answer_exchange(const struct http_server *s, const struct exchange *
     }
 }
 
-/* OpenSSL uses SSL_CERT_FILE and SSL_CERT_DIR, but libcurl overrides them. */
+/* Uses the variables SSL_CERT_FILE and SSL_CERT_DIR as OpenSSL does; libcurl would ignore them. */
 static bool set_authorities(CURL *curl)
 {
     const char *file = getenv("SSL_CERT_FILE"), *directory = getenv("SSL_CERT_DIR");
@@ -160,7 +160,7 @@ static bool set_authorities(CURL *curl)
            (!directory || !*directory || !curl_easy_setopt(curl, CURLOPT_CAPATH, directory));
 }
 
-/* No redirects: they would send a request, and later credentials, to another server. */
+/* Does not enable redirects, which would send requests and credentials to another server. */
 static bool set_options(struct exchange *x)
 {
     CURL *curl = x->curl;
@@ -189,7 +189,7 @@ static bool set_url(struct exchange *x, const struct url *root)
     KILN_AUTO(url) struct url url = { 0 };
     struct kiln_err ignored = KILN_ERR_INIT;
     char name[FLEET_FILE_NAME_MAX + 1];
-    /* The name of a URL is empty if its path ends with a slash. */
+    /* |root->name| is empty if the path of the URL ends with a slash. */
     snprintf(name, sizeof(name), "%s%s", root->name[0] ? "/" : "", x->range.requests->name);
     return !url_beside(root, name, &url, &ignored) &&
            !curl_easy_setopt(x->curl, CURLOPT_URL, url.text);
@@ -205,8 +205,8 @@ static bool set_range(struct exchange *x)
     return !curl_easy_setopt(x->curl, CURLOPT_RANGE, text);
 }
 
-/* libcurl asks for a permission before it sends a larger body. It must not be told to leave out the
- * header "Expect", because libcurl 7.88 would sign it nevertheless. */
+/* Before it sends a large body, libcurl asks the server for permission (header "Expect"). Do not
+ * disable this header, because libcurl 7.88 would not send it but would still sign it. */
 static bool set_upload(struct exchange *x)
 {
     CURL *curl = x->curl;
@@ -223,7 +223,7 @@ static bool set_upload(struct exchange *x)
            !curl_easy_setopt(curl, CURLOPT_SEEKDATA, x);
 }
 
-/* Older versions of libcurl compute another digest of the body than S3 unless it is given. */
+/* Adds the digest of the body, because older versions of libcurl compute one that S3 refuses. */
 static bool add_body_digest(struct exchange *x)
 {
     char hex[DIGEST_HEX_SIZE], text[DIGEST_HEX_SIZE + 32];
@@ -266,7 +266,7 @@ static bool prepare_body(struct exchange *x)
     return !is_put(x) || fs_read_fd(request->fd, (size_t)size, &x->body, &ignored) == KILN_OK;
 }
 
-/* Takes a copy of the range's requests. Returns NULL if memory ran out. */
+/* Copies the range's requests. Returns NULL if memory ran out. */
 static struct exchange *create_exchange(const struct fleet_range *range)
 {
     struct exchange *x = calloc(1, sizeof(*x));
@@ -292,9 +292,9 @@ static bool add_exchange(struct http_server *s, struct exchange *x)
     return is_added;
 }
 
-/* OpenStack Swift answers 501 to every conditional request. Its files may be replaced, by records
- * of the same kernel, which readers check, too. Returns false if there is no need to send it again.
- */
+/* Sends a put again without its condition if the store refuses conditions: OpenStack Swift answers
+ * 501. There, a record may replace another one of the same kernel; readers check each of them.
+ * Returns false if nothing was sent again. */
 static bool send_without_condition(struct http_server *s, struct exchange *x)
 {
     if (!is_put(x) || !x->is_conditional || status_of(x) != 501)
@@ -347,7 +347,7 @@ static void start_reads(struct http_server *s, struct fleet_request *requests, s
     }
 }
 
-/* Puts are started one by one; the others are joined. */
+/* Starts the puts one by one, and joins requests to read. */
 static void start_all(struct http_server *s, struct fleet_request *requests, size_t count)
 {
     size_t reads = 0;
@@ -363,7 +363,7 @@ static void start_all(struct http_server *s, struct fleet_request *requests, siz
     start_reads(s, requests, reads);
 }
 
-/* Reads the requests that are there. Returns KILN_UNAVAILABLE after the last one. */
+/* Reads the requests that have arrived. Returns KILN_UNAVAILABLE if kilnd will send no more. */
 static enum kiln_code read_requests(const struct http_server *s, struct fleet_request *requests,
                                     size_t *count, struct kiln_err *err)
 {
@@ -422,7 +422,7 @@ static enum kiln_code serve_requests(struct http_server *s, struct kiln_err *err
     }
 }
 
-/* The exchanges that run when kilnd closes the socket end with the process. */
+/* If kilnd closes the socket, the exchanges that still run end with the process. */
 enum kiln_code fleet_serve_http(int socket, const struct fleet_source *source, struct kiln_err *err)
 {
     struct http_server server = { .socket = socket,

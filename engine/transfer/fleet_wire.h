@@ -5,16 +5,16 @@
  * The messages between kilnd and kiln-transfer --fleet: one JSON object in each packet
  * (SOCK_SEQPACKET).
  *
- *   set-up   {"url", "writes"}; kilnd sends it once, first
- *   request  {"id", "name", "offset", "size", "size_max"}; or, with a memory file, {"id", "name",
- *            "put"}
- *   answer   {"id", "end"}; with a memory file after reading, if "end" is FLEET_END_DONE
+ *   set-up   {"url", "writes"}; the first packet that kilnd sends
+ *   request  to read: {"id", "name", "offset", "size", "size_max"}; to add a file: {"id", "name",
+ *            "put"} with a memory file
+ *   answer   {"id", "end"}; if a file was read, with a memory file
  *
  * Ownership  the receiver owns a received descriptor
  * Threading  plain values
  *
- * A store may have taken control of the process, so kilnd checks the answers, and verifies what is
- * in the files.
+ * A malicious store may have taken control of kiln-transfer. So kilnd checks the answers, and
+ * verifies the files that come with them.
  */
 #include "common/base/err.h"
 #include "engine/fleet/fleet_access.h"
@@ -27,7 +27,7 @@
 
 struct fleet_setup {
     char url[FLEET_URL_MAX];
-    bool writes; /* files may be added */
+    bool writes; /* kilnd may add files to the tree */
 };
 KILN_MUST_CHECK enum kiln_code fleet_send_setup(int socket, const struct fleet_setup *setup,
                                                 struct kiln_err *err);
@@ -37,16 +37,16 @@ KILN_MUST_CHECK enum kiln_code fleet_receive_setup(int socket, struct fleet_setu
 struct fleet_request {
     uint64_t id;
     char name[FLEET_FILE_NAME_MAX];
-    uint64_t offset, size; /* |size| 0: the whole file, of at most |size_max| bytes */
+    uint64_t offset, size; /* if |size| is 0, the whole file, of at most |size_max| bytes */
     uint64_t size_max;
-    bool is_put; /* adds |fd| as the file */
-    int fd;      /* the sender keeps its descriptor; -1 unless |is_put| */
+    bool is_put; /* the request adds a file with the content of |fd| */
+    int fd;      /* -1 unless |is_put|; sending does not close the sender's descriptor */
 };
-/* Does not block. Returns KILN_BUSY if the process does not read its socket. */
+/* Does not block. Returns KILN_BUSY if the socket is full. */
 KILN_MUST_CHECK enum kiln_code fleet_send_request(int socket, const struct fleet_request *request,
                                                   struct kiln_err *err);
 /* Does not block. Returns KILN_BUSY if there is no request now, and KILN_UNAVAILABLE if there will
- * be none, both without a message. */
+ * be no further one; neither fills |err|. */
 KILN_MUST_CHECK enum kiln_code fleet_receive_request(int socket, struct fleet_request *ret_request,
                                                      struct kiln_err *err);
 
@@ -58,9 +58,10 @@ struct fleet_answer {
 /* Borrows |answer->fd|. */
 KILN_MUST_CHECK enum kiln_code fleet_send_answer(int socket, const struct fleet_answer *answer,
                                                  struct kiln_err *err);
-/* Does not block; returns the codes of fleet_receive_request. */
+/* Does not block. Returns the same codes as fleet_receive_request. */
 KILN_MUST_CHECK enum kiln_code fleet_receive_answer(int socket, struct fleet_answer *ret_answer,
                                                     struct kiln_err *err);
-/* Whether |name| can only be a file of the tree: it has a directory, no part that is empty or
- * begins with a dot, and no other characters than the tree's names. */
+/* Returns whether |name| can be that of a file of the tree, so that it cannot lead out of the tree.
+ * It must have a directory, and only characters that the tree's names have. No part of it may be
+ * empty or begin with a dot. */
 bool fleet_name_is_fine(const char *name);

@@ -60,5 +60,5 @@ enum kiln_code fleet_kernel_record(struct fleet_recording *recording, const stru
     if (!rc)
         rc = record_object(recording, key, object, err);
     object_unref(object);
-    return rc == KILN_NOT_FOUND ? KILN_OK : rc; /* it was evicted or damaged meanwhile */
+    return rc == KILN_NOT_FOUND ? KILN_OK : rc; /* the kernel was evicted or damaged meanwhile */
 }

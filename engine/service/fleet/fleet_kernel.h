@@ -4,15 +4,15 @@
 /*
  * Makes records of the fleet from kernels of the store.
  *
- * Role       for 'fleet push' and for uploads
+ * Role       used for 'kilnctl fleet push' and for uploads
  * Ownership  borrows everything
- * Threading  a work queue; one thread at a time for each codec
+ * Threading  a thread of a work queue; only one thread at a time uses a codec
  */
 #include "engine/fleet/fleet_record.h"
 #include "engine/store/kernel_store.h"
 
-/* Whether this kilnd compiled the kernel. Results of users' own compiles, imports, and kernels of
- * packages and of the fleet do not count. */
+/* Returns whether this kilnd compiled the kernel. Results of users' own compiles, imports, and
+ * kernels of packages and of the fleet do not count. */
 bool fleet_kernel_is_own(const struct kernel_record *record);
 
 struct fleet_recording {
@@ -22,8 +22,9 @@ struct fleet_recording {
     /* Set by fleet_kernel_record. */
     bool is_written;
     bool is_damaged;  /* the stored object failed its check */
-    bool is_left_out; /* the kernel has texts that a claim cannot have */
+    bool is_left_out; /* a claim cannot describe the kernel (see fleet_claim_encode) */
 };
-/* Returns KILN_OK, and writes nothing, if there is no such kernel. */
+/* Appends the record of a kernel. If the store has no such kernel, returns KILN_OK and appends
+ * nothing. */
 KILN_MUST_CHECK enum kiln_code fleet_kernel_record(struct fleet_recording *recording,
                                                    const struct digest *key, struct kiln_err *err);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Leases: of the hosts that need a kernel which the fleet lacks, one compiles it.
+ * Leases: if several hosts need a kernel that the fleet lacks, one of them compiles it for all.
  *
- * The host that adds the lease's file first compiles the kernel and adds it to the tree. The others
- * look for the loose record until their time is up, and then compile the kernel, too. So a lease
- * that is lost, or that a liar wrote, costs time once, and leases rest for a while. Nobody reads a
- * clock of another host.
+ * Each of these hosts tries to add the lease, a file named after the kernel. The host that succeeds
+ * compiles the kernel and adds its loose record to the tree. The other hosts look for that record
+ * again and again. If it does not appear in time, they compile the kernel, too, and use no leases
+ * for a while, so a forged lease or a host that crashed costs little time. No host relies on the
+ * clock of another one.
  */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
@@ -17,7 +18,8 @@
 #include <sys/random.h>
 
 #define SECOND_NS 1000000000u
-/* Other compiles of the host that has the lease may come first. */
+/* Waits are longer than one compile, because the host with the lease may have other compiles to do
+ * first. */
 #define WAIT_FACTOR 10u
 #define WAIT_MIN_NS (5ull * SECOND_NS)
 #define WAIT_MAX_NS (30ull * SECOND_NS)
@@ -47,7 +49,7 @@ uint64_t fleet_tier_lease_count(const struct fleet_tier *tier, enum fleet_lease_
     return tier->leases.counts[end];
 }
 
-/* Returns a memory file with random bytes, so that no two leases are equal; -1 on failure. */
+/* Returns a memory file with random digits, so that no two leases are equal; -1 on failure. */
 static int make_nonce(void)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -84,7 +86,7 @@ static void on_loose(struct fleet_access *get)
     bool is_there = fleet_access_ended(e, get);
     query->is_polling = false;
     if (get->end == FLEET_END_ABSENT && query->answered && !e->draining)
-        return; /* fleet_leases_tick looks again */
+        return; /* fleet_leases_tick will look again */
     end_waiting(query);
     if (!is_there) {
         query_give_up(query);
@@ -122,7 +124,8 @@ static void give_up_waiting(struct fleet_query *query)
     query_give_up(query);
 }
 
-/* Other leases of a host that is gone would only cost time. */
+/* Gives up, and requests no leases for a while: if the host with the lease has crashed, waiting for
+ * its other leases would only cost time. */
 static void expire(struct fleet_query *query, uint64_t now_ns)
 {
     struct fleet_leases *leases = leases_of(query->shard->engine);
@@ -225,7 +228,7 @@ static void on_probe(struct fleet_access *probe)
         add_probe(leases);
 }
 
-/* The second time the same name is used. */
+/* Tries to add a file with a random name. The second attempt uses the same name again. */
 static void add_probe(struct fleet_leases *leases)
 {
     char name[FLEET_FILE_NAME_MAX];
@@ -245,8 +248,8 @@ static void add_probe(struct fleet_leases *leases)
     fleet_access_start(leases->engine, &leases->probe);
 }
 
-/* If the store fails when kilnd starts, there is no index yet whose refresh would try it again. So
- * the probe does. */
+/* Also tries a broken store again with the probe. If the store fails when kilnd starts, there is no
+ * index yet whose refresh would do so. */
 void fleet_leases_tick(struct engine *e, uint64_t now_ns)
 {
     struct fleet_leases *leases = leases_of(e);

@@ -4,7 +4,7 @@
 /*
  * The parts of the fleet tier, shared only by the files of this directory.
  *
- * Ownership  a shard owns its index; a query belongs to itself and frees itself after its last task
+ * Ownership  a shard owns its index; a query has no owner, and frees itself when it ends
  * Threading  the engine's thread; while a task runs, only the task uses the struct that it fills
  */
 #include "common/protocol/limits.h"
@@ -18,10 +18,11 @@
 #define FLEET_SHARDS_MAX 64u
 #define FLEET_REFUSED_MAX 64u
 #define FLEET_TOOLCHAIN_TEXT 64
-/* An index that was not used for this time is not refreshed until it is used again. */
+/* After this time without use, an index is not refreshed until it is used again. */
 #define FLEET_IDLE_NS 600000000000u
 
-/* Keys that tasks on other threads use. Counted on the engine's thread. */
+/* The trusted keys, which tasks on other threads use, too. Only the engine's thread changes the
+ * number of references. */
 struct trusted {
     unsigned references;
     struct fleet_trust *keys; /* owned */
@@ -36,7 +37,7 @@ struct fleet_opening { /* an index that is being verified */
     int fd; /* owned */
     enum fleet_fault fault;
     enum kiln_code rc;
-    struct fleet_index *index; /* owned; NULL: it is not used */
+    struct fleet_index *index; /* owned; NULL unless it is valid */
 };
 
 struct shard {
@@ -45,17 +46,17 @@ struct shard {
     char id[FLEET_SHARD_ID_SIZE];
     char target[LIMIT_TARGET_TEXT], toolchain[FLEET_TOOLCHAIN_TEXT];
     struct digest toolchain_id;
-    struct fleet_index *index;    /* owned; NULL: the fleet has none that is used */
-    struct fleet_pointer pointer; /* to |index| */
+    struct fleet_index *index;    /* owned; NULL: no valid index was found yet */
+    struct fleet_pointer pointer; /* names |index| */
     bool is_known;                /* the fleet was asked for an index, and has answered */
     bool is_loading;
-    bool is_slow; /* the load has taken longer than the budget */
+    bool is_slow; /* loading the index has taken longer than a look-up may wait */
     uint64_t asked_ns, refreshed_ns, load_began_ns;
-    unsigned queries;    /* that have not ended */
-    struct list waiting; /* of struct fleet_query: they wait for the index */
+    unsigned queries;    /* number of queries that have not ended */
+    struct list waiting; /* list of struct fleet_query that wait for the index */
     struct fleet_access get;
     struct fleet_opening opening;
-    /* Records of this index that failed their check, so that they are not requested again. */
+    /* Prefixes of keys whose records failed their check. They are not requested again. */
     uint64_t refused[FLEET_REFUSED_MAX];
     unsigned refused_count;
 };
@@ -69,7 +70,7 @@ struct fleet_query {
     void *context;
     uint64_t began_ns;
     uint64_t expected_ns; /* of the compile */
-    /* While another host compiles the kernel. */
+    /* Used while another host compiles the kernel. */
     uint64_t wait_until_ns, poll_ns, poll_pause_ns;
     bool is_polling;
     struct fleet_access get;
@@ -90,8 +91,8 @@ struct fleet_leases {
     struct engine *engine;
     enum leases_state state;
     uint64_t compile_min_ns; /* shorter compiles need no lease */
-    uint64_t resume_ns;      /* no leases before */
-    struct list waiting;     /* of struct fleet_query: another host compiles the kernel */
+    uint64_t resume_ns;      /* before this time, no leases are requested */
+    struct list waiting;     /* struct fleet_query whose kernels other hosts compile */
     struct fleet_access probe;
     bool is_probing, is_second;
     uint64_t probe_ns;
@@ -102,13 +103,13 @@ struct fleet_tier {
     bool is_on;
     uint64_t wait_ms;
     char keys[PATH_MAX];
-    char epochs_path[PATH_MAX]; /* "": none */
+    char epochs_path[PATH_MAX]; /* "": epochs are kept in memory only */
     struct trusted *trusted;    /* owned reference */
     struct fleet_epochs epochs;
     struct list shards;
     unsigned shard_count;
     unsigned running; /* requests and tasks that have not ended */
-    /* While the store fails, only tick sends requests. */
+    /* The store fails: only fleet_tier_tick sends requests. */
     bool is_broken;
     uint64_t pause_ns, retry_ns;
     uint64_t answered_ns; /* when the store last answered */
@@ -119,23 +120,25 @@ struct fleet_tier {
     struct fleet_leases leases;
 };
 
-/* How long a look-up that began then may still wait; at least 1. */
+/* Returns how long a look-up that began at |began_ns| may still wait, but at least 1. */
 uint64_t fleet_wait_left_ms(const struct fleet_tier *tier, uint64_t began_ns);
 /* Fills the other members of |get| and passes it to the executor. */
 void fleet_access_start(struct engine *e, struct fleet_access *get);
-/* Must come first in each |done| of a struct fleet_access. Returns whether there is a file. */
+/* Counts and reports how the access ended. Each |done| callback must call this first. Returns
+ * whether the access ended with FLEET_END_DONE. */
 bool fleet_access_ended(struct engine *e, const struct fleet_access *get);
 /* Writes the epochs, on a work queue. */
 void fleet_epochs_save(struct engine *e);
-/* Nothing was answered since |began_ns|. */
+/* Notes that an access which began at |began_ns| is slow. The store is broken if it has answered
+ * no other access since then. */
 void fleet_note_silence(struct engine *e, uint64_t began_ns);
 void fleet_note_fault(struct engine *e, enum fleet_fault fault, const char *what);
 
-/* Finds or makes the shard. Returns NULL if there are too many. */
+/* Finds or makes the shard. Returns NULL if there are too many shards, or if memory ran out. */
 struct shard *shard_of(struct engine *e, const struct fleet_shard *what);
 void shard_destroy(struct shard *shard);
 struct fleet_shard shard_view(const struct shard *shard);
-/* Asks for the pointer, and for the index if it is another one. */
+/* Requests the pointer, and then the index if the pointer names another one than before. */
 void shard_load(struct shard *shard);
 void shard_drop_index(struct shard *shard);
 bool shard_is_refused(const struct shard *shard, const struct digest *key);
@@ -145,15 +148,15 @@ void shard_refuse(struct shard *shard, const struct digest *key);
 void query_continue(struct fleet_query *query);
 /* Tells the asker to compile, and frees the query. */
 void query_give_up(struct fleet_query *query);
-/* For fleet_access.slow: tells the asker to compile. The answer may still fill the store. */
+/* For fleet_access.slow: tells the asker to compile. A record that comes later is still stored. */
 void query_note_slow(struct fleet_access *get);
 /* Verifies the record that was read, and answers the query. */
 void query_verify(struct fleet_query *query);
 struct fleet_query *query_of_access(struct fleet_access *get);
 
 void fleet_leases_open(struct fleet_leases *leases, uint64_t compile_min_ns);
-/* Requests the lease for the kernel. Returns false if leases are not used for it. */
+/* Requests the lease of the query's kernel. Returns false if leases are not used for it. */
 bool lease_request(struct fleet_query *query);
 void fleet_leases_tick(struct engine *e, uint64_t now_ns);
-/* Tells the askers that wait for other hosts to compile. */
+/* Ends all waiting for other hosts. The askers then compile their kernels themselves. */
 void fleet_leases_give_up(struct engine *e);

@@ -65,7 +65,8 @@ static const char *put_text(struct buffer *texts, struct bytes text)
     return texts->failed ? NULL : (const char *)(texts->data + at);
 }
 
-/* |texts| must not grow while it is filled, because the record points into it. */
+/* Copies the claim into the query's record. The buffer |texts| must not grow meanwhile, because the
+ * record points into it. */
 static enum kiln_code copy_record(struct fleet_query *query, const struct fleet_claim *claim,
                                   struct kiln_err *err)
 {
@@ -133,7 +134,7 @@ static enum kiln_code open_record(struct fleet_query *query, struct bytes conten
     return rc ? rc : object_from_bytes(raw, record.claim.compile_ns, &query->object, err);
 }
 
-/* The size of a loose record is not known before it is read. */
+/* Returns an upper bound, because the size of a loose record is not known before it is read. */
 static uint64_t record_size_max(const struct fleet_access *get)
 {
     return get->size ? get->size : get->size_max;
@@ -248,7 +249,7 @@ static bool ask_index(struct fleet_query *query)
     return true;
 }
 
-/* Waits for the index. Returns false if others already wait too long for it. */
+/* Waits for the index. Returns false if loading it has already taken too long. */
 static bool await_index(struct shard *shard, struct fleet_query *query)
 {
     if (shard->is_slow)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A shard that was not used for this time makes space for another one. */
+/* After this time without use, a shard may be removed to make space for another one. */
 #define UNUSED_NS 60000000000u
 
 struct fleet_shard shard_view(const struct shard *shard)
@@ -32,7 +32,8 @@ static bool is_unused(const struct shard *shard, uint64_t now_ns)
     return !shard->is_loading && shard->queries == 0 && now_ns - shard->asked_ns > UNUSED_NS;
 }
 
-/* Users choose targets, so the number of shards is limited. */
+/* Returns false if there are too many shards. Their number is limited, because users choose the
+ * targets. */
 static bool make_space(struct fleet_tier *tier)
 {
     uint64_t now_ns = clock_monotonic_ns();
@@ -105,7 +106,7 @@ void shard_drop_index(struct shard *shard)
     shard->refused_count = 0;
 }
 
-/* Ends a load, whatever it found, and continues the queries that waited for it. */
+/* Ends a load, with or without an index, and continues the queries that waited for it. */
 static void end_load(struct shard *shard)
 {
     struct fleet_query *query;
@@ -148,7 +149,8 @@ static void verify_index(struct task *task)
     o->fault = o->rc ? FLEET_FAULT_MALFORMED : open_index(o, &content);
 }
 
-/* Decides on the engine's thread, where the epochs are. */
+/* Decides whether the index is used. The task cannot do this, because only the engine's thread may
+ * use the epochs. */
 static enum fleet_fault judge_index(const struct shard *shard)
 {
     const struct fleet_opening *o = &shard->opening;
@@ -197,7 +199,7 @@ static void on_verified(struct task *task)
     end_load(shard);
 }
 
-/* An index that was used before is still used. */
+/* Ends a load that got no new index. The old index, if there is one, is still used. */
 static void load_ended_without_index(struct shard *shard, enum fleet_end end)
 {
     if (end == FLEET_END_ABSENT || end == FLEET_END_FORBIDDEN || end == FLEET_END_REFUSED ||
@@ -234,7 +236,7 @@ static void get_index(struct shard *shard)
     fleet_access_start(shard->engine, &shard->get);
 }
 
-/* The file is in memory and has at most FLEET_POINTER_MAX bytes. */
+/* Reads a pointer, and closes |fd|. This does not block, because the file is in memory. */
 static bool read_pointer(int fd, struct fleet_pointer *ret_pointer)
 {
     char text[FLEET_POINTER_MAX];

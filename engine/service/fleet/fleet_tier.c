@@ -42,8 +42,8 @@ static enum kiln_code read_keys(const char *directory, struct trusted **ret_trus
     return KILN_OK;
 }
 
-/* If the file is damaged, the lines before the damage count: a lost epoch only allows an index that
- * was genuine once. */
+/* Uses the lines before the damage if the file is damaged. Without the other epochs, kilnd may only
+ * accept an old index that a trusted key signed. */
 static enum kiln_code read_epochs(struct fleet_tier *tier, struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer text;
@@ -135,7 +135,7 @@ void fleet_epochs_save(struct engine *e)
         return; /* the next index saves them */
     buffer_init(&w->text, FLEET_EPOCHS_TEXT_MAX);
     fleet_epochs_write(&tier->epochs, &w->text);
-    if (w->text.failed) { /* a file without the last lines would permit their old indices again */
+    if (w->text.failed) { /* an incomplete file would permit old indices after a restart */
         buffer_done(&w->text);
         free(w);
         return;
@@ -255,7 +255,7 @@ static void read_keys_again(struct task *task)
     t->rc = read_keys(t->engine->fleet->keys, &t->trusted, &t->err);
 }
 
-/* An index of a signer whose key was removed is no longer used. */
+/* Drops the indices whose signers' keys were removed. */
 static void drop_untrusted(struct fleet_tier *tier)
 {
     LIST_EACH (&tier->shards, struct shard, link, shard) {
@@ -263,11 +263,11 @@ static void drop_untrusted(struct fleet_tier *tier)
             fleet_trust_may_index(tier->trusted->keys, fleet_index_signer(shard->index)))
             continue;
         shard_drop_index(shard);
-        shard->refreshed_ns = 0; /* there may be an index of another signer */
+        shard->refreshed_ns = 0; /* the tree may have an index of another signer by now */
     }
 }
 
-/* If the keys cannot be read, for example because memory ran out, the old ones count. */
+/* Keeps the old keys if the new ones could not be read, for example because memory ran out. */
 static void on_keys(struct task *task)
 {
     struct keys_task *t = (struct keys_task *)(void *)task;
@@ -303,7 +303,8 @@ static bool is_due(const struct shard *shard, uint64_t now_ns)
            now_ns - shard->refreshed_ns >= REFRESH_NS;
 }
 
-/* While the store fails, one load tries it after each pause. */
+/* Loads the indices that are due. While the store fails, loads only one index after each pause, to
+ * try the store. */
 static void refresh_shards(struct engine *e, uint64_t now_ns)
 {
     struct fleet_tier *tier = e->fleet;

@@ -4,14 +4,15 @@
 /*
  * The fleet tier of a look-up: kernels that other hosts compiled (docs/formats/fleet.md).
  *
- * Role       knows the indices of the shards that this host uses, keeps them fresh, and gets and
- *            stores the records of kernels. Whatever fails here is a miss: the kernel is compiled
+ * Role       has the indices of the shards that this host uses, keeps them up to date, and fetches
+ *            and stores kernels. If anything fails here, the look-up is a miss, and the kernel is
+ *            compiled
  * Ownership  the engine owns the tier; the tier owns its queries
  * Threading  the engine's thread; records and indices are verified on WORK_QUEUE_READ
  *
- * A look-up waits at most |wait_ms| in total. If the store of the fleet fails, or answers
- * nothing within that time, no look-up waits for it until a request that no job waits for has
- * succeeded. An answer that comes too late is still stored in kernels.db.
+ * A look-up waits at most |wait_ms| in total. If the store of the fleet fails, or answers nothing
+ * within that time, further look-ups do not ask it. They ask it again after it has answered a
+ * request for which no job waited. A kernel that comes too late is still stored in kernels.db.
  */
 #include "engine/fleet/fleet_access.h"
 #include "engine/fleet/fleet_trust.h"
@@ -20,24 +21,25 @@
 #include <sys/types.h>
 
 #define FLEET_WAIT_MS 300u
-/* The package of such a kernel in kernels.db. 'fleet push' leaves out kernels of packages. */
+/* The package name that kernels of the fleet get in kernels.db. 'kilnctl fleet push' leaves out all
+ * kernels of packages, so it does not push these again. */
 #define FLEET_PACKAGE_NAME "fleet"
 
 struct engine;
 struct fleet_tier;
 struct fleet_query;
 
-/* How this host used leases. */
+/* How this host's requests for leases ended. */
 enum fleet_lease_end {
-    FLEET_LEASE_TAKEN,   /* it compiled a kernel, and other hosts waited for it */
-    FLEET_LEASE_SHARED,  /* it waited, and used the kernel of another host */
-    FLEET_LEASE_EXPIRED, /* it waited in vain, and compiled */
+    FLEET_LEASE_TAKEN,   /* this host got the lease, and compiled the kernel */
+    FLEET_LEASE_SHARED,  /* this host waited, and used the kernel that another host compiled */
+    FLEET_LEASE_EXPIRED, /* this host waited in vain, and compiled the kernel itself */
     FLEET_LEASE_ENDS
 };
 
 struct fleet_tier_options {
     bool is_on;
-    uint64_t wait_ms;              /* of a look-up; 0: FLEET_WAIT_MS */
+    uint64_t wait_ms;              /* how long a look-up may wait; 0: FLEET_WAIT_MS */
     bool adds_kernels;             /* this host adds the kernels that it compiles to the tree */
     uint64_t lease_compile_min_ns; /* compiles that are expected to take less need no lease */
     const char *keys;              /* directory of the public keys of the fleet */
@@ -46,23 +48,23 @@ struct fleet_tier_options {
 KILN_MUST_CHECK enum kiln_code fleet_tier_create(const struct fleet_tier_options *options,
                                                  struct fleet_tier **ret_tier,
                                                  struct kiln_err *err);
-/* Call it only if fleet_tier_is_idle. */
+/* Call it only if fleet_tier_is_idle returns true. */
 void fleet_tier_destroy(struct fleet_tier *tier);
 bool fleet_tier_is_idle(const struct fleet_tier *tier);
 bool fleet_tier_is_on(const struct fleet_tier *tier);
-/* Whether look-ups ask the fleet now. */
+/* Returns whether look-ups ask the fleet now. */
 bool fleet_tier_is_up(const struct fleet_tier *tier);
-/* Returns "unused", "unknown" until the store was probed, "on", or "off": the store ignores the
- * condition of a request to add a file, so it cannot give leases. */
+/* Returns "unused" if this host needs no leases, "unknown" until the store was probed, "on", or
+ * "off" if the store cannot give leases, because it replaces files in spite of If-None-Match. */
 const char *fleet_tier_leases(const struct fleet_tier *tier);
 uint64_t fleet_tier_lease_count(const struct fleet_tier *tier, enum fleet_lease_end end);
 uint64_t fleet_tier_late(const struct fleet_tier *tier);
 uint64_t fleet_tier_ends(const struct fleet_tier *tier, enum fleet_end end);
 uint64_t fleet_tier_faults(const struct fleet_tier *tier, enum fleet_fault fault);
-/* Refreshes the indices that were used lately and the keys, and tries a store that failed. Call it
+/* Refreshes the keys and the indices that were used lately, and tries a store that failed. Call it
  * about once a second. */
 void fleet_tier_tick(struct engine *e);
-/* Nobody waits for other hosts any longer. */
+/* Ends all waiting for other hosts, when the engine is about to stop. */
 void fleet_tier_drain(struct engine *e);
 
 struct fleet_asked { /* borrowed for the call */
@@ -78,5 +80,5 @@ struct fleet_asked { /* borrowed for the call */
 /* Returns false if the fleet does not have the kernel, or must not be asked now. */
 bool fleet_tier_ask(struct engine *e, const struct fleet_asked *asked,
                     struct fleet_query **ret_query);
-/* Nobody waits for the answer any longer. */
+/* Cancels |answered|, because nobody waits for the answer any longer. */
 void fleet_tier_forget(struct fleet_query *query);

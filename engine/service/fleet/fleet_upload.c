@@ -15,13 +15,13 @@
 #define MARK_NAME "fleet-uploaded"
 #define MARK_MAX 32
 #define PUTS_MAX 8u
-/* Rows that a step examines. */
+/* The largest number of kernels that one step looks at. */
 #define ROWS_MAX 64u
 /* A kernel is uploaded a few seconds after it was stored, so that uploads do not compete with the
  * job that needed it. */
 #define PAUSE_NS 2000000000u
 #define FAILED_PAUSE_NS 60000000000u
-/* Uploads are not delayed for this time after this host took a lease. */
+/* For this time after this host got a lease, uploads are not delayed. */
 #define HURRY_NS 60000000000u
 
 struct upload_put {
@@ -32,7 +32,7 @@ struct upload_put {
 struct fleet_upload {
     struct engine *engine;
     struct fleet_signer signer;
-    char path[PATH_MAX]; /* "": none */
+    char path[PATH_MAX]; /* file of the mark; "": the mark is in memory only */
     uint64_t mark;       /* the id of the last kernel that was uploaded or left out */
     uint64_t next_mark;  /* the mark after the uploads that are in progress */
     uint64_t due_ns, hurry_until_ns;
@@ -60,7 +60,7 @@ static enum kiln_code read_mark(struct fleet_upload *u, struct kiln_err *err)
     snprintf(text, sizeof(text), "%.*s", (int)content.size, (const char *)content.data);
     text[strcspn(text, "\n")] = '\0';
     if (!units_parse_number(text, UINT64_MAX, &u->mark))
-        u->mark = 0; /* the kernels that the tree has are left as they are */
+        u->mark = 0; /* upload all kernels again: the tree keeps those that it has */
     return KILN_OK;
 }
 
@@ -127,8 +127,9 @@ static void note_row(void *context, const struct kernel_record *r)
     u->keys[u->key_count++] = r->key;
 }
 
-/* If kernels.db was replaced, its ids begin again. They also seem to if the newest kernel was
- * removed; then the tree already has most files. */
+/* Lists kernels after the mark. If the newest kernel's id is below the mark, begins again with the
+ * first kernel, because kernels.db was replaced. It may also be that only the newest kernel was
+ * removed; then the tree already has most of the files. */
 static enum kiln_code list_rows(struct fleet_upload *u)
 {
     uint64_t last = 0;
@@ -274,8 +275,8 @@ static void note_failure(struct fleet_upload *u, const struct fleet_access *acce
     event_report(u->engine, "fleet_error", text);
 }
 
-/* The whole step is repeated if a put failed, unless the store never takes files of that size. The
- * files that the tree has by then stay. */
+/* Ends a step after its last put. If a put failed, the whole step is repeated later, because the
+ * tree keeps the files that it has. A file that is too large for the store is no such failure. */
 static void on_put(struct fleet_access *access)
 {
     struct fleet_upload *u = ((struct upload_put *)(void *)access)->upload;

@@ -4,8 +4,9 @@
 /*
  * Adds the kernels that this kilnd compiles to the fleet's tree.
  *
- * Role       reads the store in the order in which kernels were stored, and notes how far it came.
- *            So there is no queue: a kernel waits in kernels.db, and a crash repeats some uploads
+ * Role       reads kernels.db in the order in which kernels were stored, and saves the position. So
+ *            there is no queue that could be lost: kernels wait in kernels.db, and after a crash,
+ *            some uploads are repeated
  * Ownership  owns the builder's secret key
  * Threading  the engine's thread; records are made and signed on WORK_QUEUE_READ
  */
@@ -19,9 +20,9 @@ struct fleet_upload;
 
 struct fleet_upload_options {
     const char *secret_key;      /* file of the builder's secret key; NULL or "": no uploads */
-    const char *state_directory; /* contains fleet-uploaded; NULL: how far is kept in memory only */
+    const char *state_directory; /* has fleet-uploaded; NULL: the position is in memory only */
 };
-/* |ret_upload| is NULL if nothing is uploaded. */
+/* Sets |ret_upload| to NULL if the options name no key. */
 KILN_MUST_CHECK enum kiln_code fleet_upload_create(struct engine *e,
                                                    const struct fleet_upload_options *options,
                                                    struct fleet_upload **ret_upload,
@@ -30,7 +31,8 @@ KILN_MUST_CHECK enum kiln_code fleet_upload_create(struct engine *e,
 void fleet_upload_destroy(struct fleet_upload *upload);
 /* Begins the next uploads. Accepts NULL. Call it about once a second. */
 void fleet_upload_tick(struct fleet_upload *upload);
-/* Other hosts wait for a kernel that this host compiles now. Accepts NULL. */
+/* Ends the delay of uploads for a minute, because other hosts wait for a kernel that this host
+ * compiles now. Accepts NULL. */
 void fleet_upload_hurry(struct fleet_upload *upload);
-/* Returns how many attempts to add a kernel ended so. */
+/* Returns how many attempts to add a kernel ended with |end|. Accepts NULL. */
 uint64_t fleet_upload_ends(const struct fleet_upload *upload, enum fleet_end end);
