@@ -20,7 +20,7 @@ START_MAX_S, STOP_MAX_S, COMMAND_MAX_S = 120.0, 60, 900
 
 
 class Failed(Exception):
-    """A command of kiln failed, or did not do what it had to."""
+    """A command of kiln failed, or had a wrong result."""
 
 
 class Build(NamedTuple):
@@ -40,7 +40,7 @@ class Result(NamedTuple):
 
 
 class Host:
-    """A host that is in no network has the store's address."""
+    """A host with its kilnd. Without |place|, it is next to the store, without a delay."""
 
     def __init__(self, build: Build, directory: pathlib.Path,
                  place: tuple[network.Network, int] | None = None) -> None:
@@ -107,7 +107,7 @@ class Host:
             self.process = None
 
     def command(self, *words: str, fails: bool = False) -> Result:
-        """Runs a command with the host's environment. |fails|: it may fail."""
+        """Runs a command with the host's environment. The command may fail if |fails| is set."""
         begin = time.monotonic()
         done = subprocess.run(words, capture_output=True, text=True, errors="replace",
                               env=self._environment(None), timeout=COMMAND_MAX_S, check=False)
@@ -119,12 +119,12 @@ class Host:
         return self.command(str(self.build.programs / "kilnctl"), *words, fails=fails)
 
     def prefetch(self, problems: pathlib.Path | None = None) -> Result:
-        """As a job that waits for all kernels of a network."""
+        """Asks for all kernels of a neural network, as a job does that waits for them."""
         return self.kilnctl("prefetch", str(problems or self.build.problems), "--target", TARGET,
                             "--json")
 
     def metric(self, name: str, **labels: str) -> int:
-        """The sum of all metrics of that name with these labels."""
+        """Returns the sum of all metrics with this name and these labels."""
         total = 0.0
         for line in self.kilnctl("metrics").output.splitlines():
             found = re.match(r"kiln_(\w+)(?:\{(.*)\})? (\S+)$", line)
@@ -143,14 +143,14 @@ class Host:
         return str(self.kilnctl("status", "--json").json()["fleet"]["leases"])
 
     def objects(self) -> dict[str, str]:
-        """The SHA-256 of each stored kernel's object, by its key."""
+        """Returns the SHA-256 of each stored kernel's object, by the kernel's key."""
         path = self.directory / "cache" / "kernels.db"
         with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
             return dict(store.execute("select hex(k.key), hex(o.sha256) from kernel k "
                                       "join object o on o.id = k.object"))
 
     def transfer_pid(self) -> int | None:
-        """The pid of kiln-transfer --fleet, or None."""
+        """Returns the pid of kiln-transfer --fleet, or None if it does not run."""
         assert self.process
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         for pid in children.read_text(encoding="ascii").split():

@@ -55,7 +55,7 @@ def _add_device(address: str) -> int:
 
 
 class Network:
-    """|round_trip_s| is added between each host and the store."""
+    """A round trip between a host and the store takes |round_trip_s| longer than on loopback."""
 
     def __init__(self, hosts: int, round_trip_s: float) -> None:
         self.hosts = hosts
@@ -79,7 +79,7 @@ class Network:
 
     @contextlib.contextmanager
     def inside(self, host: int) -> Iterator[None]:
-        """Processes that are started meanwhile run on the host."""
+        """Processes that are started within this context run on the host."""
         _call(_libc.setns(self._namespaces[host], CLONE_NEWNET))
         try:
             yield
@@ -87,7 +87,7 @@ class Network:
             _call(_libc.setns(self._own, CLONE_NEWNET))
 
     def cut(self, host: int) -> None:
-        """Drops all packets of the host, also those that are on their way."""
+        """Drops all packets of the host, also those that were sent before."""
         self._cut[host] = CUT
 
     def mend(self, host: int) -> None:
@@ -105,7 +105,8 @@ class Network:
         return self._cut[host] == CUT
 
     def _route(self, delay_s: float) -> None:
-        """Runs in a process of its own, which is never delayed by those that it connects."""
+        """Forwards packets. It runs in a process with real-time priority, so that the processes
+        of the hosts do not delay it."""
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
         targets = {socket.inet_aton(address): fd for address, fd in self._devices.items()}

@@ -24,7 +24,8 @@ def describe(requests: list[stores.Request], seconds: float) -> str:
 
 
 def check_cold_node(scene: Scene, host: hosts.Host, front: stores.Front) -> str:
-    """A host with an empty cache, a round trip away from a tree with all kernels."""
+    """Checks that a host with an empty cache takes all kernels, with few requests, in little time.
+    """
     front.forget()
     seconds = host.prefetch().seconds
     place = host.place
@@ -115,7 +116,7 @@ def index_cost(scene: Scene) -> str:
 
 def compiles_everything(scene: Scene, tree: pathlib.Path, reason: str,
                         keys: pathlib.Path | None = None) -> None:
-    """A host with this tree uses nothing of it, and counts why."""
+    """Checks that a host uses nothing of the tree, and counts |reason|."""
     with scene.front(tree) as front:
         host = scene.reader(front.url, keys=keys)
         host.prefetch()
@@ -146,7 +147,7 @@ def revoked_key(scene: Scene) -> str:
 
 
 def untrusted_builder(scene: Scene) -> str:
-    """kernels that nobody trusted signed: compaction leaves them out; a host refuses them"""
+    """kernels of a builder that is not trusted: compaction leaves them out; a host refuses them"""
     tree = scene.directory / "liars-tree"
     tree.mkdir()
     scene.push(tree, "liar")
@@ -159,7 +160,7 @@ def untrusted_builder(scene: Scene) -> str:
 
 
 def untrusted_index(scene: Scene) -> str:
-    """an index that nobody trusted signed is not used"""
+    """an index whose signer is not trusted is not used"""
     tree = scene.copy_tree()
     for path in tree.glob("v1/i/*/current"):
         path.unlink()
@@ -171,7 +172,7 @@ def untrusted_index(scene: Scene) -> str:
 
 
 def other_target(scene: Scene) -> str:
-    """a key that may sign for another target only: its kernels are not used"""
+    """kernels whose builder is trusted only for another target are not used"""
     keys = scene.copy_keys()
     (keys / "builder.pub").unlink()
     scene.trust(keys, "builder", "--targets", "gfx906")
@@ -186,7 +187,7 @@ def change_bytes(path: pathlib.Path, at: int) -> None:
 
 
 def wrong_bytes(scene: Scene) -> str:
-    """a liar changes one byte of each 512 in the packs: each changed kernel is compiled"""
+    """an attacker changes every 512th byte of the packs: each changed kernel is compiled"""
     tree = scene.copy_tree()
     for pack in tree.glob("v1/p/*.pack"):
         for at in range(0, pack.stat().st_size, 512):
@@ -201,7 +202,7 @@ def wrong_bytes(scene: Scene) -> str:
 
 
 def swapped_records(scene: Scene) -> str:
-    """a liar puts a pack's records at other places: each states its own key"""
+    """an attacker changes the order of a pack's records: hosts use none of them"""
     tree = scene.copy_tree()
     for pack in tree.glob("v1/p/*.pack"):
         records = pack.read_bytes().split(b"KILNREC1")[1:]
@@ -215,8 +216,7 @@ def swapped_records(scene: Scene) -> str:
 
 
 def replayed_index(scene: Scene) -> str:
-    """a liar publishes an old index: a host that saw a newer one refuses it, also after a restart
-    """
+    """an attacker publishes an old index: a host that saw a newer one refuses it after a restart"""
     tree = scene.copy_tree()
     pointer = next(tree.glob("v1/i/*/current"))
     old = pointer.read_bytes()
@@ -240,7 +240,7 @@ def replayed_index(scene: Scene) -> str:
 
 
 def all_at_once(scene: Scene) -> str:
-    """a store where the liar may write anything: pointers, indices and packs are random bytes"""
+    """an attacker replaces all files by rubbish: pointers, indices and packs"""
     tree = scene.copy_tree()
     for path in tree.rglob("*"):
         if path.is_file():
@@ -262,7 +262,7 @@ FAULTS = {
 
 
 def faults(scene: Scene) -> str:
-    """each failure of the store is counted apart, and is no error of a job"""
+    """each kind of failure of the store is counted separately, and no job fails"""
     for name, (rule, result) in FAULTS.items():
         with scene.front(scene.tree, rule) as front:
             host = scene.reader(front.url)
@@ -275,7 +275,7 @@ def faults(scene: Scene) -> str:
 
 
 def silent_store(scene: Scene) -> str:
-    """a store that answers nothing delays one job by 300 ms, and no later one"""
+    """a store that answers nothing delays one job by 300 ms, and later jobs not at all"""
     alone = scene.host()
     alone.start("--workers", "1")
     one, other = scene.problems(1, kind=4), scene.problems(1, kind=5)
@@ -314,7 +314,7 @@ def partition(scene: Scene) -> str:
 
 
 def compaction_while_reading(scene: Scene) -> str:
-    """hosts read while compactions publish indices and delete what the last one named"""
+    """hosts read while compactions publish new indices"""
     tree = scene.copy_tree()
     done = threading.Event()
 

@@ -77,7 +77,7 @@ def first_line(function: Callable[..., str]) -> str:
 
 
 class Stages:
-    """Figures are measured with a whole network; the other scenarios need fewer kernels."""
+    """Figures are measured with all kernels of a neural network; other scenarios need fewer."""
 
     def __init__(self, given: argparse.Namespace, directory: pathlib.Path, wires: network.Network
                  ) -> None:
@@ -125,7 +125,7 @@ class Run:
         print(f"{store:6} {outcome.name:25} {outcome.seconds:6.1f} s  {text}", flush=True)
 
     def with_store(self, kind: type[stores.Store], stages: Stages) -> None:
-        """|stages| are those for figures and for the other scenarios."""
+        """Runs the scenarios that need an object store."""
         begin = time.monotonic()
         store = kind(stages.directory / kind.name)
         try:

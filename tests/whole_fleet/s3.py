@@ -24,7 +24,7 @@ class Refused(Exception):
 
 
 class Store:
-    """A user of a store. |url| is that of the server; names of objects begin with the bucket."""
+    """A user of the store at |url|. All names of objects begin with the bucket."""
 
     def __init__(self, url: str, access: str, secret: str, region: str = "us-east-1") -> None:
         self.host = urllib.parse.urlsplit(url).netloc
@@ -73,7 +73,7 @@ class Store:
         return answer.body
 
     def names(self, prefix: str) -> list[str]:
-        """At most 1000 names, sorted; |prefix| begins with the bucket."""
+        """Returns at most 1000 names of objects, sorted. |prefix| begins with the bucket."""
         bucket, _, rest = prefix.partition("/")
         text = self.must("GET", bucket, query="prefix=" + urllib.parse.quote(rest, safe=""))
         return [f"{bucket}/{name}" for name in

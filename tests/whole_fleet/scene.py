@@ -17,7 +17,7 @@ ROUND_TRIP_S = 0.030
 BUILDER, INDEX, LIAR = "builder", "index", "liar"
 PREFIX = f"{stores.BUCKET}/tree"  # of the tree in an object store
 
-BUSY = False  # whether something else runs on this machine, so that limits of time do not count
+BUSY = False  # if something else runs on this machine, limits of time are not checked
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ def expect_at_most(what: str, value: float, limit: float) -> None:
 
 
 def expect_quick(what: str, seconds: float, limit: float) -> None:
-    """The limit holds on an otherwise idle machine."""
+    """Checks the limit, unless the machine is busy."""
     if not BUSY:
         expect_at_most(f"seconds {what}", seconds, limit)
 
@@ -46,7 +46,7 @@ def expect_equal(what: str, value: object, wanted: object) -> None:
 
 
 class Cold(NamedTuple):
-    """One host alone, with an empty cache and without a fleet."""
+    """What one host compiles alone, with an empty cache and without a fleet."""
     seconds: float
     kernels: int
     objects: dict[str, str]
@@ -136,7 +136,7 @@ class Scene:
         return copy
 
     def host(self, place: int | None = 0) -> hosts.Host:
-        """|place| None: next to the store."""
+        """Makes a host of the network; or one next to the store, if |place| is None."""
         made = hosts.Host(self.build, self.directory / f"host{next(self._numbers)}",
                           None if place is None else (self.wires, place))
         self._open.append(made)
@@ -155,7 +155,7 @@ class Scene:
 
     @contextlib.contextmanager
     def front(self, root: pathlib.Path | None, rules: str = "") -> Iterator[stores.Front]:
-        """nginx with a tree, or in front of the object store."""
+        """Runs nginx, which serves the tree |root|, or is in front of the object store."""
         front = stores.Front(self.directory / f"front{next(self._numbers)}", root)
         front.start(rules)
         try:
@@ -176,7 +176,7 @@ class Scene:
         self.expect_right_objects(host)
 
     def expect_right_objects(self, host: hosts.Host) -> None:
-        """The host has every kernel of the network, and each as the builder compiled it."""
+        """Checks that the host has all kernels, and the same objects as the builder."""
         found = host.objects()
         wrong = [key for key, value in self.cold.objects.items() if found.get(key) != value]
         expect_equal(f"kernels that {host.name} lacks, or has with another object", wrong, [])

@@ -93,7 +93,7 @@ class Processes:
 
 
 class Front:
-    """nginx: serves a directory, or passes requests to a store; and logs them.
+    """nginx, which serves a directory, or passes requests to a store. It logs each request.
 
     |rules| are more lines of the server's configuration, for example faults.
     """
@@ -154,7 +154,7 @@ http {{
                 for host, method, status, received, sent, name in (line.split() for line in lines)]
 
     def forget(self) -> None:
-        """Requests until now are not in the result of requests()."""
+        """Makes requests() leave out the requests until now."""
         self._skipped = len(self._all())
 
     def requests(self, host: int | None = None) -> list[Request]:
@@ -212,7 +212,7 @@ paxos_min_wait = 0.01
 keyring = {directory}/keyring
 rgw_frontends = beast endpoint=127.0.0.1:{port}
 """
-# readers may not list the bucket, so that the absence of a file is a 403 for them
+# readers may list the bucket, so that a file that does not exist is a 404 for them, not a 403
 CEPH_POLICY = """{"Version": "2012-10-17", "Statement": [{"Effect": "Allow",
 "Principal": {"AWS": ["arn:aws:iam:::user/reader"]}, "Action": ["s3:GetObject", "s3:ListBucket"],
 "Resource": ["arn:aws:s3:::%s", "arn:aws:s3:::%s/*"]}]}""" % (BUCKET, BUCKET)
@@ -296,7 +296,7 @@ STORES: dict[str, type[Store]] = {one.name: one for one in (Ceph, Swift, S3rver)
 
 
 def conditions(store: Store) -> str:
-    """What the store does with conditions of PUT: writes a nonce twice."""
+    """Writes a file twice to find out what the store does with conditions of PUT."""
     client, name = store.client(), f"{BUCKET}/probe"
     first = client.ask("PUT", name, b"first", if_none_match="*")
     second = client.ask("PUT", name, b"second", if_none_match="*")

@@ -3,10 +3,10 @@
 
 Usage: python3 swift_store.py DIRECTORY ADDRESS PORT BUCKET
 
-The store has one copy of each object, in files below DIRECTORY, whose filesystem must have extended
-attributes.  Only the proxy listens on ADDRESS; the other servers listen on 127.0.0.1.  Its users
-are BUILDER, READER and NOBODY.  Prints "ready" when BUCKET exists, and ends when its standard input
-does.
+The store has one copy of each object, in files below DIRECTORY.  The filesystem must support
+extended attributes.  Only the proxy listens on ADDRESS; the other servers listen on 127.0.0.1.  The
+users of the store are those in USERS.  Prints "ready" when BUCKET exists, and ends when its
+standard input ends.
 """
 # pylint: disable=wrong-import-position,import-error
 from __future__ import annotations
@@ -116,7 +116,7 @@ def add_ring(directory: pathlib.Path, kind: str, port: int) -> None:
 
 
 def add_bucket(proxy, bucket: str) -> None:
-    """Asks the proxy without authentication: S3 has no request for such permissions."""
+    """Creates the bucket without S3, which has no request for the permission of the readers."""
     answer = swob.Request.blank(
         f"/v1/AUTH_fleet/{bucket}", method="PUT", environ={"swift_owner": True},
         headers={"X-Container-Read": "fleet:reader"}).get_response(proxy)

@@ -45,7 +45,7 @@ class Stage(Scene):
         stores.wait_until("uploads", lambda: len(self.loose()) >= self.cold.kernels, UPLOAD_MAX_S)
 
     def publish(self) -> dict[str, int]:
-        """As docs/operations/fleet.md: copies the tree, compacts it, and copies it back."""
+        """Compacts a copy of the tree and copies it back, as docs/operations/fleet.md says."""
         client, copy = self.store.client(), self.directory / "copy"
         for name in client.names(PREFIX):
             path = copy / name.removeprefix(PREFIX + "/")
@@ -82,7 +82,7 @@ def write_and_read(stage: Stage) -> str:
 
 
 def wrong_secret(stage: Stage) -> str:
-    """a wrong secret key is a refusal, not a miss, and no error of a job"""
+    """a wrong secret key of the store is counted as a refusal, not a miss, and no job fails"""
     user = stores.User(stage.store.reader.access, "another-secret")
     host = stage.reader(stage.url, user=user)
     host.prefetch()
@@ -92,7 +92,8 @@ def wrong_secret(stage: Stage) -> str:
 
 
 def cold_fleet(stage: Stage) -> str:
-    """all hosts start cold at the same time, and compile each kernel once together"""
+    """all hosts start with empty caches at the same time: together, they compile each kernel once
+    """
     writers = [stage.host(place) for place in range(stage.wires.hosts)]
     for host in writers:
         host.launch(*stage.settings(stage.url, writes=True), user=stage.store.builder)
@@ -133,7 +134,7 @@ def uploaded(host: hosts.Host) -> int:
 
 
 def occupied_names(stage: Stage) -> str:
-    """a liar writes other bytes to the names of all kernels: they are compiled, and not packed"""
+    """an attacker overwrites all loose records: kernels are compiled, and nothing is packed"""
     host = stage.writer()
     host.prefetch()
     stage.await_uploads()
@@ -163,7 +164,7 @@ def absent_store(stage: Stage) -> str:
 
 
 def killed_writer(stage: Stage) -> str:
-    """kill -9 of kilnd, and of kiln-transfer, after some uploads: the tree gets every kernel"""
+    """kilnd or kiln-transfer is killed (-9) after some uploads: the tree still gets every kernel"""
     for who in ("kilnd", "kiln-transfer"):
         stage.clear()
         stage.front_of_store.forget()
@@ -197,14 +198,14 @@ def cut_writer(stage: Stage) -> str:
     return "all kernels in the index"
 
 
-# Calls that the commands make between their steps: strace kills them at one of these.
+# System calls between the steps of the commands: strace kills a command at one of them.
 POINTS = {"push": ("write", "fsync", "linkat", "unlinkat"),
           "compact": ("write", "fsync", "linkat", "renameat", "unlinkat")}
 CALLS = (1, 2, 3, 40, 84)
 
 
 def killed_commands(scene: Scene) -> str:
-    """kill -9 of push and compact at each of their calls: another run completes the tree"""
+    """push and compact are killed (-9) at several system calls: another run completes the tree"""
     strace = stores.program("strace", "strace")
     killed = 0
     for command, points in POINTS.items():
@@ -239,7 +240,7 @@ def kill_command(scene: Scene, prefix: list[str], command: str) -> int:
 
 
 def verify(scene: Scene, tree: pathlib.Path) -> None:
-    """What a killed command left must be right, as far as an index names it."""
+    """Checks what a killed command left, as far as an index names it."""
     if list(tree.glob("v1/i/*/current")):
         scene.builder.kilnctl("fleet", "verify", "--trust", str(scene.keys), str(tree))
 
