@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Reads a file of the fleet's tree, or a range of one, or adds a file.
+ * A request to read a file of the fleet's tree, or a range of one, or to add a file.
  *
  * Role       The engine decides which files it needs. Another process (kiln-transfer --fleet)
  *            accesses the files, because kilnd has no network access

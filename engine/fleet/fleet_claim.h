@@ -25,7 +25,7 @@ struct fleet_claim { /* texts are borrowed */
     struct bytes version; /* of the builder's kiln */
     uint64_t raw_size;
     uint64_t compile_ns;
-    uint64_t time; /* of the compile, seconds since the epoch */
+    uint64_t time; /* when the kernel was compiled, in seconds since 1970 */
     uint8_t builder[FLEET_KEY_ID_SIZE];
 };
 

@@ -17,7 +17,7 @@ struct fleet_compaction { /* the caller sets the members up to |pack_max| */
     int root;
     const struct fleet_trust *trust;
     const struct fleet_signer *signer;
-    uint64_t now;      /* seconds since the epoch */
+    uint64_t now;      /* seconds since 1970 */
     uint64_t pack_max; /* bytes; FLEET_PACK_MAX, except in tests */
     /* Results. */
     uint64_t shards; /* that got a new index */

@@ -60,7 +60,7 @@ struct fleet_entry fleet_index_entry(const struct fleet_index *index, uint32_t n
 struct fleet_index_draft { /* borrowed */
     struct fleet_shard shard;
     uint64_t epoch; /* larger than that of every earlier index of the shard */
-    uint64_t time;  /* seconds since the epoch */
+    uint64_t time;  /* seconds since 1970 */
     const struct fleet_pack *packs;
     uint32_t pack_count;
     struct fleet_entry *entries; /* sorted by the call, which keeps one of each prefix */

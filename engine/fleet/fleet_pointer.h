@@ -9,8 +9,8 @@
  * Threading  plain values
  *
  * The pointer is not signed, but the index that it names is. So an attacker who may write to the
- * tree can only make the pointer name a genuine index. A host refuses an index whose epoch is lower
- * than one that it has seen.
+ * tree can only make the pointer name an index that a trusted key signed. Epochs prevent the use of
+ * an old index: a host refuses an index whose epoch is lower than one that the host has seen.
  */
 #include "engine/fleet/fleet_index.h"
 
@@ -31,8 +31,8 @@ struct fleet_epoch {
     uint64_t epoch;
 };
 
-/* The highest epochs, one for each shard and signer. If there are more than this, the least
- * recently changed ones are dropped. */
+/* The highest epochs, one for each shard and signer. If there are more than FLEET_EPOCHS_MAX, the
+ * least recently changed ones are dropped. */
 #define FLEET_EPOCHS_MAX 1024u
 #define FLEET_EPOCHS_TEXT_MAX (FLEET_EPOCHS_MAX * 80u)
 

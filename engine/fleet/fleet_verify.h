@@ -11,14 +11,14 @@
 struct fleet_verification { /* the caller sets the members up to |context| */
     int root;
     const struct fleet_trust *trust;
-    /* Called for each file or record that readers would not use. |what| is a name, or a name and
-     * an offset. */
+    /* Called for each file or record that readers would not use. |what| is the name of a file; for
+     * a record, with its offset. */
     void (*bad)(void *context, const char *what, const char *why);
     void *context;
     /* Results. */
     uint64_t shards, kernels, bytes, bad_count;
 };
 
-/* Returns KILN_OK even if the tree is damaged; |bad_count| tells. */
+/* Returns KILN_OK even if the tree is damaged: |bad_count| is then not 0. */
 KILN_MUST_CHECK enum kiln_code fleet_verify(struct fleet_verification *verification,
                                             struct kiln_err *err);

@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-/* Two ranges are joined if at most this many bytes are between them. To fetch these bytes in vain
+/* Two ranges are joined if at most this many bytes are between them. Fetching these bytes in vain
  * is cheaper than another request. */
 #define FLEET_GAP_MAX (64u << 10)
 /* A joined range is not larger than this, unless a single request is. */

@@ -240,7 +240,7 @@ def replayed_index(scene: Scene) -> str:
 
 
 def all_at_once(scene: Scene) -> str:
-    """an attacker replaces all files by rubbish: pointers, indices and packs"""
+    """an attacker replaces all files with rubbish: pointers, indices and packs"""
     tree = scene.copy_tree()
     for path in tree.rglob("*"):
         if path.is_file():

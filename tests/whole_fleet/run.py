@@ -39,7 +39,7 @@ Each host has a kilnd and a network namespace of its own. Packets between a host
   swift    Swift with its S3 interface
   s3rver   npm's s3rver, if it is in PATH
 
-Needs root, because of the namespaces, and /dev/net/tun. Everything that this command starts ends
+Needs root, because of the namespaces, and /dev/net/tun. All processes that this command starts end
 with it. Figures are meaningful only on an otherwise idle machine.
 
 Exit status: 0: all promises hold; 1: one is broken; 2: invalid command line; 77: skipped."""

@@ -37,7 +37,7 @@ struct fleet_opening { /* an index that is being verified */
     int fd; /* owned */
     enum fleet_fault fault;
     enum kiln_code rc;
-    struct fleet_index *index; /* owned; NULL unless it is valid */
+    struct fleet_index *index; /* owned; NULL unless it could be opened */
 };
 
 struct shard {
@@ -120,7 +120,7 @@ struct fleet_tier {
     struct fleet_leases leases;
 };
 
-/* Returns how long a look-up that began at |began_ns| may still wait, but at least 1. */
+/* Returns how many milliseconds a look-up that began at |began_ns| may still wait; at least 1. */
 uint64_t fleet_wait_left_ms(const struct fleet_tier *tier, uint64_t began_ns);
 /* Fills the other members of |get| and passes it to the executor. */
 void fleet_access_start(struct engine *e, struct fleet_access *get);

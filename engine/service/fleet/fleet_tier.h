@@ -11,8 +11,8 @@
  * Threading  the engine's thread; records and indices are verified on WORK_QUEUE_READ
  *
  * A look-up waits at most |wait_ms| in total. If the store of the fleet fails, or answers nothing
- * within that time, further look-ups do not ask it. They ask it again after it has answered a
- * request for which no job waited. A kernel that comes too late is still stored in kernels.db.
+ * within that time, look-ups do not ask the store until it has answered a request for which no job
+ * waited. A kernel that comes too late is still stored in kernels.db.
  */
 #include "engine/fleet/fleet_access.h"
 #include "engine/fleet/fleet_trust.h"
@@ -54,7 +54,7 @@ bool fleet_tier_is_idle(const struct fleet_tier *tier);
 bool fleet_tier_is_on(const struct fleet_tier *tier);
 /* Returns whether look-ups ask the fleet now. */
 bool fleet_tier_is_up(const struct fleet_tier *tier);
-/* Returns "unused" if this host needs no leases, "unknown" until the store was probed, "on", or
+/* Returns "unused" if this host adds no kernels, "unknown" until the store was probed, "on", or
  * "off" if the store cannot give leases, because it replaces files in spite of If-None-Match. */
 const char *fleet_tier_leases(const struct fleet_tier *tier);
 uint64_t fleet_tier_lease_count(const struct fleet_tier *tier, enum fleet_lease_end end);
