@@ -8,5 +8,6 @@
  */
 #include <stddef.h>
 
-/* Never ends the job, even if nobody reads its standard error.  |line| ends with a line end. */
+/* Prints |line|, which includes its line end.  Does not end the job if nobody reads standard
+ * error. */
 void notice_print(const char *line, size_t size);

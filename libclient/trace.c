@@ -55,7 +55,7 @@ struct trace *trace_create(const char *software)
     pthread_mutex_init(&t->mutex, NULL);
     memcpy(t->job, job, sizeof(t->job));
     if (gethostname(host, sizeof(host) - 1) != 0 || !trace_job_name(host, t->host))
-        memcpy(t->host, "host", sizeof("host")); /* it is a part of the file's name, too */
+        memcpy(t->host, "host", sizeof("host")); /* the file's name needs a host, too */
     t->software = software;
     t->opened_ns = clock_monotonic_ns();
     t->start_us = clock_wall_us();
@@ -63,8 +63,8 @@ struct trace *trace_create(const char *software)
     return t;
 }
 
-/* Does not lock the mutex, because in a forked child a thread that held the mutex does not
- * exist. */
+/* Does not lock the mutex.  In a forked child, the thread that held it may not exist, so it would
+ * never be unlocked. */
 void trace_destroy(struct trace *t)
 {
     if (!t)
@@ -101,7 +101,8 @@ static bool open_once(struct trace *t)
     return t->is_open;
 }
 
-/* A use after a failure is the first one.  Without memory, a use is not the first. */
+/* Remembers |identity|.  Returns false if it was remembered before, or if it cannot be remembered.
+ * Failures are remembered separately, so the first use after a failure is also noted. */
 static bool is_first_use(struct trace *t, struct bytes identity, bool is_failure)
 {
     uint64_t hash = bytes_hash(identity, 0);
@@ -181,7 +182,8 @@ void trace_plan_done(struct trace_plan *asked)
     *asked = (struct trace_plan){ 0 };
 }
 
-/* Adds the objects that the process uses for the first time.  Returns the slowest tier. */
+/* Adds the objects that the process uses for the first time.  Returns the slowest tier of all
+ * objects. */
 static enum trace_tier add_objects(struct trace *t, const struct plan_content *content,
                                    struct trace_line *lines, size_t *count)
 {

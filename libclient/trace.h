@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The trace of a client: each plan and kernel at its first use in this process, with when it was
- * wanted and how long the job waited.  docs/formats/trace.md describes the files.
+ * The trace of a client: the plans and kernels that this process uses, when it wanted each of them
+ * for the first time, and how long it waited.  docs/formats/trace.md describes the files.
  *
  * Role       notes requests after their answers.  Answers of the in-process cache are not first
  *            uses, so they are not noted and cost nothing
@@ -19,7 +19,8 @@ struct kiln_plan;
 struct trace;
 
 /* Returns NULL if KILN_TRACE is not set, or if memory runs out.  |software| is borrowed.  The first
- * note creates the file.  If that fails, prints one line on standard error and notes nothing. */
+ * note creates the file.  If it cannot create the file, it prints one line on standard error, and
+ * nothing is noted. */
 struct trace *trace_create(const char *software);
 void trace_destroy(struct trace *trace);
 
@@ -30,7 +31,7 @@ struct trace_request { /* words of a plan request; an absent word is empty */
     struct bytes target, database_id, toolchain, solver;
 };
 
-struct trace_plan { /* a zeroed one is not noted */
+struct trace_plan { /* trace_plan_end ignores a zeroed struct */
     uint64_t wanted_ns;
     struct bytes words[4]; /* target, database id, toolchain, solver: parts of |text| */
     char *text;            /* owned; ends with the problem */
@@ -54,6 +55,6 @@ struct trace_kernel {
 
 void trace_kernel(struct trace *trace, const struct trace_kernel *kernel);
 enum trace_tier trace_tier_of(const struct kiln_kernel *kernel);
-/* Notes an answer of kilnd.  If |kernel| is NULL, notes that |key| failed. */
+/* Notes an answer of kilnd.  If |kernel| is NULL, notes that the request for |key| failed. */
 void trace_answer(struct trace *trace, uint64_t wanted_ns, struct bytes target, const char *key,
                   const struct kiln_kernel *kernel);

@@ -133,7 +133,8 @@ enum kiln_code trace_file_create(const char *job, const char *ending,
 
 /* ---- appending ---- */
 
-/* A write beyond the process's limit would raise SIGXFSZ, which ends the job. */
+/* Returns how large a trace may become.  A write beyond RLIMIT_FSIZE would raise SIGXFSZ, which
+ * ends the job. */
 static size_t limit_bytes(void)
 {
     struct rlimit limit;

@@ -4,7 +4,7 @@
 /*
  * The files of a job's trace, one for each process.  docs/formats/trace.md describes them.
  *
- * Role       creates a private file in the job's directory, and appends lines until a limit
+ * Role       creates a private file in the job's directory, and appends lines up to a limit
  * Ownership  a trace_file owns its descriptor until trace_file_close
  * Threading  the caller synchronises access to one trace_file; any number of processes may have
  *            files in one directory
@@ -13,8 +13,8 @@
 #include "common/base/paths.h"
 #include "common/base/trace_text.h"
 
-/* A job of 2000 problems with a find of ten solvers each needs about 5 MB, and gets the first
- * fifth, which is what the job waits for first. */
+/* The trace of a job that tries ten solvers for each of 2000 problems would have about 5 MB.  The
+ * limit keeps the first fifth of it, which lists what the job waits for first. */
 #define TRACE_FILE_BYTES_MAX (1u << 20)
 #define TRACE_FILE_LINES_MAX 16384u
 /* A job's directory keeps this many files.  A new file replaces the oldest. */
@@ -32,7 +32,7 @@ struct trace_file {
 /* Makes a job's name into the name of a directory: keeps letters, digits and "._+=-", and replaces
  * other characters by '_'.  Returns false for an empty name. */
 bool trace_job_name(const char *given, char ret_name[TRACE_JOB_MAX]);
-/* Returns the directory with the directories of all jobs, or that of |job|. */
+/* Returns the directory of |job|.  If |job| is NULL, returns the parent directory of all jobs. */
 KILN_MUST_CHECK enum kiln_code trace_directory(const char *job, char path[PATH_TEXT_MAX],
                                                struct kiln_err *err);
 
@@ -41,8 +41,8 @@ KILN_MUST_CHECK enum kiln_code trace_directory(const char *job, char path[PATH_T
 KILN_MUST_CHECK enum kiln_code trace_file_create(const char *job, const char *ending,
                                                  const struct trace_line *process,
                                                  struct trace_file *ret_file, struct kiln_err *err);
-/* Appends the lines in one piece, or a line that says which limit they would exceed.  After this
- * line, or after an error of the disk, closes the file.  Appends nothing if the format cannot
- * express one of the lines. */
+/* Appends all lines with one write.  If the lines would exceed a limit, appends a line that names
+ * the limit instead, and closes the file.  If the write fails, closes the file.  Appends nothing if
+ * the format cannot express one of the lines. */
 void trace_file_add(struct trace_file *file, const struct trace_line *lines, size_t count);
 void trace_file_close(struct trace_file *file);

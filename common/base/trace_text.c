@@ -60,7 +60,7 @@ const char *trace_tier_name(enum trace_tier tier) { return tiers[tier]; }
 
 /* ---- reading ---- */
 
-/* Takes the text up to the next blank, and the blank. */
+/* Returns the text before the next blank, and skips the blank. */
 static struct bytes take_word(struct reader *r)
 {
     size_t left = reader_left(r);

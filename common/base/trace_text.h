@@ -11,7 +11,7 @@
 #include "common/base/bytes.h"
 
 #define TRACE_FIRST_LINE "kiln-trace 1"
-/* bytes of a line, with the character that ends it */
+/* bytes of a line, including the line end */
 #define TRACE_LINE_MAX 1024u
 #define TRACE_WORD_MAX 255u
 /* 2^53, so that a program may store every number of a line in a double */
@@ -33,7 +33,7 @@ enum trace_tier {
     TRACE_FLEET,
     TRACE_COMPILED, /* kilnd compiled it for this request */
     TRACE_OWN,      /* the process compiled it with its own library */
-    TRACE_FAILED,   /* the process did not get it */
+    TRACE_FAILED,   /* the request failed */
     TRACE_TIERS,
 };
 
@@ -41,7 +41,7 @@ enum trace_tier {
 struct trace_line {
     enum trace_kind kind;
     enum trace_tier tier;
-    uint64_t start_us;  /* since the epoch; when the process opened its client */
+    uint64_t start_us;  /* when the process opened its client, since the epoch */
     uint64_t wanted_us; /* since |start_us| */
     uint64_t waited_us;
     uint64_t compile_us; /* 0 if unknown */

@@ -81,9 +81,10 @@ enum lease_result {
     LEASE_RESULT_DONE,    /* every candidate was measured; the best is recorded, if any could run */
 };
 
-/* For compile_begin: a result under |program| is an answer, too. */
+/* A flag of compile_begin: kilnd may also answer with a result that it has under the key
+ * |program|. */
 #define COMPILE_OR_PROGRAM 1u
-/* The index of the result in the answer to compile_begin says which key it was found under. */
+/* The index in the answer to compile_begin.  It says under which key kilnd found the result. */
 enum compile_answer {
     COMPILE_ANSWER_OWN,
     COMPILE_ANSWER_PROGRAM,

@@ -24,9 +24,9 @@ struct program_inputs {
     struct bytes expressions; /* name expressions, as sized texts with their NUL */
 };
 
-/* Part of the key of a result.  Increase it whenever a rule of program_inputs_obstacle becomes
- * stricter, because a client looks for a result without checking the rules: a result that kilnd
- * compiled under an older rule must not be found. */
+/* Part of the key of a result.  Increase this number whenever a rule of program_inputs_obstacle
+ * becomes stricter.  A client looks for a result without checking the rules, so it must not find a
+ * result that kilnd compiled under the older rules. */
 #define PROGRAM_INPUTS_RULES 2u
 
 /* Returns NULL if the compile depends only on its inputs.  Otherwise returns a literal that names

@@ -13,9 +13,9 @@
 struct db {
     sqlite3 *handle;
     char *path;
-    sqlite3_stmt **prepared; /* NULL: not used yet */
+    sqlite3_stmt **prepared; /* an element is NULL until the statement's first use */
     size_t prepared_count;
-    const char *const *statements; /* borrowed; what |prepared| is prepared from */
+    const char *const *statements; /* borrowed; the SQL of the elements of |prepared| */
     /* owned; prepared in advance, because a rollback must work when memory has run out */
     sqlite3_stmt *rollback;
     bool stuck; /* a failed transaction is still open; nothing is written until it is rolled back */

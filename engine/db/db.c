@@ -217,7 +217,7 @@ static enum kiln_code use_wal(struct db *db, struct kiln_err *err)
 enum kiln_code db_keep_statements(struct db *db, const char *const *statements,
                                   size_t statement_count, struct kiln_err *err)
 {
-    free(db->prepared); /* empty */
+    free(db->prepared); /* has no statements yet */
     db->prepared = calloc(statement_count ? statement_count : 1, sizeof(*db->prepared));
     if (!db->prepared)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open '%s': out of memory", db->path);

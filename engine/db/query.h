@@ -10,9 +10,10 @@
  *            query_step
  * Threading  as for the connection (db.h); one use of a statement at a time
  *
- * The first use of a statement prepares it, unless the database is |foreign|. If this or a bind
- * fails, the next query_step reports it. Columns of a damaged file may have any value. A
- * missing text is read as "", missing bytes as an empty view.
+ * The first use of a statement prepares the statement; db_open prepares all statements of a
+ * |foreign| database. If a preparation or a bind fails, the next query_step reports the failure.
+ * Columns of a damaged file may have any value. A missing text is read as "", missing bytes as an
+ * empty view.
  */
 #include "engine/db/db.h"
 

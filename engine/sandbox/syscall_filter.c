@@ -138,7 +138,8 @@ static int add_conditional_rules(scmp_filter_ctx filter)
     return rc ? rc : add_prctl_rules(filter);
 }
 
-/* If an allocation fails, libseccomp may omit rules and still return 0.  Only errno shows this. */
+/* Adds the rules, and loads the filter if it has all of them.  If an allocation fails, libseccomp
+ * may omit rules and still return 0.  Only errno shows that. */
 static int load_whole(scmp_filter_ctx filter, int (*add_rules)(scmp_filter_ctx))
 {
     errno = 0;

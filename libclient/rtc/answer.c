@@ -53,8 +53,8 @@ static int compile_here(const struct first *f)
     return rc;
 }
 
-/* kilnd has no result yet, so kilnd compiles.  If it cannot, the real library compiles, and kilnd
- * gets the result. */
+/* Lets kilnd compile, because kilnd has no result yet.  If kilnd cannot compile, the real library
+ * compiles, and kilnd stores its result. */
 static int compile_first(const struct first *f)
 {
     if (!f->calls->delegate || !f->calls->delegate(f->program))

@@ -65,8 +65,8 @@ static const char *const comgr_names[] = {
 };
 #define COMGR_WRAPPED (sizeof(struct comgr_wrapped) / sizeof(void *))
 #define COMGR_FUNCTIONS (sizeof(struct comgr_functions) / sizeof(void *))
-/* the functions that libkiln-rtc needs to explain why it answers nothing: the wrapped functions,
- * and the first of |comgr_names| */
+/* how many functions a comgr must at least have so that libkiln-rtc can explain why it answers none
+ * of its compiles: the wrapped functions, and the first of |comgr_names| */
 #define COMGR_ALWAYS (COMGR_WRAPPED + 1)
 /* the function that comgr 3 does not have */
 #define COMGR_OPTION_TEXT (offsetof(struct comgr_functions, option_text) / sizeof(void *))
@@ -215,7 +215,7 @@ static void find_functions(struct rtc_library *library, void *handle)
     memcpy(&library->real, found, sizeof(found));
 }
 
-/* Returns whether |library|, a comgr, has the first |count| functions. */
+/* Returns whether a comgr has the first |count| functions.  Ignores the one that comgr 3 lacks. */
 static bool has_comgr_functions(const struct rtc_library *library, size_t count)
 {
     void *found[COMGR_FUNCTIONS];

@@ -343,8 +343,8 @@ struct files_outcome files_end(struct buffer *to)
     const char *trouble = recording.paths.failed ? "it reads too many files" : recording.trouble;
     if (!trouble && recording.others != opened_by_others)
         trouble = "it opens files on another thread";
-    /* The noted paths may be relative.  A program may also change the directory by a system call.
-     */
+    /* The noted paths may be relative to the current directory.  The directories are compared, too,
+     * because a direct system call can change the directory without being counted. */
     if (!trouble && (recording.chdirs != chdirs ||
                      !is_same_directory(recording.directory, current_directory())))
         trouble = "the current directory changed meanwhile";

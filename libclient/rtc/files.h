@@ -42,7 +42,8 @@ struct file_call {
 void files_note_call(struct file_call call, const char *path);
 void files_note_process(const void *caller);
 void files_note_created(const void *caller, const char *directory);
-/* On any thread: nothing that compiles meanwhile is stored. */
+/* Notes that a thread changes the current directory.  Results of compiles that run meanwhile are
+ * not stored. */
 void files_note_chdir(void);
 
 /* ---- manifests ---- */

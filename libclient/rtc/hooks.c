@@ -80,7 +80,7 @@ typedef int spawn_call(pid_t *pid, const char *path, const posix_spawn_file_acti
         NOTE(AT_FDCWD, FILE_USE_OPEN, may_write)              \
         return next(path, mode);                              \
     }
-/* What gcc and clang call with _FORTIFY_SOURCE if |flags| is not a constant. */
+/* With _FORTIFY_SOURCE, gcc and clang call this function if |flags| is not a constant. */
 #define HOOK_OPEN_2(name)                            \
     EXPORTED int name(const char *path, int flags);  \
     int name(const char *path, int flags)            \
@@ -201,8 +201,9 @@ DIR *opendir(const char *path)
     return next(path);
 }
 
-/* chdir and fchdir note the call before and after it, because a compile may begin or end meanwhile.
- * A program may call them after fork, where dlsym is not allowed. */
+/* chdir and fchdir note the change before and after the call, because a compile may begin or end
+ * meanwhile.  They make the system call themselves, because a program may call them after fork,
+ * where dlsym is not allowed. */
 EXPORTED int chdir(const char *path);
 int chdir(const char *path)
 {

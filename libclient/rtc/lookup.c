@@ -136,7 +136,7 @@ static enum kiln_code wait_for(struct kiln_client *client, const struct compile_
     return rc;
 }
 
-/* |shared| is the key of another possible answer, or NULL. */
+/* |shared| is the key of a result that kilnd compiled itself, or NULL. */
 static enum kiln_code ask(const struct digest *key, const struct digest *shared,
                           struct compile_found *ret_found)
 {
@@ -280,7 +280,8 @@ static bool look_into_list(struct lookup *l, const struct rtc_program *p, enum l
     return true;
 }
 
-/* Returns true if the look-up must continue with the key or the list that there is now. */
+/* Makes one step of a look-up.  Returns true if another step must follow, because |l| has another
+ * key now, or because the list in kilnd may have changed. */
 static bool look_once(struct lookup *l, const struct rtc_program *p, enum lookup_outcome *ret)
 {
     struct compile_found found;

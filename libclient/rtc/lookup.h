@@ -38,13 +38,13 @@ struct lookup {
     /* Set with LOOKUP_FOUND; the caller takes it.  Any program may have sent these bytes to kilnd,
      * so the caller checks them. */
     struct kiln_kernel *stored;
-    struct digest result; /* the key under which |stored| was asked for */
+    struct digest result; /* the key under which kilnd had |stored| */
     uint64_t saved_ns;
     const char *reason;
 };
 
-/* |shared| is the key of the result if kilnd has compiled the program itself (shared.h), or NULL.
- * The lookup borrows it. */
+/* |shared| is the key under which kilnd has a result that it compiled itself (shared.h), or NULL.
+ * The lookup borrows |shared|. */
 enum lookup_outcome lookup_begin(struct lookup *lookup, const struct rtc_program *program,
                                  const struct digest *shared);
 /* |files| is the manifest of the compile.  Returns false if kilnd does not store the result; the

@@ -117,7 +117,7 @@ static bool may_share(const struct rtc_program *p)
            p->header_count <= LIMIT_HEADERS && clock_monotonic_ns() >= p->library->lacking_until_ns;
 }
 
-/* The caller calls pack_done in any case. */
+/* The caller calls pack_done, even if this function returns false. */
 static bool pack_shareable(const struct rtc_program *p, struct packed_inputs *ret)
 {
     *ret = (struct packed_inputs){ .inputs.source = bytes_of(NULL, 0) };

@@ -13,8 +13,9 @@
 /* Makes the key under which kilnd stores the result if it compiles the program.  Returns false if
  * this process may not use such a result. */
 bool shared_key(const struct rtc_program *program, struct digest *ret_key);
-/* Returns false if kilnd cannot compile the program.  Call this function only if neither kind of
- * result is stored: kilnd would try again what it could not compile before.  |ret_saved_ns| is 0 if
- * kilnd has compiled the program now, otherwise the duration of the earlier compile. */
+/* Lets kilnd compile the program.  Returns false if kilnd cannot compile it.  Call this function
+ * only after a look-up found no result.  Otherwise kilnd would try again to compile programs that
+ * it could not compile before.  |ret_saved_ns| is 0 if kilnd has compiled the program now,
+ * otherwise the duration of the earlier compile. */
 bool shared_compile(const struct rtc_program *program, struct rtc_result *ret_result,
                     uint64_t *ret_saved_ns);
