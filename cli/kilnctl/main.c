@@ -162,8 +162,8 @@ static void check_daemon(struct call *call, struct kiln_client *client)
     call->daemon_answers = kiln_client_ping(client, PING_MS, NULL, &unused) == KILN_E_OK;
 }
 
-/* What kilnctl fetches is not a use by the job.  A program that kilnctl runs writes its own
- * trace. */
+/* Opens the client without KILN_TRACE, because what kilnctl fetches is not a use by the job.  A
+ * program that kilnctl runs still gets the variable. */
 static int open_without_trace(struct call *call, struct kiln_client **ret_client,
                               struct kiln_error *err)
 {

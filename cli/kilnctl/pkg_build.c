@@ -39,7 +39,7 @@ struct build {
     const struct invocation *invocation;
     const char *name; /* of the command */
     const struct build_options *o;
-    const struct problem_set *problems; /* NULL: the options name a file */
+    const struct problem_set *problems; /* NULL: |o| names a file of problems */
     const char *format;
     struct prefetch prefetch;
     struct json *reply;

@@ -14,11 +14,12 @@
 
 struct build_options {
     const char *target, *database_id, *output, *format, *toolchain, *key;
-    const char *problems; /* the path of a file; ignored by pkg_build_problems */
+    const char *problems; /* the path of a file; unused if pkg_build_problems gets problems */
     bool keep_going;
 };
 
-/* |problems| may be NULL: the options then name a file.  |name| is the command's, for messages. */
+/* If |problems| is NULL, |o->problems| names a file of problems.  |name| is the name of the
+ * command, for messages. */
 CLI_MUST_CHECK int pkg_build_problems(const struct invocation *invocation, const char *name,
                                       const struct build_options *o,
                                       const struct problem_set *problems, struct kiln_error *err);

@@ -41,7 +41,7 @@ struct prefetch_report {
 
 void prefetch_report_done(struct prefetch_report *report);
 void prefetch_report_plan(struct prefetch_report *report, const struct kiln_plan *plan);
-/* Returns whether a reported plan has the kernel. */
+/* Returns whether a plan in the report has the kernel |key|. */
 bool prefetch_report_has(const struct prefetch_report *report, const char *key);
 void prefetch_report_failure(struct prefetch_report *report, unsigned line, const char *what,
                              const struct kiln_error *err);

@@ -21,17 +21,17 @@
 
 struct prefetch_question {
     const struct invocation *invocation;
-    const char *path; /* of the file of problems; NULL: |problems| has them */
+    const char *path; /* of the file of problems; NULL if |problems| is set */
     const struct problem_set *problems;
     const char *target;
     const char *database_id, *toolchain, *solver; /* NULL if none is given, or if kilnd chooses */
     size_t jobs;
     const char *label;
-    /* On the monotonic clock; 0: no limit.  At this time, the prefetch stops as if it were
-     * complete, and |is_cut| is set. */
+    /* At this time of the monotonic clock, the prefetch stops as if it were complete, and sets
+     * |is_cut|.  0: no limit. */
     uint64_t until_ns;
-    /* Called for each plan, before the report has it; NULL: nothing is called.  Without --jobs, on
-     * the thread that called prefetch_run. */
+    /* May be NULL.  prefetch_run calls it for each plan, before the report counts the plan.
+     * Without --jobs, all calls are on the thread that called prefetch_run. */
     void (*on_plan)(void *context, const struct kiln_plan *plan);
     void *context;
 };
@@ -45,7 +45,7 @@ struct prefetch {
     struct prefetch_report report;
     struct progress progress;
     bool json;
-    const struct prefetch_question *question; /* only while prefetch_run runs */
+    const struct prefetch_question *question; /* valid only while prefetch_run runs */
     bool is_cut;
     bool begun; /* kilnd answered at least one problem, so the report is worth printing */
     atomic_size_t next;
@@ -54,8 +54,8 @@ struct prefetch {
 };
 
 /* Returns KILN_E_OK if every kernel is ready, and KILN_E_COMPILE_FAILED if some are not.
- * |ret_prefetch| must be zeroed, or used before: the report then counts what was requested before,
- * too. */
+ * |ret_prefetch| must be zeroed, or come from an earlier call.  The report then adds to the counts
+ * of the earlier call. */
 CLI_MUST_CHECK int prefetch_run(const struct prefetch_question *question,
                                 struct prefetch *ret_prefetch, struct kiln_error *err);
 void prefetch_done(struct prefetch *prefetch);

@@ -28,7 +28,8 @@ static bool find_own_package(char file[PATH_MAX])
     return false;
 }
 
-/* Finds the directory in the package that KILN_PYTHON_PACKAGE names, else in this program's. */
+/* Finds the directory of sitecustomize.py in the package that KILN_PYTHON_PACKAGE names.  If the
+ * variable is not set, finds it in the package that was installed with this program. */
 static int find_directory(char path[PATH_MAX], struct kiln_error *err)
 {
     char file[PATH_MAX];
@@ -68,7 +69,7 @@ int python_path_value(char ret_value[PYTHON_PATH_MAX], struct kiln_error *err)
     int rc = find_directory(directory, err);
     if (rc)
         return rc;
-    if (!before || !*before) /* an empty part would be the current directory */
+    if (!before || !*before) /* Python takes an empty part for the current directory */
         before = directory;
     int size = begins_with(before, directory)
                    ? snprintf(ret_value, PYTHON_PATH_MAX, "%s", before)

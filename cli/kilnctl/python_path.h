@@ -14,5 +14,5 @@ enum { PYTHON_PATH_MAX = 4 * PATH_MAX };
 
 /* Writes the directory of the Python package's sitecustomize.py, followed by the current value of
  * PYTHONPATH.  If that value begins with the directory already, writes it unchanged.  Fails if
- * there is no such file. */
+ * it does not find the file. */
 int python_path_value(char ret_value[PYTHON_PATH_MAX], struct kiln_error *err);

@@ -5,10 +5,10 @@
 #include "cli/output.h"
 #include "common/base/units.h"
 
-/* What a plan or kernel of one job is for the other job. */
+/* How a plan or kernel of one job (here) compares with those of the other job. */
 enum relation {
     ONLY_HERE,
-    HERE_COMPILED, /* only the job here had to wait for its compile */
+    HERE_COMPILED, /* both jobs used it, but only the job here waited for its compile */
     ALIKE,
 };
 

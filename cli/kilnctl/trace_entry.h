@@ -10,6 +10,6 @@
 #include "cli/kilnctl/trace_job.h"
 #include "common/base/json.h"
 
-/* Such as "conv -n 1 ... (solver Naive)", or a kernel's key.  Returns |text|. */
+/* Writes a text such as "conv -n 1 ... (solver Naive)", or a kernel's key.  Returns |text|. */
 const char *trace_entry_text(const struct trace_line *line, char text[TRACE_LINE_MAX]);
 struct json *trace_entry_json(const struct trace_entry *entry);

@@ -4,8 +4,8 @@
 /*
  * The plans of a trace as problems to request again, in the order of first use.
  *
- * Role       groups plans that can be requested together: with the same target, database id,
- *            toolchain and solver.  Can change the target and the batch size
+ * Role       groups the plans that can be requested together, because they have the same target,
+ *            database id, toolchain and solver.  Can change the target and the batch size
  * Ownership  a trace_groups owns its groups until trace_groups_done
  * Threading  one thread
  */
@@ -13,7 +13,7 @@
 #include "cli/problem_set.h"
 
 struct trace_group {
-    /* Empty: kilnd chooses. */
+    /* If a word is empty, kilnd chooses. */
     char target[TRACE_WORD_MAX + 1], database_id[TRACE_WORD_MAX + 1];
     char toolchain[TRACE_WORD_MAX + 1], solver[TRACE_WORD_MAX + 1];
     struct problem_set problems;
@@ -26,9 +26,9 @@ struct trace_groups {
 };
 
 struct trace_change {
-    const char *target;      /* NULL: the trace's */
-    const char *database_id; /* NULL: the trace's, unless |target| is another */
-    uint32_t batch;          /* 0: the trace's */
+    const char *target;      /* NULL: the target of the trace */
+    const char *database_id; /* NULL: that of the trace; none if |target| is another one */
+    uint32_t batch;          /* 0: that of the trace */
     bool any_solver;         /* ignores the solvers and toolchains of the trace */
 };
 

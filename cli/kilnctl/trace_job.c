@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Of a directory with more files than libkiln leaves there, the newest are read. */
+/* If a directory has more files, only the newest are read.  libkiln leaves at most half as many. */
 #define FILES_READ_MAX (2 * TRACE_FILES_MAX)
 #define JOBS_MAX 4096u
 
@@ -47,7 +47,7 @@ static bool add_name(struct names *names, const char *name)
     return true;
 }
 
-/* Lists the names that end with |ending|, sorted.  A missing directory has none. */
+/* Lists the names that end with |ending|, sorted.  A missing directory has no names. */
 static int list_names(const char *directory, const char *ending, struct names *ret_names,
                       struct kiln_error *err)
 {
@@ -82,7 +82,7 @@ int trace_each_job(trace_visit *visit, void *context, struct kiln_error *err)
 
 /* ---- entries ---- */
 
-/* Two plans are the same if all their words are; two kernels if their keys are. */
+/* Two plans are the same if all their words are equal, two kernels if their keys are equal. */
 static uint64_t hash_line(const struct trace_line *line)
 {
     const struct bytes words[] = { line->target, line->database_id, line->toolchain, line->solver,
@@ -125,7 +125,7 @@ static bool grow_entries(struct trace_job *job)
     return true;
 }
 
-/* A process may have two lines for an entry: a failure, and a use. */
+/* Adds |line| to |entry|.  A process may have two lines for an entry: a failure, and a use. */
 static void merge_line(struct trace_entry *entry, const struct trace_line *line, size_t process)
 {
     uint64_t wanted_us = entry->line.wanted_us;
@@ -191,7 +191,8 @@ static int take_line(struct trace_job *job, struct trace_process *p, struct trac
     return add_line(job, line, err);
 }
 
-/* A last line without a line end was not written completely. */
+/* Reads all lines after the first.  Counts a last line without a line end as damaged, because it
+ * was not written completely. */
 static int read_lines(struct trace_job *job, struct trace_process *p, struct kiln_error *err)
 {
     struct reader r = reader_of(buffer_view(&p->text));
@@ -219,7 +220,7 @@ static bool begins_a_trace(struct bytes text)
     return text.size >= sizeof(first) - 1 && memcmp(text.data, first, sizeof(first) - 1) == 0;
 }
 
-/* Opens only regular files, and never waits, as for the writer of a FIFO. */
+/* Reads a regular file.  Refuses other files, and does not wait until a FIFO has a writer. */
 static int read_text(const char *path, struct buffer *ret_text, struct kiln_error *err)
 {
     struct stat seen;

@@ -15,18 +15,18 @@
 
 struct trace_entry { /* one plan or one kernel */
     struct hash_link link;
-    /* The first use.  An object is wanted when its plan is, and its own waiting time is 0. */
+    /* The first use.  |wanted_us| of an object is that of its plan, and |waited_us| is 0. */
     struct trace_line line;
-    unsigned processes;  /* that used it */
-    size_t last_process; /* for reading: the last of them */
+    unsigned processes;  /* how many processes used it */
+    size_t last_process; /* index of the last process that used it */
     uint64_t longest_us; /* the longest wait of a process for it */
-    size_t order;        /* position in the files, for equal times */
+    size_t order;        /* position in the files; orders entries with equal times */
 };
 
 struct trace_process { /* one file */
     char *path;        /* owned */
     struct buffer text;
-    struct trace_line process; /* the line of this kind */
+    struct trace_line process; /* the line TRACE_PROCESS */
     size_t plans, kernels, damaged;
     uint64_t waited_us;
     bool is_cut;
@@ -38,13 +38,14 @@ struct trace_job {
     struct hash_table known;
     struct trace_process *processes; /* in the order of their starts */
     size_t process_count;
-    size_t refused; /* files that are no traces */
+    size_t refused; /* number of files that are not traces */
 };
 
 struct trace_question {
     const char *word;   /* the name of a job or, if it contains '/', the path of one file */
-    const char *ending; /* of the names of a job's files */
-    /* Only processes that started at |from_us| or later, and before |until_us| if that is not 0. */
+    const char *ending; /* how the names of the job's files end */
+    /* Only processes that started at |from_us| or later count, and if |until_us| is not 0, only
+     * those that started before |until_us|. */
     uint64_t from_us, until_us;
 };
 
@@ -69,7 +70,8 @@ struct trace_totals {
 };
 struct trace_totals trace_job_totals(const struct trace_job *job);
 
-/* Calls |visit| with the name of each job, in alphabetical order, until it returns a code. */
+/* Calls |visit| with the name of each job, in alphabetical order, until |visit| returns an
+ * error. */
 typedef int trace_visit(void *context, const char *job, struct kiln_error *err);
 CLI_MUST_CHECK int trace_each_job(trace_visit *visit, void *context, struct kiln_error *err);
 

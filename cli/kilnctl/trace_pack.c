@@ -30,7 +30,8 @@ static const struct option options[] = {
 
 static const char *word_or_null(const char *word) { return *word ? word : NULL; }
 
-/* A package is for one target and one device. */
+/* Returns the only group.  Fails if there are several, because a package is for one target and one
+ * device. */
 static int choose_group(const struct trace_groups *groups, const char *job,
                         const struct trace_group **ret_group, struct kiln_error *err)
 {

@@ -37,7 +37,7 @@ struct work {
     struct trace_job job;
     struct trace_groups groups;
     struct prefetch prefetch;
-    struct trace_file record; /* lists what is ready; not open for a file without a job */
+    struct trace_file record; /* the .prefetch file; not open if a file was named, not a job */
     uint64_t until_ns;
     size_t keys, keys_ready, keys_missing, keys_of_others;
 };
@@ -84,7 +84,8 @@ static enum trace_tier tier_of(int tier)
                                        : TRACE_HOT;
 }
 
-/* Written while the prefetch runs, so that it is right even if the prefetch is killed. */
+/* Adds the plan's objects to the record at once, so that the record is right even if the prefetch
+ * is killed. */
 static void note_plan(void *context, const struct kiln_plan *plan)
 {
     struct work *w = context;
@@ -125,7 +126,8 @@ static bool is_end(int code)
            code == KILN_E_NO_MEMORY;
 }
 
-/* A problem, or a target, that fails is no reason not to prefetch the others. */
+/* Prefetches one group.  Counts the problems that fail, but returns an error only if requests for
+ * other groups would fail, too. */
 static int prefetch_group(struct work *w, const struct trace_group *group, struct kiln_error *err)
 {
     const struct prefetch_question question = {
@@ -184,7 +186,8 @@ static int on_kernel(void *context, size_t index, struct kiln_kernel *kernel,
     return is_over(w);
 }
 
-/* A key is for one target and one batch size.  Without a source, no other kernel can be made. */
+/* Returns whether the kernel of |line| is of use for the requested target and batch size.  A trace
+ * has no sources, so this kernel cannot be compiled for another target or batch size. */
 static bool is_wanted_key(const struct work *w, const struct trace_line *line)
 {
     bool is_other = w->o->batch.given || (w->o->target && line->target.size &&

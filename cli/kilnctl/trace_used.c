@@ -10,7 +10,8 @@
 struct comparison {
     struct trace_job used, fetched;
     size_t needed, used_fetched;
-    /* what no prefetch had made ready: compiled for the job, found by kilnd, or not obtained */
+    /* kernels that no prefetch had made ready: they were compiled for the job, kilnd found them, or
+     * the job did not get them */
     size_t missing_compiled, missing_found, missing_failed;
 };
 
@@ -22,11 +23,11 @@ static void comparison_done(struct comparison *c)
 
 /* ---- which files ---- */
 
-/* Finds the newest processes after a prefetch, and the prefetches between them and the processes of
- * an earlier run: the last two parts of the files in the order of their starts. */
+/* In the order of their starts, the files of a job are prefetches, then the processes of a run,
+ * then further prefetches, and so on.  A turn is the last prefetches with the run after them. */
 struct turn {
-    uint64_t prefetch_us; /* start of the first prefetch of the last part */
-    uint64_t run_us;      /* end of the last part of prefetches: start of the first process */
+    uint64_t prefetch_us; /* start of the first of these prefetches */
+    uint64_t run_us;      /* start of the run's first process */
 };
 
 struct start {
