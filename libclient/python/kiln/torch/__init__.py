@@ -81,9 +81,10 @@ def prepare(model: "torch.nn.Module", example: Any) -> int:
     model's argument, or a tuple of its arguments.
 
     The model runs once with tensors that have no memory: nothing is computed, and its parameters
-    and buffers do not change. If it cannot run so, the convolutions before that point are planned,
-    and report() says why. Call it where autocast and the flags of cuDNN are as in the step, before
-    DistributedDataParallel wraps the model.
+    and buffers do not change. If the model fails, because it cannot run in this way, the plans of
+    the convolutions before that point are requested, and report() says why. Set autocast and the
+    flags of cuDNN as in the step. Call this function before DistributedDataParallel wraps the
+    model.
 
     Returns the number of convolutions. Raises RuntimeError before install(), and ValueError if the
     model is not on a GPU.

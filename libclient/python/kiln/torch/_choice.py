@@ -19,9 +19,9 @@ FASTER = 0.97  # kiln is chosen if its time is at most this part of the original
 # The largest norm of the difference of two correct results, divided by the norm of one.
 TOLERANCE = {"torch.float32": 1e-3, "torch.float16": 5e-3, "torch.bfloat16": 2e-2}
 TOLERANCE_TF32 = 5e-3
-# By how much an element may differ: the tolerance above of its own size, and this part of the
-# result's root mean square. The norm of a large result does not change noticeably if a tile of it
-# is wrong, but the elements of this tile do.
+# An element may differ by the tolerance above times its own size, plus this factor times the root
+# mean square of the result. Elements are compared because a wrong tile hardly changes the norm of a
+# large result.
 ELEMENT = {"torch.float32": 1e-2, "torch.float16": 1e-1, "torch.bfloat16": 1e-1}
 ELEMENT_TF32 = 1e-1
 TRIALS_MAX = 8  # how often a comparison may be impossible before kiln gives up
@@ -35,7 +35,7 @@ class State(enum.Enum):
     ORIGINAL = "PyTorch"
 
 
-# A problem, and what the planner calls with the plan or the error.
+# A problem, and the function that the planner calls with the plan or the error.
 Request = Tuple[Problem, Callable[[Union[Handle, Exception]], None]]
 
 
@@ -84,7 +84,7 @@ class Choice:
         """|key| is the same in every process."""
         self.key = key
         self.flags: Tuple[bool, ...] = ()  #: of aten::_convolution; set by Operators
-        self.bias_shape: Tuple[int, ...] = (-1,)  #: of a bias that is added to the output
+        self.bias_shape: Tuple[int, ...] = (-1,)  #: for a bias that is added to the output
         self.result = result
         self.kind = str(dtype)
         self.state = State.NEW
@@ -107,7 +107,7 @@ class Choice:
         self._recorded: Optional[Record] = None
         self._answered = threading.Event()
         self._lock = threading.Lock()  # held by the thread that plans or times
-        self._is_prepared = False  # the planner's thread loads the kernels
+        self._is_prepared = False  # if true, the planner's thread loads the kernels
 
     # ---- the job's calls ----
 
@@ -187,7 +187,7 @@ class Choice:
 
     def prepare(self, made: torch.Tensor,
                 operands: Tuple[torch.Tensor, torch.Tensor]) -> Optional[Request]:
-        """Returns the request for the plan, or None if this is no convolution for kiln. Needs only
+        """Returns the request for the plan, or None if kiln cannot run this convolution. Needs only
         the sizes and strides of the tensors. The planner's thread will load the kernels."""
         self._is_prepared = True
         try:
@@ -225,8 +225,8 @@ class Choice:
         self._answered.set()
 
     def _use_plan(self) -> None:
-        """Loads the kernels of a prepared convolution. If an earlier process chose kiln, kiln runs
-        it from now on."""
+        """Takes the plan. Loads the kernels of a prepared convolution. If an earlier process chose
+        kiln for it with this plan, kiln runs the convolution from now on."""
         recorded, plan = self._recorded, self._plan
         assert plan is not None
         if self._is_prepared:
@@ -240,7 +240,7 @@ class Choice:
     # ---- records of earlier processes ----
 
     def _find_record(self, operands: Tuple[torch.Tensor, torch.Tensor]) -> Optional[Record]:
-        """Describes the problem by the record of an earlier process, if there is one."""
+        """Returns the record of an earlier process, or None. Describes the problem with it."""
         recorded = self._accelerator.recall(self._index, self.key)
         if recorded is not None:
             layout = Layout.CHANNELS_LAST if recorded.last else Layout.CHANNELS_FIRST
@@ -305,8 +305,8 @@ class Choice:
         return not reason
 
     def _difference(self, made: torch.Tensor, wanted: torch.Tensor, norm: float) -> str:
-        """Says how |made| differs from |wanted|; "" if it is within the tolerances. Overwrites
-        |made|."""
+        """Returns how |made| differs from |wanted|, or "" if the difference is within the
+        tolerances. Overwrites |made|."""
         limit = TOLERANCE_TF32 if self._allow_tf32 else TOLERANCE[self.kind]
         part = ELEMENT_TF32 if self._allow_tf32 else ELEMENT[self.kind]
         sizes = wanted.float()
@@ -340,7 +340,7 @@ class Choice:
 
 
 def _order_of(direction: Direction, transposed: bool) -> Tuple[int, int, int]:
-    """Returns where kiln's x, w and y are among the first operand, the second and the result."""
+    """Returns the positions of kiln's x, w and y in (first operand, second operand, result)."""
     if direction is Direction.BACKWARD_WEIGHTS:  # the operands are output and input
         return (0, 2, 1) if transposed else (1, 2, 0)
     if direction is Direction.FORWARD:  # the operands are x and w

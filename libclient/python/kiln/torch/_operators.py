@@ -64,7 +64,8 @@ def _key(result: str, operands: Tuple[Tensor, Tensor], rest: Tuple[Any, ...],
 
 
 def _is_misaligned(operand: Tensor) -> bool:
-    """Says whether kiln would get memory that it refuses. What has other strides is copied."""
+    """Returns whether kiln would refuse the operand's memory. An operand with other strides is
+    copied to suitable memory first."""
     if operand.data_ptr() % ALIGNMENT == 0:
         return False
     last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(operand.dim())
@@ -77,7 +78,7 @@ class Operators:
 
     def __init__(self, accelerator: Accelerator, dispatch_key: str) -> None:
         self.choices: Dict[Key, Choice] = {}
-        self.gradients: Dict[Key, Gradients] = {}  # for one look-up in a backward pass
+        self.gradients: Dict[Key, Gradients] = {}  # so that a backward pass needs one look-up
         self.errors: List[str] = []  # of kiln.torch itself; there should be none
         self._accelerator = accelerator
         self._recall_wait_s = RECALL_WAIT_S  # 0 after the first wait in vain
@@ -194,7 +195,7 @@ class Operators:
             choice.settle(str(error))
         return None
 
-    # ---- the operators: a call that kiln runs does nothing else ----
+    # ---- the operators: all that happens in a call that kiln runs ----
 
     def convolution(self, x: Tensor, w: Tensor, bias: Optional[Tensor], stride: Sequence[int],
                     padding: Sequence[int], dilation: Sequence[int], transposed: bool,

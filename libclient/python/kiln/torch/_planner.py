@@ -30,7 +30,7 @@ class Planner:
         self._thread: Optional[threading.Thread] = None
 
     def ask(self, requests: List[Request]) -> None:
-        """Requests the plans in one batch, except that each device has its own."""
+        """Requests the plans in one batch for each device, on another thread."""
         with self._changed:
             self._open += len(requests)
             if self._thread is None:

@@ -24,13 +24,13 @@ class Found:
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
-    """Collects the convolutions that run below it. It computes their shapes itself, because not
-    every PyTorch can do so for both directions."""
+    """Collects the convolutions that run while it is active. Computes the shapes of their results
+    itself, because some versions of PyTorch cannot do so for both directions."""
 
     def __init__(self, autocast: Optional[torch.dtype]) -> None:
         super().__init__()
         self.found: List[Found] = []
-        self._autocast = autocast  # autocast converts tensors of GPUs only
+        self._autocast = autocast  # converts here, because autocast converts only on GPUs
 
     def __torch_dispatch__(self, function: Any, types: Any, arguments: Arguments = (),
                            options: Optional[Dict[str, Any]] = None) -> Any:
@@ -87,7 +87,7 @@ def _output_shape(x: torch.Tensor, w: torch.Tensor, stride: Sequence[int], paddi
                   groups: int) -> List[int]:
     shape = [x.shape[0], w.shape[1] * groups if transposed else w.shape[0]]
     for i, (size, filter_) in enumerate(zip(x.shape[2:], w.shape[2:])):
-        of = min(i, len(stride) - 1)  # one number may count for all dimensions
+        of = min(i, len(stride) - 1)  # one number may stand for all dimensions
         reach = dilation[of] * (filter_ - 1)
         if transposed:
             size = (size - 1) * stride[of] - 2 * padding[of] + reach + output_padding[of] + 1
@@ -117,7 +117,7 @@ def _on_meta(model: torch.nn.Module) -> Callable[..., Any]:
 def convolutions_of(model: torch.nn.Module,
                     example: Arguments) -> Tuple[List[Found], Optional[Exception]]:
     """Returns the convolutions of a step in order, and the error that ended the step, if one did.
-    The backward pass is part of the step if gradients are on and a parameter wants one."""
+    The backward pass is part of the step if gradients are enabled and a parameter requires one."""
     autocast = torch.get_autocast_gpu_dtype() if torch.is_autocast_enabled() else None
     recorder = Recorder(autocast)
     try:

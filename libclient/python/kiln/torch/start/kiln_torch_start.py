@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Installs kiln.torch in an unchanged program, when the program has imported torch.
 
-sitecustomize.py imports this module in every Python below `kilnctl run --torch`, also in those that
-never import torch. So it imports only modules that every Python has imported already.
+sitecustomize.py imports this module in every Python process of `kilnctl run --torch`, even if the
+process never imports torch. So this module imports only modules that every Python has loaded.
 """
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 # The file to which processes append counts for `kilnctl run --explain`.
 REPORT = "KILN_RTC_REPORT"
-REASON_MAX = 150  # bytes; what kilnctl reads
+REASON_MAX = 150  # bytes; kilnctl reads no more of a reason
 
 
 class _Watcher:
-    """A finder of modules that finds torch as the other finders do, and lets its loader call
-    _install() once it has loaded torch."""
+    """Finds the module torch with the other finders of Python, and changes its loader: after the
+    loader has loaded torch, it calls _install()."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != "torch":
@@ -38,7 +38,7 @@ class _Watcher:
     def _watch(self, spec: ModuleSpec) -> None:
         loader: Any = spec.loader
         if spec.origin is None or not hasattr(loader, "exec_module"):
-            return  # a directory that is only called torch
+            return  # not PyTorch, but a directory of this name
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
@@ -51,7 +51,7 @@ class _Watcher:
         try:
             loader.exec_module = exec_module
         except AttributeError:
-            pass  # a loader of the program's own, which cannot be changed
+            pass  # the program's own kind of loader, which cannot be changed
 
 
 def watch() -> None:
@@ -77,7 +77,7 @@ def _import_kiln() -> None:
 
 
 def _install() -> None:
-    """An error here is never an error of the program."""
+    """Installs kiln.torch. If that fails, prints the reason, and the program continues."""
     try:
         _import_kiln()
         import kiln.torch

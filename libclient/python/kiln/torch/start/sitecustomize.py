@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Python imports this module when it starts, if `kilnctl run --torch` has put this directory first
-in PYTHONPATH. Any version of Python can read it, and the program sees no difference: afterwards,
-this directory is not in sys.path, and the sitecustomize that would have run has run."""
+in PYTHONPATH. Any version of Python can read this file. The program sees no difference, because
+this file removes its directory from sys.path, and then imports the sitecustomize that Python would
+have imported without it."""
 import os
 import sys
 
