@@ -4,14 +4,14 @@
 
 Usage: PYTHONPATH=libclient/python tests/bench/torch_calls.py [REPEATS]
 
-Needs PyTorch, and neither a GPU nor kilnd: kiln runs convolutions on the CPU whose kernels do
-nothing. The launch is a call by ctypes of a C function that returns at once. So the times contain
-the way from PyTorch into Python and back, the look-up, the memory of the result and of a workspace,
-and the call of libkiln, but not libkiln's own launch.
+Needs PyTorch, but neither a GPU nor kilnd: kiln runs the convolutions of tensors on the CPU, with
+kernels that do nothing. The launch is a call by ctypes of a C function that returns at once. So the
+times contain the way from PyTorch into Python and back, the look-up, the memory of the result and
+of a workspace, and the call of libkiln, but not libkiln's own launch.
 
-For comparison: PyTorch's own convolution of the same, smallest sizes, which it computes, and a
-Python operator that only makes the result. A time is the CPU time of a call in the fastest of
-REPEATS (20) loops of 2000 calls.
+For comparison, measures PyTorch's own convolution of the same, smallest sizes, which PyTorch
+computes on the CPU, and a Python operator that only allocates the result. A time is the CPU time of
+a call in the fastest of REPEATS (20) loops of 2000 calls.
 """
 import ctypes
 import sys

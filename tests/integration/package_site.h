@@ -19,7 +19,7 @@ struct site {
     const char *files; /* directory of packages, manifests and secret keys */
 };
 
-/* Makes the directories. kilnd, which is not started, will trust |keys|. */
+/* Makes the directories. Does not start kilnd. A kilnd that is started later trusts |keys|. */
 void site_open(struct site *s);
 /* Returns the path of a file in |files|, in static memory that the fourth later call overwrites. */
 const char *site_file(const struct site *s, const char *name);
@@ -33,7 +33,7 @@ unsigned long long site_build(struct site *s, const struct product *p, const cha
 void site_build_all(struct site *s, const struct product *products, size_t count,
                     const char *problems);
 
-/* Skips the test if nginx is not installed. */
+/* Serves |files| with nginx. Skips the test if nginx is not installed. */
 void site_serve(struct site *s, const char *files);
 /* Returns a URL on this host in static memory. */
 const char *site_url(uint16_t port, const char *name);

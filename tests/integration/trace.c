@@ -38,7 +38,7 @@ static void request(struct kiln_client *client, const char *line)
     kiln_plan_unref(plan);
 }
 
-/* A job of one process, which uses the first |count| lines. */
+/* Runs a job of one process, which uses the first |count| problems. */
 static void run_job(struct host *f, size_t count)
 {
     struct kiln_client *client = daemon_client(&f->daemon);

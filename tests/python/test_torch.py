@@ -70,8 +70,8 @@ class FakeRun:
 
 
 class FakeAccelerator:
-    """kilnd and a GPU, of which each thread has a current stream. kiln takes |kiln_us| and
-    PyTorch 10 us."""
+    """A fake kilnd and GPU. Each thread has a current stream. A call takes |kiln_us| with kiln,
+    and 10 us with PyTorch."""
 
     def __init__(self):
         self.asked, self.batches, self.loads, self.launches = [], [], 0, 0
@@ -623,7 +623,7 @@ def test_threads_with_streams_of_their_own_share_a_choice(fake, x, w):
 
 
 class Images(torch.utils.data.Dataset):
-    """Data that a worker makes by a convolution, which may be one that kiln runs in the job."""
+    """Data that a worker process makes with a convolution, which kiln may also run in the job."""
 
     def __len__(self):
         return 4
@@ -744,8 +744,8 @@ def test_after_uninstall_convolutions_do_not_pass_through_python(fake, x, w):
 
 
 class Network(torch.nn.Module):
-    """Convolutions of several kinds, between what a network has between them. |kind| is the class
-    of one of them."""
+    """A network with convolutions of several kinds, and the usual layers between them. |kind| is
+    the class of one of the convolutions."""
 
     def __init__(self, kind=torch.nn.ConvTranspose2d):
         super().__init__()

@@ -11,7 +11,7 @@ from conftest import BUILD, SOURCE
 
 WAIT_S = 600  # on a loaded machine, PyTorch takes a minute to import
 PACKAGE = SOURCE / "libclient/python/kiln"
-# What kiln.torch.install() needs of PyTorch. The names of the replaced operators are in |replaced|.
+# All of PyTorch that kiln.torch.install() needs. |replaced| lists the names of replaced operators.
 FAKE_TORCH = """
 from types import SimpleNamespace as Names
 __version__, replaced = "2.9", []
@@ -36,7 +36,7 @@ BOTH = "['convolution', 'convolution_backward']\n"
 
 
 class Program:
-    """Runs Python programs in a directory whose folder "modules" is PYTHONPATH."""
+    """Runs Python programs in a directory whose subdirectory "modules" is PYTHONPATH."""
 
     def __init__(self, directory):
         self.directory, self.modules = directory, directory / "modules"
@@ -157,7 +157,7 @@ def test_without_libkiln_the_program_runs(program):
     assert "kiln.torch is not installed: cannot load '/nonexistent'" in done.stderr
 
 
-# kiln runs 5 calls of one convolution, after PyTorch ran 2, and PyTorch 7 of another one.
+# PyTorch runs the first 2 calls of one convolution and kiln 5 more. PyTorch runs 7 of another one.
 CALLS = """
 import os, sys, torch, kiln.torch
 of = kiln.torch.Convolution

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A comgr of the version FAKE_MAJOR.$FAKE_COMGR_MINOR (8 if it is not set), which assembles and
  * links: its results contain the options and the inputs. Like comgr, it makes a directory in
- * $TMPDIR for each action. Objects are never freed. comgr 3 has no options as one text, and this
- * comgr 4 reads no files. */
+ * $TMPDIR for each action. Objects are never freed. From version 3 on, it lacks the function for
+ * options as one text, like comgr. Version 4 lacks a function that comgr 3 has. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -3,11 +3,11 @@
  * that they depend on. Each compile adds a line to $FAKE_NVRTC_LOG and takes $FAKE_NVRTC_MS
  * milliseconds.
  *
- * The source may have lines #include "NAME", #error, #warning, #look PATH, which looks for a file
- * with the function $FAKE_NVRTC_LOOKS, #chdir DIRECTORY and #syscall_chdir DIRECTORY, which stand
- * for another thread's chdir, and the words __FILE__ and static. With static, the last part of the
- * program's name becomes part of the names of static variables. The expression "unreadable" has no
- * lowered name. */
+ * The source may have lines #include "NAME", #error and #warning. A line #look PATH looks for a
+ * file with the function $FAKE_NVRTC_LOOKS. The lines #chdir DIRECTORY and #syscall_chdir DIRECTORY
+ * change the directory, as another thread may do. The source may also have the words __FILE__ and
+ * static. With static, the last part of the program's name becomes part of the names of static
+ * variables. The expression "unreadable" has no lowered name. */
 #include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -146,7 +146,7 @@ int __lxstat64(int version, const char *path, struct stat *seen);
 int __fxstatat(int version, int directory, const char *path, struct stat *seen, int flags);
 int __fxstatat64(int version, int directory, const char *path, struct stat *seen, int flags);
 
-/* What open and openat are in a compiler that was built with _FORTIFY_SOURCE. */
+/* A compiler that was built with _FORTIFY_SOURCE calls these instead of open and openat. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int directory, const char *path, int flags);

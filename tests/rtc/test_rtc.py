@@ -525,7 +525,7 @@ def test_kilnctl_env_keeps_what_is_preloaded_and_adds_itself_once(job):
 
 
 def requests(job):
-    """Returns how many requests kilnd has answered for looking compiles up, or storing them."""
+    """Returns how many requests that look up or store compiles kilnd has answered."""
     lines = job.daemon.kilnctl("metrics").splitlines()
     return sum(int(line.split()[-1]) for line in lines
                if line.startswith("kiln_requests_total{") and 'op="compile_' in line)
@@ -533,7 +533,7 @@ def requests(job):
 
 @pytest.mark.parametrize("arguments", [[], ["--option", "-I."]])
 def test_a_stored_result_takes_two_requests(job, arguments):
-    """The first is for the list of files, and the second for the result."""
+    """The first request is for the list of files, and the second for the result."""
     assert job.check(*arguments, SOURCE) == (1, 0)
     before = requests(job)
     job.run(*arguments, SOURCE)

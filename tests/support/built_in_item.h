@@ -7,11 +7,11 @@
 #include "tests/support/test_files.h"
 
 struct image {
-    unsigned char *bytes; /* valid until the end of the test, which may change them */
+    unsigned char *bytes; /* valid until the end of the test; the test may change them */
     unsigned long size;
 };
 
-/* |image| must exist as long as the item. */
+/* |image| must exist as long as the returned item. */
 static inline struct engine_item built_in_item(struct image *image, enum engine_item_kind kind,
                                                const char *name, const char *path)
 {

@@ -19,7 +19,7 @@ struct daemon_process {
     char log[128];
     pid_t pid;                                   /* 0 if kilnd is not running */
     const char *arguments[DAEMON_ARGUMENTS_MAX]; /* more arguments for kilnd; ends with NULL */
-    bool keep_log;                  /* whether kilnd writes |log|, not to standard error */
+    bool keep_log;                  /* kilnd writes to the file |log|, not to standard error */
     uid_t user;                     /* runs other programs; 0 means the test's user */
     void (*prepare)(void *context); /* runs in the child before kilnd starts; may be NULL */
     void *context;
@@ -49,7 +49,7 @@ void daemon_process_signal_workers(struct daemon_process *d, int signal);
 /* Returns a value of /proc/PID/status in kB, such as "VmRSS" or "VmHWM". */
 long daemon_process_memory(const struct daemon_process *d, const char *name);
 void daemon_process_remove(struct daemon_process *d);
-/* Returns the log that keep_log asks for. The caller owns it. */
+/* Returns the text of |log|, which exists only with |keep_log|. The caller owns the text. */
 char *daemon_process_log(const struct daemon_process *d);
 
 struct program_result {

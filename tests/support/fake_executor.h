@@ -55,10 +55,11 @@ void fake_executor_transfer(struct fake_executor *f, const char *content_path, c
                             const char *signer);
 /* Returns the oldest pending request for a file of the fleet's tree, or NULL. */
 struct fleet_access *fake_executor_next_fleet_access(struct fake_executor *f);
-/* Ends |get| with a file of |content|, or without a file. */
+/* Ends |get| successfully, with a file that contains |content|. */
 void fake_executor_fleet_got(struct fleet_access *get, struct bytes content);
+/* Ends |get| without a file. */
 void fake_executor_fleet_failed(struct fleet_access *get, enum fleet_end end);
-/* The budget of |get| is used up. */
+/* Reports that |get| has used up its time, but does not end it. */
 void fake_executor_fleet_slow(struct fleet_access *get);
 /* Ends the oldest pending transfer with an error. A cancelled transfer ends with KILN_CANCELLED. */
 void fake_executor_transfer_fail(struct fake_executor *f, enum kiln_code code, const char *text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Problems in libkiln's form. */
+/* Problems of libkiln's public interface. */
 #include "tests/support/test_problem.h"
 
 #include <kiln/problem.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Runs shell commands: plain tools are the oracle of many tests. */
+/* Runs shell commands. Many tests compare kiln's results with those of standard tools. */
 #include "common/base/err.h"
 
 /* The command runs in |directory|, and must succeed. */

@@ -11,7 +11,7 @@
 const char *test_path(const char *directory, const char *name);
 /* Makes the directory, which other users may read, and returns its path. */
 const char *test_subdirectory(const char *directory, const char *name);
-/* Creates or replaces the file. A new one is readable for all users. */
+/* Creates or replaces the file. All users can read a new file. */
 void test_write(const char *path, struct bytes content);
 void test_write_text(const char *path, const char *text);
 /* The content is followed by a NUL. */

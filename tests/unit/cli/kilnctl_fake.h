@@ -20,7 +20,7 @@ struct fake_answer {
     const char *text;              /* message of the failure; NULL: "the fake says no" */
     const char *progress[4];       /* progress messages before the reply; ends with NULL */
     const char *files[FAKE_FILES]; /* contents of the returned files; ends with NULL */
-    size_t sizes[FAKE_FILES];      /* of the files; 0: that of the text */
+    size_t sizes[FAKE_FILES];      /* sizes of |files|; 0: the length of the text */
 };
 
 static struct fake {

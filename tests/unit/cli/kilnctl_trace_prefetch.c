@@ -13,7 +13,7 @@
 
 #define PLANS_MAX 64
 
-/* kilnd: makes each problem's kernel at the first request, and has it from then on. */
+/* A fake kilnd. It compiles a problem's kernel at the first request, and has it from then on. */
 static struct fake {
     struct {
         char target[64], database_id[64], toolchain[64], solver[64];
@@ -22,8 +22,8 @@ static struct fake {
     unsigned count, compiles, batches;
     uint32_t stored[PLANS_MAX]; /* batch sizes of the problems whose kernels are stored */
     unsigned stored_count;
-    unsigned slow_after; /* the clock jumps by an hour when so many plans were asked */
-    unsigned dies_after; /* kilnd is gone when so many plans were asked */
+    unsigned slow_after; /* after so many requested plans, the clock jumps by an hour */
+    unsigned dies_after; /* after so many requested plans, kilnd does not answer */
     uint32_t refused;    /* the batch size for which no plan exists */
     const char *bad_target;
 } fake;

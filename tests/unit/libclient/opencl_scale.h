@@ -7,6 +7,6 @@
 
 #include <kiln/device.h>
 
-/* Returns NULL and says so if this host has no device. The caller closes the device, and borrows
- * the program binary. */
+/* Prints a message and returns NULL if this host has no device. The caller closes the device, and
+ * borrows |ret_binary|. */
 struct kiln_device *opencl_scale_open(struct bytes *ret_binary);
