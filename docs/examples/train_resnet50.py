@@ -23,11 +23,11 @@ import time
 import torch
 from torch import nn
 
-WARM_UP = 4  # steps; in them, plans arrive, and kiln is compared with PyTorch and timed
+WARM_UP = 4  # steps until the plans have arrived and kiln was compared with PyTorch and timed
 
 
 class Block(nn.Module):
-    """A bottleneck: 1x1, 3x3 and 1x1, added to the input."""
+    """A bottleneck: convolutions of 1x1, 3x3 and 1x1, whose result is added to the input."""
 
     def __init__(self, inputs, width, stride):
         super().__init__()

@@ -170,8 +170,8 @@ class Measurement:
         return begin, time.monotonic()
 
     def _start_victim(self) -> None:
-        """Starts the victim and waits until it works: in the short form, which compares no times
-        with those of the quiet window, until a request of each kind was answered."""
+        """Starts the victim and waits for SETTLE_S. In the short form, which compares no times with
+        those of the quiet window, waits until a request of each kind was answered."""
         begin = time.monotonic()
         self.victim.start()
         if not self.options.short:

@@ -90,7 +90,7 @@ static void flip_bits(struct fixture *f, const char *directory, const char *name
         }
     }
     close(fd);
-    assert_true(damaged > rounds / 10); /* otherwise the test has tried nothing */
+    assert_true(damaged > rounds / 10); /* otherwise the flips damaged almost nothing */
     assert_int_equal(look_up_all(f, name), KERNELS);
 }
 

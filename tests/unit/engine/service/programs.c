@@ -79,7 +79,7 @@ static struct digest key_of(const struct message_compile_program *m)
     return program_key(&inputs, &source);
 }
 
-/* A client's key is another one than that of the program. */
+/* Makes the key under which a client stores its own result, which is not the program's key. */
 static struct digest own_key_of(const struct message_compile_program *m)
 {
     struct digest key = key_of(m);
@@ -107,7 +107,7 @@ static void give_back(struct test_caller *c, const struct message_compile_progra
     assert_int_equal(c->replies[c->reply_count - 1].type, MESSAGE_recorded);
 }
 
-/* Gives a right to compile back. */
+/* If the request gets the right to compile, gives the right back. */
 static unsigned look(struct test_caller *c, const struct message_compile_program *m)
 {
     send_look(c, m, 0);
@@ -213,7 +213,7 @@ TEST_F(undescribed, one_request_finds_a_program_or_the_users_own_result)
     }
 }
 
-/* The process waits only as long as it said, and then compiles itself. */
+/* If a request may not wait, the process compiles the program itself. */
 TEST_F(undescribed, a_request_does_not_wait_for_a_compile_of_kilnd)
 {
     const struct message_compile_program m = program_of("int k;");

@@ -15,7 +15,7 @@ struct package_fixture {
 };
 
 void package_fixture_open(struct package_fixture *f);
-/* A job into staging, which trusts |keys|. It has no content yet. */
+/* Makes a job that trusts |keys|, writes to |staging|, and has no content yet. */
 struct transfer_job package_job(const struct package_fixture *f);
 
 /* Returns the path files/|name|. */

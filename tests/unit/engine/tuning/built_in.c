@@ -44,7 +44,7 @@ SET_UP_OF(setup, struct built_in)
 
 TEAR_DOWN_OF(teardown, struct built_in)
 {
-    close_tuning(f->f); /* before the images end */
+    close_tuning(f->f); /* before the images are freed */
     tuning_destroy(f->imported);
 }
 
