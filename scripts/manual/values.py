@@ -22,7 +22,7 @@ _WORDS_OF_COMMANDS = {"pkg show": "package", "pkg verify": "package", "pkg rm": 
 _VALUES = {
     "FILE": "file", "PATH": "file", "OUT": "file", "PACKAGE": "file", "A": "file", "B": "file",
     "DIR": "directory", "DIRS": "directory",
-    "JOB": "job", "KEY": "key", "KEY-PREFIX": "key", "TARGET": "target",
+    "JOB": "job", "KEY": "key", "KEY-PREFIX": "key", "TARGET": "target", "TARGETS": "target",
     "ID": "database_id", "USER": "user", "GROUP": "group",
     "URL": "none", "NAME": "none", "PROBLEM": "none", "TIME": "none", "SIZE": "none", "N": "none",
     "HEX": "none", "UID": "none", "TEXT": "none", "VERSION": "none", "WORD": "none",
