@@ -175,11 +175,11 @@ void files_note_process(const void *caller)
         recording.trouble = "it starts a process";
 }
 
-void files_note_created(const void *caller, const char *path)
+void files_note_created(const void *caller, const char *directory)
 {
     if (!is_noted(caller))
         return;
-    buffer_put_sized(&recording.created, bytes_of(path, strlen(path)));
+    buffer_put_sized(&recording.created, bytes_of(directory, strlen(directory)));
     recording.paths.failed |= recording.created.failed;
 }
 
@@ -193,8 +193,9 @@ static uint64_t nanoseconds(struct timespec t)
 static struct directory current_directory(void)
 {
     struct stat seen;
-    return stat(".", &seen) ? (struct directory){ 0 }
-                            : (struct directory){ seen.st_dev, seen.st_ino };
+    if (stat(".", &seen))
+        return (struct directory){ 0 };
+    return (struct directory){ seen.st_dev, seen.st_ino };
 }
 
 static bool is_same_directory(struct directory a, struct directory b)

@@ -137,8 +137,8 @@ TEST_F(trace_file, another_user_sees_neither_the_names_nor_the_lines)
 static void add_many(struct fixture *f, size_t size, unsigned count)
 {
     char text[TRACE_LINE_MAX];
-    const struct trace_line line = { .kind = TRACE_PLAN, .rest = bytes_of(text, size) };
     memset(text, 'x', sizeof(text));
+    const struct trace_line line = { .kind = TRACE_PLAN, .rest = bytes_of(text, size) };
     for (unsigned i = 0; i < count; i++)
         trace_file_add(&f->file, &line, 1);
 }
