@@ -5,8 +5,8 @@
  * The trace of a client: the plans and kernels that this process uses, when it wanted each of them
  * for the first time, and how long it waited.  docs/formats/trace.md describes the files.
  *
- * Role       notes requests after their answers.  Answers of the in-process cache are not first
- *            uses, so they are not noted and cost nothing
+ * Role       notes a request when its answer has come.  Answers of the in-process cache are not
+ *            first uses, so they are not noted and cost nothing
  * Ownership  a client owns its trace.  All functions accept NULL, which means that KILN_TRACE is
  *            not set
  * Threading  any thread

@@ -15,7 +15,7 @@
 #include "common/base/digest.h"
 
 struct program_inputs {
-    struct digest library; /* SHA-256 over the build ids of the library and of its compiler */
+    struct digest library; /* SHA-256 over the build ids of NVRTC or hiprtc and its libraries */
     struct bytes options;
     struct bytes name; /* of the program; it may occur in the outputs */
     struct bytes source;

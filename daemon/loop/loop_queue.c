@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A check handle runs the tasks, after the events of an iteration.  While tasks wait, an idle
- * handle keeps the loop from blocking.  A timer with a delay of zero would not work: if a timer's
- * callback starts it, libuv 1.44 runs it at once, before it looks for events.
+ * handle keeps the loop from blocking.  A timer with a delay of zero would not work: if another
+ * timer's callback starts such a timer, libuv 1.44 runs it before the loop looks for events.
  */
 #include "daemon/loop/loop_queue.h"
 

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Large shares make asking cheap; small shares let eight ranks end at about the same time. */
+/* A share is 1/SHARE_PARTS of a lease's candidates, but at least SHARE_MIN. With larger shares, a
+ * rank asks less often; with smaller shares, eight ranks end at about the same time. */
 #define SHARE_PARTS 64u
 #define SHARE_MIN 4u
 

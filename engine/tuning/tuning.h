@@ -131,8 +131,8 @@ struct tuning_key {
 
 struct tuning_selection { /* records of the host and user tiers; NULL, empty and NONE select any */
     enum tuning_tier tier;
-    uint32_t uid; /* with |by_uid|: only this user in the user tier; a removal with NONE is
-                   * limited to that tier */
+    uint32_t uid; /* with |by_uid|: of the user tier, selects only this user's records. A removal
+                   * with |by_uid| and tier NONE removes no records of the host tier */
     bool by_uid;
     bool by_kind;
     enum tuning_kind kind;

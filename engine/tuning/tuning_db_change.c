@@ -48,7 +48,8 @@ enum kiln_code tuning_change_begin(struct tuning_db *db, struct tuning_change **
     return KILN_OK;
 }
 
-/* Drops counts of users that a rollback makes wrong, because they were counted after a change. */
+/* A rollback makes a user's count wrong if the user's records were counted after the change had
+ * altered them. If this is possible, drops the counts of all users. */
 static void end_usage(const struct tuning_change *change)
 {
     if (change->transaction.db && change->changed_uncounted)

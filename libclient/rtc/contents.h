@@ -17,7 +17,7 @@
 
 struct contents {
     struct digest digest;
-    bool has_time; /* contains a macro for the time of the compile */
+    bool has_time; /* may contain __DATE__, __TIME__ or __TIMESTAMP__ */
     bool has_name; /* contains a macro for the name of the program or of the file */
 };
 

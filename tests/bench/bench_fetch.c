@@ -54,8 +54,8 @@ static ways many_clients = {
 struct setting {
     struct content content;
     unsigned clients;
-    /* CPUS_ANY also measures the scheduler's choice.  The wake-up of an idle CPU takes longer than
-     * the whole exchange, and only some runs have an idle CPU. */
+    /* With CPUS_ANY, the results vary with the CPUs that the scheduler chooses.  If it chooses an
+     * idle CPU, waking this CPU takes longer than the whole exchange. */
     enum bench_cpus cpus;
     bool quick;
     const struct subject_ops *const *ways;

@@ -51,7 +51,7 @@ static enum kiln_code take_results(struct search *s, const struct trials *t, str
     return KILN_OK;
 }
 
-/* Returns the fastest result of a problem that is slower than |beyond|, or NULL. */
+/* Of the results of |problem| that are slower than |beyond|, returns the fastest, or NULL. */
 static const struct found *next_best(const struct search *s, uint32_t problem, double beyond)
 {
     const struct found *best = NULL;

@@ -19,5 +19,6 @@ struct search_options {
     uint64_t seed;
 };
 
-/* |first| has the initial trials, after trials_share.  Returns an exit status like watch_trials. */
+/* |first| has the initial trials; call trials_share with it before.  Returns an exit status like
+ * watch_trials. */
 int search_best(struct trials *first, const struct search_options *options);

@@ -248,8 +248,8 @@ static void add_probe(struct fleet_leases *leases)
     fleet_access_start(leases->engine, &leases->probe);
 }
 
-/* Also tries a broken store again with the probe. If the store fails when kilnd starts, there is no
- * index yet whose refresh would do so. */
+/* The probe also finds out whether a broken store works again. The refresh of an index does the
+ * same, but if the store was broken when kilnd started, there is no index yet. */
 void fleet_leases_tick(struct engine *e, uint64_t now_ns)
 {
     struct fleet_leases *leases = leases_of(e);

@@ -32,7 +32,7 @@ struct tuning_view {
     struct tuning_index *index; /* a reference; NULL: not a system database */
     struct tuning_reader *reader;
     enum tuning_kind kind;
-    const struct tuning_progress *progress; /* borrowed; stops the view */
+    const struct tuning_progress *progress; /* borrowed; if it is stopped, the view ends */
     uint64_t next;
     uint64_t end_ns;
     bool has_begun, is_out_of_memory, is_too_long;

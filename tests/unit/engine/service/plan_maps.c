@@ -20,7 +20,7 @@
 
 struct fixture {
     struct users users;
-    struct test_caller no_maps; /* of ann's user, without CAPABILITY_TENSOR_MAPS */
+    struct test_caller no_maps; /* has ann's uid, but not CAPABILITY_TENSOR_MAPS */
     const char *device;
 };
 
