@@ -21,9 +21,9 @@ static void check_line(struct bytes text)
 {
     BUFFER_AUTO struct buffer written;
     struct trace_line line, again;
+    buffer_init(&written, TRACE_LINE_MAX);
     if (trace_line_parse(text, &line) != TRACE_VALID)
         return;
-    buffer_init(&written, TRACE_LINE_MAX);
     fuzz_expect(trace_line_write(&line, &written), "a valid line can be written");
     fuzz_expect(written.size && written.data[written.size - 1] == '\n', "with its line end");
     fuzz_expect(trace_line_parse(bytes_of(written.data, written.size - 1), &again) == TRACE_VALID,
