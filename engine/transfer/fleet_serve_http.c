@@ -432,5 +432,7 @@ enum kiln_code fleet_serve_http(int socket, const struct fleet_source *source, s
     if (!server.multi ||
         curl_multi_setopt(server.multi, CURLMOPT_MAX_HOST_CONNECTIONS, CONNECTIONS_MAX))
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for requests to the server");
-    return serve_requests(&server, err);
+    enum kiln_code rc = serve_requests(&server, err);
+    curl_multi_cleanup(server.multi);
+    return rc;
 }
