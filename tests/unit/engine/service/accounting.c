@@ -149,8 +149,8 @@ TEST(unstored, names_are_cut_and_made_printable)
     struct accounting *l = ((struct unstored *)*state)->accounting;
     uint32_t number = kind_row(l, "gfx90a", "a\033[2J\nb\xff");
     assert_string_equal(accounting_kind_at(l, number)->what.program, "a?[2J?b?");
-    assert_int_equal(kind_row(l, "", ""),
-                     0); /* the user and the kind are unknown, so the hit counts with the others */
+    /* The user and the kind are unknown, so the hit counts in the row of all others. */
+    assert_int_equal(kind_row(l, "", ""), 0);
 }
 
 TEST(unstored, the_time_saved_by_one_hit_is_capped)
@@ -264,7 +264,7 @@ TEST_F(users, a_kernel_that_a_batch_names_twice_is_counted_once)
     send_batch(&f->ann, 3, twice);
     assert_int_equal(users_stat(f, "hits.hot"), 3);
     restart_daemon(f);
-    send_batch(&f->ann, 3, twice); /* hits on disk, while the other user fetches the same kernel */
+    send_batch(&f->ann, 3, twice); /* both users fetch the same kernel, which is only on disk */
     send_batch(&f->admin, 3, twice);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(users_stat(f, "hits.disk"), 6);
@@ -285,8 +285,8 @@ TEST_F(users, a_displaced_user_is_not_counted_twice_after_a_restart)
     restart_daemon(f);
     struct accounting *l = f->engine.engine->metrics.accounting;
     for (uint32_t uid = 5000; uid < 5000 + ACCOUNTING_USERS_MAX - 1; uid++)
-        accounting_compiled(l, uid, 0,
-                            1); /* the last user takes the row of a user who only had a hit */
+        /* The last user displaces the user who only had a hit. */
+        accounting_compiled(l, uid, 0, 1);
     assert_int_equal(l->others.sums.hits, 1);
     restart_daemon(f);
     KILN_AUTO(json) struct json *answer = ask_usage(&f->admin, "uid");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What waits is charged to its user before it is accepted, and work on the loop runs in slices.
- * The clock is fake: each reading of it takes time. */
+/* A waiting request is charged to its user before it is accepted, and work on the loop runs in
+ * slices. Each reading of the fake clock advances it. */
 #include "common/base/clock.h"
 #include "engine/service/budget.h"
 #include "engine/service/internal.h"
@@ -275,7 +275,7 @@ TEST_F(admission, a_kernel_for_which_many_wait_is_delivered_in_slices)
     assert_int_equal(counts.frames_last, 1);
 }
 
-#define OBJECT_SIZE (60u << 10) /* one fits LIMIT, and two do not */
+#define OBJECT_SIZE (60u << 10) /* one object fits LIMIT, and two do not */
 
 static void end_compile(struct users *f)
 {

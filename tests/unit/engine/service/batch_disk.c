@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Few enough that the clock is not read while they begin (request_fetch.c). */
+/* request_fetch.c begins so few look-ups without reading the clock. */
 #define STORED 12
 #define ID 77
 

@@ -452,7 +452,7 @@ TEST_F(build, a_build_holds_few_kernels_in_memory_at_a_time)
     assert_int_equal(users_stat(f, "fetches"), fetches + 600);
 }
 
-/* If every kernel is hot, only the time limit returns to the loop. */
+/* If every kernel is hot, a build returns to the loop only when its time limit is reached. */
 TEST_F(build, a_build_takes_hot_kernels_over_several_loop_iterations)
 {
     static struct problem problems[200];
@@ -470,7 +470,7 @@ TEST_F(build, a_build_takes_hot_kernels_over_several_loop_iterations)
     unsigned tasks = fake_executor_run_tasks(&f->engine.executor);
     step_clock(0);
 
-    assert_true(tasks >= 200); /* one kernel in each iteration */
+    assert_true(tasks >= 200); /* each iteration took one kernel */
     KILN_AUTO(json) struct json *answer = answer_of(f);
     assert_int_equal(json_get_u64(answer, "kernels", 0), 200);
     assert_int_equal(users_stat(f, "hits.hot"), 200);

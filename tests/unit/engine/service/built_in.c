@@ -11,7 +11,7 @@
 #define MI210 "gfx90a68"
 
 #define LIST_MAX 20
-/* Changes gfx90a's number in the flags of an ELF file to a number that no machine has. */
+/* Set in the flags of an ELF file, changes gfx90a's number to a number that no machine has. */
 #define OTHER_MACHINE 0x40u
 
 struct fixture {
@@ -66,7 +66,7 @@ SET_UP(setup)
 TEAR_DOWN(teardown)
 {
     test_caller_leave(&f->caller);
-    engine_fixture_stop(&f->engine); /* before the images end */
+    engine_fixture_stop(&f->engine); /* before the images are freed */
     program_names_done(&f->names);
 }
 
@@ -152,8 +152,8 @@ static void open_engine(struct fixture *f)
     test_caller_connect(&f->caller, &f->engine, 1000, ROLE_ADMIN);
 }
 
-/* Builds in the package under each name. For the name of a tuning database, builds in an empty
- * index. */
+/* Opens an engine with a built-in item for each name: an empty index for the name of a tuning
+ * database, and the package for any other name. */
 static void open_with_list(struct fixture *f, const char *const *names, size_t count)
 {
     close_engine(f);
@@ -309,7 +309,7 @@ TEST(built_in, a_built_in_package_too_damaged_to_open_is_a_miss)
     f->image.size = whole;
 }
 
-/* The kernel's own digest is checked when it is unpacked, before that of the whole package. */
+/* kilnd checks a kernel's digest when it unpacks the kernel, and the package's digest later. */
 TEST_F(built_in, a_damaged_built_in_kernel_is_reported)
 {
     close_engine(f);
@@ -326,7 +326,7 @@ TEST_F(built_in, a_damaged_built_in_kernel_is_reported)
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "nothing is");
 }
 
-/* The program's data is as it was built, so reinstalling it would not help. */
+/* The item was built with this kernel, so reinstalling the program would not help. */
 TEST_F(built_in, a_built_in_kernel_for_another_arch_is_not_called_damaged)
 {
     close_engine(f);

@@ -32,7 +32,7 @@ static void send_begin(struct test_caller *c, uint32_t wait_ms)
     fake_executor_run_tasks(&c->fixture->executor);
 }
 
-/* There must be one answer, whose code this function returns. */
+/* Returns the code of the answer, which must be the only one. */
 static unsigned begin(struct test_caller *c, uint32_t wait_ms)
 {
     send_begin(c, wait_ms);
@@ -59,7 +59,7 @@ static void send_end_as(struct test_caller *c, int file, const struct message_co
     fake_executor_run_tasks(&c->fixture->executor);
 }
 
-/* Without content (NULL), gives the right to compile back. */
+/* Ends the compile with |content|. NULL gives the right to compile back. */
 static void send_end(struct test_caller *c, const char *content)
 {
     const struct message_compile_end m = { .key = key,
@@ -226,7 +226,7 @@ TEST_F(users, a_refused_result_ends_the_compile)
     test_caller_leave(&twin);
 }
 
-/* The compile_end of a client of another build has other fields after the key. */
+/* A client of another kiln version may send a compile_end with other fields after the key. */
 TEST_F(users, a_client_of_another_build_gives_its_compiles_back)
 {
     struct test_caller twin;
@@ -488,8 +488,8 @@ static void take_part(struct test_caller *c, uint8_t part, uint8_t first)
     expect_content(c, "result");
 }
 
-/* A client takes the list of files, then the result. Both count as one compile, hot or from the
- * disk. */
+/* A client takes the list of files, then the result. The two count as one compile, whether they
+ * were hot or on disk. */
 TEST_F(users, an_answered_compile_counts_once_and_apart_from_kernels)
 {
     for (unsigned part = 0; part < COMPILE_PARTS; part++)

@@ -227,7 +227,7 @@ TEST_F(exported_files, nothing_is_exported_onto_a_nearly_full_disk)
     assert_int_equal(check_export(f, &admin, 0), KILN_FULL);
     fake_free = 1ull << 30;
     assert_int_equal(check_export(f, &ann, 0), KILN_OK);
-    fake_blocks = 1ull << 30; /* of a small disk, a sixteenth stays free */
+    fake_blocks = 1ull << 30; /* a sixteenth of a small disk must stay free */
     fake_free = 64u << 20;
     assert_int_equal(check_export(f, &ann, 0), KILN_OK);
     fake_free -= 4096;

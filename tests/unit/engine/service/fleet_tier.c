@@ -100,7 +100,7 @@ static unsigned count_gets(const struct fleet_users *f)
 
 static void run_tasks(struct fleet_users *f) { fake_executor_run_tasks(&f->users.engine.executor); }
 
-/* Answers the next request from the tree, as kiln-transfer does. */
+/* Answers the next request with a file of the tree, as kiln-transfer does. */
 static void serve_one(struct fleet_users *f)
 {
     struct fleet_access *get = next_get(f);
@@ -237,7 +237,8 @@ TEST_F(fleet, after_a_slow_answer_nobody_waits)
     serve_all(f);
 }
 
-/* Otherwise each look-up would wait for a store that is always slow. */
+/* If others waited again after a late answer, each look-up would wait for a store that is always
+ * slow. */
 TEST_F(fleet, a_late_answer_does_not_make_others_wait)
 {
     fetch_cold(f, "a.cl");
@@ -408,7 +409,8 @@ TEST_F(fleet, a_key_that_is_revoked_while_kilnd_runs_counts_a_minute_at_most)
     assert_true(is_compiling(f));
 }
 
-/* The index was requested before the key was revoked, and is verified with the keys of then. */
+/* The index was requested before the key was revoked, but is verified with the keys that are
+ * trusted when it arrives. */
 TEST_F(fleet, an_index_of_a_key_that_is_revoked_meanwhile_is_not_used)
 {
     fetch_cold(f, "a.cl");
@@ -419,7 +421,7 @@ TEST_F(fleet, an_index_of_a_key_that_is_revoked_meanwhile_is_not_used)
     buffer_init(&content, FLEET_INDEX_MAX);
     must(fleet_tree_read(f->root, get->name, &content, &f->err), f->err);
     passed_ns += MINUTE_NS;
-    engine_tick(f->users.engine.engine); /* reads the keys first */
+    engine_tick(f->users.engine.engine); /* reads the keys before the index arrives */
     fake_executor_fleet_got(get, buffer_view(&content));
     run_tasks(f);
     assert_int_equal(count_faults(f, FLEET_FAULT_UNTRUSTED), 1);

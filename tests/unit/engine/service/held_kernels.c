@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels that clients keep: whom their memory counts for, and what a user gets who has too
- * much. */
+/* Clients keep the files of kernels open. The tests check which user is charged for the memory, and
+ * what a user above the limit gets. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/protocol/limits.h"
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define SIZE (128u << 10)
-#define MANY 300 /* more than the hot set has */
+#define MANY 300 /* more objects than the hot set holds */
 
 static uint8_t content[SIZE];
 

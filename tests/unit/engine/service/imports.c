@@ -133,7 +133,8 @@ TEST_F(users, kernels_are_listed_and_cleared_by_database_id_and_version)
     assert_int_equal(json_get_u64(rest, "kernels", 9), 2);
 }
 
-/* The last key of a page is its "next" key, which must not be a hidden kernel's. */
+/* The answer for a page names the page's last key as "next". That key must not belong to a hidden
+ * kernel. */
 TEST_F(users, pages_of_a_list_reveal_no_hidden_kernel)
 {
     write_many(f, 20);

@@ -30,7 +30,8 @@ static void overwrite(const struct users *f, size_t at, size_t size)
     close(fd);
 }
 
-/* Flips one bit in each place of |content|. Returns false if there is none. */
+/* Flips one bit in each occurrence of |content| in f->file. Returns false if there is no
+ * occurrence. */
 static bool damage_all(const struct users *f, const char *content)
 {
     BUFFER_AUTO struct buffer file;

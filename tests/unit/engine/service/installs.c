@@ -320,7 +320,8 @@ TEST_F(install, a_transfer_is_counted_with_its_result)
     assert_int_equal(count_transfers(f, "copy", "ok"), 0);
 }
 
-/* The transfer succeeded. The check's result is counted with the request. */
+/* The transfer succeeds, and the later check of the package fails. The failure counts for the
+ * request. */
 TEST_F(install, a_successful_transfer_of_an_invalid_package_counts_as_ok)
 {
     install_package(f, "kernels.zip");

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define PAGE_MAX 65536
-#define COMPILE_S 0.005 /* of a compile by fake_executor_compile */
+#define COMPILE_S 0.005 /* duration of a compile by fake_executor_compile */
 
 /* The text is valid until the next call. */
 static const char *scrape(struct users *f)
@@ -80,7 +80,7 @@ static const struct {
 #undef METRIC
 };
 
-/* The engine's host adds these metrics, so the engine alone lacks them; or a fleet has them. */
+/* Returns true for metrics that the engine's host adds or that only an engine with a fleet has. */
 static bool is_elsewhere(const char *name)
 {
     static const char *const elsewhere[] = {

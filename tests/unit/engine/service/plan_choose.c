@@ -119,7 +119,8 @@ static void record_for_host(struct users *f, struct put put)
     tuning_put(f, &f->publisher, &put);
 }
 
-/* Finds the |which|-th config that the heuristic does not choose and that is valid, or not. */
+/* Finds the |which|-th config, counted from 0, whose validity is |valid|. Skips the config that the
+ * heuristic chooses. */
 static void other_config_of_batch(uint32_t n, bool valid, unsigned which,
                                   char text[PERF_CONFIG_TEXT_MAX])
 {

@@ -119,7 +119,7 @@ static unsigned count_maps(const struct message_planned *m)
     return all;
 }
 
-/* The last axis of the config is 2, or 3 with persistent groups. */
+/* The last number of a config is 2 for bulk copies, or 3 if the groups are persistent, too. */
 static bool is_in_bulk(struct bytes config)
 {
     return config.size > 2 && config.data[config.size - 2] == ',' &&
@@ -133,7 +133,7 @@ TEST_F(plan, a_client_that_encodes_tensor_maps_gets_them_behind_the_arguments)
     assert_in_range(count_maps(&m), 2, 3);
     m = ask_plan(f, &f->users.ann, IN_BULK);
     assert_int_equal(count_maps(&m), 2);
-    m = ask_plan(f, &f->users.ann, LASTING); /* one more for the result */
+    m = ask_plan(f, &f->users.ann, LASTING); /* one more map for the result */
     assert_int_equal(count_maps(&m), 3);
     m = ask_plan(f, &f->users.ann, FED_BY_ALL);
     assert_int_equal(count_maps(&m), 0);
@@ -228,8 +228,8 @@ static struct message_solution solution(struct fixture *f, struct test_caller *c
 
 TEST_F(plan, solutions_count_configs_that_the_client_can_run)
 {
-    for (unsigned i = 0; i < 2;
-         i++) { /* the first request counts, the second uses the cached count */
+    /* The first request counts the valid configs, and the second uses the cached count. */
+    for (unsigned i = 0; i < 2; i++) {
         const struct message_solution with = solution(f, &f->users.ann);
         const struct message_solution without = solution(f, &f->no_maps);
         assert_true(is_in_bulk(with.config));

@@ -358,7 +358,7 @@ TEST_F(plan, a_forced_toolchain_uses_no_package)
     assert_int_equal(f->ann.reply_count, 0);
 }
 
-/* A package states no source, so its hot objects answer only requests by name. */
+/* A package does not contain sources, so its hot objects answer only requests by name. */
 TEST_F(plan, a_package_object_does_not_answer_a_fetch_by_source)
 {
     describe_clang(f);

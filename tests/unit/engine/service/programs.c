@@ -174,7 +174,8 @@ static void claim(struct test_caller *c, const struct digest *key, const char *c
     assert_int_equal(c->replies[0].type, MESSAGE_recorded);
 }
 
-/* Two users who work together could otherwise have their bytes promoted in place of kilnd's. */
+/* If a promoted result answered, two users who cooperate could forge the result of kilnd's
+ * compiler. */
 TEST_F(undescribed, a_promoted_result_does_not_answer_for_kilnds_compiler)
 {
     const struct message_compile_program m = program_of("int k;");

@@ -38,7 +38,7 @@ static void store_part(struct test_caller *c, const struct part *p)
     assert_int_equal(c->replies[0].type, MESSAGE_recorded);
 }
 
-/* A compile has a result, a list of files, and a mark. */
+/* Stores a compile's result, its list of files, and the mark that the compile has ended. */
 static void store_compile(struct test_caller *c, uint8_t compile, const char *content)
 {
     for (unsigned kind = 0; kind < COMPILE_PARTS; kind++)
@@ -93,7 +93,7 @@ TEST_F(users, a_promoted_compile_answers_all_users)
     promote(f, OF_ANN, (struct expected){ .compiles = 1 });
 }
 
-/* Another user would take a mark as the end of a compile whose result they never get. */
+/* Another user would take a promoted mark as the end of a compile, but could not get its result. */
 TEST_F(users, marks_are_not_promoted)
 {
     store_compile(&f->ann, 1, "result");
@@ -210,7 +210,7 @@ TEST_F(users, more_compiles_than_a_page_are_promoted)
     promote(f, "{\"undo\":true}", (struct expected){ .compiles = 150 });
 }
 
-/* Each reading of the clock takes more than a step may. */
+/* Each reading of the fake clock advances it by more than the time limit of a step. */
 TEST_F(users, compiles_are_promoted_in_steps_that_let_others_in)
 {
     for (uint8_t i = 1; i <= 3; i++)

@@ -508,7 +508,8 @@ TEST_F(undescribed, a_build_waits_for_its_toolchain)
                              "\"family\":\"nvidia\",\"identity\":\"cccccccccccccccccccccccccc" \
                              "cccccccccccccccccccccccccccccccccccccc\"}]}"
 
-/* All known targets and as many more as a request may name: more probes than may be in flight. */
+/* The request asks for all known targets and for 16 others. That is more probes than may be in
+ * flight. */
 TEST_F(undescribed, a_long_list_of_targets_is_probed_to_its_end)
 {
     char question[512] = "{\"all\":true,\"probe\":[";
@@ -531,7 +532,7 @@ TEST_F(undescribed, a_long_list_of_targets_is_probed_to_its_end)
     assert_says(text, "{\"target\":\"gfx9015\",\"works\":true}");
 }
 
-/* The request has no probe of its own to wait for. */
+/* The 64 probes that may be in flight all belong to other requests. */
 TEST_F(undescribed, a_list_that_can_start_no_probe_is_refused)
 {
     char target[16];

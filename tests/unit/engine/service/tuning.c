@@ -298,7 +298,7 @@ TEST_F(users, look_ups_with_a_wrong_count_are_refused)
     }
 }
 
-/* If the look-up is not answered, it must be refused as invalid. */
+/* Returns whether the look-up is answered. If it is not, it must be refused as invalid. */
 static bool is_answered(struct users *f, enum tuning_kind kind, const char *id, const char *backend)
 {
     uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };

@@ -140,7 +140,7 @@ TEST_F(users, a_problem_is_promoted_in_both_kinds_or_in_none)
     test_caller_send(&f->admin, MESSAGE_tuning_promote, 3,
                      bytes_of_text("{\"problem\":\"" DRIVER "\",\"uid\":1000}"));
     assert_true(fake_executor_run_task(&f->engine.executor));
-    engine_drain(f->engine.engine); /* would reject a second step */
+    engine_drain(f->engine.engine); /* a second step would now be rejected */
     fake_executor_run_tasks(&f->engine.executor);
 
     KILN_AUTO(json) struct json *a = reply_json(&f->admin, f->admin.reply_count - 1);
@@ -427,7 +427,7 @@ TEST(users, a_tuning_file_is_charged_to_its_user_before_it_is_read)
 {
     static const char diff[] = DIFF "\"a_tier\":\"user\",\"b_name\":\"mine.txt\"}";
     struct users *f = *state;
-    for (unsigned i = 0; i < 2; i++) { /* the limit is 16 MiB; a comparison counts twice */
+    for (unsigned i = 0; i < 2; i++) { /* the limit is 16 MiB; a comparison counts a file twice */
         write_blank_lines(f, 9u << 20);
         tuning_send_file(f, &f->ann, MESSAGE_tuning_diff, diff, "mine.txt");
         fake_executor_run_tasks(&f->engine.executor);
@@ -451,7 +451,8 @@ TEST(users, a_tuning_file_is_charged_to_its_user_before_it_is_read)
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-/* Compares f->file with no records. Returns the number of tasks that it took. */
+/* Compares f->file with ann's records, of which there are none. Returns the number of tasks that it
+ * took. */
 static unsigned compare_with_nothing(struct users *f, uint64_t *ret_records)
 {
     unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_TUNING];
@@ -714,7 +715,7 @@ TEST_F(users, a_verbatim_record_is_removed_by_its_key)
 
 #define MIXED "64-56-56-1x1-64-56-56-1-0x0-1x1-1x1-0-NHWC-NCHW-NCHW-FP32-F"
 
-/* Old text PerfDbs use FindDb's keys, which are the only ones for mixed layouts. */
+/* Old text PerfDbs use FindDb keys. A problem with mixed layouts has only a FindDb key. */
 TEST_F(users, a_perf_record_without_a_key_of_its_own_is_shown_under_find_dbs)
 {
     put_key(f, TUNING_PERF, MIXED);

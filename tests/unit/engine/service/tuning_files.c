@@ -12,7 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-static unsigned looks_until_full; /* checks until the disk is full; 0: never full */
+static unsigned looks_until_full; /* the disk is full from this statvfs call on; 0: never */
 
 WRAP(int, statvfs, const char *path, struct statvfs *disk)
 {
@@ -428,7 +428,7 @@ TEST_F(users, only_administrators_get_a_backup_which_is_a_database)
 TEST_F(users, nothing_is_exported_onto_a_full_disk)
 {
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
-    /* The disk is checked before a record is written and again after all. */
+    /* The export checks the free space before it writes records and again afterwards. */
     for (unsigned looks = 1; looks <= 2; looks++) {
         looks_until_full = looks;
         test_caller_refused(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_FULL,

@@ -146,7 +146,7 @@ TEST_F(tuning_order, stale_records_are_looked_for_in_steps_that_let_puts_run)
 
 #define TWO_RECORDS KEY "=" GEMM "\n" KEY_OF_TWO "=" GEMM "\n"
 
-/* Each record takes a step. */
+/* With this clock, the export writes one record in each step. */
 TEST_F(tuning_order, puts_run_between_the_steps_of_an_export)
 {
     struct put put = find_put("Mine", 1);
@@ -167,7 +167,8 @@ TEST_F(tuning_order, puts_run_between_the_steps_of_an_export)
     assert_true(bytes_equal_text(buffer_view(&content), TWO_RECORDS));
 }
 
-/* Each look at the records takes a step, so no file is begun when the put is stored. */
+/* With this clock, listing the files takes several steps. The put is stored before the export
+ * begins a file. */
 TEST_F(tuning_order, puts_run_between_the_steps_that_list_the_files_of_an_export)
 {
     struct put put = find_put("Mine", 1);

@@ -7,7 +7,7 @@ struct users {
     struct engine_fixture engine;
     struct test_caller ann, bob;         /* users 1000 and 1001 */
     struct test_caller publisher, admin; /* users 1002 and 0 */
-    char file[96], made[96], again[96];  /* paths in the engine's directory, without files */
+    char file[96], made[96], again[96];  /* paths in the engine's directory; no files yet */
     unsigned descriptors;                /* open before the engine was opened */
 };
 

@@ -52,7 +52,7 @@ static enum kiln_code open_db(struct fixture *f, const struct db_schema *schema,
     return db_open(&options, db, &f->err);
 }
 
-/* Each commit is synced. */
+/* Opens a database that syncs each commit. */
 static enum kiln_code open_durable(struct fixture *f, const struct db_schema *schema,
                                    struct db **db)
 {
@@ -188,7 +188,7 @@ TEST_F(store, a_new_durable_file_is_synced_once_its_schema_is_complete)
     struct db_schema schema = schema_of(good, 2);
     syncs = 0;
     assert_int_equal(open_durable(f, &schema, &db), KILN_OK);
-    assert_in_range(syncs, 2, 4);              /* the log, its directory, the file */
+    assert_in_range(syncs, 2, 4);              /* syncs of the log, its directory and the file */
     assert_int_equal(first_byte_of_log(f), 0); /* the schema is in the file, not in the log */
     syncs = 0;
     add(db, "kept");
@@ -279,7 +279,7 @@ TEST_F(store, a_value_longer_than_the_limit_is_refused)
     db_destroy(db);
 }
 
-static struct query *released_by_waiting; /* the query ends when SQLite waits */
+static struct query *released_by_waiting; /* a query that ends when SQLite waits; may be NULL */
 static unsigned waits;
 
 static void note_wait(void)
@@ -316,7 +316,7 @@ static off_t log_size(const struct fixture *f)
     return stat(path, &seen) == 0 ? seen.st_size : 0;
 }
 
-struct reading { /* a reader in the middle of a query, and what was written meanwhile */
+struct reading { /* a reader in the middle of a query, and a writer that adds a row meanwhile */
     struct db *writer, *reader;
     struct query query;
 };

@@ -19,7 +19,7 @@
 #define SIZE (64u << 10)
 #define NS_A_SECOND 1000000000u
 
-static int watch_error; /* of inotify_add_watch; 0: it works */
+static int watch_error; /* errno of inotify_add_watch; 0: the call works */
 static bool loses_events, has_no_proc;
 static uint64_t later_ns; /* the clock is this far ahead */
 

@@ -241,7 +241,7 @@ TEST(plain, one_object_can_be_evicted)
     hot_set_destroy(set);
 }
 
-/* Returns a borrowed object of the set. */
+/* Inserts |receiver|'s copy of an object. The set owns the returned copy. */
 static struct object *keep_copy(struct hot_set *set, unsigned number, uint32_t receiver)
 {
     struct digest key = key_of(number);

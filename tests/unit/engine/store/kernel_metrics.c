@@ -237,7 +237,7 @@ TEST_F(store, merged_samples_add_sums_and_keep_the_last_sizes)
     add_sample(f, 93601, 7, 70);
     struct samples samples = read_history(f, 0, 3600);
     assert_int_equal(samples.count, 3);
-    assert_int_equal(samples.items[0].time, 86400); /* 90000 ends the hour that began there */
+    assert_int_equal(samples.items[0].time, 86400); /* the hour from 86400 ends at 90000 */
     assert_int_equal(samples.items[0].values[HISTORY_fetches], 5);
     assert_int_equal(samples.items[1].time, 90000);
     assert_int_equal(samples.items[1].values[HISTORY_fetches], 6);
@@ -253,7 +253,7 @@ TEST_F(store, samples_that_are_too_old_or_in_the_future_are_deleted)
 {
     add_sample(f, 1000, 1, 1);
     add_sample(f, 500000000, 2, 1);
-    add_sample(f, 20000, 3, 1); /* the clock was wrong before */
+    add_sample(f, 20000, 3, 1); /* before this sample, the clock was wrong */
     struct samples samples = read_history(f, 0, 1);
     assert_int_equal(samples.count, 1);
     assert_int_equal(samples.items[0].values[HISTORY_fetches], 3);

@@ -138,8 +138,8 @@ TEST_F(store, damage_or_a_new_file_cause_a_new_check)
     must(kernel_store_quarantine(f->store, &key, &f->err), f->err);
     check_within(f, UINT64_MAX, LONG);
     assert_int_equal(looks, 1);
-    atomic_store(&f->store->file_damaged,
-                 true); /* as a reader does; the next write rebuilds the file */
+    /* A reader that finds damage sets this. The next write then rebuilds the file. */
+    atomic_store(&f->store->file_damaged, true);
     check_within(f, UINT64_MAX, LONG);
     assert_int_equal(looks, 2);
     atomic_store(&f->store->file_damaged, false);
@@ -148,7 +148,7 @@ TEST_F(store, damage_or_a_new_file_cause_a_new_check)
     assert_int_equal(looks, 3);
 }
 
-/* Number of reads beyond the first pages that return garbage, also to SQLite. */
+/* How many more reads beyond the first pages return garbage. SQLite's reads count, too. */
 static unsigned rubbish_reads;
 #define FIRST_PAGES (8 * 4096)
 
@@ -163,7 +163,7 @@ __attribute__((visibility("default"))) ssize_t pread64(int fd, void *to, size_t 
     return got;
 }
 
-/* After that, the kernels are in the file, and no page is cached. */
+/* Stores kernels. Afterwards they are in the file, and no page is cached. */
 static void store_many(struct fixture *f)
 {
     for (unsigned n = 1; n < 40; n++)

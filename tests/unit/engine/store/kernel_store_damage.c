@@ -15,7 +15,7 @@
 
 #define KERNELS 40u
 #define ROUNDS 80u
-/* About half of the kernels fit. */
+/* With this limit, about half of the kernels fit. */
 #define TIGHT (400u << 10)
 
 static enum kiln_code quarantine(struct fixture *f, unsigned number)
@@ -263,7 +263,7 @@ TEST_F(store, a_newer_schema_is_refused_with_a_clear_message)
     assert_true(holds(f, 1));
 }
 
-/* Some damage is found only by a write to the same page. A few rounds must remove it. */
+/* Some damage is found only by a write to the damaged page. A few rounds must remove the damage. */
 static bool heals(struct fixture *f)
 {
     for (unsigned attempt = 0; attempt < 3; attempt++) {

@@ -66,7 +66,7 @@ TEST_F(store, an_emptied_directory_is_filled_again)
     assert_int_equal(files(f, "kilnd.lock"), 1);
 }
 
-/* The database has only kernel 1, and will replace the one that is in use. */
+/* Makes a database with only kernel 1 at |path|. Tests put it in place of the database in use. */
 static void make_older(struct fixture *f, char path[200])
 {
     store_one(f, 1);

@@ -54,7 +54,7 @@ TEST_F(store, kernels_of_uninstalled_toolchains_are_removed)
     assert_true(holds(f, 7));
 }
 
-/* Reading the rows takes long, so it does not happen on the write queue. */
+/* Reading the rows takes long, so gc does not read them on the write queue. */
 TEST_F(store, gc_writes_nothing_if_the_counters_agree_with_the_rows)
 {
     struct kernel_gc nothing = { 0 };
@@ -184,7 +184,7 @@ static void limit_files(rlim_t max)
 static void expect_advice(const struct fixture *f)
 {
 
-    assert_says(f->err.text, "16.0 MiB"); /* the log's share */
+    assert_says(f->err.text, "16.0 MiB"); /* the space that the log needs */
     assert_says(f->err.text, "--all --yes");
 }
 

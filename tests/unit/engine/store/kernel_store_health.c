@@ -19,7 +19,7 @@
 
 static struct {
     char directory[128];
-    int fails_with; /* errno; 0: writes work */
+    int fails_with; /* errno of writes; 0: writes work */
     unsigned failed;
 } disk;
 
@@ -63,7 +63,8 @@ __attribute__((visibility("default"))) int ftruncate64(int fd, off_t size)
     return fails(fd) ? -1 : (int)syscall(SYS_ftruncate, fd, size);
 }
 
-/* The read-only disk becomes writable after the first failed try. */
+/* The read-only disk that is mounted here becomes writable after the first failed open of
+ * kernels.db. */
 static const char *becomes_writable;
 
 __attribute__((visibility("default"))) int open64(const char *path, int flags, ...)
@@ -201,7 +202,8 @@ TEST(kernel_store_health, a_change_that_a_user_requested_is_tried_and_its_failur
 
     assert_int_equal(kernel_store_remove(f->store, &key, &f->err), KILN_IO);
     assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_TROUBLE);
-    assert_string_equal(f->notice, health(f).text); /* for the log, once, when the failure begins */
+    /* The notice for the log is given once, when the failure begins. */
+    assert_string_equal(f->notice, health(f).text);
     assert_int_equal(kernel_store_clear(f->store, &all, &count, &bytes, &f->err), KILN_IO);
     assert_int_equal(kernel_store_pin(f->store, &key, true, &found, &f->err), KILN_IO);
     assert_int_equal(kernel_store_gc(f->store, &nothing, &result, &f->err), KILN_IO);
@@ -367,7 +369,7 @@ TEST(disk, a_full_disk_serves_and_stores_again_when_space_is_free)
     assert_true(noticed(f, "full"));
 }
 
-/* Small writes succeed because the log has space, which may not suffice for a kernel. */
+/* Small writes succeed because the log has space, but this space may not suffice for a kernel. */
 TEST(disk, a_full_disk_stays_full_while_only_small_writes_work)
 {
     struct fixture *f = *state;
@@ -397,7 +399,7 @@ TEST(disk, a_full_disk_can_be_cleared)
     SKIP_IF(!f->store, "no filesystem can be mounted here");
     for (unsigned i = 0; i < 100; i++)
         store_one(f, i);
-    assert_int_equal(reopen(f, ROOMY), KILN_OK); /* the log is empty, so nothing can be written */
+    assert_int_equal(reopen(f, ROOMY), KILN_OK); /* empties the log, so nothing can be written */
     fill_disk(f);
     uint64_t before = taken(f);
 
@@ -480,7 +482,7 @@ TEST(disk, opening_on_a_read_only_disk_serves_stored_kernels)
     assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 5000 }), KILN_OK);
     pass(10000);
     assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
-    assert_true(holds(f, 1)); /* readers keep the file after a failed try */
+    assert_true(holds(f, 1)); /* readers keep the file open after a failed try to write */
     assert_says(health(f).text, "Read-only");
     make_read_only(f, false);
     pass(10000);

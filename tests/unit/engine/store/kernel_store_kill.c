@@ -18,7 +18,7 @@
 #define WRITERS 8u
 #define KILLS 5u
 #define KERNELS 400u
-/* A third of the kernels fit, so that eviction is killed as well. */
+/* A third of the kernels fit this limit, so that writers are also killed while they evict. */
 #define LIMIT (4u << 20)
 #define NAMED 1000u /* keys from here on have names */
 

@@ -57,7 +57,7 @@ static void put_large(struct fixture *f, unsigned number, uint64_t seed)
 
 static uint64_t pieces(struct fixture *f) { return ask(f, "select count(*) from piece"); }
 
-static uint64_t most_changed; /* by one transaction */
+static uint64_t most_changed; /* largest db_changes() at a commit */
 
 WRAP(enum kiln_code, transaction_commit, struct transaction *t, struct kiln_err *err)
 {
@@ -410,7 +410,7 @@ TEST_F(store, large_objects_are_exported_whole)
     assert_true(end);
 }
 
-/* Small kernels come first. One transaction removes several of them. */
+/* Small kernels are removed first, several in one transaction. */
 TEST_F(store, one_transaction_removes_at_most_four_mebibytes_and_one_more_kernel)
 {
     struct kernel_filter all = { 0 };

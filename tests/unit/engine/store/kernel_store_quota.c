@@ -321,7 +321,7 @@ static bool plan_names(struct fixture *f, enum kernel_statement statement, const
     return names;
 }
 
-/* The time must not depend on the number of the user's public kernels. */
+/* The time of an import must not depend on the number of the user's public kernels. */
 TEST_F(kernel_store_quota, kernels_to_evict_for_an_import_are_found_by_an_index)
 {
     assert_true(plan_names(f, KERNEL_EVICT_PRIVATE, "INDEX recency_private (uid=?)"));

@@ -7,7 +7,7 @@
 #define KERNELS 200u
 #define PAGE 4096u
 
-static unsigned misreads_left; /* how many reads of pages after page 1 will still be wrong */
+static unsigned misreads_left; /* how many more reads of pages after page 1 are wrong */
 
 /* Replaces libc's pread64, also for SQLite. The header may define that name as an inline function.
  */
@@ -17,7 +17,7 @@ __attribute__((visibility("default"))) ssize_t misread(int fd, void *data, size_
     ssize_t got = syscall(SYS_pread64, fd, data, size, at);
     if (misreads_left > 0 && got == PAGE && at >= PAGE) {
         misreads_left--;
-        *(uint8_t *)data = 0x55; /* no kind of page */
+        *(uint8_t *)data = 0x55; /* not a valid page type */
     }
     return got;
 }
@@ -31,7 +31,7 @@ static void fill_and_reopen(struct fixture *f)
 
 struct listed {
     unsigned count;
-    unsigned misread_after; /* records; 0: never */
+    unsigned misread_after; /* misread a page after this many records; 0: never */
 };
 
 static void add_to_list(void *context, const struct kernel_record *record)

@@ -17,10 +17,10 @@ struct built_in {
     struct image images[2];
     struct engine_item items[2];
     struct engine_data data;
-    struct tuning *imported; /* owned; from f->directory */
+    struct tuning *imported; /* owned; the same databases, but imported */
 };
 
-/* Makes a built-in item of the index that an import of |text| gives. */
+/* Imports |text| and makes a built-in item |name| of the index that the import writes. */
 static void add_item(struct built_in *b, const char *name, const char *index, const char *text)
 {
     char path[320];
@@ -81,7 +81,8 @@ TEST(built_in, a_built_in_database_answers_as_an_imported_one)
             struct tuning_question q = find_question(ALICE, keys[i]);
             q.nearest = near;
             assert_same(b, &q);
-            q.database_id = "gfx90a6e"; /* MIOpen's rule: the nearest compute units */
+            /* MIOpen's rule: the nearest number of compute units answers. */
+            q.database_id = "gfx90a6e";
             assert_same(b, &q);
             q.database_id = "gfx1030_36";
             assert_same(b, &q);
@@ -242,7 +243,7 @@ static bool note_system(void *context, const struct tuning_system *system)
     return true;
 }
 
-/* Opening may already detect the damage. Other built-in databases stay usable. */
+/* Opening may already detect an item's damage. Other built-in databases stay usable. */
 TEST(built_in, an_item_that_cannot_be_opened_for_damage_is_a_miss)
 {
     static const size_t places[] = { 0, 8, 20, 40 };

@@ -41,7 +41,7 @@ TEST(plain, a_problem_takes_at_least_its_bytes_or_its_products)
     const double bytes = 4.0 * (2.0 * 64 * 64 * 56 * 56 + 64 * 64 * 9);
     assert_true(fabs(claim_floor_ms(&p) - bytes / 20e9) < 1e-9);
 
-    p.c = p.k = 1024;                 /* now the products take longer */
+    p.c = p.k = 1024;                 /* now the products take longer than the bytes */
     const double axis = 56 + 55 + 55; /* outputs of the three taps that are not in the padding */
     const double flops = 2.0 * 64 * 1024 * 1024 * axis * axis;
     assert_true(fabs(claim_floor_ms(&p) - flops / 5e12) < 1e-9);
@@ -117,7 +117,7 @@ TEST(plain, an_imported_time_is_above_the_floor_or_0)
     const double floor_ms = claim_floor_ms(&p);
     must(claim_check_time(floor_ms, 0, &err), err);
     must(claim_check_time(floor_ms, 0.1, &err), err);
-    must(claim_check_time(0, 1e-9, &err), err); /* of an unknown problem */
+    must(claim_check_time(0, 1e-9, &err), err); /* an unknown problem has a floor of 0 */
     assert_int_equal(claim_check_time(floor_ms, 1e-6, &err), KILN_INVALID);
 }
 

@@ -111,7 +111,7 @@ TEST_F(lease, a_lease_holder_that_asks_for_more_holds_several_shares)
     assert_int_equal(f->answer.first, 8);
     assert_int_equal(ask_for_lease(f, &first), LEASE_TAKEN);
 
-    /* Each share is reported by its first candidate. */
+    /* A report names a share by the share's first candidate. */
     const struct lease_best best = { .params = "" };
     must(report_share(f, &first, lease, 4, &best), f->err);
     assert_int_equal(f->answer.state, LEASE_TAKEN);
@@ -303,7 +303,7 @@ TEST(lease, the_best_keeps_the_origin_it_was_reported_with)
     assert_int_equal(f->answer.best.measured_at, 1000);
 }
 
-/* Two threads of one client are one holder. */
+/* Two threads of one client count as one holder, so both may report the same share. */
 TEST(lease, a_report_of_a_share_that_was_reported_already_ends_no_other_one)
 {
     struct fixture *f = *state;

@@ -142,7 +142,7 @@ TEST(plain, other_parameters_compete_by_their_medians)
     assert_int_equal(merge.result, MERGE_TAKEN);
     assert_false(merge.is_conflict);
     assert_true(bytes_equal_text(a.values, "4,5,6"));
-    b = measured("7,8,9", 1.05, 0.1, 4); /* within the spread */
+    b = measured("7,8,9", 1.05, 0.1, 4); /* the difference is within the spread */
     assert_int_equal(measurement_merge(TUNING_PERF, &a, &b).result, MERGE_KEPT);
 }
 
@@ -158,7 +158,7 @@ TEST(plain, other_solvers_of_one_algorithm_compete_by_their_times)
 
     struct merge merge = measurement_merge(TUNING_FIND, &a, &b);
 
-    assert_int_equal(merge.result, MERGE_TAKEN); /* not pooled */
+    assert_int_equal(merge.result, MERGE_TAKEN); /* samples of two solvers are not pooled */
     assert_false(merge.is_conflict);
     assert_true(bytes_equal(a.values, b.values));
 }

@@ -277,7 +277,7 @@ TEST_F(table, finds_relatives_within_a_tier_and_an_owner)
     assert_int_equal(count_family(f, user_place(1, "no problem"), FAMILY_BATCH), 0);
 }
 
-#define VISITED 100 /* records that are there during the whole visit */
+#define VISITED 100 /* records that stay in the table during the whole visit */
 
 static struct tuning_place numbered_place(unsigned number)
 {
@@ -305,7 +305,8 @@ TEST_F(table, records_are_visited_once_while_others_are_added_and_removed)
 
     do {
         assert_true(tuning_table_visit(f->table, &cursor, note_visit, visits));
-        for (unsigned i = 0; i < 10 && calls < VISITED; i++) /* the table grows to eight times */
+        /* The table grows to eight times its size. */
+        for (unsigned i = 0; i < 10 && calls < VISITED; i++)
             must(put(f, numbered_place(VISITED + 10 * calls + i), "1"), f->err);
         struct tuning_place place = numbered_place(VISITED + 10 * calls);
         must(tuning_table_put(f->table, &place, NULL, 0, &f->err), f->err);
@@ -432,7 +433,7 @@ TEST_F(table, without_memory_to_grow_everything_is_found_still)
         snprintf(key, sizeof(key), "%u", i);
         must(put(f, host_place(key), "1"), f->err);
     }
-    allocations_left = 1; /* for the record, so that growing fails */
+    allocations_left = 1; /* only the record can be allocated, so the table cannot grow */
     must(put(f, host_place("64"), "1"), f->err);
     allocations_left = -1;
     assert_int_equal(failed_allocations, 1);

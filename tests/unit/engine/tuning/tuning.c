@@ -330,7 +330,7 @@ TEST_F(facade, a_stale_perf_entry_gives_way_to_a_fresh_one_of_the_tier_below)
     assert_false(answer.is_stale);
 }
 
-/* A lower tier with only stale entries must not remove the fresh entries of the tier above. */
+/* Stale entries of a lower tier must not remove the fresh entries of the tier above. */
 TEST_F(facade, a_tier_that_is_stale_as_a_whole_adds_nothing)
 {
     struct tuning_question question = perf_question(ALICE, PERF_KEY);

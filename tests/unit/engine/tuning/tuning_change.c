@@ -131,7 +131,7 @@ TEST_F(facade, impossible_values_are_refused_and_samples_are_capped)
     assert_int_equal(put(f, &m), KILN_INVALID);
     assert_says(f->err.text, "20 TB/s");
     m.median_ms = 1;
-    m.samples = 0xffffffffu; /* would take 49 days */
+    m.samples = 0xffffffffu; /* these samples of 1 ms would take 49 days */
     assert_int_equal(put(f, &m), KILN_INVALID);
     m.samples = 2;
     m.spread_ms = 0;
@@ -231,8 +231,8 @@ TEST_F(facade, a_change_is_left_out_if_memory_stays_short)
     assert_int_equal(tuning_stats_of(f->t).left_out, 1);
 }
 
-/* If a job ends after its change was written to the disk, the records in memory must change, too;
- * if they did not, memory and disk would differ until the next start. */
+/* If a job is destroyed after its change was written to the disk, the records in memory must
+ * change, too. Otherwise, memory and disk would differ until the next start. */
 TEST_F(facade, a_change_that_is_on_the_disk_is_taken_over_by_its_end)
 {
     struct tuning_row row = row_of(&usual);

@@ -416,7 +416,7 @@ TEST_F(tuning_db, the_number_of_remembered_puts_of_all_users_is_bounded)
     assert_true(has_put(f, 1000 + TUNING_PUTS_MAX + 1, TUNING_PUTS_MAX + 1));
 }
 
-/* Two puts with one token would be indistinguishable. */
+/* If the token of a put could be stored twice, the two puts would be indistinguishable. */
 TEST_F(tuning_db, a_put_that_is_remembered_is_not_added_twice)
 {
     const struct tuning_put_token token = token_of(1);

@@ -15,8 +15,8 @@
 #define RECORDS 300u
 #define DAMAGES 400u
 #define PAGE 4096u
-#define USER_VERSION_AT \
-    60u /* a flipped bit there looks like a newer kiln's file, which is refused */
+/* If a bit at this offset is flipped, the file looks like one of a newer kiln and is refused. */
+#define USER_VERSION_AT 60u
 
 struct found {
     bool seen[RECORDS + 1];
@@ -27,7 +27,7 @@ static void on_found(void *context, unsigned number, unsigned version)
 {
     struct found *found = context;
     assert_in_range(number, 1, RECORDS);
-    assert_int_equal(version, 1); /* 0: a record that was never stored */
+    assert_int_equal(version, 1); /* version 0 was never stored */
     assert_false(found->seen[number]);
     found->seen[number] = true;
     found->count++;

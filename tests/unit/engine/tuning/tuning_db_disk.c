@@ -54,7 +54,7 @@ TEST(tuning_db, a_read_only_disk_refuses_a_change_and_the_next_one_works)
     fails_and_works_again(*state, &write_fails_with, EROFS, KILN_DENIED, "permissions");
 }
 
-/* How often tuning.db cannot be opened for writing. Reading works. */
+/* How many more attempts to open tuning.db for writing fail. Opening for reading works. */
 static unsigned refused_opens;
 
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's names are reserved
@@ -104,8 +104,8 @@ TEST_F(tuning_db, a_change_stores_nothing_after_a_failure)
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
     must(tuning_change_begin(f->db, &change, &f->err), f->err);
     enum kiln_code rc = KILN_OK;
-    write_fails_with =
-        ENOSPC; /* SQLite's cache holds 2 MiB; the rest is written before the commit */
+    /* SQLite's cache holds 2 MiB. Other pages are written before the commit. */
+    write_fails_with = ENOSPC;
     for (unsigned i = 1; !rc && i < 2000; i++)
         rc = change_one(change, 29 * i, 1, &f->err);
     write_fails_with = 0;
@@ -386,7 +386,7 @@ static void run_sql(struct fixture *f, const char *sql)
     sqlite3_close(db);
 }
 
-/* Salvage reads every page that looks like records, also a freed one. */
+/* Salvage reads every page that looks as if it had records, even a free page. */
 TEST_F(tuning_db, an_old_version_that_salvage_comes_upon_does_not_replace_the_newer_one)
 {
     must(put(f, 1, 1), f->err);

@@ -27,12 +27,12 @@ enum kiln_code reopen(struct fixture *f);
 extern int write_fails_with;
 extern int sync_fails_with;
 
-/* Writes the key of the record into |key|. */
+/* Writes the key of record |number| into |key|. The returned place borrows the key. */
 struct tuning_place place_of(unsigned number, char key[64]);
 /* Each |version| has a different content. Version 0 removes the record. */
 enum kiln_code change_one(struct tuning_change *change, unsigned number, unsigned version,
                           struct kiln_err *err);
-/* Puts the record in a separate change. */
+/* Puts record |number| in a separate change. */
 enum kiln_code put(struct fixture *f, unsigned number, unsigned version);
 
 /* Calls |each| for every record. Version 0 means that put did not make the record. Returns the

@@ -14,8 +14,8 @@
 
 #define KILLS 50u  /* of each kind of change */
 #define MANY 5000u /* records of a big change */
-#define ONE 2u     /* the record of a small one */
-/* None of these records has the long texts of the multiples of 29. */
+#define ONE 2u     /* the record of a small change */
+/* Records with these numbers have short texts. Multiples of 29 have long texts. */
 #define NUMBER(i) (29 * (i) + 1)
 
 enum change { PUT_ONE, PUT_MANY, REMOVE_MANY, CHANGES };

@@ -109,7 +109,7 @@ TEST_F(facade, a_find_time_that_no_gpu_reaches_is_a_bad_line)
     assert_int_equal(f->bad, 1);
     assert_int_equal(f->bad_line, 1);
     assert_says(f->bad_why, "20 TB/s");
-    assert_int_equal(f->counts.records, 1); /* AMD's files have times of 0 */
+    assert_int_equal(f->counts.records, 1); /* times of 0 are accepted, as AMD's files have them */
 }
 
 TEST_F(facade, measurements_of_other_solvers_outlive_an_import)
@@ -277,7 +277,8 @@ static bool on_system(void *context, const struct tuning_system *system)
     return true;
 }
 
-/* |why| says how the index was lost. Importing again brings it back. */
+/* The index is lost, and the reported reason must contain |why|. A second import restores the
+ * index. */
 static void lost_and_imported_again(struct fixture *f, const char *why)
 {
     struct systems s = { 0 };
@@ -341,7 +342,7 @@ TEST_F(facade, an_index_of_another_kind_is_reported)
     lost_and_imported_again(f, "another kind");
 }
 
-/* With 0, limits files only to the hard limit. */
+/* Limits the size of written files to |bytes|, or only to the hard limit if |bytes| is 0. */
 static void limit_files(rlim_t bytes)
 {
     struct rlimit limit;

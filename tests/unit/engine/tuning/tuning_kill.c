@@ -24,14 +24,14 @@
 #define KEY_ROOM 80
 #define SLOWEST 1000000u /* a merge keeps the faster time, so times decrease from here */
 
-/* Keys that a promotion by problem names: two for each command line. */
+/* Number of keys in a promotion by problem. Each problem (command line) has two keys. */
 #define NAMED 6u
 
 enum change { IMPORT, PUT, MERGE, PROMOTE, PROMOTE_NAMED, CHANGES };
 static const char *const names[CHANGES] = { "import", "put", "merge", "promote",
                                             "promote by problem" };
 
-/* All records must have one version, or 0 if there is no record. */
+/* All records of a change must have the same version. Version 0 means that there is no record. */
 struct seen {
     unsigned versions[CHANGES];
     bool is_partial; /* the last records of a merge have an older version */
@@ -176,8 +176,8 @@ static void run_child(struct fixture *f, enum change what, unsigned version, int
     _exit(1);
 }
 
-/* Kills the change |after_ns| after its begin, and returns whether it was acknowledged. With 0,
- * waits for its end, and |ret_span_ns| is its duration. */
+/* Kills the change |after_ns| after its begin, and returns whether it was acknowledged. If
+ * |after_ns| is 0, waits until the change ends and stores its duration in |ret_span_ns|. */
 static bool kill_child(struct fixture *f, enum change what, unsigned version, uint64_t after_ns,
                        uint64_t *ret_span_ns)
 {
@@ -233,7 +233,7 @@ static void check(enum change what, const struct seen *before, const struct seen
     }
 }
 
-/* A whole merge gives all records one version again. */
+/* Runs a whole merge, after which all its records have |version|. */
 static struct seen merge_all(struct fixture *f, unsigned version)
 {
     uint64_t span_ns;

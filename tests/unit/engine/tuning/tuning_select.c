@@ -56,7 +56,7 @@ TEST_F(facade, a_claim_of_one_user_is_held_until_a_second_one_has_it_too)
     must(promote(f, &all_records), f->err);
     assert_string_equal(find_value(f, 7, KEY), "");
 
-    measure(f, 1002, "ConvA", 1.2); /* agrees with both */
+    measure(f, 1002, "ConvA", 1.2); /* this time agrees with those of both users */
     must(promote(f, &all_records), f->err);
     assert_int_equal(f->counts.held, 1);
     assert_int_equal(f->counts.added, 1);
@@ -113,7 +113,7 @@ TEST_F(facade, the_same_parameters_do_not_confirm_another_time)
 {
     f->promotion = (struct tuning_promotion){ .needs_two = true, .caller = THE_HOST };
     measure_perf(f, THE_HOST, "9,9", 1);
-    measure_perf(f, ALICE, "1,2", 0.01); /* a lie, which would replace the host's parameters */
+    measure_perf(f, ALICE, "1,2", 0.01); /* a lie that would replace the host's parameters */
     measure_perf(f, BOB, "1,2", 20);
     must(promote(f, &all_records), f->err);
     assert_int_equal(f->counts.held, 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Changes take several steps of 20 ms, by a clock that advances 1 ms with each look. */
+/* Changes take several steps of 20 ms. Each reading of the fake clock advances it by 1 ms. */
 #include "facade_fixture.h"
 
 #include "tests/support/stepped_clock.h"
@@ -12,7 +12,7 @@
 #define SYSTEM_FILE "gfx90a68.HIP.fdb.txt"
 #define RECORDS 300u
 #define STEP_MAX 21u    /* records that a step reads in 20 ms */
-#define STORED_MAX 250u /* records that a step stores, in whatever time */
+#define STORED_MAX 250u /* records that a step stores, however short it is */
 #define MS 1000000u
 
 SET_UP(setup_steps)
@@ -69,7 +69,7 @@ static void import_all(struct fixture *f)
 
 static uint64_t stored(struct fixture *f) { return tuning_stats_of(f->t).user_records; }
 
-/* Takes the changes of the step over. Returns false after the last step. */
+/* Runs a step and applies its changes. Returns false after the last step. */
 static bool do_step(struct fixture *f, struct tuning_job *job)
 {
     must(tuning_job_work(job, NULL, &f->err), f->err);
@@ -217,7 +217,7 @@ TEST_F(steps, a_system_database_replaces_the_old_one_in_its_last_step)
     assert_in_range(count, RECORDS / STEP_MAX, RECORDS);
 }
 
-/* The rest is taken over in calls of their own, so that the loop is not busy for long. */
+/* The changes of a big step are applied in several calls, so that the loop is not busy for long. */
 TEST_F(steps, a_big_step_is_taken_over_in_several_calls)
 {
     const struct tuning_selection all = { .by_uid = true, .uid = ALICE };
