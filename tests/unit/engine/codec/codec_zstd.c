@@ -222,7 +222,8 @@ TEST(plain, a_form_without_dictionary_unpacks_under_the_number_of_a_dictionary)
     done(&p);
 }
 
-/* The SHA-256 detects wrong content. The codec must only never exceed the object's size. */
+/* The caller detects wrong content by its SHA-256. The codec only has to return bytes of the right
+ * size. */
 TEST(plain, a_flipped_bit_gives_an_error_or_bytes_of_the_same_size)
 {
     struct packed p = pack_amdgpu(4000);

@@ -85,8 +85,8 @@ TEST(plain, an_object_for_either_state_of_a_feature_suits_both)
     assert_true(code_object_suits(object, &plain));
     assert_false(code_object_suits(object, &with));
     assert_true(code_object_suits(object, &without));
-    assert_true(
-        code_object_suits(bytes_of(&old, sizeof(old)), &with)); /* the object does not say */
+    /* An old object does not state its features. */
+    assert_true(code_object_suits(bytes_of(&old, sizeof(old)), &with));
     assert_false(code_object_suits(bytes_of_text("text"), &plain));
     assert_true(code_object_suits(bytes_of_text("text"), &cl));
 }
@@ -157,7 +157,7 @@ TEST(plain, survives_being_cut_anywhere)
     struct kiln_err err = KILN_ERR_INIT;
     struct target t = target_of("gfx942");
     for (size_t size = 0; size < sizeof(whole); size++) {
-        /* On the heap, so that a sanitizer sees the end. */
+        /* The copy is on the heap, so that a sanitizer detects reads beyond its end. */
         KILN_AUTO(mem) unsigned char *cut = malloc(size ? size : 1);
         assert_non_null(cut);
         memcpy(cut, &whole, size);

@@ -48,7 +48,8 @@ _Noreturn static void become(int socket_fd, const struct compiler_process *p,
     _exit(127);
 }
 
-/* Another user must be able to use the directory, and may be unable to use the build directory. */
+/* A directory for another |user| is in /tmp, because that user may be unable to use the build
+ * directory. */
 static void make_directory(struct compiler_process *p, uid_t user)
 {
     strcpy(p->directory, user ? "/tmp/kiln-test-compiler-XXXXXX" : "kiln-test-compiler-XXXXXX");
@@ -68,7 +69,8 @@ static enum worker_message wait_for(struct compiler_process *p, struct worker_re
     return message;
 }
 
-/* The supervisor of a process namespace starts init, then the worker. */
+/* Returns the last child of |pid|. The supervisor of a process namespace starts init, then the
+ * worker. */
 static pid_t last_child(pid_t pid)
 {
     char path[64];

@@ -259,7 +259,7 @@ static void open_sockets(struct fixture *f)
     f->seen->numbers[0] = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0;
 }
 
-/* An abstract address needs a socket, too. */
+/* Without a socket, a process cannot reach an abstract address, either. */
 TEST_F(box, no_socket_of_any_family_can_be_opened)
 {
     memset(f->seen, 0, sizeof(*f->seen));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A fake NVRTC, whose builtins library is in no directory that the dynamic linker searches. So
- * it is after ldconfig replaced /etc/ld.so.cache, which a confined process can no longer read. */
+/* A fake NVRTC, whose builtins library is in no directory that the dynamic linker searches. A
+ * confined process sees the same after ldconfig replaced /etc/ld.so.cache, which it can no longer
+ * read. */
 #include "common/base/fs.h"
 #include "tests/support/test.h"
 #include "tests/unit/engine/compile/compiler_process.h"

@@ -343,7 +343,7 @@ TEST(worker, a_wrong_source_for_another_toolchain_is_reported_as_outdated)
     job.toolchain_id = need("clang")->identity;
     job.toolchain_id.bytes[0] ^= 1;
     struct compile_result result = compiler_run(&fixture.worker, &job);
-    assert_int_equal(result.end, COMPILE_OUTDATED); /* not a failure, which kilnd would cache */
+    assert_int_equal(result.end, COMPILE_OUTDATED); /* kilnd would cache a failure */
     compile_result_done(&result);
 }
 
@@ -411,7 +411,8 @@ static const char *const takers[WAYS] = {
                        "    __asm__ volatile(\".incbin \\\"%s\\\"\"); y[0] = 1; }\n",
 };
 
-/* Other compilers reject both ways for every file and quote nothing. NVRTC supports neither. */
+/* Returns whether this compiler can include a readable file in this way. The others reject the way
+ * for every file and quote nothing. */
 static bool knows(const char *toolchain, const char *target, size_t way)
 {
     if (way == BY_EMBED)
@@ -452,7 +453,8 @@ static void cannot_take(const char *toolchain, const char *target)
         assert_false(takes(toolchain, target, takers[way]));
 }
 
-/* The same sources can include a readable file, so the permission is what stopped them before. */
+/* The same kinds of source can include a readable file, so only the permission stopped cannot_take.
+ */
 static void can_take(const char *toolchain, const char *target)
 {
     for (size_t way = 0; way < WAYS; way++) {
@@ -623,7 +625,7 @@ TEST(plain, worker_limits_are_in_force_when_it_reports_ready)
 
     assert_int_equal(prlimit(p.worker, RLIMIT_CPU, NULL, &cpu), 0);
     assert_int_equal(cpu.rlim_cur, 77);
-    /* The hard limit holds for all nine jobs. One more share covers the work between them. */
+    /* The hard limit is for nine jobs, and one more job's share for the work between jobs. */
     assert_int_equal(cpu.rlim_max, 770);
     assert_int_equal(bound_of(&p, RLIMIT_FSIZE), 1u << 20);
     assert_int_equal(bound_of(&p, RLIMIT_CORE), 0);

@@ -222,7 +222,7 @@ TEST(log_salvage, a_truncated_log_ends_with_its_last_complete_transaction)
     assert_int_equal(latest, ROWS / 4);
 }
 
-/* The shared-memory file belongs to the writer. The reader builds its own from the log. */
+/* The shared-memory file belongs to the writer. The reader builds its own index from the log. */
 TEST(log_salvage, a_stale_index_of_the_log_is_ignored)
 {
     struct fixture *f = *state;
@@ -264,7 +264,7 @@ TEST(log_salvage, one_damaged_page_of_the_log_costs_that_page)
     }
 }
 
-/* The next frame's checksum continues the damaged one. */
+/* The next frame's checksum is computed from the damaged checksum, so that frame is lost, too. */
 TEST(log_salvage, a_damaged_checksum_costs_two_pages_at_most)
 {
     struct fixture *f = *state;
@@ -300,7 +300,8 @@ static void read_index(struct fixture *f, uint32_t counted)
         memcpy(f->index.data + copy * INDEX_HEADER + 16, &counted, sizeof(counted));
 }
 
-/* Returns the number of the last frame that ends a transaction of the current round. */
+/* Returns the number of the last frame up to number |before| that ends a transaction and has the
+ * salts of the log's header. */
 static size_t last_end(const struct fixture *f, size_t before)
 {
     size_t at = before;

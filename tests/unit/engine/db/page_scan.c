@@ -41,7 +41,7 @@ static void do_sql(struct fixture *f, const char *sql)
         fail_msg("%s: %s", sql, sqlite3_errmsg(f->db));
 }
 
-/* Records have a few bytes to several pages, with numbers and ids of every width. */
+/* Makes records of a few bytes to several pages, with numbers and ids of every width. */
 static void make_file(struct fixture *f, int page_size)
 {
     char sql[700];

@@ -252,7 +252,7 @@ TEST_F(embed, a_frame_with_a_wrong_size_is_refused)
 TEST_F(embed, no_memory_for_a_reply_is_reported_to_its_reader)
 {
     struct transport_frame frame;
-    atomic_store(&malloc_fails_from, 4000); /* the request itself needs less */
+    atomic_store(&malloc_fails_from, 4000); /* the request needs less than 4000 bytes */
     send_ping(f->t, 2, 4096);
     atomic_store(&malloc_fails_from, 0);
     assert_int_equal(f->t->ops->receive(f->t, PATIENT, &frame, &f->err), KILN_NO_MEMORY);

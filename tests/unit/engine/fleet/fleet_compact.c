@@ -114,7 +114,7 @@ static void shard_id_of(const struct fleet_claim *claim, char id[FLEET_SHARD_ID_
     fleet_shard_id(&claim->shard, id);
 }
 
-/* As a reader does, by the pointer. */
+/* Reads the index that the pointer names, as readers of the fleet do. */
 static struct fleet_index *read_index(struct fixture *f)
 {
     BUFFER_AUTO struct buffer text = { 0 };
@@ -234,7 +234,7 @@ TEST_F(compact, records_of_others_are_left_out)
     put_record(f, &claim);
     push_as(f, &mallory);
     put_record(f, &other);
-    push_as(f, &f->alice); /* may not sign for gfx942 */
+    push_as(f, &f->alice); /* alice may not sign for gfx942 */
     compact(f);
     assert_int_equal(f->compaction.kernels, 2);
     assert_int_equal(f->compaction.refused[FLEET_FAULT_UNTRUSTED], 1);

@@ -130,7 +130,7 @@ TEST_F(queue, an_order_that_two_users_wait_for_gets_the_better_place)
     must(submit(f, '0', 9, PRIORITY_INTERACTIVE), f->err);
     for (const char *name = "abcd"; *name; name++)
         must(submit(f, *name, 1, PRIORITY_INTERACTIVE), f->err);
-    compile_queue_share(f->queue, &f->orders[4].order, 2); /* d: three others are before d */
+    compile_queue_share(f->queue, &f->orders[4].order, 2); /* three other orders are before d */
     compile_queue_share(f->queue, &f->orders[1].order, 2);
     compile_all(f);
     assert_string_equal(f->finished, "0adbc");
@@ -436,7 +436,8 @@ TEST_F(queue, compiler_time_of_a_user_is_forgotten_slowly)
     yield_use_add(&use, 3, 10 * MOMENT_NS, HOUR_NS);
     assert_false(gives_way(f, &use, HOUR_NS));
 
-    for (uid_t uid = 10; uid < 10 + 2 * YIELD_USERS; uid++) /* user 1 used more */
+    /* Each of these users used less compiler time than user 1. */
+    for (uid_t uid = 10; uid < 10 + 2 * YIELD_USERS; uid++)
         yield_use_add(&use, uid, MOMENT_NS, HOUR_NS);
     yield_use_add(&use, 1, 10 * MOMENT_NS, HOUR_NS);
     assert_true(gives_way(f, &use, HOUR_NS));

@@ -36,7 +36,7 @@ static struct manifest_entry entry_of(const char *name)
                                     .sha256 = sha256_of(bytes_of_text(name)) };
 }
 
-/* Returns false if there was no such allocation. */
+/* Signs while allocation |nth| fails. Returns false if there were fewer allocations. */
 static bool sign_while_failing(struct fixture *f, unsigned nth, struct buffer *ret_manifest,
                                enum kiln_code *ret_rc)
 {

@@ -151,8 +151,8 @@ TEST_F(kern_db, a_lost_page_is_damage_and_ends_a_listing)
     assert_true(l.given > 0 && l.given < ROWS);
 }
 
-/* The page may belong to the table, to the index or to an overflow chain. Of the last page of a
- * chain, only the checksum of the object notices the loss. */
+/* The page may belong to the table, to the index or to an overflow chain. If the last page of a
+ * chain is lost, only the object's checksum shows the loss. */
 TEST(kern_db, any_one_lost_page_is_noticed)
 {
     struct fixture *f = *state;
@@ -207,7 +207,7 @@ TEST_F(kern_db, a_row_whose_arguments_are_not_those_of_the_index_is_damage)
     assert_says(f->err.text, "another kernel");
 }
 
-/* The manual advises these commands, as fail_damaged_cache does. */
+/* The manual and the message of fail_damaged_cache advise these commands. */
 TEST_F(kern_db, sqlite3_saves_the_readable_rows_of_a_damaged_file)
 {
     add_rows(f, ROWS);

@@ -99,7 +99,7 @@ static enum kiln_code try_read(struct fixture *f, const char *path)
     return rc;
 }
 
-/* Every step is late, so it reads one row. Returns the number of steps. */
+/* The end time of each step is already past, so it reads one row. Returns the number of steps. */
 static unsigned read_in_steps(struct fixture *f)
 {
     const struct tuning_reader_events events = { on_record, on_bad, NULL, f };
@@ -140,8 +140,8 @@ TEST(perf_db, perf_db_records_come_by_config_and_entries_by_id)
     assert_string_equal(read_loose(*state, ""), RECORD_3 RECORD_5);
 }
 
-/* Needs a step for each of four rows of perf_db, two rows of config, the ends of both tables, and
- * two records. */
+/* The reader needs a step for each of four rows of perf_db, two rows of config, the ends of both
+ * tables, and two records. */
 TEST_F(perf_db, a_late_step_reads_one_row)
 {
     read_loose(f, "");
@@ -280,7 +280,8 @@ TEST_F(perf_db, the_caller_can_stop_reading_a_perf_db)
     assert_int_equal(f->records, 0);
 }
 
-/* A damaged page may cost records, but the reader must return, without any malformed record. */
+/* A damaged page may cost records, but the reader must return and must not report a malformed
+ * record. */
 TEST_F(perf_db, damaged_pages_neither_crash_nor_hang_the_reader)
 {
     read_loose(f, "with recursive n(i) as (select 100 union all select i + 1 from n where i < 2000)"

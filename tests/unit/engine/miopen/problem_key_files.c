@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Reads every key of MIOpen's own files into a problem and writes it again. The few keys that
- * name no problem of kiln's are counted by reason. */
+/* Reads every key of MIOpen's own files into a problem and writes it again. The few keys for which
+ * kiln has no problem are counted by reason. */
 #include "common/miopen/driver_line.h"
 #include "engine/db/query.h"
 #include "engine/miopen/problem_key.h"

@@ -97,7 +97,7 @@ static enum kiln_code read_bytes(struct fixture *f, struct bytes text)
     return tuning_text_read(f->kind, text, &events, &f->err);
 }
 
-/* Every step is late, so it reads one line. Returns the number of steps. */
+/* The end time of each step is already past, so it reads one line. Returns the number of steps. */
 static unsigned read_in_steps(struct fixture *f, struct bytes text)
 {
     const struct tuning_reader_events events = { on_record, on_bad, on_progress, f };

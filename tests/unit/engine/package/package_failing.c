@@ -30,7 +30,7 @@ static bool rescan_failing(struct fixture *f, const struct failing_call *call, u
     return calls_failed();
 }
 
-/* A failure that passes must not look like a damaged file, a missing signature or a missing key. */
+/* A temporary failure must not look like a damaged file, a missing signature or a missing key. */
 TEST_F(package_failing, a_rescan_repairs_what_an_earlier_rescan_could_not_read)
 {
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* After a flipped bit, no lookup may return a wrong object (has() and has_key() compare it) or
- * fail. After the bits are restored, every kernel is found again. */
+/* After a flipped bit, no lookup may fail or return a wrong object. has() and has_key() compare the
+ * object. After the bits are restored, every kernel is found again. */
 
 #define KERNELS 12
 /* Flips for each kind of file. */

@@ -383,8 +383,8 @@ TEST_F(package_install, a_packed_file_is_signed_only_if_its_manifest_states_the_
     must(package_set_check(f->set, &upload, &checked, &f->err), f->err);
     assert_string_equal(checked.signer, "");
     assert_true(checked.only_packed_signed);
-    assert_int_equal(adopt_upload(f, &upload),
-                     KILN_DENIED); /* the upload would replace a signed package */
+    /* The upload would replace a signed package. */
+    assert_int_equal(adopt_upload(f, &upload), KILN_DENIED);
     assert_says(f->err.text, "pkg sign");
 
     const struct digest other = { { 2 } };
@@ -410,7 +410,8 @@ TEST_F(package_install, a_signature_of_only_the_packed_file_is_not_enough_if_one
     assert_false(is_there(f->own, "gfx90a68.kdb"));
 }
 
-/* The package is signed as gfx90a68.kdb, or as gfx90a68.kpkg, and installed as |name|. */
+/* Installs a package as |name|. The package was signed as gfx90a68.kpkg or gfx90a68.kdb, depending
+ * on the suffix of |name|. */
 static enum kiln_code install_edition_as(struct fixture *f, const char *name,
                                          struct manifest_edition edition, bool allow_downgrade)
 {
@@ -464,8 +465,8 @@ TEST_F(package_install, an_older_signed_package_is_not_installed_under_another_n
         assert_false(is_there(f->own, names[i]));
     }
 
-    must(install_edition_as(f, "gfx90a68.kpkg", old, false),
-         f->err); /* a .kpkg answers other requests */
+    /* A .kpkg answers other requests. */
+    must(install_edition_as(f, "gfx90a68.kpkg", old, false), f->err);
     must(install_edition_as(f, names[0], new, false), f->err);
     must(install_edition_as(f, names[1], old, true), f->err);
 }

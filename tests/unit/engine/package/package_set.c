@@ -25,7 +25,7 @@ TEST_F(package, packages_for_the_compute_units_come_before_those_for_the_arch)
     assert_string_equal(f->found.package, "gfx90a68.kdb");
     assert_true(has(f, MI210, 5));
     assert_string_equal(f->found.package, "gfx90a.kdb");
-    assert_false(has(f, MI210, 35)); /* other compute units: as in MIOpen, a miss */
+    assert_false(has(f, MI210, 35)); /* as in MIOpen, other compute units are a miss */
     assert_false(has(f, MI210, 45));
     assert_true(has(f, "gfx90a6e", 35));
     assert_true(has(f, "gfx90a", 5));

@@ -64,7 +64,7 @@ static void *run(void *context)
     return NULL;
 }
 
-/* Adds, replaces and removes package |name|, alternating between both formats and directories. */
+/* Adds, replaces and removes packages. The formats and the directories alternate. */
 static void come_and_go(struct fixture *f, unsigned round)
 {
     static const char *const names[] = { "gfx90a68.kpkg", "gfx90a68.kdb", "gfx90a.kpkg" };

@@ -44,9 +44,9 @@ static pid_t starter; /* if not 0, the supervisor waits until this process has e
 static bool init_fails;
 static bool init_awaits_end;
 
-/* Writes a byte to the test, which replies when the supervisor has ended.  The end of the pipe to
- * the supervisor is too early: the kernel closes it before it looks for death signals, and then
- * ends an init that has just set PR_SET_PDEATHSIG. */
+/* Writes a byte to the test, which replies when the supervisor has ended. init must not wait for
+ * the end of the pipe to the supervisor instead. The kernel closes that pipe before it sends death
+ * signals, and these would end an init that has just set PR_SET_PDEATHSIG. */
 static void await_supervisors_end(void)
 {
     char byte;
@@ -269,7 +269,8 @@ TEST(pipe, the_worker_is_an_ordinary_process_of_its_namespace)
 
 static int refusal; /* errno of close_range */
 
-/* Like a container whose filter is older than the call, after the worker has changed its root. */
+/* Acts like a container whose filter is older than close_range(2), in a worker that has changed its
+ * root. */
 static void hide_proc_and_refuse_close_range(void)
 {
     if (!refuse_call(SYS_close_range, refusal) || chroot("/usr") || access("/proc", F_OK) == 0)
@@ -291,8 +292,8 @@ TEST(pipe, supervisor_and_worker_keep_no_file_where_close_range_is_refused)
         pid_t supervisor =
             start_prepared(hide_proc_and_refuse_close_range, close_the_pipe_and_wait);
         await_no_writer(pipe_ends[0]);
-        kill(supervisor,
-             SIGKILL); /* a supervisor that had ended by itself would have another status */
+        /* A supervisor that had ended by itself would have another status. */
+        kill(supervisor, SIGKILL);
         int status = end_of(supervisor);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     }

@@ -85,7 +85,7 @@ TEST(plain, every_range_is_a_fair_sample)
 #define PARTS 3
 static const uint32_t sizes[PARTS] = { 100, 3, 10 };
 
-/* The hundreds of a value are the part's number. */
+/* The hundreds digit of a value is the number of its part. */
 static struct perf_space parted_space(void)
 {
     static uint16_t values[PARTS][100], all[PARTS * 100];

@@ -22,7 +22,7 @@ enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WID
 
 SET_UP(make_fixture)
 {
-    /* ResNet-50's 3x3 with stride 2, fp16, batch 8 */
+    /* ResNet-50's 3x3 layer with stride 2, fp16, batch 8 */
     const struct problem problem = {
         .type = TYPE_FLOAT16, .n = 8, .c = 128, .k = 256, .in = { 1, 56, 56 }, .stride = { 1, 2, 2 }
     };
@@ -241,7 +241,7 @@ TEST_F(solver, long_sums_of_few_pixels_are_not_multiplied_in_narrow_tiles)
     }
 }
 
-/* Packing tensors with channels first takes longer than it saves if there are few products. */
+/* If there are few products, packing tensors with channels first costs more time than it saves. */
 TEST_F(solver, channels_first_are_packed_for_tf32_if_that_pays)
 {
     f->problem.type = TYPE_FLOAT32;
@@ -357,7 +357,7 @@ TEST_F(solver, maps_of_operands_in_tf32_round_them)
     assert_memory_equal(&f->solution.maps[1], &w, sizeof(w));
 }
 
-/* Only copies to shared memory round. */
+/* Only copies to shared memory round values to TF32. */
 TEST_F(solver, persistent_groups_in_tf32_write_all_bits_of_their_sums)
 {
     f->problem.type = TYPE_FLOAT32;
@@ -545,8 +545,8 @@ struct axis {
     uint32_t residue;
 };
 
-/* Counts the pixels of x along an axis whose index plus pad has this residue. Returns 0 if no
- * tap reaches them. */
+/* Counts the pixels of x along an axis whose index plus pad is congruent to |a.residue| modulo the
+ * stride. Returns 0 if no tap reaches them. */
 static uint32_t pixels_met(struct axis a)
 {
     uint32_t count = 0, taps = 0;
@@ -576,7 +576,8 @@ static uint32_t residues_of(const struct problem *p)
     return p->direction == DIRECTION_BACKWARD_DATA ? p->stride.w * p->stride.h * p->stride.d : 2;
 }
 
-/* Along an axis, the copies cover as many pixels as y has, or x with one residue. */
+/* Along an axis, the copies cover as many pixels as y has or, in backward data, as x has with one
+ * residue. */
 static void expect_pixels(const struct fixture *f, const struct tensor_map *map, uint32_t index)
 {
     const struct problem *p = &f->problem;
@@ -613,9 +614,9 @@ static bool turns_right(const struct fixture *f)
            !has_option(f, "PLANES");
 }
 
-/* Shared memory has the tiles of the operands. The result's tile replaces them, or has its own
- * space for persistent work groups. Other fp32 sums are stored from registers. Two barriers for
- * each stage follow, which nothing may overwrite. */
+/* Shared memory has the tiles of the operands. The result's tile overwrites these tiles, but has
+ * its own space in persistent work groups. Other fp32 sums are stored from registers. After the
+ * tiles come two barriers for each stage, which nothing may overwrite. */
 static void expect_shared_memory(const struct fixture *f)
 {
     const uint16_t *v = f->solution.config.values;
@@ -638,9 +639,9 @@ static void expect_shared_memory(const struct fixture *f)
     assert_true(bytes <= SHARED_MAX);
 }
 
-/* The promised number of resident work groups limits ptxas's registers for a thread. ptxas needs
- * 26 registers in addition to the sums (NVRTC 13.0), and rejects the program if it has fewer. A
- * left operand in registers has 16 for each 64 rows of a team. */
+/* The promised number of resident work groups limits ptxas's registers for a thread. ptxas needs 26
+ * registers in addition to the sums (NVRTC 13.0), and rejects the program if it has fewer. A left
+ * operand in registers takes 16 of them for each 64 rows of a team. */
 static void expect_registers(const struct fixture *f)
 {
     const uint16_t *v = f->solution.config.values;

@@ -104,11 +104,12 @@ TEST_F(solver, bulk_copies_write_planes_in_16_bits)
     f->problem.c = 2048;
     f->problem.n = 1;
     assert_int_equal(solve(f, "128,64,64,8,1,3,2,1,0,2"), KILN_OK);
-    assert_int_equal(f->solution.map_count, 2); /* sums of slices */
+    assert_int_equal(f->solution.map_count, 2); /* sums of slices need no map */
     assert_int_equal(f->solution.kernel_count, 2);
 }
 
-/* A 3x3 layer is packed, but not its result, unless slices are added up at the end. */
+/* The operands of a 3x3 layer are packed. The result is packed only if slices are added up at the
+ * end. */
 TEST_F(solver, results_are_written_with_channels_first)
 {
     f->problem.filter = (struct extent){ 1, 3, 3 };
@@ -138,7 +139,7 @@ TEST_F(solver, planes_that_bulk_copies_cannot_read_or_that_fill_few_runs_are_pac
 {
     static const struct problem others[] = {
         { .in = { 1, 7, 7 } }, /* no multiple of 16 bytes */
-        { .in = { 1, 6, 6 } }, /* 36 of 64 pixels of two runs, or no multiple of 16 bytes */
+        { .in = { 1, 6, 6 } }, /* 36 of two runs' 64 pixels, or not a multiple of 16 bytes */
         { .in = { 1, 28, 28 }, .stride = { 1, 2, 2 } },
         { .in = { 1, 28, 28 }, .c = 66 },
         { .in = { 1, 28, 28 }, .x_layout = LAYOUT_CHANNELS_LAST },

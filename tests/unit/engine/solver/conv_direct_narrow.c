@@ -118,7 +118,7 @@ TEST_F(solver, work_groups_share_many_channels_of_few_pixels)
     assert_int_equal(f->solution.workspace_size, 16u * 2 * 4 * 128 * 128 * sizeof(float));
     f->problem.k = 64;
     assert_int_equal(solve(f, "4,4,32,4,8"), KILN_OK);
-    assert_int_equal(solve(f, "4,4,32,4,16"), KILN_INVALID); /* four channels for each */
+    assert_int_equal(solve(f, "4,4,32,4,16"), KILN_INVALID); /* only four channels for each split */
     f->problem.y_layout = LAYOUT_CHANNELS_LAST;
     assert_int_equal(solve(f, "4,4,32,4,8"), KILN_INVALID);
 }

@@ -4,7 +4,7 @@
 #include "tests/unit/engine/solver/solver_fixture.h"
 #include "tests/unit/engine/solver/spaces.h"
 
-/* A 3x3 with 32 groups at 28x28, fp16, batch 16 */
+/* A 3x3 layer with 32 groups at 28x28, fp16, batch 16 */
 SOLVER_FIXTURE("ConvGrouped", "sm_90a", .type = TYPE_FLOAT16, .n = 16, .c = 128, .k = 128,
                .groups = 32, .in = { 1, 28, 28 }, CHANNELS_LAST);
 

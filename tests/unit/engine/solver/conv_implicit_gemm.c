@@ -12,7 +12,7 @@ static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a",  "gfx942"
 
 enum { TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, STAGES, SPLITS, PREPARE, ROWS_FIRST, AXES };
 
-/* ResNet-50's 3x3 with stride 2, batch 8 */
+/* ResNet-50's 3x3 layer with stride 2, batch 8 */
 SOLVER_FIXTURE("ConvImplicitGemm", "sm_90", .n = 8, .c = 128, .k = 256, .in = { 1, 56, 56 },
                .stride = { 1, 2, 2 });
 
@@ -112,7 +112,7 @@ TEST_F(solver, backward_data_of_patches_has_a_row_for_each_channel_and_tap)
     assert_false(igemm_path_vector.applies(&f->problem, &f->target));
 }
 
-/* Heads of segmentation networks, and ResNeXt's groups of four channels. */
+/* The problems are heads of segmentation networks, and ResNeXt's groups of four channels. */
 TEST_F(solver, is_chosen_before_the_naive_solver_where_tiles_are_mostly_empty)
 {
     f->problem.spatial_dims = 3;
@@ -325,8 +325,8 @@ TEST_F(solver, the_grid_covers_rows_pixels_groups_and_splits)
     assert_int_equal(k->grid[0], 128 / 64 * (8 * 28 * 28 / 128) * 2 * 3);
 }
 
-/* A pixel's residue modulo the stride decides which taps reach it: four classes of 28 x 28 pixels.
- */
+/* A pixel's residue modulo the stride decides which taps reach it. There are four residues, each
+ * with 28 x 28 pixels. */
 TEST_F(solver, backward_data_tiles_each_residue_for_itself)
 {
     f->problem.direction = DIRECTION_BACKWARD_DATA;

@@ -18,7 +18,7 @@ static const char *const others[] = { "sm_70",   "sm_75",   "gfx900",     "gfx90
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* ResNet-50's 3x3 with stride 2, fp16, batch 8 */
+/* ResNet-50's 3x3 layer with stride 2, fp16, batch 8 */
 SOLVER_FIXTURE("ConvImplicitGemm", "sm_90", .type = TYPE_FLOAT16, .n = 8, .c = 128, .k = 256,
                .in = { 1, 56, 56 }, .stride = { 1, 2, 2 }, CHANNELS_LAST);
 
@@ -99,7 +99,7 @@ TEST_F(solver, do_not_apply_where_packing_would_outgrow_an_index)
     assert_true(igemm_path_mma.applies(&f->problem, &f->target));
 }
 
-/* One work group per residue class is more than a launch can have. */
+/* There are more residue classes than a launch can have work groups. */
 TEST_F(solver, do_not_apply_where_strides_have_too_many_remainders)
 {
     shrink(f);
@@ -141,8 +141,8 @@ TEST_F(solver, are_not_favoured_for_small_backward_data_of_one_channel)
     assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_mma);
 }
 
-/* DCGAN's last layer again.  In NCHW on an H200, packing y and w takes 14 us in fp16; in TF32,
- * where it was not used, the vector path took 4.5. */
+/* DCGAN's last layer again, in NCHW on an H200. Packing y and w takes 14 us in fp16. In TF32, the
+ * vector path took 4.5 us, without packing. */
 TEST_F(solver, are_not_favoured_for_backward_weights_of_one_pixel_and_few_channels)
 {
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
@@ -197,7 +197,7 @@ static bool is_wgmma(const struct perf_config *config)
     return config->values[config->count - 1] == 1;
 }
 
-/* ResNet-50's 3x3 at 14x14, batch 64. */
+/* ResNet-50's 3x3 layer at 14x14, batch 64. */
 static void enlarge(struct fixture *f)
 {
     f->problem.n = 64;
@@ -259,7 +259,7 @@ TEST_F(solver, wgmma_refuses_shapes_that_four_warps_cannot_share)
                      KILN_INVALID); /* 240 KiB of tiles */
 }
 
-/* A transposed operand is in panels of 64 columns. Forward transposes none. */
+/* A transposed operand is in panels of 64 columns. Forward transposes no operand. */
 TEST_F(solver, wgmma_takes_32_columns_forward_alone)
 {
     static const char narrow[] = "128,64,64,4,2,3,1,1,0,1";
@@ -425,7 +425,8 @@ TEST_F(solver, other_layouts_are_packed_and_unpacked_in_the_workspace)
     assert_int_equal(f->solution.kernels[2].arguments[1].value, x);
 }
 
-/* 64 pixels of 64 channels: 128 bytes of each plane, and of each packed pixel. */
+/* 64 pixels of 64 channels are packed at a time: 128 bytes of each plane and of each packed pixel.
+ */
 TEST_F(solver, packing_of_planes_fills_sectors_of_both_tensors)
 {
     f->problem.x_layout = f->problem.w_layout = f->problem.y_layout = LAYOUT_CHANNELS_FIRST;

@@ -39,7 +39,7 @@ TEST_F(solver, is_chosen_where_few_channels_are_computed)
     assert_int_equal(f->solution.kernels[0].grid[0], 2 * 32 * 32 * 32 / (4 * 32));
     assert_int_equal(solve(f, "16,1,128"), KILN_OK);
     f->problem.c = 120;
-    assert_int_equal(solve(f, "16,1,128"), KILN_INVALID); /* less than eight channels for each */
+    assert_int_equal(solve(f, "16,1,128"), KILN_INVALID); /* parts with less than eight channels */
     f->problem.c = 1025;                                  /* the weights do not fit shared memory */
     assert_false(pointwise->applies(&f->problem, &f->target));
 }

@@ -11,7 +11,7 @@ static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a", "gfx942",
 
 #define WORKSPACE_MAX (2ull << 30)
 
-/* ResNet-50's 3x3 at 28x28, batch 64 */
+/* ResNet-50's 3x3 layer at 28x28, batch 64 */
 SOLVER_FIXTURE("ConvWinograd", "sm_90", .n = 64, .c = 128, .k = 128, .in = { 1, 28, 28 });
 
 static void set_size(struct fixture *f, uint32_t channels, uint32_t pixels)
@@ -77,7 +77,7 @@ TEST_F(solver, does_not_apply_where_the_workspace_would_be_too_large)
 {
     f->problem.n = 1024; /* 1.8 GiB of transformed tiles */
     assert_true(applies(f));
-    f->problem.direction = DIRECTION_BACKWARD_WEIGHTS; /* which may also split sums */
+    f->problem.direction = DIRECTION_BACKWARD_WEIGHTS; /* backward weights may also split sums */
     assert_false(applies(f));
     f->problem.n = 768;
     assert_true(applies(f));
@@ -97,12 +97,12 @@ TEST_F(solver, is_not_favoured_where_the_transforms_cost_more_than_they_save)
     set_size(f, 8, 56);
     assert_false(is_favoured(f));
     set_size(f, 128, 28);
-    f->problem.n = 1; /* one launch takes a few microseconds, so four are slower */
+    f->problem.n = 1; /* the solver's four launches take a few microseconds each */
     assert_false(is_favoured(f));
 }
 
-/* On an H200: 634 us, and 1170 us with ConvImplicitGemm (2900 us in TF32), most of whose tiles
- * are idle. */
+/* On an H200, this solver takes 634 us. ConvImplicitGemm takes 1170 us (2900 us in TF32), because
+ * most of its tiles are idle. */
 TEST_F(solver, is_favoured_where_groups_have_few_channels)
 {
     set_size(f, 128, 56);
@@ -226,7 +226,8 @@ TEST_F(solver, a_value_that_is_on_no_axis_is_refused_by_its_name)
     assert_int_equal(solve(f, "6,64,128,8,8,8,3"), KILN_INVALID);
     assert_says(f->err.text, "tile");
     assert_says(f->err.text, "ConvWinograd");
-    assert_int_equal(solve(f, "4,64,128,8,8,8,1"), KILN_INVALID); /* copies are asynchronous */
+    /* Asynchronous copies need at least two stages. */
+    assert_int_equal(solve(f, "4,64,128,8,8,8,1"), KILN_INVALID);
     assert_says(f->err.text, "stages");
 }
 
@@ -240,7 +241,7 @@ TEST_F(solver, a_config_whose_product_does_not_fit_is_refused)
     assert_int_equal(solve(f, "4,64,64,8,8,8,2,256"), KILN_INVALID);
 }
 
-/* An image has 49 tiles, for which the buffers have 52 places. */
+/* The buffers have 52 tile slots for the 49 tiles of an image. */
 TEST_F(solver, pixels_and_filters_are_transformed_multiplied_and_transformed_back)
 {
     must(solve(f, "4,64,128,16,8,8,2"), f->err);
