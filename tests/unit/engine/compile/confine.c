@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Each test runs a process in the complete sandbox of a compiler, and attempts what must fail.
- * On a host without a layer (a container), the tests of that layer are skipped. */
+/* Each test runs a process in the complete sandbox of a compiler, and attempts what must fail. If
+ * the host lacks a sandbox layer, as in a container, the tests of that layer are skipped. */
 #include "engine/compile/confine.h"
 
 #include "common/base/fs.h"

@@ -363,7 +363,7 @@ TEST_F(table, a_forgotten_probe_can_be_learnt_again)
 
 TEST(plain, known_targets_are_targets)
 {
-    bool has_hoppers = false; /* sm_90a, the target of libkiln's devices */
+    bool has_hoppers = false; /* whether sm_90a, the target of Hopper GPUs, is known */
     for (const char *const *t = toolchain_known_targets; *t; t++) {
         assert_string_equal(target_of(*t).text, *t);
         has_hoppers |= strcmp(*t, "sm_90a") == 0;

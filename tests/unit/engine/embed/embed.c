@@ -109,7 +109,7 @@ static const struct embed_compiler_ops fake_ops = { .begin = fake_begin,
 struct fixture {
     struct fake_compiler compiler;
     struct embed_setup setup;
-    struct transport *t; /* after the hello */
+    struct transport *t; /* connected; the hello was answered */
     struct kiln_err err;
 };
 

@@ -177,7 +177,7 @@ enum kiln_code install(struct fixture *f, const char *name, unsigned first, unsi
     };
     BUFFER_AUTO struct buffer manifest = { 0 };
     char key[100];
-    snprintf(key, sizeof(key), "%s.key", signer); /* without the file, |signer| is only a name */
+    snprintf(key, sizeof(key), "%s.key", signer); /* without this file, nothing is signed */
     if (access(path_in(f->keys, key), R_OK) == 0) {
         manifest = sign_upload(f, &upload, name, signer);
         upload.manifest = buffer_view(&manifest);

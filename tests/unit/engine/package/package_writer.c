@@ -51,8 +51,8 @@ TEST_F(package, a_kpkg_has_its_application_id_and_version)
 
     assert_memory_equal(content.data + 68, "KPKG", 4);
     assert_memory_equal(content.data + 60, version, 4);
-    assert_int_equal(content.data[18],
-                     1); /* rollback journal: a read-only directory is enough for reading */
+    /* With a rollback journal, a read-only directory is enough for reading. */
+    assert_int_equal(content.data[18], 1);
 }
 
 static struct package_entry entry_of(const char *name, const char *args)
@@ -104,8 +104,8 @@ TEST_F(package, a_repeated_package_key_is_refused)
     const char *path = path_in(f->directory, "gfx90a68.kpkg");
     must(package_writer_create(path, PACKAGE_KILN, &writer, &f->err), f->err);
     struct package_entry entry = entry_of("a", "");
-    must(package_writer_add(writer, &entry, &f->err),
-         f->err); /* entries without a key do not collide */
+    /* Entries without a key do not collide. */
+    must(package_writer_add(writer, &entry, &f->err), f->err);
     entry.name = bytes_of_text("b");
     must(package_writer_add(writer, &entry, &f->err), f->err);
     entry.name = bytes_of_text("c");

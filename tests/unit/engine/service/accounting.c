@@ -224,7 +224,7 @@ TEST_F(users, saved_time_survives_a_restart)
     fetch_times(f, &f->ann, "conv.cl", 3);
     fetch_times(f, &f->admin, "conv.cl", 1);
     restart_daemon(f);
-    fetch_times(f, &f->ann, "pool.cl", 2); /* the first hit is on disk */
+    fetch_times(f, &f->ann, "pool.cl", 2); /* the first fetch finds the kernel on disk */
     restart_daemon(f);
 
     KILN_AUTO(json) struct json *by_uid = ask_usage(&f->admin, "uid");

@@ -236,7 +236,7 @@ TEST_F(admission, a_batch_without_budget_for_its_rest_ends_at_once)
 
 TEST_F(admission, a_batch_without_budget_for_its_rest_is_refused_after_a_slice)
 {
-    const uint32_t count = 4096; /* more bytes than LIMIT */
+    const uint32_t count = 4096; /* their results have more bytes than LIMIT */
     limit_bytes(f);
     struct digest key = compile_program(&f->ann, "hot.cl");
     test_caller_forget_replies(&f->ann);

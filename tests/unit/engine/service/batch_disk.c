@@ -90,7 +90,8 @@ TEST_F(batch, kernels_found_in_one_loop_iteration_share_a_frame)
 
     assert_int_equal(f->users.ann.reply_count, 1);
     assert_int_equal(read_reply(f, true), STORED);
-    assert_int_equal(f->users.ann.replies[0].object_count, STORED / 2); /* the others are inline */
+    /* The other objects are inline. */
+    assert_int_equal(f->users.ann.replies[0].object_count, STORED / 2);
     assert_int_equal(f->failed, 0);
     assert_int_equal(engine_fixture_stat(&f->users.engine, "hits.disk"), STORED);
 }

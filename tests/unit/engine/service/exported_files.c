@@ -36,7 +36,7 @@ WRAP(int, statvfs, const char *path, struct statvfs *disk)
 }
 
 static bool cannot_watch;
-static uint64_t later_ns; /* the clock is this far ahead */
+static uint64_t later_ns; /* added to the clock */
 
 WRAP(int, inotify_add_watch, int fd, const char *path, uint32_t mask)
 {

@@ -169,8 +169,8 @@ TEST_F(with_engine, the_fastest_recorded_kiln_solver_is_chosen)
 
 TEST_F(with_engine, a_recorded_solver_that_does_not_apply_is_skipped)
 {
-    record_find(f, &f->ann, "ConvDepthwise",
-                0.01); /* applies only if there are as many groups as channels */
+    /* This solver applies only if there are as many groups as channels. */
+    record_find(f, &f->ann, "ConvDepthwise", 0.01);
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
     struct message_planned m = plan_simply(f);
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);

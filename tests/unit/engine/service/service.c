@@ -59,8 +59,8 @@ TEST_F(users, an_unknown_request_is_refused_without_closing)
     must(send_text(f, &f->ann, 9999, ""), f->engine.err);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     assert_int_equal(f->ann.replies[0].request_id, 5);
-    must(send_text(f, &f->ann, MESSAGE_kernels, ""),
-         f->engine.err); /* MESSAGE_kernels is a reply */
+    /* MESSAGE_kernels is a reply. */
+    must(send_text(f, &f->ann, MESSAGE_kernels, ""), f->engine.err);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     assert_int_equal(users_stat(f, "refused"), 2);
 }
@@ -249,8 +249,8 @@ TEST_F(users, too_many_unanswered_requests_are_refused_one_by_one)
     struct message_cancel m = { .cancelled_id = 7 };
     test_caller_forget_replies(&f->ann);
     SEND_MESSAGE(&f->ann, cancel, 3000, &m);
-    assert_int_equal(f->ann.replies[0].request_id,
-                     7); /* a cancel is accepted although the limit is reached */
+    /* A cancel is accepted although the limit is reached. */
+    assert_int_equal(f->ann.replies[0].request_id, 7);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
 }
 

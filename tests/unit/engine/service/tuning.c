@@ -490,8 +490,8 @@ TEST_F(users, tuning_opens_without_a_restart_once_its_directory_can_be_made)
     assert_int_equal(unlink(f->file), 0);
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_null(
-        f->engine.engine->tuning->databases); /* the next attempt is due after ten seconds */
+    /* The next attempt is due after ten seconds. */
+    assert_null(f->engine.engine->tuning->databases);
     f->engine.engine->tuning->retry_ns = 0;
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);

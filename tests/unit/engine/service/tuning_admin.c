@@ -704,9 +704,10 @@ TEST_F(users, a_verbatim_record_is_removed_by_its_key)
     put_key(f, TUNING_FIND, "hello world");
     test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"problem\":\"hello\"}",
                         KILN_INVALID, "MIOpenDriver");
-    test_caller_refused(
-        &f->bob, MESSAGE_tuning_remove, /* the message must not reveal ann's record */
-        "{\"tier\":\"user\",\"problem\":\"hello world\"}", KILN_INVALID, "MIOpenDriver");
+    /* The message must not reveal ann's record. */
+    test_caller_refused(&f->bob, MESSAGE_tuning_remove,
+                        "{\"tier\":\"user\",\"problem\":\"hello world\"}", KILN_INVALID,
+                        "MIOpenDriver");
     KILN_AUTO(json)
     struct json *a = test_caller_ask(&f->ann, MESSAGE_tuning_remove,
                                      "{\"tier\":\"user\",\"problem\":\"hello world\"}");

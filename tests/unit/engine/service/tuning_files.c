@@ -371,8 +371,8 @@ TEST_F(users, exported_files_have_the_names_that_the_users_miopen_reads)
         KILN_INVALID, "3.5.2.abc");
 }
 
-/* Fusions and batch normalisation have databases of their own. Those of batch normalisation are
- * only text. */
+/* Fusions and batch normalisation have separate databases. Those of batch normalisation are text
+ * files only. */
 TEST_F(users, records_of_miopens_other_parts_come_out_in_their_own_files)
 {
     static const char *const names[] = { ID ".HIP.3_2_0_36bb7fd4a.fusion.ufdb.txt",

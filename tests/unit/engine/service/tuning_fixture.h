@@ -13,7 +13,7 @@
 #define WINOGRAD "ConvBinWinogradRxSf2x3g1:0.05,0,miopenConvolutionFwdAlgoWinograd"
 #define GEMM "GemmFwd1x1_0_1:0.07,0,miopenConvolutionFwdAlgoGEMM"
 
-struct problem problem_of_batch(uint32_t n); /* DRIVER with a different batch size */
+struct problem problem_of_batch(uint32_t n); /* the problem of DRIVER, but with batch size |n| */
 
 void tuning_write(struct users *f, const char *text);
 /* Sends f->file with a request of |type|, and ends the transfer with the file name |name|. Does

@@ -268,7 +268,7 @@ TEST_F(users, the_best_result_is_recorded_if_its_last_reporter_leaves)
     send_lease(&rank, &whole);
     struct message_leased mine = last_leased(&rank);
     struct put put = find_put("Mine", 1);
-    tuning_send_put(f, &f->bob, &put, false); /* so that the lease's record has to wait */
+    tuning_send_put(f, &f->bob, &put, false); /* the lease's record must wait for this put */
     send_report(&rank, &mine, "1,2", 0.5);
     test_caller_leave(&rank);
     fake_executor_run_tasks(&f->engine.executor);

@@ -8,7 +8,7 @@ struct users {
     struct test_caller ann, bob;         /* users 1000 and 1001 */
     struct test_caller publisher, admin; /* users 1002 and 0 */
     char file[96], made[96], again[96];  /* paths in the engine's directory; no files yet */
-    unsigned descriptors;                /* open before the engine was opened */
+    unsigned descriptors; /* number of open descriptors before the engine was opened */
 };
 
 /* Opens the engine, which knows its toolchains if |describe| is true. The end of the test checks

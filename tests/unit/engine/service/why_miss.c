@@ -303,8 +303,8 @@ TEST_F(why, why_miss_reports_a_package_kernel_as_found)
     assert_says(json_get_text(answer, "message", ""), "gfx90a68.kdb");
 
     KILN_AUTO(json) struct json *forced = ask_mi210(f, ",\"toolchain\":\"clang\"");
-    assert_false(
-        json_get_bool(forced, "found", true)); /* a plan with a forced toolchain uses no package */
+    /* A plan with a forced toolchain uses no package. */
+    assert_false(json_get_bool(forced, "found", true));
 }
 
 TEST_F(why, why_miss_does_not_find_a_kernel_of_other_compute_units)

@@ -17,7 +17,7 @@
 #define BULK_COPIES 2
 #define PERSISTENT_GROUPS 3
 #define REGISTERS 65536
-#define PROCESSORS 132 /* the default if the target does not say */
+#define PROCESSORS 132 /* the default if the target does not state the number */
 enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE };
 
 SET_UP(make_fixture)
@@ -615,8 +615,8 @@ static bool turns_right(const struct fixture *f)
 }
 
 /* Shared memory has the tiles of the operands. The result's tile overwrites these tiles, but has
- * its own space in persistent work groups. Other fp32 sums are stored from registers. After the
- * tiles come two barriers for each stage, which nothing may overwrite. */
+ * its own space in persistent work groups. Other fp32 sums are stored from registers. Two barriers
+ * for each stage follow the tiles, and nothing may overwrite these barriers. */
 static void expect_shared_memory(const struct fixture *f)
 {
     const uint16_t *v = f->solution.config.values;

@@ -21,7 +21,7 @@
 
 static int watch_error; /* errno of inotify_add_watch; 0: the call works */
 static bool loses_events, has_no_proc;
-static uint64_t later_ns; /* the clock is this far ahead */
+static uint64_t later_ns; /* added to the clock */
 
 int __real_inotify_add_watch(int fd, const char *path, uint32_t mask);
 int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask);

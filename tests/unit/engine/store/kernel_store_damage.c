@@ -222,8 +222,8 @@ TEST_F(store, a_file_that_is_no_database_is_replaced)
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 
     assert_says(f->notice, "was damaged");
-    assert_int_equal(files(f, "kernels.db"),
-                     3); /* the file, its log and the log's index; no damaged copy */
+    /* The files are the database, its log and the log's index, but no damaged copy. */
+    assert_int_equal(files(f, "kernels.db"), 3);
     stored(f, (struct kernel){ .number = 1, .size = 100 });
     assert_true(holds(f, 1));
 }

@@ -182,8 +182,8 @@ TEST_F(store, an_export_has_private_kernels_first_and_then_public_ones_that_are_
     import_named(f, (struct named){ "c.o", " x", BERT, true, .seed = 4 });
     import_named(f, (struct named){ "d.o", " x", ANNA, true, .seed = 5 });
     import_named(f, (struct named){ "e.o", " x", ANNA, true, .seed = 6, "gfx90a68" });
-    stored(f, (struct kernel){ .number = 1,
-                               .size = 100 }); /* kiln's own kernels have no MIOpen name */
+    /* Kernels that kiln compiles have no MIOpen name. */
+    stored(f, (struct kernel){ .number = 1, .size = 100 });
 
     struct exported annas = export(f, ANNA, DEVICE), berts = export(f, BERT, DEVICE);
 

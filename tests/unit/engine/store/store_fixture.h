@@ -57,7 +57,7 @@ enum kiln_code import(struct fixture *f, struct kernel kernel);
 bool holds(struct fixture *f, unsigned number);
 bool is_damaged(struct fixture *f, unsigned number);
 struct kernel_usage usage(struct fixture *f);
-/* Works in steps. Returns the number of matching kernels. */
+/* Pins or unpins in steps. Returns the number of matching kernels. */
 uint64_t pin_matching(struct fixture *f, const struct kernel_filter *filter, bool pinned);
 /* Returns the disk space of kernels.db and its log according to stat(2). */
 uint64_t taken(struct fixture *f);

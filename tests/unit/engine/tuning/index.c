@@ -179,8 +179,8 @@ TEST_F(index, verifying_survives_a_file_that_lost_its_end)
     write_index(f, RECORDS);
     KILN_AUTO(tuning_index) struct tuning_index *index = open_index(f);
     assert_int_equal(chmod(f->path, 0600), 0);
-    assert_int_equal(truncate(f->path, 5000),
-                     0); /* touching later pages of the mapping would raise SIGBUS */
+    /* Touching later pages of the mapping would raise SIGBUS. */
+    assert_int_equal(truncate(f->path, 5000), 0);
 
     assert_int_equal(tuning_index_verify(index, &f->err), KILN_CORRUPT);
 

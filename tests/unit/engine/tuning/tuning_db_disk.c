@@ -255,7 +255,7 @@ static int64_t ask(const char *path, const char *sql)
 struct writing {
     struct fixture *f;
     atomic_bool stop;
-    atomic_uint done; /* changes, each of two records */
+    atomic_uint done; /* number of changes, each of two records */
 };
 
 static void *write_on(void *context)

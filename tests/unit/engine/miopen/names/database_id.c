@@ -78,7 +78,7 @@ TEST(plain, database_ids_in_another_spelling_are_refused)
         "sm_90_060",
         "sm_90_6x",
         "sm_90_60_1",
-        "sm_90a_132", /* sm_90a is a target, so it has no multiprocessors */
+        "sm_90a_132", /* sm_90a is a target, not a device */
         "sm_9084",
         "sm__132",
         "SM_90",
