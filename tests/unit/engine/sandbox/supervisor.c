@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The three processes of a private process namespace: how they end, and that none remains. */
+/* Tests how the three processes of a private process namespace end, and that none remains. */
 #include "engine/sandbox/supervisor.h"
 
 #include "engine/sandbox/namespaces.h"

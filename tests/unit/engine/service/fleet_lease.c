@@ -22,8 +22,8 @@ WRAP(uint64_t, clock_monotonic_ns, void) { return __real_clock_monotonic_ns() + 
 struct host {
     struct users users;
     char key[160], keys[160];
-    char loose[FLEET_FILE_NAME_MAX]; /* the last loose record that was requested */
-    struct buffer record;            /* the record that make_record made */
+    char loose[FLEET_FILE_NAME_MAX];
+    struct buffer record; /* the record that make_record made */
     struct kiln_err err;
 };
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define SIZE (128u << 10)
-#define MANY 300 /* more objects than the hot set holds */
+#define MANY 300 /* number of objects; the hot set holds fewer */
 
 static uint8_t content[SIZE];
 

@@ -32,8 +32,8 @@ SET_UP_OF(setup, struct users)
 
 FIXTURE_OF(history, struct users, setup, NULL);
 
-/* Answers the describe job, if there is one: the engine sends another describe job after a
- * minute. */
+/* Answers the describe job, if there is one. The engine sends another describe job after a minute.
+ */
 static void answer_describe(struct users *f)
 {
     struct compile_task *task = fake_executor_next_compile(&f->engine.executor);

@@ -177,7 +177,7 @@ TEST_F(solver, tiles_of_192_are_for_bulk_copies_alone)
     assert_int_equal(solve(f, "192,128,64,12,1,5,1,1,0,1"), KILN_INVALID);
     assert_int_equal(solve(f, "128,192,64,8,1,5,1,1,0,2"), KILN_OK);
     assert_int_equal(solve(f, "128,192,64,8,1,5,1,1,0,1"), KILN_INVALID);
-    assert_int_equal(solve(f, "128,192,64,8,2,5,1,1,0,2"), KILN_INVALID); /* 96 columns each */
+    assert_int_equal(solve(f, "128,192,64,8,2,5,1,1,0,2"), KILN_INVALID); /* teams of 96 columns */
     assert_int_equal(solve(f, "128,128,32,8,1,4,1,1,0,2"), KILN_INVALID); /* rows of 64 bytes */
     assert_int_equal(solve(f, "256,128,64,8,1,5,1,1,0,2"), KILN_INVALID); /* 240 KiB of tiles */
     assert_int_equal(solve(f, "256,256,64,8,2,3,1,1,0,2"), KILN_INVALID); /* too many registers */
@@ -472,11 +472,11 @@ TEST_F(solver, groups_that_last_write_by_a_map_of_the_result)
 
 TEST_F(solver, results_not_in_rows_of_pixels_have_no_persistent_groups)
 {
-    assert_int_equal(solve(f, "128,128,64,8,1,4,2,1,0,3"), KILN_INVALID); /* slices */
+    assert_int_equal(solve(f, "128,128,64,8,1,4,2,1,0,3"), KILN_INVALID); /* two slices */
     assert_int_equal(solve(f, "128,128,64,8,1,2,1,1,0,3"), KILN_OK);
     assert_int_equal(solve(f, "128,128,64,8,1,2,1,1,0,2"), KILN_INVALID); /* 3 stages at least */
     assert_int_equal(solve(f, "64,64,64,4,2,4,1,1,0,2"), KILN_OK);
-    assert_int_equal(solve(f, "64,64,64,4,2,4,1,1,0,3"), KILN_INVALID); /* 32 columns each */
+    assert_int_equal(solve(f, "64,64,64,4,2,4,1,1,0,3"), KILN_INVALID); /* teams of 32 columns */
     f->target.has_tensor_maps = false;
     assert_int_equal(solve(f, PERSISTENT), KILN_INVALID);
     f->target.has_tensor_maps = true;
@@ -487,7 +487,7 @@ TEST_F(solver, results_not_in_rows_of_pixels_have_no_persistent_groups)
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     assert_int_equal(solve(f, BULK), KILN_OK);
     assert_int_equal(solve(f, PERSISTENT), KILN_INVALID);
-    f->problem.direction = DIRECTION_BACKWARD_DATA; /* with strides */
+    f->problem.direction = DIRECTION_BACKWARD_DATA; /* the problem has strides */
     assert_int_equal(solve(f, BULK), KILN_OK);
     assert_int_equal(solve(f, PERSISTENT), KILN_INVALID);
 }

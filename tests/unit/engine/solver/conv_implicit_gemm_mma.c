@@ -248,7 +248,7 @@ TEST_F(solver, wgmma_refuses_shapes_that_four_warps_cannot_share)
     assert_int_equal(solve_on(f, "sm_90a", "128,128,64,2,1,4,1,1,0,1"),
                      KILN_INVALID); /* two warps */
     assert_int_equal(solve_on(f, "sm_90a", "64,128,64,8,1,4,1,1,0,1"),
-                     KILN_INVALID); /* 32 rows each */
+                     KILN_INVALID); /* 32 rows for each team */
     assert_int_equal(solve_on(f, "sm_90a", "128,256,64,4,4,3,1,1,0,1"), KILN_INVALID); /* 4 teams */
     assert_int_equal(solve_on(f, "sm_90a", "128,128,64,8,1,2,1,1,0,1"),
                      KILN_INVALID); /* too few stages */
@@ -376,7 +376,7 @@ TEST_F(solver, a_config_that_needs_too_much_is_refused)
                      KILN_INVALID); /* too many registers */
     assert_int_equal(solve_on(f, "sm_90", "64,32,32,1,1,2,1,1,0,0"), KILN_INVALID); /* one warp */
     assert_int_equal(solve_on(f, "sm_90", "128,128,64,2,2,3,1,1,1,0"),
-                     KILN_INVALID); /* L1 holds only W */
+                     KILN_INVALID); /* only backward weights use L1 */
     assert_int_equal(solve_on(f, "gfx90a", "256,256,64,4,2,2,1,1"),
                      KILN_INVALID); /* too much LDS */
     assert_int_equal(solve_on(f, "gfx90a", "256,128,32,2,1,1,1,1"),

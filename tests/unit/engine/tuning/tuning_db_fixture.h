@@ -35,8 +35,8 @@ enum kiln_code change_one(struct tuning_change *change, unsigned number, unsigne
 /* Puts record |number| in a separate change. */
 enum kiln_code put(struct fixture *f, unsigned number, unsigned version);
 
-/* Calls |each| for every record. Version 0 means that put did not make the record. Returns the
- * number of records. Fails the test if the rows cannot be read. */
+/* Calls |each| for every record, with version 0 if put did not write the record. Returns the number
+ * of records. Fails the test if the rows cannot be read. */
 unsigned each_found(struct fixture *f,
                     void (*each)(void *context, unsigned number, unsigned version), void *context);
 unsigned count_found(struct fixture *f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* SIGKILL at any moment of a change. The change must be stored completely or not at all, and
- * completely if it was acknowledged. */
+/* Kills a change with SIGKILL at any moment. The change must be stored completely or not at all,
+ * and completely if it was acknowledged. */
 #include "tests/support/child.h"
 #include "tests/support/repeats.h"
 #include "tuning_db_fixture.h"

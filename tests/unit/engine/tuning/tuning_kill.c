@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* SIGKILL at any moment of an import, a put, a merge, a promotion or a promotion of some
- * problems. A change that was acknowledged must be stored completely, and any other change
- * completely or not at all. A merge stores its records in steps, so only the first records of
- * its file may be stored. No temporary file may stay. */
+/* Kills an import, a put, a merge, a promotion or a promotion of some problems with SIGKILL at any
+ * moment. A change that was acknowledged must be stored completely, and any other change completely
+ * or not at all. A merge stores its records in steps, so only the first records of its file may be
+ * stored. No temporary file may stay. */
 #include "facade_fixture.h"
 
 #include "common/base/clock.h"
