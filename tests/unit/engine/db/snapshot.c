@@ -93,7 +93,8 @@ static void start_writer(struct fixture *f, const char *mode)
     assert_int_equal(fcntl(f->alive, F_SETFL, O_NONBLOCK), 0);
 }
 
-/* Empties the pipe, so that it never blocks the writer. Returns the commits since the last call. */
+/* Empties the pipe, so that it never blocks the writer. Returns the number of commits since the
+ * last call. */
 static size_t drain(struct fixture *f)
 {
     char bytes[4096];

@@ -406,7 +406,7 @@ WRAP(bool, bytes_equal, struct bytes a, struct bytes b)
     return __real_bytes_equal(a, b);
 }
 
-/* As many ids as a record may have, each repeated many times. */
+/* The record has as many ids as a record may have, each repeated many times. */
 TEST_F(tuning_text_read, repeated_ids_are_found_in_constant_time)
 {
     const size_t again = 10000;

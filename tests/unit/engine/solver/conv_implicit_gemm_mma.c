@@ -254,7 +254,8 @@ TEST_F(solver, wgmma_refuses_shapes_that_four_warps_cannot_share)
                      KILN_INVALID); /* too few stages */
     assert_int_equal(solve_on(f, "sm_90a", "128,256,64,4,1,3,1,1,0,1"),
                      KILN_INVALID); /* too many sums */
-    assert_int_equal(solve_on(f, "sm_90a", "128,128,64,8,1,4,1,1,1,1"), KILN_INVALID); /* L1 */
+    assert_int_equal(solve_on(f, "sm_90a", "128,128,64,8,1,4,1,1,1,1"),
+                     KILN_INVALID); /* wgmma uses no L1 */
     assert_int_equal(solve_on(f, "sm_90a", "256,128,64,8,1,5,1,1,0,1"),
                      KILN_INVALID); /* 240 KiB of tiles */
 }

@@ -63,7 +63,7 @@ uint64_t pin_matching(struct fixture *f, const struct kernel_filter *filter, boo
 uint64_t taken(struct fixture *f);
 void keys_of(unsigned from, unsigned to, struct digest *keys);
 
-/* Runs |sql| on a separate connection. If |key| is not NULL, it replaces ?1. */
+/* Runs |sql| on a separate connection. |key| is bound to ?1 unless |key| is NULL. */
 void meddle(struct fixture *f, const char *sql, const struct digest *key);
 void tidy_store(struct fixture *f);
 void undo_migrations_7_and_8(struct fixture *f);

@@ -445,7 +445,7 @@ TEST_F(kfd, each_partition_of_an_mi300x_is_listed)
         assert_string_equal(f->gpus[i].database_id, "gfx942_38");
     assert_string_equal(f->gpus[0].uuid, f->gpus[1].uuid); /* one device */
     unsigned partitions = kfd_partitions(f->gpus, f->count, &f->gpus[0]);
-    assert_true(partitions == 7 || partitions == 8); /* one of 64 is missing in the tree */
+    assert_true(partitions == 7 || partitions == 8); /* the tree lacks one of 64 partitions */
     assert_string_equal(kfd_partition_mode(partitions, f->gpus[0].xcc), "CPX");
     assert_string_equal(f->gpus[62].target, "gfx942:sramecc+");
     assert_string_equal(f->skipped, "");

@@ -74,8 +74,8 @@ TEST_F(facade, an_invalid_perf_line_is_reported_and_not_stored)
     }
 }
 
-/* The first two keys are from AMD's system databases, the next two from parts of MIOpen that have a
- * database of their own. Later versions may have keys like the last two. */
+/* The first two keys are from AMD's system databases. The next two are from parts of MIOpen that
+ * have separate databases. Later versions may have keys like the last two. */
 TEST_F(facade, a_line_whose_key_is_not_understood_is_kept_word_for_word)
 {
     static const struct {

@@ -12,7 +12,7 @@
 #define SYSTEM_FILE "gfx90a68.HIP.fdb.txt"
 #define RECORDS 300u
 #define STEP_MAX 21u    /* records that a step reads in 20 ms */
-#define STORED_MAX 250u /* records that a step stores, however short it is */
+#define STORED_MAX 250u /* records that a step stores, even if 20 ms are not over */
 #define MS 1000000u
 
 SET_UP(setup_steps)
