@@ -107,7 +107,7 @@ static void step_work(struct task *task)
 
 static void start_next(struct request_queue *queue);
 
-/* Charges the user for the time of the step, except for the one unit that was charged before. */
+/* Charges the user for the time of the step. The fair queue has already charged one unit. */
 static void leave_work_queue(struct deferred *d)
 {
     struct request_queue *queue = d->queue;
@@ -119,7 +119,7 @@ static void leave_work_queue(struct deferred *d)
     start_next(queue);
 }
 
-/* Returns true if the step was still waiting on its work queue. It then never runs. */
+/* If the step is still waiting on its work queue, removes the step and returns true. */
 static bool withdraw_step(struct deferred *d)
 {
     if (!d->is_running || !d->step->work ||

@@ -4,8 +4,8 @@
 /*
  * Requests that are answered later.
  *
- * Role       gives all such requests the same life cycle: the caller that waits, limits for each
- *            user, the place in a fair queue, the steps on a work queue, the answer, and cancelling
+ * Role       implements what these requests have in common: the waiting caller, limits for each
+ *            user, fair queues, steps on a work queue, the answer, and cancelling
  * Ownership  struct deferred is the first member of a request, and the request is one heap block,
  *            charged to its user's budget. The block belongs to its handler until deferred_wait.
  *            From then on, the request frees itself: in deferred_end, in deferred_destroy, or in
@@ -41,8 +41,8 @@ struct deferred_kind {
     void (*reply)(struct deferred *d, struct caller *caller);
     /* Called when the caller has left or cancelled. Stops work that this request has started
      * elsewhere. Returns false if the request will end by itself. Returns true if the request
-     * may be destroyed when none of its steps runs; a step that only waits is then dropped, and
-     * |stop| is called once more. NULL counts as a function that returns true. */
+     * may be destroyed when none of its steps runs. A step that still waits is then dropped, and
+     * |stop| is called once more. NULL is the same as a function that returns true. */
     bool (*stop)(struct deferred *d);
     void (*release)(struct deferred *d);
 };
@@ -62,12 +62,12 @@ struct deferred_step {
     void (*done)(struct deferred *d);
 };
 
-/* A request counts until it is destroyed, even if its caller has left. So a client cannot evade
- * the limits by leaving and asking again. */
+/* Requests that count toward the same limits. A request counts until it is destroyed, even if its
+ * caller has left. So a client cannot evade the limits by leaving and asking again. */
 struct request_group {
     struct list members;
     const char *noun; /* plural, for messages: "imports" */
-    unsigned max;     /* 0: no limit, as in the three limits below */
+    unsigned max;     /* 0: no limit; the same holds for the next two members */
     unsigned max_uid;
     unsigned max_uid_admin;
     unsigned kept_for_admin; /* part of |max| that only administrators may use */
@@ -102,7 +102,7 @@ struct deferred {
     struct bytes body;
     struct request_group *group;
     struct list_link member;
-    struct json *question; /* owned, as is |answer|; may be NULL */
+    struct json *question; /* owned, like |answer|; either may be NULL */
     struct json *answer;
     enum kiln_code rc;
     struct kiln_err err;
@@ -113,7 +113,8 @@ struct deferred {
  * requests already hold too much memory (KILN_BUSY). */
 void *deferred_create(const struct deferred_kind *kind, struct engine *e, struct caller *caller,
                       uint64_t request_id, struct kiln_err *err);
-/* Returns KILN_BUSY if the charge, which lasts until the request is freed, exceeds the budget. */
+/* Charges the user for |bytes| until the request is freed. Returns KILN_BUSY if this would exceed
+ * the budget. */
 KILN_MUST_CHECK enum kiln_code deferred_charge(struct deferred *d, uint64_t bytes,
                                                struct kiln_err *err);
 void deferred_refund(struct deferred *d, uint64_t bytes);
@@ -121,7 +122,8 @@ void deferred_refund(struct deferred *d, uint64_t bytes);
 void deferred_wait(struct deferred *d);
 /* Like deferred_wait, but if |rc| is not KILN_OK, destroys the request and returns |rc|. */
 KILN_MUST_CHECK enum kiln_code deferred_wait_or_destroy(struct deferred *d, enum kiln_code rc);
-/* Returns KILN_BUSY if the group has too many requests, of this user or in total. */
+/* Adds the request to the group. Returns KILN_BUSY if the group has too many requests, of this user
+ * or in total. */
 KILN_MUST_CHECK enum kiln_code deferred_join(struct deferred *d, struct request_group *group,
                                              struct kiln_err *err);
 
@@ -133,7 +135,8 @@ KILN_MUST_CHECK enum kiln_code deferred_enqueue(struct deferred *d, struct reque
 static inline bool deferred_is_waiting(const struct deferred *d) { return d->slot.user != NULL; }
 
 void request_queue_init(struct request_queue *queue, const struct fair_queue_options *options);
-/* Returns NULL if no request waits. For a queue that is about to end. */
+/* Removes the next waiting request, and returns it, or NULL if there is none. Used to empty a queue
+ * before request_queue_done. */
 struct deferred *request_queue_pop(struct request_queue *queue);
 /* The queue must be empty, without a running request. Accepts a zeroed queue. */
 void request_queue_done(struct request_queue *queue);
@@ -143,9 +146,9 @@ void deferred_answer(struct deferred *d);
 void deferred_end(struct deferred *d);
 /* Refuses the request with |why| and cancels its work. */
 void deferred_fail(struct deferred *d, const struct kiln_err *why, const char *log);
-/* Removes the request from the caller's waiting ones. Sends nothing. */
+/* Removes the request from its caller's unanswered requests. Sends nothing. */
 void deferred_leave(struct deferred *d);
 /* Stops a request whose caller has left or cancelled, and destroys it once no step runs. */
 void deferred_cancel(struct deferred *d);
-/* If a step runs, the request is freed after that step. */
+/* Frees the request now, or, if one of its steps runs, after that step. */
 void deferred_destroy(struct deferred *d);

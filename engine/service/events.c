@@ -7,11 +7,10 @@
 
 bool service_has_listeners(const struct engine *e) { return !list_is_empty(&e->subscribers); }
 
-/* A part of the subscribers: the user who requested a compile and the administrators, or all
- * others. */
+/* Selects the subscribers that get an event. */
 struct audience {
     uid_t uid;
-    bool knows; /* true: the first group */
+    bool knows; /* true: user |uid| and all administrators; false: all other subscribers */
 };
 
 static bool is_of(const struct audience *audience, const struct caller *c)
@@ -138,7 +137,7 @@ void event_report_key(struct engine *e, const char *name, const struct digest *k
         return;
     KILN_AUTO(json) struct json *event = event_begin(name);
     json_set_text(event, "text", text);
-    /* The kernel may be private to a user, so only administrators get it. */
+    /* The kernel may be private to a user, so only administrators get the event. */
     send_event(e, event, &(struct audience){ .uid = (uid_t)-1, .knows = true });
 }
 

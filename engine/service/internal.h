@@ -79,20 +79,20 @@ struct engine {
 /* Runs |task| on a work queue. The done callback of |task| must first call engine_task_ended.
  * For maintenance, |uid| is own_uid. */
 void engine_run(struct engine *e, uid_t uid, enum work_queue work_queue, struct task *task);
-/* Returns true if |task| was still waiting. Neither of its callbacks is then called. */
+/* If |task| has not begun, removes it and returns true; neither of its callbacks is then called. */
 bool engine_cancel(struct engine *e, enum work_queue work_queue, struct task *task);
-/* Calls only |done|, at the end of this loop iteration. */
+/* Calls the done callback of |task| at the end of this loop iteration, without any work. */
 void engine_later(struct engine *e, uid_t uid, struct task *task);
 void engine_task_ended(struct engine *e);
-/* Closes a descriptor that |uid| sent, perhaps on another thread, because closing may take long. */
+/* Closes a descriptor that user |uid| sent. Closing may take long, so another thread may do it. */
 void engine_close_file(struct engine *e, uid_t uid, int fd);
 
-/* Must follow adding, removing or replacing an object. Empties the hot set, which does not
- * record where an object came from, and forgets failed compiles, because a package may now have
- * their kernels. */
+/* Call it after an object was added, removed or replaced. Empties the hot set, because the hot set
+ * does not record where an object came from. Also forgets failed compiles, because a package may
+ * now have their kernels. */
 void engine_forget_answers(struct engine *e);
-/* Must follow removing or replacing objects that are private to |uid|. Removes from the hot set
- * these objects, and public objects that are cached because this user requested them by name. */
+/* Call it after objects that are private to |uid| were removed or replaced. Removes from the hot
+ * set these objects, and public objects that are cached because |uid| requested them by name. */
 void engine_forget_hot_of(struct engine *e, uid_t uid);
 
 /* Answers with |e->body|, or with an error if memory ran out. */
@@ -125,5 +125,5 @@ void event_report_key(struct engine *e, const char *name, const struct digest *k
 /* For an event that is not a problem; kilnd also logs it. */
 void event_note(struct engine *e, const char *name, const char *text);
 void event_store(struct engine *e, enum kernel_notice kind, const char *text);
-/* Must follow a write to the store. Reports a failed write, and what the store repaired. */
+/* Call it after each write to the store. Reports a failed write, and what the store repaired. */
 void event_after_write(struct engine *e, enum kiln_code rc, const struct kiln_err *err);

@@ -10,16 +10,16 @@
 enum needed_role { USE, ADMIN };
 enum body { BINARY, JSON, BINARY_FILES, JSON_FILES };
 
-/* Returns true for requests that a connection at its limit of unanswered requests may still
- * send. */
+/* Returns true for requests that are accepted even if the connection has reached its limit of
+ * unanswered requests. */
 static bool is_answered_at_once(unsigned type)
 {
     return type == MESSAGE_hello || type == MESSAGE_ping || type == MESSAGE_cancel ||
            type == MESSAGE_events;
 }
 
-/* Returns whether a request acts on its user's data. The unmapped uid may stand for several
- * users. */
+/* Returns whether a request acts on per-user data. Such a request is refused for the unmapped uid,
+ * which may stand for several users. */
 static bool needs_own_uid(unsigned type)
 {
     return type == MESSAGE_kernel_import || type == MESSAGE_tuning_put ||
@@ -102,7 +102,8 @@ void service_reply_body(struct engine *e, struct caller *caller, uint16_t type, 
         caller->ops->reply(caller, &reply);
 }
 
-/* Returns the command that sends the request, because users know the command. */
+/* Returns the command that sends the request. Error messages name the command, because users do not
+ * know requests. */
 static const char *command_of(unsigned type)
 {
     static const char *const commands[] = {

@@ -124,8 +124,8 @@ static void give_up_waiting(struct fleet_query *query)
     query_give_up(query);
 }
 
-/* Gives up, and requests no leases for a while: if the host with the lease has crashed, waiting for
- * its other leases would only cost time. */
+/* Stops waiting for the other host, and requests no leases for REST_NS. If that host has crashed,
+ * waiting for its other leases would only cost time. */
 static void expire(struct fleet_query *query, uint64_t now_ns)
 {
     struct fleet_leases *leases = leases_of(query->shard->engine);

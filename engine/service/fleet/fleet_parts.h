@@ -69,7 +69,7 @@ struct fleet_query {
     void (*answered)(void *context, struct object *object); /* NULL: nobody waits */
     void *context;
     uint64_t began_ns;
-    uint64_t expected_ns; /* of the compile */
+    uint64_t expected_ns; /* expected duration of the compile */
     /* Used while another host compiles the kernel. */
     uint64_t wait_until_ns, poll_ns, poll_pause_ns;
     bool is_polling;
@@ -109,7 +109,7 @@ struct fleet_tier {
     struct list shards;
     unsigned shard_count;
     unsigned running; /* requests and tasks that have not ended */
-    /* The store fails: only fleet_tier_tick sends requests. */
+    /* The store of the fleet fails. Until it works again, only fleet_tier_tick sends requests. */
     bool is_broken;
     uint64_t pause_ns, retry_ns;
     uint64_t answered_ns; /* when the store last answered */
@@ -122,7 +122,7 @@ struct fleet_tier {
 
 /* Returns how many milliseconds a look-up that began at |began_ns| may still wait; at least 1. */
 uint64_t fleet_wait_left_ms(const struct fleet_tier *tier, uint64_t began_ns);
-/* Fills the other members of |get| and passes it to the executor. */
+/* Passes |get| to the executor. If |get| does not put a file, sets |fd| to -1 first. */
 void fleet_access_start(struct engine *e, struct fleet_access *get);
 /* Counts and reports how the access ended. Each |done| callback must call this first. Returns
  * whether the access ended with FLEET_END_DONE. */
@@ -138,7 +138,8 @@ void fleet_note_fault(struct engine *e, enum fleet_fault fault, const char *what
 struct shard *shard_of(struct engine *e, const struct fleet_shard *what);
 void shard_destroy(struct shard *shard);
 struct fleet_shard shard_view(const struct shard *shard);
-/* Requests the pointer, and then the index if the pointer names another one than before. */
+/* Requests the shard's pointer. If the pointer names another index than before, then requests that
+ * index. */
 void shard_load(struct shard *shard);
 void shard_drop_index(struct shard *shard);
 bool shard_is_refused(const struct shard *shard, const struct digest *key);
@@ -155,7 +156,8 @@ void query_verify(struct fleet_query *query);
 struct fleet_query *query_of_access(struct fleet_access *get);
 
 void fleet_leases_open(struct fleet_leases *leases, uint64_t compile_min_ns);
-/* Requests the lease of the query's kernel. Returns false if leases are not used for it. */
+/* Requests the lease of the query's kernel. Returns false if this kernel needs no lease, or if
+ * leases are not used now. */
 bool lease_request(struct fleet_query *query);
 void fleet_leases_tick(struct engine *e, uint64_t now_ns);
 /* Ends all waiting for other hosts. The askers then compile their kernels themselves. */

@@ -32,8 +32,8 @@ static bool is_unused(const struct shard *shard, uint64_t now_ns)
     return !shard->is_loading && shard->queries == 0 && now_ns - shard->asked_ns > UNUSED_NS;
 }
 
-/* Returns false if there are too many shards. Their number is limited, because users choose the
- * targets. */
+/* If there are FLEET_SHARDS_MAX shards, removes an unused one. Returns false if all are in use. The
+ * number is limited, because each target has its shard, and users choose the targets. */
 static bool make_space(struct fleet_tier *tier)
 {
     uint64_t now_ns = clock_monotonic_ns();

@@ -42,8 +42,8 @@ static enum kiln_code read_keys(const char *directory, struct trusted **ret_trus
     return KILN_OK;
 }
 
-/* Uses the lines before the damage if the file is damaged. Without the other epochs, kilnd may only
- * accept an old index that a trusted key signed. */
+/* Of a damaged file, uses the lines before the damage. If the epoch of a shard is lost, kilnd may
+ * accept an old index of this shard, but still only one that a trusted key signed. */
 static enum kiln_code read_epochs(struct fleet_tier *tier, struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer text;
@@ -132,7 +132,7 @@ void fleet_epochs_save(struct engine *e)
     struct fleet_tier *tier = e->fleet;
     struct epochs_write *w = tier->epochs_path[0] ? calloc(1, sizeof(*w)) : NULL;
     if (!w)
-        return; /* the next index saves them */
+        return; /* the epochs are saved with the next accepted index */
     buffer_init(&w->text, FLEET_EPOCHS_TEXT_MAX);
     fleet_epochs_write(&tier->epochs, &w->text);
     if (w->text.failed) { /* an incomplete file would permit old indices after a restart */

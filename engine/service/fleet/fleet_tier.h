@@ -4,9 +4,9 @@
 /*
  * The fleet tier of a look-up: kernels that other hosts compiled (docs/formats/fleet.md).
  *
- * Role       has the indices of the shards that this host uses, keeps them up to date, and fetches
- *            and stores kernels. If anything fails here, the look-up is a miss, and the kernel is
- *            compiled
+ * Role       keeps the index of each shard that this host uses up to date (a shard is all kernels
+ *            of one target and toolchain), and fetches and stores kernels. If anything fails here,
+ *            the look-up is a miss, and the kernel is compiled
  * Ownership  the engine owns the tier; the tier owns its queries
  * Threading  the engine's thread; records and indices are verified on WORK_QUEUE_READ
  *
@@ -70,8 +70,9 @@ void fleet_tier_drain(struct engine *e);
 struct fleet_asked { /* borrowed for the call */
     struct digest key;
     struct fleet_shard shard;
-    uid_t uid;            /* is charged for the work and for the stored kernel */
-    uint64_t expected_ns; /* of the compile; 0: this host will not add the kernel to the tree */
+    uid_t uid;            /* the user who is charged for the work and for the stored kernel */
+    uint64_t expected_ns; /* expected duration of the compile; 0: this host will not add the kernel
+                           * to the tree */
     /* |object| is borrowed for the call; NULL: compile the kernel. Called once, but neither from
      * within fleet_tier_ask nor after fleet_tier_forget. */
     void (*answered)(void *context, struct object *object);
@@ -80,5 +81,5 @@ struct fleet_asked { /* borrowed for the call */
 /* Returns false if the fleet does not have the kernel, or must not be asked now. */
 bool fleet_tier_ask(struct engine *e, const struct fleet_asked *asked,
                     struct fleet_query **ret_query);
-/* Cancels |answered|, because nobody waits for the answer any longer. */
+/* Call it when nobody waits for the answer any longer. |answered| is then not called. */
 void fleet_tier_forget(struct fleet_query *query);

@@ -60,7 +60,7 @@ static enum kiln_code read_mark(struct fleet_upload *u, struct kiln_err *err)
     snprintf(text, sizeof(text), "%.*s", (int)content.size, (const char *)content.data);
     text[strcspn(text, "\n")] = '\0';
     if (!units_parse_number(text, UINT64_MAX, &u->mark))
-        u->mark = 0; /* upload all kernels again: the tree keeps those that it has */
+        u->mark = 0; /* upload all kernels again; the tree does not replace files that it has */
     return KILN_OK;
 }
 
@@ -127,9 +127,9 @@ static void note_row(void *context, const struct kernel_record *r)
     u->keys[u->key_count++] = r->key;
 }
 
-/* Lists kernels after the mark. If the newest kernel's id is below the mark, begins again with the
- * first kernel, because kernels.db was replaced. It may also be that only the newest kernel was
- * removed; then the tree already has most of the files. */
+/* Lists kernels after the mark. If the newest kernel's id is below the mark, kernels.db was
+ * probably replaced, so begins again with the first kernel. If in fact only the newest kernel was
+ * removed, this costs little, because the tree already has most of the files. */
 static enum kiln_code list_rows(struct fleet_upload *u)
 {
     uint64_t last = 0;
@@ -243,7 +243,7 @@ static void save_mark(struct fleet_upload *u)
 {
     struct mark_write *w = u->path[0] ? calloc(1, sizeof(*w)) : NULL;
     if (!w)
-        return; /* some uploads are repeated after a restart */
+        return; /* the mark is not saved, so some uploads are repeated after a restart */
     w->engine = u->engine;
     w->task = (struct task){ .work = write_mark, .done = end_mark };
     snprintf(w->path, sizeof(w->path), "%s", u->path);
@@ -275,8 +275,9 @@ static void note_failure(struct fleet_upload *u, const struct fleet_access *acce
     event_report(u->engine, "fleet_error", text);
 }
 
-/* Ends a step after its last put. If a put failed, the whole step is repeated later, because the
- * tree keeps the files that it has. A file that is too large for the store is no such failure. */
+/* Ends a step after its last put. If a put failed, the whole step is repeated later; this is safe,
+ * because the tree does not replace files that it has. A file that is too large for the store does
+ * not count as a failure. */
 static void on_put(struct fleet_access *access)
 {
     struct fleet_upload *u = ((struct upload_put *)(void *)access)->upload;

@@ -20,7 +20,8 @@ struct fleet_upload;
 
 struct fleet_upload_options {
     const char *secret_key;      /* file of the builder's secret key; NULL or "": no uploads */
-    const char *state_directory; /* has fleet-uploaded; NULL: the position is in memory only */
+    const char *state_directory; /* has the file fleet-uploaded; NULL: the position is in memory
+                                  * only */
 };
 /* Sets |ret_upload| to NULL if the options name no key. */
 KILN_MUST_CHECK enum kiln_code fleet_upload_create(struct engine *e,
@@ -31,8 +32,8 @@ KILN_MUST_CHECK enum kiln_code fleet_upload_create(struct engine *e,
 void fleet_upload_destroy(struct fleet_upload *upload);
 /* Begins the next uploads. Accepts NULL. Call it about once a second. */
 void fleet_upload_tick(struct fleet_upload *upload);
-/* Ends the delay of uploads for a minute, because other hosts wait for a kernel that this host
- * compiles now. Accepts NULL. */
+/* Uploads without delay for one minute. Call it when other hosts wait for a kernel that this host
+ * compiles. Accepts NULL. */
 void fleet_upload_hurry(struct fleet_upload *upload);
 /* Returns how many attempts to add a kernel ended with |end|. Accepts NULL. */
 uint64_t fleet_upload_ends(const struct fleet_upload *upload, enum fleet_end end);

@@ -29,8 +29,9 @@ struct fetch_ticket {
     uid_t uid;
     enum priority priority;
     bool no_object; /* only the result is wanted, not the object */
-    bool is_rtc;    /* a look-up of a compile that a client does; counted separately */
-    uint64_t batch; /* 0: none. Several hits of one kernel in a batch count as one */
+    bool is_rtc;    /* the look-up is for a compile that a client does itself; these are counted
+                     * separately */
+    uint64_t batch; /* 0: no batch. Several hits of one kernel in a batch count as one */
     /* Never called from within the call to which the ticket was passed. */
     void (*ready)(struct fetch_ticket *ticket, const struct fetch_result *result);
     struct inflight *inflight;
@@ -66,5 +67,6 @@ bool fetch_start(struct engine *e, const struct fetch_options *options, const st
 /* Counts a fetch that failed with |err| before fetch_start could be called. */
 void fetch_refuse(struct engine *e, const struct fetch_ticket *ticket, const struct digest *key,
                   const struct kiln_err *err);
-/* If no other ticket waits for the same work, also drops work that has not begun. */
+/* Removes the ticket. If no other ticket waits for the same work, also drops work that has not
+ * begun. */
 void fetch_cancel(struct engine *e, struct fetch_ticket *ticket);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Makes an object of a file that the engine wrote and will send with an answer. The object consists
- * of the file's descriptor, so even a large file takes no memory. The object's digest is not known.
+ * Makes an object from a file that the engine wrote and will send with an answer. The object has
+ * only the file's descriptor, so even a large file takes no memory. The object's digest is unknown.
  *
  * Ownership  the caller owns the object
  * Threading  any thread

@@ -23,7 +23,7 @@ struct inflight {
     struct task task;           /* the look-up; later, the sealing of the object */
     struct hash_link by_place;
     struct engine *engine;
-    struct digest place; /* its key in the table; a fetch with the same |place| joins it */
+    struct digest place; /* the request's key in the table; a fetch with the same key joins it */
     struct digest asked;
     enum stage stage;
     bool no_cache;
@@ -52,7 +52,8 @@ KILN_MUST_CHECK enum kiln_code inflights_create(struct inflights **ret_inflights
 void inflights_destroy(struct inflights *inflights);
 unsigned inflights_count(const struct inflights *inflights);
 
-/* Creates a request outside the table. Returns KILN_BUSY if the asker's budget is used up. */
+/* Creates an in-flight request, but does not add it to the table. Returns KILN_BUSY if the asker's
+ * budget is used up. */
 KILN_MUST_CHECK enum kiln_code inflight_create(struct engine *e, const struct digest *asked,
                                                const struct fetch_ticket *asker,
                                                struct inflight **ret_inflight,
@@ -60,9 +61,9 @@ KILN_MUST_CHECK enum kiln_code inflight_create(struct engine *e, const struct di
 void inflight_destroy(struct inflight *f);
 struct inflight *inflight_of_task(struct task *t);
 
-/* Returns the key of a fetch in the table. Requests by name may be answered from packages, and
- * requests for stored results do not wait for compiles, so they only join identical requests. A
- * kernel that must be compiled is still compiled only once
+/* Returns the key of a fetch in the table. A fetch by name may be answered from packages, and a
+ * fetch with |only_stored| does not wait for compiles, so each of them joins only identical
+ * fetches. A kernel that must be compiled is still compiled only once
  * (inflight_compile_or_join). */
 struct digest inflight_place(const struct digest *key, const struct fetch_options *options);
 struct inflight *inflight_find(struct engine *e, const struct digest *place);

@@ -171,14 +171,16 @@ static void fleet_answered(void *context, struct object *object)
     inflight_deliver_object(f, TIER_FLEET);
 }
 
-/* Returns 0 if the kernel will not be stored, so that other hosts cannot wait for it. */
+/* Returns the expected duration of the compile. Returns 0 if the kernel will not be stored, because
+ * other hosts must not wait for such a kernel. */
 static uint64_t expected_ns(const struct inflight *f)
 {
     return f->no_cache ? 0
                        : metrics_compile_expected(&f->engine->metrics, f->source->job.toolchain);
 }
 
-/* A program's key is its client's own, so no other host has it. */
+/* Returns false if the fleet is not asked. It is never asked for a program, because only this
+ * program's client knows the key. */
 static bool ask_fleet(struct inflight *f)
 {
     const struct compile_job *job = &f->source->job;

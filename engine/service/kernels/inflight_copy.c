@@ -29,7 +29,7 @@ static void copy_work(struct task *task)
 
 static void deliver_copy(struct inflight *f)
 {
-    (void)object_reserve(f->object, f->uid); /* new, so that nobody else has it */
+    (void)object_reserve(f->object, f->uid); /* cannot fail: no other user has the new object */
     inflight_deliver_object(f, TIER_HOT);
 }
 
@@ -89,7 +89,7 @@ enum kiln_code inflight_copy(struct engine *e, const struct digest *key, struct 
     inflight_enter_table(f, &place);
     f->stage = LOOKING;
     f->generation = hot_set_generation(e->hot);
-    f->no_cache = !object->hot_entry; /* too large, or removed while it was looked up */
+    f->no_cache = !object->hot_entry; /* |object| is too large for the hot set, or was removed */
     run_step(f);
     return KILN_OK;
 }

@@ -104,8 +104,8 @@ static enum miss_reason reason_of(const struct inflight *f, enum kiln_code code)
     return code && is_refusal(f, code) ? MISS_REFUSED : MISS_NEW;
 }
 
-/* Sets the origin of an object that is not from the store. Without memory, its hits count under
- * "others". */
+/* Sets the origin of an object that is not from the store. If memory runs out, hits of this object
+ * count under "others". */
 void inflight_label_object(struct inflight *f)
 {
     struct object *object = f->object;
@@ -134,7 +134,7 @@ void inflight_label_object(struct inflight *f)
 static void give_result(struct engine *e, struct fetch_ticket *t, const struct fetch_result *r)
 {
     inflight_count_result(e, r, t);
-    t->ready(t, r); /* it may cancel other tickets */
+    t->ready(t, r); /* may cancel other tickets */
 }
 
 static void give_copy(struct engine *e, struct fetch_ticket *t, const struct fetch_result *r)

@@ -59,8 +59,8 @@ static bool is_plain(const struct kernel_lookup *l)
     return digest_equal(&plain, &l->asked);
 }
 
-/* Looks under a database id with a version of MIOpen, if there is only one version: first for
- * the caller's own kernels. */
+/* If the store has the database id with only one version of MIOpen, looks the name up under this
+ * version: first among the caller's private kernels, then among those of all users. */
 static void look_into_version(struct kernel_lookup *l)
 {
     const uint64_t scopes[] = { l->uid, KERNEL_SCOPE_EVERYONE };

@@ -224,9 +224,9 @@ void quarantine_later(struct engine *e, const struct digest *key)
     store_write_run(e, e->own_uid, &q->base);
 }
 
-/* Marks the slot of a kernel, which is written once, however often the kernel is used. If two
- * kernels have the same slot, the mark of the first one is lost, and that kernel only counts as
- * less recently used. */
+/* Marks the kernel as used. Several uses before the next recency_write cause only one write. If two
+ * kernels have the same slot, the mark of the first one is lost, and this kernel counts as less
+ * recently used than it is. */
 void recency_touch(struct engine *e, const struct digest *key)
 {
     struct store_upkeep *u = e->upkeep;

@@ -49,6 +49,7 @@ void quarantine_package(struct engine *e, const struct package_found *found,
                         const struct kernel_name *name);
 
 void recency_touch(struct engine *e, const struct digest *key);
-/* If |force| is not set, writes the marks only when a write is due. */
+/* Writes the marks of recency_touch to the store. If |force| is false, writes only when a write is
+ * due. */
 void recency_write(struct engine *e, bool force);
 void store_tidy(struct engine *e);

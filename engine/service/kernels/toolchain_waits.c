@@ -6,7 +6,8 @@
 #include "engine/service/internal.h"
 #include "engine/service/kernels/toolchains.h"
 
-/* A request could wait forever if results were always dropped before the request reads them. */
+/* Limits how often a request asks for its toolchains. Otherwise, a request could wait forever if
+ * results of probes were always dropped before the request reads them. */
 #define TRIES_MAX 8u
 
 struct probe_wait {

@@ -14,13 +14,13 @@
 
 #define DESCRIPTION_MAX (64u << 10)
 #define DESCRIBE_AGAIN_NS 10000000000u
-/* kiln notices an upgraded compiler after this time. Kernels that the new compiler makes before
- * that have the identity of the old one, and are never served later. */
+/* kiln notices an upgraded compiler after this time. Kernels that the new compiler makes earlier
+ * have the old compiler's identity. They are not served once kiln knows the new identity. */
 #define DESCRIBE_FRESH_NS 60000000000u
 #define FAILURE_NS 600000000000u /* ten minutes, as long as a compile failure is stored */
 #define NOT_NOW_NS 1000000000u
-/* Each probe costs a process. No batch needs more. A longer list of targets (`kilnctl toolchain
- * ls`) is probed in parts. */
+/* The number of probes is limited, because each probe starts a process. A batch never needs more
+ * than this. A longer list of targets (`kilnctl toolchain ls`) is probed in parts. */
 #define PROBES_MAX_UID 64u
 #define FAILED_PROBES_MAX 96 /* more failures than one list of targets can cause */
 
@@ -329,7 +329,7 @@ static void forget_old_failures(struct engine *e)
     }
 }
 
-/* Must run at the beginning of a request only: a waiting request needs even old results. */
+/* Call it only at the beginning of a request, because a waiting request needs even old results. */
 void toolchains_refresh(struct engine *e)
 {
     if (e->probes->describe_at_ns <= clock_monotonic_ns())
