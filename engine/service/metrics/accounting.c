@@ -65,7 +65,8 @@ void accounting_sums_add(struct kernel_sums *sums, const struct kernel_sums *mor
     add_saturated(&sums->compile_us, more->compile_us);
 }
 
-/* Returns whether |a| is replaced before |b|. Hits can be faked, but compile time cannot. */
+/* Returns whether |a| is replaced before |b|. Compares compile time first, because clients can fake
+ * hits, but not compile time. */
 static bool is_worth_less(const struct kernel_sums *a, const struct kernel_sums *b)
 {
     return a->compile_us != b->compile_us ? a->compile_us < b->compile_us
@@ -146,8 +147,9 @@ static bool is_known_arch(const struct target *target)
     return false;
 }
 
-/* Clients choose the targets' texts of their own compiles, so only known targets have rows.
- * NVRTC also takes compute_90 in place of sm_90. */
+/* Replaces an unknown target by ACCOUNTING_OTHER_TARGET, because clients choose the targets of
+ * their own compiles. NVRTC also accepts compute_90 in place of sm_90, so compute_90 counts as
+ * known. */
 static void limit_target(char text[LIMIT_TARGET_TEXT])
 {
     struct target target;

@@ -18,11 +18,12 @@
 #include <sys/types.h>
 
 #define ACCOUNTING_USERS_MAX 4096
-#define ACCOUNTING_KINDS_MAX 512 /* including kind 0, which counts the others */
+#define ACCOUNTING_KINDS_MAX 512 /* including kind 0, the row "others" */
 #define ACCOUNTING_PRIVATE "(private)"
 #define ACCOUNTING_RTC "(NVRTC, hiprtc or comgr)"
-#define ACCOUNTING_OTHER_TARGET "(other)" /* of ACCOUNTING_RTC */
-/* The limit for one hit, because packages state compile times that kiln did not measure. */
+#define ACCOUNTING_OTHER_TARGET "(other)" /* any unknown target, in rows of ACCOUNTING_RTC */
+/* The most compile time that one hit can count as saved. Packages state compile times that kiln did
+ * not measure. */
 #define ACCOUNTING_WORTH_MAX_US 1000000000u
 
 struct accounting_user {
@@ -49,7 +50,7 @@ struct accounting {
     struct accounting_kind *kinds;
     unsigned kind_count;
     uint64_t since;
-    bool rewrites_users; /* a row was replaced: delete its stored row */
+    bool rewrites_users; /* a row was replaced: the next write deletes all stored rows first */
     bool rewrites_kinds;
     bool has_changed;
     /* The members below belong to accounting_tasks.c. */
@@ -88,7 +89,7 @@ static inline struct accounting_kind *accounting_kind_at(struct accounting *acco
     return kind->number == number ? kind : &accounting->kinds[0];
 }
 
-/* Takes only a few instructions, because every fetch that is found in memory runs this. */
+/* Runs for every fetch that is found in memory, so it takes only a few instructions. */
 static inline void accounting_hit(struct accounting *accounting, uint32_t uid, uint32_t number,
                                   uint64_t worth_us)
 {

@@ -98,7 +98,8 @@ static void load_done(struct task *task)
         load_ended(t);
 }
 
-/* Must precede the first write, which would otherwise replace the stored rows by too small sums. */
+/* Call it before the first write. Otherwise, that write would replace the stored rows by sums that
+ * are too small. */
 void accounting_load(struct engine *e)
 {
     struct accounting_task *t = task_create(e);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The row "others" has the sums of all further rows. */
+/* Limits of an answer. Its row "others" has the sums of all further rows. */
 #define SHARES_MAX 1000
 #define ROWS_MAX 1000
 
@@ -195,7 +195,8 @@ static const struct accounting *copy_of(const struct admin *a)
     return *(struct accounting *const *)a->own;
 }
 
-/* Adds to "others" what is in no line because the number of rows from the store is limited. */
+/* Adds to "others" the kernels and bytes that are in no line. There may be some, because the number
+ * of rows from the store is limited. */
 static void balance_lines(struct lines *lines, const struct admin *a)
 {
     uint64_t kernels = lines->others.kernels, bytes = lines->others.bytes;

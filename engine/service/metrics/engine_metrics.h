@@ -43,7 +43,7 @@ enum miss_reason {
     MISS_DAMAGED,
     MISS_STORE,
     MISS_UNCACHED,
-    MISS_REMEMBERED, /* an earlier failure to compile it is stored */
+    MISS_REMEMBERED, /* an earlier failure to compile the kernel is stored */
     MISS_UNKNOWN,    /* requested by key or name, without a source to compile */
     MISS_REFUSED,    /* a limit was reached, memory ran out, or there was no compiler */
     MISS_PREFETCH,   /* requested by a prefetch, so no job waited */
@@ -66,7 +66,8 @@ struct toolchain_metrics {
     uint64_t results[COMPILE_RESULTS];
 };
 
-/* A request that is being handled, or that ended last. The next error may belong to either. */
+/* The request that is being handled, or the one that ended last. The next error that is sent may
+ * belong to either of these two. */
 struct request_mark {
     const struct caller *caller;
     uint64_t id;
@@ -82,8 +83,10 @@ struct engine_metrics {
 
     uint64_t compiled;
     struct histogram lookups[LOOKUP_ENDS];
-    uint64_t ahead[LOOKUP_ENDS];   /* the part of |lookups| that found kernels for prefetches */
-    unsigned hot_left, hot_bucket; /* hits until one is timed again; bucket of the other hits */
+    uint64_t ahead[LOOKUP_ENDS]; /* the part of |lookups| that found kernels for prefetches */
+    /* |hot_left| more hits until one is timed again. Untimed hits count in |hot_bucket|, the bucket
+     * of the last timed hit. */
+    unsigned hot_left, hot_bucket;
     uint64_t hot_ns;
 
     struct histogram plan, queue;

@@ -5,7 +5,7 @@
  * Prometheus' text exposition format, version 0.0.4.
  *
  * Role       writes HELP and TYPE of a metric, then its samples; escapes texts
- * Ownership  borrows the buffer and the family's texts
+ * Ownership  borrows the buffer and the metric's texts
  * Threading  one thread
  *
  * If memory runs out, the buffer is marked as failed, and further writes do nothing.

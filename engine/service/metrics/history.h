@@ -24,7 +24,7 @@ KILN_MUST_CHECK enum kiln_code history_create(struct history **ret_history, stru
 void history_destroy(struct history *history);
 /* If |force| is not set, writes a sample only if one is due. */
 void history_write(struct engine *e, bool force);
-/* Leaves out the store's sizes. */
+/* Returns the counts since the last sample, without the store's sizes. */
 struct kernel_sample history_unwritten(const struct engine *e);
 /* Returns the sum over the samples written since the daemon started. */
 uint64_t history_written(const struct engine *e, int column);

@@ -104,8 +104,9 @@ static void name_of_url(const char *url, char ret_name[PACKAGE_NAME_MAX])
     ret_name[size] = '\0';
 }
 
-/* Does not trust kiln-transfer with the name, which decides which package is replaced, and which
- * requests the new package answers. */
+/* Compares the name that kiln-transfer returned with the requested one, because kiln-transfer is
+ * not trusted. The name decides which package is replaced, and which requests the new package
+ * answers. */
 static enum kiln_code check_name(const struct upload *u, struct kiln_err *err)
 {
     const struct transfer_job *job = &u->transfer.job;
@@ -136,7 +137,7 @@ static enum kiln_code check_package(struct upload *u, struct kiln_err *err)
     return rc ? rc : package_set_check(u->base.engine->packages, &package, checked, err);
 }
 
-/* Ignores a failure, which must not prevent installing or removing the package. */
+/* Ignores failures, because they must not prevent installing or removing the package. */
 static void forget_damage(struct engine *e, const char *name)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -335,7 +336,7 @@ static enum kiln_code work_remove(struct admin *a)
 
 static void finish_remove(struct admin *a)
 {
-    /* The hot set does not record from which package an object is, so all answers are forgotten. */
+    /* The hot set does not record which package an object is from, so all answers are forgotten. */
     engine_forget_answers(a->base.engine);
     event_note(a->base.engine, "package_removed", json_get_text(a->base.answer, "name", ""));
 }

@@ -18,17 +18,18 @@
 
 #include <limits.h>
 
-/* Enough kernels to keep every compiler busy, with few descriptors. */
+/* Kernels that may be fetched before the rows are written: enough to keep every compiler busy, but
+ * with few open descriptors. */
 #define BUILD_WINDOW 256
 #define BUILD_ROWS_A_STEP 64
-/* Estimate, including the kernel's name and arguments. */
+/* Estimated memory of one item, including the kernel's name and arguments. */
 #define BUILD_ITEM_BYTES (sizeof(struct build_item) + sizeof(struct solution_program) + 1024)
 
 struct build_item {
     struct fetch_ticket ticket;
     struct build *build;
     struct list_link again;
-    struct solution_program *program; /* owned until the row is written, as are |name| and |args| */
+    struct solution_program *program; /* owned until the row is written, like |name| and |args| */
     struct buffer name, args;
     struct problem problem;
     struct object *object;

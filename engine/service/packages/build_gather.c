@@ -100,8 +100,8 @@ static struct build_item *next_item(struct build *b)
     return item;
 }
 
-/* Begins fetches for a limited time, because hot kernels are delivered at once. Returns true if
- * more could begin in the next loop iteration. */
+/* Begins fetches, but only for one time slice, because many fetches of hot kernels would block the
+ * loop. Returns true if more fetches can begin in the next loop iteration. */
 static bool begin_more(struct build *b)
 {
     const uint64_t end_ns = clock_monotonic_ns() + TASK_SLICE_NS;
@@ -114,7 +114,8 @@ static bool begin_more(struct build *b)
     return true;
 }
 
-/* Ends the build, because a package without the kernels that are not fetched yet is incomplete. */
+/* Ends the build because kilnd stops. The package would lack the kernels that are not yet
+ * fetched. */
 static void fail_as_it_stops(struct build *b)
 {
     struct kiln_err why = KILN_ERR_INIT;

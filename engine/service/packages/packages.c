@@ -12,7 +12,8 @@
 
 /* Rescans may be frequent, because they call stat(2) on only a few directories and files. */
 #define RESCAN_EVERY_NS 2000000000u
-/* Names the missing packages that were reported, and the boot since which they were. */
+/* This file names the missing packages that were already reported, and the boot in which they were
+ * reported. */
 #define REPORTED_FILE "package-missing.reported"
 
 struct rescan {
@@ -183,7 +184,8 @@ void packages_start(struct engine *e)
     engine_run(e, e->own_uid, WORK_QUEUE_READ, &c->task);
 }
 
-/* A larger cache would not fit, because stored objects are compressed to about a quarter. */
+/* An imported cache may be at most this many times as large as the store. A larger one would not
+ * fit, because stored objects are compressed to about a quarter. */
 #define IMPORT_OF_STORE 4
 
 static uint64_t import_limit(const struct engine_options *o)

@@ -168,7 +168,7 @@ static void admin_step_ended(struct deferred *d)
         event_after_write(d->engine, KILN_OK, &d->err); /* the answer reports the failure */
     if (start_next_step(a))
         return;
-    deferred_refund(d, d->charged); /* so that the answer does not count this request as waiting */
+    deferred_refund(d, d->charged); /* an answer about waiting requests must leave this one out */
     if (!d->rc && a->kind->finish)
         a->kind->finish(a);
     deferred_end(d);
@@ -200,8 +200,8 @@ static const struct deferred_step admin_steps[WORK_QUEUES] = {
 };
 static const struct deferred_step brief_step = ADMIN_STEP(WORK_QUEUE_READ, true);
 
-/* Lets a step that scans the store wait in a request queue. For others, the work queues are fair
- * enough. */
+/* Puts a step that scans the store into a request queue. Other steps are short, so the work queues
+ * are fair enough for them. */
 static enum kiln_code start_admin(struct admin *a, struct kiln_err *err)
 {
     const struct deferred_step *step =

@@ -143,7 +143,7 @@ static void note_damaged(void *context, const struct digest *key)
 
 /* Reserves space for what the next step may add: CACHE_WRITER_STEP_BYTES, one further object,
  * and the large object that the step completes. SQLite may also write a part of the previous
- * step only then. */
+ * step's data only in the next step. */
 static enum kiln_code reserve_space(struct admin *a, struct export *x)
 {
     struct stat seen;
@@ -173,7 +173,7 @@ static void answer_file(struct admin *a, const struct export *x)
 {
     char name[VERSIONED_ID_MAX + 8];
     const char *id = x->ids.list[x->next];
-    /* If the request names a version, MIOpen looks for a file whose name has none. */
+    /* If the request names a version, leaves it out, because MIOpen looks for a name without it. */
     int shown = x->ids.version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
     struct json *file = json_object();
     snprintf(name, sizeof(name), "%.*s.ukdb", shown, id);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The request fleet_export writes the kernels that this kilnd compiled as records of the fleet's
- * tree, which kilnctl signs. */
+ * tree. kilnctl then signs these records. */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "engine/service/fleet/fleet_kernel.h"

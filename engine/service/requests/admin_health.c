@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnd checks what the caller cannot see: the file systems of its unit, and its directories. */
+/* kilnd checks what the caller cannot see: kilnd's directories, and the file systems that kilnd's
+ * systemd unit makes visible. */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "engine/service/requests/admin.h"
@@ -12,7 +13,7 @@
 
 /* A longer file is only checked if the caller requests it. */
 #define CHECKED_MAX (1ull << 30)
-/* Results are reused, because not every request may read a gigabyte. */
+/* A result is reused for this time, so that not every request reads a gigabyte. */
 #define CHECKED_AGE_MAX_S 60
 
 static const struct admin_member health_members[] = { { "deep", MEMBER_FLAG }, { 0 } };
@@ -55,7 +56,7 @@ static struct json *cache_to_json(const struct kernel_check *check, bool deep)
     return j;
 }
 
-/* Tries sealed memfds, which all requests need, and which a seccomp filter may refuse. */
+/* Tries to make a sealed memfd. All requests need memfds, but a seccomp filter may refuse them. */
 static void try_memfd(struct json *limits)
 {
     struct kiln_err err = KILN_ERR_INIT;

@@ -155,8 +155,8 @@ static void note_shared(void *context, const struct kernel_record *record)
     shared->is_there = true;
 }
 
-/* Returns true for kernels of the administrator or of the user whom the request names.
- * Otherwise, a second user must have sent the same bytes for the same key. */
+/* Sets |ret_trusted| if the kernel is from the administrator or from the user whom the request
+ * names. Otherwise, sets it only if a second user has sent the same bytes for the same key. */
 static enum kiln_code is_trusted(struct admin *a, const struct promotion *p,
                                  const struct kernel_record *r, bool *ret_trusted)
 {

@@ -117,7 +117,6 @@ static struct json *describe_queue(const struct engine *e)
     return queue;
 }
 
-/* Describes limits that kilnctl checks before it reads a file. */
 static struct json *describe_fleet(const struct engine *e)
 {
     struct json *fleet = json_object();
@@ -126,6 +125,7 @@ static struct json *describe_fleet(const struct engine *e)
     return fleet;
 }
 
+/* Describes limits that kilnctl checks before it reads a file. */
 static struct json *describe_uploads(const struct engine *e)
 {
     struct json *uploads = json_object();

@@ -11,8 +11,8 @@
  */
 #include "engine/store/kernel_store.h"
 
-/* Limits of a step, which cannot end while libbz2 packs 900 KB, or while the store reads an
- * object. */
+/* Limits of a step. A step may exceed them, because it cannot end while libbz2 packs 900 KB, or
+ * while the store reads an object. */
 #define CACHE_WRITER_STEP_NS 20000000u
 #define CACHE_WRITER_STEP_BYTES (4u << 20)
 
@@ -41,7 +41,7 @@ KILN_MUST_CHECK enum kiln_code cache_writer_write(struct cache_writer *writer,
 bool cache_writer_is_over(const struct cache_writer *writer);
 /* Returns the memory for the large object that is being packed or that comes next, or 0. */
 uint64_t cache_writer_bytes(const struct cache_writer *writer);
-/* Sets the memory that large objects may use, at first 0. */
+/* Sets the memory that large objects may use. It is 0 until the first call. */
 void cache_writer_grant(struct cache_writer *writer, uint64_t bytes);
 uint64_t cache_writer_kernels(const struct cache_writer *writer);
 KILN_MUST_CHECK enum kiln_code cache_writer_finish(struct cache_writer *writer,

@@ -19,12 +19,13 @@ struct client_compiles;
 
 KILN_MUST_CHECK enum kiln_code client_compiles_create(struct client_compiles **ret_compiles,
                                                       struct kiln_err *err);
-/* There must be no compile. */
+/* No compile may be unfinished. */
 void client_compiles_destroy(struct client_compiles *compiles);
 
 /* Passes each compile that |caller| may do to the next connection that waits for the result. */
 void client_compiles_leave(struct engine *e, struct caller *caller);
-/* Passes the right to compile on if the cancelled request was answered with this right. */
+/* If the answer to request |request_id| gave |caller| the right to compile a key, passes this right
+ * to the next connection that waits for the result. */
 void client_compiles_cancel(struct engine *e, struct caller *caller, uint64_t request_id);
 void client_compiles_tick(struct engine *e);
 void client_compiles_drain(struct engine *e);

@@ -14,14 +14,14 @@
 #include <stdio.h>
 #include <sys/statvfs.h>
 
-/* How long a file that cannot be watched counts as open. */
+/* A file that cannot be watched counts as open for this many seconds. */
 #define UNKNOWN_S 600
 #define FREE_PART 16
 
 struct exported_file {
     struct list_link link;
     struct export_receiver to;
-    int watch; /* -1: none, since |since_s| */
+    int watch; /* -1: the file has not been watched since |since_s| */
     struct exported_files *exported;
     bool is_open;
     int fd; /* owned; a descriptor that is to be closed; -1: none */
@@ -197,7 +197,7 @@ static void add_held(struct held *held, const struct export_receiver *to, uint64
     held->bytes += is_own ? size : 0;
 }
 
-/* Leaves out the reservation of |space|. */
+/* Returns the files and bytes that the user of |space| holds, without the reservation |space|. */
 static struct held held_besides(const struct exported_files *exported,
                                 const struct export_space *space)
 {

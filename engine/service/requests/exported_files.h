@@ -55,8 +55,8 @@ KILN_MUST_CHECK enum kiln_code exported_files_reserve(struct exported_files *exp
                                                       struct kiln_err *err);
 /* Does nothing if nothing is reserved. */
 void export_space_release(struct export_space *space);
-/* Makes the file count instead of the reservation |space|. The caller must remove the file's
- * name, and must not destroy |exported| before the object. */
+/* Opens the file as an object. From then on, the file counts, and the reservation |space| does not.
+ * The caller must remove the file's name, and must not destroy |exported| before the object. */
 KILN_MUST_CHECK enum kiln_code exported_files_open(struct exported_files *exported,
                                                    const char *path, struct export_space *space,
                                                    struct object **ret_object,

@@ -261,7 +261,7 @@ enum kiln_code fetch_input_ask_for_batch(struct deferred *d)
         if (!rc)
             fine = source;
         if (rc != KILN_BUSY)
-            continue; /* so that the probes of other targets start as well */
+            continue; /* the probes of other targets must start as well */
         rc = note_target(&seen, &target, &d->err);
         if (rc)
             return rc;

@@ -25,8 +25,8 @@ struct fetch_input {
 };
 
 /* These functions read one request. The caller zeroes |ret_input|, except its |err|, which must
- * be KILN_ERR_INIT. |ret_input|->err also gets a failure, which concerns only this item. For a
- * source, KILN_BUSY without this error means that the toolchain is not known yet. */
+ * be KILN_ERR_INIT. A failure concerns only this item, and is also stored in |ret_input|->err. For
+ * a source, KILN_BUSY with |ret_input|->err unset means that the toolchain is not known yet. */
 enum kiln_code fetch_input_read_key(struct bytes body, struct fetch_input *ret_input);
 /* |storage| must have space for 2 * LIMIT_OPTIONS_TEXT bytes, for the canonical options. */
 enum kiln_code fetch_input_read_source(struct engine *e, struct bytes body, struct buffer *storage,
@@ -42,5 +42,5 @@ enum kiln_code fetch_input_read_next(struct engine *e, uid_t uid, struct reader 
  * in d->err becomes the result of its item. */
 enum kiln_code fetch_input_ask_for_source(struct deferred *d);
 enum kiln_code fetch_input_ask_for_program(struct deferred *d);
-/* Returns KILN_INVALID for too many new targets, or another number of items than |count|. */
+/* Returns KILN_INVALID if the batch has too many new targets, or not as many items as it states. */
 enum kiln_code fetch_input_ask_for_batch(struct deferred *d);

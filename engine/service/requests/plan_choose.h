@@ -21,7 +21,8 @@
 #include "engine/solver/solver.h"
 #include "engine/tuning/tuning.h"
 
-/* Notes whether a caller with |capabilities| can launch kernels with tensor maps. */
+/* Parses |text|. Also sets ret_target->has_tensor_maps if a caller with |capabilities| can launch
+ * kernels with tensor maps. */
 KILN_MUST_CHECK enum kiln_code plan_target_take(uint64_t capabilities, struct bytes text,
                                                 struct target *ret_target, struct kiln_err *err);
 
@@ -47,7 +48,7 @@ struct plan_options {
     const struct target *target;
     struct bytes solver, config;    /* forced by the caller; empty: kiln chooses */
     const char *database_id;        /* "": records are ignored */
-    const char *driver, *toolchain; /* the caller's, to recognize stale records; "": unknown */
+    const char *driver, *toolchain; /* of the caller, to recognize stale records; "": unknown */
     uint32_t uid;
     bool by_heuristic;
 };
@@ -67,9 +68,9 @@ KILN_MUST_CHECK enum kiln_code plan_choose(struct tuning *tuning,
 
 struct plan_known {
     const struct solver *solver;
-    double find_ms;                    /* time of its find record; 0: none */
-    char config[PERF_CONFIG_TEXT_MAX]; /* of its perf record; "": none that fits */
-    double config_ms;                  /* median of the perf record; 0: unknown */
+    double find_ms;                    /* time in the solver's find record; 0: no record */
+    char config[PERF_CONFIG_TEXT_MAX]; /* from the solver's perf record; "": no config that fits */
+    double config_ms;                  /* median time in the perf record; 0: unknown */
 };
 /* Lists the solvers that can solve the problem, in the order of |solvers[]|, and returns their
  * number. All find_ms are of the tier that plan_choose uses. */

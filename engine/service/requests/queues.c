@@ -23,11 +23,11 @@ static const struct request_group group_limits[REQUEST_GROUPS] = {
     [GROUP_ADMIN] = { .noun = "administrative requests",
                       .max_uid = ADMIN_MAX_UID,
                       .max_uid_admin = ADMIN_MAX_UID_ADMIN },
-    /* Each occupies a reader thread while it reads a whole package. */
+    /* A verification occupies a reader thread while it reads a whole package. */
     [GROUP_VERIFICATIONS] = { .noun = "verifications of packages", .max = 1 },
     /* A build takes memory, descriptors and time on a work queue. */
     [GROUP_BUILDS] = { .noun = "package builds", .max_uid = 1, .max_uid_admin = 1 },
-    /* engine/tuning/lease.c limits them */
+    /* engine/tuning/lease.c limits these requests. */
     [GROUP_LEASE_WAITS] = { .noun = "requests for a lease" },
     [GROUP_COMPILE_WAITS] = { .noun = "waits for compiles of other processes",
                               .max_uid = COMPILE_WAITS_MAX_UID,
@@ -38,7 +38,8 @@ static const struct request_group group_limits[REQUEST_GROUPS] = {
                             .max_uid_admin = TUNING_PUTS_MAX_UID },
 };
 
-/* The requests of the queues without limits also join groups, which limit their number. */
+/* A queue without a limit needs none, because each of its requests also joins a group with a
+ * limit. */
 static const struct fair_queue_options queue_options[REQUEST_QUEUES] = {
     [QUEUE_SCANS] = { .noun = "requests" },
     [QUEUE_SOLVER_QUESTIONS] = { .max = SOLVER_QUESTIONS_MAX,

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The request groups, which limit deferred requests, and the request queues, in which these wait
- * (deferred.h).
+ * The request groups and request queues of the engine (deferred.h). A group limits the number of
+ * its deferred requests. In a queue, deferred requests wait for their next step.
  *
  * Ownership  the engine's; requests join and leave by themselves
  * Threading  the engine's thread
@@ -35,7 +35,7 @@ struct requests;
 
 KILN_MUST_CHECK enum kiln_code requests_create(struct requests **ret_requests,
                                                struct kiln_err *err);
-/* There must be no request. */
+/* No deferred request may be left. */
 void requests_destroy(struct requests *requests);
 struct request_group *requests_group(struct requests *requests, enum request_group_id id);
 struct request_queue *requests_queue(struct requests *requests, enum request_queue_id id);

@@ -36,10 +36,10 @@ struct client_compile {
     struct list waiting; /* of struct begin, in order of arrival; borrowed */
 };
 
-struct keys { /* which may answer a compile_begin, in kilnd's store */
+struct keys { /* keys in the store whose objects may answer a compile_begin */
     struct digest own, shared;
     bool has_program;
-    struct digest program; /* of what kilnd compiled itself */
+    struct digest program; /* the key if kilnd itself has compiled the program */
 };
 
 struct begin {
@@ -165,8 +165,8 @@ static bool answer_with_program(struct begin *b)
     return true;
 }
 
-/* Gives the right to the request that has waited longest and is not answered now.  If there is
- * none, destroys the compile. */
+/* Answers the waiting requests whose program kilnd has compiled meanwhile. Gives the right to
+ * compile to the first other one, or destroys the compile if no request is left. */
 static void pass_on(struct engine *e, struct client_compile *c)
 {
     while (!list_is_empty(&c->waiting)) {

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Charged for an item. Exceeds its memory, because the charge also limits the time that the loop
- * needs to answer or cancel the items. */
+/* Bytes charged for an item. An item takes less memory, but the charge also limits the time that
+ * the loop needs to answer or cancel the items. */
 #define ITEM_COST 1024u
 
 struct item {
@@ -23,15 +23,15 @@ struct item {
 
 _Static_assert(sizeof(struct item) <= ITEM_COST, "an item is charged for its memory");
 
-/* Further objects are sent as descriptors, which use no memory while a slow client does not
- * read. */
+/* Bytes of objects that are sent inside the frames of one request. Further objects are sent as
+ * descriptors, which use no memory while a slow client does not read. */
 #define INLINE_BYTES (8u << 20)
 
 struct fetch_request {
     struct deferred base;
     uint32_t remaining;
     uint64_t inline_left;
-    struct list waiting; /* of struct item; owned, as is |ready| */
+    struct list waiting; /* of struct item; owned, like |ready| */
     struct list ready;   /* items found in this loop iteration; they share frames */
     uint64_t batch;
     /* The members from here on describe the items of a batch whose fetch has not begun. */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* A client that still wants the lease then asks again. */
+/* No request waits longer than this. A client that still wants the lease then asks again. */
 #define WAIT_MAX_MS 600000u
 
 static void send_leased(struct engine *e, struct caller *caller, uint64_t request_id,
@@ -60,7 +60,8 @@ static void grant_lease(struct deferred_lease *lease, const struct lease_answer 
     deferred_destroy(d);
 }
 
-/* Only notes that the request must ask again, because it must not call the lease table. */
+/* The lease table calls this function, which must not call the lease table. So this function only
+ * notes that the request must ask again. */
 static void on_lease_change(struct lease_waiter *place, enum lease_state state)
 {
     struct deferred_lease *lease =

@@ -43,7 +43,8 @@ static bool travels_inline(const struct result_list *list, const struct result_o
 /* Limits the evictions for one object, so that they take only milliseconds. */
 #define EVICTED_AT_ONCE 256
 
-/* Evicts hot objects that count for the receiver, while this user would exceed the limit. */
+/* Evicts hot objects that count for the receiver of |object|, until |object| fits into this user's
+ * limit. */
 static void make_space(struct engine *e, const struct object *object)
 {
     for (unsigned i = 0; i < EVICTED_AT_ONCE && held_objects_exceed(e->held, object); i++) {
@@ -64,8 +65,8 @@ static enum kiln_code count_object(struct engine *e, struct object *object,
     return rc;
 }
 
-/* Makes the copy of a hot object hot, too. Large objects are not copied here
- * (inflight_may_answer). */
+/* Copies |object| for user |uid|. If |object| is hot, the copy becomes hot, too. Large objects are
+ * not copied here (inflight_may_answer). */
 static enum kiln_code count_copy(struct engine *e, const struct object *object, uid_t uid,
                                  struct object **ret_object, struct kiln_err *err)
 {
@@ -133,8 +134,8 @@ static void put_u32_at(struct buffer *b, size_t at, uint32_t v)
     b->size = size;
 }
 
-/* Adds the bytes without copying them. In the record, the last two fields, text and log, follow
- * them; both are empty in a successful result. */
+/* Adds the object's bytes without copying them. The record's last two fields, text and log, follow
+ * these bytes; both fields are empty in a successful result. */
 static void add_segment(struct result_list *list, struct object *object)
 {
     struct buffer *records = &list->engine->records;

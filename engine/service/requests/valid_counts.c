@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A question's hash selects a place; a new count replaces the old count there. */
+/* Number of cached counts. The hash of a question selects one of them, and a new count replaces the
+ * old one. */
 #define VALID_COUNTS 128
 
 struct valid_counts {

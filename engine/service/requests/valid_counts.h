@@ -4,7 +4,8 @@
 /*
  * A cache of the number of valid configs in solvers' tuning spaces.
  *
- * Role       a count walks through a tuning space, and every rank of a job asks for the same number
+ * Role       saves time: to count, kilnd must walk through a tuning space, and every rank of a job
+ *            asks for the same number
  * Ownership  copies what it stores
  * Threading  the engine's thread
  */

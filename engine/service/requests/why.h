@@ -44,7 +44,7 @@ struct why {
     bool is_hot;
     bool found;
     enum tier tier;
-    char package[PACKAGE_NAME_MAX]; /* "": no package has it */
+    char package[PACKAGE_NAME_MAX]; /* "": no package has the kernel */
     /* Package that has the kernel for other compute units; "": none. */
     char elsewhere[PACKAGE_NAME_MAX];
     char elsewhere_id[DATABASE_ID_MAX];

@@ -83,7 +83,8 @@ static struct json *entry_of(const struct showing *s, const struct tuning_entry 
     return j;
 }
 
-/* Adds the entries that a look-up uses or, if |left_out|, leaves out. Returns their number. */
+/* Adds the entries that a look-up uses or, if |left_out| is set, those that it ignores. Returns the
+ * number of added entries. */
 static unsigned add_entries(const struct showing *s, const struct tuning_answer *answer,
                             bool left_out, struct json *entries)
 {
@@ -125,7 +126,7 @@ static void add_record(struct showing *s, struct json *records, const struct tun
     s->records++;
 }
 
-/* Returns true for imported records, which have no rows, because look-ups always use them. */
+/* Returns whether look-ups use the record. They use every imported record; these have no rows. */
 static bool is_usable(const struct showing *s, const struct tuning_answer *answer)
 {
     bool usable = answer->row_count == 0;
@@ -155,8 +156,8 @@ static void add_nearest(struct showing *s, struct json *records)
         add_record(s, records, &answer);
 }
 
-/* Lists first the records that look-ups use, else the nearest neighbour if the question asks for
- * it, and then the records that look-ups ignore. */
+/* Lists first the records that look-ups use. If there are none, lists the nearest neighbour instead
+ * if the question asks for it. Then lists the records that look-ups ignore. */
 static struct json *records_of(struct showing *s, enum tuning_kind kind, struct bytes key)
 {
     struct json *records = json_array();

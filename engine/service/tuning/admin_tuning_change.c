@@ -20,8 +20,9 @@ struct change {
     bool undoes;
 };
 
-/* Refuses a text that is neither a problem nor a record's key. Only the search finds the keys
- * that an import stored unparsed. Users who may not change a record do not learn that it exists. */
+/* Refuses a text that is neither a problem nor a record's key. Call it after the search, because
+ * only the search finds keys that an import stored unparsed. |found| excludes records that the user
+ * may not change, so the user does not learn that such a record exists. */
 static void refuse_unknown(struct tuning_query *query, uint64_t found)
 {
     const struct change *c = query->state;

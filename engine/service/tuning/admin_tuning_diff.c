@@ -392,7 +392,7 @@ static enum kiln_code file_diff_create(struct upload *u, struct kiln_err *err)
     return read_diff(u->base.question, u->base.uid, u->base.role, &f->diff, err);
 }
 
-/* Charges twice the size, because keys and values are copied and then sorted. */
+/* Charges twice the file's size, because keys and values are copied and then sorted. */
 static enum kiln_code charge_file(struct upload *u, struct diff *d, struct kiln_err *err)
 {
     const struct transfer_result *o = &u->transfer.result;
@@ -429,7 +429,7 @@ static void pass_file(struct upload *u)
     enum kiln_code rc = take_file(u, &more, &why);
     if (!rc && more)
         return;
-    /* After this call, the change may have ended and freed |u|. */
+    /* If tuning_queue_add succeeds, the change may already have ended and freed |u|. */
     if (!rc) {
         struct file_diff *f = u->state;
         rc = tuning_queue_add(&f->change, &why);

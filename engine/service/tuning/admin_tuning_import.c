@@ -233,7 +233,7 @@ static void pass_import(struct upload *u)
     if (!u->base.rc)
         u->base.rc = deferred_charge(&u->base, u->transfer.result.size, &u->base.err);
     enum kiln_code rc = u->base.rc;
-    /* After this call, the change may have ended and freed |u|. */
+    /* If tuning_queue_add succeeds, the change may already have ended and freed |u|. */
     if (!rc) {
         struct kiln_err why = KILN_ERR_INIT;
         import->change.charged = u->transfer.result.size;

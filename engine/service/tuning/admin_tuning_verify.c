@@ -67,7 +67,8 @@ static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *
 
 static const char *text_of(const char *text) { return text ? text : ""; }
 
-/* Returns false for entries such as imported ones, which cannot be recognized as stale. */
+/* Returns false for an entry without an origin, such as an imported one. Such an entry cannot be
+ * recognized as stale. */
 static bool has_origin(const struct tuning_row *row)
 {
     const struct tuning_origin *o = &row->measured.origin;
@@ -155,7 +156,7 @@ static void report_stale(struct verify *v, const struct tuning_place *place,
         return;
     struct json *j = json_object();
     json_set_text(j, "tier", tuning_tier_name(place->tier));
-    /* The user who measured it, also for records of the host. */
+    /* The user who measured the record, even if the record is in the host tier. */
     json_set_u64(j, "uid", row->measured.uid);
     json_set_text(j, "kind", tuning_kind_name(place->kind));
     json_set_text(j, "database_id", place->database_id);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One more item never makes a frame exceed the protocol's limit. */
+/* A frame below both limits gets one more item. Even then, it is within the protocol's limit. */
 #define ITEMS_A_FRAME 1000u
 #define BYTES_A_FRAME (1u << 20)
 
@@ -24,7 +24,7 @@ struct progress_frame {
     struct progress_list *list;
     struct json *items;
     unsigned count;
-    size_t bytes; /* as text */
+    size_t bytes; /* size of the items as JSON text */
 };
 
 struct tuning_progress {
@@ -109,7 +109,8 @@ static bool has_space(const struct progress_list *list, size_t size)
            list->kept_bytes + size <= PROGRESS_BYTES_MAX;
 }
 
-/* Only counts an item of a full list, which need not be created; a change may have millions. */
+/* Lets a caller count an item of a full list without creating the item, because a change may have
+ * millions of items. */
 bool tuning_progress_leave_out(struct tuning_progress *progress, const char *name)
 {
     pthread_mutex_lock(&progress->lock);

@@ -15,7 +15,7 @@
 struct tuning_put;
 
 struct tuning_put_kind {
-    bool stays; /* continues without its caller, because other clients wait for it, too */
+    bool stays; /* the put continues without its caller, because other clients wait for it, too */
     /* Called before the answer, even if the put failed; may be NULL. */
     void (*ended)(struct tuning_put *put);
     /* Called after a successful write, unless the caller has left. */
@@ -34,14 +34,14 @@ struct tuning_put {
 
 struct tuning_putting { /* members are borrowed */
     const struct tuning_put_kind *kind;
-    /* Rows of a find record are in the new dialect; they are converted if the stored record is
-     * not. */
+    /* Rows of a find record are in the new dialect. They are converted if the stored record is in
+     * the old dialect. */
     const struct tuning_row *rows;
     size_t count;
     const struct tuning_put_token *token; /* NULL: the client will not repeat the request */
     uint64_t lease;
 };
-/* The request may already be answered when this returns. */
+/* The request may already be answered when this function returns. */
 KILN_MUST_CHECK enum kiln_code tuning_put_begin(struct engine *e, struct caller *caller,
                                                 uint64_t request_id,
                                                 const struct tuning_putting *what,

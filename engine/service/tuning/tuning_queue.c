@@ -82,8 +82,8 @@ static void work_step(struct deferred *d)
         d->rc = change->kind->work(change, d->engine->tuning->databases, &d->err);
 }
 
-/* Returns true if work on the engine's thread is left. An additional step then continues it, so
- * that other requests are served in between. */
+/* Returns true if work on the engine's thread is left. An additional step then continues this work,
+ * so that other requests are served in between. */
 static bool follow_up(struct deferred *d)
 {
     struct tuning_change *change = change_of(d);

@@ -35,8 +35,8 @@ KILN_MUST_CHECK enum kiln_code tuning_backend_take(enum tuning_kind kind, const 
 struct tuning_database { /* zeroed: no database */
     char id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
 };
-/* Does not check texts that equal those in |known|, as in most look-ups. |known| receives the
- * new ones. */
+/* Checks the two texts and copies them to |known|. Does nothing if |known| already has the same
+ * texts, as in most look-ups. */
 KILN_MUST_CHECK enum kiln_code tuning_database_take(enum tuning_kind kind, struct bytes id,
                                                     struct bytes backend,
                                                     struct tuning_database *known,

@@ -35,7 +35,8 @@ uint64_t tuning_view_bytes(const struct tuning_view *side)
            tuning_reader_bytes(side->reader);
 }
 
-/* Returns where offsets begin. Items have no pointers, because the copies move in memory. */
+/* Returns the address to which items' offsets are relative. Items have no pointers, because the
+ * copied texts move in memory. */
 static uint8_t *base_of(const struct tuning_view *side)
 {
     return side->index ? (uint8_t *)tuning_index_text(side->index).data : side->texts.data;
