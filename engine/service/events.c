@@ -58,7 +58,7 @@ static void report_to_host(struct engine *e, const struct engine_report *report)
         e->host->report(e->host, report);
 }
 
-/* Returns false if the compiler only rejected the source. */
+/* Returns whether the compiler itself failed. If it only rejected the source, it did not fail. */
 static bool ended_badly(enum compile_end end)
 {
     return end == COMPILE_CRASHED || end == COMPILE_TIMED_OUT || end == COMPILE_MEMORY ||

@@ -80,7 +80,7 @@ void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id
     struct reply reply = {
         .type = MESSAGE_error,
         .request_id = request_id,
-        .body = buffer_view(&e->body), /* truncated if memory ran out; the client refuses it */
+        .body = buffer_view(&e->body), /* if memory ran out, a part, which the client refuses */
     };
     caller->ops->reply(caller, &reply);
 }

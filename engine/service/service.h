@@ -93,6 +93,7 @@ KILN_MUST_CHECK enum kiln_code service_handle(struct engine *engine, struct call
                                               const struct frame_header *header, struct bytes body,
                                               struct kiln_err *err);
 
-/* Takes ownership of |event|. Call service_has_listeners before an event is created. */
+/* service_event sends |event| to all subscribers, and takes ownership of |event|. Create an event
+ * only if service_has_listeners returns true. */
 bool service_has_listeners(const struct engine *engine);
 void service_event(struct engine *engine, struct json *event);

@@ -228,7 +228,8 @@ static void on_probe(struct fleet_access *probe)
         add_probe(leases);
 }
 
-/* Tries to add a file with a random name. The second attempt uses the same name again. */
+/* Tries to add a file with a random name. A second probe uses the same name again: if it succeeds,
+ * too, the store has replaced the file, and cannot give leases. */
 static void add_probe(struct fleet_leases *leases)
 {
     char name[FLEET_FILE_NAME_MAX];

@@ -75,7 +75,7 @@ struct fleet_query {
     bool is_polling;
     struct fleet_access get;
     struct task task;
-    /* Filled by the task, on another thread. */
+    /* Used by the task, on another thread. The task fills the members from |fault| on. */
     struct trusted *trusted;
     int fd;
     enum fleet_fault fault;
@@ -129,8 +129,8 @@ void fleet_access_start(struct engine *e, struct fleet_access *get);
 bool fleet_access_ended(struct engine *e, const struct fleet_access *get);
 /* Writes the epochs, on a work queue. */
 void fleet_epochs_save(struct engine *e);
-/* Notes that an access which began at |began_ns| is slow. The store is broken if it has answered
- * no other access since then. */
+/* Call it when an access that began at |began_ns| is slow. If the store has answered no other
+ * access since then, treats the store as broken. */
 void fleet_note_silence(struct engine *e, uint64_t began_ns);
 void fleet_note_fault(struct engine *e, enum fleet_fault fault, const char *what);
 
@@ -145,7 +145,7 @@ void shard_drop_index(struct shard *shard);
 bool shard_is_refused(const struct shard *shard, const struct digest *key);
 void shard_refuse(struct shard *shard, const struct digest *key);
 
-/* Continues a query that waited for the index. May free it. */
+/* Continues a query that waited for the index. May free the query. */
 void query_continue(struct fleet_query *query);
 /* Tells the asker to compile, and frees the query. */
 void query_give_up(struct fleet_query *query);

@@ -40,7 +40,7 @@ enum fleet_lease_end {
 struct fleet_tier_options {
     bool is_on;
     uint64_t wait_ms;              /* how long a look-up may wait; 0: FLEET_WAIT_MS */
-    bool adds_kernels;             /* this host adds the kernels that it compiles to the tree */
+    bool adds_kernels;             /* this host uploads the kernels that it compiles */
     uint64_t lease_compile_min_ns; /* compiles that are expected to take less need no lease */
     const char *keys;              /* directory of the public keys of the fleet */
     const char *state_directory;   /* contains fleet-epochs; NULL: epochs are kept in memory only */

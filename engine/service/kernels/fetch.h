@@ -44,7 +44,7 @@ struct fetch_options {
     struct digest key; /* used if |job| is NULL or a program; otherwise computed from |job| */
     /* Has canonical options and checked headers. NULL: there is no source to compile. */
     const struct compile_job *job;
-    const struct toolchain *tc;      /* borrowed; set if |job| is */
+    const struct toolchain *tc;      /* borrowed; set if |job| is set */
     const struct kernel_name *name;  /* NULL: packages are searched by key only */
     const struct digest *shared_key; /* the key that the kernel has if it is stored for all users;
                                         NULL: none */

@@ -6,7 +6,7 @@
  * with all callers that wait for it. fetch.h is the interface for callers.
  *
  * Ownership  an in-flight request owns copies of its source and name; its tickets belong to the
- *            callers. It is charged to the user who asked first
+ *            callers. The user who asked first is charged for the in-flight request
  * Threading  the engine's thread; while the task is on a work queue, only the task uses the fields
  *            that it fills
  */
@@ -19,7 +19,7 @@ enum stage { LOOKING, FLEET, QUEUED, SEALING, DELIVERING };
 struct fleet_query;
 
 struct inflight {
-    struct compile_order order; /* first: the compile queue passes it to the done callback */
+    struct compile_order order; /* the first member, because the done callback gets |order| */
     struct task task;           /* the look-up; later, the sealing of the object */
     struct hash_link by_place;
     struct engine *engine;

@@ -36,7 +36,7 @@ static enum kiln_code check_packaged(struct kernel_lookup *l, struct bytes raw)
     return code_object_suits(raw, &target) ? KILN_OK : KILN_NOT_FOUND;
 }
 
-/* Notes an error at one tier, which must not prevent looking in the next one. */
+/* Notes an error. An error of the store must not prevent looking in packages. */
 static void note_trouble(struct kernel_lookup *l, const struct kiln_err *why)
 {
     if (l->found && l->found != KILN_NOT_FOUND && !l->report->trouble.code)

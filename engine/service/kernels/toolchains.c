@@ -191,7 +191,7 @@ static void learn_probe(struct engine *e, const struct cached_probe *m)
     }
 }
 
-/* Reports once, until a compiler was found. */
+/* Reports that there is no compiler. Does not report this again before a compiler was found. */
 static void report_missing_toolchains(struct engine *e)
 {
     bool none = toolchain_table_count(e->toolchains) == 0;

@@ -39,7 +39,7 @@ bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct
 /* Returns true if no probe and no describe job waits or runs. */
 bool toolchains_settled(const struct engine *e);
 
-/* Notifies its owner once, when the probe ends. */
+/* Embed it to wait for a probe. |ended| is called once, when the probe ends. */
 struct probe_watch {
     struct probe *probe;
     struct list_link link;
@@ -58,7 +58,8 @@ KILN_MUST_CHECK struct probe *toolchains_probe_start(struct engine *e, uid_t uid
                                                      const struct toolchain *tc,
                                                      const struct target *target,
                                                      struct kiln_err *err);
-/* Returns KILN_BUSY and the describe job if that is still listing the toolchains. */
+/* If the describe job is still listing the toolchains, sets *ret_describe to this job and returns
+ * KILN_BUSY. Returns KILN_UNAVAILABLE if the list could not be made. */
 KILN_MUST_CHECK enum kiln_code toolchains_check_description(const struct engine *e,
                                                             struct probe **ret_describe,
                                                             struct kiln_err *err);

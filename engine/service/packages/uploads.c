@@ -80,7 +80,7 @@ static void take_done(struct deferred *d)
         d->err = why;
         d->rc = why.code;
     }
-    event_after_write(e, KILN_OK, &d->err); /* the answer reports the failure */
+    event_after_write(e, KILN_OK, &d->err); /* KILN_OK, because the answer reports a failure */
     if (!d->rc && u->more && !e->draining && d->caller) {
         start_taking(u);
         return;

@@ -165,7 +165,7 @@ static void admin_step_ended(struct deferred *d)
     if (a->kind->ended)
         a->kind->ended(a);
     if (a->kind->work_queue == WORK_QUEUE_WRITE)
-        event_after_write(d->engine, KILN_OK, &d->err); /* the answer reports the failure */
+        event_after_write(d->engine, KILN_OK, &d->err); /* the answer reports a failure */
     if (start_next_step(a))
         return;
     deferred_refund(d, d->charged); /* an answer about waiting requests must leave this one out */

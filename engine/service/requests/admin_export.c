@@ -173,7 +173,7 @@ static void answer_file(struct admin *a, const struct export *x)
 {
     char name[VERSIONED_ID_MAX + 8];
     const char *id = x->ids.list[x->next];
-    /* If the request names a version, leaves it out, because MIOpen looks for a name without it. */
+    /* If the request names a version, MIOpen looks for a file name without the version. */
     int shown = x->ids.version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
     struct json *file = json_object();
     snprintf(name, sizeof(name), "%.*s.ukdb", shown, id);

@@ -88,7 +88,7 @@ static struct kernel_filter filter_of(const struct json *question)
         .package = json_get_text(question, "package", ""),
         .by_uid = json_get(question, "uid") != NULL,
         .uid = (uint32_t)json_get_u64(question, "uid", 0),
-        /* An age that reaches back beyond 1970 selects no kernel, as none was used before 1. */
+        /* An age that reaches back beyond 1970 selects no kernel: none was used before second 1. */
         .older_than = older == 0    ? 0
                       : older < now ? now - older
                                     : 1,
@@ -346,9 +346,9 @@ static enum kiln_code work_clear(struct admin *a)
     return rc;
 }
 
-/* Removes all objects from the hot set, because the hot set cannot tell which of them the request
- * selected. After a clear of private kernels, removes only this user's objects, so that other
- * users' look-ups do not become slower. */
+/* Removes all objects from the hot set, because the hot set cannot tell which of its objects the
+ * request selected. After a clear of private kernels, removes only this user's objects, so that
+ * other users' look-ups do not become slower. */
 static void forget_cleared(struct admin *a)
 {
     const struct clear *clear = a->own;

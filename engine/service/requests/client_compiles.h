@@ -10,8 +10,8 @@
  *            connection ends
  * Threading  the engine's thread
  *
- * kilnd cannot check such a result, so it serves the result only to the user who sent it: the key
- * in the store contains the uid.
+ * kilnd cannot check the result of such a compile, so kilnd serves the result only to the user who
+ * sent it: the key in the store contains the uid.
  */
 #include "engine/service/internal.h"
 

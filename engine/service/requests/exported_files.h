@@ -36,8 +36,8 @@ KILN_MUST_CHECK enum kiln_code exported_files_create(struct exported_files **ret
                                                      struct kiln_err *err);
 void exported_files_destroy(struct exported_files *exported);
 
-/* Reserved while a file is written. Zeros reserve nothing. A reservation must not move in
- * memory. */
+/* Disk space that is reserved while a file is written. A zeroed struct reserves nothing. The struct
+ * must not move in memory while space is reserved. */
 struct export_space {
     struct export_receiver to;
     struct exported_files *exported; /* private to exported_files.c from here on; NULL: nothing
@@ -46,9 +46,9 @@ struct export_space {
     uint64_t bytes;
 };
 
-/* Replaces the reservation of |space|, before the file grows to |size| bytes. Returns KILN_BUSY
- * if the user has too many files or bytes open or reserved, and KILN_FULL if there is too little
- * free disk space. */
+/* Changes the reservation |space| to |size| bytes. Call it before the file grows to this size.
+ * Returns KILN_BUSY if the user has too many files or bytes open or reserved, and KILN_FULL if
+ * there is too little free disk space. */
 KILN_MUST_CHECK enum kiln_code exported_files_reserve(struct exported_files *exported,
                                                       const char *directory, uint64_t size,
                                                       struct export_space *space,
@@ -61,8 +61,8 @@ KILN_MUST_CHECK enum kiln_code exported_files_open(struct exported_files *export
                                                    const char *path, struct export_space *space,
                                                    struct object **ret_object,
                                                    struct kiln_err *err);
-/* Closes the descriptors of dropped objects, on a work queue: closing the last descriptor of a
- * removed file takes 0.2 s for a GiB. */
+/* Closes the descriptors of dropped objects. Call it on a work queue, because closing the last
+ * descriptor of a removed file takes 0.2 s for a GiB. */
 void exported_files_close(struct exported_files *exported);
 /* Forgets the files that no process has open. */
 void exported_files_sweep(struct exported_files *exported);

@@ -237,8 +237,9 @@ static enum kiln_code note_target(struct new_targets *seen, const struct target 
     return KILN_OK;
 }
 
-/* Skips items with the toolchain of the item before, because most batches are for one target.
- * The loop is not divided into slices, because a batch has at most LIMIT_BATCH_ITEMS items. */
+/* Skips items with the target and toolchain of the last item whose toolchain is known, because most
+ * batches are for one target. The loop is not divided into slices, because a batch has at most
+ * LIMIT_BATCH_ITEMS items. */
 enum kiln_code fetch_input_ask_for_batch(struct deferred *d)
 {
     struct reader r = reader_of(d->body);

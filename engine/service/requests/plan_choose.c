@@ -10,9 +10,9 @@
 /* Characters of a toolchain's version. The rest of PLAN_TOOLCHAIN_MAX is for name and identity. */
 #define VERSION_SHOWN 200
 
-/* Returns whether the id names a device of the target, as gfx906_xnack_60 of gfx906, and
- * sm_90_132 of sm_90 and sm_90a. An OpenCL id is a hash, perhaps of another host's device, so it
- * always matches. */
+/* Returns whether the id names a device of the target. For example, gfx906_xnack_60 is a device of
+ * gfx906, and sm_90_132 is a device of sm_90 and of sm_90a. An OpenCL id is a hash, perhaps of
+ * another host's device, so an OpenCL id always matches. */
 static bool is_of_target(const struct database_id *id, const struct target *target,
                          const char *arch)
 {

@@ -60,8 +60,8 @@ static void grant_lease(struct deferred_lease *lease, const struct lease_answer 
     deferred_destroy(d);
 }
 
-/* The lease table calls this function, which must not call the lease table. So this function only
- * notes that the request must ask again. */
+/* Only notes that the request must ask again, because a callback of the lease table must not call
+ * the lease table. */
 static void on_lease_change(struct lease_waiter *place, enum lease_state state)
 {
     struct deferred_lease *lease =

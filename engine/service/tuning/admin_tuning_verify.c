@@ -296,7 +296,8 @@ static enum kiln_code work_verify(struct tuning_query *query, struct tuning *tun
     if (check_systems(v, tuning))
         return KILN_OK;
     query->change.more = false;
-    /* A check of tuning.db is one long step, during which other users wait. */
+    /* Only administrators may check tuning.db, because this takes one long step, during which other
+     * users wait. */
     v->is_db_checked = query->base.role == ROLE_ADMIN;
     if (v->is_db_checked && tuning_check_db(tuning, &why) != KILN_OK)
         report_damaged(v, "tuning.db", why.text);

@@ -64,7 +64,8 @@ KILN_MUST_CHECK enum kiln_code tuning_query_reserve_space(struct tuning_query *q
 /* Adds the file to the answer, and removes its name, even on failure. */
 KILN_MUST_CHECK enum kiln_code tuning_query_send_file(struct tuning_query *query, const char *path,
                                                       uint64_t *ret_bytes, struct kiln_err *err);
-/* Returns false if there is no frame, or if the caller has left; then also stops |progress|. */
+/* Sends the next frame of |progress|. Returns false if there is none. If the caller has left, stops
+ * |progress| and returns false. */
 bool tuning_send_progress(const struct deferred *request, struct tuning_progress *progress);
 /* Does nothing if |count| is 0. */
 void tuning_set_count(struct json *answer, const char *name, uint64_t count);

@@ -6,8 +6,9 @@
  * (tuning_diff) has two views, its sides.
  *
  * Role       reads and sorts some records in each step, then returns them one by one
- * Ownership  records of a file, of the host and of users are copied; those of a system database are
- *            in its index, on which the view has a reference. A zeroed view has not begun
+ * Ownership  records of a file, of the host and of users are copied. Records of a system database
+ *            are in that database's index, and the view holds a reference to the index. A zeroed
+ *            view has not begun
  * Threading  one thread at a time: WORK_QUEUE_TUNING, or the engine's thread between two steps
  */
 #include "common/base/sorted_runs.h"
