@@ -179,8 +179,8 @@ static uint64_t expected_ns(const struct inflight *f)
                        : metrics_compile_expected(&f->engine->metrics, f->source->job.toolchain);
 }
 
-/* Returns false if the fleet is not asked. It is never asked for a program, because only this
- * program's client knows the key. */
+/* Returns false if the fleet is not asked. The fleet is never asked for a program, because the key
+ * of a program is private to its client, so no other host has the program. */
 static bool ask_fleet(struct inflight *f)
 {
     const struct compile_job *job = &f->source->job;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnd checks what the caller cannot see: kilnd's directories, and the file systems that kilnd's
- * systemd unit makes visible. */
+/* kilnd checks what the caller cannot see: kilnd's directories, and their file systems as kilnd's
+ * systemd unit mounts them. */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "engine/service/requests/admin.h"
