@@ -36,7 +36,7 @@ static enum kiln_code copy_pages(struct db *from, struct db *to, struct kiln_err
     return KILN_OK;
 }
 
-/* Opens the copy without locks ("unix-none"), which its filesystem may not support. */
+/* Opens the copy without locks ("unix-none"), because its filesystem may not support locks. */
 static enum kiln_code write_copy(struct db *from, struct db *to, struct kiln_err *err)
 {
     int rc = sqlite3_open_v2(to->path, &to->handle,
@@ -48,7 +48,7 @@ static enum kiln_code write_copy(struct db *from, struct db *to, struct kiln_err
     enum kiln_code code = db_exec(to, tune, "set up", err);
     if (!code)
         code = copy_pages(from, to, err);
-    /* Switches from WAL mode, which needs another file. */
+    /* The copied header says WAL mode, in which the copy would need a log file. */
     if (!code)
         code = db_exec(to, "pragma locking_mode = exclusive; pragma journal_mode = delete",
                        "write to", err);

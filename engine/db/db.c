@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Waits so long for a lock, which a writer in another process normally holds for milliseconds. */
+/* How long SQLite waits for a lock. A writer in another process holds it for milliseconds. */
 #define BUSY_MS 5000
 /* When SQLite begins to overwrite the log, it truncates the log to this many pages. */
 #define LOG_PAGES 1000u
@@ -178,7 +178,7 @@ static enum kiln_code complete_new_file(struct db *db, const struct db_options *
 
 /* Lengthens the log with zeros to the size at which it is checkpointed. Commits then overwrite
  * blocks that the file already has. A sync after a file became longer also writes the file's
- * metadata. If the filesystem has a journal, it thus waits for what all other processes changed.
+ * metadata. On a filesystem with a journal, such a sync waits for the changes of all processes.
  * SQLite ignores what follows the last commit. If this function fails, each commit makes the log
  * longer. */
 static void lengthen_log(struct db *db)
@@ -193,7 +193,7 @@ static void lengthen_log(struct db *db)
         rc = log->pMethods->xWrite(log, zeros, sizeof(zeros), size);
 }
 
-/* Fails if SQLite keeps another mode, which the pragma returns without an error. */
+/* Also fails if SQLite keeps another mode. The pragma then returns that mode, and no error. */
 static enum kiln_code use_wal(struct db *db, struct kiln_err *err)
 {
     sqlite3_stmt *statement = NULL;

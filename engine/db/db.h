@@ -47,7 +47,7 @@ struct db_options {
     const char *shown; /* name of the file in messages; NULL: |path| */
     /* db_open migrates the file to this schema. NULL: another connection has already done that. */
     const struct db_schema *schema;
-    const char *const *statements; /* a query is the index of its statement */
+    const char *const *statements; /* SQL texts; query_of takes an index of this array */
     size_t statement_count;
     uint64_t value_max; /* bytes; no stored text or blob is longer */
     unsigned cache_kib;
@@ -80,15 +80,17 @@ KILN_MUST_CHECK enum kiln_code db_check_foreign(struct db *db, struct kiln_err *
 /* Returns how many rows the latest statement changed, without changes by triggers. */
 uint64_t db_changes(const struct db *db);
 uint64_t db_last_id(const struct db *db);
-/* Makes the next read come from the file. */
+/* Empties the page cache, so that the next read comes from the file. */
 void db_forget_pages(struct db *db);
-/* Copies and truncates the log; with |full_sync|, it then gets its initial length again. Waits some
- * seconds for readers; a later checkpoint copies the rest. */
+/* Copies the log into the file and truncates the log. With |full_sync|, the log then gets its
+ * initial length again. Waits some seconds for readers. A later checkpoint copies what they still
+ * need. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint(struct db *db, struct kiln_err *err);
-/* Does not wait: copies only pages that no reader needs, and then truncates the log. */
+/* Like db_checkpoint, but does not wait for readers. Truncates the log only if all of it was
+ * copied. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint_now(struct db *db, struct kiln_err *err);
-/* Does not wait. The next changes overwrite the log, so that their syncs need not write its
- * size. */
+/* Copies the log into the file without waiting. The log keeps its length. The next changes
+ * overwrite the log, so their syncs need not write a new length. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint_in_place(struct db *db, struct kiln_err *err);
 /* Returns the length of the log after this connection's last commit. */
 unsigned db_log_pages(const struct db *db);

@@ -76,7 +76,7 @@ static int errno_of(const struct db *db, int rc)
     return errnum;
 }
 
-/* Tells a read-only filesystem from a read-only file, which SQLite's code does not. */
+/* SQLite has the same code for a read-only filesystem and for a read-only file. */
 static bool is_on_read_only(const struct db *db)
 {
     struct statvfs seen;

@@ -106,8 +106,8 @@ static enum kiln_code read_finding(struct db *db, sqlite3_stmt *statement, struc
                                                 db->path, line ? line + 1 : found);
 }
 
-/* Makes SQLite stop at the first damage of a tree (argument 1), before it reads rows. So SQLite
- * finds a ring of pages without following it. */
+/* With the argument 1, SQLite stops at the first damage of a tree, before it reads rows. So SQLite
+ * detects pages that form a ring without reading their rows forever. */
 enum kiln_code db_check_foreign(struct db *db, struct kiln_err *err)
 {
     static const char sql[] = "pragma integrity_check(1)";

@@ -22,7 +22,7 @@
  *                  8 salt  16 checksum
  *
  * When a log is full and checkpointed, the writer starts over at its beginning with another salt.
- * Frames with the old salt after that are leftovers.
+ * Later frames that still have the old salt are leftovers.
  *
  * The checksum is cumulative. A frame's checksum starts with that of the frame before it, and
  * continues over the first 8 bytes of the header and the page. SQLite therefore rejects every frame
@@ -60,7 +60,7 @@ struct log {
     int fd;
     int file_fd; /* owned; the database; -1: the log is only inspected */
     uint32_t page_size;
-    bool is_big_endian; /* of the words that checksums are computed from */
+    bool is_big_endian; /* checksums are computed from big-endian words */
     bool has_header;
     uint8_t salt[SALT_SIZE];
     struct checksum start;
@@ -112,7 +112,7 @@ static struct checksum extend_checksum(const struct log *log, struct checksum su
     return sum;
 }
 
-/* Reads from the database of a log, or from the file beside it that has |suffix|. */
+/* Reads from the log's database if |suffix| is "", or from the database's "-shm" file. */
 static bool read_beside(const char *log_path, const char *suffix, off_t at, void *into, size_t size)
 {
     char *path = NULL;
@@ -181,7 +181,7 @@ static bool read_next_page(struct log *log, struct log_page *p)
     return true;
 }
 
-/* Takes the salt of the first frame whose checksum continues the one before. */
+/* Takes the salt of the first frame whose checksum continues that of the frame before it. */
 static void find_salt(struct log *log)
 {
     struct log_page p = { 0 };
@@ -223,7 +223,7 @@ struct extent {
     uint64_t good_end;   /* the last such frame that passes its check */
     uint64_t sqlite_end; /* the last such frame that SQLite's recovery reaches */
     uint64_t bad;        /* frames up to |good_end| that fail their check */
-    uint32_t file_pages; /* of the database after the frame |good_end| */
+    uint32_t file_pages; /* length of the database after the frame |good_end| */
 };
 
 static struct extent measure_log(struct log *log)

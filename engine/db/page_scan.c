@@ -31,7 +31,7 @@
  *
  * SQLite reaches a leaf through its parents, so a damaged inner page hides everything below it.
  * This file reads each leaf page by itself. A cell is reported only if the lengths in its header
- * add up to the length of its record, which damage rarely leaves true. Freed pages still contain
+ * add up to the length of its record. Few damaged cells pass this check. Freed pages still contain
  * old rows, so pages on the free list are skipped.
  */
 #define FILE_HEADER 100
@@ -257,8 +257,9 @@ static bool read_cell(const struct page_scan *scan, uint32_t at, struct page_cel
     return describe_record(from, ret_cell, of_headers);
 }
 
-/* Returns whether the cells are longer than their page, as in a crafted page, which could keep
- * kiln busy. Headers are counted separately, because rejected cells take time, too. */
+/* Returns whether the page's cells, or their headers, are together longer than the page. Cells of a
+ * crafted page may overlap and keep kiln busy. Headers are counted even if their cells are
+ * rejected, because reading them takes time, too. */
 static bool is_crowded(const struct page_scan *scan, uint64_t of_cells, uint64_t of_headers)
 {
     return of_cells > scan->page_size || of_headers > scan->page_size;
@@ -301,7 +302,7 @@ void page_scan_each(struct page_scan *scan,
     }
 }
 
-/* Includes the part in overflow pages. */
+/* Copies the whole record, with its part in overflow pages. */
 static bool copy_record(struct page_scan *scan, const struct page_cell *cell, struct buffer *record)
 {
     if (cell->size > scan->left)

@@ -12,8 +12,8 @@
  *
  * The first use of a statement prepares the statement; db_open prepares all statements of a
  * |foreign| database. If a preparation or a bind fails, the next query_step reports the failure.
- * Columns of a damaged file may have any value. A missing text is read as "", missing bytes as an
- * empty view.
+ * Columns of a damaged file may have any value. A missing text is read as "", and missing bytes as
+ * bytes of size 0.
  */
 #include "engine/db/db.h"
 

@@ -22,9 +22,9 @@
  * copy has half of the old page and half of the new one. The copied log still has all of page 7.
  *
  * A transaction that has not ended may rewrite its pages in the log in place. Their checksums are
- * corrected only when it ends, so a copy made before that looks like a damaged log, after which a
- * salvage would continue. So if a log looks damaged, and its bytes are different a moment later,
- * the salvage uses a new copy.
+ * corrected only when the transaction ends. If the log is copied before, the copy looks damaged,
+ * and a salvage would continue after the apparent damage. So if the log looks damaged, and its
+ * bytes are different a moment later, the salvage uses a new copy.
  */
 
 #define LOCK_WAIT_MS 5000
@@ -228,8 +228,8 @@ static enum kiln_code check_journal(const char *path, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Copies the journal of a writer that died, which recovery needs. A writer that holds the
- * reserved lock has not changed the file yet. */
+/* Copies the journal that a writer left when it died, because recovery needs it. If a writer holds
+ * the reserved lock, the journal is not needed: that writer has not changed the file yet. */
 static enum kiln_code copy_journal(struct source *s, const char *to, struct kiln_err *err)
 {
     int reserved = 0;
@@ -251,7 +251,7 @@ static bool same_header(const struct log_header *a, const struct log_header *b)
     return a->size == b->size && memcmp(a->bytes, b->bytes, LOG_HEADER) == 0;
 }
 
-/* Compares with the beginning of |from|, which may have grown meanwhile. */
+/* Compares |copy| with the beginning of |from|, because |from| may have grown meanwhile. */
 static enum kiln_code begins_with(const char *from, const char *copy, bool *ret_same,
                                   struct kiln_err *err)
 {
@@ -290,7 +290,7 @@ static enum kiln_code check_settled(const char *from_log, const char *to_log, bo
     return copy_failed(begins_with(from_log, to_log, ret_settled, err), from_log, err);
 }
 
-/* |ret_consistent| is false if a writer changed the log too much meanwhile. */
+/* |ret_consistent| is false if the log started over during the copy, or is not settled. */
 static enum kiln_code copy_once(struct source *s, const char *to, bool *ret_consistent,
                                 struct kiln_err *err)
 {
@@ -321,7 +321,7 @@ enum kiln_code db_snapshot(const char *from, const char *to, bool salvage, struc
     __attribute__((cleanup(source_done))) struct source s = { .salvage = salvage };
     bool done = false;
     enum kiln_code rc = open_source(&s, from, err);
-    /* Otherwise, db_snapshot_remove below would remove the existing file. */
+    /* db_snapshot_remove below must not remove a file that existed before. */
     if (!rc && access(to, F_OK) == 0)
         return kiln_fail_errno(err, EEXIST, "cannot create '%s'", to);
     if (!rc)

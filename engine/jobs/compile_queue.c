@@ -83,8 +83,8 @@ static bool may_start(void *context, const struct fair_item *item)
     return yield_may_start(q, order) != start->is_blocked;
 }
 
-/* Within a priority, an order of a user who has waited long and holds no compiler comes first.
- * Another compile may have been stopped for this order. */
+/* Within a priority, an order that has waited long goes first if its user holds no compiler,
+ * because another compile may have been stopped for it. */
 static struct compile_order *take_next(struct compile_queue *q)
 {
     struct start any = { .question = yield_now(q) };
@@ -156,8 +156,8 @@ static bool is_full(const struct compile_queue *q)
     return q->running_count >= count_compilers(q);
 }
 
-/* Returns the waiting order for which a running order should be stopped, or NULL.  An order that
- * gave way before may wait although a compiler is free (yield_may_start). */
+/* Returns the waiting order for which a running order should be stopped, or NULL.  While a compiler
+ * is free, this can only be an order that gave way before (yield_may_start). */
 static const struct compile_order *find_hungry(const struct compile_queue *q)
 {
     const struct start need = { .wait_ns = YIELD_WAIT_NS };
@@ -277,7 +277,7 @@ static void move_order(struct compile_order *order, enum priority priority, uid_
 {
     struct compile_queue *q = order->queue;
     if (!fair_queue_move(&q->waiting[order->priority], &order->slot, &q->waiting[priority], uid))
-        return; /* out of memory */
+        return; /* out of memory: the order stays where it is */
     order->priority = priority;
     order->uid = uid;
 }

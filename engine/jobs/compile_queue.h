@@ -57,15 +57,16 @@ KILN_MUST_CHECK enum kiln_code compile_queue_submit(struct compile_queue *queue,
                                                     struct kiln_err *err);
 /* Removes a waiting order; |done| will not be called.  Returns false if the order runs. */
 bool compile_queue_cancel(struct compile_queue *queue, struct compile_order *order);
-/* A running order whose result nobody wants is stopped as soon as another one needs its compiler,
- * or after YIELD_SHARE_NS. */
+/* Call this function when nobody wants the order's result any longer, or when somebody wants it
+ * again.  An abandoned order that runs is stopped when another order needs its compiler, or after
+ * YIELD_SHARE_NS. */
 void compile_queue_set_abandoned(struct compile_queue *queue, struct compile_order *order,
                                  bool is_abandoned);
-/* Call it once a second, and more often while orders wait. */
+/* Call this function once a second, and more often while orders wait. */
 void compile_queue_tick(struct compile_queue *queue);
 void compile_queue_promote(struct compile_queue *queue, struct compile_order *order);
-/* Call it if another user, |uid|, also needs a waiting order.  The order then moves to the end of
- * |uid|'s orders if fewer orders are before it there. */
+/* Call this function if another user, |uid|, needs the result of a waiting order, too.  If |uid|
+ * has fewer waiting orders than there are before this one, moves the order behind |uid|'s. */
 void compile_queue_share(struct compile_queue *queue, struct compile_order *order, uid_t uid);
 /* Refuses new orders.  Waiting orders end with COMPILE_UNAVAILABLE within this call.  Running
  * orders finish. */

@@ -53,7 +53,8 @@ void yield_use_add(struct yield_use *use, uid_t uid, uint64_t took_ns, uint64_t 
                                    .at_ns = now_ns };
 }
 
-/* |waiting| goes first if |user|'s compiler time exceeds that of |waiting| by this much. */
+/* Returns by how much |user|'s compiler time must exceed that of |waiting|, so that a compile of
+ * |user| gives way. */
 static uint64_t lead_of(const struct yield_question *q, uid_t user, uid_t waiting)
 {
     bool is_single = compile_queue_waiting_of(q->queue, waiting) == 1 &&

@@ -64,6 +64,6 @@ unsigned yield_count_of(const struct list *running, uid_t uid);
 /* If there are several compilers, the last one is for orders that have not given way. */
 bool yield_may_start(const struct yield_question *question, const struct compile_order *order);
 /* Returns the running order that must give way to |waiting|, or NULL.  An order whose result nobody
- * wants gives way first.  If |waiting| is NULL, only such an order is returned. */
+ * wants gives way first.  If |waiting| is NULL, no other order gives way. */
 struct compile_order *yield_choose(const struct yield_question *question,
                                    const struct compile_order *waiting);

@@ -4,7 +4,8 @@
 /*
  * The interface through which the engine runs blocking work.
  *
- * Role       has the threads and processes for it; kilnd's executor is daemon/executor_uv.c
+ * Role       hides the threads and processes that do the work; daemon/executor_uv.c is kilnd's
+ *            executor
  * Ownership  the engine borrows the executor; tasks belong to the engine and stay valid until their
  *            done callback returns
  * Threading  every call is made on the engine's thread (the loop).  Every done callback runs there
@@ -35,7 +36,7 @@ struct task {
     void (*work)(struct task *task); /* off the loop; may block */
     void (*done)(struct task *task); /* on the loop */
     uid_t uid;                       /* who is charged for the time */
-    /* One reader thread runs only brief tasks, several of them before it calls |done|. */
+    /* One reader thread runs only brief tasks.  It runs several before it calls their |done|. */
     bool is_brief;
     uint64_t worked_ns; /* set before |done| is called */
     struct fair_item item;
@@ -65,8 +66,8 @@ struct executor_ops {
     /* Removes a waiting task and returns true; neither callback is called.  Returns false if |work|
      * runs or has ended; |done| will be called. */
     bool (*cancel)(struct executor *executor, enum work_queue work_queue, struct task *task);
-    /* Only calls |done|, after the callbacks that are already due.  So one call can do the work of
-     * several callbacks, and long work on the loop can run in slices. */
+    /* Calls only |done|, after the callbacks that are already due.  The engine uses this function
+     * to split long work on the loop into slices, and to handle several callbacks together. */
     void (*later)(struct executor *executor, struct task *task);
     void (*compile)(struct executor *executor, struct compile_task *task);
     /* |done| is called later.  The result is COMPILE_UNAVAILABLE unless the compile had already
@@ -77,7 +78,8 @@ struct executor_ops {
     void (*transfer)(struct executor *executor, struct transfer_task *task);
     /* |done| is still called, with KILN_CANCELLED unless the transfer had already ended. */
     void (*transfer_cancel)(struct executor *executor, struct transfer_task *task);
-    /* Gets a file of the fleet's tree.  NULL: there is no fleet. */
+    /* Reads or adds a file in the directory that the hosts of a fleet share.  NULL: there is no
+     * fleet. */
     void (*fleet_access)(struct executor *executor, struct fleet_access *get);
     /* Closes a descriptor that |uid| sent, on a thread that may block.  NULL: the engine uses
      * close(2). */

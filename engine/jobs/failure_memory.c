@@ -13,8 +13,8 @@ struct entry {
     struct hash_link by_key;
     struct list_link by_age;
     struct digest key;
-    uid_t uid; /* the first user whose compile failed */
-    bool is_for_all;
+    uid_t uid;       /* the first user whose compile failed */
+    bool is_for_all; /* otherwise, only |uid| gets this failure */
     struct kiln_err err;
     uint64_t noted_ns;
     char log[];
@@ -107,7 +107,7 @@ void failure_memory_add(struct failure_memory *m, const struct failure_report *r
         return;
     struct entry *e = find_entry(m, report->key);
     if (e && report->is_for_all && !e->is_for_all) {
-        forget_entry(m, e); /* the new report is about the source itself */
+        forget_entry(m, e); /* only the new failure is caused by the source itself */
         e = NULL;
     }
     if (e) {

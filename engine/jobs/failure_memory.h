@@ -31,7 +31,7 @@ struct failure {
 struct failure_report {
     const struct digest *key;
     uid_t uid;
-    bool is_for_all;
+    bool is_for_all; /* the failure does not depend on how this user's compile ran */
     const char *log; /* may be NULL */
     struct kiln_err err;
 };

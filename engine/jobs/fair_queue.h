@@ -31,7 +31,7 @@
 struct fair_item { /* embed it, zeroed */
     struct list_link link;
     struct fair_user *user;
-    bool lets_pass; /* if it may not start, later items of its user may start before it */
+    bool lets_pass; /* while this item may not start, later items of its user may start */
 };
 
 struct fair_queue_options {
@@ -45,7 +45,7 @@ struct fair_queue {
     struct fair_queue_options options;
     struct list users;
     unsigned count;
-    unsigned running; /* popped and not settled; only valid if the owner settles */
+    unsigned running; /* items popped and not settled; valid if the owner calls fair_queue_settle */
     uint64_t now;
     bool is_closed;
 };
@@ -75,23 +75,23 @@ struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_s
                                     void *context);
 struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
                                      void *context);
-/* Removes |item|, although |next|, the result of fair_queue_peek_if, would be served first.  The
- * queue's virtual time becomes that of |next|'s user, so that users who have to wait for |item|
- * lose nothing. */
+/* Pops |item| before |next|, which is the result of fair_queue_peek_if.  The queue's virtual time
+ * becomes that of |next|'s user, so that users who have to wait for |item| lose nothing. */
 void fair_queue_pop_before(struct fair_queue *queue, struct fair_item *item,
                            const struct fair_item *next);
 bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item);
-/* Call it once for each popped item, when its work has ended.  |cost| is the item's total cost. */
+/* Call this function once for each popped item, when the item's work has ended.  |cost| is the
+ * item's total cost. */
 void fair_queue_settle(struct fair_queue *queue, uid_t uid, uint64_t cost);
 /* Moves a waiting item of |from| to the end of |uid|'s items in |to|, which may be the same queue.
  * Ignores the limits.  Returns false if memory runs out; the item then stays where it is. */
 bool fair_queue_move(struct fair_queue *from, struct fair_item *item, struct fair_queue *to,
                      uid_t uid);
-/* Until the matching fair_queue_release, a push for |uid| needs no memory, so within the limits it
- * cannot fail.  Returns false if memory runs out. */
+/* Keeps |uid| as a user of the queue until the matching fair_queue_release.  Until then, a push for
+ * |uid| cannot fail for lack of memory.  Returns false if memory runs out. */
 KILN_MUST_CHECK bool fair_queue_reserve(struct fair_queue *queue, uid_t uid);
 void fair_queue_release(struct fair_queue *queue, uid_t uid);
-/* Waiting items can still be popped. */
+/* Refuses new items.  Waiting items can still be popped. */
 void fair_queue_close(struct fair_queue *queue);
 
 unsigned fair_queue_count_of(const struct fair_queue *queue, uid_t uid);

@@ -11,6 +11,6 @@
 #define UPLOADS_FOR_ADMINS 4u
 /* The limit for a user who is not an administrator. */
 #define UPLOADS_MAX_UID 2u
-/* If so many transfer processes of one user have not ended after SIGKILL, the user's further
- * transfers are refused. */
+/* A user's further transfers are refused while this many of the user's transfer processes have not
+ * ended after SIGKILL. */
 #define TRANSFERS_STUCK_MAX_UID 2u

@@ -17,8 +17,8 @@ void file_watches_done(struct file_watches *w)
         close(w->inotify);
 }
 
-/* Watches for IN_IGNORED, with which the kernel reports the end of a file whatever the mask. The
- * mask must not be empty, so it names an event that cannot occur for a file without a name. */
+/* The kernel reports the end of a file with IN_IGNORED, whatever the mask is. But the mask must not
+ * be empty, so it has IN_MOVE_SELF, which cannot occur for a file without a name. */
 int file_watches_add(struct file_watches *w, int fd)
 {
     char path[sizeof("/proc/self/fd/") + 12];

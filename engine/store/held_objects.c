@@ -223,7 +223,7 @@ static void forget_watched(struct held_objects *h, int watch)
     }
 }
 
-/* Used when fs.inotify.max_queued_events was exceeded. */
+/* Call this function when the kernel lost events (fs.inotify.max_queued_events). */
 static void lose_events(struct held_objects *h)
 {
     struct file_watch_list left;

@@ -12,8 +12,8 @@
  * Threading  the engine's thread
  *
  * An object is sent to the processes of one user only; another user gets a copy. Otherwise, nobody
- * could tell which of the receivers still has it, and a user could keep objects at the expense of
- * others.
+ * could tell which of the users still has the object, and a user could keep objects at the expense
+ * of others.
  */
 #include "engine/store/object.h"
 
@@ -28,8 +28,8 @@ struct held_limits {
 
 /* A small object counts as this many bytes, because the kernel and kilnd need memory for each. */
 #define HELD_OBJECT_MIN (64u << 10)
-/* If inotify is not available, or has lost events and there is no /proc, an object counts this long
- * after kilnd has closed it. */
+/* An object counts this long after kilnd has closed it if inotify is not available, or if inotify
+ * has lost events and there is no /proc. */
 #define HELD_UNKNOWN_S 600
 
 KILN_MUST_CHECK enum kiln_code held_objects_create(const struct held_limits *limits,
@@ -63,9 +63,9 @@ void held_objects_sweep(struct held_objects *held);
 uint64_t held_objects_bytes(const struct held_objects *held);
 /* Number of objects that kilnd has closed, but whose memory is not free yet. */
 unsigned held_objects_closed(const struct held_objects *held);
-/* Number of objects so far whose end inotify could not report. */
+/* Number of objects so far for which inotify could not report that their memory was freed. */
 uint64_t held_objects_unwatched(const struct held_objects *held);
 
-/* For object.c, in place of close(2): closes |fd|, the last descriptor that kilnd has of the object
- * of |entry|. */
+/* object.c calls this function instead of close(2). |fd| is the last descriptor that kilnd has of
+ * |entry|'s object. */
 void held_object_close(struct held_object *entry, int fd);

@@ -143,7 +143,7 @@ static void remove_key(struct hot_set *set, const struct digest *key)
         drop_entry(set, e);
 }
 
-/* Drops what |object| replaces. A copy replaces only the object of the same receiver. */
+/* Drops the objects that |object| replaces. A copy replaces only an object of the same receiver. */
 static void drop_replaced(struct hot_set *set, const struct digest *key,
                           const struct object *object, bool is_copy)
 {

@@ -42,8 +42,8 @@ const struct digest *hot_set_key_of(const struct object *object);
 void hot_set_remove(struct hot_set *set, const struct digest *key);
 /* Removes all objects. hot_set_drop_some drops the references to them. */
 void hot_set_clear(struct hot_set *set);
-/* Removes objects that are private to the uid |owner|, and public ones that are cached because
- * this user requested them by name. The references are dropped by hot_set_drop_some. */
+/* Removes objects that are private to the uid |owner|, and public objects that are cached because
+ * this user requested them by name. hot_set_drop_some drops the references to them. */
 void hot_set_remove_of(struct hot_set *set, uint32_t owner);
 /* Drops the references of removed objects until |end_ns|. Closing 8192 objects of 64 KiB takes
  * 0.2 s. Returns true if there are more. */

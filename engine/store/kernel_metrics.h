@@ -48,8 +48,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_accounting_put(
     struct kernel_store *store, const struct kernel_accounting *accounting, bool *ret_written,
     struct kiln_err *err);
 struct kernel_accounting_request {
-    size_t max; /* of users, and of (target, program) pairs; prefers those whose hits saved the
-                 * most time */
+    size_t max; /* number of users, and number of (target, program) pairs, that are reported: those
+                 * whose hits saved the most time */
     void (*each)(void *context, const struct kernel_accounting_row *row);
     void *context;
 };

@@ -15,7 +15,7 @@
 
 /* The scope of a kernel is the uid that owns it, or this value when it is public. */
 #define KERNEL_SCOPE_EVERYONE UINT64_MAX
-/* The scope of programs that kilnd compiled itself. A promoted result is never stored there. */
+/* The scope of programs that kilnd compiled itself. A promoted result never has this scope. */
 #define KERNEL_SCOPE_PROGRAMS (UINT64_MAX - 2)
 
 struct digest kernel_name_key(uint64_t scope, struct bytes database_id, struct bytes name,

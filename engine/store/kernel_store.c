@@ -71,16 +71,15 @@ enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *e
     bool has_index = store_file_size(store, STORE_FILE "-shm", &index) && index > 0;
     if (!rc && has_log && has_index)
         rc = store_readers_open(store, STORE_LOG_ALONE, err);
-    else if (!rc) /* SQLite would have to write a new index to read the log */
+    else if (!rc) /* a log without its index is not read: SQLite would have to write an index */
         rc = store_readers_open(store, STORE_FILE_ALONE, err);
     if (rc)
         store_readers_close(store);
     return rc;
 }
 
-/* Opens the store read-only. |why| is the reason why opening for writing failed. Fails if kilnd
- * may not write to the directory and it has no store, because that is probably a configuration
- * error. */
+/* Opens the store read-only. |why| is the reason why opening for writing failed. Fails if kilnd has
+ * no permission to write and the directory has no store: that is probably a configuration error. */
 static enum kiln_code open_without_writing(struct kernel_store *store, struct kiln_err *why,
                                            char notice[512])
 {
@@ -95,7 +94,7 @@ static enum kiln_code open_without_writing(struct kernel_store *store, struct ki
         return why->code;
     snprintf(notice, 512, "the kernel cache cannot be written to, %s: %.400s",
              rc ? "and it has nothing to serve" : "stored kernels are served", why->text);
-    (void)store_health_note(store, STORE_AWAITED, why->code, why); /* |notice| reports it */
+    (void)store_health_note(store, STORE_AWAITED, why->code, why); /* |notice| reports |why| */
     return KILN_OK;
 }
 

@@ -18,7 +18,8 @@
  * If the disk cannot be written to, stored kernels are still served. The first failing write
  * returns the failure, and kernel_store_health reports it until writing works again. Until then,
  * the store drops most writes for which no caller waits (put, touch, quarantine, probe_put), and
- * returns KILN_OK for these. The store tries only some of these writes, and all other writes.
+ * returns KILN_OK for these. From time to time, it tries one of these writes. It tries all other
+ * writes.
  */
 #include "common/base/list.h"
 #include "common/miopen/device_database_id.h"
@@ -110,8 +111,7 @@ struct kernel_usage {
     uint64_t row_bytes; /* bytes that quotas count for the rows of kernels, without objects */
 };
 
-/* Takes effect in several steps: later writes evict kernels of a store that exceeds a lower
- * limit. */
+/* If the store exceeds a lower limit, it shrinks in several steps: later writes evict kernels. */
 void kernel_store_set_limits(struct kernel_store *store, uint64_t limit_bytes,
                              uint64_t quota_bytes_uid);
 /* Returns KILN_UNSUPPORTED for a network filesystem, and KILN_BUSY if another daemon uses the
@@ -154,8 +154,9 @@ struct kernel_health {
 
 const char *kernel_health_name(enum kernel_health_state state);
 void kernel_store_health(struct kernel_store *store, struct kernel_health *ret_health);
-/* Retries writing while it is off, shrinks a store that exceeds its limit, and vacuums free
- * pages, in one short step. Call this function periodically, and again soon if |ret_more|. */
+/* Does one short step: after a failed write, tries whether writing works again; shrinks a store
+ * that exceeds its limit; vacuums free pages. Call this function periodically, and again soon if
+ * |ret_more|. */
 KILN_MUST_CHECK enum kiln_code kernel_store_tidy(struct kernel_store *store, bool *ret_more,
                                                  struct kiln_err *err);
 
@@ -277,9 +278,9 @@ struct kernel_newer {
     void (*each)(void *context, const struct kernel_record *record);
     void *context;
 };
-/* Reports public kernels with a larger id, in the order in which they were stored. |ret_last| is
- * the largest id of all kernels; 0: there is none, or the cache is off. If it is smaller than
- * |after|, kernels.db was replaced. */
+/* Reports public kernels with an id greater than |newer|->after, in the order in which they were
+ * stored. |ret_last| is the largest id of all kernels; 0: there is none, or the cache is off. If
+ * |ret_last| is less than |newer|->after, kernels.db was replaced. */
 KILN_MUST_CHECK enum kiln_code kernel_store_each_newer(struct kernel_store *store,
                                                        const struct kernel_newer *newer,
                                                        uint64_t *ret_last, struct kiln_err *err);
@@ -439,7 +440,8 @@ struct kernel_check {
 };
 struct kernel_check_options {
     uint64_t bytes_max; /* a larger file is not checked, because the check reads all of it */
-    /* An earlier result up to this age is accepted, unless damage was seen since that check. */
+    /* If an earlier check is not older than this, and no damage was seen since, its result is
+     * returned. */
     uint64_t age_max_s;
 };
 /* Runs SQLite's integrity check on the whole file, or returns a recent result. */

@@ -34,7 +34,7 @@ static bool reuse_result(struct kernel_store *store, uint64_t age_max_s, struct 
     return true;
 }
 
-/* Keeps the result, unless damage was seen since |now|, the state at the start of the check. */
+/* Keeps the result, unless damage was seen during the check. |now| is the state at its start. */
 static void remember_result(struct kernel_store *store, struct store_checked now,
                             const struct kernel_check *check)
 {

@@ -22,7 +22,7 @@ bool store_file_is_in_place(const struct kernel_store *store)
     struct stat seen;
     if (stat(store->path, &seen) != 0)
         return errno != ENOENT &&
-               errno != ENOTDIR; /* after another failure, the file may still exist */
+               errno != ENOTDIR; /* another failure does not mean that the file is gone */
     return seen.st_dev == store->file.device && seen.st_ino == store->file.inode;
 }
 

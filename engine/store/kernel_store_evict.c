@@ -71,7 +71,7 @@ enum kiln_code store_find_heaviest(struct kernel_store *store, uint32_t *ret_uid
     return rc;
 }
 
-/* Repairs the counters, which SQL triggers update, so they are wrong only after damage. */
+/* Repairs the counters. SQL triggers update them, so they are wrong only after damage. */
 enum kiln_code store_repair(struct kernel_store *store, struct kiln_err *err)
 {
     static const enum kernel_statement steps[] = {

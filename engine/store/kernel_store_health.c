@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-/* Writing is tried again after the first wait, which doubles up to the second value. Each try
- * costs a compression and a failed transaction. */
+/* After a failed write, the store waits this long before it tries again. The wait doubles up to the
+ * maximum. Each try costs a compression and a failed transaction. */
 #define RETRY_FIRST_NS 250000000u
 #define RETRY_MAX_NS 8000000000u
 

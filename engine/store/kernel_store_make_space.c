@@ -48,7 +48,7 @@ struct goal {
     uint64_t used_wanted; /* bytes of used pages; eviction stops here */
     uint64_t used_max;    /* bytes of used pages; above this, the eviction has failed */
     uint64_t extra_max;   /* limit of kernels evicted below |used_max| */
-    uint64_t end_ns;      /* the eviction ends after the kernel that reaches this time */
+    uint64_t end_ns;      /* after this time, no further kernel is evicted */
     uint64_t file_before;
     /* The members below change during the eviction. */
     uint64_t used, evicted, extra;
@@ -215,8 +215,8 @@ static struct goal goal_of(const struct space_request *r)
     return goal;
 }
 
-/* If too much is used because the limit was lowered, refuses the write for now, because it would
- * have to wait for many steps. */
+/* If the store is too large because the limit was lowered, refuses the write for now. Otherwise,
+ * the write would have to wait for many steps. */
 static void judge_space(struct kernel_store *store, const struct space_request *r,
                         const struct goal *goal, const struct store_space *s,
                         struct store_space_result *result)

@@ -60,7 +60,8 @@ static enum kiln_code add_piece(void *context, struct bytes piece, struct kiln_e
                             : KILN_OK;
 }
 
-/* Copies an uncompressed object. A compressed one was unpacked into the codec's memory. */
+/* Copies an object that is stored uncompressed, because |stored| is valid only until the query
+ * ends. A compressed object was unpacked into the codec's memory, and needs no copy. */
 static enum kiln_code copy_object(struct walk *w, struct bytes stored, struct bytes *raw,
                                   struct kiln_err *err)
 {

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* Scoring the newest kernels of other programs takes about 10 ms. */
+/* How many kernels are scored: the newest of the same program, or else the newest of all programs.
+ * Scoring OTHERS_MAX kernels takes about 10 ms. */
 #define SAME_PROGRAM_MAX 4096u
 #define OTHERS_MAX 1024u
 /* Score of a field that agrees. All merely similar fields together score less. */
@@ -76,7 +77,8 @@ static int score_of(const struct query *q, const struct kernel_record *wanted)
            score_text(wanted->database_id, query_text(q, 8));
 }
 
-/* Keeps the best candidates. Of those with equal scores, the newest, which comes first, is kept. */
+/* Keeps the best candidates. Newer kernels come first, and win over later ones with the same
+ * score. */
 static void add_candidate(struct search *s, struct candidate c)
 {
     size_t at = s->count;

@@ -82,14 +82,14 @@ struct store_pinned {
     bool is_known;
 };
 
-struct store_retry { /* used while writing is off */
+struct store_retry { /* used after a failed write, until writing works again */
     uint64_t at_ns;
     uint64_t after_ns;
     uint64_t wanted;
 };
 
 struct store_orphans {   /* the search for sets of pieces without an owner */
-    atomic_bool are_due; /* begin a search; set on any thread */
+    atomic_bool are_due; /* a search must begin; set on any thread */
     bool is_scanning;
     uint64_t after;
 };
@@ -183,7 +183,7 @@ void store_check_discard(struct kernel_store *store);
 
 enum store_write_kind {
     STORE_AWAITED,    /* a caller waits: always tries, and returns failures */
-    STORE_BACKGROUND, /* no caller waits: returns KILN_OK and does nothing while writing is off */
+    STORE_BACKGROUND, /* no caller waits: dropped with KILN_OK if store_health_drops */
 };
 
 /* If the file was removed, creates an empty one before |work| runs. If the file turns out to be
@@ -195,8 +195,8 @@ KILN_MUST_CHECK enum kiln_code store_write(struct kernel_store *store, enum stor
 
 /* |rc| is the failure of a write. Returns KERNEL_HEALTH_OK if the disk did not cause it. */
 enum kernel_health_state store_health_of(const struct kernel_store *store, enum kiln_code rc);
-/* Counts a dropped write and returns true if writing is off and it is too early for the next
- * try. */
+/* Returns true if an earlier write failed and it is too early for the next try. Then also counts a
+ * dropped write. */
 bool store_health_drops(struct kernel_store *store);
 /* Must follow each write. Returns the result for the caller: |rc| if this failure is the first
  * one or if the caller waits, otherwise KILN_OK. */
@@ -341,8 +341,8 @@ struct store_space_result {
     char why[320];
 };
 struct store_wanted {
-    uint64_t need;               /* bytes that its transaction adds */
-    uint64_t whole;              /* bytes that all transactions of the put add at most */
+    uint64_t need;               /* bytes that the next transaction of the write adds */
+    uint64_t whole;              /* bytes that all transactions of the write add at most */
     const struct store_own *own; /* NULL: the least valuable kernels may be evicted */
 };
 /* Frees space for a transaction, for about 20 ms. Call this function before that transaction,

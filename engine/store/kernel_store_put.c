@@ -112,8 +112,8 @@ static enum kiln_code find_or_pack(struct kernel_store *store, struct put *put,
     return rc;
 }
 
-/* Removes an object that only another kiln can read, and its keys. The store can have each
- * content only once. */
+/* Removes an object that only another version of kiln can read, and the object's kernels. The new
+ * object has the same digest, and the store can have each digest only once. */
 static enum kiln_code remove_unreadable(struct kernel_store *store, const struct put *put,
                                         struct kiln_err *err)
 {
@@ -416,7 +416,7 @@ static enum kiln_code put_rows(struct kernel_store *store, struct put *put, stru
     enum kiln_code rc = transaction_begin(&t, store->writer, err);
     if (!rc)
         rc = remove_replaced(store, put, err);
-    put->again = !rc && lacks_pieces(put); /* the object's last kernel was evicted for the quota */
+    put->again = !rc && lacks_pieces(put); /* the quota has evicted the stored object */
     if (rc || put->again)
         return rc;
     if (put->unreadable_id)

@@ -10,7 +10,7 @@
 #define ROWS_MAX 64u
 #define BYTES_MAX (16u << 20)
 #define SHARE 32u
-/* Of a larger object, only the row is kept. */
+/* The quarantine keeps no bytes of a larger object, only its row. */
 #define OBJECT_MAX (4u << 20)
 
 static enum kiln_code bound_quarantine(struct kernel_store *store, struct kiln_err *err)

@@ -73,9 +73,9 @@ static enum kiln_code open_again(struct kernel_store *store, const char *damage,
     return store_open_or_rebuild(store, store->file.is_gone ? NULL : damage, notice, err);
 }
 
-/* Returns whether readers must be closed first. All connections of a process share SQLite's
- * index of the log. If the first connection could not open the index for writing, the index is
- * read-only for all of them until the last one closes. */
+/* Returns whether readers must be closed before the file is opened for writing. All connections of
+ * a process share SQLite's index of the log. If the first connection could not open the index for
+ * writing, the index is read-only for all of them until the last one closes. */
 static bool readers_block_writer(const struct kernel_store *store)
 {
     uint64_t log = 0;

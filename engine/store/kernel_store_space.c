@@ -71,7 +71,7 @@ enum kiln_code store_bound_log(struct kernel_store *store, uint64_t max, struct 
     return blocks_of(store->log_path) > max ? db_checkpoint_now(store->writer, err) : KILN_OK;
 }
 
-/* Checkpoints the log unless |bytes| more fit into its share of the limit. */
+/* Checkpoints the log unless |bytes| more fit into the log's share of the limit. */
 static enum kiln_code make_log_space(struct kernel_store *store, uint64_t bytes,
                                      struct kiln_err *err)
 {

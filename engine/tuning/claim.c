@@ -9,7 +9,8 @@
 /* Nobody times a solver for an hour, and a launch takes more than a microsecond. */
 #define MEASURING_MAX_MS 3.6e6
 #define SAMPLE_MIN_MS 0.001
-/* Counting only some taps (positions of the filter along one axis) gives a lower bound. */
+/* How many taps (positions of the filter along one axis) are counted. If a filter has more, the
+ * counts are lower bounds. */
 #define TAPS_MAX 64u
 
 struct axis {
@@ -18,8 +19,8 @@ struct axis {
 
 struct reach {       /* along one axis */
     double products; /* pairs (output, tap) whose input is not in the padding */
-    double taps;     /* taps that such pairs have */
-    double points;   /* lower bound of the different inputs, and outputs, of such pairs */
+    double taps;     /* different taps in such pairs */
+    double points;   /* such pairs have at least this many different inputs, and outputs */
 };
 
 static int64_t outputs_of_tap(const struct axis *a, int64_t tap)

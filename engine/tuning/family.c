@@ -28,7 +28,7 @@ static struct bytes name_of(const struct problem *p, enum family family, uint8_t
                    "the longest name fits");
     memcpy(fields, &general, sizeof(fields));
 
-    /* The last number, allow_tf32, is 0 in all databases of MIOpen, and then left out. */
+    /* The last number, allow_tf32, is left out if it is 0, as in all databases of MIOpen. */
     size_t size = 0, count = sizeof(fields) / sizeof(fields[0]) - !general.allow_tf32;
     name[size++] = (uint8_t)family;
     for (size_t i = 0; i < count; i++)

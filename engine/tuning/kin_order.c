@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tree is that of tsearch(3). tfind() compares the nodes on the way to a place. The last node
- * that is less and the last that is greater are the neighbours of that place. So this file calls
- * tfind() with a comparison function that never returns 0 and remembers both nodes.
+ * The tree is that of tsearch(3). From the root, tfind() goes down to the place of a key, and
+ * compares the key with each node on this way. The last node that is less than the key and the last
+ * that is greater are the key's neighbours. So this file calls tfind() with a comparison function
+ * that never returns 0 and remembers both nodes.
  */
 #include "engine/tuning/kin_order.h"
 
@@ -40,8 +41,7 @@ void kin_order_remove(struct kin_order *order, const struct kin_link *link)
 
 struct probe {
     const struct kin_link *at;
-    /* Decides if a link is at the same place as |at|. */
-    uintptr_t address;
+    uintptr_t address; /* assumed for |at|: links with equal members are ordered by address */
     const struct kin_link *left, *right;
 };
 

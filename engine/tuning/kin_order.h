@@ -33,8 +33,8 @@ struct kin_order { /* a zeroed struct is an empty order */
 bool kin_order_add(struct kin_order *order, const struct kin_link *link);
 void kin_order_remove(struct kin_order *order, const struct kin_link *link);
 
-/* The members with this volume that a walk has not returned yet and that have the nearest batch
- * sizes: |below| up to the wanted batch size, |above| beyond it. */
+/* The next members with this volume that a walk may return. |below| has a batch size up to the
+ * wanted one, |above| has a larger one. */
 struct kin_group {
     const struct kin_link *below, *above; /* NULL: none */
     uint64_t volume;

@@ -105,7 +105,8 @@ static struct share *share_of(const struct lease *lease, const void *holder)
     return NULL;
 }
 
-/* Prefers the share that begins with |first|. */
+/* Returns the holder's share that begins with |first|, or else another share of the holder, or
+ * NULL. */
 static struct share *share_at(const struct lease *lease, const void *holder, uint32_t first)
 {
     LIST_EACH (&lease->shares, struct share, link, s) {
@@ -197,7 +198,8 @@ static bool has_holder(const struct lease *lease)
     return false;
 }
 
-/* Drops leases that were kept for a waiter, which was notified but never asked again. */
+/* Drops leases without a holder and without a waiter. Such a lease was kept for a waiter that was
+ * notified but never asked again. */
 static void drop_abandoned_leases(struct lease_table *table)
 {
     LIST_EACH (&table->leases, struct lease, link, l) {

@@ -6,8 +6,8 @@
  * share of it, wait, or continue with the records that exist.
  *
  * Role       prevents the ranks of a job from measuring the same candidates of a tuning space
- * Ownership  the table owns the leases. A holder is identified by the address of the object for its
- *            connection, which is never dereferenced
+ * Ownership  the table owns the leases. A holder is identified by the address of its connection's
+ *            object. This address is never dereferenced
  * Threading  one thread (the engine's)
  *
  * A lease is for (uid, database id, problem, solver). It ends when every candidate was reported
@@ -78,7 +78,8 @@ struct lease_waiter { /* owned by the caller, which zeroes it; linked while it w
      * the table. */
     void (*reported)(struct lease_waiter *waiter, enum lease_state state);
 };
-/* Returns false if no client holds the lease, or, with |ret_full|, if too many clients wait. */
+/* Returns false if no client holds the lease, or if too many clients wait. |ret_full| is true in
+ * the second case. */
 bool lease_wait(struct lease_table *table, const struct lease_request *request,
                 struct lease_waiter *waiter, bool *ret_full);
 void lease_unwait(struct lease_waiter *waiter); /* accepts a waiter that does not wait */

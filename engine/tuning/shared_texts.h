@@ -4,7 +4,7 @@
 /*
  * Interned texts that many records share: devices, drivers, toolchains, database ids.
  *
- * Ownership  texts are reference-counted: a text is freed when it was given back as often as taken
+ * Ownership  texts are reference-counted; giving back the last reference frees the text
  * Threading  one thread at a time
  */
 #include "common/base/hash_table.h"

@@ -45,7 +45,7 @@ void system_slot_destroy(struct system_slot *slot)
     free(slot);
 }
 
-/* Refuses another index than the imported one, which would give wrong answers. */
+/* Refuses an index that is not the imported one, because it would give wrong answers. */
 static enum kiln_code check_index(const struct system_slot *slot, struct kiln_err *err)
 {
     struct digest digest = tuning_index_digest(slot->index);
@@ -120,8 +120,8 @@ static enum kiln_code open_image(struct engine_item *item, enum tuning_kind kind
     return rc;
 }
 
-/* Opens built-in data. The slot of a damaged index has no index. If the data is no index at all,
- * tuning_open fails. */
+/* Opens built-in data. If the data is damaged, succeeds with a slot that has no index. Fails if the
+ * data is undamaged, but is no index. */
 static enum kiln_code open_built_in(struct engine_item *item, struct system_slot **ret_slot,
                                     struct kiln_err *err)
 {
@@ -370,7 +370,7 @@ bool tuning_row_entry(const struct tuning_row *row, struct tuning_entry *ret_ent
     return tuning_entry_of(row->place.kind, row->id, row->values, ret_entry, &ignored) == KILN_OK;
 }
 
-/* Compares the solver, which is in the values of an entry in FindDb's old dialect. */
+/* In FindDb's old dialect, the solver is not the id of an entry, but one of its values. */
 static bool is_solvers(const struct tuning_row *row, const char *solver)
 {
     struct tuning_entry entry;

@@ -164,7 +164,8 @@ KILN_MUST_CHECK enum kiln_code tuning_job_import(struct tuning *tuning,
 KILN_MUST_CHECK enum kiln_code tuning_job_put(struct tuning *tuning, const struct tuning_row *rows,
                                               size_t count, struct tuning_job **ret_job,
                                               struct kiln_err *err);
-/* Makes a put idempotent: a repeated token of this user has no effect, and counts no records. */
+/* Makes a put idempotent. If the same user's put with this token was stored before, the job has no
+ * effect and counts no records. */
 void tuning_job_once(struct tuning_job *job, const struct tuning_put_token *token);
 struct tuning_promotion {
     bool needs_two;  /* a second user must have about the same time and, for perf, the same
@@ -186,11 +187,11 @@ KILN_MUST_CHECK enum kiln_code tuning_job_undo_promotion(struct tuning *tuning,
 KILN_MUST_CHECK enum kiln_code tuning_job_remove(struct tuning *tuning,
                                                  const struct tuning_selection *selection,
                                                  struct tuning_job **ret_job, struct kiln_err *err);
-/* Merges into the records of the host or of a user (engine/tuning/merge.h). */
+/* Merges a file into the records of the host or of a user (engine/tuning/merge.h). */
 KILN_MUST_CHECK enum kiln_code tuning_job_merge(struct tuning *tuning,
                                                 const struct tuning_import *import,
                                                 struct tuning_job **ret_job, struct kiln_err *err);
-/* Uses only the kind, database id and backend of |database|. */
+/* Removes the system database with the kind, database id and backend of |database|. */
 KILN_MUST_CHECK enum kiln_code tuning_job_remove_system(struct tuning *tuning,
                                                         const struct tuning_selection *database,
                                                         struct tuning_job **ret_job,
@@ -279,7 +280,7 @@ struct tuning_export {
     enum kiln_code (*reserve_space)(void *context, uint64_t bytes, struct kiln_err *err);
     void *context;
 };
-/* Each step writes the records that it finds. |path| must not exist. */
+/* Each step writes the records that exist at that time. |path| must not exist. */
 struct tuning_exporter;
 KILN_MUST_CHECK enum kiln_code tuning_exporter_create(struct tuning *tuning,
                                                       const struct tuning_export *what,

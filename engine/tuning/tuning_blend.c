@@ -16,7 +16,7 @@ struct blend {
     struct kiln_err *err;
 };
 
-/* Compares the solver, which is one of the entry's values in FindDb's old dialect. */
+/* In FindDb's old dialect, the solver is not the id of an entry, but one of its values. */
 static bool is_of_solver(const struct tuning_row *row, struct bytes solver)
 {
     struct tuning_entry entry;

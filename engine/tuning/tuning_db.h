@@ -106,7 +106,8 @@ KILN_MUST_CHECK enum kiln_code tuning_change_commit(struct tuning_change *change
 void tuning_change_destroy(struct tuning_change *change); /* rolls back what was not committed */
 KILN_DEFINE_AUTO(tuning_change)
 
-/* Stores the record as it is, for tuning_db_each_before. */
+/* Stores a copy of the record before a promotion changes it. tuning_db_each_before reports these
+ * copies. */
 KILN_MUST_CHECK enum kiln_code tuning_change_keep_before(struct tuning_change *change,
                                                          const struct tuning_place *place,
                                                          struct kiln_err *err);
@@ -116,7 +117,8 @@ KILN_MUST_CHECK enum kiln_code tuning_change_note_written(struct tuning_change *
                                                           struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_change_forget_before(struct tuning_change *change,
                                                            struct kiln_err *err);
-/* |count| is 0 if there was no record. |is_unchanged|: the record is as the promotion wrote it. */
+/* Reports records as they were before the last promotion. |count| is 0 if there was no record.
+ * |is_unchanged|: the record has not changed since the promotion wrote it. */
 KILN_MUST_CHECK enum kiln_code tuning_db_each_before(struct tuning_db *db,
                                                      bool (*each)(void *context,
                                                                   const struct tuning_place *place,

@@ -13,7 +13,7 @@ struct tuning_change {
     struct kiln_err failure;
 };
 
-/* Detects that the file was removed or replaced: then writing would lose the changes silently. */
+/* Fails if the file was removed or replaced, because changes would then be lost silently. */
 static enum kiln_code check_in_place(const struct tuning_db *db, struct kiln_err *err)
 {
     struct stat seen;
@@ -138,8 +138,8 @@ static enum kiln_code full_of_bytes(uint32_t uid, uint64_t has, uint64_t max, st
         (unsigned)uid, (unsigned long long)has, (unsigned long long)max);
 }
 
-/* Checks the limits. |old| and |new| are costs of the record; 0: no record. After KILN_FULL, the
- * change is as before. */
+/* Checks the limits. |old| and |new| are costs of the record; 0: no record. KILN_FULL leaves the
+ * change as it was. */
 static enum kiln_code keep_to_quota(struct tuning_change *change, const struct tuning_place *place,
                                     uint64_t old, uint64_t new, struct kiln_err *err)
 {

@@ -37,7 +37,7 @@ struct visit { /* without callbacks, rows are only checked */
     const struct tuning_place *after;
 };
 
-/* Reads a record. Only in the table before_promotion, its content may be empty: no record. */
+/* Reads a record. In the table before_promotion, an empty content means that none existed. */
 static bool read_record(const struct query *q, struct tuning_place *place, struct tuning_row *rows,
                         size_t *ret_count)
 {

@@ -42,7 +42,8 @@ static void salvage_done(struct salvage *s)
 #define HEADER_TEXT "SQLite format 3"
 #define VERSION_WAL 2
 
-/* Rejects newer versions, because SQLite opens their files only for reading, without an error. */
+/* Rejects newer versions of the file format. SQLite would open such a file read-only, without an
+ * error. */
 static enum kiln_code look_at_header(const struct tuning_db *db, struct kiln_err *err)
 {
     uint8_t header[HEADER_SIZE];
@@ -123,8 +124,8 @@ static uint64_t newest_time(const struct tuning_row *rows, size_t count)
     return newest;
 }
 
-/* Keeps the version of a record that was measured later, because freed pages may contain old
- * ones. |ret_newest| is the time of the salvaged version, or 0. */
+/* Looks for a version of the record that was already salvaged: freed pages may contain old
+ * versions. |ret_newest| is the latest time of a measurement in the salvaged version, or 0. */
 static enum kiln_code look_saved(struct salvage *s, const struct tuning_place *place,
                                  struct bytes content, uint64_t *ret_newest, struct kiln_err *err)
 {
@@ -305,8 +306,7 @@ static enum kiln_code write_rows(struct salvage *s, uint64_t saved[3], struct ki
     return rc ? rc : transaction_commit(&s->transaction, err);
 }
 
-/* Counts rows. If the list of freed pages is damaged, |saved| may include old rows on these
- * pages. */
+/* Counts rows. If the list of freed pages is damaged, |saved| may include rows on freed pages. */
 static void count_saved(const struct salvage *s, const uint64_t saved[3],
                         struct tuning_salvage *result)
 {

@@ -33,7 +33,7 @@ struct tuning_exporter {
     struct buffer value;
     struct scratch scratch;
     struct tuning_counts counts;
-    uint64_t bytes, reserved; /* at |reserved|, free space is checked again */
+    uint64_t bytes, reserved; /* when |bytes| reaches |reserved|, free space is checked again */
     enum kiln_code rc;
     struct kiln_err *err;
 };
@@ -57,7 +57,7 @@ static void write_text(struct tuning_exporter *out, struct bytes key, struct byt
         flush_out(out);
 }
 
-/* Reserves about a megabyte at a time. A record that exceeds it is reserved by the next call. */
+/* Reserves about a megabyte at a time. If a record is larger, the next call reserves the rest. */
 static enum kiln_code reserve_space(struct tuning_exporter *out)
 {
     if (!out->what.reserve_space || out->bytes < out->reserved)
@@ -66,8 +66,8 @@ static enum kiln_code reserve_space(struct tuning_exporter *out)
     return out->what.reserve_space(out->what.context, out->reserved, out->err);
 }
 
-/* Only counts a record whose verbatim key SQLite does not allow. Leaves out records with TF32,
- * because MIOpen does not know this type. */
+/* If a SQLite file cannot have a record's verbatim key, only counts the record as bad. Leaves out
+ * records with TF32, because MIOpen does not know this type. */
 static void write_record(struct tuning_exporter *out, struct bytes key, struct bytes value,
                          const struct tuning_index_record *source)
 {
@@ -271,9 +271,9 @@ static void write_tier(struct tuning_exporter *out, enum tuning_tier tier)
     out->rc = out->rc ? out->rc : rc;
 }
 
-/* Returns the system database to export: for a merged export, as in a look-up, that with the
- * nearest number of compute units. If a file with a device's exact name exists, MIOpen no longer
- * looks for a similar one. */
+/* Returns the system database to export. A merged export may use the one with the nearest number of
+ * compute units, as a look-up does: once MIOpen finds the exported file under the device's exact
+ * name, it ignores files of similar devices. */
 static struct system_slot *slot_of(const struct tuning_exporter *out)
 {
     const struct tuning_file_name *name = &out->what.name;
@@ -383,7 +383,7 @@ enum kiln_code tuning_exporter_create(struct tuning *t, const struct tuning_expo
     buffer_init(&out->value, VALUE_MAX);
     scratch_init(&out->scratch, t->stale);
     enum kiln_code rc = open_out(out, path, err);
-    if (rc) /* another caller's file must not be removed */
+    if (rc) /* |path| may be another caller's file, which must not be removed */
         return rc;
     out->path = KILN_TAKE(copy);
     *ret_exporter = KILN_TAKE(out);

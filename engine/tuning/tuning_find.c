@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-/* Relatives are records of the problem's family. A family may have thousands. */
+/* A search examines at most this many records of the problem's family. */
 #define RELATIVES_MAX 20000u
-/* Limits the measured relatives that a search skips because all their entries are stale. */
+/* A search ends after this many measured records of which all entries are stale. */
 #define STALE_RELATIVES_MAX 256u
 
 static bool is_other(const char *theirs, const char *ours)
@@ -270,8 +270,8 @@ static bool consider_record(void *context, const struct tuning_index_record *rec
     return true;
 }
 
-/* Returns false to end the walk: at the first record that can be used, or at one that is not
- * nearer than |best|, which an earlier tier has. */
+/* Returns false to end the walk: if |held| can be used, if |held| is not nearer than |best| from an
+ * earlier tier, or if a limit is reached. */
 static bool consider_held(void *context, const struct tuning_held *held)
 {
     struct search *s = context;

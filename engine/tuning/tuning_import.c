@@ -167,7 +167,7 @@ static void check_limits(struct tuning_reading *r, const struct record *record)
                   t->bytes_per_uid);
 }
 
-/* Refuses a repeated key: the first record counts. The reader of SQLite files has checked this. */
+/* Refuses a record with a repeated key. In SQLite files, the reader has checked this already. */
 static enum kiln_code check_repeated(struct tuning_reading *r, struct bytes key,
                                      struct kiln_err *err)
 {
@@ -188,7 +188,7 @@ static enum kiln_code check_repeated(struct tuning_reading *r, struct bytes key,
                : rc;
 }
 
-/* Keeps a record, which is stored after the whole file was read. */
+/* Keeps a record in memory until the whole file was read. */
 static bool keep_record(struct tuning_reading *r, const struct tuning_record *record,
                         const struct named *named)
 {

@@ -311,7 +311,7 @@ static bool read_family(const struct tuning_index *index, uint32_t place, struct
            le64toh(f.check) == index_family_check(&f, *ret_name) && (*ret_family = f, true);
 }
 
-/* Leaves out the names of the families; |ret_stored| has their places. */
+/* Does not read the names of the record's families; |ret_stored| says where they are. */
 static bool read_record(const struct tuning_index *index, uint64_t place,
                         struct index_record *ret_stored, struct tuning_index_record *ret)
 {

@@ -5,8 +5,8 @@
  * An imported system database as one read-only file that is mapped rather than parsed
  * (docs/formats/tuning-index.md).
  *
- * Role       made once from MIOpen's file. After a restart, kiln can use it at once, and all
- *            processes of the host share one copy in memory
+ * Role       kiln makes an index once from MIOpen's file. After a restart, the index is usable at
+ *            once. All processes of the host share one copy in memory
  * Ownership  an index owns its mapping, or borrows an image; look-ups return data borrowed from it
  * Threading  building: one thread; reading: any number of threads
  *
@@ -58,8 +58,8 @@ KILN_MUST_CHECK enum kiln_code tuning_index_open(const char *path, struct tuning
 KILN_MUST_CHECK enum kiln_code tuning_index_open_image(struct bytes image, const char *name,
                                                        struct tuning_index **ret_index,
                                                        struct kiln_err *err);
-/* Keeps the index usable even after an import replaced it. tuning_index_destroy drops the
- * reference, on any thread. */
+/* Takes a reference, which keeps the index usable even after an import replaced it.
+ * tuning_index_destroy drops the reference, on any thread. */
 struct tuning_index *tuning_index_ref(struct tuning_index *index);
 void tuning_index_destroy(struct tuning_index *index);
 KILN_DEFINE_AUTO(tuning_index)
@@ -84,7 +84,7 @@ uint64_t tuning_index_damaged(const struct tuning_index *index);
 bool tuning_index_find(struct tuning_index *index, struct bytes key, struct bytes *ret_value);
 /* |place| is in source order. Returns false for a damaged record. |ret->ids| are little-endian. */
 bool tuning_index_at(struct tuning_index *index, uint64_t place, struct tuning_index_record *ret);
-/* Calls |each| in source order until |each| returns false. */
+/* Calls |each| for the records of the family, in source order, until |each| returns false. */
 void tuning_index_family(struct tuning_index *index, struct bytes family,
                          bool (*each)(void *context, const struct tuning_index_record *record),
                          void *context);

@@ -5,7 +5,7 @@
 
 /* How long a step applies records. The rest of the step is for the commit. */
 #define STORE_NS (TUNING_STEP_NS / 2)
-/* If the log has more pages, a job copies the log to the file. SQLite does so at 1000 pages. */
+/* If the log has at least this many pages, a job checkpoints the log. A commit does so at 1000. */
 #define LOG_LONG 250u
 /* Copying this many records into memory blocks the loop for about a millisecond. */
 #define TAKE_STEP 250u
@@ -56,7 +56,8 @@ static size_t pick_others(const struct tuning_job *job, const struct tuning_held
     return count;
 }
 
-/* Removes entries of a record, which other jobs may have changed since it was listed. */
+/* Removes entries of the record at |place|. Other jobs may have changed this record since the
+ * removal listed it. */
 static enum kiln_code remove_at(struct tuning_job *job, const struct tuning_place *place,
                                 struct kiln_err *err)
 {
@@ -142,7 +143,8 @@ static enum kiln_code put_changes(struct tuning_job *job, struct tuning_change *
     return rc;
 }
 
-/* Stores the records before the first change of a promotion, so that it can be undone. */
+/* Stores copies of the records that a promotion will change, so that the promotion can be undone.
+ */
 static enum kiln_code keep_before(const struct tuning_job *job, struct tuning_change *change,
                                   struct kiln_err *err)
 {
@@ -155,8 +157,8 @@ static enum kiln_code keep_before(const struct tuning_job *job, struct tuning_ch
     return rc;
 }
 
-/* Stores what a promotion wrote, so that undoing it does not touch records that were changed
- * later. */
+/* Stores checksums of what a promotion wrote, so that undoing the promotion can detect records that
+ * were changed later. */
 static enum kiln_code note_written(const struct tuning_job *job, struct tuning_change *change,
                                    struct kiln_err *err)
 {
@@ -203,8 +205,8 @@ static enum kiln_code commit_changes(struct tuning_job *job, uint64_t end_ns, st
     if (rc)
         return rc;
     rc = tuning_change_commit(change, err);
-    /* Even a failed commit may have taken effect, so tuning.db may list the new index. The next
-     * start removes files that are not listed. */
+    /* The file of the new index stays even if the commit failed, because a failed commit may have
+     * taken effect. The next start removes files that tuning.db does not list. */
     free(job->new_index);
     job->new_index = NULL;
     job->is_on_disk = rc == KILN_OK;
@@ -230,7 +232,7 @@ static enum kiln_code work_out(struct tuning_job *job, uint64_t end_ns, struct k
     return rc;
 }
 
-/* Copies a long log to the file. If no job did this, a commit would, perhaps during another user's
+/* Checkpoints a long log. Otherwise, a later commit would do this, perhaps during another user's
  * put. After a failure, SQLite tries again. */
 static void checkpoint(struct tuning_job *job)
 {

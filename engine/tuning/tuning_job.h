@@ -31,7 +31,7 @@ struct tuning_job {
     struct tuning_walk walk;
     struct tuning_promotion promotion;
     char *path;               /* owned; of the backup */
-    struct record_list given; /* a put's rows, a file's records, or the places of a removal */
+    struct record_list given; /* records to store, or to remove (these without rows) */
     size_t applied;
     struct tuning_reading *reading;
     bool is_worked_out;

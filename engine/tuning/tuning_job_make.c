@@ -106,8 +106,8 @@ static enum kiln_code check_measured(const struct tuning_place *place,
     return rc ? rc : claim_check(is_known ? &problem : NULL, &row->measured, err);
 }
 
-/* Limits the number of samples, because a client who states a huge number would win over all other
- * measurements. */
+/* Limits the number of samples, because a measurement with a huge number would win over all
+ * others. */
 static void cap_samples(struct record *record)
 {
     for (size_t i = 0; i < record->count; i++) {

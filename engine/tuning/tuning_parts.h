@@ -57,7 +57,8 @@ struct tuning {
     _Atomic enum tuning_stale stale;
 };
 
-/* Answers on the tuning work queue, but not at the same time as tuning_job_take. */
+/* Like tuning_find, but with the caller's scratch memory, so it may also run on the tuning work
+ * queue. There, it must not run at the same time as tuning_job_take. */
 KILN_MUST_CHECK enum kiln_code find_with(struct tuning *t, struct scratch *scratch,
                                          const struct tuning_question *question,
                                          struct tuning_answer *ret_answer, struct kiln_err *err);

@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Times confirm each other up to this factor. So a false time can be wrong by this factor, and
- * change the choice between two solvers. */
+/* Two times confirm each other if they differ by at most this factor. A false time that is wrong by
+ * less can be confirmed, and can change the choice between two solvers. */
 #define SAME_FACTOR 1.25
 
 struct claim {

@@ -14,7 +14,8 @@ static void write_u32(uint8_t *at, uint32_t value)
         at[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* Returns a checksum that every changed byte changes, because each step of FNV is reversible. */
+/* Returns a checksum. If a single byte changes, the checksum always changes, because each step of
+ * FNV is reversible. */
 static uint64_t sum_of(const struct tuning_place *place, struct bytes body)
 {
     struct bytes id = bytes_of_text(place->database_id), backend = bytes_of_text(place->backend);
@@ -303,7 +304,7 @@ bool tuning_record_unpack(const struct tuning_place *place, struct bytes packed,
     return true;
 }
 
-/* Rejects a name of an index that leads to another directory. */
+/* Rejects the name of an index file if the name leads to another directory. */
 static bool is_file_name(const char *name)
 {
     return name[0] && name[0] != '.' && !strchr(name, '/') &&
