@@ -18,7 +18,7 @@ struct db {
     const char *const *statements; /* borrowed; the SQL of the elements of |prepared| */
     /* owned; prepared in advance, because a rollback must work when memory has run out */
     sqlite3_stmt *rollback;
-    bool stuck; /* a failed transaction is still open; nothing is written until it is rolled back */
+    bool stuck; /* a failed transaction is still open and must be rolled back before other writes */
     bool read_only, full_sync;
     int log_pages, log_max;
     _Atomic uint64_t *misreads; /* borrowed; NULL: statements are not repeated */

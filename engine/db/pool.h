@@ -31,7 +31,7 @@ struct db_pool {
     void *idle[DB_POOL_MAX];
     unsigned idle_count;
     unsigned opened;
-    unsigned max; /* 0: closed; lowered when opening fails, until the next return */
+    unsigned max; /* limit of |opened|, lowered after a failure to open; 0: the pool is closed */
     bool held;
 };
 
@@ -39,8 +39,8 @@ void db_pool_init(struct db_pool *pool, const struct db_pool_options *options);
 /* No connection may be in use. */
 void db_pool_done(struct db_pool *pool);
 
-/* Closes old connections when they are returned. Meanwhile, db_pool_take waits. On failure, the
- * pool is unchanged. */
+/* Opens |count| connections, waits until all old ones are returned, and closes these. Meanwhile,
+ * db_pool_take waits. On failure, the pool is unchanged. */
 KILN_MUST_CHECK enum kiln_code db_pool_open(struct db_pool *pool, unsigned count,
                                             struct kiln_err *err);
 /* Waits until all connections are returned. Afterwards, db_pool_take returns NULL. */

@@ -127,8 +127,8 @@ static enum kiln_code make_file(const char *path, int *ret_fd, struct kiln_err *
     return KILN_OK;
 }
 
-/* Reads through SQLite's descriptor, because closing another one would drop this process's
- * locks. */
+/* Reads through SQLite's descriptor, because closing another descriptor of the file would drop this
+ * process's locks. */
 static enum kiln_code copy_file(struct source *s, const char *to, struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = -1;

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The database comes first. */
+/* The suffixes of a database's files. The first is that of the database itself. */
 static const char *const sqlite_suffixes[] = { "", "-wal", "-shm" };
 #define SQLITE_SUFFIXES (sizeof(sqlite_suffixes) / sizeof(sqlite_suffixes[0]))
 

@@ -57,7 +57,7 @@ static struct fair_user *find_or_add_user(struct fair_queue *queue, uid_t uid)
         list_append(&queue->users, &user->link);
     }
     if (user->count == 0 && user->served < queue->now)
-        user->served = queue->now; /* a pause gives no priority */
+        user->served = queue->now; /* a user gets no priority because of a pause */
     return user;
 }
 
@@ -171,7 +171,7 @@ void fair_queue_pop_before(struct fair_queue *queue, struct fair_item *item,
         queue->now = next->user->served;
     take_item(queue, item);
     queue->running++;
-    if (user->served < queue->now) /* being skipped gives no priority later */
+    if (user->served < queue->now) /* a user gets no priority because others went first */
         user->served = queue->now;
     user->served += queue->options.unit;
     list_remove(&user->link); /* others with the same virtual time come first */

@@ -223,7 +223,8 @@ static void forget_watched(struct held_objects *h, int watch)
     }
 }
 
-/* Call this function when the kernel lost events (fs.inotify.max_queued_events). */
+/* Call this function when the kernel has lost events, because there were more than
+ * fs.inotify.max_queued_events. */
 static void lose_events(struct held_objects *h)
 {
     struct file_watch_list left;

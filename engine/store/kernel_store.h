@@ -231,7 +231,7 @@ struct kernel_damage { /* a damaged row of a package; texts are borrowed */
     const char *package;
     const char *row; /* the kernel's name, or its hexadecimal key */
     const char *reason;
-    uint64_t found; /* seconds since the epoch; ignored by put */
+    uint64_t found; /* seconds since the epoch; ignored by kernel_store_quarantine_packaged */
 };
 /* Records each row once. If there are too many records, deletes the oldest. */
 KILN_MUST_CHECK enum kiln_code kernel_store_quarantine_packaged(struct kernel_store *store,

@@ -78,7 +78,7 @@ static enum kiln_code repair(struct kernel_store *store, struct kernel_collectin
     if (c->needs_repair)
         rc = repair_counters(store, err);
     else if (store->health.state !=
-             KERNEL_HEALTH_OK) /* the gc changed nothing: try if writing works again */
+             KERNEL_HEALTH_OK) /* no repair writes, so test here whether writing works again */
         rc = store_try_to_write(store, err);
     if (!rc)
         c->phase = GC_STALE;

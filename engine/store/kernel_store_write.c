@@ -7,7 +7,8 @@
 
 #define PROBES_MAX 1024u
 #define PROBE_DETAIL_MAX 2000u
-/* Seconds since the epoch (in the year 36812). Sums of such times do not overflow. */
+/* The latest time that is stored, in seconds since the epoch (the year 36812). Sums of stored times
+ * do not overflow. */
 #define TIME_MAX (1ull << 40)
 
 uint64_t store_time(uint64_t seconds) { return seconds < TIME_MAX ? seconds : TIME_MAX; }

@@ -66,9 +66,9 @@ KILN_MUST_CHECK enum kiln_code object_from_memfd(int fd, uint64_t compile_ns,
                                                  struct object **ret_object, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code object_from_bytes(struct bytes content, uint64_t compile_ns,
                                                  struct object **ret_object, struct kiln_err *err);
-/* Takes ownership of |fd|, also on failure. |fd| must be sealed, and the caller must have
- * checked |digest|. |fd| may be an unsealed file if nobody writes to it and it is only passed on
- * as a descriptor. compile_ns is 0 until the caller sets it. */
+/* Takes ownership of |fd|, also on failure. |fd| is a sealed memfd, or a file that nobody writes to
+ * and that is only passed on as a descriptor. The caller must have checked |digest|. compile_ns is
+ * 0 until the caller sets it. */
 KILN_MUST_CHECK enum kiln_code object_from_checked(int fd, uint64_t size,
                                                    const struct digest *digest,
                                                    struct object **ret_object,

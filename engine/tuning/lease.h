@@ -55,7 +55,7 @@ struct lease_answer {
     enum lease_state state;
     uint64_t lease;         /* 0 unless granted or done */
     uint32_t first, count;  /* the share; both 0 for a lease that cannot be shared */
-    struct lease_best best; /* so far; borrowed until the next call */
+    struct lease_best best; /* the best result so far; borrowed until the next call */
 };
 
 KILN_MUST_CHECK enum kiln_code lease_table_create(struct lease_table **ret_table,

@@ -23,8 +23,8 @@
 
 struct tuning;
 
-/* Stale entries were measured with another driver or toolchain than the client's. TRUST serves
- * them, WARN counts them, IGNORE leaves them out. Answers always mark them. */
+/* Stale entries were measured with another driver or toolchain than the client's. Look-ups mark
+ * stale entries. WARN also counts them; IGNORE leaves them out. */
 enum tuning_stale { TUNING_TRUST, TUNING_WARN, TUNING_IGNORE };
 
 struct tuning_options {

@@ -50,7 +50,7 @@ struct tuning_place {
 
 struct tuning_row {
     struct tuning_place place;
-    struct bytes id, values; /* verbatim, common/miopen/tuning_text.h */
+    struct bytes id, values; /* as in MIOpen's text (common/miopen/tuning_text.h) */
     struct tuning_measurement measured;
 };
 
@@ -65,7 +65,7 @@ struct tuning_db_options {
 struct tuning_salvage {
     uint64_t saved, lost;
     bool lost_unknown;
-    char notice[512]; /* for the log; may be "" */
+    char notice[512]; /* message for kilnd's log; may be "" */
 };
 KILN_MUST_CHECK enum kiln_code tuning_db_open(const struct tuning_db_options *options,
                                               struct tuning_db **ret_db,

@@ -234,7 +234,7 @@ static enum kiln_code copy_content(int from, int to, const char *path, struct ki
     return rc;
 }
 
-/* Ignores a log that is not a write-ahead log. */
+/* Does nothing if the log does not have the format of a write-ahead log. */
 static enum kiln_code add_log(struct salvage *s, struct kiln_err *err)
 {
     const char *directory = s->owner->directory;

@@ -8,7 +8,7 @@
 
 /* A search examines at most this many records of the problem's family. */
 #define RELATIVES_MAX 20000u
-/* A search ends after this many measured records of which all entries are stale. */
+/* The search of a user's or the host's records ends after this many whose entries are all stale. */
 #define STALE_RELATIVES_MAX 256u
 
 static bool is_other(const char *theirs, const char *ours)

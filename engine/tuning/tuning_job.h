@@ -42,7 +42,7 @@ struct tuning_job {
     struct tuning_table *pending; /* owned; |changes| by place, if a record may change twice */
     bool is_on_disk;
     bool needs_checkpoint;
-    size_t taken; /* how many of |changes| the table has */
+    size_t taken; /* how many of |changes| are already in tuning_table */
     unsigned retries;
     struct system_slot *slot; /* owned: the imported system database */
     struct system_slot *old;  /* owned; replaced by |slot| */
