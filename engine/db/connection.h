@@ -21,11 +21,12 @@ struct db {
     bool stuck; /* a failed transaction is still open and must be rolled back before other writes */
     bool read_only, full_sync;
     int log_pages, log_max;
-    _Atomic uint64_t *misreads; /* borrowed; NULL: statements are not repeated */
+    _Atomic uint64_t *misreads; /* borrowed, see db_options; NULL: statements are not repeated */
     unsigned work;
 };
 
-/* Converts SQLite's |rc|. The message is "cannot <doing> '<path>': <why>; <advice>". */
+/* Converts SQLite's |rc| to a code of kiln with the message "cannot <doing> '<path>': <why>;
+ * <advice>". */
 KILN_MUST_CHECK enum kiln_code db_fail(const struct db *db, int rc, const char *doing,
                                        struct kiln_err *err);
 /* If an earlier rollback failed, tries again to roll that transaction back. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How long SQLite waits for a lock. A writer in another process holds it for milliseconds. */
+/* How long SQLite waits for a lock. A writer in another process holds a lock for milliseconds. */
 #define BUSY_MS 5000
 /* When SQLite begins to overwrite the log, it truncates the log to this many pages. */
 #define LOG_PAGES 1000u

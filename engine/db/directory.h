@@ -17,8 +17,9 @@
 struct db_directory_options {
     const char *path;
     const char *what;
-    const char *setting; /* selects another directory: "--state-dir" */
-    /* selects another directory for users other than root: "XDG_STATE_HOME" */
+    const char *setting; /* the option that selects another directory, such as "--state-dir" */
+    /* For users other than root, the environment variable that selects another directory, such as
+     * "XDG_STATE_HOME". */
     const char *variable;
     const char *lock; /* file name in the directory */
     const char *file; /* for messages: "the database" */

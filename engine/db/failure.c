@@ -62,9 +62,9 @@ static const struct meaning *meaning_of(int rc, int errnum)
     }
 }
 
-/* Finds the errno, which SQLite leaves in one of three places. After a failed access to the log,
- * it is still in errno, which is set to 0 before each statement. Otherwise it is in the
- * connection or, after a failed "commit", only in the file object. */
+/* Finds the error number of a failed system call. After a failed access to the log, the number is
+ * still in errno, which kiln sets to 0 before each statement. Otherwise, SQLite has stored it in
+ * the connection or, after a failed "commit", only in the file object. */
 static int errno_of(const struct db *db, int rc)
 {
     int errnum = errno;

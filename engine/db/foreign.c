@@ -61,8 +61,8 @@ static enum kiln_code is_stored(struct db *db, const char *table, const char *co
     return code;
 }
 
-/* Returns false for a view and for a virtual table. In a crafted file, the rows of sqlite_schema
- * may differ from what SQLite uses. */
+/* Returns false for a view and for a virtual table. Does not read sqlite_schema: in a crafted file,
+ * its rows may differ from the schema that SQLite uses. */
 static bool has_column(struct db *db, const char *table, const char *column)
 {
     return sqlite3_table_column_metadata(db->handle, "main", table, column, NULL, NULL, NULL, NULL,

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* A larger number means damage, and not a newer kiln. */
+/* A file with a larger schema number is damaged, and was not written by a newer kiln. */
 #define NUMBER_MAX 9999
 
 struct state {

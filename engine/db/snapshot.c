@@ -290,7 +290,8 @@ static enum kiln_code check_settled(const char *from_log, const char *to_log, bo
     return copy_failed(begins_with(from_log, to_log, ret_settled, err), from_log, err);
 }
 
-/* |ret_consistent| is false if the log started over during the copy, or is not settled. */
+/* |ret_consistent| is false if the log started over during the copy, or looks damaged only because
+ * another process was writing the log. */
 static enum kiln_code copy_once(struct source *s, const char *to, bool *ret_consistent,
                                 struct kiln_err *err)
 {

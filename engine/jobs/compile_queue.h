@@ -19,7 +19,7 @@
 
 struct compile_queue;
 
-struct compile_order { /* embed it */
+struct compile_order { /* to be embedded */
     struct compile_task task;
     uid_t uid;
     enum priority priority;

@@ -41,8 +41,8 @@
 #define YIELD_SHARE_NS 10000000000u
 #define YIELD_SHARE_AGAIN_NS 60000000000u
 
-/* The recent compiler time of each user.  It decreases by one second every eight seconds (a leaky
- * bucket).  If there are more than YIELD_USERS users, those with the least time are forgotten. */
+/* The recent compiler time of each user.  This time decreases by one second every eight seconds (a
+ * leaky bucket).  Of more than YIELD_USERS users, those with the least time are forgotten. */
 #define YIELD_USERS 64
 struct yield_use {
     struct yield_user {

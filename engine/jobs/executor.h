@@ -38,7 +38,7 @@ struct task {
     uid_t uid;                       /* who is charged for the time */
     /* One reader thread runs only brief tasks.  It runs several before it calls their |done|. */
     bool is_brief;
-    uint64_t worked_ns; /* set before |done| is called */
+    uint64_t worked_ns; /* how long |work| ran; set before |done| is called */
     struct fair_item item;
 };
 

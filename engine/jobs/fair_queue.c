@@ -149,7 +149,7 @@ static struct fair_item *first_item(const struct fair_user *user, fair_filter *m
 }
 
 /* Of users with the same virtual time, the first in the list goes first.  New users, and users who
- * were just served, are at its end. */
+ * were just served, are at the end of the list. */
 struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
                                      void *context)
 {

@@ -28,7 +28,7 @@
 
 #define FAIR_QUEUE_UNIT 1000000u /* 1 ms if costs are in ns */
 
-struct fair_item { /* embed it, zeroed */
+struct fair_item { /* to be embedded; zeroed at first */
     struct list_link link;
     struct fair_user *user;
     bool lets_pass; /* while this item may not start, later items of its user may start */
@@ -66,7 +66,7 @@ KILN_MUST_CHECK enum kiln_code fair_queue_check(const struct fair_queue_options 
  * waits among the items of |reserved|, a user with a reservation. */
 void fair_queue_push_unlimited(struct fair_queue *queue, uid_t uid, uid_t reserved,
                                struct fair_item *item);
-/* May return NULL.  The item's user is charged the queue's unit. */
+/* Returns NULL if no item waits.  Charges the item's user one unit of the queue. */
 struct fair_item *fair_queue_pop(struct fair_queue *queue);
 /* Considers only items that |may_start| accepts; NULL accepts all.  If |may_start| rejects a user's
  * first item, the user is skipped, unless the item |lets_pass| later ones.  May return NULL. */

@@ -5,12 +5,12 @@
  * Watches for files that have no name. A watch reports that the kernel has freed its file, because
  * no process has the file open or mapped any longer.
  *
- * Role       held_objects.h and exported_files.h count a file until its watch reports
+ * Role       held_objects.h and exported_files.h count a file until its watch reports its end
  * Ownership  struct file_watches is embedded in its owner; it owns an inotify instance
  * Threading  the owner synchronises access; no call blocks
  *
- * Clients can neither cause nor suppress the event of inotify(7). A lease (fcntl(2)) would not be
- * enough, because it overlooks descriptors that were opened with O_PATH.
+ * Clients can neither cause nor suppress this report, which is an event of inotify(7). A lease
+ * (fcntl(2)) would not be enough, because it overlooks descriptors that were opened with O_PATH.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -13,7 +13,7 @@
 #include "common/base/bytes.h"
 #include "common/base/digest.h"
 
-/* The scope of a kernel is the uid that owns it, or this value when it is public. */
+/* The scope of a private kernel is the uid of its owner. The scope of a public kernel is this. */
 #define KERNEL_SCOPE_EVERYONE UINT64_MAX
 /* The scope of programs that kilnd compiled itself. A promoted result never has this scope. */
 #define KERNEL_SCOPE_PROGRAMS (UINT64_MAX - 2)

@@ -53,13 +53,13 @@ struct kernel_record {
     struct digest toolchain_id; /* zeros: unknown; then gc never treats the kernel as stale */
     struct digest source_id;    /* SHA-256 over the source; zeros: unknown */
     struct digest headers_id;
-    struct digest client_key; /* of what a client compiled: the client's key; zeros: none */
+    struct digest client_key; /* the client's key if a client compiled the kernel; zeros: none */
     const char *target;
     const char *toolchain;
     const char *program;
-    const char *options;     /* of a named kernel: its arguments, verbatim */
-    const char *database_id; /* of a named kernel, such as "gfx90a68"; otherwise NULL or "" */
-    const char *package;     /* file name of the package it came from; NULL or "": none */
+    const char *options;     /* for a named kernel, its arguments, verbatim */
+    const char *database_id; /* for a named kernel, such as "gfx90a68"; otherwise NULL or "" */
+    const char *package;     /* file name of the package that had the kernel; NULL or "": none */
     const char *version;
     uint64_t raw_size;
     uint64_t stored_size; /* bytes, compressed */
@@ -101,7 +101,7 @@ struct kernel_filter {  /* a kernel must match all fields that are set */
 
 struct kernel_usage {
     uint64_t objects;      /* distinct objects: several kernels may share one */
-    uint64_t stored_bytes; /* of objects, compressed */
+    uint64_t stored_bytes; /* size of the compressed objects */
     uint64_t raw_bytes;
     uint64_t limit_bytes;
     uint64_t taken_bytes; /* disk blocks of kernels.db and its log */
@@ -154,7 +154,7 @@ struct kernel_health {
 
 const char *kernel_health_name(enum kernel_health_state state);
 void kernel_store_health(struct kernel_store *store, struct kernel_health *ret_health);
-/* Does one short step: after a failed write, tries whether writing works again; shrinks a store
+/* Does one short step: after a failed write, tests whether writing works again; shrinks a store
  * that exceeds its limit; vacuums free pages. Call this function periodically, and again soon if
  * |ret_more|. */
 KILN_MUST_CHECK enum kiln_code kernel_store_tidy(struct kernel_store *store, bool *ret_more,
@@ -201,7 +201,7 @@ struct kernel_putting { /* the caller sets the first three members and zeroes th
     uint64_t packed_size; /* bytes of the stored pieces */
     uint64_t raw_size;    /* bytes of the stored pieces before packing */
 };
-/* Packs and stores at most KERNEL_PIECE_MAX bytes, or evicts kernels for 20 ms. Repeat this
+/* Packs and stores at most KERNEL_PIECE_MAX bytes, or evicts kernels for 20 ms. Repeat the call
  * until |is_over|, or call kernel_store_put_abandon. A failure also ends the put. Readers cannot
  * find the kernel before the last step. */
 KILN_MUST_CHECK enum kiln_code kernel_store_put_some(struct kernel_store *store,
@@ -354,7 +354,7 @@ struct kernel_clearing {
 /* Removes matching kernels, and an object with its last kernel. If the filter matches
  * everything, removes the file itself, which works even on a full disk. A step ends after 20 ms,
  * after 512 removed kernels, or after 4096 examined ones; a large object or a vacuum may take
- * longer. Repeat this until |is_over|. */
+ * longer. Repeat the call until |is_over|. */
 KILN_MUST_CHECK enum kiln_code kernel_store_clear_some(struct kernel_store *store,
                                                        struct kernel_clearing *clearing,
                                                        struct kiln_err *err);
@@ -369,7 +369,7 @@ struct kernel_pinning { /* the caller sets |filter| and |pinned|, and zeroes the
     uint64_t after;
     bool is_over;
 };
-/* Runs for at most 20 ms. Repeat this until |is_over|. */
+/* Runs for at most 20 ms. Repeat the call until |is_over|. */
 KILN_MUST_CHECK enum kiln_code kernel_store_pin_some(struct kernel_store *store,
                                                      struct kernel_pinning *pinning,
                                                      struct kiln_err *err);
@@ -422,7 +422,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_collect_begin(struct kernel_store *s
 /* Does one step of a gc, which never removes pinned kernels. Named kernels and kernels of an
  * unknown toolchain are never stale. The gc also repairs counters that disagree with the rows,
  * and vacuums all free space. A step takes about 20 ms; a repair or a large object may take
- * longer. Repeat this until the phase is GC_OVER. A dry run has one step. */
+ * longer. Repeat the call until the phase is GC_OVER. A dry run has one step. */
 KILN_MUST_CHECK enum kiln_code kernel_store_collect_some(struct kernel_store *store,
                                                          struct kernel_collecting *collecting,
                                                          struct kiln_err *err);
@@ -459,7 +459,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_usage_by_uid(struct kernel_store *st
 struct kernel_probe { /* whether a toolchain can compile for a target; texts are borrowed */
     struct digest toolchain_id;
     const char *target;
-    const char *detail; /* why it cannot; NULL or "": nothing to add */
+    const char *detail; /* why the toolchain cannot; may be NULL or "" */
     bool works;
 };
 /* Replaces an earlier result for the same toolchain and target. */

@@ -124,7 +124,7 @@ enum kiln_code store_health_note(struct kernel_store *store, enum store_write_ki
         return rc;
     bool dropped = kind == STORE_BACKGROUND;
     bool is_new = note_failure(store, state, err->text, dropped);
-    if (is_new && !dropped) /* the caller reports the failure only to a client; this logs it */
+    if (is_new && !dropped) /* the caller reports the failure to a client, but does not log it */
         store_set_notice(store, KERNEL_NOTICE_TROUBLE, err->text);
     return is_new || !dropped ? rc : KILN_OK;
 }

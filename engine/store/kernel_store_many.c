@@ -3,8 +3,8 @@
 
 #include "common/base/clock.h"
 
-/* Limits of a step of a clear: time, changed kernels, examined kernels, and moved pages of the
- * file. */
+/* Limits of one step of a change of many kernels: time, changed kernels, examined kernels, and
+ * moved pages of the file. */
 #define STEP_NS 20000000u
 #define STEP_KERNELS 512u
 #define STEP_LOOKS 4096u

@@ -239,8 +239,8 @@ KILN_MUST_CHECK enum kiln_code store_read_object(struct db *db, struct codec *co
 /* Must follow every look-up. If the file is damaged, the next write replaces it. */
 enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc);
 
-/* A claim is a checksum of a key and its object's digest. Without it, a flipped bit in an index or
- * a row id could lead to an intact but wrong object. */
+/* A claim is a checksum of a key and its object's digest. Without a claim, a flipped bit in an
+ * index or a row id could lead to an intact but wrong object. */
 #define CLAIM_SIZE 16
 void store_claim(const struct digest *key, const struct digest *object, uint8_t claim[CLAIM_SIZE]);
 

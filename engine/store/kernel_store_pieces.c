@@ -15,7 +15,7 @@
  * such sets step by step.
  */
 
-/* Removing so many pieces in one transaction takes about 5 ms. */
+/* Removing this many pieces in one transaction takes about 5 ms. */
 #define REMOVED_AT_ONCE 16u
 
 bool store_is_large(const struct object *object) { return object->size > KERNEL_PIECE_MAX; }

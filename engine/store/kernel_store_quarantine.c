@@ -48,7 +48,8 @@ static enum kiln_code move_to_quarantine(struct kernel_store *store, const struc
     query_bind_text(&q, 3, reason);
     query_bind_u64(&q, 4, OBJECT_MAX);
     rc = query_run(&q, err);
-    /* A damaged object is removed with all its keys, a damaged claim only with its own key. */
+    /* If an object is damaged, all its kernels are removed. If a kernel's claim (store_claim) is
+     * damaged, only this kernel is removed. */
     if (!rc && damage == DAMAGE_CONTENT)
         rc = store_run_with_key(store, KERNEL_REMOVE_SHARERS, key, err);
     else if (!rc)

@@ -10,7 +10,7 @@
  * may use a share of the limit, and kernels.db the rest.
  */
 #define PAGE STORE_PAGE
-/* The log may use limit / LOG_SHARE, at most LOG_MAX. It is checkpointed at half of its maximum. */
+/* The log may use limit / LOG_SHARE, at most LOG_MAX. The log is checkpointed at half of that. */
 #define LOG_SHARE 8u
 #define LOG_MAX (16ull << 20)
 #define LOG_PAGES_MIN 8u

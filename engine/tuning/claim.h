@@ -23,7 +23,7 @@ double claim_floor_ms(const struct problem *problem);
 KILN_MUST_CHECK enum kiln_code claim_check(const struct problem *problem,
                                            const struct tuning_measurement *measured,
                                            struct kiln_err *err);
-/* |floor_ms| is claim_floor_ms of the problem, or 0 if that is unknown.  Accepts a time of 0,
+/* |floor_ms| is claim_floor_ms of the problem; 0: the problem is unknown.  Accepts a time of 0,
  * because AMD's files have it for kernels that were too fast for the clock. */
 KILN_MUST_CHECK enum kiln_code claim_check_time(double floor_ms, double ms, struct kiln_err *err);
 /* Returns false if kiln cannot describe the key's problem. */

@@ -128,7 +128,7 @@ static double size_ratio(uint64_t a, uint64_t b)
     return a > b ? (double)a / (double)b : (double)b / (double)a;
 }
 
-/* Prefers |a| if both are equally near. One of them may be NULL. */
+/* Returns the nearer link, or |a| if both are equally near. |a| or |b| may be NULL. */
 static const struct kin_link *nearer(const struct kin_walk *walk, const struct kin_link *a,
                                      const struct kin_link *b)
 {

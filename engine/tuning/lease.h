@@ -104,7 +104,7 @@ KILN_MUST_CHECK enum kiln_code lease_report(struct lease_table *table, const voi
                                             struct lease_answer *ret_answer, struct kiln_err *err);
 /* Returns the request of a lease, with borrowed texts, or false if there is no such lease. */
 bool lease_show(const struct lease_table *table, uint64_t lease, struct lease_request *ret_request);
-/* Ends a lease after the best result was stored, or could not be stored. */
+/* Ends a lease. Call this function after storing the best result, even if this failed. */
 void lease_finish(struct lease_table *table, uint64_t id);
 /* Frees the holder's shares, and ends leases that have neither another holder nor a waiter. */
 void lease_leave(struct lease_table *table, const void *holder);

@@ -39,8 +39,8 @@ struct merge {
     char why[256]; /* if is_conflict: both times, and why one of them won */
 };
 
-/* Merges |from| into |into|. |into| then borrows texts from |from|. Both have the same id or, for
- * find, the same solver. */
+/* Merges |from| into |into|. |into| then borrows texts from |from|. Both have the same id. Entries
+ * of find records may instead have the same solver. */
 struct merge measurement_merge(enum tuning_kind kind, struct tuning_row *into,
                                const struct tuning_row *from);
 /* Compares the kind of device, the driver and the toolchain. */

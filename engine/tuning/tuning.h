@@ -32,7 +32,7 @@ struct tuning_options {
     const struct engine_data *data;    /* may be NULL; an imported database replaces a built-in
                                         * one */
     bool without_user, without_system; /* ignore that tier; without_user also refuses new records */
-    uint64_t records_per_uid, bytes_per_uid; /* of one user (tuning_db.h); 0: no limit */
+    uint64_t records_per_uid, bytes_per_uid; /* limits for each user (tuning_db.h); 0: no limit */
     enum tuning_stale stale;
     bool allow_network_fs;
 };
@@ -51,16 +51,16 @@ struct tuning_question {
     uint32_t uid;
     const struct problem *problem;
     struct bytes key;
-    const char *driver, *toolchain; /* of the client; "": no entry is stale */
+    const char *driver, *toolchain; /* the client's; "": unknown, which makes no entry stale */
     bool nearest;                   /* on a miss, search the problem's families (family.h) */
 };
 
 struct tuning_answer {
     enum tuning_tier tier;
-    const char *database_id; /* of the record; may have another number of compute units */
-    struct bytes key;        /* of the record; differs from the key of the question if |is_near| */
-    struct bytes value;      /* text of the record; for perf, the entries of the user's, the
-                              * host's and the system's record */
+    const char *database_id;       /* the record's; may have another number of compute units */
+    struct bytes key;              /* the record's; if |is_near|, not the key of the question */
+    struct bytes value;            /* text of the record; for perf, the entries of the user's, the
+                                    * host's and the system's record */
     const struct tuning_row *rows; /* one for each entry, except entries of the system tier,
                                     * which come last */
     size_t row_count;

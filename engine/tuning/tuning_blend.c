@@ -213,7 +213,7 @@ enum kiln_code job_merge_record(struct tuning_job *job, const struct tuning_plac
 {
     bool is_pending;
     const struct tuning_held *held = find_held(job, place, &is_pending);
-    /* Of two records of the same place in a file, the second one is merged into the first. */
+    /* If a file has two records of the same place, the second one is merged into the first. */
     bool replaces = !held || (job->type == JOB_IMPORT && !is_pending);
     KILN_AUTO(mem)
     struct tuning_row *rows = malloc(((held ? held->row_count : 0) + count) * sizeof(*rows));

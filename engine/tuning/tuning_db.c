@@ -129,8 +129,8 @@ static enum kiln_code rename_to(const struct tuning_db *db, const char *from, st
     return db_directory_sync(&db->home, err);
 }
 
-/* Creates the first tuning.db under another name, and renames it when it is complete. So if a
- * tuning.db is incomplete, it is damaged. */
+/* Creates the first tuning.db under another name, and renames the file when it is complete. So an
+ * incomplete tuning.db can only be a damaged one. */
 static enum kiln_code make_first(const struct tuning_db *db, struct kiln_err *err)
 {
     struct db *file = NULL;

@@ -28,7 +28,7 @@ bool tuning_read_place(const struct query *q, struct tuning_place *ret_place)
     return true;
 }
 
-struct visit { /* without callbacks, rows are only checked */
+struct visit { /* if both callbacks are NULL, rows are only checked */
     bool (*each)(void *context, const struct tuning_place *place, const struct tuning_row *rows,
                  size_t count);
     bool (*before)(void *context, const struct tuning_place *place, const struct tuning_row *rows,

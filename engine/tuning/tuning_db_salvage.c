@@ -23,7 +23,7 @@ struct salvage {
     struct buffer record;
     uint64_t refused;
     bool found_twice;
-    uint64_t expected[3]; /* according to the database, by enum tuning_tally */
+    uint64_t expected[3]; /* numbers of rows that the damaged file states, by enum tuning_tally */
     bool expected_known[3];
     bool log_lost;
     struct kiln_err failure;
@@ -347,7 +347,7 @@ static enum kiln_code rename_in(const struct tuning_db *db, const char *from, co
 }
 
 /* Puts the new file in place. If kilnd is killed before the damaged file was moved, its next
- * start salvages again. If it is killed later, its next start uses the new file, which is
+ * start salvages again. If kilnd is killed later, its next start uses the new file, which is
  * complete. */
 static enum kiln_code swap_files(const struct tuning_db *db, char aside[96], struct kiln_err *err)
 {

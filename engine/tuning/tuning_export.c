@@ -106,7 +106,7 @@ static bool is_of_dialect(struct bytes value, enum find_dialect dialect)
 }
 
 /* The old dialect keeps only one entry for each algorithm: the fastest or, of equally fast entries,
- * the first. Returns whether that is another entry than |entry|. */
+ * the first. Returns whether the dialect keeps another entry than |entry|. */
 static bool is_beaten(struct bytes value, const struct tuning_entry *entry)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -171,7 +171,7 @@ static void write_system_record(struct tuning_exporter *out)
 {
     struct tuning_index_record record;
     if (!tuning_index_at(out->index, out->next++,
-                         &record)) { /* an error, because the file would be incomplete */
+                         &record)) { /* the export fails, because the file would be incomplete */
         out->rc = kiln_fail(out->err, KILN_CORRUPT,
                             "record %llu of the imported %s database of '%s' is damaged: import "
                             "it again",

@@ -8,7 +8,7 @@
 
 /* A search examines at most this many records of the problem's family. */
 #define RELATIVES_MAX 20000u
-/* The search of a user's or the host's records ends after this many whose entries are all stale. */
+/* A search of the user or host tier ends after this many records whose entries are all stale. */
 #define STALE_RELATIVES_MAX 256u
 
 static bool is_other(const char *theirs, const char *ours)

@@ -105,7 +105,7 @@ static enum kiln_code check_entries(const struct tuning_job *job, struct bytes v
     const double floor_ms = problem && kind == TUNING_FIND ? claim_floor_ms(problem) : 0;
     enum kiln_code rc = KILN_OK;
     while (!rc && tuning_entry_next(kind, &value, &entry, &ignored) == KILN_OK) {
-        /* Without a problem, the algorithm may have any name, for example "fusion". */
+        /* If kiln does not know the problem, the algorithm may have any name, such as "fusion". */
         rc = problem ? tuning_entry_check(kind, &entry, direction, err)
                      : tuning_solver_check(entry.solver, err);
         if (!rc && kind == TUNING_FIND)
@@ -150,7 +150,7 @@ static void fail_full(struct tuning_reading *r, const char *what, uint64_t max)
                       (unsigned long long)max);
 }
 
-/* Ends the import of a file that alone exceeds the user's limits, before it fills the memory. */
+/* Ends the import if its records alone exceed the user's limits, before they fill the memory. */
 static void check_limits(struct tuning_reading *r, const struct record *record)
 {
     const struct tuning *t = r->job->tuning;

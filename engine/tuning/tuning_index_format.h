@@ -39,7 +39,7 @@ enum index_part {
 };
 
 struct index_extent {
-    uint64_t offset, size; /* bytes, within the file */
+    uint64_t offset, size; /* in bytes, from the beginning of the file */
 };
 
 struct index_header {

@@ -143,8 +143,7 @@ static enum kiln_code put_changes(struct tuning_job *job, struct tuning_change *
     return rc;
 }
 
-/* Stores copies of the records that a promotion will change, so that the promotion can be undone.
- */
+/* Stores copies of the records that a promotion changes, so that the promotion can be undone. */
 static enum kiln_code keep_before(const struct tuning_job *job, struct tuning_change *change,
                                   struct kiln_err *err)
 {

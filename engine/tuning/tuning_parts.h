@@ -33,7 +33,7 @@ struct scratch {
     struct tuning_row *kept; /* owned; the entries of |fresh| */
     size_t kept_max;
     struct buffer joined;           /* a value joined from several tiers */
-    struct tuning_row *joined_rows; /* owned; measurements of its entries, except the system's */
+    struct tuning_row *joined_rows; /* owned; of entries in |joined| from the user and host tiers */
     size_t joined_count, joined_max;
     enum tuning_stale stale;
     bool left_some_out; /* the current look-up left out stale entries */
