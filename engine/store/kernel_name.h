@@ -13,7 +13,7 @@
 #include "common/base/bytes.h"
 #include "common/base/digest.h"
 
-/* The scope of a private kernel is the uid of its owner. The scope of a public kernel is this. */
+/* The scope of a private kernel is its owner's uid, and that of a public kernel is this value. */
 #define KERNEL_SCOPE_EVERYONE UINT64_MAX
 /* The scope of programs that kilnd compiled itself. A promoted result never has this scope. */
 #define KERNEL_SCOPE_PROGRAMS (UINT64_MAX - 2)

@@ -234,7 +234,8 @@ static enum kiln_code copy_content(int from, int to, const char *path, struct ki
     return rc;
 }
 
-/* Does nothing if the log does not have the format of a write-ahead log. */
+/* Copies the log's readable pages into the copy of the database. Damage of the log is no failure;
+ * it is noted in |s|->log_lost. */
 static enum kiln_code add_log(struct salvage *s, struct kiln_err *err)
 {
     const char *directory = s->owner->directory;
