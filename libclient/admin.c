@@ -136,7 +136,8 @@ struct calling {
     struct buffer frame;
     char *progress;
     char *answer;
-    /* Owned, like its descriptors. -1 stands for each descriptor that the caller took. */
+    /* The array and its descriptors are owned.  The value -1 replaces each descriptor that the
+     * caller took. */
     int *files;
     size_t file_count;
 };
@@ -156,7 +157,8 @@ static void calling_done(struct calling *c)
     free(c->files);
 }
 
-/* Reading a pipe may block, and reading a device may never end. */
+/* Accepts only regular files, because reading a pipe may block, and reading a device may never end.
+ */
 static enum kiln_code check_files(const struct reply *reply, struct failure *failure)
 {
     for (size_t i = 0; i < reply->descriptor_count; i++) {

@@ -27,7 +27,7 @@ struct kiln_client {
     /* set by KILN_DISABLE_CACHE or MIOPEN_DISABLE_CACHE */
     bool no_cache;
     char socket_path[256];
-    /* neither the caller nor a variable named the socket */
+    /* neither the caller nor KILN_SOCKET named the socket, so libkiln chose the path */
     bool socket_is_found;
     char software[128];
 };

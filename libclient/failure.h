@@ -4,8 +4,8 @@
 /*
  * Failures that libkiln returns: the internal error plus the compiler's log.
  *
- * Role       adds the compiler's log, which comes from kilnd, to struct kiln_err; converts both to
- *            the public struct
+ * Role       adds the compiler's log, which comes from kilnd, to struct kiln_err; converts the
+ *            error and the log to the public struct kiln_error
  * Ownership  a failure owns its log (failure_done); FAILURE_INIT is a valid, empty failure
  * Threading  plain values
  */

@@ -4,8 +4,8 @@
 /*
  * The lock that libkiln holds while it opens a library.
  *
- * Role       fork() waits for the holder, so that no child inherits a half-loaded library, which it
- *            could not repair
+ * Role       fork() waits for the holder, so that no child inherits a half-loaded library, which
+ *            the child could not repair
  * Threading  Any thread.  A constructor that runs under the lock may fork.  The holder must not
  *            call dlclose.  In some releases of the C library, dlclose needs a lock that fork()
  *            holds while it waits for the holder

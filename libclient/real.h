@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Doubles in the wire format, which has their bits in a 64-bit integer.
+ * Doubles in the wire format: the bits of a double are sent as a 64-bit integer.
  *
  * Threading  pure functions
  */

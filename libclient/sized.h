@@ -4,8 +4,8 @@
 /*
  * Structs of the public API, which begin with the size that the caller knows (<kiln/error.h>).
  *
- * Role       checks and copies such structs.  Each has at least the size of its first release.
- *            Missing members become zero
+ * Role       checks and copies such structs.  A struct smaller than in its first release is
+ *            rejected.  Missing members become zero
  * Threading  plain values
  */
 #include <stdbool.h>

@@ -63,8 +63,8 @@ struct trace *trace_create(const char *software)
     return t;
 }
 
-/* Does not lock the mutex.  In a forked child, the thread that held it may not exist, so it would
- * never be unlocked. */
+/* Does not lock the mutex: in a forked child, the mutex may be locked for ever by a thread that
+ * exists only in the parent. */
 void trace_destroy(struct trace *t)
 {
     if (!t)

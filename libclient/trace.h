@@ -19,8 +19,8 @@ struct kiln_plan;
 struct trace;
 
 /* Returns NULL if KILN_TRACE is not set, or if memory runs out.  |software| is borrowed.  The first
- * note creates the file.  If it cannot create the file, it prints one line on standard error, and
- * nothing is noted. */
+ * note creates the file.  If the file cannot be created, prints one line on standard error and
+ * notes nothing. */
 struct trace *trace_create(const char *software);
 void trace_destroy(struct trace *trace);
 
@@ -50,7 +50,7 @@ struct trace_kernel {
     const char *key;     /* 64 hexadecimal digits; NULL: the kernel is not noted */
     enum trace_tier tier;
     uint64_t compile_ns;
-    bool is_own_library; /* a compile that the process wanted from its own library */
+    bool is_own_library; /* requested from the process's own NVRTC, hiprtc or comgr (libkiln-rtc) */
 };
 
 void trace_kernel(struct trace *trace, const struct trace_kernel *kernel);

@@ -6,7 +6,8 @@
  *
  * Role       prints one notice on standard error when the substitute serves, and reports when kilnd
  *            is back
- * Ownership  each client has one, which must outlive the transports that it opened
+ * Ownership  each client owns one struct fallback, which must outlive the transports that
+ *            fallback_connect returned
  * Threading  any thread
  */
 #include "common/protocol/transport.h"
@@ -37,7 +38,7 @@ KILN_MUST_CHECK enum kiln_code fallback_connect(struct fallback *fallback, uint6
  * silent for longer than fallback_grace_ns(). */
 bool fallback_on_handshake(struct fallback *fallback, enum kiln_code rc,
                            const struct kiln_err *err);
-/* Returns the mode in use.  A client that is opened with this mode is of the same kind. */
+/* Returns the mode in use, to open another client with the same mode. */
 const char *fallback_mode(const struct fallback *fallback);
 /* Returns how long a silent kilnd counts as busy (KILN_FALLBACK_PATIENCE). */
 uint64_t fallback_grace_ns(const struct fallback *fallback);

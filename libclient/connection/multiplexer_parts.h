@@ -44,11 +44,11 @@ void multiplexer_wake(struct waiter *w);
 void multiplexer_end_request(struct multiplexer *x, struct request *rq, enum kiln_code code);
 void multiplexer_end_with(struct multiplexer *x, struct request *rq, const struct kiln_err *why);
 void multiplexer_fail_everyone(struct multiplexer *x, const struct kiln_err *why);
-/* Marks |rq| as unsent because of |why|, so that the next connection sends |rq| again.  Ends |rq|
- * if its |once| is set or |rq| was sent too often already. */
+/* Decides whether |rq| may be sent again after |why|.  Ends |rq| if its |once| or |connection| is
+ * set, or if |rq| was sent too often already.  Otherwise keeps |rq| for the next connection. */
 void multiplexer_keep_for_next(struct multiplexer *x, struct request *rq, const char *why);
 
-/* The leader's read then fails, and the leader reconnects. */
+/* Stops the transport, so that the leader's read fails and the leader reconnects. */
 void multiplexer_stop_transport(struct multiplexer *x);
 void multiplexer_send_waiting(struct multiplexer *x);
 void multiplexer_send_cancel(struct multiplexer *x, uint64_t id);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/connection/multiplexer_parts.h"
 
-/* If the daemon died so often while it had the request, the request is probably the cause. */
+/* A request fails after it was sent this often, because it has probably crashed the daemons. */
 #define SENDS_MAX 32
 
 void multiplexer_link(struct multiplexer *x, struct request *rq)

@@ -28,8 +28,8 @@ enum kiln_code transport_socket_check(const char *path, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Writes the number if /etc/group lacks the group. getgrgid() would also ask the network's
- * directory service, which may hang. */
+/* Writes the name that /etc/group has for |gid|, else the number.  Does not use getgrgid(), which
+ * would also ask the network's directory service, and that may hang. */
 static void write_group_name(gid_t gid, char *text, size_t size)
 {
     /* "NAME:PASSWORD:GID:MEMBERS"; a longer line is read in parts, and the later parts have no
@@ -47,7 +47,6 @@ static void write_group_name(gid_t gid, char *text, size_t size)
         fclose(groups);
 }
 
-/* The remedy is to join the socket's group, or to ask an administrator. */
 static enum kiln_code fail_refused(const char *path, struct kiln_err *err)
 {
     struct stat seen;
@@ -78,8 +77,9 @@ static bool is_hosts(const char *path)
     return strncmp(path, HOSTS_DIRECTORY, sizeof(HOSTS_DIRECTORY) - 1) == 0;
 }
 
-/* Ordinary users can start only a private kilnd, not the host's.  Clients find a private kilnd
- * through XDG_RUNTIME_DIR, so client and kilnd must have the same XDG_RUNTIME_DIR. */
+/* Only root can start the host's kilnd, so the message advises other users to start a private
+ * kilnd.  Clients find a private kilnd through XDG_RUNTIME_DIR, so client and kilnd need the same
+ * value. */
 static enum kiln_code fail_absent(int errnum, const char *path, struct kiln_err *err)
 {
     if (!is_hosts(path) || geteuid() == 0)

@@ -28,7 +28,7 @@ struct transport_socket {
     size_t consumed; /* size of the frame that the last receive returned */
     int descriptors[2 * LIMIT_FRAME_DESCRIPTORS];
     size_t descriptor_count,
-        /* how many belong to the frame that the last receive returned */
+        /* number of descriptors in the frame that the last receive returned */
         descriptors_out;
 
     pthread_mutex_t mutex;

@@ -25,7 +25,7 @@ struct bench {
     struct kiln_event *begin, *end;
     double largest; /* product of the operands' largest magnitudes; 0 for OPERANDS_EXACT */
     uint64_t compared;
-    void *want, *got; /* |want| is the reference's result, NULL before bench_refer */
+    void *want, *got; /* |want| is the reference solver's result, NULL before bench_refer */
 };
 
 struct subject {

@@ -38,7 +38,8 @@ KILN_MUST_CHECK enum kiln_code bench_create(const struct bench_options *options,
 void bench_destroy(struct bench *bench);
 static inline void bench_auto(struct bench **bench) { bench_destroy(*bench); }
 
-/* |plan| is a plan of the reference solver.  Called before any check. */
+/* Runs the reference solver's |plan| once and keeps the result.  Call this function before
+ * subject_check. */
 KILN_MUST_CHECK enum kiln_code bench_refer(struct bench *bench, struct kiln_plan *plan,
                                            struct kiln_err *err);
 
@@ -56,5 +57,5 @@ KILN_MUST_CHECK enum kiln_code subject_time(struct subject *subject,
  * the number of elements compared: all, or those in the first 256 MiB. */
 KILN_MUST_CHECK enum kiln_code subject_check(struct subject *subject, uint64_t *ret_checked,
                                              struct kiln_err *err);
-/* A CUDA or HIP device no longer works after a fault. */
+/* Returns whether the device still works.  A CUDA or HIP device does not work after a fault. */
 bool bench_is_alive(struct bench *bench);

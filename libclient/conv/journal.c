@@ -47,8 +47,8 @@ static void write_line(const struct journal *j, const char *line)
     (void)ignored;
 }
 
-/* Writes the first line of a new file.  In an old file, ends a last line that is incomplete, for
- * example because the disk was full. */
+/* Writes the first line of a new file.  In an old file, adds a line end if the last line is
+ * incomplete, for example because the disk was full. */
 static void begin_lines(const struct journal *j)
 {
     char line[LINE_MAX + 1], last = '\n';

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For the first timing of a config.  The limits are low, because most configs are slow. */
+/* The first timing of a config has low limits, because most configs are slow. */
 #define FIRST_SAMPLES 3u
 #define FIRST_MS 20.0
 /* A config whose first run takes this many times as long as the best is not timed further. */
@@ -165,8 +165,8 @@ static enum kiln_code check_trial(struct search *s, size_t index, struct kiln_er
     return KILN_OK;
 }
 
-/* Makes the trial the best if it is faster and its result is correct.  Correct trials that are much
- * slower than the best are cut short, so a wrong result must not become the best. */
+/* Makes the trial the best if it is faster and its result is correct.  A wrong result must not
+ * become the best, because correct trials that are much slower would then be cut short. */
 static enum kiln_code update_best(struct search *s, size_t index, struct kiln_err *err)
 {
     const struct search_trial *t = &s->trials[index];

@@ -22,9 +22,10 @@ struct timing_source { /* the launches to time; tests supply their own */
 };
 
 struct timing_limits {
-    double hopeless_ms; /* if the first run takes longer, it is the only one; 0 means no limit */
-    double limit_ms;    /* no sample begins after this much of the device's time */
-    unsigned samples;   /* at least one is taken */
+    /* a kernel whose first timed run takes longer is not run again; 0: no limit */
+    double hopeless_ms;
+    double limit_ms;  /* no sample begins after this much of the device's time */
+    unsigned samples; /* number of samples to take; 0 counts as 1 */
 };
 
 struct timing {

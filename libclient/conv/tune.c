@@ -18,7 +18,7 @@
 #define WINDOW_MAX 128u
 /* In a larger space, the candidates are a sample of it. */
 #define CANDIDATES_MAX (1u << 17)
-/* number of configs of an earlier search, the fastest, that are measured again */
+/* At most this many of the fastest configs of an earlier search are measured again. */
 #define REMEMBERED_MAX 8u
 /* A solver whose best known config takes this many times as long as the best solver is not tuned.
  */

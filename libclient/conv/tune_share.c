@@ -90,8 +90,8 @@ static enum kiln_code report_share(struct sharing *s, const struct held *share,
     return error_take(rc, &e, err);
 }
 
-/* kilnd rejected a report or a lease, so the other processes do not get the results of this
- * process. */
+/* Lets this process search alone after kilnd rejected a report or a lease.  The other processes
+ * then do not get the results of this process. */
 static enum kiln_code stop_sharing(struct sharing *s, struct kiln_err *why, struct kiln_err *err)
 {
     struct work *work = s->tuner->work;
@@ -158,8 +158,8 @@ static unsigned find_tried(const struct sharing *s)
     return i;
 }
 
-/* After KILN_NOT_FOUND, kilnd was restarted.  Candidates that were tried already are not tried
- * again. */
+/* Takes another lease after KILN_NOT_FOUND, which means that kilnd was restarted.  Candidates that
+ * were tried already are not tried again. */
 static enum kiln_code take_new_lease(struct sharing *s, struct kiln_lease *ret_lease,
                                      struct kiln_err *why)
 {

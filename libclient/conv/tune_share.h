@@ -17,8 +17,8 @@
 
 struct sharing;
 
-/* Sets |ret_sharing| to NULL if other processes could not use the results.  That is so if the
- * results are not recorded for the user, or if the caller named a toolchain. */
+/* Sets |ret_sharing| to NULL if other processes could not use the results, because the results are
+ * not recorded for the user, or because the caller named a toolchain. */
 KILN_MUST_CHECK enum kiln_code sharing_create(struct tuner *tuner, struct sharing **ret_sharing,
                                               struct kiln_err *err);
 void sharing_destroy(struct sharing *sharing);

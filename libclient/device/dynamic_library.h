@@ -4,7 +4,7 @@
 /*
  * Opens vendor libraries when they are first needed, and looks up a list of their functions once.
  *
- * Role       the only dlopen of libkiln, so that it depends on no GPU runtime
+ * Role       the only dlopen of libkiln, so that libkiln depends on no GPU runtime
  * Ownership  a library stays open until the process ends, because GPU runtimes start threads and
  *            register handlers, so closing them is not safe
  * Threading  any thread; a bound table is immutable; fork() waits until a load ends

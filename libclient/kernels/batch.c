@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-/* A message of this size is complete.  The limit of a frame is so much larger that another item,
- * even with a large source, still fits. */
+/* A message that has reached this size gets no more items.  The limit of a frame is so much larger
+ * that the last item fits, even with a large source. */
 #define CHUNK_BYTES (LIMIT_FRAME_BODY / 4)
 
 /* Kernels are put into shared blocks of memory as long as at least this many bytes are still

@@ -4,7 +4,7 @@
 /*
  * Plans inside libkiln: a checked answer of kilnd, with the kernels that it sent.
  *
- * Role       turns the body of a 'planned' reply into launches; nothing in it is trusted
+ * Role       turns the body of a 'planned' reply into launches; nothing in the reply is trusted
  * Ownership  reference-counted; owns references to its kernels
  * Threading  immutable, except for the count
  */

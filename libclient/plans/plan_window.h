@@ -3,7 +3,7 @@
 
 /*
  * Requests many plans for one problem, with several requests in flight.  The search for the best
- * perf config uses it.
+ * perf config uses such a window.
  *
  * Role       lets the caller request plans one after the other, so that kilnd compiles them while
  *            the caller measures earlier plans

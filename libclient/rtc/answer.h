@@ -19,7 +19,8 @@ struct answer_calls { /* what differs between the kinds of run-time compilers */
     /* Uses a stored result, and takes ownership of |stored|.  Returns false if |stored| is
      * damaged. */
     bool (*use)(struct rtc_program *program, struct kiln_kernel *stored);
-    /* Lets kilnd compile, and uses its result.  Returns false if kilnd cannot.  May be NULL. */
+    /* Lets kilnd compile, and uses its result.  Returns false if kilnd cannot compile the program.
+     * May be NULL. */
     bool (*delegate)(struct rtc_program *program);
 };
 

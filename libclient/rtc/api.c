@@ -65,8 +65,8 @@ static const char *const comgr_names[] = {
 };
 #define COMGR_WRAPPED (sizeof(struct comgr_wrapped) / sizeof(void *))
 #define COMGR_FUNCTIONS (sizeof(struct comgr_functions) / sizeof(void *))
-/* how many functions a comgr must at least have so that libkiln-rtc can explain why it answers none
- * of its compiles: the wrapped functions, and the first of |comgr_names| */
+/* Number of functions that libkiln-rtc needs to wrap a comgr and to report why it does not answer
+ * the compiles of that comgr: the wrapped functions, and the first of |comgr_names|. */
 #define COMGR_ALWAYS (COMGR_WRAPPED + 1)
 /* the function that comgr 3 does not have */
 #define COMGR_OPTION_TEXT (offsetof(struct comgr_functions, option_text) / sizeof(void *))

@@ -41,11 +41,11 @@ struct rtc_functions {
     struct rtc_output log;
     /* an element is zeroed if the library has no such output */
     struct rtc_output outputs[RTC_OUTPUTS_MAX];
-    /* NULL in libraries without it */
+    /* NULL if the library has no such function */
     int (*set_callback)(void *program, rtc_callback_fn *callback, void *payload);
 };
 
-/* Every type of comgr's objects is such a struct. */
+/* Each of comgr's object types is a struct of this form. */
 struct comgr_handle {
     uint64_t value;
 };
@@ -113,7 +113,8 @@ struct rtc_library {
 void *rtc_first_function(const struct rtc_library *library);
 /* Returns whether |comgr| has all functions that libkiln-rtc uses to answer. */
 bool rtc_has_all_functions(const struct rtc_library *comgr);
-/* The members of |library| do not change afterwards. */
+/* Sets |code|, |name|, |identity| and |trouble|.  These members do not change once |is_identified|
+ * is set. */
 void rtc_identify(struct rtc_library *library);
 bool rtc_is_compiler_code(const void *address);
 /* Returns -1 if no wrapped function has this name. */

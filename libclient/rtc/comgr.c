@@ -258,7 +258,7 @@ static int answer(struct rtc_library *library, const struct comgr_call *call)
 int comgr_act(struct rtc_library *library, const struct comgr_call *call)
 {
     (void)key_environment_has_changed();
-    /* Files are noted if hiprtc has called comgr.  Only the result of hiprtc is stored then. */
+    /* if files are noted, hiprtc has called comgr, and only hiprtc's result is stored */
     if (!is_compile(call->kind) || settings_mode() == RTC_OFF || files_are_noted())
         return act_real(library, call);
     return answer(library, call);

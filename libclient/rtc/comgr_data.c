@@ -128,7 +128,7 @@ static bool take_input(void *context, const struct object *o)
 {
     struct inputs *in = context;
     struct rtc_program *p = in->program;
-    if (o->kind == DATA_LOG) /* no action reads it */
+    if (o->kind == DATA_LOG) /* no action reads a log */
         return true;
     in->trouble = object_obstacle(in, o);
     if (in->trouble)

@@ -13,7 +13,7 @@
 #define FILE_MAX (64u << 20)
 #define KNOWN_MAX 16384u
 
-struct state { /* of a file; without padding */
+struct state { /* identifies a state of a file; has no padding, so memcmp can compare it */
     uint64_t device, inode, size;
     int64_t times[4];
 };

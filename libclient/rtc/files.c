@@ -44,7 +44,7 @@ struct recording {
     struct buffer paths;               /* sized texts: the use, then the path including its NUL */
     struct hash_table seen;
     struct buffer created; /* directories that the compile made: sized texts */
-    /* by the clock that the kernel uses for files' times */
+    /* start of the compile, by the clock that the kernel uses for files' times */
     uint64_t began_ns;
     unsigned others;
     struct directory directory; /* the current one when the compile began */
@@ -117,8 +117,8 @@ static bool is_kernels_file(const char *path)
     return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0;
 }
 
-/* comgr 3 keeps its results in files with these names of LLVM.  These files change no result, so
- * they need no entry. */
+/* comgr 3 caches its results in files with these names, which come from LLVM.  These files change
+ * no result, so they need no entry. */
 static bool is_in_comgrs_cache(const char *path)
 {
     static const char *const beginnings[] = { "/llvmcache-", "/llvmcache.timestamp",
@@ -315,7 +315,8 @@ static const char *put_entry(struct buffer *to, enum file_use use, struct bytes 
     return errno == ENOENT || errno == ENOTDIR ? NULL : "a file cannot be examined";
 }
 
-/* Appends the entry of a noted path, unless another use of the path says more about it. */
+/* Appends the entry of a noted path.  Appends nothing for a path that was examined (stat) if the
+ * compile also opened it. */
 static const char *put_noted(struct buffer *to, struct bytes noted)
 {
     char text[PATH_MAX + 1];

@@ -218,8 +218,8 @@ static bool find_hiprtc(struct rtc_library *library, struct sha256 *digest)
     return has_compiler;
 }
 
-/* Settings and numbers of these versions of comgr are known.  Version 2.9 has a setting that cannot
- * be read back, and version 3 has other numbers. */
+/* libkiln-rtc knows the settings and the enum values of these versions of comgr.  Version 2.9 has a
+ * setting that cannot be read back, and version 3 has other enum values. */
 #define COMGR_MAJOR 2
 #define COMGR_MINOR_MIN 4
 #define COMGR_MINOR_MAX 8

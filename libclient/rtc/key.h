@@ -9,7 +9,8 @@
  */
 #include "libclient/rtc/program.h"
 
-/* Without an option that names an architecture, the result depends on the current device. */
+/* Returns whether the result depends on the current device, because no option names an
+ * architecture. */
 bool key_needs_device(const struct rtc_program *program);
 /* Returns whether this process has changed an environment variable since the first call. comgr
  * reads some variables only once, so it may still use an old value.  Called before each compile by
@@ -20,7 +21,7 @@ bool key_environment_has_changed(void);
 const char *key_obstacle(const struct rtc_program *program);
 enum key_name_part {
     KEY_NO_NAME,
-    KEY_LAST_PART, /* what follows the last slash: NVRTC makes names of static variables from it */
+    KEY_LAST_PART, /* text after the last slash, from which NVRTC makes names of static variables */
     KEY_WHOLE_NAME,
 };
 
@@ -33,8 +34,8 @@ struct digest key_of_program(const struct rtc_program *program, enum key_name_pa
 enum key_name_part key_name_part_of(const struct rtc_program *program, struct bytes result);
 /* Returns the program's name, or the name that the library uses if the caller gave none. */
 const char *key_name(const struct rtc_program *program);
-/* Returns the program's name if it occurs in the log only because the library writes it there, so
- * that another name may replace it; otherwise NULL. */
+/* Returns the program's name if only the library writes this name into the log, so that another
+ * program's name may replace it there; otherwise NULL. */
 const char *key_name_in_log(const struct rtc_program *program);
 /* Returns whether an option, such as -I, names the program's directory. */
 bool key_options_have_directory(const struct rtc_program *program);

@@ -6,8 +6,8 @@
 #include "libclient/rtc/preload.h"
 #include "libclient/rtc/program.h"
 
-/* A function returns this code if no loaded library has the function.  In NVRTC and hiprtc, it
- * means an internal error; in comgr, any error. */
+/* A function returns one of these codes if no loaded library has the function: an internal error of
+ * NVRTC and hiprtc, or any error of comgr. */
 #define INTERNAL_ERROR 11
 #define COMGR_ERROR 1
 

@@ -16,8 +16,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* How long to wait for a compile of another process. kilnd may say LATE_MS late that this time is
- * up. */
+/* How long to wait for a compile of another process. kilnd may report the end of this time up to
+ * LATE_MS late. */
 #define WAIT_MS 28000u
 #define LATE_MS 2000u
 #define STORE_MS 30000u
@@ -70,8 +70,9 @@ static struct kiln_client *keep_client(struct kiln_client *opened)
     return client;
 }
 
-/* Opens the client without a lock, because this registers a fork handler.  If another thread forks,
- * glibc before 2.36 waits for it, and fork() waits for the lock. */
+/* Holds no lock while it opens the client, because opening registers a fork handler.  In glibc
+ * before 2.36, the registration waits while another thread forks, and fork() waits for this
+ * library's locks. */
 struct kiln_client *lookup_client(void)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
@@ -156,8 +157,9 @@ static struct bytes content_of(const struct kiln_kernel *kernel)
     return bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
 }
 
-/* |ret_further| is an enum key_name_part.  If no manifest of the list fits, a list under a key with
- * this part of the name may have a fitting one.  Returns false if |kernel| is not a list. */
+/* Begins to read a list of manifests.  If none of them fits, a list under a key with the part
+ * |ret_further| (enum key_name_part) of the program's name may have one.  Returns false if |kernel|
+ * is not a list. */
 static bool begin_list(const struct kiln_kernel *kernel, struct reader *ret_reader,
                        uint32_t *ret_further)
 {
@@ -178,8 +180,8 @@ static bool result_key(const struct digest *key, struct bytes manifest, struct d
     return is_fine;
 }
 
-/* Returns the name whose directory the compiler searches for headers. hiprtc and comgr compile a
- * temporary file instead, so they search no directory because of a name. */
+/* Returns the program's name if the compiler searches the directory of this name for headers.
+ * hiprtc and comgr compile a temporary file, so for them the result is "". */
 static const char *place_of(const struct rtc_program *p)
 {
     return p->library->kind == RTC_NVRTC ? key_name(p) : "";
@@ -458,8 +460,8 @@ static bool put_result(const struct publication *x, const struct lookup *l, stru
     return put_list(x, l, KEY_NO_NAME, &files);
 }
 
-/* Stores a result under a key with a larger part of the name than |l| has, and notes this in the
- * list of |l|. */
+/* Stores a result under a key with a larger part of the program's name than |l| has, and records
+ * this part in the list of |l|. */
 static bool put_result_elsewhere(const struct publication *x, const struct lookup *l,
                                  enum key_name_part part, struct bytes files, struct bytes result)
 {

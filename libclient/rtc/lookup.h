@@ -58,8 +58,8 @@ void lookup_done(struct lookup *lookup);
 void lookup_note(const struct rtc_program *program, const struct digest *key,
                  const struct kiln_kernel *kernel);
 
-/* Returns NULL if there is no connection, or if kilnd did not answer lately.  A forked child opens
- * its own connection, and does not touch that of its parent. */
+/* Returns the client of this process.  Returns NULL if there is no connection, or if kilnd did not
+ * answer lately.  A forked child opens a client of its own. */
 struct kiln_client *lookup_client(void);
 /* Returns whether this process may wait for a compile of kilnd or of another process.  After a wait
  * that ended without a result, this process may not wait for a while. */

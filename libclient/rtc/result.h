@@ -20,7 +20,7 @@ struct rtc_result {
     struct bytes outputs[RTC_OUTPUTS_MAX]; /* borrowed from |kernel|, like |log| and |names| */
     uint32_t present;                      /* bit i is set if the library returned output i */
     struct bytes log;
-    struct buffer own_log; /* |log|, if it has the program's name */
+    struct buffer own_log; /* memory of |log| if the stored log has marks for the program's name */
     /* pairs of sized texts including their NUL: an expression and its lowered name */
     struct bytes names;
 };

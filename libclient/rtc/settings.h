@@ -22,7 +22,7 @@ enum rtc_mode settings_mode(void);
 /* If kilnd does not answer within this many milliseconds, the program compiles by itself. */
 uint32_t settings_patience_ms(void);
 
-/* Notes for the report that the process has loaded a compiler. |compiler| is its kind, such as
+/* Adds to the report that the process has loaded a compiler. |compiler| is its kind, such as
  * "nvrtc"; |path| is the path of its file. */
 void settings_note_library(const char *compiler, const char *path);
 

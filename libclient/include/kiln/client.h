@@ -23,8 +23,8 @@
  *            client that has never reached a daemon fails at once with KILN_E_UNAVAILABLE.  A
  *            client that has reached a daemon before waits some seconds for that daemon to return,
  *            or for the whole time-out with KILN_FALLBACK=off.  If the daemon returns in time,
- *            calls succeed: libkiln sends unanswered requests again, and so it does with requests
- *            that the stopping daemon rejected.
+ *            calls succeed: libkiln sends unanswered requests again, and also the requests that
+ *            the stopping daemon rejected.
  * Files      A client has one or two descriptors.  Closing descriptors that the caller did not open
  *            is safe: the client reconnects.  But if the caller then opens a socket that gets the
  *            same descriptor number, this socket may receive one request.

@@ -54,8 +54,8 @@ struct kiln_conv_progress {
     double best_ms;             /* best time of |solver| so far, or of all solvers; 0: none yet */
     double spent_ms, budget_ms; /* time spent on |solver|, and its limit; budget 0: no limit */
 };
-/* Called on the calling thread.  If it returns a value other than 0, the call stops, and keeps the
- * measurements made so far. */
+/* Called on the calling thread.  If this function returns a value other than 0, find or tune stops,
+ * and keeps the measurements made so far. */
 typedef int kiln_conv_report_fn(void *context, const struct kiln_conv_progress *progress);
 
 struct kiln_conv_options {
@@ -64,7 +64,7 @@ struct kiln_conv_options {
     /* Limit for each request to kilnd, including compilation; 0: the client's default. */
     int timeout_ms;
     /* The problem's tensors on the device: set all three, or none of them.  If none is set, libkiln
-     * allocates its own, with random data.  The call overwrites the tensor that the problem
+     * allocates tensors with random data.  The call overwrites the tensor that the problem
      * computes. */
     struct kiln_memory *x, *w, *y;
     struct kiln_stream *stream; /* the stream to launch on; NULL: the device's own */
@@ -74,7 +74,7 @@ struct kiln_conv_options {
     const char *solver; /* only this solver; NULL: all that apply */
     const char *toolchain; /* NULL: kilnd chooses */
     int no_record;         /* 1: return the result without recording it */
-    int tier;              /* tier to record in; 0: KILN_TUNING_USER */
+    int tier;              /* tier of the records (<kiln/tuning.h>); 0: KILN_TUNING_USER */
     /* The directory for tune's journal of timings.  From the journal, a later call resumes an
      * interrupted call.  NULL means $XDG_STATE_HOME/kiln/tune, else ~/.local/state/kiln/tune; ""
      * means no journal. */

@@ -43,9 +43,9 @@ struct kiln_event;  /* a point in a stream */
  * visible device has the number or uuid, and KILN_E_UNAVAILABLE if the runtime is absent, is too
  * old, or finds no device. */
 int kiln_device_open(const char *name, struct kiln_device **ret_device, struct kiln_error *err);
-/* Opens a device in the job's |context|: a CUcontext, or a cl_context that contains the device and
- * that libkiln retains.  If |context| is NULL, does the same as kiln_device_open.  |name| may not
- * be "auto". */
+/* Opens a device in the job's |context|, a CUcontext or a cl_context.  A cl_context must contain
+ * the device, and libkiln retains the cl_context.  If |context| is NULL, does the same as
+ * kiln_device_open.  |name| may not be "auto". */
 int kiln_device_open_in(const char *name, void *context, struct kiln_device **ret_device,
                         struct kiln_error *err);
 /* Opens every device of a list such as "cuda:0,cuda:1", in this order.  |ret_devices| has
@@ -93,8 +93,8 @@ int kiln_device_list(kiln_device_found *found, void *context, struct kiln_error 
 
 /* Sets directories in which to look for the runtime of |kind| ("hip", "cuda", "opencl") before the
  * dynamic loader's own directories.  |path| is a list of absolute directories, separated by ':';
- * NULL means none.  Call it before opening or listing the first device; later, it returns
- * KILN_E_INVALID. */
+ * NULL means none.  Returns KILN_E_INVALID if opening or listing devices has loaded the runtime
+ * already. */
 int kiln_library_path_set(const char *kind, const char *path, struct kiln_error *err);
 /* Returns the file that the runtime of |kind| was loaded from, or NULL if it is not loaded.  Static
  * storage. */

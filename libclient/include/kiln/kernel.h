@@ -21,7 +21,7 @@ extern "C" {
 
 struct kiln_kernel;
 
-/* Where the kernel came from. */
+/* Tiers: where a kernel came from. */
 enum {
     KILN_TIER_NONE = 0,
     KILN_TIER_HOT = 1,
@@ -76,9 +76,9 @@ int kiln_kernel_fetch(struct kiln_client *client, const char *key, int timeout_m
 int kiln_kernel_fetch_source(struct kiln_client *client, const struct kiln_kernel_source *source,
                              struct kiln_kernel **ret_kernel, struct kiln_error *err);
 
-/* Fetches a kernel by MIOpen's name for it.  The search order is: this user's imports, imports for
- * everyone, packages for |database_id|, packages for its architecture alone (such as "gfx90a").
- * Returns KILN_E_NOT_FOUND if the kernel is in none of these. */
+/* Fetches a kernel by MIOpen's name for it.  The search order is: kernels that this user imported,
+ * kernels imported for all users, packages for |database_id|, packages for its architecture alone
+ * (such as "gfx90a").  Returns KILN_E_NOT_FOUND if none of these has the kernel. */
 int kiln_kernel_fetch_named(struct kiln_client *client, const struct kiln_kernel_name *name,
                             struct kiln_kernel **ret_kernel, struct kiln_error *err);
 

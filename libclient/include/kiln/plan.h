@@ -54,9 +54,9 @@ struct kiln_plan_options {
  * Returns KILN_E_COMPILE_FAILED if a compiler failed; its log is in err->log.
  *
  * An identical request is answered from the in-process cache, unless |no_objects| or |config| is
- * set.  A cached answer is dropped when this client records something for the problem, or takes a
- * lease to tune it (<kiln/tuning.h>).  Records of other clients only affect clients that are opened
- * later. */
+ * set.  A cached answer is dropped when this client records measurements of the problem, or
+ * takes a lease to tune the problem (<kiln/tuning.h>).  Records of other clients only affect
+ * clients that are opened later. */
 int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
                   const struct kiln_plan_options *options, struct kiln_plan **ret_plan,
                   struct kiln_error *err);
@@ -99,7 +99,7 @@ uint64_t kiln_plan_workspace(const struct kiln_plan *plan);
 /* Returns how many nanoseconds the daemon spent on planning. */
 uint64_t kiln_plan_ns(const struct kiln_plan *plan);
 
-/* Return the number of distinct code objects, and the number of launches that use them. */
+/* Returns the number of distinct code objects. */
 unsigned kiln_plan_object_count(const struct kiln_plan *plan);
 /* Returns a code object, borrowed; NULL if the options had |no_objects|, or if |index| is too
  * large. */

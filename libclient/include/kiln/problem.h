@@ -54,8 +54,8 @@ struct kiln_driver_line {
     char solver[64]; /* value of -S as given, a name or MIOpen's number; "": the best solver */
 };
 
-/* Parses a MIOpenDriver command line, such as "conv -n 64 -c 3 ...".  Text before conv, convfp16,
- * convbfp16 or convint8 is skipped.  Such a text may be a path to the program, or the prefix that
+/* Parses a MIOpenDriver command line, such as "conv -n 64 -c 3 ...".  Skips the text before conv,
+ * convfp16, convbfp16 or convint8, such as the path of the program or the prefix that
  * MIOPEN_ENABLE_LOGGING_CMD=1 logs.  Missing values have MIOpenDriver's defaults, and flags without
  * a meaning for kiln are ignored.  Returns KILN_E_INVALID or KILN_E_UNSUPPORTED for an unknown
  * flag, a bad value or an impossible problem; the message names the cause.  Returns

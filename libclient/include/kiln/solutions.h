@@ -36,7 +36,8 @@ struct kiln_solution {
     /* Bytes of workspace that |best_config| needs; equal to |workspace| if there is no best
      * config. */
     uint64_t best_workspace;
-    /* Number of points of the tuning space, valid or not.  Leases (<kiln/tuning.h>) divide them. */
+    /* Number of points of the tuning space, valid or not.  A lease (<kiln/tuning.h>) divides these
+     * points between processes. */
     uint32_t candidates;
     uint32_t valid;           /* number of valid candidates */
     int valid_is_an_estimate; /* 1 if |valid| is extrapolated from a sample of a large space */

@@ -7,7 +7,8 @@
  * (perf).
  *
  * kilnd stores one set of records per host.  A user's own measurements have priority over the
- * host's.  The host's measurements have priority over records imported from MIOpen's files.
+ * host's measurements.  The host's measurements have priority over records imported from MIOpen's
+ * files.
  *
  * Ownership  A record is released with kiln_tuned_free.  Its texts are borrowed and stay valid
  *            until the record is released.
@@ -114,7 +115,7 @@ struct kiln_measurement {
     uint64_t workspace;    /* only for find: bytes of workspace */
     uint32_t samples;      /* at least 1 */
     double median_ms;      /* an impossibly short time is rejected with KILN_E_INVALID */
-    double spread_ms;      /* half the interquartile range; not 0 if there are several samples */
+    double spread_ms;      /* half the interquartile range; must not be 0 for several samples */
 };
 struct kiln_recording {
     size_t size;
@@ -171,9 +172,9 @@ enum {
 enum {
     KILN_SHARE_NONE, /* take no share of a search that another process began */
     KILN_SHARE_ONE,  /* take a share, if the search began on an identical device */
-    /* Like KILN_SHARE_ONE, but also if this client already holds a share.  The client can then
-     * prepare the next share while it measures.  A kilnd of an older release grants the held share
-     * again. */
+    /* Like KILN_SHARE_ONE, but take another share even if this client already holds one, to prepare
+     * the next share while it measures.  A kilnd of an older release grants the held share again.
+     */
     KILN_SHARE_MORE,
 };
 struct kiln_lease_request {

@@ -16,16 +16,16 @@ def _is_of(unraisable: Any, entry: object) -> bool:
 
 
 def lost() -> RuntimeError:
-    """Returns the error for a lost exception. It is not a KilnError, because programs treat a
-    KilnError as an answer of the daemon."""
+    """Returns the error for a lost exception: not a KilnError, because programs treat a KilnError
+    as an answer of the daemon."""
     return RuntimeError("an exception that was raised at the start of libkiln's callback is lost; "
                         "sys.unraisablehook has received it")
 
 
 class Callback:
-    """A function that libkiln calls during one call.  An exception cannot pass through libkiln.  So
-    it is stored, |function| is not called again, and the exception is raised at the end of the
-    call.
+    """A function that libkiln calls during one call.  An exception of |function| cannot pass
+    through libkiln.  So the exception is stored, |function| is not called again, and the end of the
+    call raises the exception.
 
     If a signal arrives while libkiln runs, Python runs its handler before the first statement of
     the callback, outside of any `try`.  ctypes passes the handler's exception to
@@ -41,15 +41,15 @@ class Callback:
         self._failure: Optional[BaseException] = None
 
     def _keep(self, failure: BaseException) -> None:
-        """Stores the first exception. One that is not an Exception, such as KeyboardInterrupt,
-        replaces an ordinary one."""
+        """Stores the first exception. A later exception replaces it only if the later one is no
+        Exception, such as KeyboardInterrupt, and the first one is."""
         if self._failure is None or (isinstance(self._failure, Exception)
                                      and not isinstance(failure, Exception)):
             self._failure = failure
 
     def _enter(self, _context: Any, *arguments: Any) -> int:
-        """Returns 1 to stop.  If it raises an exception, libkiln gets an undefined value.  Any
-        value is fine, because the next call returns 1."""
+        """Returns 1 to stop.  If this function raises an exception, libkiln gets an undefined
+        value.  Any value is fine, because the next call of this function returns 1."""
         if self._failure is None:
             try:
                 self._function(*arguments)

@@ -32,7 +32,7 @@ class Status:
     daemon: str  #: such as "kilnd 0.1.0"; "" before the first answer
     daemon_pid: int  #: 0 before the first answer
     role: Role  #: this user's role, according to the daemon
-    reason: str  #: why the level is not DAEMON; "" if it is
+    reason: str  #: why |level| is not DAEMON; "" if |level| is DAEMON
     requests: int  #: number of requests sent to the daemon
     reconnects: int  #: number of connections after the first one
     cache_hits: int  #: number of requests answered from the in-process cache
@@ -69,13 +69,13 @@ class Client:
     """A process's connection to kilnd, with an in-process cache of answers.
 
     Threads  any number at once; calls let other Python threads run.
-    Fork     a forked child must open its own client: calls of this one raise InvalidError there.
-             Kernels obtained before the fork stay valid.
+    Fork     a forked child must open its own client: calls of the parent's client raise
+             InvalidError.  Kernels obtained before the fork stay valid.
     Time     |timeout| is in seconds; None means the client's default (120 s unless set otherwise).
              When the time is up, the call raises TimedOutError.
     Signals  a Python signal handler, such as that of Ctrl-C, runs at the end of the call; in a
-             batch, it also runs when the next item is ready.  An exception that it raises ends the
-             batch at that item or the next one.
+             batch, the handler also runs when the next item is ready.  If the handler raises an
+             exception, the batch ends at that item or the next one.
     Closing  close(), the end of a `with` block, or the end of the last reference closes the client.
              Calls in progress in other threads finish normally.
     """
@@ -138,7 +138,7 @@ class Client:
         self._call(name, ctypes.byref(batch))
 
     def _ask(self, name: str, release: str, *arguments: Any) -> Handle:
-        """Calls a function whose last parameter but one receives a handle, which this returns."""
+        """Returns the handle that a function of libkiln writes to its last parameter but one."""
         # made before the call, so that an exception after the call loses nothing
         handle = Handle(release)
         self._call(name, *arguments, ctypes.byref(handle.place))
@@ -187,15 +187,15 @@ class Client:
                                 to_milliseconds(timeout)))
 
     def fetch_source(self, source: KernelSource, timeout: Optional[float] = None) -> Kernel:
-        """Returns the kernel of a source. The daemon compiles it if it is not cached."""
+        """Returns the kernel of a source. The daemon compiles the kernel if it is not cached."""
         sources = kernels.to_array([source])
         sources[0].timeout_ms = to_milliseconds(timeout)
         return Kernel(self._ask("kiln_kernel_fetch_source", "kiln_kernel_unref", sources))
 
     def fetch_named(self, database_id: str, name: str, args: str = "",
                     timeout: Optional[float] = None) -> Kernel:
-        """Returns a kernel by MIOpen's name and arguments, verbatim. Raises NotFoundError on a
-        miss."""
+        """Returns a kernel by MIOpen's name for it and its arguments, verbatim. Raises
+        NotFoundError on a miss."""
         asked = _abi.KernelName(
             size=ctypes.sizeof(_abi.KernelName), database_id=to_bytes(database_id, "database_id"),
             name=to_bytes(name, "name"), args=to_bytes(args, "args"),
@@ -210,7 +210,8 @@ class Client:
         """Fetches many kernels by keys or sources.  Returns a kernel or an error for each.
 
         |ready| is called on this thread with the index and result of each kernel, as it becomes
-        ready.  It may use this client.  If it raises an exception, the call ends and raises it.
+        ready.  |ready| may use this client.  If |ready| raises an exception, the call ends with
+        this exception.
         |timeout| is for the whole batch.
         """
         if isinstance(wanted, str):
@@ -237,7 +238,7 @@ class Client:
              priority: Priority = Priority.INTERACTIVE, timeout: Optional[float] = None) -> Plan:
         """Returns a plan with its code objects.  kilnd compiles the objects that are not cached.
 
-        |target| is the target to compile for.  |database_id| is that of the device whose records
+        |target| is the target to compile for.  |database_id| names the device whose records
         and packages are used; None: use none.  |solver| forces a solver, and |config| its perf
         config. With |heuristic|, all records are ignored.  If |objects| is False, kilnd compiles
         and caches the code objects, but does not send them.
@@ -259,7 +260,8 @@ class Client:
         """Requests many plans.  Returns a plan or an error for each problem.
 
         |ready| is called on this thread with the index and result of each plan, as it becomes
-        ready.  It may use this client.  If it raises an exception, the call ends and raises it.
+        ready.  |ready| may use this client.  If |ready| raises an exception, the call ends with
+        this exception.
         |timeout| is for the whole batch.
         """
         options = plans.to_options(target, database_id=database_id, solver=solver, config=config,
@@ -313,7 +315,7 @@ class Client:
         """Returns how long each solver took.  Raises NotFoundError if there is no record.
 
         |driver| and |toolchain| are the current versions, to detect stale records.  With |nearest|,
-        the record of the most similar problem is used if the problem has none.  With
+        the record of the most similar problem is used if |problem| has no record.  With
         |measurements|, the result has the user and the conditions of each measurement.
         """
         options = tuning.to_options(database_id, backend=backend, driver=driver,
@@ -351,12 +353,12 @@ class Client:
 
     def find_put(self, problem: Problem, recording: Recording,
                  timeout: Optional[float] = None) -> None:
-        """Records how long solvers took.  The record is on disk when this returns."""
+        """Records how long solvers took.  The record is on disk when the call returns."""
         self._put("kiln_find_put", problem, recording, timeout)
 
     def perf_put(self, problem: Problem, recording: Recording,
                  timeout: Optional[float] = None) -> None:
-        """Records solvers' perf configs.  The record is on disk when this returns."""
+        """Records solvers' perf configs.  The record is on disk when the call returns."""
         self._put("kiln_perf_put", problem, recording, timeout)
 
     def _tuned(self, name: str, problem: Problem, options: _abi.TuningOptions) -> Tuned:

@@ -24,7 +24,7 @@ class DeviceInfo:
     compute_units: int
     clock_mhz: int
     memory: int  #: bytes
-    why_not: Optional[KilnError]  #: why it cannot be opened; None if it can
+    why_not: Optional[KilnError]  #: why the device cannot be opened; None if it can be
 
 
 def devices() -> List[DeviceInfo]:

@@ -59,14 +59,14 @@ class Kernel:
 
     @property
     def compile_ns(self) -> int:
-        """Wall-clock time of its compilation in nanoseconds; 0 if not known."""
+        """Wall-clock time of the compilation in nanoseconds; 0 if not known."""
         return self._compile_ns
 
     @property
     def data(self) -> memoryview:
-        """The bytes, read-only. They are a copy, which is made at the first access: a view that
-        ctypes makes of the mapping itself would be writable through its `obj`. Stays valid after
-        close()."""
+        """The kernel's bytes, read-only. The first access copies them, because a view that ctypes
+        makes of the mapping itself would be writable through the view's `obj`. The copy stays
+        valid after close()."""
         handle = self._handle
         if handle is None:
             raise invalid("the kernel is closed")
@@ -105,12 +105,12 @@ class Kernel:
 
 
 def held(pointer: int) -> Kernel:
-    """Returns a new kernel with its own reference, from a borrowed one."""
+    """Returns a Kernel for a borrowed |pointer|, with a new reference."""
     return Kernel(Handle("kiln_kernel_unref", library().kiln_kernel_ref(pointer)))
 
 
 def _source_bytes(text: Text, what: str) -> bytes:
-    """Encodes a source. It has a size, so it may contain any bytes; the compiler checks them."""
+    """Encodes a source. The source may contain any bytes, because libkiln gets its size."""
     if isinstance(text, str):
         return text.encode("utf-8", "surrogateescape")
     if not isinstance(text, bytes):

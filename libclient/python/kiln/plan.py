@@ -24,7 +24,7 @@ class PlanObject:
 
 @dataclass(frozen=True)
 class PlanLaunch:
-    """One launch of a plan. The plan has its launches in order."""
+    """One launch of a kernel of a plan."""
 
     kernel: str  #: name of the entry point
     object: int  #: index of the launch's code object
@@ -60,7 +60,7 @@ class Solution:
     find_ms: float  #: time recorded for the solver; 0 if there is none
     config: str  #: perf config that the heuristic chooses; "" if there is nothing to tune
     workspace: int  #: bytes of workspace that |config| needs
-    best_config: str  #: recorded as the best; "" if there is none, or it is not valid
+    best_config: str  #: perf config recorded as the best; "" if none is recorded or valid
     best_ms: float  #: time measured with |best_config|; 0 if not known
     best_workspace: int
     candidates: int  #: number of points of the tuning space, valid or not

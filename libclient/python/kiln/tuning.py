@@ -39,8 +39,8 @@ class Tuned:
     tier: TuningTier
     key: str  #: MIOpen's key of the record
     text: str  #: the record verbatim
-    is_stale: bool  #: whether it was measured with another driver or toolchain
-    is_near: bool  #: whether it is the record of a similar problem
+    is_stale: bool  #: whether the record was measured with another driver or toolchain
+    is_near: bool  #: whether the record is that of a similar problem
     batch_distance: float  #: the larger batch size divided by the smaller one
     spatial_distance: float  #: the larger input area (or volume) divided by the smaller one
     entries: Tuple[TunedEntry, ...]
@@ -52,7 +52,7 @@ class Measurement:
 
     solver: str
     median_ms: float
-    spread_ms: float = 0.0  #: half the interquartile range; not 0 if there are several samples
+    spread_ms: float = 0.0  #: half the interquartile range; must not be 0 for several samples
     samples: int = 1
     algorithm: Optional[str] = None  #: for find, such as "miopenConvolutionFwdAlgoWinograd"
     params: Optional[str] = None  #: for perf: separated by commas, in MIOpen's form
@@ -65,7 +65,7 @@ class Recording:
 
     database_id: str  #: such as "gfx90a68" or "sm_90_132"
     measurements: Sequence[Measurement]  #: at most 256
-    #: for find: "HIP", "CUDA", "OpenCL"; None: that of |database_id|
+    #: for find: "HIP", "CUDA", "OpenCL"; None: the backend of |database_id|
     backend: Optional[str] = None
     tier: TuningTier = TuningTier.USER  #: only members of group kiln-publish may use HOST
     device_uuid: Optional[str] = None
@@ -100,7 +100,7 @@ def _measurements(measurements: Sequence[Measurement]) -> "ctypes.Array[_abi.Mea
 
 
 def to_recording(r: Recording, timeout: Optional[float]) -> _abi.Recording:
-    """Returns the struct, which keeps the objects to which it points."""
+    """Returns the C struct. The struct keeps the objects to which it points."""
     return _abi.Recording(
         size=ctypes.sizeof(_abi.Recording), database_id=to_bytes(r.database_id, "database_id"),
         backend=to_bytes(r.backend, "backend"), tier=TuningTier(r.tier),
@@ -137,6 +137,7 @@ def from_handle(handle: Handle) -> Tuned:
 
 
 def from_array(pointers: Sequence[Optional[int]]) -> List[Optional[Tuned]]:
-    """Wraps all pointers before it reads the first record, so that none leaks if reading fails."""
+    """Copies records. Wraps all pointers before reading the first record, so that no pointer leaks
+    if reading fails."""
     handles = [Handle("kiln_tuned_free", pointer) if pointer else None for pointer in pointers]
     return [from_handle(handle) if handle else None for handle in handles]

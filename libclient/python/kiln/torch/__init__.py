@@ -32,10 +32,10 @@ class Convolution:
     result: str  #: what is computed: "output", or the gradient of "input" or "weight"
     type: str  #: such as "torch.float16"
     problem: str  #: MIOpenDriver's command line; "" if kiln has no such problem
-    runs_by: str  #: "kiln", "PyTorch", or why it is not decided yet
-    reason: str  #: why PyTorch runs it; "" otherwise
+    runs_by: str  #: "kiln", "PyTorch", or why neither is chosen yet
+    reason: str  #: why PyTorch runs the convolution; "" otherwise
     solver: str  #: kiln's solver; "" if there was no plan
-    kiln_us: float  #: the GPU's time when both were timed; 0 if they were not
+    kiln_us: float  #: GPU time of kiln's kernels in microseconds; 0 if not timed
     original_us: float
     kiln_calls: int
     original_calls: int
@@ -51,8 +51,8 @@ def install(socket_path: Union[str, "os.PathLike[str]", None] = None) -> None:
     faster. |socket_path| names kilnd's socket; see Client.
 
     Raises LibraryError if libkiln is absent, ImportError if PyTorch is, and RuntimeError if
-    PyTorch was built for the CPU only. Later, no error of kiln's fails a convolution: PyTorch runs
-    it. Calling it again changes nothing.
+    PyTorch was built for the CPU only. Later, an error in kiln fails no convolution: PyTorch runs
+    that convolution. Calling install() again changes nothing.
     """
     global _replaced, _plans
     from ._cuda import Cuda
@@ -68,8 +68,9 @@ def install(socket_path: Union[str, "os.PathLike[str]", None] = None) -> None:
 
 
 def uninstall() -> None:
-    """From now on, PyTorch runs all convolutions, and they cost nothing more. No other thread may
-    run a convolution meanwhile. What was learned stays for the next install()."""
+    """From now on, PyTorch runs all convolutions, without overhead from kiln. No other thread may
+    run a convolution meanwhile. The choices between kiln and PyTorch stay for the next
+    install()."""
     with _lock:
         if _replaced is not None:
             _replaced.stop()
@@ -77,8 +78,8 @@ def uninstall() -> None:
 
 def prepare(model: "torch.nn.Module", example: Any) -> int:
     """Requests the plans of all convolutions in a step of |model|, forward and backward, in one
-    batch, and returns at once. Their kernels are loaded as the plans come. |example| is the
-    model's argument, or a tuple of its arguments.
+    batch, and returns at once. The kernels of each plan are loaded when the plan arrives. |example|
+    is the model's argument, or a tuple of its arguments.
 
     The model runs once with tensors that have no memory: nothing is computed, and its parameters
     and buffers do not change. If the model fails, because it cannot run in this way, the plans of

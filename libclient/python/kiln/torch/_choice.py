@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Chooses for each convolution of a job, by timing both once, whether kiln or PyTorch runs it."""
+"""Chooses whether kiln or PyTorch runs a convolution of a job, by timing both once."""
 import enum
 import math
 import threading
@@ -15,7 +15,7 @@ from ..problem import Problem
 from ._records import Record
 from ._translate import Geometry, Tensors, direction_of, problem_of
 
-FASTER = 0.97  # kiln is chosen if its time is at most this part of the original's
+FASTER = 0.97  # kiln is chosen if its time is at most this part of PyTorch's time
 # The largest norm of the difference of two correct results, divided by the norm of one.
 TOLERANCE = {"torch.float32": 1e-3, "torch.float16": 5e-3, "torch.bfloat16": 2e-2}
 TOLERANCE_TF32 = 5e-3
@@ -55,7 +55,7 @@ class Accelerator(Protocol):
         """Returns whether the current stream is captured into a graph."""
 
     def recall(self, index: int, key: str) -> Optional[Record]:
-        """Returns what an earlier process chose."""
+        """Returns what an earlier process chose, or None."""
 
     def record(self, index: int, key: str, record: Record) -> None:
         """Keeps a choice for later processes."""
@@ -68,8 +68,9 @@ class Accelerator(Protocol):
 class Choice:
     """One convolution of the job in one direction: sizes, layouts, type and flags.
 
-    The calls of a job go to the original until kilnd's plan is there. The next call then compares
-    the results of both, times both, and chooses. Later processes take over the choice if kilnd has
+    PyTorch's own implementation ("the original") computes the convolution until kilnd's plan
+    has arrived. The next call then compares the results of kiln and the original, times both, and
+    chooses. Later processes take over the choice if kilnd has
     the same plan.
     """
 
@@ -115,7 +116,8 @@ class Choice:
                 is_trial: bool = False) -> torch.Tensor:
         """Runs kiln on the operands, which are PyTorch's tensors in the order output, input,
         weight, without the one that is computed. In a trial, the memory of the result and the
-        workspace is full of NaNs first, so that no earlier result in it passes for kiln's."""
+        workspace is filled with NaNs first, so that an earlier result in this memory cannot pass
+        for kiln's result."""
         if self._copies:
             first = first.contiguous(memory_format=self._format)
             second = second.contiguous(memory_format=self._format)
@@ -148,7 +150,8 @@ class Choice:
               original: Callable[[], torch.Tensor], kiln: Callable[[], torch.Tensor],
               unbiased: Optional[Callable[[], torch.Tensor]] = None) -> None:
         """Makes the next step towards a choice, after the original has computed |made|. |original|
-        and |kiln| compute the same once more; |unbiased| does without the bias, if there is one."""
+        and |kiln| compute the same result again. |unbiased| computes the result without the bias,
+        and is None if there is no bias."""
         if self.state is State.ASKED or self._accelerator.is_capturing() \
                 or not self._lock.acquire(blocking=False):
             return
@@ -226,7 +229,7 @@ class Choice:
 
     def _use_plan(self) -> None:
         """Takes the plan. Loads the kernels of a prepared convolution. If an earlier process chose
-        kiln for it with this plan, kiln runs the convolution from now on."""
+        kiln with this plan, kiln runs the prepared convolution from now on."""
         recorded, plan = self._recorded, self._plan
         assert plan is not None
         if self._is_prepared:
@@ -240,7 +243,8 @@ class Choice:
     # ---- records of earlier processes ----
 
     def _find_record(self, operands: Tuple[torch.Tensor, torch.Tensor]) -> Optional[Record]:
-        """Returns the record of an earlier process, or None. Describes the problem with it."""
+        """Returns the record of an earlier process, or None. Describes the problem as the record
+        does."""
         recorded = self._accelerator.recall(self._index, self.key)
         if recorded is not None:
             layout = Layout.CHANNELS_LAST if recorded.last else Layout.CHANNELS_FIRST
@@ -250,10 +254,9 @@ class Choice:
         return recorded
 
     def recall(self, operands: Tuple[torch.Tensor, torch.Tensor], wait_s: float) -> bool:
-        """Takes over the choice of an earlier process. If that was kiln, waits for the plan, which
-        kilnd has, unless its cache was cleared. If kilnd has another plan now, this process
-        compares and times again. Returns whether there is no reason to expect that the next wait is
-        in vain."""
+        """Takes over the choice of an earlier process. If the choice was kiln, waits up to |wait_s|
+        seconds for the plan. If kilnd has another plan now, this process compares and times again.
+        Returns False if the plan did not arrive in time, so that the next wait may be in vain."""
         if self._accelerator.is_capturing():
             return True
         recorded = self._find_record(operands)
@@ -288,8 +291,9 @@ class Choice:
             self.solver = self._run.solver
 
     def _agrees(self, wanted: torch.Tensor, operands: Tuple[torch.Tensor, torch.Tensor]) -> bool:
-        """Returns whether kiln's result is that of the original, |wanted|. If it is not, PyTorch
-        keeps the convolution; if this call cannot tell, a later one has to."""
+        """Returns whether kiln's result agrees with |wanted|, the result of the original. If the
+        results differ, PyTorch keeps the convolution. If they cannot be compared, a later call
+        tries again."""
         try:
             made = self.compute(*operands, is_trial=True)
         except InvalidError as error:  # this call's memory is unsuitable, such as a view
@@ -349,8 +353,8 @@ def _order_of(direction: Direction, transposed: bool) -> Tuple[int, int, int]:
 
 
 def _layout_of(tensors: List[torch.Tensor]) -> Layout:
-    """Returns the layout of the first tensor that has only one. A tensor with one channel or one
-    pixel has both layouts."""
+    """Returns the layout of the first tensor that has only one layout. A tensor with one channel or
+    one pixel has both layouts."""
     for tensor in tensors:
         first, last = tensor.is_contiguous(), False
         if tensor.dim() > 3:

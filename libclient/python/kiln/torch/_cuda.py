@@ -33,7 +33,8 @@ class Cuda:
         self._raw_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream
 
     def _device(self, index: int) -> Device:
-        """Opens the device at its first use. Two threads that do so at once agree on one."""
+        """Opens the device at its first use. If two threads open it at once, both get the same
+        object."""
         found = self._devices.get(index)
         if found is None:
             found = self._devices.setdefault(index, Device(f"{self._kind}:{index}"))
@@ -47,7 +48,8 @@ class Cuda:
         return Run(self._device(index), plan)
 
     def _records_of(self, index: int) -> Records:
-        """Times are only comparable for the same GPU, driver, kiln, PyTorch and cuDNN."""
+        """Returns the records for this GPU model, driver, kiln, PyTorch and cuDNN. Times measured
+        with others are not comparable."""
         found = self._records.get(index)
         if found is None:
             device = self._device(index)
@@ -75,7 +77,7 @@ class Cuda:
 
     def times(self, index: int, first: Callable[[], Any],
               second: Callable[[], Any]) -> Tuple[float, float]:
-        """Times both in turns, and returns the shortest time of each."""
+        """Times both functions in turns, and returns the shortest time of each, in microseconds."""
         calls = (first, second)
         best = [float("inf"), float("inf")]
         with torch.cuda.device(index):

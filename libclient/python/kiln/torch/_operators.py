@@ -13,7 +13,7 @@ from ._translate import Geometry
 Key = Tuple[Any, ...]
 Gradients = Tuple[Optional[Choice], Optional[Choice]]
 Result = Tuple[Optional[Tensor], Optional[Tensor], Optional[Tensor]]
-CHOICES_MAX = 4096  # a job with ever new sizes must not let kilnd compile for each of them
+CHOICES_MAX = 4096  # limits the compilations for a job that uses new sizes all the time
 # How long the first call of a convolution that kiln ran in an earlier process waits for the plan.
 RECALL_WAIT_S = 0.5
 ALIGNMENT = 16  # bytes; what kiln_run_launch_native requires of each tensor
@@ -33,8 +33,9 @@ def _original(name: str) -> Callable[..., Any]:
 
 
 def _tf32_getter() -> Callable[[], bool]:
-    """From PyTorch 2.9 on, cudnn.conv.fp32_precision decides. The older getter then fails if the
-    precisions of convolutions and recurrent networks differ."""
+    """Returns a function that says whether convolutions may use TF32. From PyTorch 2.9 on,
+    cudnn.conv.fp32_precision decides, and the older getter fails if the precisions of convolutions
+    and recurrent networks differ."""
     if hasattr(torch._C, "_get_fp32_precision_getter"):
         precision = torch._C._get_fp32_precision_getter
         return lambda: bool(precision("cuda", "conv") == "tf32")
@@ -78,8 +79,8 @@ class Operators:
 
     def __init__(self, accelerator: Accelerator, dispatch_key: str) -> None:
         self.choices: Dict[Key, Choice] = {}
-        self.gradients: Dict[Key, Gradients] = {}  # so that a backward pass needs one look-up
-        self.errors: List[str] = []  # of kiln.torch itself; there should be none
+        self.gradients: Dict[Key, Gradients] = {}  # saves a backward pass its second look-up
+        self.errors: List[str] = []  # errors of kiln.torch itself; should stay empty
         self._accelerator = accelerator
         self._recall_wait_s = RECALL_WAIT_S  # 0 after the first wait in vain
         self._dispatch_key = dispatch_key
@@ -99,7 +100,7 @@ class Operators:
         self._library = library
 
     def stop(self) -> None:
-        """PyTorch's operators run again without passing through Python."""
+        """Makes PyTorch's operators run again without passing through Python."""
         self._library = None  # the registration ends with the object
 
     # ---- finding choices ----
@@ -169,7 +170,7 @@ class Operators:
 
     def _ready(self, result: str, operands: Tuple[Tensor, Tensor],
                rest: Tuple[Any, ...]) -> Optional[Choice]:
-        """Never fails: without a choice, the original runs."""
+        """Like _find, but never fails. After an error, returns None, and the original runs."""
         try:
             return self._find(result, operands, rest)
         except Exception as error:

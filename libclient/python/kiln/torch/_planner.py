@@ -39,7 +39,8 @@ class Planner:
         self._requests.put(requests)
 
     def wait(self, timeout: Optional[float]) -> bool:
-        """Waits until every request has its answer. Returns whether that is so."""
+        """Waits until every request has its answer. Returns False if |timeout| (in seconds) ends
+        first."""
         with self._changed:
             return self._changed.wait_for(lambda: self._open == 0, timeout)
 

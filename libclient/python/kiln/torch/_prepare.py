@@ -24,8 +24,8 @@ class Found:
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
-    """Collects the convolutions that run while it is active. Computes the shapes of their results
-    itself, because some versions of PyTorch cannot do so for both directions."""
+    """Collects the convolutions that run while the Recorder is active. Computes the shapes of the
+    results itself, because some versions of PyTorch cannot compute them for both directions."""
 
     def __init__(self, autocast: Optional[torch.dtype]) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Keeps choices in a file of the user's cache, so that a new process needs not time again."""
+"""Keeps choices in a file of the user's cache, so that a new process need not time again."""
 import json
 import os
 import threading
@@ -29,15 +29,16 @@ _TYPES = {"kiln": bool, "reason": str, "solver": str, "config": str, "code": str
 
 
 def directory() -> str:
-    """Returns a relative path if the user has no home directory; then nothing is kept."""
+    """Returns where records are stored. Without a home directory, the path is relative, and no
+    records are stored."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(cache):  # the XDG specification says to ignore it
+    if not os.path.isabs(cache):  # the XDG specification says to ignore a relative path
         cache = os.path.expanduser("~/.cache")
     return os.path.join(cache, "kiln", "torch")
 
 
 def _parse(line: str) -> Tuple[str, Record]:
-    """Raises an error unless every field has its type."""
+    """Parses a line. Raises an error unless every field has its type."""
     fields = json.loads(line)
     key = fields.pop("key")
     fields["shape"] = tuple(fields["shape"])
@@ -94,6 +95,6 @@ class Records:
                         known[key] = record
                     except (ValueError, TypeError, KeyError, AttributeError):
                         continue
-        except OSError:  # there is none yet
+        except OSError:  # there is no file yet
             pass
         return known

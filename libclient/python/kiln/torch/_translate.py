@@ -55,7 +55,7 @@ def direction_of(result: str, transposed: bool) -> Direction:
 
 
 def _spread(values: Sizes, dimensions: int) -> Sizes:
-    """aten::convolution takes one number for all dimensions, too."""
+    """Repeats a single number, which aten::convolution accepts for all dimensions."""
     return values * dimensions if len(values) == 1 else values
 
 

@@ -59,8 +59,8 @@ def watch() -> None:
 
 
 def _import_kiln() -> None:
-    """Makes this package importable by the name kiln, unless the program has a kiln already. Other
-    packages in the same directory stay invisible to the program."""
+    """Makes this package importable by the name kiln, unless the program has a package of that name
+    already. Other packages in the same directory stay invisible to the program."""
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
     if "kiln" in sys.modules or PathFinder.find_spec("kiln") is not None:
