@@ -14,7 +14,8 @@ static enum kiln_code read_error_frame(const struct reply *reply, struct failure
     return failure_said(failure, m.code, m.text, m.log);
 }
 
-/* This daemon answered that it will not process |rq|, so the next daemon gets |rq|. */
+/* Marks |rq| as not sent, because this daemon rejected |rq| while exiting.  The next daemon gets
+ * |rq|. */
 static void resend_request(struct multiplexer *x, struct request *rq)
 {
     multiplexer_unlink(x, rq);
@@ -90,7 +91,8 @@ bool multiplexer_accept_stored(struct multiplexer *x, struct waiter *w)
     return true;
 }
 
-/* kilnd sends an error frame with request number 0 before it closes the connection. */
+/* Reads the error frame with request number 0, which kilnd sends before it closes the connection.
+ */
 static struct kiln_err read_final_error(const struct transport_frame *frame)
 {
     struct failure f;

@@ -2,8 +2,8 @@
 /*
  * Connects to this user's private kilnd, and starts one if none runs.
  *
- * Several processes may try to start a kilnd at the same time.  The process that gets the lock file
- * creates the listening socket, and the new kilnd inherits socket and lock.  From then on the
+ * Several processes may try to start a kilnd at the same time.  The process that locks the lock
+ * file creates the listening socket, and the new kilnd inherits socket and lock.  From then on the
  * kernel accepts connections, even before kilnd runs. kilnd holds the lock until it exits.  The
  * other processes connect to the socket.  A process must try again in two cases: another process
  * has the lock but not the socket yet, for some microseconds; or the previous kilnd is exiting.

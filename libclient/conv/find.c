@@ -112,7 +112,8 @@ static void note_late_plans(struct work *work, bool is_budget, const struct kiln
     }
 }
 
-/* A plan that does not arrive in time counts as missing.  Fails if there is no kilnd. */
+/* Receives the plans.  A plan that does not arrive in time counts as missing.  Fails if there is no
+ * kilnd. */
 static enum kiln_code gather_plans(struct batch *b, struct kiln_err *err)
 {
     FAILURE_AUTO struct failure why = FAILURE_INIT;

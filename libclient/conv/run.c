@@ -68,7 +68,8 @@ static enum kiln_code find_function(struct kiln_run *run, uint32_t index, struct
                : KILN_OK;
 }
 
-/* Features that |plan| does not name may be on or off. */
+/* Returns whether the device has the features that |plan| names.  Other features may be on or off.
+ */
 static bool features_suit(const char *device, const char *plan)
 {
     for (const char *at = strchr(plan, ':'); at; at = strchr(at + 1, ':')) {
@@ -236,7 +237,8 @@ static struct kiln_memory *operand_of(const struct kiln_tensors *t, uint8_t oper
     }
 }
 
-/* A thread that finds the cached map in use does not wait: it encodes the map itself. */
+/* Returns false if the map for |address| is not cached, or if another thread uses the cache.  The
+ * caller then encodes the map instead of waiting. */
 static bool get_cached_map(struct kiln_run *run, uint32_t index, const void *address,
                            struct device_map *ret_map)
 {

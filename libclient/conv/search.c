@@ -346,8 +346,8 @@ static enum kiln_code time_again(struct search *s, size_t index, unsigned sample
     return KILN_OK;
 }
 
-/* Times all finalists again, and removes failed trials from |f|.  When the time is up, times no
- * more, except in the last round. */
+/* Times the finalists again, and removes failed trials from |f|.  After |until_ns|, times only in
+ * the last round (FINAL_SAMPLES). */
 static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned samples,
                                uint64_t until_ns, struct kiln_err *err)
 {
@@ -361,7 +361,7 @@ static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned s
         if (s->trials[index].place == TRIAL_HELD)
             f->list[kept++] = index;
         else
-            report_trial(s, index); /* the trial is slower than its first timing suggested */
+            report_trial(s, index); /* the trial failed: its result is wrong, or the run failed */
         if (rc)
             return rc;
     }

@@ -242,7 +242,8 @@ static enum kiln_code open_journal(struct tuner *t, struct kiln_err *err)
     return rc;
 }
 
-/* The best known config comes first, because other configs are compared with it. */
+/* Queues the known configs, the best one first, because other configs are compared with the best
+ * one. */
 static enum kiln_code queue_known(struct tuner *t, struct kiln_err *err)
 {
     size_t index;

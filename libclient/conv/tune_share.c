@@ -113,13 +113,14 @@ static bool is_held(const struct sharing *s, uint32_t first)
     return false;
 }
 
-/* Does nothing if kilnd's answer has no share, or one that this process holds already. */
+/* Queues the share of kilnd's answer.  Does nothing if there is no share, or if this process holds
+ * the share already. */
 static enum kiln_code add_share(struct sharing *s, const struct kiln_lease *lease,
                                 struct kiln_err *err)
 {
     struct tuner *t = s->tuner;
     bool is_granted = lease->state == KILN_LEASE_GRANTED;
-    /* The other processes have just reported the last share, so kilnd has begun another lease. */
+    /* another lease means that the other processes have just reported the last share */
     bool is_another = is_granted && s->lease && lease->id != s->lease;
     bool is_new = is_granted && !is_another && s->count < HELD_MAX && !is_held(s, lease->first);
     s->is_exhausted = !is_new;

@@ -9,7 +9,7 @@
 #define POINTER_DEVICE_ORDINAL 9
 
 /* CUresult and hipError_t use the same number.  A launch with too many threads, groups or bytes of
- * shared memory returns this status.  Encoding a tensor map returns it for sizes that the driver
+ * shared memory returns this status, and so does encoding a tensor map with sizes that the driver
  * does not support.  The device still works afterwards. */
 #define STATUS_INVALID_VALUE 1
 static const struct {
@@ -63,8 +63,8 @@ static enum kiln_code driver_enter(struct driver_device *d, struct driver_scope 
     return d->kind->enter(d, scope, err);
 }
 
-/* Even if releasing a handle failed, libkiln does not use the handle any longer, so there is
- * nothing to report. */
+/* Ignores the status of a call that releases a handle, because libkiln does not use the handle any
+ * longer. */
 static void ignore_status(const struct driver_device *d, int status)
 {
     if (status && d->kind->forget_failure)

@@ -48,7 +48,7 @@ static enum kiln_code opencl_adopt_memory(struct kiln_device *device, void *memo
     return status ? opencl_fail(err, status, "cannot retain a cl_mem") : KILN_OK;
 }
 
-/* libkiln holds a reference both to its own memory and to wrapped memory. */
+/* Also releases wrapped memory, because libkiln holds a reference to it. */
 static void opencl_drop_memory(struct kiln_device *device, void *memory, bool is_ours)
 {
     (void)is_ours;

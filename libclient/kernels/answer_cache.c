@@ -265,8 +265,8 @@ enum kiln_code answer_cache_create(const struct answer_cache_options *options,
     return KILN_OK;
 }
 
-/* Does not lock the mutex, because in a forked child a thread that held the mutex does not
- * exist. */
+/* Does not lock the mutex: in a forked child, the mutex may be locked for ever by a thread that
+ * exists only in the parent. */
 void answer_cache_destroy(struct answer_cache *cache)
 {
     if (!cache)

@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-/* The multiplexer holds back requests that the daemon does not accept yet. */
+/* Maximum number of requests that a batch submits at once.  The multiplexer holds back requests
+ * that the daemon does not accept yet. */
 #define WINDOW_MAX 512
 
 /* ---- options ---- */

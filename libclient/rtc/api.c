@@ -215,7 +215,8 @@ static void find_functions(struct rtc_library *library, void *handle)
     memcpy(&library->real, found, sizeof(found));
 }
 
-/* Returns whether a comgr has the first |count| functions.  Ignores the one that comgr 3 lacks. */
+/* Returns whether a comgr has the first |count| functions.  Ignores |option_text|, which comgr 3
+ * lacks. */
 static bool has_comgr_functions(const struct rtc_library *library, size_t count)
 {
     void *found[COMGR_FUNCTIONS];
@@ -279,8 +280,8 @@ static unsigned long long count_unloads(void)
     return unloads;
 }
 
-/* Returns the library's slot if it still describes |now|, which has only |base|, |kind| and
- * |unloads|. */
+/* Returns the slot that describes the library |now|, or NULL.  Uses only |base|, |kind| and
+ * |unloads| of |now|. */
 static struct rtc_library *find_known(const struct rtc_library *now)
 {
     rtc_lock(RTC_LOCK_LIBRARIES);
@@ -290,7 +291,7 @@ static struct rtc_library *find_known(const struct rtc_library *now)
     return is_known ? slot : NULL;
 }
 
-/* Returns NULL if no slot is left. */
+/* Stores |now| in its slot.  Returns NULL if no slot is left. */
 static struct rtc_library *keep(const struct rtc_library *now, bool *ret_is_new)
 {
     rtc_lock(RTC_LOCK_LIBRARIES);

@@ -47,7 +47,7 @@ struct recording {
     /* start of the compile, by the clock that the kernel uses for files' times */
     uint64_t began_ns;
     unsigned others;
-    struct directory directory; /* the current one when the compile began */
+    struct directory directory; /* the current directory when the compile began */
     unsigned chdirs;
     const char *trouble; /* why the compile cannot be stored, or NULL */
     const char *source;
@@ -96,8 +96,8 @@ static bool is_noted(const void *caller)
     return recording.library->kind != RTC_NVRTC || rtc_is_compiler_code(caller);
 }
 
-/* The compiler itself wrote the files in the directories that this compile made, so such files need
- * no entry. */
+/* Returns whether |path| is in a directory that this compile made.  Such files need no entry,
+ * because the compiler itself wrote them. */
 static bool is_own_file(const char *path)
 {
     struct reader r = reader_of(buffer_view(&recording.created));
@@ -110,8 +110,8 @@ static bool is_own_file(const char *path)
     return false;
 }
 
-/* Files of Linux in /proc and /sys describe this process or this host.  Such files need no entry,
- * because a manifest is only used for compiles on this host. */
+/* Returns whether |path| is a file of Linux in /proc or /sys, which describes this process or this
+ * host.  Such files need no entry, because a manifest is only used for compiles on this host. */
 static bool is_kernels_file(const char *path)
 {
     return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0;

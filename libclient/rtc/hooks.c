@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Defines functions of libc that a compiler uses for files.  Each notes the call (files.h), and
- * then calls libc's own function. */
+/* Defines functions of libc that a compiler uses for files.  Each function notes the call (files.h)
+ * and then calls libc's own function. */
 #include "libclient/rtc/files.h"
 #include "libclient/rtc/old_glibc.h"
 #include "libclient/rtc/preload.h"

@@ -38,7 +38,7 @@ struct mapped_search {
     const char *const *parts; /* beginnings of the libraries' file names; NULL ends the list */
     struct sha256 *digest;
     unsigned found;
-    /* its |code| receives the addresses of these libraries; may be NULL */
+    /* receives the addresses of the libraries in |code|; may be NULL */
     struct rtc_library *library;
 };
 

@@ -500,7 +500,7 @@ void lookup_give_back(struct lookup *l)
     const struct compile_result nothing = {
         .key = &l->lease, .file = -1, .target = "", .toolchain = "", .program = "", .options = ""
     };
-    /* otherwise kilnd takes the right back when the connection ends */
+    /* without a connection, this process has already lost the right to compile */
     if (client &&
         compile_end(client, &nothing, clock_monotonic_ns() + settings_patience_ms() * MS, &failure))
         multiplexer_disconnect(client->multiplexer);

@@ -15,7 +15,8 @@
 
 #define WAIT_NS 30000000000u
 #define INPUTS_MAX (8u << 20)
-/* How long kilnd is assumed not to have a library after it said so. */
+/* For this long after kilnd answered that it lacks a library, this process does not ask kilnd to
+ * compile with that library. */
 #define LACKING_NS 600000000000u
 
 struct packed_inputs {
@@ -72,8 +73,8 @@ static bool pack(const struct rtc_program *p, struct packed_inputs *ret)
     return !ret->options.failed && !ret->headers.failed;
 }
 
-/* Returns whether a variable is set that may change the library's output.  In a sandbox of kilnd,
- * none of these is set. */
+/* Returns whether a variable is set that may change the library's output. kilnd's sandbox sets none
+ * of these variables. */
 static bool has_environment(enum rtc_kind kind)
 {
     static const char *const nvrtc[] = { "NVRTC_", NULL };
@@ -95,15 +96,16 @@ static bool has_environment(enum rtc_kind kind)
     return false;
 }
 
-/* clang looks for hiprtc's own header, or a precompiled form of it, in the current directory
- * first. */
+/* Returns whether the current directory has hiprtc's own header or a precompiled form of the
+ * header, because clang looks in this directory first. */
 static bool replaces_header(void)
 {
     return access("hiprtc_runtime.h", F_OK) == 0 || access("hiprtc_runtime.h.pch", F_OK) == 0 ||
            access("hiprtc_runtime.h.gch", F_OK) == 0;
 }
 
-/* Versions of hiprtc differ in what they do with a program that has no name. */
+/* Returns whether the compile has the same result in kilnd's sandbox.  For hiprtc, the program must
+ * have a name, because versions of hiprtc differ in how they handle a program without a name. */
 static bool is_same_in_sandbox(const struct rtc_program *p)
 {
     return p->library->kind == RTC_NVRTC ||

@@ -74,7 +74,8 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
-/* Counts every macro of |header|, because any of them may use another macro that has __FILE__. */
+/* Looks for every macro of |header| in |source|, because any macro may use another macro that has
+ * __FILE__. */
 bool words_expand_name(struct bytes header, const char *source)
 {
     char name[WORD_MAX];

@@ -154,8 +154,8 @@ static enum kiln_code check_target(enum tuning_kind kind, const struct kiln_reco
     return KILN_OK;
 }
 
-/* If the connection is lost, the request is sent again with the same token, so kilnd records the
- * measurements only once. */
+/* Draws a random token for one request.  If the connection is lost, the request is sent again with
+ * the same token, so kilnd records the measurements only once. */
 static enum kiln_code draw_token(uint8_t ret_token[TUNING_TOKEN_SIZE], struct kiln_err *err)
 {
     if (getrandom(ret_token, TUNING_TOKEN_SIZE, 0) != TUNING_TOKEN_SIZE)

@@ -4,10 +4,12 @@
 #include "libclient/sized.h"
 #include "libclient/tuning/tuning_ask.h"
 
-/* While this client reads the answers, kilnd looks up the problems of the next message. */
+/* Maximum number of problems in one message.  While this client reads the answers, kilnd looks up
+ * the problems of the next message. */
 #define MESSAGE_PROBLEMS 256u
 _Static_assert(MESSAGE_PROBLEMS <= LIMIT_BATCH_ITEMS, "kilnd accepts more problems in one message");
-/* The multiplexer holds back messages that kilnd does not accept yet. */
+/* Maximum number of messages submitted at once.  The multiplexer holds back messages that kilnd
+ * does not accept yet. */
 #define WINDOW_MAX 8u
 
 static enum kiln_code get_one(struct kiln_client *client, const struct question *question,

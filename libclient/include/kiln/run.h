@@ -7,7 +7,7 @@
  *
  * Modules    A device caches loaded code objects (modules) by key, so a second run with the same
  *            object loads nothing, on any thread.  A module is unloaded when the device is closed,
- *            or when 512 other modules were used after its last run was destroyed.
+ *            or when 512 other modules were used after the module's last run was destroyed.
  * Ownership  A run holds references to its plan and device, so the caller may release those first.
  *            Launched work must finish before its memory objects are destroyed, and before the last
  *            run with its kernels is destroyed.
