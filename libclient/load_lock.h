@@ -13,7 +13,7 @@
 #include "common/base/err.h"
 
 /* Makes fork() wait for loads from now on.  Without this call, fork() waits only after the first
- * call of load_lock.  That is too late for a program that forks during the first load. */
+ * call of load_lock, which is too late for a program that forks during the first load. */
 void load_lock_watch(void);
 void load_lock(void);
 void load_unlock(void);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 /* If nobody reads standard error, the write raises SIGPIPE, which must not end the job.  So the
- * signal is blocked during the write and then consumed, unless one was already pending before. */
+ * signal is blocked during the write and then consumed, unless a SIGPIPE was pending already. */
 void notice_print(const char *line, size_t size)
 {
     sigset_t pipe_alone, before, waiting;

@@ -6,7 +6,7 @@
  *
  * Role       Sends requests and passes each reply to the thread that waits for the reply.  When the
  *            connection is lost, the multiplexer reconnects and sends unanswered requests again
- * Ownership  Callers own requests and waiters.  They must keep a request until it has ended or was
+ * Ownership  Callers own requests and waiters, and must keep a request until it has ended or was
  *            abandoned.  The multiplexer owns the transport
  * Threading  Any number of threads.  One of the waiting threads is the leader.  Only the leader
  *            connects and reads from the transport; it passes frames for other threads to them.

@@ -56,7 +56,8 @@ void multiplexer_send_cancel(struct multiplexer *x, uint64_t id);
 /* If the frame that |me| read is for |me|, accepts the frame; otherwise stores it for its owner.
  * This function and multiplexer_accept_stored release the mutex while they accept a frame. */
 void multiplexer_deliver(struct multiplexer *x, struct waiter *me, struct transport_frame *frame);
-/* Accepts a frame for |w| that another thread has read.  Returns false if there is none. */
+/* Accepts a frame for |w| that another thread has read.  Returns false if there is no such frame.
+ */
 bool multiplexer_accept_stored(struct multiplexer *x, struct waiter *w);
 /* Drops the frames of |rq| that another thread has read.  Returns whether there were any. */
 bool multiplexer_drop_stored(struct waiter *w, const struct request *rq);

@@ -3,8 +3,8 @@
 
 /*
  * The server that a client uses in place of the host's kilnd.  In a program with the engine linked
- * in (KILN_EMBED_BUILD), it is this engine (built_in.c).  In other programs, it is a private kilnd
- * of this user (private_kilnd.c).
+ * in (KILN_EMBED_BUILD), this server is the engine (built_in.c).  In other programs, this server is
+ * a private kilnd of this user (private_kilnd.c).
  *
  * Ownership  the caller owns the transport
  * Threading  any thread

@@ -126,7 +126,7 @@ static float exact_value(uint64_t random, unsigned bits)
     return (float)odd / (float)(1u << bits);
 }
 
-/* Returns a value that uses all significant bits of the type.  Its magnitude is between 1/16 and 1,
+/* Returns a value that uses all significant bits of the type.  The magnitude is between 1/16 and 1,
  * with uniformly distributed exponents. */
 static float general_value(uint64_t random, enum data_type type)
 {

@@ -151,8 +151,8 @@ enum kiln_code tuner_queue(struct tuner *t, const char *config, struct kiln_err 
     return KILN_OK;
 }
 
-/* Queues the fastest configs of an earlier search again.  The journal has their times, but the
- * winner must also be loaded. */
+/* Queues the fastest configs of an earlier search again.  The journal has the times of these
+ * configs, but the winner must also be loaded. */
 static enum kiln_code queue_remembered(struct tuner *t, struct kiln_err *err)
 {
     struct search *s = &t->search;
@@ -319,7 +319,8 @@ static enum kiln_code find_work(struct tuner *t, bool *ret_found, struct kiln_er
 
 /* Alternates between two steps: uses a part of the remaining time for samples of the whole space,
  * then tries the neighbours of the best config.  If other processes take part, the neighbours may
- * be in their shares.  This process then tries the neighbours only once, at the end. */
+ * be in the shares of those processes, so this process tries the neighbours only once, at the end.
+ */
 static enum kiln_code sample_and_refine(struct tuner *t, struct kiln_err *err)
 {
     bool found = true;

@@ -12,8 +12,8 @@
  *
  * The search order is:
  *   1. the file that |file_variable| names; if this variable is set, nothing else is searched
- *   2. a library that is open in this process already: it is the job's own runtime, whose memory
- *      and streams libkiln uses
+ *   2. a library that is open in this process already, because it is the job's own runtime, whose
+ *      memory and streams libkiln uses
  *   3. the directories of dynamic_library_set_path, then those in |path_variable|
  *   4. the dynamic loader's own places
  */

@@ -12,8 +12,9 @@
 /* Pause before this process asks again for a lease that is TAKEN.  Normally kilnd itself waits
  * before it answers TAKEN, so the pause matters only if kilnd did not wait. */
 #define PAUSE_MS 10
-/* kilnd must not wait during the last quarter of the call's time (or during its last RETURN_MAX_MS,
- * if that is less), so that the answer arrives in time. */
+/* kilnd must not wait during the last quarter of the call's time, so that the answer arrives in
+ * time.  If a quarter is more than RETURN_MAX_MS, kilnd must not wait during the last
+ * RETURN_MAX_MS. */
 #define RETURN_PART 4u
 #define RETURN_MAX_MS 500u
 #define MS 1000000ull

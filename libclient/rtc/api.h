@@ -21,7 +21,8 @@ enum { RTC_OUTPUTS_MAX = 4, RTC_FILES_MAX = 8 };
 
 typedef int rtc_size_fn(void *program, size_t *ret_size);
 typedef int rtc_get_fn(void *program, char *ret_bytes);
-/* NVRTC calls such a function while it compiles.  If the function returns 1, the compile ends. */
+/* NVRTC calls this function of the program while it compiles.  If the function returns 1, the
+ * compile ends. */
 typedef int rtc_callback_fn(void *payload, void *reserved);
 
 struct rtc_output {
@@ -97,7 +98,7 @@ struct rtc_library {
     struct rtc_functions real;
     struct comgr_functions comgr;
     /* The members below are set when the process creates the first program, because hiprtc loads
-     * its compiler only then.  For comgr, they are set at the first action. */
+     * its compiler only then.  For comgr, these members are set at the first action. */
     bool is_identified;
     /* The library itself and the libraries with which it compiles. */
     struct rtc_range code[RTC_FILES_MAX];

@@ -7,7 +7,7 @@
  * Role       libkiln-rtc's open, fopen, __xstat and similar functions note the files that a
  *            run-time compiler uses on the thread that compiles.  A manifest lists these files.
  *            With the manifest, a later process finds out whether the same compile would read the
- *            same bytes.  The idea is that of ccache's direct mode
+ *            same bytes.  ccache's direct mode works in the same way
  * Ownership  a manifest owns its bytes
  * Threading  a recording belongs to its thread
  */

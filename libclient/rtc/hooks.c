@@ -202,8 +202,8 @@ DIR *opendir(const char *path)
 }
 
 /* chdir and fchdir note the change before and after the call, because a compile may begin or end
- * meanwhile.  They make the system call themselves, because a program may call them after fork,
- * where dlsym is not allowed. */
+ * during the call.  Both functions make the system call themselves, because a program may call them
+ * after fork, where dlsym is not allowed. */
 EXPORTED int chdir(const char *path);
 int chdir(const char *path)
 {

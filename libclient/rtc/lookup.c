@@ -157,9 +157,9 @@ static struct bytes content_of(const struct kiln_kernel *kernel)
     return bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
 }
 
-/* Begins to read a list of manifests.  If none of them fits, a list under a key with the part
- * |ret_further| (enum key_name_part) of the program's name may have one.  Returns false if |kernel|
- * is not a list. */
+/* Begins to read a list of manifests.  If no manifest of the list fits, another list may have a
+ * fitting one: the list under the key with the part |ret_further| (enum key_name_part) of the
+ * program's name.  Returns false if |kernel| is not a list. */
 static bool begin_list(const struct kiln_kernel *kernel, struct reader *ret_reader,
                        uint32_t *ret_further)
 {

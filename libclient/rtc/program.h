@@ -32,7 +32,7 @@ struct rtc_program {
     struct rtc_header *headers;
     size_t header_count;
     struct buffer expressions; /* name expressions, as sized texts in the order of the calls */
-    /* for comgr: what its action depends on, except the members of this struct */
+    /* for comgr: inputs of the action that no other member of this struct holds */
     struct buffer action;
     char **options;
     size_t option_count;

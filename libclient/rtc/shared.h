@@ -10,8 +10,8 @@
  */
 #include "libclient/rtc/program.h"
 
-/* Makes the key under which kilnd stores the result if it compiles the program.  Returns false if
- * this process may not use such a result. */
+/* Makes the key under which kilnd stores the result if kilnd compiles the program.  Returns false
+ * if this process may not use a result that kilnd compiled. */
 bool shared_key(const struct rtc_program *program, struct digest *ret_key);
 /* Lets kilnd compile the program.  Returns false if kilnd cannot compile it.  Call this function
  * only after a look-up found no result.  Otherwise kilnd would try again to compile programs that

@@ -44,8 +44,8 @@ static bool is_directive(struct bytes text, const uint8_t *at)
 }
 
 /* Finds the next macro that |rest| defines, and sets |rest| to the text after its name.  Returns
- * false if there is none.  The name is empty if the word "define" has another meaning, as in
- * "defined(NAME)" or in a comment. */
+ * false if there is no further macro.  The name is empty if the word "define" has another meaning,
+ * as in "defined(NAME)" or in a comment. */
 static bool next_macro(struct bytes *rest, char ret_name[WORD_MAX])
 {
     const uint8_t *found;

@@ -14,6 +14,6 @@
 bool words_have_time(struct bytes text);
 /* Looks for __FILE__ and other words that stand for a file's name. */
 bool words_have_name(struct bytes header);
-/* Returns whether |source| uses a macro of |header|.  If so, and if |header| has the word __FILE__,
- * the result of the compile may depend on the program's name. */
+/* Returns whether |source| uses a macro of |header|.  The result of such a compile may depend on
+ * the program's name, if |header| has the word __FILE__. */
 bool words_expand_name(struct bytes header, const char *source);

@@ -14,8 +14,8 @@
  *            (docs/embedding.md) may lack that solver.  In that case, find times the kernels that
  *            the program has, but does not compare results, record or search;
  *            kiln_conv_result_recorded gives the reason.
- * Ownership  A result is released with kiln_conv_result_free.  Its texts and its plan are borrowed
- *            and stay valid until the result is released.
+ * Ownership  A result is released with kiln_conv_result_free.  The texts and the plan of a result
+ *            are borrowed and stay valid until the result is released.
  * Threads    One call uses the calling thread and the device's queues.  Results are immutable.
  */
 #include <kiln/run.h>

@@ -5,11 +5,11 @@
 /*
  * Errors: a code for programs, a message for people.
  *
- * Every call that can fail returns an int: KILN_E_OK (0) or one of the codes below.  Its last
- * parameter is a struct kiln_error of the caller, or NULL.  On failure, the struct receives the
- * code and the message (outermost context first, no full stop).  If a compiler ran, the struct also
- * receives the compiler's log.  On success the struct is not changed.  Nothing is kept in
- * thread-local state.
+ * Every call that can fail returns an int: KILN_E_OK (0) or one of the codes below.  The last
+ * parameter of the call is a struct kiln_error of the caller, or NULL.  On failure, the struct
+ * receives the code and the message (outermost context first, no full stop).  If a compiler ran,
+ * the struct also receives the compiler's log.  On success the struct is not changed.  Nothing is
+ * kept in thread-local state.
  *
  * Every struct except kiln_error and kiln_header begins with |size|, which the caller sets to the
  * size of the struct.  Later releases may append members.  A call accepts a struct of any earlier

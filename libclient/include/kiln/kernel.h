@@ -77,8 +77,9 @@ int kiln_kernel_fetch_source(struct kiln_client *client, const struct kiln_kerne
                              struct kiln_kernel **ret_kernel, struct kiln_error *err);
 
 /* Fetches a kernel by MIOpen's name for it.  The search order is: kernels that this user imported,
- * kernels imported for all users, packages for |database_id|, packages for its architecture alone
- * (such as "gfx90a").  Returns KILN_E_NOT_FOUND if none of these has the kernel. */
+ * kernels imported for all users, packages for |database_id|, packages for the architecture of
+ * |database_id| alone (such as "gfx90a").  Returns KILN_E_NOT_FOUND if none of these has the
+ * kernel. */
 int kiln_kernel_fetch_named(struct kiln_client *client, const struct kiln_kernel_name *name,
                             struct kiln_kernel **ret_kernel, struct kiln_error *err);
 

@@ -38,7 +38,8 @@ struct kiln_problem {
      * is 1, and that of |pad| is 0. */
     uint32_t in[3], filter[3], pad[3], stride[3], dilation[3];
     /* If 1, solvers may round the operands of KILN_FLOAT32 products to TF32 (11 significant bits),
-     * as cuDNN does by default.  If 0, they may not, as in MIOpen.  Ignored for other types. */
+     * as cuDNN does by default.  If 0, solvers may not round them, as in MIOpen.  Ignored for other
+     * types. */
     uint32_t allow_tf32;
 };
 

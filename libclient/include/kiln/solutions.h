@@ -6,8 +6,8 @@
  * Solutions: every solver that applies to a problem, with its records and the size of its tuning
  * space.  A plan (<kiln/plan.h>) uses the first solver of this list.
  *
- * Ownership  A list is released with kiln_solutions_free.  Its texts are borrowed and stay valid
- *            until the list is released.
+ * Ownership  A list is released with kiln_solutions_free.  The texts of a list are borrowed and
+ *            stay valid until the list is released.
  * Threads    Lists are immutable, may be shared, and outlive their client.
  * Freshness  Every call sends a request to kilnd; nothing is cached.
  */

@@ -10,8 +10,8 @@
  * host's measurements.  The host's measurements have priority over records imported from MIOpen's
  * files.
  *
- * Ownership  A record is released with kiln_tuned_free.  Its texts are borrowed and stay valid
- *            until the record is released.
+ * Ownership  A record is released with kiln_tuned_free.  The texts of a record are borrowed and
+ *            stay valid until the record is released.
  * Threads    Records are immutable, may be shared, and outlive their client.
  * Freshness  Every call sends a request to kilnd.  This process caches no records, because they
  *            change.
@@ -47,7 +47,7 @@ struct kiln_tuning_options {
 
 struct kiln_tuned;
 
-/* Look up a problem's record.  Both functions return KILN_E_NOT_FOUND if there is none. */
+/* Look up a problem's record.  Both functions return KILN_E_NOT_FOUND if there is no record. */
 int kiln_find_get(struct kiln_client *client, const struct kiln_problem *problem,
                   const struct kiln_tuning_options *options, struct kiln_tuned **ret_tuned,
                   struct kiln_error *err);
@@ -193,8 +193,8 @@ struct kiln_lease {
     int state; /* KILN_LEASE_*; the members below are set if the state is GRANTED */
     uint64_t id;
     uint64_t connection; /* the connection that the lease belongs to */
-    /* The share is |count| candidates from |first| on.  Both are 0 if the search cannot be
-     * shared. */
+    /* The share is |count| candidates from |first| on. |first| and |count| are 0 if the search
+     * cannot be shared. */
     uint32_t first, count;
     double best_ms; /* best time of all shares so far; 0: none */
     char best_params[1032];
