@@ -19,8 +19,8 @@ struct kiln_plan;
 struct trace;
 
 /* Returns NULL if KILN_TRACE is not set, or if memory runs out.  |software| is borrowed.  The first
- * note creates the file.  If the file cannot be created, prints one line on standard error and
- * notes nothing. */
+ * noted request creates the file.  If the file cannot be created, prints one line on standard error
+ * and notes nothing. */
 struct trace *trace_create(const char *software);
 void trace_destroy(struct trace *trace);
 

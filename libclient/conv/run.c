@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A run is a plan whose code objects are loaded on a device, so that it can launch its kernels. */
+/* A run is a plan whose code objects are loaded on a device, ready to launch. */
 #include "common/target/target.h"
 #include "libclient/device/device.h"
 #include "libclient/failure.h"

@@ -39,5 +39,5 @@ const char *key_name(const struct rtc_program *program);
 const char *key_name_in_log(const struct rtc_program *program);
 /* Returns whether an option, such as -I, names the program's directory. */
 bool key_options_have_directory(const struct rtc_program *program);
-/* Returns the architecture for users, or "" if it is not known. */
+/* Returns the architecture to show to users, or "" if it is not known. */
 const char *key_target(const struct rtc_program *program);

@@ -34,7 +34,7 @@ struct lookup {
     const struct digest *shared;
     struct digest lease; /* the key under which this process has the right to compile */
     enum key_name_part part;
-    struct kiln_kernel *manifests; /* what is stored under |key|; NULL if nothing is */
+    struct kiln_kernel *manifests; /* the list of manifests stored under |key|, or NULL */
     /* Set with LOOKUP_FOUND; the caller takes it.  Any program may have sent these bytes to kilnd,
      * so the caller checks them. */
     struct kiln_kernel *stored;

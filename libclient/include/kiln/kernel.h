@@ -61,7 +61,7 @@ struct kiln_kernel_name {
     size_t size;
     const char *database_id; /* "gfx906_60", "gfx90a68", "gfx90a" */
     const char *name;        /* name of the kernel's file, such as "conv3x3.s.o" */
-    const char *args;        /* its arguments, verbatim; NULL: none */
+    const char *args;        /* the kernel's arguments, verbatim; NULL: none */
     int timeout_ms;          /* 0: the client's default */
 };
 

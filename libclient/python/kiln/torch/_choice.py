@@ -40,7 +40,7 @@ Request = Tuple[Problem, Callable[[Union[Handle, Exception]], None]]
 
 
 class Accelerator(Protocol):
-    """What a choice needs of the device's framework and of kilnd. Tests have a fake one."""
+    """What a choice needs from the device's framework and from kilnd. Tests have a fake one."""
 
     def ask(self, index: int, requests: List[Request]) -> None:
         """Requests plans, and returns at once."""

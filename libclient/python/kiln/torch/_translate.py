@@ -39,7 +39,7 @@ class Tensors:
 
 def rest_of(stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
             transposed: bool, output_padding: Sequence[int], groups: int) -> Tuple[Any, ...]:
-    """Returns the arguments of aten::convolution that are no tensors, as a key."""
+    """Returns the arguments of aten::convolution that are not tensors, as a key."""
     return (tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding),
             groups)
 
