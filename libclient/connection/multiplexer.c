@@ -186,7 +186,8 @@ void multiplexer_abandon(struct multiplexer *multiplexer, struct request *reques
     pthread_mutex_lock(&multiplexer->mutex);
     bool has_daemon = list_holds(&request->link) && request->sent;
     multiplexer_unlink(multiplexer, request);
-    /* If an answer has come but was not read, kilnd also learns that nobody reads it. */
+    /* Also cancel the request if frames of its answer came, but were not read and did not end the
+     * request. */
     has_daemon |= multiplexer_drop_stored(request->waiter, request) && !request->ended;
     if (has_daemon)
         multiplexer_send_cancel(multiplexer, request->id);

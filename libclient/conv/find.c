@@ -299,7 +299,8 @@ static enum kiln_code record_solver(const struct work *work, const struct work_s
                : KILN_OK;
 }
 
-/* If a solver was cut short, its time is that of its single run. */
+/* Records the measured solvers.  The recorded time of a solver that was cut short is that of its
+ * single run. */
 static enum kiln_code record_solvers(const struct work *work, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;

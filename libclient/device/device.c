@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* bytes of one runtime's reason; a message has up to three reasons */
+/* maximum bytes of one runtime's reason; a message has up to three reasons */
 #define REASON_MAX 130
 
 static const struct device_runtime *const runtimes[] = {

@@ -87,7 +87,8 @@ static void cuda_close(struct driver_device *d)
         release_primary(c);
 }
 
-/* The limit is never lowered again, because it applies to all launches of the function. */
+/* Lets launches of |function| use |bytes| of dynamic shared memory.  The limit is never lowered
+ * again, because it applies to all launches of the function. */
 static enum kiln_code raise_shared_limit(struct cuda_device *c, void *function, const char *name,
                                          uint32_t bytes, struct kiln_err *err)
 {

@@ -16,7 +16,7 @@
 
 #include <pthread.h>
 
-/* ResNet-50 has 69 problems, with up to three kernels each. */
+/* Enough for ResNet-50, which has 69 problems with up to three kernels each. */
 #define MODULES_IDLE_MAX 512
 
 struct kiln_device;

@@ -14,7 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* For example, a process may have several versions of NVRTC. */
+/* Maximum number of libraries in a process.  A process may have several versions of NVRTC, for
+ * example. */
 #define LIBRARIES_MAX 6
 
 static struct rtc_library libraries[LIBRARIES_MAX];

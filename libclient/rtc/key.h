@@ -30,7 +30,8 @@ enum key_name_part {
  * and |part| of the program's name.  With the whole name, the SHA-256 also covers the current
  * directory. */
 struct digest key_of_program(const struct rtc_program *program, enum key_name_part part);
-/* |result| must be the bytes that were collected from the real library. */
+/* Returns the part of the program's name on which the result depends. |result| must be the bytes
+ * that were collected from the real library. */
 enum key_name_part key_name_part_of(const struct rtc_program *program, struct bytes result);
 /* Returns the program's name, or the name that the library uses if the caller gave none. */
 const char *key_name(const struct rtc_program *program);

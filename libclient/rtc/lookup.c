@@ -28,9 +28,10 @@
 #define MS 1000000ull
 /* For this long after kilnd did not answer, this process sends no request. */
 #define PAUSE_NS 10000000000u
-/* manifests under one key */
+/* maximum number of manifests under one key */
 #define MANIFESTS_MAX 8u
-/* How often a look-up reads the list of manifests, which other processes may change meanwhile. */
+/* Maximum number of times that a look-up reads the list of manifests.  Other processes may change
+ * the list during the look-up. */
 #define ROUNDS 4
 
 #define LIST_MAGIC 0x314d544bu /* "KTM1" */
@@ -43,8 +44,8 @@ static struct {
     _Atomic uint64_t paused_until_ns, no_wait_until_ns;
 } connection;
 
-/* Returns whether this process has opened its client.  |ret_client| is NULL if it has not, or if
- * that failed. */
+/* Returns whether this process has already tried to open its client.  |ret_client| is NULL if this
+ * process has not tried, or if opening failed. */
 static bool find_client(struct kiln_client **ret_client)
 {
     rtc_lock(RTC_LOCK_CONNECTION);
@@ -54,7 +55,8 @@ static bool find_client(struct kiln_client **ret_client)
     return is_own;
 }
 
-/* Returns the client of this process, which another thread may have opened meanwhile. */
+/* Makes |opened| the client of this process, or closes |opened| if another thread was faster.
+ * Returns the client of this process. */
 static struct kiln_client *keep_client(struct kiln_client *opened)
 {
     rtc_lock(RTC_LOCK_CONNECTION);

@@ -54,7 +54,7 @@ bool lookup_publish(struct lookup *lookup, const struct rtc_program *program, st
 void lookup_give_back(struct lookup *lookup);
 void lookup_done(struct lookup *lookup);
 
-/* Notes in the trace of this process that |kernel| answered the question |key|. */
+/* Adds to the trace of this process that |kernel| answered the question |key|. */
 void lookup_note(const struct rtc_program *program, const struct digest *key,
                  const struct kiln_kernel *kernel);
 

@@ -27,7 +27,7 @@ enum {
     KILN_TIER_HOT = 1,
     KILN_TIER_DISK = 2,
     KILN_TIER_PACKAGE = 3,
-    KILN_TIER_FLEET = 4, /* another host compiled it */
+    KILN_TIER_FLEET = 4, /* another host compiled the kernel */
     KILN_TIER_COMPILED = 5,
     KILN_TIER_PROCESS = 6 /* the in-process cache */
 };

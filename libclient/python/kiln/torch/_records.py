@@ -72,7 +72,7 @@ class Records:
             return
         line = json.dumps({"key": key, **asdict(record)}) + "\n"
         directory = os.path.dirname(self._path)
-        for path in (os.path.dirname(directory), directory):  # kilnd requires this mode of its cache
+        for path in (os.path.dirname(directory), directory):  # kilnd's cache needs this mode
             os.makedirs(path, mode=0o700, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         descriptor = os.open(self._path, flags, 0o600)
