@@ -55,6 +55,7 @@ struct trace_kernel {
 
 void trace_kernel(struct trace *trace, const struct trace_kernel *kernel);
 enum trace_tier trace_tier_of(const struct kiln_kernel *kernel);
-/* Notes an answer of kilnd.  If |kernel| is NULL, notes that the request for |key| failed. */
+/* Notes an answer of kilnd in the trace.  If |kernel| is NULL, notes that the request for |key|
+ * failed. */
 void trace_answer(struct trace *trace, uint64_t wanted_ns, struct bytes target, const char *key,
                   const struct kiln_kernel *kernel);

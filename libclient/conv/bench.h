@@ -43,7 +43,7 @@ static inline void bench_auto(struct bench **bench) { bench_destroy(*bench); }
 KILN_MUST_CHECK enum kiln_code bench_refer(struct bench *bench, struct kiln_plan *plan,
                                            struct kiln_err *err);
 
-/* Holds a reference to |plan|.  Fails if one of its objects cannot be loaded. */
+/* Holds a reference to |plan|.  Fails if an object of |plan| cannot be loaded. */
 KILN_MUST_CHECK enum kiln_code subject_create(struct bench *bench, struct kiln_plan *plan,
                                               bool is_winograd, struct subject **ret_subject,
                                               struct kiln_err *err);

@@ -14,7 +14,7 @@
 #define WAIT_MAX_MS 10000
 /* Maximum number of shares that this process holds.  The compilations in flight never need more. */
 #define HELD_MAX 64u
-/* A larger space is never searched completely. */
+/* The search of a larger space is not shared, because no search tries such a space completely. */
 #define CANDIDATES_MAX (1u << 20)
 /* After this many lost leases in a row, the process continues alone. */
 #define LOSSES_MAX 3u

@@ -20,8 +20,9 @@ struct tuner {
     struct plan_window *window;
     struct journal *journal;
     unsigned known;
-    unsigned remembered; /* number of trials that the journal has, which are not repeated */
-    bool is_temporary;   /* a retry of the trial that failed last may succeed */
+    /* number of trials that are not repeated, because the journal has their results */
+    unsigned remembered;
+    bool is_temporary; /* a retry of the trial that failed last may succeed */
     size_t *queue;
     size_t queued, capacity;
     struct sharing *sharing;

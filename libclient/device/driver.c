@@ -279,7 +279,7 @@ static enum kiln_code driver_elapsed(struct kiln_device *device, void *begin, vo
 
 /* ---- code objects ---- */
 
-/* The message gives advice only if the reason is the object, not the device. */
+/* The message gives advice only if the failure is due to the object, not to the device. */
 static enum kiln_code fail_load(struct driver_device *d, struct bytes object, int status,
                                 struct kiln_err *err)
 {

@@ -56,7 +56,8 @@ struct compile_result {
     const char *options;
 };
 
-/* After a failed compilation, gives up the right to compile. kilnd copies the file. */
+/* Stores the result in kilnd, which copies the file.  After a failed compilation, only gives up the
+ * right to compile. */
 KILN_MUST_CHECK enum kiln_code compile_end(struct kiln_client *client,
                                            const struct compile_result *result,
                                            uint64_t deadline_ns, struct failure *failure);

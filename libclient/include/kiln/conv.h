@@ -28,8 +28,8 @@ extern "C" {
 /* The values are those of MIOPEN_FIND_MODE. */
 enum {
     KILN_FIND_NORMAL = 1, /* time every solver that applies */
-    /* Use recorded results.  If there are none, use the solver that the heuristic chooses.  Time
-     * nothing. */
+    /* Use recorded results.  If no result is recorded, use the solver that the heuristic chooses.
+     * Time nothing. */
     KILN_FIND_FAST = 2,
     KILN_FIND_HYBRID = 3, /* use recorded results; if there are none, act like KILN_FIND_NORMAL */
 };

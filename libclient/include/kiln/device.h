@@ -12,12 +12,12 @@
  *            CUDA_VISIBLE_DEVICES can hide devices.
  * Runtimes   libkiln opens libamdhip64 (ROCm 5 to 7), libcuda and libOpenCL with dlopen at their
  *            first use and never closes them.  docs/devices.md lists where it searches for them.
- * Contexts   libkiln creates no context if the job has one.  On CUDA, it uses the calling thread's
- *            current context if this context belongs to the device, else the primary context, which
- *            the CUDA runtime also uses.  On HIP, it uses the device's context.  On OpenCL, it uses
- *            the job's context if the job passed it to kiln_device_open_in.  Calls leave a thread's
- *            current context (or device) unchanged.  A context that is not the primary one must
- *            outlive the device.
+ * Contexts   libkiln creates no context if the job has one.  On CUDA, libkiln uses the calling
+ *            thread's current context if this context belongs to the device, else the primary
+ *            context, which the CUDA runtime also uses.  On HIP, libkiln uses the device's context.
+ *            On OpenCL, libkiln uses the job's context if the job passed this context to
+ *            kiln_device_open_in.  Calls leave a thread's current context (or device) unchanged.  A
+ *            context that is not the primary one must outlive the device.
  * Threads    Any thread may make any call, but only one thread at a time may use an event.
  * Forks      A device is unusable in a child of the process that opened it: every call returns
  *            KILN_E_INVALID, and destroying objects only frees memory.
