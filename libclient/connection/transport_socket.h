@@ -22,10 +22,10 @@ KILN_MUST_CHECK enum kiln_code transport_socket_check(const char *path, struct k
 KILN_MUST_CHECK enum kiln_code transport_socket_connect(const char *path,
                                                         struct transport **ret_transport,
                                                         struct kiln_err *err);
-/* Like transport_socket_connect, for a socket that neither the caller nor KILN_SOCKET named.  Such
- * a socket comes from XDG_RUNTIME_DIR, which may be another user's directory (after sudo -E or
- * su).  So this function also returns KILN_DENIED if kilnd runs as a user other than root, this
- * user or the owner of /run/kiln. */
+/* Like transport_socket_connect, for a socket that neither the caller nor KILN_SOCKET named.  The
+ * path of this socket may come from XDG_RUNTIME_DIR, which may be another user's directory (after
+ * sudo -E or su).  So this function also returns KILN_DENIED if kilnd runs as a user other than
+ * root, this user or the owner of /run/kiln. */
 KILN_MUST_CHECK enum kiln_code transport_socket_connect_found(const char *path,
                                                               struct transport **ret_transport,
                                                               struct kiln_err *err);

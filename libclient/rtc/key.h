@@ -9,7 +9,7 @@
  */
 #include "libclient/rtc/program.h"
 
-/* Returns whether the result depends on the current device, because no option names an
+/* Returns whether the result depends on the current device: for hiprtc, if no option names an
  * architecture. */
 bool key_needs_device(const struct rtc_program *program);
 /* Returns whether this process has changed an environment variable since the first call. comgr
