@@ -150,8 +150,8 @@ static void stop_when_idle(struct daemon *d)
         start_drain(d, ", as it has no clients");
 }
 
-/* If the socket's file is gone, for example because the user deleted the cache directory, clients
- * wait until this private kilnd has ended, and then start another one. */
+/* Stops a private kilnd whose socket file is gone, for example because the user deleted the cache
+ * directory.  Clients start a new kilnd once this one has ended. */
 static void stop_when_unreachable(struct daemon *d)
 {
     if (d->config->is_private && d->serving.phase == SERVING_RUNS &&
@@ -159,9 +159,9 @@ static void stop_when_unreachable(struct daemon *d)
         start_drain(d, ", as its socket was deleted");
 }
 
-/* Stops a kilnd that can serve nobody, so that the service manager starts it again.  If the lack of
- * descriptors is kilnd's own, for example a low limit that was raised since, a new process has no
- * such lack. */
+/* Stops kilnd if it has no client and no free descriptor for one, so that the service manager
+ * starts a new process.  The new process may have more descriptors, for example because an
+ * administrator has raised the limit. */
 static void stop_without_descriptors(struct daemon *d)
 {
     const struct serving *s = &d->serving;
@@ -416,8 +416,8 @@ static void run_until_stopped(struct daemon *d)
     loop_run(s->loop);
 }
 
-/* Queued replies are allocated and freed in pieces of about 100 KiB.  If each were returned to the
- * system, the next one would cause page faults again. */
+/* Queued replies are allocated and freed in pieces of about 100 KiB.  If free(3) returned each
+ * piece to the system, the next allocation would cause page faults. */
 #define MEMORY_KEPT (4 << 20)
 
 static void keep_memory(void)
@@ -449,7 +449,7 @@ int daemon_run(struct config *config, int argc, const char *const *argv)
     struct daemon d = { .config = config, .listener = LISTENER_CLOSED };
     struct kiln_err err = KILN_ERR_INIT;
     signal(SIGCHLD, SIG_DFL); /* if SIGCHLD is ignored, the exit statuses of workers are lost */
-    signal(SIGPIPE, SIG_IGN); /* a reader of kilnd's log may exit */
+    signal(SIGPIPE, SIG_IGN); /* writing the log must not end kilnd if the log's reader exits */
     signal(SIGXFSZ, SIG_IGN);
     keep_memory();
     notify_adopt();

@@ -9,7 +9,7 @@
 /* This is more than the kernel supports; the kernel ignores processors that do not exist. */
 #define PROCESSORS_MAX 16384
 
-/* RLIMIT_STACK, which is the size of each thread's stack, and RLIMIT_CORE stay.
+/* Does not raise RLIMIT_CORE, nor RLIMIT_STACK, which is the size of each thread's stack.
  * server/descriptors.c raises RLIMIT_NOFILE. */
 static void raise_limits(void)
 {

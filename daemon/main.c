@@ -19,7 +19,7 @@
  *   programs/        kiln-compiler, kiln-transfer and kiln-launch
  *   built_in/        compiles for the static build; not part of kilnd
  *
- * Below is the engine (engine/engine.h), which uses neither sockets nor the loop.
+ * The engine (engine/engine.h) is the layer below.  It uses neither sockets nor the loop.
  * Exit status: 0 after a requested stop, 1 if kilnd could not start or no descriptor was free for
  * connections, 2 if flags or configuration are wrong.
  */

@@ -76,7 +76,7 @@ void serving_end(struct serving *s)
     s->loop = NULL;
 }
 
-/* The engine waits for these requests only to fill the store. */
+/* Ends the requests to the fleet.  The engine only waits for them to fill the store. */
 static void stop_fleet(struct serving *s)
 {
     if (s->fleet)

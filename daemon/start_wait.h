@@ -4,8 +4,9 @@
 /*
  * Waits, during kilnd's start, for a process that is about to end.
  *
- * Role       if kilnd is killed while it starts a process, this process has copies of kilnd's
- *            listening socket and locks until it runs its program.  The next kilnd waits for it
+ * Role       if kilnd is killed while it starts a process, that process holds copies of kilnd's
+ *            listening socket and locks until it executes its program.  The next kilnd waits for
+ *            that moment
  * Ownership  nothing
  * Threading  the loop's thread, before the loop runs; blocks for two seconds and one step at most
  */
@@ -15,5 +16,5 @@
 typedef enum kiln_code start_step(void *context, struct kiln_err *err);
 
 /* Runs |step|, and repeats it while it returns KILN_BUSY.  Returns KILN_BUSY, with the step's own
- * message, if the time is over.  Logs once what kilnd waits for. */
+ * message, if the time limit has passed.  Logs once what kilnd waits for. */
 KILN_MUST_CHECK enum kiln_code start_wait(start_step *step, void *context, struct kiln_err *err);

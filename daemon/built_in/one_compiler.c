@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 
 #define MS 1000000ull
-#define PROBE_MS 60000u /* for a job that is not the compile of a kernel */
+#define PROBE_MS 60000u /* time limit of jobs that compile no kernel */
 #define START_MS 30000u
 #define END_MS 5000u
 #define EXIT_USAGE 2
@@ -34,7 +34,7 @@ struct one_compiler {
     struct built_in_programs programs;
     struct temp_root temp; /* |temp.fd| is -1 while it is not open */
     int wake_fd;           /* owned; -1: none */
-    int launch;            /* owned; -1 if kiln-launch does not run */
+    int launch;            /* owned connection to kiln-launch; -1 if it does not run */
     enum process_state state;
     bool has_hung_up;    /* the process closed its end of |socket| */
     int socket, control; /* owned; -1: none */
@@ -119,8 +119,8 @@ static void fail_job(struct one_compiler *c, enum compile_end end, const char *h
     end_process(c);
 }
 
-/* kiln-compiler is of another build if it sends an invalid message before it is ready, or exits as
- * if it did not know its flags. */
+/* Call it if kiln-compiler sends an invalid message before it is ready, or exits as if it did not
+ * know its flags: kiln-compiler then belongs to another build. */
 static void fail_other_build(struct one_compiler *c, const char *how)
 {
     struct kiln_err said = KILN_ERR_INIT;
@@ -137,8 +137,10 @@ static enum compile_end end_of_signal(int signal)
     switch (signal) {
     case SIGXCPU: return COMPILE_TIMED_OUT;
     case SIGXFSZ: return COMPILE_OUTPUT;
-    case SIGKILL: return COMPILE_UNAVAILABLE; /* from the OOM killer or a person */
-    default: return COMPILE_CRASHED;          /* unless the log names memory (worker_collect) */
+    case SIGKILL:
+        return COMPILE_UNAVAILABLE; /* sent by the OOM killer or a person */
+    /* worker_collect finds a better cause in the log, such as a lack of memory. */
+    default: return COMPILE_CRASHED;
     }
 }
 

@@ -192,8 +192,8 @@ static enum kiln_code fill_directories(struct config *c, struct kiln_err *err)
     return rc;
 }
 
-/* Compilers run in directories of their own.  The socket's path stays relative: it has at most 107
- * bytes, and only the relative path may be short enough. */
+/* Makes a path absolute, because compilers run in other directories.  The socket's path stays
+ * relative: a socket's path has at most 107 bytes, so the absolute path may be too long. */
 static enum kiln_code make_absolute(struct config *c, enum config_key key, struct kiln_err *err)
 {
     char here[PATH_TEXT_MAX], whole[2 * PATH_TEXT_MAX];

@@ -21,7 +21,7 @@ struct engine_settings {
     const char *directories[PACKAGE_DIRECTORIES_MAX + 1];
 };
 
-/* Leaves out executor, host and readers.  |hot_count| is the number of descriptors of the hot
+/* Does not set executor, host and readers.  |hot_count| is the number of descriptors of the hot
  * set. */
 void engine_settings_of(const struct config *config, unsigned hot_count,
                         struct engine_settings *ret_settings);

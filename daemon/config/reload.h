@@ -21,7 +21,7 @@ struct reload_parts { /* all borrowed */
     struct config *config; /* only changed on the loop */
     int argc;
     const char *const *argv;
-    /* If it fails, it has applied nothing. */
+    /* Applies all settings that config.def marks NOW, or none of them if it fails. */
     enum kiln_code (*apply)(struct reload *reload, const struct config *fresh,
                             const struct peer_groups *groups, struct kiln_err *err);
     /* |note| says what was wrong, or is "". */
@@ -37,7 +37,7 @@ struct reload {
     bool waits[CONFIG_KEYS];
     struct reload_task *task; /* owned; not NULL while a reload is in progress */
     bool again;               /* another SIGHUP came during the reload */
-    /* Empty if the last reload was accepted. */
+    /* Why the last reload was rejected; empty if it was accepted. */
     struct kiln_err refused;
 };
 
@@ -45,12 +45,12 @@ struct reload {
 KILN_MUST_CHECK enum kiln_code reload_init(struct reload *reload, const struct reload_parts *parts,
                                            struct kiln_err *err);
 void reload_begin(struct reload *reload);
-/* Lets the current reload finish and drops a pending one. */
+/* Lets the current reload finish, and drops one that has not begun. */
 void reload_cancel(struct reload *reload);
 bool reload_is_under_way(const struct reload *reload);
-/* Returns NULL if a restart would not change the value. */
+/* Returns the new value of |key| if that value needs a restart, else NULL. */
 const struct config_entry *reload_waiting(const struct reload *reload, enum config_key key);
-/* Returns "" if the last reload was accepted. */
+/* Returns why the last reload was rejected; "" if it was accepted. */
 const char *reload_refused(const struct reload *reload);
 /* No reload may be in progress. */
 void reload_done(struct reload *reload);

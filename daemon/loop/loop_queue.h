@@ -15,12 +15,12 @@
 
 #include <stdbool.h>
 
-/* The last task may exceed the limit.  A request that arrives meanwhile may wait that long, even if
- * its user has used little time. */
+/* In each iteration, no task begins after this time.  The last task may end later, and a request
+ * that arrives meanwhile waits for it, even if its user has used little time. */
 #define LOOP_SLICE_NS 1000000u
 
-/* Only the done callback is used.  It runs after the events that have arrived by now, never within
- * this call. */
+/* Uses only the task's done callback, which runs after the events that have arrived by now, never
+ * within this call. */
 void loop_queue_add(struct loop *loop, struct task *task);
 /* Returns true if the task was waiting; its done callback is then not called.  Accepts a task that
  * was never added. */

@@ -6,7 +6,7 @@
 
 int masked_thread_start(pthread_t *ret_thread, void *(*run)(void *context), void *context)
 {
-    /* If these were blocked, a fault would end the process without calling its handler. */
+    /* If these signals were blocked, a fault would end the process without calling its handler. */
     static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT };
     sigset_t quiet, before;
     sigfillset(&quiet);

@@ -47,8 +47,8 @@ static int spawn_with(const struct loop_spawn *spawn, int fd_2, int fd_3, pid_t 
     return rc;
 }
 
-/* A dup2 must not close a descriptor that a later dup2 needs.  Returns -1 with errno set on
- * failure. */
+/* Copies |fd| to a number that no later dup2 overwrites, unless |fd| has such a number or |child|.
+ * Returns -1 with errno set on failure. */
 static int copy_above_childs(int fd, int child)
 {
     return fd >= FIRST_CLOSED || fd == child ? fd : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_CLOSED);

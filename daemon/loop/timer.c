@@ -51,8 +51,8 @@ static bool is_first(const struct loop_timer *timer)
     return timer->loop->timers.head.next == &timer->link;
 }
 
-/* The loop's time does not advance within an iteration.  By that time, a timer that starts itself
- * again in its callback would always be due. */
+/* Reads the clock, because the loop's time does not advance within an iteration.  If the loop's
+ * time were used, a timer that its own callback starts again would always be due. */
 static void start_pending(struct loop_timer *timer, uint64_t after_ms)
 {
     uint64_t now_ms = clock_monotonic_ns() / MS;

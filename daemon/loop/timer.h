@@ -21,7 +21,8 @@ struct loop_timer {
 
 void loop_timer_init(struct loop *loop, struct loop_timer *timer, struct loop_owner *owner,
                      void (*fire)(struct loop_timer *timer));
-/* If |repeat_ms| is 0, it fires once.  Replaces the time of a timer that is running already. */
+/* If |repeat_ms| is 0, the timer fires once.  Replaces the time of a timer that is running
+ * already. */
 void loop_timer_start(struct loop_timer *timer, uint64_t after_ms, uint64_t repeat_ms);
 void loop_timer_stop(struct loop_timer *timer);
 bool loop_timer_is_running(const struct loop_timer *timer);

@@ -26,8 +26,8 @@ struct inherited {
     struct inherited_fd items[INHERITED_MAX];
 };
 
-/* Sets close-on-exec, and unsets the variables.  Takes nothing if LISTEN_PID names another
- * process. */
+/* Takes the descriptors of LISTEN_FDS and sets close-on-exec on them.  Takes nothing if LISTEN_PID
+ * names another process.  Always unsets the variables. */
 KILN_MUST_CHECK enum kiln_code inherited_take(struct inherited *ret_inherited,
                                               struct kiln_err *err);
 /* Looks from item |from| on.  Returns NULL if no name begins with |prefix|. */

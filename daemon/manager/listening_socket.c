@@ -13,8 +13,8 @@
 #define HANDED_SOCKET 3
 #define HANDED_LOCK 4
 
-/* The service manager keeps descriptors with such names across restarts.  One is the listening
- * socket.  Older versions of kilnd stored others, which are not used. */
+/* Prefix of the names of descriptors that kilnd stores in the service manager.  kilnd stores only
+ * the listening socket.  Older versions also stored other descriptors, which are not used. */
 #define OURS_PREFIX "kiln-"
 
 static enum kiln_code find_given(struct inherited *in, struct inherited_fd **ret_item,

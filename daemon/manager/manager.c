@@ -36,8 +36,8 @@ static void report_status(struct manager *m, const char *before)
     notify_manager(message, NULL, *before ? NOTIFY_MUST_ARRIVE : NOTIFY_MAY_BE_LOST);
 }
 
-/* The loop may run while a thread hangs, for example in a filesystem.  Without the signal the
- * manager restarts kilnd, which loses no request. */
+/* Sends the watchdog's signal unless a thread hangs, for example in a filesystem.  Without the
+ * signal, the manager restarts kilnd; no request is lost. */
 static void on_watchdog(struct loop_timer *timer)
 {
     struct manager *m = LOOP_OWNER_OF(struct manager, watchdog, timer);

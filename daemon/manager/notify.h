@@ -15,9 +15,9 @@
  * Call it before any compiler starts. */
 void notify_adopt(void);
 bool notify_is_on(void);
-/* Returns the interval of WATCHDOG=1; 0 if the manager does not expect it. */
+/* Returns how often to send WATCHDOG=1; 0 if the manager does not expect this message. */
 uint64_t notify_watchdog_ms(void);
-/* Returns -1 if the size is unknown. */
+/* Returns how many descriptors the manager's store can hold; -1 if that is unknown. */
 int notify_store_size(void);
 
 enum notify_urgency {

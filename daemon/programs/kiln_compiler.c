@@ -43,7 +43,7 @@
 /* The private directory is in memory.  At their peak, hiprtc and clang store the object twice
  * (before and after linking), and PoCL three times. */
 #define DIRECTORY_FILES 4u
-/* A compiler then gets a third as much processor time as kilnd or a client. */
+/* With this nice value, a compiler gets a third as much processor time as kilnd or a client. */
 #define SESSION_NICENESS 5
 #define CPU_MAX_CONFINE_S 2u
 
@@ -153,7 +153,7 @@ static int read_arguments(int argc, char **argv, struct arguments_given *given)
     return usage(stderr, EXIT_USAGE);
 }
 
-/* Dozens of other variables change what compilers do. */
+/* Removes all other variables, because dozens of them change what compilers do. */
 static bool keep_few_variables(void)
 {
     static const char *const kept[] = { "PATH",           "LD_LIBRARY_PATH", "OCL_ICD_VENDORS",
@@ -265,9 +265,10 @@ static enum kiln_code stay_in_box(char directory[PATH_MAX], struct kiln_err *err
     return KILN_OK;
 }
 
-/* The kernel sends no signal for a parent that ended before this request.  |starter| was the parent
- * when this program began.  If the parent is the supervisor of this process namespace, it is
- * outside of the namespace, and getppid() returns 0. */
+/* The kernel sends no signal if the parent ended before the call of prctl, so this function
+ * compares the parent with |starter|.  |starter| was the parent when this program began.  If the
+ * parent is the supervisor of this process namespace, it is outside of the namespace, and getppid()
+ * returns 0. */
 static bool die_with_parent(pid_t starter)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -296,7 +297,7 @@ static int prepare_process(struct arguments_given *given, pid_t starter, struct 
         fprintf(stderr, "kiln-compiler: %s\n", err.text);
         return EXIT_SURROUNDINGS;
     }
-    /* Without the signal, a write beyond the limit fails with EFBIG, which can be reported.  The
+    /* Without SIGXFSZ, a write beyond the limit fails with EFBIG, which can be reported.  The
      * signal is blocked, not ignored: LLVM installs its own handler for an ignored signal. */
     sigset_t beyond_limit;
     sigemptyset(&beyond_limit);

@@ -15,8 +15,8 @@
  *                   reports how the process ended
  *   serve_requests  --keep: forks a child for each request; returns when the engine ends
  *
- * So kilnd needs neither the right to become another user nor the network access that fetching
- * processes need.  When kiln-launch ends, the service manager ends everything that the process left
+ * With kiln-launch, kilnd itself needs neither the right to become another user nor access to the
+ * network.  When kiln-launch ends, the service manager ends everything that the process left
  * running.  With --keep, kiln-launch ends all of it itself.
  *
  * If the program with the engine forks, its children have the other end of the connection open, and
@@ -71,7 +71,8 @@ static bool make_blocking(int fd)
     return flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
 }
 
-/* Descriptor 3 is for the socket of the program to start. */
+/* Moves the connection to another number, because descriptor 3 is for the socket of the program to
+ * start. */
 static int take_connection(void)
 {
     int control = fcntl(GIVEN_FD, F_DUPFD_CLOEXEC, GIVEN_FD + 1);
@@ -256,7 +257,7 @@ static bool take_one(int control, struct launch_received *ret_given)
            ret_given->directory >= 0 && ret_given->arguments[0][0] == '/';
 }
 
-/* Each child ends when its own connection does, so none is left when this returns. */
+/* Waits for all children before it returns.  Each child ends when its own connection ends. */
 static int serve_requests(int control)
 {
     static struct launch_received given;

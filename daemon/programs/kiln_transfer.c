@@ -42,7 +42,8 @@
 #define CPU_MAX_S 1200u
 /* A user's file needs no signature, so its content may be crafted to take long. */
 #define CPU_MAX_USER_S 300u
-/* Until the process is confined.  libseccomp can loop without end after a failed allocation. */
+/* Limit until the process is confined.  libseccomp can loop without end after a failed
+ * allocation. */
 #define CPU_MAX_CONFINE_S 2u
 #define SESSION_NICENESS 10
 /* An index of the fleet has at most 19 MiB. */
@@ -129,7 +130,7 @@ static bool set_limits(const struct transfer_job *job)
            (!LIMIT_MEMORY || set_limit(RLIMIT_DATA, MEMORY_MAX));
 }
 
-/* The limit that set_limits has set still applies. */
+/* Changes only the soft limit, so the hard limit of set_limits still applies. */
 static bool limit_cpu(rlim_t seconds)
 {
     struct rlimit now;
@@ -139,11 +140,12 @@ static bool limit_cpu(rlim_t seconds)
     return setrlimit(RLIMIT_CPU, &now) == 0;
 }
 
-/* kiln-launch started this process.  kilnd, at the other end of the socket, is then not the parent,
- * and the unit ends with kiln-launch. */
+/* Whether kiln-launch started this process.  If so, kilnd is at the other end of the socket but is
+ * not the parent, and the unit ends with kiln-launch. */
 static bool is_launched;
 
-/* The kernel sends no signal for a parent that ended before this request. */
+/* The kernel sends no signal if the parent ended before the call of prctl, so this function
+ * compares the parent with the peer of the socket. */
 static void die_with_parent(int number)
 {
     struct ucred peer = { 0 };

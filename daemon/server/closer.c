@@ -19,8 +19,8 @@
 
 #define SOCKETS_MAX_UID 64
 #define SPARES_MAX 256u
-/* No user has this uid.  The preallocated entries, for use when memory runs out, are queued under
- * it. */
+/* A uid that no user has.  Preallocated entries, for use when memory runs out, are queued under
+ * this uid. */
 #define SPARES_UID ((uid_t)-1)
 
 enum closing_kind { A_FILE, A_SOCKET, A_SPARE }; /* A_SPARE: a socket in a preallocated entry */
@@ -42,7 +42,7 @@ struct user {
     uint64_t full_since_ns; /* when a check first found is_full() to be true; 0: not full */
     bool busy;
     struct list unused;
-    /* One for each file that the user may hold, so that adding a file cannot fail. */
+    /* One entry for each file that the user may hold, so that adding a file cannot fail. */
     struct closing files[];
 };
 
@@ -290,7 +290,8 @@ void closer_leave(struct closer *closer, uid_t uid)
     struct user *user = find_user(closer, uid);
     user->connections--;
     remove_if_gone(closer, user);
-    start_thread(closer); /* for descriptors that still wait because no thread could start */
+    /* For descriptors that still wait because no thread could be started. */
+    start_thread(closer);
     pthread_mutex_unlock(&closer->lock);
 }
 

@@ -33,8 +33,8 @@ void closer_destroy(struct closer *closer);
 /* Registers a connection of |uid| that may send files.  Call closer_leave when it is closed. */
 KILN_MUST_CHECK enum kiln_code closer_join(struct closer *closer, uid_t uid, struct kiln_err *err);
 void closer_leave(struct closer *closer, uid_t uid);
-/* Returns true if one more message could exceed the user's limit; read nothing from this user
- * then. */
+/* Returns true if the files of one more message could exceed the user's limit.  Then do not read
+ * from this user. */
 bool closer_is_full(struct closer *closer, uid_t uid);
 enum closer_state {
     CLOSER_HAS_SPACE,

@@ -9,14 +9,14 @@
  */
 #include <stddef.h>
 
-/* Five are for the running process: its socket, its pidfd, its output, and the job's object and
- * log. Three are for an earlier process that is still ending. */
+/* Descriptors of one worker.  Five are for its running process: socket, pidfd, output, and the
+ * object and the log of the job.  Three are for an earlier process that is still ending. */
 #define DESCRIPTORS_A_WORKER 8u
 
 struct descriptor_shares {
     unsigned connections;
     unsigned hot_count;
-    unsigned workers; /* gets its share first */
+    unsigned workers; /* gets descriptors before the other two */
 };
 
 struct descriptor_shares descriptors_share(struct descriptor_shares wanted);

@@ -25,7 +25,7 @@ struct listener {
     bool inherited; /* created by the service manager, which also removes it */
     /* The service manager keeps the socket for the next kilnd, so the file stays. */
     bool kept;
-    bool root_only; /* the host does not have the group */
+    bool root_only; /* only root may connect, because the host does not have the group */
     int lock_fd;    /* owned; -1 if the socket is inherited */
     dev_t device;
     ino_t inode;
@@ -52,6 +52,6 @@ void listener_name(const struct listener *listener, char name[LISTENER_NAME_MAX]
 KILN_MUST_CHECK enum kiln_code listener_resume(struct inherited_fd *kept, const char *path,
                                                const char *group, struct listener *ret_listener,
                                                struct kiln_err *err);
-/* If the socket's file is gone, no new client can connect. */
+/* Returns false if the socket's file is gone, so that no new client can connect. */
 bool listener_is_reachable(const struct listener *listener);
 void listener_close(struct listener *listener);

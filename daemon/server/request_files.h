@@ -23,7 +23,7 @@
 struct request_files {
     int fds[LIMIT_REQUEST_FILES];
     unsigned count;
-    bool is_cut; /* some were dropped or not received, so their number cannot match the frame's */
+    bool is_cut; /* some descriptors were dropped or not received, so the frame has too few */
     struct closer *closer;
     uid_t uid; /* the user who sent them */
 };

@@ -88,7 +88,8 @@ static void pause_accepting(struct server *server, uint64_t pause_ms)
     loop_timer_start(&server->accept_again, pause_ms, 0);
 }
 
-/* A connection that remained pending would wake the loop again and again. */
+/* Accepts one connection with the spare descriptor, and refuses it.  A connection that remained
+ * pending would wake the loop again and again. */
 static void refuse_without_descriptors(struct server *server)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -161,8 +162,8 @@ static void on_accept_again(struct loop_timer *timer)
     loop_watch_set(&server->watch, WATCH_READ);
 }
 
-/* Accepting waits in the loop's queue, like requests, so that users who open many connections do
- * not delay the requests of others. */
+/* Queues the acceptor like a request, so that users who open many connections do not delay the
+ * requests of others. */
 static void on_connection(struct loop_watch *watch, unsigned events)
 {
     (void)events;
@@ -187,7 +188,8 @@ static void drop_session(struct server *server, struct session *s)
         server->starved_ms = loop_now_ms(server->loop);
 }
 
-/* A user may end thousands of sessions at once, each with many waiting requests. */
+/* Closes sessions for a limited time, because a user may end thousands of them at once, each with
+ * many waiting requests. */
 static void on_reap(struct task *reaper)
 {
     struct server *server = LOOP_OWNER_OF(struct server, reaper, reaper);
@@ -217,7 +219,8 @@ void server_check_times(struct server *server, uint64_t now_ms)
         server_reap_soon(server);
 }
 
-/* Checks whether a descriptor is free again, because there may be no connection that shows it. */
+/* Checks whether a descriptor is free again.  Without this check, kilnd would only notice at the
+ * next connection, which may never come. */
 static void end_starvation(struct server *server)
 {
     if (!server->starved_ms)

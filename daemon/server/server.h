@@ -91,7 +91,7 @@ struct server_options {
     struct closer *closer; /* must outlive the loop, whose last iterations use it */
     /* NULL or "": none */
     const char *publish_group;
-    bool own_user_only;                 /* whatever their groups */
+    bool own_user_only;                 /* accept only kilnd's own user; groups do not matter */
     const struct server_limits *limits; /* copied */
 };
 

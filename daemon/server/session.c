@@ -167,7 +167,8 @@ static void keep_rest(struct session *s, struct bytes received)
         refuse_stream(s, /* request_id= */ 0, &err);
 }
 
-/* The rest stays in the inbox: complete frames, and the beginning of an incomplete one. */
+/* Handles complete frames for one time slice.  The inbox keeps the other complete frames and the
+ * beginning of an incomplete one. */
 static void handle_frames(struct session *s, struct bytes received)
 {
     const uint64_t end_ns = clock_monotonic_ns() + TASK_SLICE_NS;
@@ -216,8 +217,9 @@ static ssize_t receive_bytes(struct session *s, struct iovec *iov, int count)
     return got;
 }
 
-/* Closing usually takes microseconds, so the session retries soon.  Ending the session would also
- * disturb the user's other jobs. */
+/* Returns false if too many of the user's files wait to be closed.  Closing usually takes
+ * microseconds, so the session then retries soon instead of ending, which would also disturb the
+ * user's other jobs. */
 static bool may_receive_files(struct session *s)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -254,8 +256,8 @@ static bool receive_some(struct session *s, struct bytes *ret_received)
     return true;
 }
 
-/* Reads at most once in a time slice, so that a peer that sends very many requests does not delay
- * the others.  Requests that are left from the previous slice come first. */
+/* Reads at most once in a time slice, so that a peer with very many requests does not delay other
+ * peers.  Requests that are left from the previous slice come first. */
 static void read_requests(struct session *s)
 {
     bool was_partial = inbox_is_partial(&s->inbox);

@@ -276,7 +276,7 @@ static enum kiln_code start_child(struct fleet_process *p, struct kiln_err *err)
     enum kiln_code rc =
         loop_watch_init(p->options.loop, &child->watch, &child->owner, pair[0], err);
     if (rc)
-        on_child_closed(&child->owner); /* there is no handle that would call it */
+        on_child_closed(&child->owner); /* no handle is open whose end would call it */
     else
         rc = run_program(p, child, pair[1], err);
     close(pair[1]);

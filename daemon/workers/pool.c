@@ -48,8 +48,8 @@ struct pool {
     void *context;
 };
 
-/* Returns true if no worker can take a job now or later.  A starting worker does not count: if all
- * workers hang at their start, one always starts. */
+/* Returns true if no worker can take a job now or later.  A worker that is starting does not count:
+ * it may hang, and the next one is started after it. */
 static bool is_broken(const struct pool *p)
 {
     bool may_start = p->failures < FAILURES_REPORTED, one_works = false;
@@ -137,7 +137,7 @@ static bool give_job(struct pool *p, struct compile_task *task)
     return false;
 }
 
-/* Keeps the order, except for jobs that wait for a warm-up. */
+/* Gives waiting jobs to idle workers in order, but skips jobs that wait for a warm-up. */
 static void give_jobs(struct pool *p)
 {
     unsigned claimed = 0;
@@ -267,8 +267,8 @@ static unsigned count_starting_max(void)
     return count > 2 ? (unsigned)count : 2;
 }
 
-/* Up to |wanted| retired workers are not counted as running, because they are about to end.  The
- * limit is for workers that do not end. */
+/* Starts workers until enough run.  Retired workers do not count, because they are about to end;
+ * but at most |wanted| of them are left out, in case they do not end. */
 static void keep_up(struct pool *p)
 {
     unsigned retired = 0, starting = 0;

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* With the pauses, kilnd reads at most 400 kB in a second, many times what compilers print. */
+/* kilnd reads READ_BYTES, then pauses.  So it reads at most 400 kB in a second, many times what
+ * compilers print. */
 #define READ_BYTES 8192
 #define PAUSE_MS 20
 #define READ_LINES 32

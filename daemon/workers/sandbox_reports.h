@@ -19,7 +19,7 @@ struct sandbox_reports {
     uint32_t logged; /* layers that were logged as missing */
 };
 
-/* Logs the missing layers, for later processes only if another layer is missing. */
+/* Logs the layers that are missing, unless all of them were already logged. */
 void sandbox_reports_add(struct sandbox_reports *reports, const struct sandbox_report *report);
 void sandbox_reports_refuse(struct sandbox_reports *reports, const struct sandbox_report *report);
 /* Returns the layers that all running |workers| have. */

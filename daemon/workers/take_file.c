@@ -42,8 +42,8 @@ static enum kiln_code begin(struct file_take *t, struct kiln_err *err)
 }
 
 /* If the file changes its size meanwhile, the copy differs from it.  A package is then rejected,
- * because it does not match the digest that kiln-transfer reported.  A user's file is read like one
- * that is damaged. */
+ * because it does not match the digest that kiln-transfer reported.  A user's import is read as far
+ * as possible, like a damaged file. */
 static enum kiln_code copy_piece(struct file_take *t, struct kiln_err *err)
 {
     ssize_t done;

@@ -15,7 +15,8 @@ struct transfers {
     char *program, *service; /* owned */
     struct transfer_process_options options;
     struct list processes, stuck;
-    struct list waiting; /* users' files, each behind another file of its user */
+    /* Tasks of users' files.  Each waits for an earlier file of the same user. */
+    struct list waiting;
     unsigned out;
     struct list ended; /* the done callbacks are due */
     struct loop_owner owner;

@@ -405,7 +405,7 @@ static void start_process(struct transfer_process *p)
         close_handles(p);
         return;
     }
-    if (give_job(p)) { /* the exit of the process explains the reason */
+    if (give_job(p)) { /* the process's exit explains the failure */
         p->reported = true;
         end_process(p);
         return;

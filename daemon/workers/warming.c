@@ -73,7 +73,8 @@ static bool has_only_warmed_up(const struct worker *w)
     return worker_is_idle(w) && w->jobs == 1 && w->warmup.task.job.kind == COMPILE_PROBE;
 }
 
-/* Workers for another compiler come first.  May return NULL. */
+/* Prefers workers that have loaded another compiler than the needed one.  Returns NULL if at most
+ * |wanted| workers are warm. */
 static struct worker *next_to_retire(const struct warming *warming, unsigned wanted)
 {
     unsigned prepared = 0;

@@ -29,7 +29,7 @@ struct warmup_need {
     /* Length of a window, set by the owner.  A need is forgotten after two windows at most. */
     uint64_t window_ns;
     uint64_t since_ns;
-    /* The maximum in the current window, and in the previous one. */
+    /* Maximum number of concurrent sources in the current window, and in the previous one. */
     unsigned concurrent_max, concurrent_max_before;
     char failed[TOOLCHAIN_NAME_MAX]; /* the compiler whose warm-up failed last */
     struct digest failed_id;

@@ -55,7 +55,8 @@ struct worker_options {
     const char *service;
     const char *outside;  /* borrowed; namespaces that the process must not be in */
     bool require_sandbox; /* a worker that lacks a layer of the sandbox is not used */
-    /* The process sets these limits itself.  |limits.jobs|: it is replaced after so many jobs. */
+    /* The process sets these limits itself.  |limits.jobs| is the number of jobs after which the
+     * process is replaced. */
     struct process_limits limits;
     uint64_t timeout_ms; /* the maximum wall-clock time of one job */
     uint64_t start_timeout_ms;
@@ -72,7 +73,7 @@ enum worker_blame {
     BLAME_LINGERED,
     BLAME_RETIRED,
     BLAME_STOPPED,
-    BLAME_YIELDED, /* killed because another job gets its compiler */
+    BLAME_YIELDED, /* killed because its job was stopped in favour of others */
 };
 
 struct worker {
@@ -92,7 +93,7 @@ struct worker {
     unsigned jobs;
     /* The process got a client's source to compile, so this job is its last one. */
     bool is_spent;
-    char toolchain[TOOLCHAIN_NAME_MAX]; /* whose libraries are loaded */
+    char toolchain[TOOLCHAIN_NAME_MAX]; /* the toolchain whose libraries are loaded */
     struct digest toolchain_id;         /* zeros if it is not known */
     struct compile_task *task;          /* borrowed; the current job */
     struct warmup warmup;

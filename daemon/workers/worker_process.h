@@ -21,7 +21,7 @@
 
 struct worker_process {
     struct loop_process child;
-    bool is_starting; /* another thread is about to start the child, or starts it now */
+    bool is_starting; /* another thread has not yet finished starting the child */
     bool is_killed;   /* perhaps before the child was started */
     int start_errnum;
     /* Only for a child; for a launched process, the unit decides where its output goes. */
@@ -39,7 +39,7 @@ struct worker_process {
 struct worker_spawn {
     /* Borrowed until the process ends; starts a child, which may block. */
     struct work_queues *work_queues;
-    uid_t uid;           /* the user whom the start of a child counts for */
+    uid_t uid;           /* the user who is charged for the start of a child */
     const char *program; /* only for a child */
     const char *service; /* path of the unit's socket; "": none */
     /* NULL-terminated, at most LAUNCH_ARGUMENTS_MAX; the program's name comes first, and must
