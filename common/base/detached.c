@@ -11,8 +11,8 @@
  *
  * The intermediate shares this process's memory, as after vfork, because fork would copy the page
  * tables.  The intermediate executes nothing: after execve it would be an ordinary child, which
- * sends SIGCHLD.  The calling thread continues once the intermediate has exited, or only waits for
- * the program.
+ * sends SIGCHLD.  The calling thread continues once the intermediate has exited or waits for the
+ * program.
  */
 #include "common/base/detached.h"
 
@@ -118,8 +118,8 @@ UNWATCHED static int spawn_and_wait(void *context)
     pid_t parent = s->parent;
     syscall(SYS_rt_sigaction, SIGCHLD, by_default, NULL, _NSIG / CHAR_BIT);
     syscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    /* The kernel also sends this signal when only the parent's thread that made this process
-     * exits. */
+    /* The kernel sends this signal when the parent's thread that made this process exits, even if
+     * the parent continues. */
     syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGCHLD, 0, 0, 0);
     spawn_program(s);
     int done = s->done;
@@ -140,7 +140,7 @@ static int start_without_reaper(struct spawn *s)
     if (pid < 0)
         return errno;
     while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
-        continue; /* other errors: another thread of this process has reaped it, with __WALL */
+        continue; /* any other error means that another thread has reaped the intermediate */
     return s->result;
 }
 
@@ -220,7 +220,7 @@ static int start_with_files(struct spawn *s, const int *files)
         rc = set_files(s, files);
     if (rc)
         return rc;
-    sigfillset(&all); /* so that no handler of the job runs in the intermediate */
+    sigfillset(&all); /* no signal handler of this process may run in the intermediate */
     pthread_sigmask(SIG_BLOCK, &all, &before);
     rc = adopts_orphans() ? start_with_reaper(s) : start_without_reaper(s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -26,5 +26,6 @@ size_t fd_message_take(const struct msghdr *message, int *ret_fds, size_t max);
 
 ssize_t fd_message_send(int socket, struct bytes content, const int *fds, size_t count, int flags);
 /* Receives with recvmsg(2), which is repeated after EINTR.  |ret_fds| has -1 for each descriptor
- * that was not sent.  |flags| are the flags of recvmsg; on return, those of the message. */
+ * that was not sent.  |flags| are the flags of recvmsg; on return, the flags of the received
+ * message. */
 ssize_t fd_message_receive(int socket, struct iovec space, int *ret_fds, size_t max, int *flags);

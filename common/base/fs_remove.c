@@ -32,7 +32,7 @@ struct removal {
 
 static void empty_directory(struct removal *r, int directory_fd, unsigned depth);
 
-/* Keeps only the first failure: the directories above fail because of it. */
+/* Keeps only the first failure, because it makes the removal of all directories above fail, too. */
 static void note_failure(struct removal *r, const char *name, int number)
 {
     if (!r->rc)

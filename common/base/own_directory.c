@@ -89,7 +89,8 @@ static enum kiln_code find_existing_directory(const char *path, char ret_there[P
     return KILN_OK;
 }
 
-/* Another user may have created one of the directories between |there| and |path| first. */
+/* Checks the directories between |there| and |path|, because another user may have created one of
+ * them first. */
 static enum kiln_code check_made_directories(const char *path, const char *there,
                                              struct kiln_err *err)
 {

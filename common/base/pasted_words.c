@@ -29,7 +29,7 @@ static bool is_part(struct bytes name, const char *const *words)
     return false;
 }
 
-/* Most names have a character that no word has. */
+/* Quickly rules out most names, because they have a character that no searched word has. */
 static bool has_only(struct bytes name, const bool characters[256])
 {
     for (size_t i = 0; i < name.size; i++)

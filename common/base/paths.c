@@ -53,7 +53,8 @@ static const char *trusted_variable(const char *name)
     return value && value[0] ? value : NULL;
 }
 
-/* Returns false for a child that inherited the unit's variables. */
+/* Returns whether the service manager started this very process.  A child also inherits the
+ * variables of the unit. */
 static bool is_of_a_unit(void)
 {
     uint64_t pid;

@@ -26,10 +26,10 @@ KILN_MUST_CHECK enum kiln_code paths_cache_directory(char path[PATH_TEXT_MAX],
 KILN_MUST_CHECK enum kiln_code paths_state_directory(char path[PATH_TEXT_MAX],
                                                      struct kiln_err *err);
 /* The directories of a user's private kilnd (common/protocol/private_directories.h): XDG's
- * directory, else the default below $HOME.  The rule is the same for root. */
+ * directory, else the default below $HOME.  For root, too. */
 KILN_MUST_CHECK enum kiln_code paths_private_cache(char path[PATH_TEXT_MAX], struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code paths_private_state(char path[PATH_TEXT_MAX], struct kiln_err *err);
-/* The directory of the user's traces (trace_file.h), by the same rule. */
+/* The directory of the user's traces (trace_file.h), also in XDG's directory or below $HOME. */
 KILN_MUST_CHECK enum kiln_code paths_traces(char path[PATH_TEXT_MAX], struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code paths_config_directory(char path[PATH_TEXT_MAX],
                                                       struct kiln_err *err);

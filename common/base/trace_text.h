@@ -31,8 +31,8 @@ enum trace_tier {
     TRACE_DISK,
     TRACE_PACKAGE,
     TRACE_FLEET,
-    TRACE_COMPILED, /* kilnd compiled it for this request */
-    TRACE_OWN,      /* the process compiled it with its own library */
+    TRACE_COMPILED, /* kilnd compiled the kernel for this request */
+    TRACE_OWN,      /* the process compiled the kernel with its own library */
     TRACE_FAILED,   /* the request failed */
     TRACE_TIERS,
 };

@@ -21,5 +21,6 @@ struct log_limit {
 };
 
 bool log_limit_take(struct log_limit *limit, uint64_t now_ns);
-/* Returns 0 if the limit does not allow a line for the report now. */
+/* Returns the number of lines withheld since the last report.  Returns 0 if the limit does not
+ * allow a line for the report now. */
 uint64_t log_limit_report(struct log_limit *limit, uint64_t now_ns);

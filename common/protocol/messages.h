@@ -27,7 +27,7 @@ enum message_type {
 #undef KILN_REPLY
 };
 
-/* The number 4 is reserved for a store on another host. */
+/* Where kilnd found a kernel.  TIER_COMPILED: kilnd found it nowhere, and compiled it. */
 enum tier { TIER_NONE, TIER_HOT, TIER_DISK, TIER_PACKAGE, TIER_FLEET, TIER_COMPILED };
 const char *tier_name(enum tier tier); /* "hot", "disk", ... */
 
@@ -71,9 +71,12 @@ enum plan_source {
 #define TUNING_STALE 1u
 #define TUNING_NEAR 2u        /* in an answer: the problem has another batch or spatial size */
 #define TUNING_TOKEN_SIZE 16u /* in bytes; the token marks a tuning_put that is sent twice */
-#define LEASE_SHARE 1u        /* for tuning_lease: take a share of a search that has begun */
-#define LEASE_WAIT 2u         /* if nothing can be granted now, delay the answer */
-#define LEASE_MORE 4u         /* grant a share in addition to those that the connection holds */
+
+/* Flags of tuning_lease.  A lease is the right to tune a problem.  A share is a range of the
+ * candidates. */
+#define LEASE_SHARE 1u /* take a share of a search that has begun */
+#define LEASE_WAIT 2u  /* if nothing can be granted now, delay the answer */
+#define LEASE_MORE 4u  /* grant a share in addition to those that the connection holds */
 
 enum lease_result {
     LEASE_RESULT_GRANTED, /* measure the share, then report it */
@@ -84,7 +87,8 @@ enum lease_result {
 /* A flag of compile_begin: kilnd may also answer with a result that it has under the key
  * |program|. */
 #define COMPILE_OR_PROGRAM 1u
-/* The index in the answer to compile_begin.  It says under which key kilnd found the result. */
+/* The index in the answer to compile_begin.  This index says under which key kilnd found the
+ * result. */
 enum compile_answer {
     COMPILE_ANSWER_OWN,
     COMPILE_ANSWER_PROGRAM,

@@ -79,9 +79,9 @@ static const char *const hiprtc_options[] = {
     NULL,
 };
 
-/* hiprtc compiles a file in a temporary directory, whose path the first words bring into the
- * source.  The next two make clang or its assembler read files, and the last two put words
- * together. */
+/* Words that make a source depend on more than its inputs.  hiprtc compiles a file in a temporary
+ * directory, and the first four words bring the path of that directory into the source.  The next
+ * two make clang or its assembler read files.  The last two put words together. */
 static const char *const hiprtc_words[] = {
     "__FILE",
     "__BASE_FILE__",
@@ -124,7 +124,8 @@ static bool is_listed(const char *const *list, struct bytes name)
     return false;
 }
 
-/* With a comma, clang passes the text on to its assembler, preprocessor or linker. */
+/* Returns whether |name| is an option such as -Wall.  In an option with a comma, such as -Wa,TEXT,
+ * clang passes TEXT on to its assembler, preprocessor or linker. */
 static bool is_warning(struct bytes name)
 {
     return name.size > 1 && name.data[0] == 'W' && !memchr(name.data, ',', name.size);
@@ -237,7 +238,8 @@ static bool has_directive(const struct program_inputs *inputs, struct bytes text
     return false;
 }
 
-/* An identifier with a spliced line end would be hidden from the searches. */
+/* Returns whether a spliced line end splits an identifier, which would then be hidden from the
+ * searches. */
 static bool splits_identifier(struct bytes text)
 {
     const uint8_t *end = text.data + text.size, *at = text.data;

@@ -17,7 +17,7 @@
 struct program_inputs {
     struct digest library; /* SHA-256 over the build ids of NVRTC or hiprtc and its libraries */
     struct bytes options;
-    struct bytes name; /* of the program; it may occur in the outputs */
+    struct bytes name; /* name of the program, which may occur in the outputs */
     struct bytes source;
     uint32_t header_count;
     struct bytes headers;     /* header_count x message_header */

@@ -27,7 +27,8 @@ struct program_output {
 struct program_functions { /* of a run-time compiler; each returns 0 for success */
     int (*lowered)(void *program, const char *expression, const char **ret_name);
     struct program_output log;
-    struct program_output outputs[PROGRAM_OUTPUTS]; /* zeroed if the compiler lacks it */
+    /* an output that the compiler lacks is zeroed */
+    struct program_output outputs[PROGRAM_OUTPUTS];
 };
 
 struct program_log_form {

@@ -4,7 +4,7 @@
 /*
  * The lock and the listening socket of a kilnd.
  *
- * Role       creates both; used by kilnd, and by libkiln for a private kilnd
+ * Role       creates lock and socket; used by kilnd, and by libkiln for a private kilnd
  * Ownership  the caller owns the descriptors, which are close-on-exec, and the files
  * Threading  any thread; never blocks
  */
