@@ -20,7 +20,7 @@
  * running.  With --keep, kiln-launch ends all of it itself.
  *
  * If the program with the engine forks, its children have the other end of the connection open, and
- * may run longer than it.  So with --keep, kiln-launch also watches the process of that program.
+ * may outlive that program.  So with --keep, kiln-launch also watches the process of that program.
  */
 #include "common/base/cleanup.h"
 #include "common/base/units.h"

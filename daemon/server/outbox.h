@@ -26,7 +26,7 @@ struct outbox {
     bool progressed;    /* something was sent since the owner last cleared this */
 };
 
-/* A queued reference has a descriptor and some bookkeeping. */
+/* Bytes that are charged for a queued reference: its descriptor and some bookkeeping. */
 #define OUTBOX_OBJECT_COST 512
 
 struct outgoing {

@@ -39,7 +39,8 @@ struct fleet_process {
     struct loop_timer timer;   /* runs while there are requests */
     struct fleet_child *child; /* NULL: none runs */
     /* Lists of struct fleet_access, the oldest first. */
-    struct list unsent; /* they wait until the socket, which holds about 200 requests, has space */
+    /* requests that wait for space in the socket, which holds about 200 of them */
+    struct list unsent;
     struct list sent;
     struct list ended; /* their done callbacks must still be called */
     unsigned out, children;
@@ -102,7 +103,7 @@ static void kill_child(struct fleet_process *p)
         worker_process_kill(&child->process);
 }
 
-/* Reports the end of a process, unless it had no requests: a unit that is idle may end. */
+/* Reports the end of a process that had requests.  An idle process may end without a report. */
 static void report_exit(const struct fleet_child *child, int status, int number)
 {
     const struct fleet_process *p = child->parent;

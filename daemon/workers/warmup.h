@@ -36,9 +36,9 @@ struct warmup_need {
     uint64_t failed_ns;
 };
 
-/* |under_way| sources run now, including this one.  Call it only for a target that the compiler is
- * known to support.  Otherwise the compiler may abort in every process that warms up for the
- * target. */
+/* |under_way| sources run now, including the source of |job|.  Call it only for a target that the
+ * compiler is known to support.  Otherwise the compiler may abort in every process that warms up
+ * for the target. */
 void warmup_note(struct warmup_need *need, const struct compile_job *job, unsigned under_way,
                  uint64_t now_ns);
 /* Returns how many processes to keep warm; 0 if nothing is needed, or if a warm-up failed within
