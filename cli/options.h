@@ -66,7 +66,8 @@ struct option_parser {
 size_t options_distance(const char *a, const char *b);
 
 struct suggestion {
-    /* The caller first sets it to the largest distance of a name to suggest. */
+    /* Smallest distance so far.  The caller first sets the largest distance at which a name is
+     * suggested. */
     size_t edits;
     char names[160]; /* such as "'status' or 'stats'"; empty if there are none */
 };

@@ -14,7 +14,8 @@
 #define ANSWER_MS 120000
 #define TIMEOUT_MAX_MS (30 * 60 * 1000)
 
-/* Problems that share a solver, because the options apply to a whole request. */
+/* The problems of one request.  They share a solver, because the options apply to a whole
+ * request. */
 struct batch {
     char solver[sizeof(((struct kiln_driver_line *)0)->solver)];
     struct problem_set problems;
@@ -57,7 +58,7 @@ static struct batch *find_batch(struct ahead *ahead, const char *solver)
     return batch;
 }
 
-/* A run skips problems that do not fit into memory. */
+/* Returns whether the problem fits into memory.  The run skips problems that do not. */
 static bool will_run(const struct kiln_driver_line *job, const struct kiln_problem *problem)
 {
     struct tensors_options options = { .verify = job->verify };

@@ -37,7 +37,8 @@ CLI_MUST_CHECK int find_run(const struct find_call *call, struct kiln_conv_resul
 CLI_MUST_CHECK int find_print(const struct kiln_conv_result *result, FILE *out,
                               struct kiln_error *err);
 /* Warns if the measurements could not be recorded.  Warns only once if the reference kernels are
- * not built into the program, because every problem has that cause then.  Main thread only. */
+ * not built into the program, because the cause is then the same for every problem.  Main thread
+ * only. */
 void find_warn(const struct kiln_conv_result *result, FILE *out);
 /* Returns {"solvers": [...], "trials": [...], "recorded": true}. If nothing was recorded,
  * "not_recorded" has the reason.  The caller owns the tree. */

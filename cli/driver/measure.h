@@ -69,7 +69,7 @@ struct measurement {
     double largest_error;
 };
 
-/* Runs |problem| with the settings in |flags|, but not the problem in |flags|.  Always fills
+/* Runs |problem| with the settings in |flags|.  Ignores the problem in |flags|.  Always fills
  * |ret_measurement|, whose |err| holds the result. */
 void measure(const struct bench *bench, const struct kiln_problem *problem,
              const struct kiln_driver_line *flags, uint64_t seed,

@@ -39,8 +39,8 @@ static int parse_reply(const char *request, const char *reply, struct json **ret
     return KILN_E_OK;
 }
 
-/* Records that kilnd denied a request.  The caller does not record a KILN_E_DENIED for an
- * unreadable local file, because a request with another file may succeed. */
+/* Records that kilnd denied a request.  A local file that cannot be read also causes KILN_E_DENIED,
+ * but is not recorded, because a request with another file may succeed. */
 static int note_refusal(const struct invocation *invocation, int rc)
 {
     *invocation->refused |= rc == KILN_E_DENIED;

@@ -12,7 +12,7 @@
 #include <sys/statvfs.h>
 
 #define CONFIG_MAX (1u << 20)
-/* The first to fail for lack of space are the temporary files of compilers and of SQLite. */
+/* With less free space than this, compilers and SQLite cannot write their temporary files. */
 #define FREE_FAIL (16ull << 20)
 #define FREE_WARN (1ull << 30)
 #define FREE_INODES_FAIL 100u
@@ -24,7 +24,7 @@ static const char *const known_settings[] = {
 #undef SETTING
 };
 
-/* kilnd does not start with a setting that it does not know. */
+/* Fails if kilnd does not know one of the settings, because kilnd then does not start. */
 static int check_settings(const char *file, const struct json *settings, struct kiln_error *err)
 {
     for (const struct json *j = json_first(settings); j; j = json_next(j)) {

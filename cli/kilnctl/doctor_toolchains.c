@@ -89,7 +89,7 @@ enum trial_end toolchain_judge(const struct toolchain_trial *trial, struct findi
                         "what it supports is unknown: fix the error above; if kilnd or a compiler "
                         "was just replaced, run doctor again");
         break;
-    case TRIAL_MADE_NONE: /* no failure yet, because another compiler may support this target */
+    case TRIAL_MADE_NONE: /* not VERDICT_FAIL, because another compiler may support this target */
         finding = findings_add(f, CHECK, VERDICT_WARN, "%.20s cannot compile for %.100s: %.300s",
                                name, target, trial->why);
         findings_advise(finding,

@@ -99,7 +99,8 @@ static bool is_tried_again(const struct unit *unit)
            (restarted && strcmp(unit->active, "activating") == 0);
 }
 
-/* systemd forgets the result of a start when the next begins. */
+/* Adds a failure, with its reason if systemd still knows it: systemd forgets the result of a start
+ * when the next one begins. */
 static void judge_failed(const struct unit *unit, const struct manager *m, struct findings *f)
 {
     bool waits = is_tried_again(unit);

@@ -46,7 +46,7 @@ static int ask_daemon(const struct invocation *invocation, int *ret_fd, struct j
     return rc;
 }
 
-/* The mapping is private, because the records are signed in place. */
+/* Maps the file privately, because fleet_push signs the records in the mapping. */
 static int push_file(struct fleet_pushing *pushing, int fd, struct kiln_error *err)
 {
     struct stat seen;

@@ -154,7 +154,7 @@ static int parse_command(struct call *call, struct kiln_error *err)
     return call->common.help || call->common.version ? KILN_E_OK : check_words(call, err);
 }
 
-/* Finds out, after KILN_E_UNAVAILABLE, whether kilnd itself is missing or something that it
+/* Finds out, after KILN_E_UNAVAILABLE, whether kilnd itself is missing or something that kilnd
  * needs. */
 static void check_daemon(struct call *call, struct kiln_client *client)
 {
@@ -162,8 +162,8 @@ static void check_daemon(struct call *call, struct kiln_client *client)
     call->daemon_answers = kiln_client_ping(client, PING_MS, NULL, &unused) == KILN_E_OK;
 }
 
-/* Opens the client without KILN_TRACE, because what kilnctl fetches is not a use by the job.  A
- * program that kilnctl runs still gets the variable. */
+/* Opens the client without KILN_TRACE, because the job does not use the kernels that kilnctl
+ * fetches.  A program that kilnctl runs still gets the variable. */
 static int open_without_trace(struct call *call, struct kiln_client **ret_client,
                               struct kiln_error *err)
 {

@@ -15,7 +15,7 @@ static const struct option options[] = {
       "write to FILE (NAME.prom), for node_exporter's textfile collector", 0, 0 },
 };
 
-/* The file's contents while no kilnd answers.  With old contents, kilnd would seem to be
+/* The file's contents while no kilnd answers.  If the old contents stayed, kilnd would seem to be
  * running. */
 static const char down[] = "# HELP kiln_up 1 while kilnd answers\n"
                            "# TYPE kiln_up gauge\n"

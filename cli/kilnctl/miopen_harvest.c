@@ -25,10 +25,10 @@ struct harvest {
     struct several several;
     struct json *files;
     struct json *unchanged;
-    /* The list of names that MIOpen's files do not have. */
+    /* Names of files in the overlay that do not look like names of MIOpen's files. */
     struct json *unknown;
-    /* |unknown_count| counts these names.  |likely_count| counts the names that are similar to
-     * MIOpen's. */
+    /* |unknown_count| counts the names in |unknown|.  |likely_count| counts those that are similar
+     * to MIOpen's. */
     uint64_t unknown_count, likely_count;
     uint64_t said;
 };
@@ -40,7 +40,7 @@ struct job_file;
 typedef int send_fn(struct harvest *h, const struct job_file *file, struct json **ret_answer,
                     struct kiln_error *err);
 
-/* A file of MIOpen's in the overlay, which the job may have changed. */
+/* A file that MIOpen uses in the overlay, and which the job may have changed. */
 struct job_file {
     const char *name;
     const char *path;

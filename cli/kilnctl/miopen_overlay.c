@@ -130,8 +130,8 @@ static int ask_devices(const struct invocation *invocation, struct devices *devi
 
 /* ---- the directory ---- */
 
-/* This part of the overlay will contain the user's records and the job's results.  So an existing
- * directory becomes private, unless the overlay is to be shared. */
+/* Creates a part of the overlay, which will contain the user's records and the job's results.  So
+ * an existing directory becomes private, unless the overlay is to be shared. */
 static int make_part(const struct overlay *o, const char *path, struct kiln_error *err)
 {
     bool is_private = !o->manifest.is_shared;
@@ -144,7 +144,8 @@ static int make_part(const struct overlay *o, const char *path, struct kiln_erro
     return KILN_E_OK;
 }
 
-/* An existing |directory| may contain other files, so its mode does not change. */
+/* Creates |directory| and its parts.  Keeps the mode of an existing |directory|, which may contain
+ * other files. */
 static int make_directories(struct overlay *o, const char *directory, struct kiln_error *err)
 {
     static const char *const parts[] = { "system", "user", "cache" };
@@ -172,7 +173,7 @@ static int check_free(const struct overlay *o, struct kiln_error *err)
     return rc;
 }
 
-/* The targets of an older overlay's links may have changed. */
+/* Removes the links of an older overlay, because their targets may have changed. */
 static void remove_links(const struct overlay *o)
 {
     struct stat seen;

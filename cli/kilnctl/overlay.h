@@ -33,15 +33,16 @@ struct overlay {
     bool needs_installed; /* the job's MIOpen may be a version that fails without its models */
 };
 
-/* Writes the host's FindDb and PerfDb of |id| into system/, and the user's into user/. */
+/* Writes the FindDb and PerfDb of device |id|: the host's into system/, the user's into user/. */
 CLI_MUST_CHECK int overlay_fill(struct overlay *overlay, const char *id, struct kiln_error *err);
-/* Writes the imported kernels of |id| into cache/, and links installed packages into system/. */
+/* Writes the imported kernels of device |id| into cache/, and links installed packages into
+ * system/. */
 CLI_MUST_CHECK int overlay_fill_kernels(struct overlay *overlay, const char *id,
                                         struct kiln_error *err);
 
 /* Links MIOpen's own files into system/, except files that kiln has written.  With an overlay,
- * MIOpen only looks in system/. MIOpen fails without its models.  So if the models are missing,
- * system/ is not used. */
+ * MIOpen only looks in system/. system/ is not used if the models of MIOpen are missing, because
+ * MIOpen would fail without them. */
 CLI_MUST_CHECK int overlay_link_installed(struct overlay *overlay, struct kiln_error *err);
 
 /* Records in the manifest that file |name| was written, and reports it with |count| and |noun|. */

@@ -33,8 +33,9 @@ static void report_written(const struct overlay *o, const char *name, uint64_t c
     fprintf(stderr, "%s\n", line);
 }
 
-/* Returns whether |name| is a database that the job writes to.  Text files have a digest for each
- * line instead, and system/ is not harvested. */
+/* Returns whether the manifest needs a digest of the whole file |name|: only of databases that the
+ * job writes to.  For text files, the manifest has a digest of each line.  'miopen harvest' does
+ * not read system/. */
 static bool wants_digest(const char *name)
 {
     size_t size = strlen(name);

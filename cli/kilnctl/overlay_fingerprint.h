@@ -6,7 +6,7 @@
  *
  * Role       contains size, time and inode of the file and of SQLite's logs next to it.  The
  *            fingerprint of a database also contains a digest of the content, because the other
- *            values may prove nothing
+ *            values cannot always prove that the file is unchanged
  * Ownership  plain values
  * Threading  one thread
  */

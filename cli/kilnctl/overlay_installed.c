@@ -13,7 +13,7 @@ static bool is_file(const char *path)
     return stat(path, &seen) == 0 && S_ISREG(seen.st_mode);
 }
 
-/* A name that exists is kiln's file, or a package that was linked. */
+/* Keeps a name that exists already: kiln wrote that file, or it is a link to a package. */
 static int link_file(const struct overlay *o, const char *name, bool *ret_linked,
                      struct kiln_error *err)
 {

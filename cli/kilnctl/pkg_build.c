@@ -37,7 +37,7 @@ static const struct option options[] = {
 
 struct build {
     const struct invocation *invocation;
-    const char *name; /* of the command */
+    const char *name; /* name of the command */
     const struct build_options *o;
     const struct problem_set *problems; /* NULL: |o| names a file of problems */
     const char *format;

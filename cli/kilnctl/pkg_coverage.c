@@ -11,7 +11,8 @@ static enum colour colour_of(const char *coverage)
     return strcmp(coverage, "none") == 0 ? COLOUR_RED : COLOUR_YELLOW;
 }
 
-/* kilnd also reports packages for other numbers of compute units, which do not apply. */
+/* Lists the packages that fit the GPU. kilnd also reports packages for other numbers of compute
+ * units. */
 static void join_packages(const struct json *gpu, char *text, size_t size)
 {
     size_t used = 0;

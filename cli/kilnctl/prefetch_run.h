@@ -21,7 +21,7 @@
 
 struct prefetch_question {
     const struct invocation *invocation;
-    const char *path; /* of the file of problems; NULL if |problems| is set */
+    const char *path; /* path of the file of problems; NULL if |problems| is set */
     const struct problem_set *problems;
     const char *target;
     const char *database_id, *toolchain, *solver; /* NULL if none is given, or if kilnd chooses */

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Writes many problems into one file for kilnd: a sealed memory file with 25 little-endian u32 per
+ * Writes many problems into one file for kilnd: a sealed memory file with 26 little-endian u32 per
  * problem, in the order of the members of struct kiln_problem after |size|.
  *
  * Ownership  the caller owns the descriptor

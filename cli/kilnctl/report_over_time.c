@@ -8,9 +8,10 @@
 #include <string.h>
 #include <time.h>
 
-/* As many samples as kilnd returns, and a few for the current period. */
+/* Maximum number of columns: as many samples as kilnd returns, and a few for the current period. */
 #define COLUMNS_MAX 2100
-/* The report of a new kilnd has thin columns at the right instead of one wide column. */
+/* Minimum number of columns.  If a new kilnd has fewer samples, their columns are thin and at the
+ * right. */
 #define COLUMNS_MIN 24
 #define TICKS_MIN 32
 

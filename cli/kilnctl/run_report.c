@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Compiles with further reasons count as compiled without kilnd.  Further libraries are not
- * shown. */
+/* Maximum numbers of reasons and libraries in the report.  Compiles with further reasons count as
+ * compiled without kilnd.  Further libraries are not shown. */
 #define REASONS_MAX 32
 #define LIBRARIES_MAX 16
 #define TEXT_SIZE 512

@@ -24,7 +24,8 @@ static int fail_as(struct kiln_error *err, const struct kiln_err *why)
 #define PUBLIC_FORMAT "kiln-public-key-1"
 #define KEY_MAX 4096
 
-/* A public key is easily confused with the secret key next to it. */
+/* Returns whether the user named a public key, which is easily confused with the secret key next to
+ * it. */
 static bool is_public_key(const char *key_file)
 {
     KILN_AUTO(fd) int fd = open(key_file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);

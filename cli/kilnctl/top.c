@@ -11,7 +11,8 @@
 #include <string.h>
 
 #define EVERY_MS 1000
-/* Keys are only read between two answers, so a kilnd that takes longer counts as absent. */
+/* Key presses are only read between two answers of kilnd.  So a kilnd that takes longer than this
+ * counts as absent. */
 #define ASK_MS 3000
 #define ASK_AGAIN_MS 300
 #define KEYS "q: quit   s: sort"

@@ -76,7 +76,8 @@ static void put_hits(struct writer *w, const struct top_rates *r)
     put_bar(w, "missed", r->misses_share, r->has_lookups);
 }
 
-/* The kernels above do not include the programs' own compiles by NVRTC, hiprtc or comgr. */
+/* Prints the compiles by the programs' own NVRTC, hiprtc or comgr, which the kernels above do not
+ * include. */
 static void put_client_compiles(struct writer *w, const struct json *stats)
 {
     char saved[UNITS_TEXT_MAX];

@@ -13,7 +13,7 @@
 #include "cli/problem_set.h"
 
 struct trace_group {
-    /* If a word is empty, kilnd chooses. */
+    /* If one of these is empty, kilnd chooses the value. */
     char target[TRACE_WORD_MAX + 1], database_id[TRACE_WORD_MAX + 1];
     char toolchain[TRACE_WORD_MAX + 1], solver[TRACE_WORD_MAX + 1];
     struct problem_set problems;
@@ -26,10 +26,11 @@ struct trace_groups {
 };
 
 struct trace_change {
-    const char *target;      /* NULL: the target of the trace */
-    const char *database_id; /* NULL: that of the trace; none if |target| is another one */
-    uint32_t batch;          /* 0: that of the trace */
-    bool any_solver;         /* ignores the solvers and toolchains of the trace */
+    const char *target; /* NULL: the target of the trace */
+    /* NULL: the trace's id, or none if |target| is not the trace's target */
+    const char *database_id;
+    uint32_t batch;  /* 0: the batch size of the trace */
+    bool any_solver; /* ignores the solvers and toolchains of the trace */
 };
 
 CLI_MUST_CHECK int trace_groups_make(const struct trace_job *job, const struct trace_change *change,

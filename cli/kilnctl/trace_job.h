@@ -15,7 +15,8 @@
 
 struct trace_entry { /* one plan or one kernel */
     struct hash_link link;
-    /* The first use.  |wanted_us| of an object is that of its plan, and |waited_us| is 0. */
+    /* The first use.  |wanted_us| of an object is the |wanted_us| of its plan, and |waited_us| is
+     * 0. */
     struct trace_line line;
     unsigned processes;  /* how many processes used it */
     size_t last_process; /* index of the last process that used it */

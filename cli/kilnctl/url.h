@@ -21,5 +21,5 @@ const char *url_label(const char *word, char text[URL_LABEL_MAX]);
 /* Returns the text that names |word| in messages: a path unchanged, but only the label of a URL,
  * because the URL may contain a password, or a signature in its query. */
 const char *url_shown(const char *word, char text[URL_LABEL_MAX]);
-/* Sets "sha256" to |given|, in lower case, as kilnd requires. */
+/* Sets "sha256" to |given| in lower case, because kilnd requires lower case. */
 CLI_MUST_CHECK int url_set_sha256(const char *given, struct json *ask, struct kiln_error *err);

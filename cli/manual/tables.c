@@ -2,7 +2,7 @@
 
 /*
  * Prints the programs' tables of options, commands and settings as one JSON object.  The build
- * generates the manual pages and completions from it.  This program is not installed.
+ * generates the manual pages and completions from this object.  This program is not installed.
  */
 #include "cli/driver/options.h"
 #include "cli/exit_status.h"
