@@ -87,7 +87,8 @@ static uint64_t cache_limit_of(const char *directory)
     return share < CACHE_MAX ? share : CACHE_MAX;
 }
 
-/* In a world-writable directory without the sticky bit, every user may rename kilnd's files. */
+/* Returns whether kilnd can safely create files in |directory|.  In a world-writable directory
+ * without the sticky bit, every user may rename kilnd's files. */
 static bool takes_files(const char *directory, const struct worker_user *user)
 {
     char found[PATH_TEXT_MAX];
@@ -120,7 +121,8 @@ static void fill_temp(struct config *c)
              named && takes_files(general, &user) ? general : "/tmp");
 }
 
-/* Without kiln-transfer, kilnd only rejects requests that need a transfer. */
+/* Ignores that kiln-transfer may be missing: without it, kilnd only rejects requests that need a
+ * transfer. */
 static void find_transfer(char path[PATH_TEXT_MAX])
 {
     struct kiln_err ignored = KILN_ERR_INIT;

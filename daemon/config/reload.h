@@ -18,7 +18,7 @@ struct reload;
 
 struct reload_parts { /* all borrowed */
     struct work_queues *work_queues;
-    struct config *config; /* only changed on the loop */
+    struct config *config; /* only changed on the loop's thread */
     int argc;
     const char *const *argv;
     /* Applies all settings that config.def marks NOW, or none of them if it fails. */

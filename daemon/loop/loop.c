@@ -23,7 +23,8 @@ enum kiln_code loop_fail(struct kiln_err *err, int status, const char *what)
     return kiln_fail_errno(err, -status, "%s", what);
 }
 
-/* libuv aborts the process if it cannot create its pipes and event descriptors. */
+/* Fails if too few descriptors are free.  libuv would abort the process if it could not create its
+ * pipes and event descriptors. */
 static enum kiln_code check_descriptors(struct kiln_err *err)
 {
     int fds[DESCRIPTORS], count = 0;

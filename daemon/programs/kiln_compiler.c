@@ -276,7 +276,8 @@ static bool die_with_parent(pid_t starter)
     return parent == starter || parent == 0;
 }
 
-/* libseccomp can loop without end after a failed allocation. */
+/* Limits the processor time of the steps, because libseccomp can loop without end after a failed
+ * allocation. */
 static enum kiln_code confine_in_time(struct confinement *c, struct kiln_err *err)
 {
     struct rlimit limit;

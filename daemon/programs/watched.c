@@ -72,8 +72,8 @@ bool watched_begin_peer(struct watched *ret_watched, int socket)
 
 int watched_pause_ms(const struct watched *w) { return w->fd >= 0 ? -1 : LOOK_MS; }
 
-/* A process looks like a zombie if its first thread has ended but others run, so this checks its
- * threads, too. */
+/* Returns whether the process and all its threads have ended.  A process also looks like a zombie
+ * if only its first thread has ended. */
 static bool is_gone(const struct watched *w)
 {
     siginfo_t child = { .si_pid = 0 };

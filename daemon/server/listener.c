@@ -68,7 +68,8 @@ static enum kiln_code add_advice(struct kiln_err *err)
         geteuid() == 0 ? "" : "set XDG_RUNTIME_DIR to a directory that only you may write to, or ");
 }
 
-/* Every user may pass through root's directory; the mode of the socket limits who may connect. */
+/* Creates the directory of the socket.  Every user may pass through root's directory; the mode of
+ * the socket limits who may connect. */
 static enum kiln_code make_directory(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(mem) char *directory = strdup(path);

@@ -118,8 +118,9 @@ static void take_connection(struct server *server, int fd)
         refuse_connection(server, fd, uid, &err);
 }
 
-/* Without this check, clients that connect and disconnect in a loop would delay other new
- * connections: creating a session takes several times longer than the check. */
+/* Returns whether the client has already disconnected.  Without this check, clients that connect
+ * and disconnect in a loop would delay other new connections: creating a session takes several
+ * times longer than the check. */
 static bool has_left(int fd)
 {
     uint8_t first;

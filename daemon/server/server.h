@@ -69,7 +69,8 @@ struct server {
     /* Owned; closed when no other descriptor is free, so that a connection can be refused with a
      * reason. */
     int spare_fd;
-    /* Since when no descriptor has been free for a connection, and no session has ended; or 0. */
+    /* The time from which on no descriptor was free for a connection, and no session ended; 0 if a
+     * descriptor is free. */
     uint64_t starved_ms;
     bool draining, own_user_only;
     struct loop_owner owner;

@@ -143,8 +143,8 @@ static struct fleet_access *find_get(struct fleet_process *p, uint64_t id)
     return NULL;
 }
 
-/* Ends the request of an answer. An answer without a request is an error, so that a process cannot
- * occupy the loop by sending answers without end. */
+/* Ends the request that |answer| belongs to. An answer without a request is an error, so that a
+ * process cannot occupy the loop by sending answers without end. */
 static enum kiln_code take_answer(struct fleet_process *p, const struct fleet_answer *answer,
                                   struct kiln_err *err)
 {

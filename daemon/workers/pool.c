@@ -75,8 +75,8 @@ static void note_started(struct pool *p, const struct compile_job *job)
         loop_timer_start(&p->review, warming_window_ms(&p->warming), 0);
 }
 
-/* Warm processes hold memory, so their number depends on how many sources were compiled at the same
- * time recently. */
+/* Retires warm processes that are no longer needed, because they hold memory.  Their number depends
+ * on how many sources were compiled at the same time recently. */
 static void on_review(struct loop_timer *timer)
 {
     struct pool *p = LOOP_OWNER_OF(struct pool, review, timer);
@@ -258,8 +258,9 @@ static uint64_t pause_ms(const struct pool *p)
     return pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS;
 }
 
-/* One worker per processor: more would delay each other and kilnd's first answers.  At least two,
- * so that one worker that hangs does not delay all others. */
+/* Returns how many workers may start at the same time.  One per processor: more would delay each
+ * other and kilnd's first answers.  At least two, so that one worker that hangs does not delay all
+ * others. */
 static unsigned count_starting_max(void)
 {
     cpu_set_t allowed;

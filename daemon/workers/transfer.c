@@ -62,7 +62,8 @@ static void start_one(struct transfers *t, struct transfer_task *task)
         list_prepend(&t->processes, &p->link);
 }
 
-/* Checking a user's file takes a processor, so one user's files are checked one at a time. */
+/* Returns whether the task is a user's file and another file of the same user is being checked.
+ * Checking takes a processor, so one user's files are checked one at a time. */
 static bool must_wait(const struct transfers *t, const struct transfer_task *task)
 {
     if (!task->job.of_user || t->stopping)

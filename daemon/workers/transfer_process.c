@@ -40,7 +40,8 @@ static void say_stop(struct transfer_process *p, enum transfer_stop stop)
     }
 }
 
-/* kilnd may lack the rights to remove files that another user created in |path|. */
+/* Removes |path|, or records why not: kilnd may lack the rights to remove files that another user
+ * created in it. */
 static void remove_it(struct transfer_process *p, const char *path)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -56,8 +57,8 @@ static void say_kept(const struct transfer_process *p)
                   p->kept.text);
 }
 
-/* A process that still runs may have the file open, and could truncate it while kilnd has it
- * mapped.  So kilnd copies the file. */
+/* Prepares a copy of the file.  The original is not used, because a process that still runs may
+ * have it open, and could truncate it while kilnd has it mapped. */
 static enum kiln_code prepare_copy(struct transfer_process *p)
 {
     struct transfer_result *o = &p->task->result;
@@ -83,7 +84,7 @@ static enum kiln_code take_file(struct transfer_process *p)
     return rc;
 }
 
-/* A missing or incomplete manifest means that there is no signature. */
+/* Reads the manifest.  A missing or incomplete manifest means that there is no signature. */
 static void take_manifest(struct transfer_process *p)
 {
     struct transfer_result *o = &p->task->result;
@@ -310,8 +311,8 @@ static void on_exit_status(struct worker_process *process, int status, int numbe
     close_handles(p);
 }
 
-/* A process in a unit gets access by its group.  kilnd needs no special rights to set a group that
- * it is a member of. */
+/* Gives the process access to the directory: a child as its owner, a process in a unit by its
+ * group. kilnd needs no special rights to set a group that it is a member of. */
 static void give_directory(struct transfer_process *p)
 {
     const struct worker_user *user = &p->options->user;

@@ -127,8 +127,8 @@ enum kiln_code warming_start(struct warming *warming, struct worker *w, struct k
     return rc;
 }
 
-/* COMPILE_UNAVAILABLE means a temporary lack of a resource, which loading the compiler did not
- * cause. */
+/* Evaluates the end of a warm-up.  COMPILE_UNAVAILABLE means that a resource was temporarily
+ * lacking, which loading the compiler did not cause. */
 void warming_ended(struct warming *warming, struct worker *w)
 {
     struct compile_result *result = &w->warmup.task.result;

@@ -90,7 +90,7 @@ static void finish_job(struct worker *w, enum compile_end end, const char *text,
     w->options->events.finished(w, task);
 }
 
-/* A client may control the process that ran its job, so kilnd kills that process. */
+/* Kills the process if it ran a job of a client, who may control the process. */
 static void on_result(struct worker *w, const struct worker_result *result)
 {
     loop_timer_stop(&w->deadline);

@@ -11,7 +11,8 @@
 
 #define EXIT_USAGE 2
 
-/* Compilers that run out of memory print a message and abort. */
+/* Looks for the cause in the log: a compiler that runs out of memory prints a message and
+ * aborts. */
 static enum compile_end end_by_log(const struct worker *w)
 {
     const char *unused;

@@ -57,7 +57,7 @@ KILN_MUST_CHECK enum kiln_code worker_process_start(struct loop *loop,
                                                     struct loop_owner *owner,
                                                     const struct worker_spawn *spawn,
                                                     struct kiln_err *err);
-/* Kills the process group, too. */
+/* Kills the process and its process group. */
 void worker_process_kill(struct worker_process *process);
 /* Kills a launched process, but not a child.  Do not call it while the child |is_starting|.
  * Accepts a zeroed struct. */
