@@ -94,7 +94,8 @@ UNWATCHED static long call_system(long number, long a, long b, long c, long d)
 #define call_system syscall /* sets errno, but only once, when the last child has ended */
 #endif
 
-/* Both the end of a child and the end of |parent| send SIGCHLD, which is blocked here. */
+/* Reaps children until there are none, or until |parent| has ended.  Both events send SIGCHLD,
+ * which is blocked here. */
 UNWATCHED static void reap_children(pid_t parent)
 {
     static const unsigned long child_signal[_NSIG / CHAR_BIT] = { 1ul << (SIGCHLD - 1) };

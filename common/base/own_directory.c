@@ -28,8 +28,8 @@ static bool is_unmapped_host_user(uid_t uid)
     return is_read && count != UINT_MAX;
 }
 
-/* A world-writable directory is safe if it has the sticky bit: users can then only remove or rename
- * their own entries. */
+/* Fails if other users may change the directory.  A world-writable directory is safe if it has the
+ * sticky bit: users can then only remove or rename their own entries. */
 static enum kiln_code refuse_other_users(const char *path, const struct stat *seen,
                                          struct kiln_err *err)
 {

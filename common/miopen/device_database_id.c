@@ -28,7 +28,7 @@ enum kiln_code database_id_backend_check(struct bytes id, struct bytes backend,
 {
     const char *own = database_id_backend(id), *other = target_backend(TARGET_OPENCL);
     bool has_other = strcmp(own, target_backend(TARGET_AMDGPU)) ==
-                     /* MIOpen supports AMD's devices under OpenCL, too, and has records of
+                     /* MIOpen supports AMD's devices under OpenCL, too, and has separate records of
                       * fusions. */
                      0;
     struct bytes base = has_other ? tuning_backend_base(backend) : backend;

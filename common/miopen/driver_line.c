@@ -187,8 +187,8 @@ static enum kiln_code read_layouts(const struct values *g, struct problem *p, st
     return rc;
 }
 
-/* TensorFlow's mode "same" makes an output of ceil(in / stride) elements, and splits the padding
- * between both ends.  Returns the padding before the first element. */
+/* Returns the padding before the first element in TensorFlow's mode "same".  This mode makes an
+ * output of ceil(in / stride) elements, and splits the padding between both ends. */
 static uint32_t same_pad(uint32_t in, uint32_t filter, uint32_t stride)
 {
     uint32_t rest = stride && in % stride ? in % stride : stride;

@@ -47,7 +47,7 @@ enum argument_kind {
     ARGUMENT_TENSOR_MAP, /* a tensor map, encoded at launch; stored after the arguments */
 };
 
-#define SOLUTION_FAVOURED 1u  /* likely to be the fastest, if nothing was measured */
+#define SOLUTION_FAVOURED 1u  /* probably the fastest solution, if no solution was measured */
 #define SOLUTION_ESTIMATED 2u /* |valid| is extrapolated from a sample */
 
 /* What determined a plan's solver and perf config. */
