@@ -81,8 +81,8 @@ static void draw_count(const struct progress *progress, uint64_t done, uint64_t 
     draw_line(progress, line);
 }
 
-/* A wrapped line could not be redrawn.  So on a narrow terminal the bar becomes shorter, and then
- * the line is truncated. */
+/* Draws the bar on one line, because a wrapped line could not be redrawn.  So on a narrow terminal
+ * the bar becomes shorter, and then the line is truncated. */
 static void draw_bar(const struct progress *progress, uint64_t done, uint64_t failed,
                      uint64_t now_ns)
 {

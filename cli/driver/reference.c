@@ -292,7 +292,8 @@ static void *compute_outputs(void *context)
     return NULL;
 }
 
-/* The calling thread also works.  If a thread cannot be started, the job only takes longer. */
+/* Runs the job on |threads| threads, one of which is the calling thread.  If a thread cannot be
+ * started, the job only takes longer. */
 static void work_on_threads(struct job *job, unsigned threads)
 {
     pthread_t ids[THREADS_MAX];

@@ -41,7 +41,8 @@ bool device_id_is_kilns(const char *database_id, size_t size)
            !database_id_is_miopens(&id);
 }
 
-/* OpenCL code objects only work with one driver version, which no file name states. */
+/* Returns whether |target| is an OpenCL device.  Code objects for such a device only work with one
+ * driver version, which no file name states. */
 static bool is_for_opencl(const char *target)
 {
     static const char OPENCLS[] = "opencl:";

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * File names of packages that kilnctl builds.  Only the name determines for which devices a package
- * is used.
+ * File names of packages that kilnctl builds.  The name alone determines which devices use a
+ * package.
  *
  * Threading  pure functions
  */

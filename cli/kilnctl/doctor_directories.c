@@ -112,8 +112,8 @@ static int usual_places(bool is_system, struct directory_facts facts[2], char co
     return KILN_E_OK;
 }
 
-/* If kilnd has not created the directory yet, its nearest existing parent is on the same
- * filesystem. */
+/* Reads the filesystem of the directory or, if kilnd has not created the directory yet, of its
+ * nearest existing parent. */
 static void read_filesystem(struct directory_facts *facts)
 {
     char path[sizeof(facts->path)];

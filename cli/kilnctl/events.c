@@ -45,7 +45,8 @@ static void print_event(const struct json *event)
     putchar('\n');
 }
 
-/* --count does not count the first event, which only confirms the subscription. */
+/* Returns whether --count counts the event.  The first event only confirms the subscription, and is
+ * not counted. */
 static bool is_counted(const struct json *event)
 {
     return strcmp(json_get_text(event, "event", ""), "subscribed") != 0;

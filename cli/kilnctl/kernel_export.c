@@ -61,7 +61,7 @@ static int ask_daemon(const struct invocation *invocation, struct files *files,
     return admin_call(invocation, &call, ret_reply, err);
 }
 
-/* Names from kilnd are not trusted, and become part of a path. */
+/* Returns whether |name|, which kilnd sent, is safe as a part of a path. */
 static bool is_file_name(const char *name)
 {
     return *name && *name != '.' && !strchr(name, '/') && strlen(name) < 128;

@@ -29,7 +29,7 @@ static int write_textfile(const char *path, const char *text, struct kiln_error 
     return new_file_write(&file, err);
 }
 
-/* The collector silently ignores files with other names. */
+/* Fails if the name does not end in .prom, because the collector silently ignores such files. */
 static int check_name(const char *path, struct kiln_error *err)
 {
     const char *end = strrchr(new_file_name(path), '.');

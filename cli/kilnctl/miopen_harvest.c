@@ -119,7 +119,7 @@ static int send_new_lines(struct harvest *h, const struct job_file *file, struct
     return rc ? rc : added;
 }
 
-/* kilnd ignores the records that it has already. */
+/* Sends all records of a database. kilnd ignores those that it has already. */
 static int send_database(struct harvest *h, const struct job_file *file, struct json **ret_answer,
                          struct kiln_error *err)
 {

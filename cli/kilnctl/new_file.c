@@ -63,8 +63,8 @@ static int fill_file(int fd, const struct new_file *file)
     return errnum;
 }
 
-/* Some filesystems cannot rename a file without replacing another one, but most of those support
- * hard links. */
+/* Renames the file.  Some filesystems cannot rename a file without replacing another one.  Most of
+ * those support hard links, which are used instead. */
 static int move_file(const char *from, const struct new_file *file)
 {
     if (file->replace)

@@ -21,7 +21,7 @@ void overlay_remark(struct overlay *overlay, const char *fmt, ...)
     json_append(overlay->remarks, json_text(line));
 }
 
-/* Standard output has the environment variables, so the report goes to standard error. */
+/* Reports on standard error, because standard output has the environment variables. */
 static void report_written(const struct overlay *o, const char *name, uint64_t count,
                            const char *noun)
 {
@@ -164,7 +164,8 @@ static void remark_missing(struct overlay *o, const char *id)
                        o->has_find ? "PerfDb" : "FindDb", id);
 }
 
-/* If the version is not known, writes both formats.  MIOpen reads one of them. */
+/* Writes PerfDb.  If the version is not known, writes both formats, and MIOpen reads one of
+ * them. */
 static int fill_perf(struct overlay *o, struct selection s, bool *ret_any, struct kiln_error *err)
 {
     static const char *const formats[] = { "sqlite", "text" };

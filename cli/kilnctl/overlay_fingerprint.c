@@ -140,7 +140,7 @@ bool overlay_fingerprint_same_content(const struct overlay_fingerprint *noted,
     return *now->digest && strcmp(noted->digest, now->digest) == 0;
 }
 
-/* A JSON number may not represent |number| exactly. */
+/* Stores |number| as text, because a JSON number may not represent it exactly. */
 static void set_number(struct json *object, const char *name, uint64_t number)
 {
     char text[24];

@@ -117,8 +117,8 @@ static int fill_cache(struct overlay *o, const char *id, struct kiln_error *err)
     return rc ? rc : link_version(o, id, entry, err);
 }
 
-/* MIOpen cannot read a database in WAL mode without write access.  Bytes 18 and 19 of SQLite's
- * header are 1 if the database is not in WAL mode. */
+/* Returns whether MIOpen can read the database without write access, which it cannot in WAL mode.
+ * Bytes 18 and 19 of SQLite's header are 1 if the database is not in WAL mode. */
 static bool is_readable_package(const char *path)
 {
     unsigned char head[20];
@@ -135,7 +135,7 @@ static int link_package(struct overlay *o, const char *id, const char *package, 
     int rc = overlay_path(o->directory, name, path, sizeof(path), err);
     if (rc)
         return rc;
-    /* EEXIST: the package was linked for another device */
+    /* EEXIST means that the package was already linked for another device. */
     if (symlink(package, path) != 0 && errno != EEXIST)
         return cli_fail_errno(err, errno, "cannot create the link '%s'", path);
     return overlay_wrote(o, name, kernels, "kernel", err);

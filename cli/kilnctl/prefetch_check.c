@@ -13,7 +13,8 @@ struct verdict {
     char reasons[sizeof(((struct kiln_error *)0)->log)];
 };
 
-/* kilnd may write the features in another order. */
+/* Compares two targets without regard to the order of their features, which kilnd may have
+ * changed. */
 static bool is_same_target(const char *known, const char *asked)
 {
     size_t arch = strcspn(asked, ":");

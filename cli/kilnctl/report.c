@@ -117,8 +117,8 @@ static int check_place(const char *path, struct kiln_error *err)
                     path);
 }
 
-/* A report names users and programs, so a new one is private.  An existing report keeps its
- * mode. */
+/* Returns the mode of the report.  A new report is private, because it names users and programs.
+ * An existing report keeps its mode. */
 static mode_t mode_for(const char *path)
 {
     struct stat seen;

@@ -38,7 +38,7 @@ static bool is_public_key(const char *key_file)
     return strcmp(json_get_text(json, "format", ""), PUBLIC_FORMAT) == 0;
 }
 
-/* Reproducible builds set the time of signing with SOURCE_DATE_EPOCH. */
+/* Returns the time in SOURCE_DATE_EPOCH, which reproducible builds set, else the current time. */
 static uint64_t time_of_signing(void)
 {
     uint64_t seconds;

@@ -82,7 +82,8 @@ int trace_each_job(trace_visit *visit, void *context, struct kiln_error *err)
 
 /* ---- entries ---- */
 
-/* Two plans are the same if all their words are equal, two kernels if their keys are equal. */
+/* Returns equal hashes for the same plan or kernel.  Two plans are the same if all their words are
+ * equal, two kernels if their keys are equal. */
 static uint64_t hash_line(const struct trace_line *line)
 {
     const struct bytes words[] = { line->target, line->database_id, line->toolchain, line->solver,
