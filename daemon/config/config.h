@@ -11,8 +11,8 @@
  *                for root, else in $XDG_CONFIG_HOME/kiln.  --config names one file instead of both;
  *              - the variables KILND_(KEY);
  *              - the flags.
- *            With --private, kilnd.json and kilnd.json.d are not read, and the directories are
- *            those of private_directories.h
+ *            With --private, kilnd.json and kilnd.json.d are not read, and the directories
+ *            are taken from private_directories.h
  * Ownership  a plain value
  * Threading  loaded by one thread; the active configuration is changed on the loop's thread
  *            (daemon/config/reload.h)

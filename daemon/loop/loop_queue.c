@@ -2,7 +2,8 @@
 /*
  * A check handle runs the tasks, after the events of an iteration.  While tasks wait, an idle
  * handle keeps the loop from blocking.  A timer with a delay of zero would not work: if another
- * timer's callback starts such a timer, libuv 1.44 runs it before the loop looks for events.
+ * timer's callback starts a timer with no delay, libuv 1.44 runs the new timer before the loop
+ * looks for events.
  */
 #include "daemon/loop/loop_queue.h"
 

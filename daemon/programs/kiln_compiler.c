@@ -73,7 +73,8 @@ struct arguments_given {
     struct process_limits limits;
     const char *user; /* NULL: the process keeps its user */
     unsigned uid, gid;
-    const char *outside; /* kilnd's namespaces; NULL: those in which this program was started */
+    /* kilnd's namespaces; NULL: the namespaces that this program was started in */
+    const char *outside;
 };
 
 static int usage(FILE *to, int status)

@@ -163,7 +163,7 @@ static void keep_process(int control, const struct watched *process, const struc
 }
 
 /* For --keep.  This process is a subreaper: it becomes the parent of all orphaned processes, even
- * of other sessions.  Otherwise the program would become their parent. */
+ * of other sessions.  Otherwise the program with the engine could become their parent. */
 static void end_rest(void)
 {
     int pid;

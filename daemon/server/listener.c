@@ -100,7 +100,8 @@ static enum kiln_code refuse_live(const char *path, pid_t pid, struct kiln_err *
                      path);
 }
 
-/* Returns KILN_OK if no daemon listens at |address|.  Otherwise |ret_pid| is its pid, or 0. */
+/* Returns KILN_OK if no daemon listens at |address|.  Otherwise |ret_pid| is the pid of that
+ * daemon, or 0. */
 static enum kiln_code probe_daemon(const struct sockaddr_un *address, pid_t *ret_pid,
                                    struct kiln_err *err)
 {
@@ -112,7 +113,7 @@ static enum kiln_code probe_daemon(const struct sockaddr_un *address, pid_t *ret
         *ret_pid = peer_pid(fd);
         return refuse_live(address->sun_path, *ret_pid, err);
     }
-    if (errno == EAGAIN) /* its queue of connections is full, so it is alive */
+    if (errno == EAGAIN) /* the queue of connections is full, so the daemon is alive */
         return refuse_live(address->sun_path, 0, err);
     if (errno == ECONNREFUSED || errno == ENOENT)
         return KILN_OK;

@@ -14,14 +14,14 @@
 
 /* How often budgets and time limits of requests are checked. */
 #define TICK_MS 10u
-/* A process that has not answered for this time hangs. It is longer than the process's own time
- * limit for a request. */
+/* A process that has not answered for this time hangs. This time is longer than the process's own
+ * time limit for a request. */
 #define HANG_MS (FLEET_ACCESS_MAX_MS + 5000u)
 /* At most this many processes exist at a time, because a process that waits for a hanging file
  * system cannot be killed. */
 #define CHILDREN_MAX 4u
 
-/* One run of the program. It frees itself after its handles have closed. */
+/* One run of the program. The struct frees itself after its handles have closed. */
 struct fleet_child {
     struct fleet_process *parent;
     struct loop_owner owner;

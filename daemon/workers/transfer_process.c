@@ -205,7 +205,7 @@ static void on_still_there(struct loop_timer *timer)
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, killed, timer);
     const uint32_t uid = (uint32_t)p->uid;
     const struct log_fields fields = { .uid = &uid };
-    if (p->process.is_starting) { /* it will be killed when it has started */
+    if (p->process.is_starting) { /* the process will be killed once it has started */
         loop_timer_start(timer, p->options->exit_ms, 0);
         return;
     }

@@ -233,7 +233,7 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
         .fd_3 = their_fd,
         .directory = -1,
         .work_queues = w->options->work_queues,
-        .uid = getuid(), /* its jobs may be those of several users */
+        .uid = getuid(), /* the jobs of this process may belong to several users */
     };
     return worker_process_start(w->options->loop, &w->process, &w->owner, &spawn, err);
 }

@@ -45,8 +45,8 @@ struct worker_spawn {
     /* NULL-terminated, at most LAUNCH_ARGUMENTS_MAX; the program's name comes first, and must
      * outlive the process. */
     const char *const *arguments;
-    int fd_3;         /* borrowed; becomes the process's descriptor 3 */
-    int directory;    /* borrowed; working directory of a launched process; -1: that of the unit */
+    int fd_3;      /* borrowed; becomes the process's descriptor 3 */
+    int directory; /* borrowed; working directory of a launched process; -1: the unit's directory */
     uint64_t lost_ms; /* how long to wait for a launched process after a kill; 0: the default */
 };
 
