@@ -83,5 +83,5 @@ int fs_look(const char *path, struct fs_place *ret_place);
  * which the user can choose another directory. */
 KILN_MUST_CHECK enum kiln_code fs_refuse_network(const char *path, const char *setting,
                                                  struct kiln_err *err);
-/* Returns NULL unless |f_type| (statfs(2)) is that of a network filesystem. */
+/* Returns NULL unless |f_type| (statfs(2)) is the type of a network filesystem. */
 const char *fs_network_name(long f_type);

@@ -15,8 +15,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Replaces the ranges that were read before by those of |path|, usually /etc/subuid.  Skips lines
- * that are not ranges.  A missing file has no ranges. */
+/* Reads the ranges of |path|, usually /etc/subuid, and forgets those that were read before.  Skips
+ * lines that are not ranges.  A missing file has no ranges. */
 KILN_MUST_CHECK enum kiln_code subordinate_uids_read(const char *path, struct kiln_err *err);
 bool subordinate_uids_share_range(uid_t a, uid_t b);
 static inline bool is_one_user(uid_t a, uid_t b)

@@ -6,7 +6,7 @@
  * the top of that module's file.
  */
 
-/* The body of a frame.  It can hold a kernel's source with all its headers: Composable Kernel's
+/* The body of a frame.  A body can hold a kernel's source with all its headers: Composable Kernel's
  * largest preprocessed translation unit has about 2 MiB. */
 #define LIMIT_FRAME_BODY (8u << 20)
 /* Linux passes at most 253 descriptors in one message (SCM_MAX_FD). */
