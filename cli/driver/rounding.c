@@ -43,7 +43,7 @@ static double count_terms(const struct kiln_problem *p)
  *     |error| <= ((1 + u)^n - 1) * sum|a b|                           (always)
  *     |error| <= (exp(8 sqrt(n) u + n u^2 / (1 - u)) - 1) * sum|a b|  (except for one in 10^13)
  * The second bound is by Higham and Mary, "A new approach to probabilistic rounding error analysis"
- * (2019).  The function uses the smaller one; that is the second from n = 64 on.
+ * (2019).  The function uses the smaller bound: from n = 64 on, the second.
  * If every product is a multiple of |quantum| and sum|a b| < 2^24 quanta, no partial sum needs
  * rounding, and the error is 0.
  * One more rounding is allowed for a solver that adds a partial sum stored in 32 bits.
@@ -98,7 +98,7 @@ static bool may_use_tf32(const struct kiln_problem *p, const char *solver)
  * standard deviation of at most s(k) s(l), where s(k) = |B' row k| |G row k| (2-norms of the rows).
  * In the sum of C such products, the j-th addition rounds by at most u sqrt(j) s(k) s(l); in all
  * that is u s(k) s(l) C / sqrt(2).  The two transforms before the sum and the one after it have
- * about twenty additions each.  They add less than 8 u s(k) s(l) sqrt(C).
+ * about twenty additions each.  All three add less than 8 u s(k) s(l) sqrt(C).
  *
  * A' combines these errors with weights a(p, k).  Along one axis the factor is the norm of
  * a(p, k) s(k) over k, and over both axes it is the square of that norm:

@@ -94,7 +94,7 @@ static void print_nonzero_count(const struct json *answer, const char *member, c
 }
 
 /* Warns if the file has far fewer records than the last imported file of this name.  The file may
- * be that of another device or release. */
+ * belong to another device or release. */
 static void warn_shrunk(const struct db_sending *sending, const struct json *answer)
 {
     char before[DB_NAME_MAX], now[DB_NAME_MAX], line[1024];

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * An overlay is a directory with kiln's data, which an unmodified MIOpen uses.  Its parts are
- * system/, user/ and cache/.
+ * An overlay is a directory with kiln's data, which an unmodified MIOpen uses.  The parts of an
+ * overlay are system/, user/ and cache/.
  *
  * Role       miopen_overlay.c is the command; overlay_fill.c and overlay_kernels.c fill the
  *            directory from kilnd

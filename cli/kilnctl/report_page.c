@@ -88,8 +88,8 @@ struct job_requests {
     uint64_t begin;
 };
 
-/* Samples do not count prefetches.  Samples count requests that bypass the cache, such as those of
- * `doctor`, as misses.  This function subtracts such requests. */
+/* Samples do not count prefetches, but count requests that bypass the cache, such as those of
+ * `doctor`, as misses.  This function subtracts the latter requests. */
 static void add_requests(struct job_requests *sum, const struct json *sample)
 {
     for (const struct json *j = json_first(json_get(sample, "hits")); j; j = json_next(j))
