@@ -41,8 +41,8 @@ CLI_MUST_CHECK int overlay_fill_kernels(struct overlay *overlay, const char *id,
                                         struct kiln_error *err);
 
 /* Links MIOpen's own files into system/, except files that kiln has written.  With an overlay,
- * MIOpen only looks in system/. system/ is not used if the models of MIOpen are missing, because
- * MIOpen would fail without them. */
+ * MIOpen only looks in system/.  If the models of MIOpen are missing, system/ is not used, because
+ * MIOpen would fail without its models. */
 CLI_MUST_CHECK int overlay_link_installed(struct overlay *overlay, struct kiln_error *err);
 
 /* Records in the manifest that file |name| was written, and reports it with |count| and |noun|. */

@@ -86,7 +86,7 @@ struct hash_link *hash_table_behind(const struct hash_table *table, const struct
 /* Returns the next bucket in an order that survives growth: the order counts like a binary
  * number, but carries from the highest bit of the mask to the lower ones.  When the number of
  * buckets doubles, bucket i is split into i and i + count, and both take the place that i had in
- * this order. Example, as bits:
+ * this order.  Example, as bits:
  *
  *     4 buckets   00  10  01  11          8 buckets   000 100  010 110  001 101  011 111 */
 static size_t next_bucket(size_t bucket, size_t mask)

@@ -26,7 +26,7 @@ KILN_MUST_CHECK enum kiln_code paths_cache_directory(char path[PATH_TEXT_MAX],
 KILN_MUST_CHECK enum kiln_code paths_state_directory(char path[PATH_TEXT_MAX],
                                                      struct kiln_err *err);
 /* The directories of a user's private kilnd (common/protocol/private_directories.h): XDG's
- * directory, else the default below $HOME.  For root, too. */
+ * directory, else the default below $HOME.  Root has the same defaults. */
 KILN_MUST_CHECK enum kiln_code paths_private_cache(char path[PATH_TEXT_MAX], struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code paths_private_state(char path[PATH_TEXT_MAX], struct kiln_err *err);
 /* The directory of the user's traces (trace_file.h), also in XDG's directory or below $HOME. */
