@@ -23,7 +23,8 @@
 #include <unistd.h>
 
 /* The limit of all users together is this multiple of one user's limit. A user may hold at most
- * half of what the others leave. So a third user can still hold a full share if two others do. */
+ * half of what the other users leave. So if two users hold as much as they may, a third user can
+ * still hold a full share. */
 #define HELD_SHARES 4
 
 static struct held_limits held_limits_of(const struct engine_options *o)

@@ -20,7 +20,7 @@ struct fleet_compaction { /* the caller sets the members up to |pack_max| */
     uint64_t now;      /* seconds since 1970 */
     uint64_t pack_max; /* bytes; FLEET_PACK_MAX, except in tests */
     /* Results. */
-    uint64_t shards; /* that got a new index */
+    uint64_t shards; /* shards that got a new index */
     uint64_t kernels, packs;
     uint64_t refused[FLEET_FAULTS]; /* loose records, by reason */
 };

@@ -27,8 +27,7 @@ static void note_bad(struct verifying *v, const char *what, const char *why)
     v->all->bad(v->all->context, what, why);
 }
 
-/* Returns whether the record is that of the entry, as far as an index tells: it has only the first
- * bytes of each key. */
+/* Compares only the first bytes of the keys, because an index stores no more. */
 static bool has_prefix(const struct fleet_record *record, const struct fleet_entry *entry)
 {
     return memcmp(record->claim.key.bytes, entry->key.bytes, 8) == 0;

@@ -107,8 +107,8 @@ static enum kiln_code open_connection(void *context, void **ret_connection, stru
     return KILN_OK;
 }
 
-/* Opens one connection. Others are opened when several threads search, because a host may have
- * hundreds of packages. */
+/* Opens one connection, because a host may have hundreds of packages. Further connections are
+ * opened when several threads search. */
 static enum kiln_code open_first(struct package *package, unsigned readers, struct kiln_err *err)
 {
     const struct db_pool_options options = {
@@ -172,7 +172,8 @@ bool package_has_damaged_rows(struct package *package)
     return has;
 }
 
-/* Returns false if the list is empty, so that no digest of a requested name is needed. */
+/* Returns whether any row is excluded. If not, callers need not compute the digest of the requested
+ * name. */
 static bool knows_bad_rows(struct package *package)
 {
     pthread_mutex_lock(&package->mutex);
@@ -212,7 +213,8 @@ static bool is_lasting(enum kiln_code rc, bool damaged)
     return shows_damage(rc, damaged) || rc == KILN_UNSUPPORTED;
 }
 
-/* Turns damage of the file into a miss. Only a failure of this process (out of memory) stays. */
+/* Turns damage of the file into a miss. Only a failure of this process (out of memory) remains an
+ * error. */
 static enum kiln_code damage_as_miss(const struct package *package, enum kiln_code rc, bool damaged,
                                      bool *ret_damaged, struct kiln_err *err)
 {

@@ -107,7 +107,8 @@ KILN_MUST_CHECK enum kiln_code package_find_key(struct package *package, const s
                                                 struct kiln_err *err);
 /* Excludes a row from later look-ups, because its object turned out to be wrong. */
 void package_shun(struct package *package, const struct kern_name *name);
-/* Returns whether a requested row failed its check. Rows of package_shun do not count. */
+/* Returns whether a requested row failed its check. Rows that package_shun excluded do not
+ * count. */
 bool package_has_damaged_rows(struct package *package);
 
 /* The first call reads the whole file. Returns KILN_BUSY if the file was replaced. */

@@ -61,7 +61,8 @@ static uint32_t number_at(const uint8_t *header, size_t offset)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Returns 0 if the header's value cannot be used. SQLite before 3.7 did not update it. */
+/* Returns the size that the header states, or 0 if it cannot be used: SQLite before 3.7 did not
+ * update it. */
 static uint64_t stated_size(const uint8_t *header)
 {
     uint64_t page = (uint64_t)header[16] << 8 | header[17];

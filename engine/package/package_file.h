@@ -9,7 +9,8 @@
 #include "common/base/digest.h"
 #include "common/base/err.h"
 
-/* Returns true if memory or descriptors ran out, or if the file could not be read. */
+/* Returns true if |code| says that memory or descriptors ran out, or that a file could not be
+ * read. */
 bool package_failure_is_temporary(enum kiln_code code);
 
 struct file_identity {
@@ -34,7 +35,8 @@ struct file_header {
  * header states, and KILN_UNSUPPORTED if it has a write-ahead log that is not empty. */
 KILN_MUST_CHECK enum kiln_code package_file_header(const char *path, struct file_header *ret_header,
                                                    struct kiln_err *err);
-/* |name| is for messages. The identity only consists of the size. */
+/* Like package_file_header, for the content of a built-in package. |name| is for messages. Only the
+ * size of the identity is set. */
 KILN_MUST_CHECK enum kiln_code package_image_header(struct bytes image, const char *name,
                                                     struct file_header *ret_header,
                                                     struct kiln_err *err);

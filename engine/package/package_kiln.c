@@ -9,8 +9,8 @@
 
 /* A small cache is enough: a look-up reads only a few pages, and there may be many connections. */
 #define CACHE_KIB 256
-/* More than an object: a row also has texts, and a compressed object may be larger than the raw
- * one. */
+/* Larger than the largest object, because a row also has texts, and a compressed object may be
+ * larger than the raw one. */
 #define VALUE_MAX (LIMIT_CODE_OBJECT + (1u << 20))
 
 static const char *const statements[] = {

@@ -34,8 +34,9 @@ void member_destroy(struct member *member)
     free(member);
 }
 
-/* Moves members without a view to the front of |view| and returns their number. The caller can
- * then close their files without the lock. */
+/* Drops the references of |view|, whose last user has gone. Moves the members that no other view
+ * has to the front of |view| and returns their number. The caller can then close their files
+ * without the lock. */
 static size_t unref_members(struct view *view)
 {
     size_t gone = 0;

@@ -69,7 +69,7 @@ struct package_found {
     /* A package with a row that failed its check during the search; may be "". */
     char damaged[PACKAGE_NAME_MAX];
     char damage[256];
-    /* Kernel name or key; "" if the package itself found no damage. */
+    /* Kernel name or key of the damaged row; "" if the package itself found no damage. */
     char damaged_row[PACKAGE_ROW_TEXT];
 };
 /* Returns KILN_NOT_FOUND, without a message, if no package has the kernel. If the kernel's row
@@ -195,6 +195,7 @@ enum package_fit package_set_coverage(struct package_set *set, const char *datab
                                       void *context);
 
 #define PACKAGE_MISSING_TEXT 512
-/* Returns false, and writes nothing, if a package matches. The message has MIOpen's own wording. */
+/* Writes a message about missing packages, in MIOpen's own wording. Returns false, and writes
+ * nothing, if a package matches. */
 bool package_set_missing(struct package_set *set, const char *database_id,
                          char ret_text[PACKAGE_MISSING_TEXT]);

@@ -82,6 +82,7 @@ KILN_MUST_CHECK enum kiln_code members_open_built_in(struct package_set *set, st
 KILN_MUST_CHECK enum kiln_code need_own_directory(const struct package_set *set,
                                                   struct kiln_err *err);
 void refusal_forget(struct package_set *set, size_t directory, const char *name);
-/* No key has the name "". Fails only if a later attempt may succeed. */
+/* Finds out whether a trusted key has the name |signer|; no key has the name "". Fails only if a
+ * later attempt may succeed. */
 KILN_MUST_CHECK enum kiln_code signer_check(const struct package_set *set, const char *signer,
                                             bool *ret_trusted, struct kiln_err *err);

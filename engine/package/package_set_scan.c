@@ -185,8 +185,8 @@ static bool refusal_note(struct package_set *set, const struct file *file,
     return is_new;
 }
 
-/* Does not report an incomplete file (KILN_BUSY), which may be a copy in progress, before the
- * next rescan finds it unchanged. */
+/* Reports a file that cannot be opened. An incomplete file (KILN_BUSY) may be a copy in progress,
+ * so it is reported only if the next rescan finds it unchanged. */
 static void refuse_file(struct scan *s, const struct file *file, const struct kiln_err *why)
 {
     pthread_mutex_lock(&s->set->refusals_mutex);

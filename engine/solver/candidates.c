@@ -121,9 +121,9 @@ struct sample {
     uint32_t checked, valid;
 };
 
-/* Adds up the size of each part times the valid share of its sample.  Example: 500 of 1000 checked
- * points of a part of 8000 are valid, and 100 of 1000 of a part of 5000.  The estimate is 4000 +
- * 500. */
+/* For each part, estimates the number of valid points as the part's size times the valid share of
+ * its sample, and adds these estimates up.  Example: 500 of 1000 checked points are valid in a part
+ * of 8000 points, and 100 of 1000 in a part of 5000.  The estimate is 4000 + 500. */
 static uint64_t estimate_valid(const struct candidate_order *order,
                                const struct sample samples[PERF_PARTS_MAX])
 {

@@ -34,12 +34,12 @@ struct candidate_order {
 };
 
 struct candidate_order candidate_order_of(const char *solver, const struct perf_space *space);
-/* Pass the result to perf_space_at. */
+/* Returns the index of a point, for perf_space_at. */
 uint32_t candidate_point(const struct candidate_order *order, uint32_t index);
 
 struct candidate_count {
     uint32_t valid;
-    /* The space has more points than the sample. */
+    /* Only a part of the points was checked. */
     bool is_estimate;
 };
 /* Counts the points that are valid for the problem.  In a space of more than 2048 points, only the

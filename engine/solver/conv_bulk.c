@@ -90,7 +90,8 @@ static struct box data_box(const struct axis *a)
 
 enum { AXIS_W, AXIS_H, AXIS_D, BOXES };
 
-/* Only backward data has other classes than 0.  Returns whether any tap reaches the class. */
+/* Sets |ret| to the box of each axis for one residue class.  All directions except backward data
+ * have only class 0.  Returns whether any tap reaches the class. */
 static bool boxes_of(const struct packing *packing, uint32_t residue, struct box ret[BOXES])
 {
     const struct problem *q = &packing->problem;
@@ -137,8 +138,8 @@ bool bulk_is_flat(const struct packing *packing)
            q->stride.h == 1 && q->stride.w == 1 && q->pad.d == 0 && q->pad.h == 0 && q->pad.w == 0;
 }
 
-/* A tile consists of whole runs of pixels of one image, and at most a third of the products may be
- * idle. */
+/* Returns whether tiles can be loaded with channels first.  A tile then has whole runs of an
+ * image's pixels, and at most a third of the products may be idle. */
 static bool planes_suit(struct extent image, uint32_t element)
 {
     uint64_t bytes = (uint64_t)image.d * image.h * image.w * element;
@@ -197,9 +198,9 @@ static bool boxes_fit(const struct packing *packing)
     return true;
 }
 
-/* A copy of a whole tile may read beyond the end of a group of channels, and the hardware only
- * supplies zeros outside the tensor.  So there must be one group, or groups must end with a whole
- * tile. */
+/* A copy of a whole tile may read beyond the end of a group of channels.  The hardware supplies
+ * zeros there only if the tensor ends, too.  So there must be one group, or groups must end with a
+ * whole tile. */
 static bool channels_fit(const struct packing *packing, const struct product_tiling *t)
 {
     const struct problem *q = &packing->problem;

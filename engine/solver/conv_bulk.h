@@ -12,26 +12,27 @@
  */
 #include "engine/solver/conv_product.h"
 
-/* Returns whether bulk copies can load the operands of such tiles. */
+/* Returns whether bulk copies can load the operands' tiles. */
 bool bulk_fits(const struct packing *packing, const struct product_tiling *tiling);
 /* True for 1x1 filters with stride 1 and no padding, for which pixels can be numbered consecutively
  * across rows and images. */
 bool bulk_is_flat(const struct packing *packing);
-/* Returns whether x and y are used with their channels first, without packing (1x1 filters; fp16,
- * bf16, or TF32 if the problem allows it). */
+/* Returns whether the product reads x and y with channels first, without packing.  Requires a 1x1
+ * filter; and fp16, bf16, or TF32 if the problem allows it. */
 bool bulk_reads_planes(const struct problem *problem);
-/* Call it on the result of packing_of. */
+/* Adapts a result of packing_of to bulk copies. */
 void bulk_adapt(const struct problem *problem, struct packing *packing);
-/* If the pixels of the result are contiguous in such tiles, lets the product write the result with
- * channels first, so that it is not unpacked.  Call it after bulk_adapt and product_slice. */
+/* Lets the product write the result with channels first, so that it is not unpacked.  Does nothing
+ * unless the pixels of a tile's rows are contiguous.  Call it after bulk_adapt and
+ * product_slice. */
 void bulk_keep_result(const struct problem *problem, const struct product_tiling *tiling,
                       struct packing *packing);
 /* Returns whether bulk copies can write tiles of the result: the pixels of a tile's rows must be
  * contiguous.  False for backward weights, whose result has too few tiles to gain from it. */
 bool bulk_result_fits(const struct packing *packing, const struct product_tiling *tiling);
-/* Call it only if bulk_fits returned true. */
+/* Returns whether bulk copies write the result.  Call it only if bulk_fits returned true. */
 bool bulk_stores_result(const struct packing *packing, const struct product_tiling *tiling);
-/* |tensor| is ARGUMENT_X or ARGUMENT_Y. */
+/* Adds the tensor map of the result |tensor|, which is ARGUMENT_X or ARGUMENT_Y. */
 void bulk_result(const struct packing_plan *plan, int tensor, const struct product_tiling *tiling,
                  struct solution_kernel *kernel);
 void bulk_arguments(const struct packing_plan *plan, const struct product_tiling *tiling,

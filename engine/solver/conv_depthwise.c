@@ -32,17 +32,20 @@
  */
 #define REGISTERS_MAX 104u
 #define SUMS_MAX 48u
-/* Larger unrolled loops would exceed the instruction caches and take seconds to compile.  The loops
- * may also test, for twice as many pairs of input and output, whether a tap connects the two. */
+/* Multiply-adds of an unrolled loop.  With more, loops would exceed the instruction caches and take
+ * seconds to compile.  A loop that tests whether a tap connects an input and an output may have
+ * twice as many such tests. */
 #define UNROLLED_MAX 4096u
 #define WORKSPACE_MAX (512ull << 20)
 /* This number of items fills a large GPU several times. */
 #define ITEMS_WANTED (1u << 17)
-/* Blocks of two columns need more registers, and thus more items to hide latency. */
+/* Blocks of two columns need this number of items to hide latency, because they use more
+ * registers. */
 #define ITEMS_FOR_WIDE (1u << 19)
 /* A block of four channels has no registers for the weights of more taps in a plane. */
 #define BLOCK_TAPS_MAX 16u
-/* Another split is not worth it if an item has fewer strips (layouts with channels first). */
+/* With channels first, items keep at least this number of strips.  With fewer, another split is not
+ * worth it. */
 #define STRIPS_OF_ITEM 7ull
 
 enum axis { COLUMNS, ROWS, VECTOR, LANES, GROUP, AXES, SPLITS = ROWS };
@@ -283,7 +286,8 @@ static bool applies(const struct problem *p, const struct target *target)
     return is_launchable(p, target, &first);
 }
 
-/* The fastest block on an H200 comes first.  At least |items| items must remain. */
+/* Blocks of outputs, the fastest on an H200 first.  A block is used only if at least |items| items
+ * remain. */
 struct wanted_block {
     uint16_t rows, columns;
     uint32_t items;

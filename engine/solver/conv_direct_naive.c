@@ -5,7 +5,8 @@
 #include "engine/solver/options.h"
 #include "engine/solver/sources.h"
 
-/* This is one wavefront of AMD's older GPUs.  Even small problems then use all compute units. */
+/* One wavefront of AMD's older GPUs.  With such small work groups, even small problems use all
+ * compute units. */
 #define GROUP_SIZE 64u
 #define BLOCK_MAX 4u
 
@@ -17,7 +18,7 @@ static const char *const kernel_names[] = { "conv_direct_naive_forward",
 static bool applies(const struct problem *p, const struct target *target)
 {
     (void)target;
-    if (p->type == TYPE_INT8) /* kernels/prelude.h does not support it */
+    if (p->type == TYPE_INT8) /* kernels/prelude.h does not support int8 */
         return false;
     return geometry_fits_30_bits(p);
 }

@@ -100,7 +100,7 @@ struct reach {
     uint64_t more;
 };
 
-/* |more| is the kernel's OFFSET of the first tap minus that of the last one. */
+/* |more| is the kernel's OFFSET of the first tap minus its OFFSET of the last tap. */
 static struct reach reach_of(uint32_t in, uint32_t filter, uint32_t pad, uint32_t stride,
                              uint32_t dilation)
 {
@@ -141,14 +141,14 @@ static uint64_t tiles_of(const struct problem *p, const uint16_t *v)
            ceil_div(reach_w(p).blocks, (uint64_t)v[STRIPS] * v[COLUMNS]);
 }
 
-/* A whole number of steps. */
+/* Returns the channels of y that a split sums, rounded up to whole steps. */
 static uint64_t channels_of_split(const struct problem *p, const uint16_t *v)
 {
     uint64_t channels = ceil_div(p->k / p->groups, v[SPLITS]);
     return ceil_div(channels, v[DEPTH]) * v[DEPTH];
 }
 
-/* If the channels of y come last, ConvImplicitGemm reads y faster. */
+/* Splits require channels of y that come first; otherwise, ConvImplicitGemm reads y faster. */
 static bool splits_suit(const struct problem *p, const uint16_t *v)
 {
     uint32_t channels = p->k / p->groups;
@@ -213,9 +213,10 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define LANES_A_UNIT 128.0 /* multiply-adds of a compute unit per cycle */
 #define GROUPS_A_UNIT 32.0
 #define REGISTERS_BESIDE_SUMS 72.0 /* registers that an item needs in addition to its sums */
-/* The costs of an item are in multiply-adds.  Reading four floats of y from shared memory: */
+/* The COST_ constants are costs for one item, in multiply-adds.  This one is for reading four
+ * floats of y from shared memory. */
 #define COST_OF_READING 5.5
-/* Four floats of weights, which all items of a wave read together. */
+/* To read four floats of weights, which all items of a wave read together. */
 #define COST_OF_WEIGHTS 1.5
 #define COST_OF_FETCHING 5.7 /* to copy an element of y to shared memory */
 /* Cycles of a step's barriers. */
@@ -224,17 +225,18 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define LATENCY 1600.0
 #define CYCLES_PER_US 930.0
 #define SECTOR_BYTES 32u /* memory is read in pieces of this size */
-#define EDGES_OF_ROW 0.8 /* additional sectors of a row, because it begins anywhere */
+#define EDGES_OF_ROW 0.8 /* additional sectors of a row, because it may begin within a sector */
 #define READ_BYTES_PER_US 2.8e6
 #define WRITE_BYTES_PER_US 3.5e6
-/* This part of the shorter of the two times, of products and of memory, adds to the longer one. */
+/* The estimate is the longer of two times (products, memory accesses) plus this part of the shorter
+ * one. */
 #define NOT_OVERLAPPED 0.15
 /* The time to write the sums of the splits and to add them up. */
 #define SPLIT_BYTES_PER_US 4.0e6
 #define SPLIT_US 6.4
 
-/* Bytes of y that all work groups read, in whole sectors.  If the channels come last, the sectors
- * also have other channels, which are read from the caches in other steps. */
+/* Bytes of y that all work groups read, in whole sectors.  If the channels come last, a sector also
+ * contains channels of other steps, which read them from the caches. */
 static double bytes_read(const struct problem *p, const uint16_t *v)
 {
     double size = (double)data_type_size((enum data_type)p->type);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* MFMA instructions of CDNA, WMMA of RDNA 3 and 4.  conv_product.h explains how the product is
- * divided; this file has the machines' limits and a model of the time. */
+/* ConvImplicitGemm on AMD's matrix cores: MFMA instructions of CDNA, WMMA of RDNA 3 and 4.
+ * conv_product.h explains how the product is divided; this file has the limits of the hardware and
+ * a model of the time. */
 #include "engine/solver/conv_implicit_gemm_paths.h"
 #include "engine/solver/conv_product.h"
 #include "engine/solver/geometry.h"
@@ -179,7 +180,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 
 #define SHARED_BYTES_PER_CYCLE 128.0 /* LDS of one compute unit */
 #define COPY_BYTES_PER_CYCLE 64.0    /* from the L1 cache to a compute unit */
-/* The start and the end of a work group, in tiles along the reduction. */
+/* Time of the start and the end of a work group, as a number of tiles along the reduction. */
 #define FILL_TILES 8.0
 /* The time to write and read a partial sum, in multiply-adds of all compute units. */
 #define REDUCE_MULTIPLY_ADDS 128.0

@@ -294,15 +294,17 @@ static uint32_t persistent_groups(uint64_t tiles, const struct target *target, u
     return (uint32_t)((tiles + rounds - 1) / rounds);
 }
 
-/* wgmma reads TF32 only if elements along the reduction are contiguous.  For backward weights, they
- * are contiguous in neither operand, unless the tensors have channels first. */
+/* Returns whether the right operand is transposed in shared memory. wgmma reads TF32 only if
+ * elements along the reduction are contiguous.  For backward weights, they are contiguous in
+ * neither operand, unless the tensors have channels first. */
 static bool turns_right(const struct problem *p)
 {
     return p->type == TYPE_FLOAT32 && p->direction == DIRECTION_BACKWARD_WEIGHTS &&
            !bulk_reads_planes(p);
 }
 
-/* wgmma transposes no TF32. */
+/* Returns whether the left operand is loaded into registers, because wgmma cannot transpose TF32 in
+ * shared memory. */
 static bool holds_left(const struct problem *p)
 {
     return p->type == TYPE_FLOAT32 && p->direction != DIRECTION_BACKWARD_WEIGHTS &&
@@ -377,7 +379,7 @@ static bool is_redundant(const struct problem *p, const uint16_t *v, const struc
            has_idle_stages(v, c->tiling.slice);
 }
 
-/* cp.async distributes the copies evenly over the items only for powers of two. */
+/* cp.async distributes copies evenly over the items only if sizes are powers of two. */
 static bool is_of_three(const uint16_t *v)
 {
     return v[TILE_M] == 192 || v[TILE_N] == 192 || v[WARPS_M] == 12;

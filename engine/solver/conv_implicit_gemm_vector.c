@@ -124,8 +124,8 @@ static uint64_t classes_of(const struct problem *p)
 
 #define ROWS_FAVOURED 8u
 
-/* Backward weights with one pixel of y in each image read x once, which takes longer than the
- * products of idle rows. */
+/* With fewer rows, this path is favoured only for backward weights with one pixel of y in each
+ * image.  There, reading x takes longer than the products of idle rows. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     (void)target;
@@ -356,7 +356,7 @@ static bool shared_memory_suffices(const struct problem *p, const struct target 
     return bytes <= (tf32 ? SHARED_DYNAMIC : most[target->family]);
 }
 
-/* In each dimension, larger tiles are rejected if half or more is always idle. */
+/* Larger tiles are rejected if at least half of a tile is always idle in this dimension. */
 #define SMALL_M 32u
 #define SMALL_N 64u
 #define SMALL_K 8u

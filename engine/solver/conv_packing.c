@@ -187,7 +187,8 @@ struct square {
     uint32_t pixels, vector; /* |vector|: neighbours that an item copies at once */
 };
 
-/* Entries (images, or rows k of the weights) have pixels (or taps), which have channels. */
+/* Converts entries (images, or rows k of the weights).  An entry consists of pixels (or taps), and
+ * each pixel has channels. */
 struct reorder {
     enum layout layout;           /* layout of the plain tensor; a packed one has channels last */
     uint32_t groups, c, c_packed; /* |c| is the number of channels of a group */
@@ -318,8 +319,8 @@ static uint32_t vector_of(const struct reorder *r, uint32_t element)
     return plane % 2 == 0 ? WORD_BYTES / element : 1;
 }
 
-/* Neighbours in the plain tensor must not be neighbours in the packed one, and no chunk may extend
- * over several pixels. */
+/* Squares need tensors whose neighbouring elements are not neighbours in the packed tensor, and
+ * chunks that do not extend over several pixels. */
 static bool has_squares(const struct packing_plan *plan, const struct reorder *r)
 {
     return r->layout != LAYOUT_CHANNELS_LAST && r->patches.w == 0 &&

@@ -55,9 +55,9 @@ bool packing_of(const struct problem *p, struct packing *ret_packing);
 /* Exchanges rows and channels of the weights, so that the elements of each sum of backward data are
  * neighbours in both operands. */
 void packing_turn_weights(struct packing *packing);
-/* The product reads x and y in their layout, which must have channels first. */
+/* Lets the product read x and y in their own layout, which must have channels first. */
 void packing_keep_planes(struct packing *packing);
-/* The product writes a result that has channels first, none of them padded. */
+/* Lets the product write a result that has channels first, none of them padded. */
 void packing_keep_result(const struct problem *problem, struct packing *packing);
 
 struct packing_plan {

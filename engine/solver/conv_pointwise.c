@@ -6,9 +6,9 @@
 #include "engine/solver/sources.h"
 
 /*
- * If few channels are read, an item computes CHANNELS of the others; SPREAD is the kernel's name
- * for it.  If few channels are computed (GATHER), PARTS items share the channels that are read.  If
- * both are few, the problem counts as SPREAD.
+ * If few channels are read (SPREAD), an item computes CHANNELS of the channels of the result.  If
+ * few channels are computed (GATHER), PARTS items share the channels that are read.  If both are
+ * few, the problem counts as SPREAD.
  */
 enum axis { CHANNELS, VECTOR, ITEMS, AXES, PARTS = CHANNELS };
 enum { SPREAD, GATHER };
@@ -24,7 +24,8 @@ static const struct perf_axis axes[2][AXES] = {
 
 /* An item keeps the pixels, or the sums, of these channels in registers. */
 #define FEW_MAX 8u
-/* ConvImplicitGemm pads fewer channels: it copies 16 bytes, which are 8 channels of 16 bits. */
+/* With fewer channels, ConvImplicitGemm pads them, because it copies 16 bytes at a time, which are
+ * 8 channels of 16 bits. */
 #define TOO_WIDE 8u
 /* This number of items fills a large GPU. */
 #define ITEMS_WANTED (1u << 17)
@@ -130,8 +131,8 @@ static bool has_enough_items(const struct problem *p, const uint16_t *v)
     return groups_of(p, v) * v[ITEMS] >= ITEMS_WANTED;
 }
 
-/* SPREAD takes as many channels as leave enough items, since every item reads its pixels again.
- * GATHER takes as few parts as make enough items. */
+/* For SPREAD, chooses the largest CHANNELS that leaves enough items, because every item reads its
+ * pixels again.  For GATHER, chooses the smallest PARTS that makes enough items. */
 static void choose_config(const struct problem *p, const struct target *target,
                           struct perf_config *ret_config)
 {

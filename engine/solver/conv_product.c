@@ -25,7 +25,7 @@ static const char *const kernel_names[] = { "conv_implicit_gemm_mma_forward",
 
 #define FILTER_SUM_MAX 31u
 #define CHANNELS_FAVOURED 4u
-#define ROWS_FAVOURED 8u /* fewer channels of y are packed */
+#define ROWS_FAVOURED 8u /* with fewer channels of y, packing is not worth it */
 #define SHORT_SUM_ELEMENTS_MAX (1u << 21)
 /* No GPU runs more work groups at a time. */
 #define SPLIT_GROUPS_MAX 2048u
@@ -51,7 +51,7 @@ bool product_covers(const struct problem *p, bool has_tf32, struct packing *ret_
 }
 
 /* Backward data of one channel of y sums one element for each tap, padded to 32 or more.  If x is
- * small, the kernels that pack would take longer than the vector path in total. */
+ * small, the kernels that pack the tensors take longer than the whole vector path. */
 static bool is_short_sum(const struct problem *p)
 {
     return p->direction == DIRECTION_BACKWARD_DATA && p->k == p->groups &&
@@ -59,8 +59,8 @@ static bool is_short_sum(const struct problem *p)
 }
 
 /* Backward weights of a layer whose filter is as large as x, with few channels of y, as at the end
- * of a discriminator.  Packing y and w would take longer than the vector path in total, which reads
- * x once. */
+ * of a discriminator.  Packing y and w would take longer than the whole vector path, which reads x
+ * once. */
 static bool is_short_of_rows(const struct problem *p)
 {
     struct extent out = problem_output(p);

@@ -74,12 +74,14 @@ struct product_tiling {
     uint32_t threads, shared; /* of a work group */
 };
 
-/* There are fewer slices than |split| if the last ones would be empty. */
+/* Sets |slice| and |slices|. There are fewer slices than |split| if the last ones would be
+ * empty. */
 void product_slice(const struct product *product, uint32_t split, struct product_tiling *ret);
-/* The operands' tiles and the result's tile use the same bytes, except in persistent groups.
- * Includes the barriers with which bulk copies signal their completion. */
+/* Returns the bytes of shared memory for tiles, and for the barriers with which bulk copies signal
+ * their completion.  The operands' tiles and the result's tile share memory, except in persistent
+ * groups. */
 uint32_t product_tile_bytes(const struct product_tiling *tiling, uint32_t stages);
-/* Includes work groups that have no tile. */
+/* Returns the number of work groups, including those that have no tile. */
 uint64_t product_groups(const struct packing *packing, const struct product *product,
                         const struct product_tiling *tiling);
 

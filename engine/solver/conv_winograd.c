@@ -43,8 +43,9 @@
  * workspace. */
 #define WORKSPACE_OF_SPLITS (512ull << 20)
 #define WORKSPACE_ALIGNMENT 256u
-/* Transforms of tiles, of filters and of the filter's gradient.  A group that transforms filters
- * has one item for each channel.  On an H200, sizes of 64, 128 and 256 differ by less than 1 %. */
+/* Work-group sizes for the transforms of tiles, of filters and of the filter's gradient.  A group
+ * that transforms filters has one item for each channel.  On an H200, sizes of 64, 128 and 256
+ * differ by less than 1 %. */
 #define TRANSFORM_GROUP_SIZE 128u
 #define FILTER_GROUP_SIZE 256u
 #define FILTER_BLOCK_TO 32u
@@ -314,8 +315,8 @@ static const struct tiling tilings[] = {
 #define GROUPS_WANTED 264u
 #define STAGES_WANTED 2
 
-/* The first tiling that leaves at most a fifth of its rows idle and has enough work groups.  The
- * last tiling is always valid. */
+/* Chooses the first tiling that leaves at most a fifth of its rows idle and has enough work groups.
+ * The last tiling is always valid. */
 static void choose_tiling(const struct problem *p, const struct target *target,
                           struct perf_config *config)
 {

@@ -13,7 +13,7 @@
  * filter, and the padded input plus one stride, must be shorter than 2^30 along each axis. */
 bool geometry_fits_30_bits(const struct problem *p);
 
-/* Whether |groups| work groups of |items| items, all along x, fit one launch.  CUDA and the
+/* Returns whether |groups| work groups of |items| items, all along x, fit one launch.  CUDA and the
  * kernels' 32-bit counters allow 2^31 - 1 groups; AMD's GPUs also limit a launch to 2^32 - 1
  * items. */
 bool geometry_is_launchable(const struct target *target, uint64_t groups, uint64_t items);
@@ -22,7 +22,7 @@ bool geometry_is_launchable(const struct target *target, uint64_t groups, uint64
  * same residue class of x modulo the stride. */
 uint32_t geometry_tap_step(uint32_t stride, uint32_t dilation);
 
-/* The tensor is the one that the problem's direction computes. */
+/* Returns the elements of the tensor that the problem's direction computes. */
 uint64_t geometry_output_elements(const struct problem *p);
 
 static inline uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }

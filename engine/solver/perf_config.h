@@ -48,11 +48,12 @@ KILN_MUST_CHECK enum kiln_code perf_config_read(struct bytes text, const struct 
                                                 struct perf_config *ret_config,
                                                 struct kiln_err *err);
 
-/* Counts the points of all parts, valid or not.  Fits 32 bits for every solver. */
+/* Counts the points of all parts, valid or not.  For every solver, the number fits 32 bits. */
 uint32_t perf_space_size(const struct perf_space *space);
-/* Returns 1 if the space is one product, and 0 if there is nothing to tune. */
+/* Returns the number of parts: 1 if the space is one product, 0 if there is nothing to tune. */
 uint32_t perf_space_parts(const struct perf_space *space);
 uint32_t perf_part_size(const struct perf_space *space, uint32_t part);
-/* Parts follow one another; within a part the last axis varies fastest. */
+/* Returns the point with number |index|. The points of a part follow those of the part before;
+ * within a part, the last axis varies fastest. */
 void perf_space_at(const struct perf_space *space, uint32_t index, struct perf_config *ret_config);
 bool perf_axis_has(const struct perf_axis *axis, uint16_t value);

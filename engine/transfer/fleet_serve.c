@@ -26,8 +26,9 @@ enum kiln_code fleet_source_open(const struct url *url, struct fleet_source *ret
                : KILN_OK;
 }
 
-/* Tries again for a while: Linux limits the number of descriptors that were sent and not received
- * yet (by RLIMIT_NOFILE), and kilnd soon receives some. */
+/* Linux limits how many descriptors a user's processes have sent but not received yet
+ * (RLIMIT_NOFILE). If the limit is reached, tries again for a while, because kilnd soon receives
+ * some. */
 static void send_answer(int socket, const struct fleet_answer *answer)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

@@ -20,7 +20,7 @@ struct provenance {
 
 struct provenance_source { /* borrowed */
     const struct transfer_job *job;
-    /* The manifest is next to this URL; NULL: only job->manifest_fd can have the manifest. */
+    /* The manifest is next to this URL; NULL: a manifest can only come from job->manifest_fd. */
     const struct url *url;
     const char *fetched_name;
     const struct fetch_policy *policy;

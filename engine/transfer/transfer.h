@@ -18,7 +18,7 @@ struct transfer_sink {
     void *context;
 };
 
-/* For a stage that is never retried. */
+/* Reports the progress of a stage that is never retried. */
 static inline void transfer_report(const struct transfer_sink *sink, const char *stage,
                                    uint64_t done, uint64_t total)
 {
@@ -30,5 +30,6 @@ static inline void transfer_report(const struct transfer_sink *sink, const char 
 
 void transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
                   const struct transfer_sink *sink, struct transfer_result *ret_result);
-/* In the staging directory.  Code that clears the directory must know this name. */
+/* Name of the fetched file in the staging directory. Code that clears the directory must know
+ * it. */
 #define TRANSFER_FETCHED ".fetched"

@@ -23,14 +23,14 @@ struct transfer_job {
     const char *sha256;
     const char *staging;
     const char *trusted_keys;
-    /* For messages, if |trusted_keys| is a copy; otherwise NULL. */
+    /* The directory that messages name, if |trusted_keys| is a copy; otherwise NULL. */
     const char *keys_shown;
     uint64_t size_limit;
     unsigned disk_part; /* a user's file may take 1/disk_part of the disk's free space */
     bool require_signature;
     bool of_user; /* a cache or tuning file that a user imports, not a package */
-    /* Only with of_user: no kernel database, so the code that reads the file must check the
-     * rows. */
+    /* Only with of_user: the file is not a kernel database, so the code that reads it must check
+     * the rows. */
     bool unchecked;
 };
 
@@ -41,8 +41,8 @@ struct transfer_progress {
     const char *note; /* why the previous attempt failed */
 };
 
-/* In the staging directory.  kilnd checks the manifest again, because it does not trust a process
- * that is exposed to the network. */
+/* Name of the manifest in the staging directory. kilnd checks the manifest again, because it does
+ * not trust a process that is exposed to the network. */
 #define TRANSFER_MANIFEST ".manifest"
 #define TRANSFER_MANIFEST_MAX (256u << 10)
 
@@ -57,7 +57,7 @@ struct transfer_result {
     char source[256]; /* the URL without credentials and query; "" for a descriptor */
     uint64_t size;
     uint64_t rows;
-    char fetched[256]; /* the name in the manifest, such as "gfx90a68.kdb.bz2" */
+    char fetched[256]; /* the file's name in the manifest, such as "gfx90a68.kdb.bz2" */
     uint8_t *manifest; /* owned by the receiver; NULL: none */
     size_t manifest_size;
 };
