@@ -65,7 +65,7 @@ struct engine_options {
     bool require_signature;
     uint64_t hot_limit_bytes;
     unsigned hot_limit_count;
-    /* Code objects that one user's processes may still have; 0: no limit. */
+    /* Limit of the bytes of code objects that one user's processes may still hold; 0: no limit. */
     uint64_t held_limit_bytes_uid;
     unsigned failure_ttl_s; /* how long a failed compile is not repeated */
     unsigned queue_limit;

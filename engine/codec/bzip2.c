@@ -8,7 +8,7 @@
 
 #include <bzlib.h>
 
-/* MIOpen's values: the same input gives the same stream. */
+/* MIOpen's values, so that both make the same stream of the same input. */
 #define BLOCK_SIZE 9
 #define WORK_FACTOR 30
 #define READ_MAX (64u << 10)
@@ -55,8 +55,8 @@ static enum kiln_code end_reading(struct bzip2_reader *r, struct kiln_err *err)
                      : kiln_fail(err, KILN_CORRUPT, "%zu bytes follow the bzip2 stream", rest);
 }
 
-/* A crafted stream may yield only one byte for several kilobytes, so one call must not read it
- * all. */
+/* A crafted stream may yield only one byte for several kilobytes, so one call must not read the
+ * whole stream. */
 static void feed_reader(struct bzip2_reader *r)
 {
     size_t size = r->left < READ_MAX ? r->left : READ_MAX;

@@ -16,7 +16,8 @@
 #define AMD_FEATURE_OFF 2u
 #define AMD_FEATURE_ON 3u
 
-/* The SM number is the first byte of e_flags; since ELF ABI version 8 (CUDA 13), the second. */
+/* The SM number is the first byte of e_flags; since ELF ABI version 8 (CUDA 13), it is the second
+ * byte. */
 #define NVIDIA_HIGH_SINCE_ABI 8u
 
 #define SHOWN_ARCHES 16

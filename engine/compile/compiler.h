@@ -23,8 +23,8 @@ struct compiler {
 struct compiler_ops {
     const char *name;
     enum target_family family;
-    /* Two LLVMs in one process register the same options and abort.  A worker opens at most one
-     * back end with this flag. */
+    /* The back end loads an LLVM. Two LLVMs in one process would register the same options and
+     * abort, so a worker opens at most one such back end. */
     bool needs_own_process;
     bool compiles_programs; /* does jobs with |is_program| */
     /* Returns KILN_UNAVAILABLE if the back end is not installed. */

@@ -28,7 +28,8 @@ static const char *const deciding[] = {
 static const char *const parts[] = { "libhiprtc-builtins", "libamd_comgr", "libLLVM", "libclang",
                                      NULL };
 
-/* comgr compiles in such a directory of its own. */
+/* comgr compiles in a private directory with such a name, so a result that contains the name may
+ * depend on that directory. */
 static const char *const path_marks[] = { "/comgr-", NULL };
 
 static void add_options(struct arguments *options, const struct compile_job *job,

@@ -41,7 +41,8 @@ struct confinement {
     struct confine_options options;
     struct namespace_ids outside;
     char reason[LAYERS][CONFINE_REASON_MAX];
-    /* Processes are counted separately in each private user namespace. */
+    /* The process is in a private user namespace, and the kernel counts the processes of this
+     * namespace separately (since Linux 5.14). */
     bool has_user_namespace;
     struct sandbox_report report;
 };

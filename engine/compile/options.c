@@ -139,7 +139,8 @@ static enum kiln_code split_options(struct bytes text, struct option *options, s
     return KILN_OK;
 }
 
-/* A later option replaces an earlier one with the same subject. */
+/* Returns the macro, or for other options the whole text. A later option replaces an earlier one
+ * with the same subject. */
 static struct bytes option_subject(const struct option *o)
 {
     return o->macro.size ? o->macro : o->text;

@@ -20,7 +20,8 @@ struct rtc_library {
     int (*log)(void *program, char *log);
     int (*code_size)(void *program, size_t *size);
     int (*code)(void *program, char *code);
-    /* NULL if the library lacks it.  Jobs with |is_program| need the first two. */
+    /* The functions up to |optixir| are NULL if the library lacks them.  Jobs with |is_program|
+     * need add_name and lowered, and those of NVRTC also ptx_size and ptx. */
     int (*add_name)(void *program, const char *expression);
     int (*lowered)(void *program, const char *expression, const char **name);
     int (*ptx_size)(void *program, size_t *size);
@@ -41,13 +42,14 @@ struct rtc_kind {
     const char *root;
     const char *below;
     const char *const *names;
-    /* NAME.so.MAJOR.MINOR must be loaded first if this is "NAME.so"; may be NULL. */
+    /* File name of a library of builtins, without its version; NULL: none.  If "NAME.so",
+     * NAME.so.MAJOR.MINOR is loaded before the compiler needs it. */
     const char *builtins;
     const char *advice;
     const struct library_symbol *symbols;
     const char *const *deciding;
-    /* With the build ids of these libraries and its own, libkiln-rtc identifies the library.  Each
-     * is the beginning of file names. */
+    /* Beginnings of the file names of other libraries. libkiln-rtc identifies the compiler by their
+     * build ids and its own. */
     const char *const *parts;
     /* A result with one of these texts may depend on the directory of the compile. */
     const char *const *path_marks;

@@ -38,8 +38,8 @@ static struct json *key_to_json(const char *format, const char *name, const char
     return json;
 }
 
-/* If only the public key existed, it could be installed as trusted, but nothing could be signed
- * with it.  So the secret key is written first. */
+/* Writes the secret key first.  A public key without its secret key could be installed as trusted,
+ * but nothing could be signed with it. */
 static enum kiln_code write_both(const char *directory, const char *name,
                                  const uint8_t secret[ED25519_KEY_SIZE], struct kiln_err *err)
 {

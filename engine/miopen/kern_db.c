@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Rows that are tried for one name and arguments.  MIOpen's index allows only one; in its first
- * versions, several rows could differ in hash and size. */
+/* Rows that are tried for one name and arguments.  MIOpen's index allows only one row.  With the
+ * index of MIOpen's first versions, several rows could differ in hash and size. */
 #define CANDIDATES_MAX 16
 #define CACHE_KIB 512
 /* The rows of a crafted file could all use the same pages, so all listed rows together may only

@@ -76,7 +76,8 @@ static bool is_word_byte(uint8_t byte)
            (byte >= 'a' && byte <= 'z');
 }
 
-/* Takes letters and digits, up to |end|, which may be one itself.  The word must not be empty. */
+/* Takes letters and digits up to the character |end|, which may itself be a letter or digit.  The
+ * word must not be empty. */
 static struct bytes take_word(struct scan *s, char end, const char *field)
 {
     size_t start = s->at;

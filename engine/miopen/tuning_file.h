@@ -12,7 +12,7 @@
 #include "common/miopen/tuning_text.h"
 
 struct tuning_record {
-    /* For FindDb verbatim; for PerfDb as in engine/miopen/problem_key.h. */
+    /* A FindDb key as in the file, or a PerfDb key as in engine/miopen/problem_key.h. */
     struct bytes key;
     /* In SQLite, the record's rows, joined in the order of ids. */
     struct bytes value;

@@ -15,7 +15,7 @@
 
 #define FILES_MAX 16384u
 
-/* Later mounts of the host then also appear in this namespace, but not the reverse
+/* Makes later mounts of the host appear in this namespace, but not the reverse
  * (mount_namespaces(7)). */
 static bool make_mounts_slaves(void)
 {

@@ -116,8 +116,8 @@ static bool map_own_user(uid_t uid, gid_t gid)
            write_text("/proc/self/gid_map", group);
 }
 
-/* Returns 0 or an errno.  A process that changed its user is not dumpable, so root owns its files
- * in /proc, and it could not write its own maps of users and groups.  So this function makes it
+/* Returns 0 or an errno.  The process writes its maps of users and groups in /proc.  After a change
+ * of user it is not dumpable, so root owns these files.  So this function makes the process
  * dumpable meanwhile. */
 static int enter_user_namespace(void)
 {

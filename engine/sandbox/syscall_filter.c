@@ -77,8 +77,8 @@ static int add_table_rules(scmp_filter_ctx filter)
     return rc;
 }
 
-/* Standard error may be kilnd's terminal.  Compilers may query it, but not change it: TIOCSTI would
- * type commands into it. */
+/* Standard error may be kilnd's terminal.  Compilers may query the terminal, but not change it:
+ * TIOCSTI would type commands into the terminal. */
 static int add_ioctl_rules(scmp_filter_ctx filter)
 {
     static const unsigned long requests[] = { TCGETS,  TIOCGWINSZ, FIONREAD,

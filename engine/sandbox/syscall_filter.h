@@ -4,9 +4,9 @@
 /*
  * Limits which system calls this process, and all processes that it starts, may make (seccomp).
  *
- * The kernel runs a filter before each system call (seccomp(2)).  It sees the call's number and the
- * values of its arguments.  It cannot follow pointers, so a call whose flags are in a struct
- * (clone3, openat2) cannot be checked.  Such a call fails with ENOSYS, as on an older kernel.
+ * The kernel runs a filter before each system call (seccomp(2)).  The filter sees the call's number
+ * and the values of its arguments.  It cannot follow pointers, so it cannot check a call whose
+ * flags are in a struct (clone3, openat2).  Such a call fails with ENOSYS, as on an older kernel.
  * Libraries then use the older call (clone, openat), whose flags are arguments.
  *
  * Role       syscalls.def lists the calls allowed to compilers; others fail with EPERM

@@ -23,8 +23,8 @@ bool bulk_reads_planes(const struct problem *problem);
 /* Adapts a result of packing_of to bulk copies. */
 void bulk_adapt(const struct problem *problem, struct packing *packing);
 /* Lets the product write the result with channels first, so that it is not unpacked.  Does nothing
- * unless the pixels of a tile's rows are contiguous.  Call it after bulk_adapt and
- * product_slice. */
+ * with split-K, with several residue classes, or if x and y are not packed.  Call it after
+ * bulk_adapt and product_slice. */
 void bulk_keep_result(const struct problem *problem, const struct product_tiling *tiling,
                       struct packing *packing);
 /* Returns whether bulk copies can write tiles of the result: the pixels of a tile's rows must be

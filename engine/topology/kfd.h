@@ -31,7 +31,7 @@ struct gpu {
     char database_id[DATABASE_ID_MAX];
     /* Number of accelerator dies of this node; 0 if not known. */
     unsigned xcc;
-    /* In bytes; 0 if only the memory banks state it (see kfd_memory). */
+    /* Bytes of local memory; 0 if only the memory banks state them (see kfd_memory). */
     uint64_t local_memory;
     unsigned memory_banks;
 };

@@ -31,7 +31,7 @@ enum miopen_content {
 };
 
 /* Releases are written as one number: 2017 is MIOpen 2.17. */
-/* |until| of a name that kiln accepts, but that no release of MIOpen uses. */
+/* The value of |until| for a name that kiln accepts, but that no release of MIOpen uses. */
 #define MIOPEN_NEVER 1u
 /* The first release that fails without its heuristic models, and the first release that has a
  * version directory below MIOPEN_CUSTOM_CACHE_DIR.  Some builds of 3.5 have no such directory. */
@@ -61,7 +61,7 @@ const struct miopen_file *miopen_file_find(enum miopen_place place, const char *
 /* Returns whether |name| has something before the fixed text at the pattern's end. */
 bool miopen_file_has_ending(const struct miopen_file *file, struct bytes name);
 bool miopen_file_is_of(const struct miopen_file *file, unsigned release);
-/* The id also replaces "*". */
+/* Writes the pattern with |words| in place of ID, BACKEND and so on.  The id also replaces "*". */
 void miopen_file_write(const struct miopen_file *file, const struct miopen_words *words,
                        char text[128]);
 /* Returns whether a file that matches no row could contain results of a newer MIOpen. */

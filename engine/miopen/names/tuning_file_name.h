@@ -29,6 +29,6 @@ KILN_MUST_CHECK enum kiln_code tuning_file_name_parse(const char *name,
                                                       struct tuning_file_name *ret_name,
                                                       struct kiln_err *err);
 bool tuning_file_name_is_miopens(const struct tuning_file_name *name);
-/* Releases of MIOpen use different names.  Writes that of |name->version|, by default the
- * newest. */
+/* Writes the name that the release |name->version| of MIOpen uses, by default the newest
+ * release. */
 void tuning_file_name_write(const struct tuning_file_name *name, char text[128]);
