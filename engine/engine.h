@@ -57,7 +57,8 @@ struct engine_options {
     bool has_fleet;            /* the executor can read a fleet's tree */
     uint64_t fleet_wait_ms;    /* how long a look-up may wait for the fleet; 0: the default */
     const char *fleet_keys;    /* directory of the public keys of the fleet; NULL: none */
-    uint64_t fleet_lease_ns;   /* expected compile time from which hosts coordinate by leases */
+    /* hosts coordinate compiles by leases if the expected time is at least this */
+    uint64_t fleet_lease_ns;
     const char *fleet_builder; /* file of the secret key that signs compiled kernels; NULL: none */
     uint64_t package_limit;
     /* The directory of the KFD topology; NULL: the one in sysfs. */

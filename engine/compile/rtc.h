@@ -20,8 +20,8 @@ struct rtc_library {
     int (*log)(void *program, char *log);
     int (*code_size)(void *program, size_t *size);
     int (*code)(void *program, char *code);
-    /* The functions up to |optixir| are NULL if the library lacks them.  Jobs with |is_program|
-     * need add_name and lowered, and those of NVRTC also ptx_size and ptx. */
+    /* The functions from here to |optixir| are NULL if the library lacks them.  Jobs with
+     * |is_program| need add_name and lowered, and those of NVRTC also ptx_size and ptx. */
     int (*add_name)(void *program, const char *expression);
     int (*lowered)(void *program, const char *expression, const char **name);
     int (*ptx_size)(void *program, size_t *size);

@@ -217,8 +217,8 @@ static enum kiln_code check_job(const struct compile_job *job, const struct comp
     return rc ? rc : headers_check(job->headers, job->header_count, err);
 }
 
-/* Refers to the log of a kernel in its message.  The log of a probe is never shown.  The message
- * names the language, because OpenCL C source for an AMD GPU is a common mistake. */
+/* Mentions a kernel's log in the message.  The log of a probe is never shown.  The message names
+ * the language, because OpenCL C source for an AMD GPU is a common mistake. */
 static void refer_to_log(const struct compiler_ops *ops, const struct compile_job *job, int log_fd,
                          struct kiln_err *err)
 {

@@ -25,8 +25,8 @@ struct package_source {
     uint32_t abi;
 };
 
-/* Append to the buffer. Return KILN_INVALID if the program's name is empty or contains a NUL, or
- * if the headers are truncated. */
+/* Both functions append to the buffer. They return KILN_INVALID if the program's name is empty or
+ * contains a NUL, or if the headers are truncated. */
 KILN_MUST_CHECK enum kiln_code package_kernel_name(const struct package_source *source,
                                                    struct buffer *ret_name, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code package_kernel_args(const struct package_source *source,

@@ -76,7 +76,7 @@ static struct bytes view_of(const struct digest *digest)
     return bytes_of(digest->bytes, sizeof(digest->bytes));
 }
 
-/* Writes an absent digest, which is all zeros in memory, as an empty view. */
+/* Returns the digest's bytes; none if the digest is absent (all zeros). */
 static struct bytes view_if_any(const struct digest *digest)
 {
     static const struct digest none;

@@ -119,8 +119,8 @@ enum kiln_code need_own_directory(const struct package_set *set, struct kiln_err
                      "this program has no package directory, only built-in packages");
 }
 
-/* Checks who can write to the directory, because everyone who can decides which code runs on the
- * GPUs. */
+/* Checks who can write to the directory. Everyone who can write there decides which code runs on
+ * the GPUs. */
 static enum kiln_code prepare_directory(const char *path, struct kiln_err *err)
 {
     bool fresh = access(path, F_OK) != 0;

@@ -10,8 +10,8 @@
  * Threading  pure functions
  *
  * Successive candidates come from successive parts (round robin) until the smaller parts are used
- * up.  Any range within one part is a fair sample of that part.  Equal ranges of candidates (the
- * shares of engine/tuning/lease.h) therefore take about equally long.
+ * up.  Any range within one part is a fair sample of that part.  So measuring equal ranges of
+ * candidates (the shares of engine/tuning/lease.h) takes about equally long.
  *
  * Points that the solver calls invalid are candidates, too.  The caller skips them when it reaches
  * them, so finding candidate n costs the same for every n.

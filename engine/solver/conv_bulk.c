@@ -3,10 +3,11 @@
 
 #include "engine/solver/geometry.h"
 
-/* The swizzle permutes the bytes of a panel, which is a row in shared memory. */
+/* Bytes of a panel, which is a row in shared memory.  The swizzle permutes the bytes of a panel. */
 #define PANEL_BYTES 128u
 #define COLUMNS_MIN 32u /* with at most this many columns, wgmma is not worth it */
-/* Planes and rows of channels must be multiples of this, like the strides of a tensor map. */
+/* Strides of a tensor map must be multiples of this, so planes and rows of channels must be,
+ * too. */
 #define STRIDE_BYTES 16u
 #define RESIDUES_MAX 8u /* enough for strides of two in 3-D */
 #define RESIDUES_OF_PLANE 4u

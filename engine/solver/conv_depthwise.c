@@ -127,8 +127,8 @@ static uint32_t part_evenly(uint32_t whole, uint32_t most)
     return (uint32_t)ceil_div(whole, parts);
 }
 
-/* A row of the block takes at most a third of SUMS_MAX, so that a block can have several rows,
- * which share each loaded row of y. */
+/* Chooses the block of taps of an item.  A row of the block takes at most a third of SUMS_MAX, so
+ * that a block can have several rows.  They share each loaded row of y. */
 static struct tap_block tap_block_of(const struct problem *p, uint32_t vector)
 {
     struct tap_block block = { .columns = part_evenly(p->filter.w, SUMS_MAX / 3 / vector) };
@@ -238,9 +238,10 @@ static bool config_is_valid(const struct problem *p, const struct target *target
     return is_for_weights(p) ? weights_is_valid(p, config) : gather_is_valid(p, config);
 }
 
-/* An item that sums four channels has registers for only a few taps, so a large filter needs
- * several blocks of taps, and x and y are read again for each.  In fp32, neighbouring items read
- * whole sectors of memory even if each reads one channel. */
+/* Returns whether items sum one channel instead of four.  With four, an item has registers for only
+ * a few taps.  A large filter then needs several blocks of taps, and x and y are read again for
+ * each block.  In fp32, neighbouring items read whole sectors of memory even if each reads one
+ * channel. */
 static bool sums_one_channel(const struct problem *p)
 {
     return is_for_weights(p) && p->type == TYPE_FLOAT32 &&
@@ -350,10 +351,11 @@ static double estimate_item(const struct problem *p, const struct perf_config *c
 }
 
 /*
- * A large filter's weights for four channels alone would exceed the registers.  With fewer
- * channels, registers are left for a block of outputs, which loads each element less often.  With
- * fewer than ITEMS_WANTED items, a part of the GPU is idle, so they are estimated to take as long
- * as ITEMS_WANTED.  NVRTC uses 160 to 220 registers for some blocks of more than four rows.
+ * Chooses a block of one or two channels for a large filter, whose weights for four channels would
+ * exceed the registers.  With fewer channels, registers are left for a block of outputs, which
+ * loads each element less often.  If there are fewer than ITEMS_WANTED items, a part of the GPU is
+ * idle, so the time is estimated for ITEMS_WANTED items.  Blocks have at most NARROW_ROWS_MAX rows,
+ * because NVRTC uses 160 to 220 registers for some larger blocks.
  */
 #define NARROW_ROWS_MAX 4
 

@@ -96,7 +96,8 @@ struct cost {
     uint32_t taps_each, warps;
 };
 
-/* Each residue class of backward data is a convolution with stride 1 (data_box in conv_bulk.c). */
+/* Returns the number of source pixels, along one axis, that contribute to |pixels| pixels.  Each
+ * residue class of backward data is a convolution with stride 1 (data_box in conv_bulk.c). */
 static uint64_t pixels_met(const struct problem *p, uint32_t pixels, uint32_t filter,
                            uint32_t stride, uint32_t dilation)
 {

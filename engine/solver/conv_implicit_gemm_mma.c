@@ -549,16 +549,18 @@ static double copy_cycles(const uint16_t *v, const struct cost *c, double bytes_
     return is_for_weights || bulk_is_flat(&c->packing) || copy > address ? copy : address;
 }
 
-/* Shared memory transfers 128 bytes in a cycle, which is one row of a tile.  Bulk copies write each
- * row once.  Rows of the left operand are read once by each team.  Rows of the right operand are
- * read and written to transpose them, and are then read by each team along M.  Three measured
- * tilings took 0.91 to 1.01 times the result. */
+/* Returns the cycles that shared memory takes for a tile along the reduction, if the right operand
+ * is transposed.  In a cycle, it transfers 128 bytes, which is one row of a tile.  Bulk copies
+ * write each row once.  Rows of the left operand are read once by each team.  Rows of the right
+ * operand are read and written to transpose them, and are then read by each team along M. Three
+ * measured tilings took 0.91 to 1.01 times the result. */
 static double turning_cycles(const uint16_t *v)
 {
     return v[TILE_M] * (1.0 + v[WARPS_N]) + v[TILE_N] * (3.0 + v[WARPS_M] / 4.0);
 }
 
-/* The lanes of a warp load a left operand in registers with two accesses to each bank. */
+/* The same if the left operand is loaded into registers, for which the lanes of a warp access each
+ * bank twice. */
 static double holding_cycles(const uint16_t *v)
 {
     return v[TILE_M] * (1.0 + 2 * v[WARPS_N]) + v[TILE_N] * (1.0 + v[WARPS_M] / 4.0);

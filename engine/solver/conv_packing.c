@@ -8,11 +8,12 @@
 
 #define COPY_BYTES 16u
 #define NARROW_MAX 4u
-/* Pixels of 8 channels can be copied without padding. */
+/* With 8 channels, pixels can be copied without padding, so patches gain nothing. */
 #define PATCH_CHANNELS_MAX 7u
 #define GROUP_SIZE 256u
 #define WORKSPACE_ALIGNMENT 256u
-/* Images have enough squares to fill a GPU, so each item copies two chunks. */
+/* Chunks of a square (struct square).  Images have enough squares to fill a GPU, so each item
+ * copies two of their chunks. */
 #define SQUARE_CHUNKS 256u
 #define IMAGE_SQUARE_CHUNKS 512u
 #define SQUARE_PIXELS_MAX 256u

@@ -55,8 +55,9 @@
 /* TILE must stay first: cli/driver/rounding.c reads it from the text of a config. */
 enum axis { TILE, OWN_AXES, STAGES = OWN_AXES + 5 };
 
-/* The axes after the first one are those of the vector path.  Its axes that are missing here always
- * have their first value, because other values made no difference in measurements. */
+/* The axes after the first one are those of the vector path.  Axes of the vector path that are
+ * missing here always have their first value, because other values made no difference in
+ * measurements. */
 #define SPACE(item_values, ...)                                                             \
     {                                                                                       \
         { "tile", PERF_VALUES(2, 4) }, { "tile_m", PERF_VALUES(16, 32, 64, 128, 256) },     \
