@@ -29,8 +29,8 @@ KILN_DEFINE_AUTO(bzip2_reader)
 struct bzip2_packer;
 KILN_MUST_CHECK enum kiln_code bzip2_packer_open(size_t size, struct bzip2_packer **ret_packer,
                                                  struct kiln_err *err);
-/* libbz2 packs 900 KB in one call, however short the pieces are.  That takes up to a second for
- * maliciously chosen content. */
+/* libbz2 packs 900 KB in one call, however short the pieces are.  For maliciously chosen content,
+ * such a call takes up to a second. */
 KILN_MUST_CHECK enum kiln_code bzip2_packer_put(struct bzip2_packer *packer, struct bytes piece,
                                                 struct kiln_err *err);
 /* Call it once, after the last piece.  |ret_stored| belongs to the packer.  |ret_fits| is false if

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The argument list of a compiler: fixed options first, then those of the job.
+ * The argument list of a compiler: fixed options first, then the options of the job.
  *
  * Ownership  owns its texts (arguments_done, which accepts a zeroed list)
  * Threading  plain values; after a failure, |failed| stays true and further additions do nothing

@@ -14,7 +14,8 @@
 #include <sys/wait.h>
 
 #define DIRECTORY "job"
-/* No program has such a name, because a program's name does not begin with '-'. */
+/* Names of files in the job's directory. No program has these names, because a program's name does
+ * not begin with '-'. */
 #define OBJECT "-object"
 #define PRELUDE "-prelude"
 

@@ -21,7 +21,7 @@
 
 #define PROCESSES_BASE 640u
 #define PROCESSES_EACH 8u
-/* This limit for all workers is equal to TasksMax of kiln's systemd slice. */
+/* The limit of processes for all workers, equal to TasksMax of kiln's systemd slice. */
 #define PROCESSES_OF_WORKERS 16384u
 
 static void allow_named(const struct landlock_rules *rules, const char *variable)

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Names of a source and of its headers.  They become file names in a compiler's private directory,
- * so names that could refer outside that directory are rejected.
+ * Names of a source and of its headers.  The names become file names in a compiler's private
+ * directory, so a name that could refer outside that directory is rejected.
  *
  * Threading  pure functions
  */

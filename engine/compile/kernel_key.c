@@ -3,8 +3,8 @@
 
 #include "engine/digest/sha256_headers.h"
 
-/* The caller has rejected malformed headers.  If some came here, their bytes would still be part of
- * the key, so that the key would differ from every other key. */
+/* The caller has rejected malformed headers.  Nevertheless, the bytes of malformed headers are part
+ * of the key, so that the key differs from every other key. */
 static void put_headers(struct sha256 *s, const struct compile_job *job)
 {
     if (!sha256_put_headers(s, job->headers, job->header_count))

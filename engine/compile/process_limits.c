@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #define FILES_MAX 1024
-/* The kernel should kill a compile, which can be repeated, before a training job.  The maximum is
- * 1000. */
+/* The kernel should kill a compile, which can be repeated, before a training job.  The maximum of
+ * such a score is 1000. */
 #define OOM_SCORE "500"
 
 /* Sanitizers reserve terabytes of address space. */

@@ -13,8 +13,8 @@
 /* No program has this name, because a program's name does not begin with '-'. */
 #define SCRATCH_HEADERS "-headers"
 
-/* Creates an empty file without a name, for the output of a child program.  It is in the private
- * directory, because the sandbox forbids memfd_create. */
+/* Creates an empty file without a name, for the output of a child program.  The file is in the
+ * private directory, because the sandbox forbids memfd_create. */
 KILN_MUST_CHECK enum kiln_code scratch_unnamed(int *ret_fd, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code scratch_put(const char *directory, const char *name,
                                            struct bytes content, struct kiln_err *err);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* A host has few GPUs, but clients may request targets that do not exist, and each of them adds a
- * failure.  So failures are dropped first.  There are at most dozens of successes. */
+ * failure.  So failures are dropped first.  A host has at most dozens of successes. */
 #define PROBES_MAX 256u
 #define DETAIL_LETTERS 200
 

@@ -6,7 +6,7 @@
  * build.
  *
  * Role       stores a worker's COMPILE_DESCRIBE answer and the results of probes; chooses the
- *            toolchain for a target.  Neither loads nor runs a compiler
+ *            toolchain for a target.  The table neither loads nor runs a compiler
  * Ownership  the table owns its rows; returned rows are borrowed until the next
  *            toolchain_table_describe
  * Threading  one thread at a time (the daemon's loop)

@@ -261,7 +261,7 @@ static enum compile_end compile_checked(struct worker *w, const struct current_j
     checked = check_identity(w, current, &mismatch);
     if (checked == COMPILE_DONE)
         return end;
-    *err = mismatch; /* the compiler that kilnd expects may accept this source */
+    *err = mismatch; /* the right compiler may accept this source */
     return checked;
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The limits of a program with the engine linked in.  They are equal to the defaults of kilnd's
- * settings (daemon/config/config.def), which the engine must not include.  A test compares both
- * (unit.daemon.embedded_defaults).
+ * The limits of a program with the engine linked in.  The limits are equal to the defaults of
+ * kilnd's settings (daemon/config/config.def), which the engine must not include.  A test compares
+ * both (unit.daemon.embedded_defaults).
  */
 #include <stdint.h>
 

@@ -38,7 +38,7 @@ struct embed_transport {
 };
 
 static struct {
-    /* The process that owns this state; 0: none.  It is negative while a thread takes over the
+    /* The process that owns this state; 0: none.  |pid| is negative while a thread takes over the
      * state. */
     _Atomic pid_t pid;
     /* A child that is forked while a thread is inside the engine cannot have an engine. */
@@ -278,7 +278,7 @@ static struct embed_frame *take_frame(struct embed_transport *t)
 
 static const struct caller_ops caller_ops = { .reply = store_reply };
 
-/* If it returns KILN_OK, the caller holds the mutex and must call release_mutex. */
+/* If enter_engine returns KILN_OK, the caller holds the mutex and must call release_mutex. */
 static enum kiln_code enter_engine(const struct embed_transport *t, struct kiln_err *err)
 {
     detect_fork();

@@ -12,8 +12,8 @@
 struct embed_compiler;
 
 struct embed_compiler_ops {
-    /* |job| and |result| must stay valid until the job has ended.  If it cannot start, |result|
-     * says so. */
+    /* |job| and |result| must stay valid until the job has ended.  If the job cannot start,
+     * |result| says so. */
     void (*begin)(struct embed_compiler *compiler, const struct compile_job *job,
                   struct compile_result *result);
     /* Returns true if the job has ended.  Returns false if |deadline_ns| (clock_monotonic_ns) has

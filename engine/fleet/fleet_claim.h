@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A claim: "this object answers this key". It is what a builder signs (docs/formats/fleet.md).
+ * A claim: "this object answers this key". A builder signs claims (docs/formats/fleet.md).
  *
  * Threading  pure functions
  */

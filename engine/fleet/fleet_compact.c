@@ -48,8 +48,8 @@ static struct fleet_shard shard_of(const struct shard_work *w)
                                  w->toolchain_id };
 }
 
-/* Copies the shard's texts. Returns false if they are too long, or if the id of |shard| is not that
- * of the directory. */
+/* Copies the shard's texts. Returns false if a text is too long, or if the id of |shard| is not the
+ * name of the directory. */
 static bool take_shard(struct shard_work *w, const struct fleet_shard *shard)
 {
     char id[FLEET_SHARD_ID_SIZE];

@@ -24,8 +24,8 @@ struct tuning_record {
 };
 
 struct tuning_reader_events {
-    /* Receives a valid record.  If it returns false, the reader returns KILN_CANCELLED without a
-     * message. */
+    /* Receives a valid record.  If |record| returns false, the reader returns KILN_CANCELLED
+     * without a message. */
     bool (*record)(void *context, const struct tuning_record *record);
     /* Receives an invalid line or row.  |why| is printable ASCII, without the file's name.  Returns
      * false to stop reading. */

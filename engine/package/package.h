@@ -15,8 +15,8 @@
  * Threading  package_find_..., package_each, package_rows and package_check: any number of threads;
  *            open and destroy: one thread
  *
- * The file must not be modified while it is open. It may be removed, or replaced by a rename as
- * package managers do: the open package continues to serve the old file.
+ * The file must not be modified while it is open. The file may be removed, or replaced by a rename
+ * as package managers do. The open package then continues to serve the old file.
  */
 #include "common/base/digest.h"
 #include "common/base/paths.h"

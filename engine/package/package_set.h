@@ -29,8 +29,8 @@ struct package_set_options {
     const char *own_directory;
     /* Built-in packages, which are trusted like the program; may be NULL. */
     const struct engine_data *data;
-    /* NULL-terminated, or NULL. A directory may appear later. One that everybody may write to is
-     * skipped. */
+    /* NULL-terminated, or NULL. A directory may appear later. A directory that everybody may write
+     * to is skipped. */
     const char *const *other_directories;
     /* Contains *.pub. A signature is valid as long as its key is in this directory. May be NULL. */
     const char *trusted_keys_directory;

@@ -160,7 +160,7 @@ static enum kiln_code check_signature(const struct package_set *set,
                      upload->name, set->keys_directory);
 }
 
-/* Also verifies that the file is a package. */
+/* Counts the file's rows, and thus verifies that the file is a package. */
 static enum kiln_code count_rows(const struct package_upload *upload, uint64_t *ret_rows,
                                  struct kiln_err *err)
 {

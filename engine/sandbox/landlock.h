@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Linux Landlock: limits which files this process, and all processes that it starts, may open.  It
- * also limits to which network ports and abstract sockets they may connect, and to which processes
- * they may send signals.
+ * Linux Landlock: limits which files this process, and all processes that it starts, may open.
+ * Landlock also limits to which network ports and abstract sockets these processes may connect, and
+ * to which processes they may send signals.
  *
  * A ruleset names the rights that it handles, for example reading and writing files.  At first,
  * every handled right is forbidden.  A rule then allows some of these rights below one directory:

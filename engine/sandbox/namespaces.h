@@ -42,8 +42,8 @@ struct namespace_errors { /* 0 if the namespace is private */
 };
 
 void namespaces_read(struct namespace_ids *ret_ids);
-/* Returns whether |id| is an initial namespace of the host.  Its number is fixed on every Linux
- * since 3.8 (for networks and mounts since 6.18). */
+/* Returns whether |id| is an initial namespace of the host.  The numbers of these namespaces are
+ * fixed on every Linux since 3.8 (for networks and mounts since 6.18). */
 bool namespace_is_hosts(uint64_t id);
 /* Returns whether only the loopback device has an address or a route. */
 bool network_is_empty(void);

@@ -38,8 +38,8 @@ static void drop_everything(const char *name, supervisor_give_up *give_up, void 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* Returns false if the supervisor has ended.  If it ended before PR_SET_PDEATHSIG was set, no
- * signal comes, but the pipe has no reader. */
+/* Returns false if the supervisor has ended.  If the supervisor ended before PR_SET_PDEATHSIG was
+ * set, no signal comes, but the pipe has no reader. */
 static bool report_ready(int ready_fd)
 {
     ssize_t put;
@@ -91,7 +91,7 @@ _Noreturn static void exit_like_worker(int status)
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST);
 }
 
-/* |starter| was this process's parent when supervisor_fork was called.  If it ended before
+/* |starter| was this process's parent when supervisor_fork was called.  If |starter| ended before
  * PR_SET_PDEATHSIG was set, the kernel sends no signal, but getppid() returns another number. */
 _Noreturn static void run_supervisor(pid_t init, pid_t worker, pid_t starter,
                                      supervisor_give_up *give_up, void *context)

@@ -155,8 +155,9 @@ static enum kiln_code install_filter(scmp_filter_ctx filter, int (*add_rules)(sc
     int rc = filter ? 0 : -ENOMEM;
     if (!rc)
         rc = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-    /* TSYNC applies the filter to all threads, also to those of a sanitizer.  It needs seccomp(2),
-     * which a service manager may forbid.  libseccomp then uses prctl(2), for this thread only. */
+    /* TSYNC applies the filter to all threads, also to those of a sanitizer.  TSYNC needs
+     * seccomp(2).  If a service manager forbids seccomp(2), libseccomp uses prctl(2), which applies
+     * the filter only to this thread. */
     if (!rc && seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) != 0)
         rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 0);
     if (!rc)

@@ -128,7 +128,7 @@ static uint32_t part_evenly(uint32_t whole, uint32_t most)
 }
 
 /* Chooses the block of taps of an item.  A row of the block takes at most a third of SUMS_MAX, so
- * that a block can have several rows.  They share each loaded row of y. */
+ * that a block can have several rows.  The rows of a block share each loaded row of y. */
 static struct tap_block tap_block_of(const struct problem *p, uint32_t vector)
 {
     struct tap_block block = { .columns = part_evenly(p->filter.w, SUMS_MAX / 3 / vector) };

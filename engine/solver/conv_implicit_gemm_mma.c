@@ -283,9 +283,9 @@ static uint32_t registers_of(const uint16_t *v, const struct product_tiling *t, 
     return sums + operands + 16 + 2 * (rows > 4 ? rows - 4 : 0) + (has_residues ? 16 : 0);
 }
 
-/* Returns the number of persistent groups.  They fill the device, and all except the last one
- * compute the same number of tiles.  The number of groups is an argument of the launch, so devices
- * of all sizes share the code object. */
+/* Returns the number of persistent groups.  The persistent groups fill the device, and all except
+ * the last one compute the same number of tiles.  The number of groups is an argument of the
+ * launch, so devices of all sizes share the code object. */
 static uint32_t persistent_groups(uint64_t tiles, const struct target *target, uint32_t occupancy)
 {
     uint64_t together =

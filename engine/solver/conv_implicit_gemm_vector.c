@@ -20,8 +20,9 @@
  * Example: 64 x 64 tiles with 8 x 4 results each need 128 items; one value of K costs an item 12
  * loads from shared memory for 32 multiply-adds.
  *
- * If the problem allows TF32 and the GPU has it, matrix cores compute the products of a warp.  Its
- * 32 items then hold 8 x 4 sets of sums, so tiles have at least 8 items along M and 4 along N.
+ * If the problem allows TF32 and the GPU has it, matrix cores compute the products of a warp.  The
+ * 32 items of the warp then hold 8 x 4 sets of sums, so tiles have at least 8 items along M and 4
+ * along N.
  *
  * The batch size, the number of splits and the order of the tiles are kernel arguments.  Configs
  * that differ only in these values share their programs.
@@ -108,7 +109,8 @@ static bool is_patches(const struct problem *p)
 }
 
 /*
- * Returns the number of classes of columns.  It is 1, except for backward data with strides.
+ * Returns the number of classes of columns.  There is only 1 class, except for backward data with
+ * strides.
  *
  * With strides, a pixel of x gets contributions only from taps t with (i + pad - t * dilation)
  * divisible by the stride.  Pixels with the same residue of i + pad share these taps, so each
@@ -468,8 +470,8 @@ static struct solution_program *add_program(struct solution *solution)
     return program;
 }
 
-/* Call it only for programs that use matrix cores: a kernel's key depends on all headers of its
- * program, even on those that it does not use. */
+/* Adds the headers for matrix cores.  Do not add them to other programs: a kernel's key depends on
+ * all headers of its program, even on unused ones. */
 static void add_matrix_cores(struct solution_program *program)
 {
     program->header_texts[program->header_count++] =

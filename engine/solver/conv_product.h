@@ -9,14 +9,14 @@
  *     backward data     pixels of x    channels of x        channels of y, taps
  *     backward weights  channels of y  channels of x, taps  pixels of y
  *
- * A work group computes tile_m x tile_n results.  It adds tile_k products to each of them at a
- * time.  Example: forward, 64 images of 56x56 pixels, 64 channels of x and of y, a 3x3 filter.  The
- * product has 64 * 56 * 56 = 200 704 rows and 64 columns.  Tiles of 128 x 64 x 32 make 1568 work
- * groups, each of which takes 9 taps * (64 / 32) = 18 tiles along the reduction.
+ * A work group computes tile_m x tile_n results.  The group adds tile_k products to each result at
+ * a time.  Example: forward, 64 images of 56x56 pixels, 64 channels of x and of y, a 3x3 filter.
+ * The product has 64 * 56 * 56 = 200 704 rows and 64 columns.  Tiles of 128 x 64 x 32 make 1568
+ * work groups, each of which takes 9 taps * (64 / 32) = 18 tiles along the reduction.
  *
  *   Split-K   Backward weights has few rows and columns, but a long reduction.  To fill the GPU,
  *             several work groups compute one tile of the result, each from a slice of the
- *             reduction.  They write fp32 sums, which conv_reorder.cl adds up.
+ *             reduction.  The groups write fp32 sums, which conv_reorder.cl adds up.
  *   Bands     Work groups that run at the same time should read the same operands, so that these
  *             stay in the L2 cache.  So tiles are numbered within a band of a few rows of tiles,
  *             column by column, before the next band begins.

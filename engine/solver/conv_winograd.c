@@ -119,9 +119,10 @@ static struct shape shape_of(const struct problem *p, uint32_t tile)
     return s;
 }
 
-/* The problem between the transforms is a 1x1 convolution with points * groups groups.  Its
- * direction is backward data, which matches the layout of the filters; for backward weights, pixels
- * are multiplied by pixels. */
+/* The problem between the transforms is a 1x1 convolution with points * groups groups.  The
+ * direction of this problem is backward data, which matches the layout of the filters.  For
+ * backward weights, the products are of pixels with pixels, so the direction is backward weights,
+ * too. */
 static struct problem product_of(const struct problem *p, const struct shape *s)
 {
     struct problem product = { .direction = DIRECTION_BACKWARD_DATA,
@@ -334,7 +335,8 @@ static void choose_tiling(const struct problem *p, const struct target *target,
     }
 }
 
-/* Rounds each value that the vector path would choose down to one that this solver's axis has. */
+/* Takes the values that the vector path would choose, each rounded down to a value on this solver's
+ * axis. */
 static void choose_as_product(const struct problem *p, const struct target *target,
                               struct perf_config *config)
 {

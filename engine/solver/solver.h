@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Solvers: algorithms that can solve some problems.  Each has its own C file; the registry lists
- * them in order of preference.
+ * Solvers: algorithms that can solve some problems.  Each solver has its own C file; the registry
+ * lists the solvers in order of preference.
  *
  * Role       turns a problem and a target into the programs to compile, the launch geometry and the
  *            kernel arguments

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The AMD GPUs of this host, from the kernel driver's sysfs (KFD topology). It reads only text
- * files, so it needs neither a runtime nor access to the devices.
+ * The AMD GPUs of this host, from the kernel driver's sysfs (KFD topology).  This code reads only
+ * text files, so it needs neither a runtime nor access to the devices.
  *
  * Role       lists the GPUs with the database ids that MIOpen and packages use for them
  * Ownership  plain values

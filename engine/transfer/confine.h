@@ -31,7 +31,7 @@ struct fleet_tree_place {
     const char *directory; /* NULL: the tree is on a server */
     bool writes;           /* files may be added to the directory */
 };
-/* Likewise for the process that accesses the fleet's tree. */
+/* Confines the process that accesses the fleet's tree in the same way as transfer_confine. */
 KILN_MUST_CHECK enum kiln_code fleet_confine(const struct fleet_tree_place *place,
                                              const struct transfer_user *user,
                                              struct kiln_err *err);

@@ -40,8 +40,8 @@ static const char *header_of(const struct attempt *a, const char *name)
 }
 
 /* Returns the Last-Modified date if it identifies a version of the file, else NULL.  The date has a
- * resolution of one second.  It identifies a version only if that second was over when the server
- * answered. */
+ * resolution of one second.  So the date identifies a version only if that second was over when the
+ * server answered. */
 static const char *strong_date(const struct attempt *a)
 {
     const char *modified = header_of(a, "Last-Modified"), *now = header_of(a, "Date");

@@ -3,8 +3,8 @@
 
 /*
  * Joins kilnd's requests for ranges of one file that are close together. One request to the store
- * then answers several of them. This pays because each request to a store takes a round trip, and
- * the kernels of a job are mostly adjacent in their pack.
+ * then answers several of them. Joining pays because each request to a store takes a round trip,
+ * and the kernels of a job are mostly adjacent in their pack.
  *
  * Ownership  plain values; a range borrows the requests
  * Threading  pure functions

@@ -293,8 +293,8 @@ static bool add_exchange(struct http_server *s, struct exchange *x)
 }
 
 /* Sends a put again without its condition if the store refuses conditions: OpenStack Swift answers
- * 501. There, a record may replace another one of the same kernel; readers check each of them.
- * Returns false if nothing was sent again. */
+ * 501. On such a store, a record may replace another record of the same kernel, but readers check
+ * every record. Returns false if nothing was sent again. */
 static bool send_without_condition(struct http_server *s, struct exchange *x)
 {
     if (!is_put(x) || !x->is_conditional || status_of(x) != 501)

@@ -62,6 +62,6 @@ KILN_MUST_CHECK enum kiln_code fleet_send_answer(int socket, const struct fleet_
 KILN_MUST_CHECK enum kiln_code fleet_receive_answer(int socket, struct fleet_answer *ret_answer,
                                                     struct kiln_err *err);
 /* Returns whether |name| can be that of a file of the tree, so that it cannot lead out of the tree.
- * It must have a directory, and only characters that the tree's names have. No part of it may be
- * empty or begin with a dot. */
+ * The name must have a directory, and only characters that the tree's names have. No part of it may
+ * be empty or begin with a dot. */
 bool fleet_name_is_fine(const char *name);
