@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Checks, without loading it, that a compiler's output is the kind of object that the target needs,
- * and that it is for exactly that target.
+ * Checks that a compiler's output is the kind of object that the target needs, and that it is for
+ * exactly that target. Does not load the object.
  *
  *   AMD     ELF64, machine EM_AMDGPU, processor number (in e_flags) of the target's arch
  *   NVIDIA  ELF64, machine EM_CUDA, the SM number of the target

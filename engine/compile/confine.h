@@ -11,7 +11,7 @@
  * Ownership  permanent for this process and all processes that it starts
  * Threading  call before any thread is started
  *
- * The order is given by what each layer needs:
+ * The needs of the layers determine the order of the steps:
  *
  *     confine_begin   namespaces, mounts      need CAP_SYS_ADMIN, or a user namespace
  *     the caller      switches user, drops capabilities, enters its directory
@@ -47,8 +47,8 @@ struct confinement {
     struct sandbox_report report;
 };
 
-/* Creates the namespaces and mounts.  If it creates a process namespace, it returns in a child
- * process.  Layers that cannot be enabled are recorded, and are not an error. */
+/* Creates the namespaces and mounts.  If confine_begin creates a process namespace, it returns in a
+ * child process.  Layers that cannot be enabled are recorded, and are not an error. */
 KILN_MUST_CHECK enum kiln_code confine_begin(struct confinement *c,
                                              const struct confine_options *options,
                                              struct kiln_err *err);

@@ -14,8 +14,8 @@
 #define EXIT_NOT_STARTED 127
 #define PASSED_FD 3
 
-/* A child's CPU time is counted from zero, so the rest of this process's limit is the child's
- * limit. */
+/* Returns the rest of this process's limit of CPU time. The rest becomes the child's limit, because
+ * the child's CPU time is counted from zero. */
 static struct rlimit cpu_left(void)
 {
     struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };

@@ -209,9 +209,9 @@ enum compile_end rtc_compile(struct compiler *compiler, const struct compile_job
 }
 
 /* Compiles a probe, because the library loads comgr or its builtins only with the first compile,
- * and identity_put_loaded only adds loaded libraries.  The library may reject |first_target|.  Any
- * other failure is returned: an identity without one of the libraries would look like another
- * version. */
+ * and identity_put_loaded only adds loaded libraries.  The library may reject |first_target|. Any
+ * other failure is returned, because an identity without one of the libraries would look like
+ * another version. */
 static enum kiln_code load_everything(struct rtc *rtc, struct kiln_err *err)
 {
     const struct rtc_kind *kind = rtc->kind;

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A host has few GPUs, but clients may request targets that do not exist, and each of them adds a
- * failure.  So failures are dropped first.  A host has at most dozens of successes. */
+/* Failures are dropped first: clients may request targets that do not exist, and each such target
+ * adds a failure.  A host has few GPUs, and thus at most dozens of successes. */
 #define PROBES_MAX 256u
 #define DETAIL_LETTERS 200
 

@@ -22,7 +22,7 @@ struct fleet_claim { /* texts are borrowed */
     struct digest source_id, headers_id; /* zeros: not stated */
     struct fleet_shard shard;
     struct bytes program, options;
-    struct bytes version; /* of the builder's kiln */
+    struct bytes version; /* version of the builder's kiln */
     uint64_t raw_size;
     uint64_t compile_ns;
     uint64_t time; /* when the kernel was compiled, in seconds since 1970 */

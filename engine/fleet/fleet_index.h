@@ -63,7 +63,7 @@ struct fleet_index_draft { /* borrowed */
     uint64_t time;  /* seconds since 1970 */
     const struct fleet_pack *packs;
     uint32_t pack_count;
-    struct fleet_entry *entries; /* sorted by the call, which keeps one of each prefix */
+    struct fleet_entry *entries; /* the call sorts the entries, and keeps one for each prefix */
     uint32_t entry_count;
 };
 KILN_MUST_CHECK enum kiln_code fleet_index_write(struct fleet_index_draft *draft,

@@ -18,7 +18,7 @@ struct fleet_record {
     struct fleet_claim claim;
     struct fleet_signed proof;
     struct packed_object packed;
-    size_t size; /* of the whole record; others may follow it */
+    size_t size; /* size of the whole record; further records may follow */
 };
 
 /* Appends an unsigned record of |raw|. The record's claim is |claim| with the digest and the size

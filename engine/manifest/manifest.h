@@ -25,7 +25,7 @@
 
 struct manifest_edition { /* tells which of two packages of the same name is newer */
     uint64_t version;     /* chosen by the signer; 0: none */
-    uint64_t time;        /* of signing, seconds since the epoch; 0: not stated */
+    uint64_t time;        /* time of signing, in seconds since the epoch; 0: not stated */
 };
 /* Compares versions, then times.  Returns a negative number if |a| is older. */
 int manifest_edition_compare(const struct manifest_edition *a, const struct manifest_edition *b);

@@ -42,7 +42,8 @@ static enum kiln_code parse_key_file(struct bytes text, const char *format, stru
     return KILN_OK;
 }
 
-/* A host's administrator adds these members; manifest_keygen writes none. */
+/* Reads the members "targets" and "index". A host's administrator adds them; manifest_keygen does
+ * not write them. */
 static enum kiln_code read_fleet_members(const struct json *file, struct public_key *key,
                                          struct kiln_err *err)
 {

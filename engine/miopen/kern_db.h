@@ -68,7 +68,7 @@ bool kern_unpacking_is_over(const struct kern_unpacking *unpacking);
 void kern_unpacking_destroy(struct kern_unpacking *unpacking);
 KILN_DEFINE_AUTO(kern_unpacking)
 struct kern_listing {
-    uint64_t after; /* only rows with a higher id */
+    uint64_t after; /* lists only rows with a higher id */
     uint64_t count;
     bool (*each)(void *context, const struct kern_row *row); /* returns false to stop */
     void *context;
@@ -112,6 +112,6 @@ KILN_DEFINE_AUTO(kern_packing)
 KILN_MUST_CHECK enum kiln_code kern_db_writer_put(struct kern_db_writer *writer,
                                                   struct kern_packing *packing,
                                                   struct kiln_err *err);
-/* Commits the file without a sync.  Call it once.  On failure, it removes the file. */
+/* Commits the file without a sync.  Call it once.  On failure, removes the file. */
 KILN_MUST_CHECK enum kiln_code kern_db_writer_finish(struct kern_db_writer *writer,
                                                      struct kiln_err *err);

@@ -205,8 +205,8 @@ static enum kiln_code remove_row(struct perf_db_writer *writer, size_t statement
     return query_run(&q, err);
 }
 
-/* |err| keeps the error of the addition.  If the removal also fails, |err| gets the error of the
- * removal, and the file is then unusable. */
+/* Removes the rows of a record that could not be added.  |err| keeps the error of the addition.  If
+ * the removal also fails, |err| gets the error of the removal, and the file is then unusable. */
 static enum kiln_code undo_record(struct perf_db_writer *writer, uint64_t config,
                                   const uint64_t *ids, size_t count, struct kiln_err *err)
 {

@@ -125,7 +125,7 @@ struct package_row { /* borrowed during the call; absent members are empty or 0 
     const char *target, *toolchain, *program, *options;
 };
 struct package_listing {
-    uint64_t after; /* only rows with a higher id */
+    uint64_t after; /* lists only rows with a higher id */
     uint64_t count;
     bool (*each)(void *context, const struct package_row *row); /* returns false to stop */
     void *context;

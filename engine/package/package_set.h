@@ -12,10 +12,10 @@
  * Threading  rescan, adopt and remove: one thread at a time (the write queue). All other calls: any
  *            thread, concurrently
  *
- * The first directory is kiln's own: installed packages FILE and their records FILE.json. Others (a
- * distribution's) are only read. Packages of one id are searched in this order: first those that a
- * trusted key signed, the newest edition first; then the others, in the order of their directories
- * and, within a directory, of their names; then those built into the program.
+ * The first directory is kiln's own: installed packages FILE and their records FILE.json. The other
+ * directories (a distribution's) are only read. Packages of one id are searched in this order:
+ * first those that a trusted key signed, the newest edition first; then the others, in the order of
+ * their directories and, within a directory, of their names; then those built into the program.
  */
 #include "engine/manifest/manifest.h"
 #include "engine/package/package.h"
@@ -66,7 +66,7 @@ struct package_query {
 
 struct package_found {
     char package[PACKAGE_NAME_MAX];
-    /* A package with a row that failed its check during the search; may be "". */
+    /* Name of a package whose row failed its check during the search; may be "". */
     char damaged[PACKAGE_NAME_MAX];
     char damage[256];
     /* Kernel name or key of the damaged row; "" if the package itself found no damage. */
@@ -96,7 +96,8 @@ KILN_MUST_CHECK enum kiln_code package_set_find_elsewhere(struct package_set *se
 /* Calls package_shun for every package whose file name is |package|. */
 void package_set_shun(struct package_set *set, const char *package, const struct kern_name *name);
 bool package_set_covers(struct package_set *set, struct bytes database_id);
-/* |ret_name| names the first package that is damaged, as a whole or in a requested row. */
+/* Returns whether a built-in package is damaged, as a whole or in a requested row. |ret_name| is
+ * the name of the first such package. */
 bool package_set_built_in_is_damaged(struct package_set *set, struct bytes database_id,
                                      char ret_name[PACKAGE_NAME_MAX]);
 

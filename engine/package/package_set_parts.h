@@ -47,7 +47,7 @@ struct package_set {
     struct view *view;
 
     /* The members from here on are only used on the write queue, or never change. */
-    /* The first is kiln's own. The last entry is for built-in packages. */
+    /* The first directory is kiln's own. The last entry is for built-in packages. */
     char **directories;
     size_t directory_count;
     const struct engine_data *data;

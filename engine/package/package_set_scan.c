@@ -75,7 +75,7 @@ static void note_unreadable(struct scan *s, size_t directory, const struct kiln_
     s->set->unreadable[directory] = true;
 }
 
-/* Returns KILN_NOT_FOUND, without a message, if there is no directory. Rejects one that
+/* Returns KILN_NOT_FOUND, without a message, if there is no directory. Rejects a directory that
  * everybody can write to: any user could put code there, which other users' jobs would run. */
 static enum kiln_code open_directory(const char *path, DIR **ret_dir, struct kiln_err *err)
 {

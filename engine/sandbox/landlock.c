@@ -22,7 +22,7 @@ unsigned landlock_version(void)
 
 struct landlock_rights landlock_rights(unsigned version)
 {
-    static const unsigned files[] = { 0, 13, 14, 15, 15, 16 }; /* number of bits, by version */
+    static const unsigned files[] = { 0, 13, 14, 15, 15, 16 }; /* number of rights, by version */
     size_t last = sizeof(files) / sizeof(files[0]) - 1;
     return (struct landlock_rights){
         .files = (1ull << files[version < last ? version : last]) - 1,

@@ -33,7 +33,7 @@
 #define LANDLOCK_SIGNALS (1ull << 1)          /* since version 6; in |scoped| */
 
 struct landlock_rights {
-    uint64_t files; /* can be allowed with landlock_allow */
+    uint64_t files; /* rights that landlock_allow can grant */
     uint64_t network;
     uint64_t scoped; /* only allowed towards processes with the same ruleset */
 };

@@ -6,8 +6,8 @@
  * see.
  *
  * A private namespace hides the host's mounts, processes, network or IPC objects from the process
- * (namespaces(7)).  Creating one needs CAP_SYS_ADMIN.  Without that capability, a process first
- * creates a user namespace, in which it has all capabilities (user_namespaces(7)):
+ * (namespaces(7)).  Creating a namespace needs CAP_SYS_ADMIN. Without that capability, a process
+ * first creates a user namespace, in which it has all capabilities (user_namespaces(7)):
  *
  *     host                     kilnd
  *       +- user namespace      only without CAP_SYS_ADMIN; maps only this user and group

@@ -106,8 +106,8 @@ _Noreturn static void run_supervisor(pid_t init, pid_t worker, pid_t starter,
 }
 
 /* Waits until init has dropped its privileges.  Returns false if init ended.  The supervisor drops
- * its own privileges next, and can then only kill processes of the same user.  The worker relies on
- * ending with init. */
+ * its own privileges next, and can then kill init only if init has the same user.  Killing init
+ * ends all processes of the namespace. */
 static bool wait_until_ready(int fd)
 {
     char said;

@@ -6,7 +6,7 @@
  * /proc/self, and makes attempts that must fail.
  *
  * Role       A container or a service manager may prevent a layer that this process requested, or
- *            may already provide one that the process cannot create itself
+ *            may already provide a layer that the process cannot create itself
  * Threading  one thread
  */
 #include "engine/sandbox/layers.h"

@@ -559,8 +559,8 @@ static double turning_cycles(const uint16_t *v)
     return v[TILE_M] * (1.0 + v[WARPS_N]) + v[TILE_N] * (3.0 + v[WARPS_M] / 4.0);
 }
 
-/* The same if the left operand is loaded into registers, for which the lanes of a warp access each
- * bank twice. */
+/* Returns the same as turning_cycles if the left operand is loaded into registers.  The lanes of a
+ * warp then access each bank twice. */
 static double holding_cycles(const uint16_t *v)
 {
     return v[TILE_M] * (1.0 + 2 * v[WARPS_N]) + v[TILE_N] * (1.0 + v[WARPS_M] / 4.0);

@@ -95,10 +95,10 @@ static bool is_pointwise(const struct problem *p)
 
 /* Returns true for backward data if the filter is as large as the stride, so that x is divided into
  * patches, as in the first layer of a vision transformer.  Each pixel of x then gets one product
- * for each channel of y.  The convolution is one matrix product of w and y, whose rows are channels
- * and taps; w needs no rearranging.  If the pixels were instead divided into classes modulo the
- * stride, there would be stride x stride products, each with only as many rows as an image has
- * channels. */
+ * for each channel of y.  The convolution is one matrix product of w and y.  The rows of the
+ * product are channels and taps, and w needs no rearranging.  If the pixels were instead divided
+ * into classes modulo the stride, there would be stride x stride products, each with only as many
+ * rows as an image has channels. */
 static bool is_patches(const struct problem *p)
 {
     struct extent f = p->filter, s = p->stride, out = problem_output(p);

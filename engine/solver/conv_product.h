@@ -62,7 +62,7 @@ struct product_tiling {
     uint32_t warps_m, warps_n, stages;
     /* Rows of tiles that are computed together, for the L2 cache. */
     uint32_t band;
-    uint32_t slice, slices; /* for split-K: tiles in a slice, and slices */
+    uint32_t slice, slices; /* for split-K: tiles in a slice, and number of slices */
     bool is_wide;           /* four warps along M multiply together (wgmma) */
     bool is_bulk;           /* only with is_wide: bulk copies load the tiles */
     bool is_persistent;     /* only with is_bulk: a work group computes several tiles */

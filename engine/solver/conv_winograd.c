@@ -71,7 +71,7 @@ enum axis { TILE, OWN_AXES, STAGES = OWN_AXES + 5 };
 #define WEIGHT_ITEMS (4, 8, 16)
 #define AXES_MAX 8
 
-/* First index: 0 for forward and backward data, 1 for backward weights, which alone have splits.
+/* First index: 0 for forward and backward data, 1 for backward weights (only these have splits).
  * Second index: whether the product's copies are asynchronous. */
 static const struct perf_axis axes[2][2][AXES_MAX] = {
     { SPACE(PIXEL_ITEMS, 1, 2), SPACE(PIXEL_ITEMS, 2, 3, 4) },
@@ -202,7 +202,7 @@ static bool applies(const struct problem *p, const struct target *target)
 #define DIRECT_TF32_A_US 55e6
 #define BYTES_A_US 3.4e6
 #define US_A_LAUNCH 3.0
-#define LAUNCHES_MORE 3 /* than a direct convolution */
+#define LAUNCHES_MORE 3 /* launches in addition to those of a direct convolution */
 
 static double cost(const struct problem *p, uint32_t tile)
 {

@@ -20,7 +20,7 @@ struct kfd_property {
 struct kfd_properties {
     const struct kfd_property *rows;
     size_t count;
-    void *numbers; /* the rows' struct, zeroed by the caller */
+    void *numbers; /* the struct that receives the numbers; zeroed by the caller */
     unsigned seen; /* bit i is set if the file has row i */
 };
 

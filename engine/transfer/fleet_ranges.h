@@ -27,6 +27,6 @@ struct fleet_range { /* a range of one file, which answers |count| requests */
 
 /* Sorts |requests| so that those for one range follow each other. */
 void fleet_ranges_sort(struct fleet_request *requests, size_t count);
-/* Returns a range that answers the first request, and those after it that can be joined with it.
- * |requests| must be sorted, and |count| must not be 0. */
+/* Returns a range that answers the first request, and the following requests that can be joined
+ * with the first. |requests| must be sorted, and |count| must not be 0. */
 struct fleet_range fleet_ranges_first(struct fleet_request *requests, size_t count);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define REQUESTS_MAX 256u   /* requests that are read from kilnd at a time */
-#define CONNECTIONS_MAX 16L /* with HTTP/1.1; HTTP/2 needs one */
+#define CONNECTIONS_MAX 16L /* connections with HTTP/1.1; HTTP/2 needs only one */
 #define CONNECT_MS 5000L
 #define EXPECT_MS 100L
 #define IDLE_MS 1000

@@ -45,8 +45,8 @@ struct fleet_request {
 /* Does not block. Returns KILN_BUSY if the socket is full. */
 KILN_MUST_CHECK enum kiln_code fleet_send_request(int socket, const struct fleet_request *request,
                                                   struct kiln_err *err);
-/* Does not block. Returns KILN_BUSY if there is no request now, and KILN_UNAVAILABLE if there will
- * be no further one; neither fills |err|. */
+/* Does not block. Returns KILN_BUSY if no request has arrived, and KILN_UNAVAILABLE if no further
+ * request will arrive, both without filling |err|. */
 KILN_MUST_CHECK enum kiln_code fleet_receive_request(int socket, struct fleet_request *ret_request,
                                                      struct kiln_err *err);
 

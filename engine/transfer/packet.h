@@ -23,6 +23,7 @@ struct packet { /* borrowed */
 KILN_MUST_CHECK enum kiln_code packet_send(int socket, const struct packet *packet,
                                            struct kiln_err *err);
 /* |fds| receives at most two descriptors; unused ones are -1. |fds| may be NULL. Returns KILN_BUSY
- * if there is no packet now, and KILN_UNAVAILABLE if there will be none, both without a message. */
+ * if no packet has arrived, and KILN_UNAVAILABLE if no packet will arrive, both without a
+ * message. */
 KILN_MUST_CHECK enum kiln_code packet_receive(int socket, int flags, struct json **ret_json,
                                               int fds[2], struct kiln_err *err);

@@ -9,7 +9,7 @@
  */
 #include "engine/transfer/transfer_wire.h"
 
-/* A directory in the staging directory; kilnd removes both. */
+/* The directory of the copied keys, in the staging directory. kilnd removes both directories. */
 #define REACH_KEYS ".keys"
 
 /* Enters job.staging, which becomes ".".  Opens a file: URL and its manifest.  Replaces

@@ -7,8 +7,8 @@
  *   choose the name -> find the manifest and check its signature -> fetch or copy
  *   -> check size and SHA-256 -> unpack -> check every row
  *
- * Ownership  job->staging is for this transfer alone. After a failure it is empty; after success it
- *            contains the file that the result names, and its manifest
+ * Ownership  job->staging is for this transfer alone. After a failure, the directory is empty;
+ *            after success, it contains the file that the result names, and its manifest
  * Threading  one thread for each transfer; blocks
  */
 #include "engine/transfer/fetch.h"
