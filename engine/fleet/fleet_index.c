@@ -174,7 +174,8 @@ static uint32_t estimate_position(const struct fleet_index *index, uint64_t want
 }
 
 /* Returns the position of the first prefix that is not below |wanted|. Doubling steps from the
- * estimate find bounds for a binary search. If keys are not spread evenly, it takes more steps. */
+ * estimate find bounds for a binary search. If keys are not spread evenly, the search takes more
+ * steps. */
 static uint32_t find_position(const struct fleet_index *index, uint64_t wanted)
 {
     uint32_t low = estimate_position(index, wanted), high = low;

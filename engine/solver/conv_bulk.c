@@ -139,8 +139,8 @@ bool bulk_is_flat(const struct packing *packing)
            q->stride.h == 1 && q->stride.w == 1 && q->pad.d == 0 && q->pad.h == 0 && q->pad.w == 0;
 }
 
-/* Returns whether tiles can be loaded with channels first.  A tile then has whole runs of an
- * image's pixels, and at most a third of the products may be idle. */
+/* Returns whether tiles can be loaded with channels first.  A tile then consists of whole runs of
+ * RUN_BYTES, and padding must not be more than a third of an image's runs. */
 static bool planes_suit(struct extent image, uint32_t element)
 {
     uint64_t bytes = (uint64_t)image.d * image.h * image.w * element;
