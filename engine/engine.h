@@ -54,9 +54,9 @@ struct engine_options {
     /* NULL-terminated; may be NULL */
     const char *const *more_package_directories;
     const char *trusted_keys;
-    bool has_fleet;            /* the executor can read a fleet's tree */
-    uint64_t fleet_wait_ms;    /* how long a look-up may wait for the fleet; 0: the default */
-    const char *fleet_keys;    /* directory of the public keys of the fleet; NULL: none */
+    bool has_fleet;         /* the executor can read a fleet's tree */
+    uint64_t fleet_wait_ms; /* how long a look-up may wait for the fleet; 0: the default */
+    const char *fleet_keys; /* directory of the public keys of the fleet; NULL: none */
     /* hosts coordinate compiles by leases if the expected time is at least this */
     uint64_t fleet_lease_ns;
     const char *fleet_builder; /* file of the secret key that signs compiled kernels; NULL: none */
