@@ -12,7 +12,8 @@ enum kind { KIND_NUMBER, KIND_TEXT, KIND_LIST, KIND_MAP, KIND_OTHER };
 
 struct value {
     enum kind kind;
-    uint64_t number;   /* the value; number of a list's items, or of a map's pairs */
+    /* the value; for a list, the number of items; for a map, the number of pairs */
+    uint64_t number;
     struct bytes text; /* borrowed */
 };
 
@@ -32,8 +33,8 @@ static struct value sized(struct reader *r, enum kind kind, uint64_t size)
     return v;
 }
 
-/* Reads a value of a type from 0xc0 on. In most of these types, a length or a number of one to
- * eight bytes comes next. */
+/* Reads a value whose type byte is 0xc0 or larger. After most of these type bytes comes a length or
+ * a number of one to eight bytes. */
 static struct value long_form(struct reader *r, uint8_t type)
 {
     switch (type) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Reads the resources of an AMD code object's kernels from its note NT_AMDGPU_METADATA, which is
- * encoded as MessagePack. Supports the versions 3 to 5 of code objects. */
+/* Reads the resources of each kernel in an AMD code object from the note NT_AMDGPU_METADATA, which
+ * is encoded as MessagePack. Supports code object versions 3 to 5. */
 #include "common/base/bytes.h"
 
 struct amdgpu_kernel {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* The content of a file as data that is built into a program. */
+/* Presents the content of a file like data that is built into a program. */
 #include "engine/data/engine_data.h"
 #include "engine/digest/sha256.h"
 #include "tests/support/test_files.h"

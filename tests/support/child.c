@@ -16,7 +16,8 @@ int await_process(pid_t pid, const char *what, int max_s)
 {
     int status = 0;
     pid_t ended;
-    /* The poll ends as soon as the process ends. Without a pidfd it only makes a pause. */
+    /* With a pidfd, poll() returns as soon as the process ends. Without a pidfd, poll() only
+     * sleeps. */
     struct pollfd end = { .fd = pid > 0 ? pidfd_open(pid, 0) : -1, .events = POLLIN };
     for (int waited_ms = 0; (ended = waitpid(pid, &status, WNOHANG)) == 0; waited_ms += PAUSE_MS) {
         if (waited_ms >= max_s * 1000) {

@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* The child ends like a killed process, without closing or flushing anything. */
+/* Calls |run| in a child process. The child ends as if it was killed, without closing or flushing
+ * anything. Returns the result of |run|. */
 bool run_in_child(bool (*run)(void *context), void *context);
 /* Waits until |pid| (-1: any child) has ended. Returns its status as waitpid(2) does. A child
  * that does not end is killed, and the test fails: "waited 60 s for the process 'PID' to end". */

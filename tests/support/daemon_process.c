@@ -115,7 +115,8 @@ void daemon_process_begin(struct daemon_process *d)
     assert_true(pid >= 0);
     if (pid == 0)
         exec_one(d);
-    d->pid = pid; /* |d| may be shared with the child */
+    /* stored only in the parent, because |d| may be in memory shared with the child */
+    d->pid = pid;
 }
 
 void daemon_process_start(struct daemon_process *d)
@@ -187,7 +188,8 @@ static int signal_children(int pid, int signal)
     pid_t children[CHILDREN_MAX];
     unsigned count = children_of(pid, children, CHILDREN_MAX);
     for (unsigned i = 0; i < count; i++)
-        kill(-children[i], signal); /* the process group; the worker may have ended */
+        /* signals the whole group, in case the worker itself has ended */
+        kill(-children[i], signal);
     return (int)count;
 }
 
@@ -203,7 +205,8 @@ static bool none_starts(void *context)
     return at_hand == json_get_u64(workers, "total", 0);
 }
 
-/* If a signal stopped a worker between fork and exec, kilnd's thread that starts it would hang. */
+/* If SIGSTOP stopped a worker between fork and exec, the thread of kilnd that starts the worker
+ * would hang. */
 void daemon_process_signal_workers(struct daemon_process *d, int signal)
 {
     if (signal == SIGSTOP)

@@ -19,19 +19,20 @@ struct daemon_process {
     char log[128];
     pid_t pid;                                   /* 0 if kilnd is not running */
     const char *arguments[DAEMON_ARGUMENTS_MAX]; /* more arguments for kilnd; ends with NULL */
-    bool keep_log;                  /* kilnd writes to the file |log|, not to standard error */
-    uid_t user;                     /* runs other programs; 0 means the test's user */
+    bool keep_log; /* kilnd writes to the file |log|, not to standard error */
+    uid_t user;    /* the user who runs the other programs; 0 means the test's user */
     void (*prepare)(void *context); /* runs in the child before kilnd starts; may be NULL */
     void *context;
 };
 
-/* Makes the directory.  Starts nothing.  The end of the test calls daemon_process_remove, so |d|
- * must still exist then. */
+/* Makes the directory, but starts no process. |d| must exist until the end of the test, which calls
+ * daemon_process_remove. */
 void daemon_process_init(struct daemon_process *d);
 void daemon_process_begin(struct daemon_process *d);
 /* Waits until kilnd answers. Fails the test after a minute. */
 void daemon_process_start(struct daemon_process *d);
-/* Does daemon_process_init and daemon_process_start. |arguments| ends with NULL; NULL: none. */
+/* Does daemon_process_init and daemon_process_start. |arguments| ends with NULL. If |arguments|
+ * itself is NULL, kilnd gets no arguments. */
 void daemon_process_open(struct daemon_process *d, const char *const *arguments);
 /* Lets every user of this host connect. */
 void admit_all_users(const struct daemon_process *d);
@@ -61,7 +62,8 @@ struct program_result {
  * |d|'s socket. HOME, XDG_* and POCL_CACHE_DIR are in |d|'s directory. */
 void run_program(struct daemon_process *d, struct program_result *ret_result, const char *name, ...)
     __attribute__((sentinel));
-/* Does not wait for the program. The caller reads its output from |ret_fd| and closes |ret_fd|. */
+/* Like run_program, but does not wait for the program. The caller reads its output from |ret_fd|
+ * and closes |ret_fd|. */
 pid_t start_program(struct daemon_process *d, int *ret_fd, const char *name, ...)
     __attribute__((sentinel));
 /* Returns the exit status. */
@@ -72,5 +74,5 @@ struct json *result_json(const struct program_result *result);
 
 /* Returns one number of an answer to "stats", such as "compiles" or "hits.hot". */
 unsigned long long stats_number(const struct json *stats, const char *name);
-/* Gets the number with `kilnctl stats --json`. */
+/* Returns the number |name| from `kilnctl stats --json`. */
 unsigned long long daemon_stat(struct daemon_process *d, const char *name);

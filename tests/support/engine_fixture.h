@@ -24,8 +24,9 @@ struct kept_reply {
 };
 
 struct test_caller {
-    struct caller base;             /* first member */
-    struct engine_fixture *fixture; /* borrowed while the caller has joined; otherwise NULL */
+    struct caller base; /* first member */
+    /* borrowed; NULL before the caller has joined and after it has left */
+    struct engine_fixture *fixture;
     struct kept_reply replies[REPLIES_KEPT];
     size_t reply_count;
     /* progress replies of imports, which are not kept because they depend on time */
@@ -78,7 +79,7 @@ void test_caller_connect(struct test_caller *c, struct engine_fixture *f, uid_t 
 void test_caller_leave(struct test_caller *c);
 void test_caller_forget_replies(struct test_caller *c);
 
-/* The engine must accept the request. */
+/* Sends a request that the engine must accept. */
 void test_caller_send(struct test_caller *c, enum message_type type, uint64_t id,
                       struct bytes body);
 /* Returns the result of service_handle. */
@@ -112,13 +113,14 @@ void test_caller_send_files(struct test_caller *c, enum message_type type, const
 /* Forgets earlier replies, sends a JSON request and runs its tasks. Returns the last reply,
  * which must not be an error. |json| may be NULL. */
 struct json *test_caller_ask(struct test_caller *c, enum message_type type, const char *json);
-/* The request must fail with |code| and a message that contains |words|. */
+/* Sends a request that must fail with |code| and a message that contains |words|. */
 void test_caller_refused(struct test_caller *c, enum message_type type, const char *json,
                          enum kiln_code code, const char *words);
-/* |series| includes the labels. The metrics must have it. */
+/* Returns the value of |series|, a metric's name with its labels. The test fails if the metrics do
+ * not contain |series|. */
 uint64_t test_caller_metric(struct test_caller *c, const char *series);
 void test_caller_cancel(struct test_caller *c, uint64_t id);
-/* Sends a fetch_name and runs its tasks. The answer is the last reply. */
+/* Sends a fetch_name request and runs its tasks. The caller's last reply is the answer. */
 void test_caller_fetch_name(struct test_caller *c, const char *database_id, const char *name,
                             const char *args);
 void test_caller_fetch_source(struct test_caller *c, uint64_t id, const char *program,

@@ -40,5 +40,5 @@ void expect_failure(fallible *act, void *context, struct failing_call call, enum
  * failed. */
 void expect_failures(fallible *act, void *context, struct failing_call call, enum kiln_code code,
                      const char *words);
-/* For calls whose failure must not make |act| fail. */
+/* Like expect_failures, but |act| must succeed although calls of |name| fail. */
 void expect_no_harm(fallible *act, void *context, const char *name, int error);

@@ -10,7 +10,7 @@ struct fake_executor {
     struct executor base;     /* first member */
     unsigned slots;           /* the result of compile_slots */
     struct list tasks, later; /* lists of struct task; the tasks are borrowed */
-    /* borrowed; its work has run, but not its |done|; may be NULL */
+    /* the task whose work has run, but whose |done| has not been called; borrowed, or NULL */
     struct task *begun;
     struct list compiles;       /* list of struct compile_task */
     struct list transfers;      /* list of struct transfer_task */
@@ -31,8 +31,8 @@ struct fake_executor {
 void fake_executor_init(struct fake_executor *f, unsigned slots);
 /* Runs all tasks, including those that they add. Returns how many it ran. */
 unsigned fake_executor_run_tasks(struct fake_executor *f);
-/* Runs the first task. If there is none, ends the loop iteration, which runs the tasks of
- * |later|. Returns false if there was nothing to run. */
+/* Runs the first task. If there is no task, ends the loop iteration instead, so that the tasks in
+ * |later| can run. Returns false if there was nothing to run. */
 bool fake_executor_run_task(struct fake_executor *f);
 /* Runs the work of the first task. The task counts as running until the next call of
  * fake_executor_run_tasks or fake_executor_run_task. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Keys of signers of the fleet tier, without random numbers. */
+/* Signing keys for tests of the fleet tier. Each key depends only on a number, so results are
+ * reproducible. */
 #include "common/base/fs.h"
 #include "common/base/hex.h"
 #include "common/base/json.h"

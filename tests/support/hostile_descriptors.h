@@ -9,7 +9,8 @@
 
 struct hostile_descriptor {
     const char *name;
-    int (*open)(void); /* returns -1 if this Linux has none, or does not allow sending it */
+    /* returns -1 if this Linux has no such descriptors or refuses to send them */
+    int (*open)(void);
     /* whether fstat(2) reports a regular file, so that only its content can be wrong */
     bool is_regular;
 };

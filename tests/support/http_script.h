@@ -30,7 +30,7 @@ void http_script_stop(struct http_script *script);
 /* Returns true if a line of |request| begins with |line|. */
 bool http_script_was_asked(const struct http_script *script, const char *line);
 
-/* A closed connection is not an error. */
+/* Sends a formatted text. If the client has closed the connection, this is not an error. */
 void http_say(int fd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Returns false if the client has closed the connection. */
 bool http_send(int fd, const void *data, size_t size);

@@ -16,13 +16,15 @@ struct metrics_page {
     char numbers[METRICS_SERIES_MAX][32];
 };
 
-/* |fd| is a connection after hello. Fails the test if no page is received. */
+/* |fd| is a connection on which kilnd has already answered hello. Fails the test if no page is
+ * received. */
 void metrics_page_read(int fd, struct metrics_page *ret_page);
 /* Returns the value of a series, or NULL if there is no such series. */
 const char *metrics_page_find(const struct metrics_page *page, const char *name);
 /* Fails the test if there is no such series. */
 const char *metrics_page_number(const struct metrics_page *page, const char *name);
-/* Returns 0 if there is no such series, because an error that has not occurred yet has none. */
+/* Returns 0 if there is no such series, because kilnd exports no series for an error before the
+ * error occurs. */
 uint64_t metrics_page_count(const struct metrics_page *page, const char *name);
 /* Returns the sum of all series whose names begin with |prefix|. */
 uint64_t metrics_page_sum(const struct metrics_page *page, const char *prefix);

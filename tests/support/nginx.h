@@ -12,8 +12,8 @@ struct nginx {
     char directory[128];
 };
 
-/* Serves |files|, with TLS, too, if |certificate| and |key| (PEM files) are not NULL. If nginx
- * is not installed, prints a message and returns false. */
+/* Serves the directory |files| over HTTP. Also serves it over TLS if |certificate| and |key| (PEM
+ * files) are not NULL. If nginx is not installed, prints a message and returns false. */
 bool nginx_start(struct nginx *n, const char *directory, const char *files, const char *certificate,
                  const char *key);
 /* Does nothing if nginx is not running. */

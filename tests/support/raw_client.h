@@ -14,8 +14,8 @@ struct raw_frame {
 
 /* Connects, but sends nothing. */
 int raw_connect(const struct daemon_process *d);
-/* Returns false if there is no welcome. A killed kilnd's listening socket takes connections
- * until the child that it was starting runs its program. */
+/* Sends hello. Returns false if no welcome arrives. This happens after kilnd was killed: the socket
+ * accepts connections until a child that kilnd was starting has executed its program. */
 bool raw_greets(int connection);
 int raw_greeted(const struct daemon_process *d);
 /* Does daemon_process_open, and connects |*client|. At the end of the test, closes |*client| and
@@ -33,7 +33,7 @@ struct raw_message {
     unsigned type;
     uint64_t id;
     struct bytes body;
-    unsigned announced; /* number of descriptors in the header */
+    unsigned announced; /* number of descriptors that the frame header announces */
 };
 /* The caller still owns the descriptors. */
 void raw_send_files(int fd, const struct raw_message *message, const int *files, unsigned count);
@@ -43,8 +43,8 @@ void raw_send_source(int fd, uint64_t id, const char *target, const char *option
  * minute without a frame. */
 bool raw_receive(int fd, struct raw_frame *ret_frame);
 void raw_close_descriptors(struct raw_frame *frame);
-/* Gets the code and text of |frame| if it is an error or a failed result. Otherwise returns
- * KILN_OK. */
+/* If |frame| is an error or a failed result, returns its code and stores its message in |text|.
+ * Otherwise returns KILN_OK. */
 enum kiln_code raw_refusal(const struct raw_frame *frame, char text[512]);
 /* Reads until the daemon closes the connection, which must happen within a minute. */
 void raw_expect_closed(int fd);

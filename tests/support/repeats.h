@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* How often a test repeats a random damage or a kill. With CTest, a test makes few repeats.
- * scripts/test-damage sets KILN_TEST_REPEATS, so that it makes many times as many. */
+/* How often a test repeats a random damage or a kill. Under CTest the number is small.
+ * scripts/test-damage multiplies the number by setting KILN_TEST_REPEATS. */
 #include <stdlib.h>
 
 #define TEST_REPEATS "KILN_TEST_REPEATS"

@@ -138,12 +138,12 @@ void test_program(int (*setup)(void **state), int (*teardown)(void **state));
 int test_run(const char *filter);
 int test_main(int argc, char **argv);
 
-/* Calls |end| with |object| after the tear-down of this test, or after the last test if
- * TEST_PROGRAM's set-up registers it. The last registered is called first. |object| must still
- * exist then: it is not a local variable. Functions that open something for a test call this, so a
- * fixture needs no tear-down for it. */
+/* Registers |end|, which is called with |object| after the tear-down of this test. If
+ * TEST_PROGRAM's set-up registers |end|, it is called after the last test. Registered functions are
+ * called in reverse order. |object| must exist until then, so it must not be a local variable. A
+ * fixture needs no tear-down for objects whose opening function calls test_at_end. */
 void test_at_end(void (*end)(void *object), void *object);
-/* Takes it back, after the same has been done earlier. */
+/* Cancels test_at_end() for these arguments, after the caller has already closed |object|. */
 void test_not_at_end(void (*end)(void *object), void *object);
 /* Makes a private directory in $TMPDIR or /tmp, which is removed at the end with its contents. The
  * path is valid until then. */
@@ -159,7 +159,8 @@ void test_setenv(const char *name, const char *value);
 void test_unset_variables(const char *const *names);
 /* Returns zeroed memory that later children of this process share. It is valid until the end. */
 void *test_shared_memory(size_t size);
-/* For test_run: returns the number of registered functions; calls all except the first |kept|. */
+/* For test_run. test_end_count returns the number of registered functions. test_end calls all
+ * except the |kept| that were registered first. */
 size_t test_end_count(void);
 void test_end(size_t kept);
 

@@ -4,7 +4,8 @@
 #include "engine/tuning/tuning.h"
 #include "engine/tuning/tuning_index.h"
 
-/* Runs the steps of a tuning job, except the last step, which takes the result over. */
+/* Runs all steps of a tuning job except the last one, in which the tuning database takes over the
+ * result. */
 static inline enum kiln_code work_all_steps(struct tuning *tuning, struct tuning_job *job,
                                             const struct tuning_job_events *events,
                                             struct kiln_err *err)

@@ -62,8 +62,8 @@ bool holds_in_time(bool (*holds)(void *context), void *context);
     await_thread_long((thread), (ret_value), "the thread '" #thread "' to end", WAIT_MAX_S)
 void await_thread_long(pthread_t thread, void **ret_value, const char *what, int max_s);
 
-/* Waits until one of |fds| is ready, in a thread that serves a test. Returns false if |fds[0]| is
- * ready: the test makes it ready to end the thread. Has no time limit. */
+/* For a thread that serves a test. Waits without a time limit until one of |fds| is ready. Returns
+ * false if |fds[0]| is ready, which means that the test wants the thread to end. */
 bool await_work(struct pollfd *fds, unsigned count);
 
 /* Waits until the thread |tid| of this process sleeps in a system call. */

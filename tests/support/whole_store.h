@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Each function makes a change of the store that kilnd makes in steps. */
+/* Each function makes a change to the store in one call. kilnd makes the same change in several
+ * steps. */
 #include "engine/store/kernel_store.h"
 
 static inline enum kiln_code kernel_store_clear(struct kernel_store *store,

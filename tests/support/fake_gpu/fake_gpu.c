@@ -345,7 +345,7 @@ const char *hipGetErrorName(int status)
                                      : "hipErrorUnknown";
 }
 
-/* Writes gcnArchName at its offset in this version's struct. */
+/* Writes gcnArchName where the properties struct of this HIP version has it. */
 #if FAKE_HIP >= 6
 PUBLIC int hipGetDevicePropertiesR0600(char *properties, int device);
 int hipGetDevicePropertiesR0600(char *properties, int device)

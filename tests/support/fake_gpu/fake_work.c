@@ -102,7 +102,7 @@ int NAMED(cuMemsetD8Async, hipMemsetD8Async)(void *to, unsigned char value, size
 struct event {
     struct object object;
     unsigned at_ms;
-    bool is_waited_for; /* before the wait, |at_ms| may be in the future */
+    bool is_waited_for; /* until an event has been waited for, |at_ms| may be in the future */
 };
 
 PUBLIC int NAMED(cuStreamCreate, hipStreamCreateWithFlags)(void **ret_stream, unsigned flags);
@@ -197,7 +197,7 @@ struct function {
 
 struct module {
     struct object object;
-    const unsigned char *image; /* borrowed; read by each look-up of a function, as in HIP */
+    const unsigned char *image; /* borrowed; like HIP, each look-up of a function reads the image */
     size_t size;
     struct function functions[KERNELS_MAX];
 };
@@ -257,7 +257,8 @@ static const struct kernel {
     { "fault", run_fault }, { "copy_mapped", run_copy_mapped },
 };
 
-/* Section headers come last in the output of compilers and in the fake objects of tests. */
+/* Computes the size from the section headers, which come last in compilers' output and in the fake
+ * objects of tests. */
 static size_t image_size(const Elf64_Ehdr *header)
 {
     return header->e_shoff + (size_t)header->e_shnum * sizeof(Elf64_Shdr);

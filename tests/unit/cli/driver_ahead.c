@@ -28,7 +28,7 @@ static struct fake {
     struct asked asked[BATCHES_MAX];
     size_t batches;
     int code;
-    bool endless; /* a batch calls back until it is stopped */
+    bool endless; /* the batch calls its callback until the callback stops the batch */
     sem_t batch_done;
     atomic_uint open, answers;
     int stopped_with;

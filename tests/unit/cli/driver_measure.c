@@ -17,17 +17,17 @@ enum behaviour { COMPUTES, WRITES_NOTHING, IS_OFF_ONCE };
 
 static struct fake {
     enum behaviour behaviour;
-    struct kiln_problem problem; /* of the last plan */
+    struct kiln_problem problem; /* the problem of the last plan */
     char solver[64], driver[64];
     int plan_code, run_code;
     int tier;
     unsigned launches, live_memories, live_runs, live_plans, live_events;
     double clock_ms;
     int record_code;
-    double first_value; /* of the last launch's first operand */
+    double first_value; /* first value of the first operand of the last launch */
     unsigned finds, tunes, live_results;
     int find_code;
-    char only[64]; /* the solver that find or tune was asked for */
+    char only[64]; /* the only solver that the last find or tune was to use */
 } fake;
 
 struct kiln_memory {

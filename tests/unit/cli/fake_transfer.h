@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A fake kiln-transfer --snapshot, which is the test's own program, started again. Only one file
- * of a test may include this header. test_setenv(FAKE_TRANSFER, ...) selects the behaviour of the
- * fake; without it, the fake is absent. */
+/* A fake kiln-transfer --snapshot: the test program starts itself as the fake. Only one file of a
+ * test may include this header. test_setenv(FAKE_TRANSFER, ...) selects the behaviour of the fake.
+ * If the variable is not set, kiln-transfer seems not to be installed. */
 #include "cli/kilnctl/snapshot_program.h"
 
 #include <fcntl.h>

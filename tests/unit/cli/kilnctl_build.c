@@ -187,7 +187,8 @@ TEST_F(kilnctl_build, keep_going_writes_the_other_problems_and_still_fails)
     assert_says(f->run.printed, "1 kernel,");
     assert_says(f->reported.text, "line 2:");
     assert_says(f->reported.text, "clang");
-    assert_null(strstr(f->reported.text, "again")); /* only the first failure with this reason */
+    /* a reason is reported only for the first problem that fails with it */
+    assert_null(strstr(f->reported.text, "again"));
 }
 
 TEST_F(kilnctl_build, failures_found_only_by_the_build_are_reported_and_nothing_is_written)
@@ -277,8 +278,8 @@ TEST_F(kilnctl_build, no_package_is_built_for_an_opencl_device_by_name)
     }
 }
 
-/* Packages for OpenCL devices are for static builds and are never installed, so their names
- * decide nothing. */
+/* Names matter only for packages that are installed. Packages for OpenCL devices are only linked
+ * into static builds. */
 TEST_F(kilnctl_build, a_package_for_an_opencl_device_may_have_any_name)
 {
     fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"opencl\",\"targets\":[{\"target\":"

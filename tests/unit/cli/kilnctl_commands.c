@@ -10,7 +10,8 @@
 #define ASKED_MAX 16
 
 static struct fake {
-    const char *replies[ASKED_MAX]; /* one for each request; NULL: fails with |code| */
+    /* one reply for each request; NULL means that the request fails with |code| */
+    const char *replies[ASKED_MAX];
     int code;
     unsigned asked;
     char requests[ASKED_MAX][512]; /* "name arguments" */

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The errno with which fs_read_file fails, as for settings that belong to another user. 0: it
- * works. */
+/* The errno with which fs_read_file fails, such as EACCES for another user's settings. 0 means that
+ * fs_read_file succeeds. */
 static int opens_fail_with;
 WRAP(enum kiln_code, fs_read_file, const char *path, size_t limit, struct buffer *ret_content,
      struct kiln_err *err)
@@ -161,7 +161,8 @@ TEST_F(kilnctl_doctor, a_socket_of_group_root_is_opened_by_a_group_of_its_own)
     expect_finding(f, VERDICT_FAIL, "user root", "groupadd --system");
     assert_null(strstr(only_finding(f, VERDICT_FAIL)->advice, "-aG root"));
     f->findings.count = 0;
-    f->socket.has_group = f->socket.in_group_file = true; /* kilnd is older than the group */
+    /* the group was created after kilnd had started */
+    f->socket.has_group = f->socket.in_group_file = true;
     assert_false(socket_judge(&f->socket, &f->findings));
     expect_finding(f, VERDICT_FAIL, "user root", "log in");
     assert_null(strstr(only_finding(f, VERDICT_FAIL)->advice, "groupadd"));
@@ -395,7 +396,8 @@ TEST_F(kilnctl_doctor, a_service_that_waits_for_its_next_restart_has_failed)
     expect_finding(f, VERDICT_FAIL, "tries again (exit-code)", "journalctl");
 }
 
-/* Between two failed starts, the state is "activating" for as long as kilnd reads its settings. */
+/* After a failed start, systemd reports "activating" while kilnd starts again, until it has read
+ * its settings. */
 TEST_F(kilnctl_doctor, a_service_that_starts_again_after_failures_has_failed)
 {
     units_judge("Id=kilnd.service\nLoadState=loaded\nActiveState=activating\n"

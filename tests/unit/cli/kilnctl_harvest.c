@@ -250,8 +250,8 @@ static void write_sparse(struct fixture *f, const char *name, off_t size)
     assert_int_equal(truncate(scratch_path(f->directory, name, path), size), 0);
 }
 
-/* A job can make a huge sparse file in no time, and the epilog of a batch system would wait until
- * it was read. */
+/* A job can make a huge sparse file at once. If harvest read the file, the epilog script of a batch
+ * system would wait for a long time. */
 TEST_F(kilnctl_harvest, files_beyond_kilnds_limits_are_refused_before_they_are_read)
 {
     static const char *const names[] = { "out/cache/gfx90a68.ukdb", "out/user/gfx90a68_1.1.0.udb" };
@@ -362,7 +362,7 @@ TEST_F(kilnctl_harvest, a_damaged_manifest_is_reported)
     }
 }
 
-/* A real job takes longer than a test, so its files have older times. */
+/* Makes a file older, because a real job takes longer than a test. */
 static void set_age(struct fixture *f, const char *name, time_t age_s)
 {
     char path[600];

@@ -63,7 +63,8 @@ TEST_F(kilnctl_miopen, an_overlay_as_json_lists_variables_files_and_remarks)
     assert_says(f->run.printed, "\"remarks\":[]}");
 }
 
-/* An empty directory would hide MIOpen's own databases from it. */
+/* If the overlay's system directory existed but were empty, MIOpen would not find its own
+ * databases. */
 TEST_F(kilnctl_miopen, miopen_keeps_its_own_databases_if_kilnd_has_none)
 {
     for (int i = 0; i < 4; i++)
@@ -99,7 +100,8 @@ TEST_F(kilnctl_miopen, a_kind_that_kilnd_lacks_is_no_matter_if_the_systems_part_
     assert_null(strstr(f->reported.text, "db import"));
 }
 
-/* MIOpen names a user's files after its version, and reads a PerfDb in one of two formats. */
+/* Only with MIOpen's version does kilnctl know the names of a user's files, and in which of two
+ * formats MIOpen reads a PerfDb. */
 TEST_F(kilnctl_miopen, without_a_version_the_users_records_are_in_the_systems_files)
 {
     fake.answers[0] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.HIP.3_2_0_x.ufdb.txt", 9),
@@ -273,7 +275,8 @@ TEST_F(kilnctl_miopen, every_file_of_the_installed_miopen_is_seen_in_the_overlay
     }
     assert_string_equal(out_text(f, "system/gfx90a68.db"), "perf");
     assert_says(f->run.printed, "export MIOPEN_SYSTEM_DB_PATH=");
-    assert_null(strstr(f->reported.text, "db import")); /* MIOpen sees its own PerfDb */
+    /* MIOpen already reads its own PerfDb, so the advice to import it would be wrong */
+    assert_null(strstr(f->reported.text, "db import"));
 }
 
 TEST_F(kilnctl_miopen, a_new_overlay_leads_to_the_files_that_are_installed_now)
@@ -307,7 +310,7 @@ TEST_F(kilnctl_miopen,
         snprintf(name, sizeof(name), "out%zu", i);
         scratch_path(f->directory, name, f->out);
         answer_all();
-        if (!cases[i].version) { /* without a version, kilnctl asks for other things */
+        if (!cases[i].version) { /* without a version, kilnctl sends other requests */
             fake.answers[2] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.db.txt", 8),
                                                     .files = { "perf" } };
             fake.answers[3] = (struct fake_answer){ .code = KILN_E_NOT_FOUND };

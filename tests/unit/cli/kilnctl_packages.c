@@ -222,7 +222,7 @@ TEST_F(kilnctl_packages, a_package_that_kilnd_refuses_fails_with_its_message)
     assert_string_equal(f->run.printed, "");
 }
 
-/* kilnd sees only an open file, so it cannot name the path. */
+/* kilnctl adds the path to the message, because kilnd gets only an open file. */
 TEST_F(kilnctl_packages, a_failed_install_names_the_file_and_no_credentials)
 {
     const struct fake_answer refused = { .code = KILN_E_CORRUPT, .text = "another SHA-256" };
@@ -482,7 +482,8 @@ TEST_F(kilnctl_packages, verifying_as_json_has_every_report_and_the_error)
     assert_says(f->run.printed, "\"package\":\"c.kdb\"}]");
     assert_says(f->run.printed, "\"error\":{\"code\":\"CORRUPT\"");
     assert_true(f->run.reported);
-    assert_says(f->reported.text, "fake says no\n"); /* the second failure; main prints the first */
+    /* only the second failure, because main prints the first one */
+    assert_says(f->reported.text, "fake says no\n");
 }
 
 TEST_F(kilnctl_packages, packages_are_removed_and_missing_ones_are_named)

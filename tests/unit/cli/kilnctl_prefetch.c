@@ -18,16 +18,17 @@ static struct fake {
     struct kiln_plan_options options;
     int plan_code; /* result of every second plan; with 0, every plan succeeds */
     int tier;
-    unsigned same_key;      /* problems that share a kernel */
+    unsigned same_key;      /* number of problems that share one kernel */
     unsigned first_failure; /* the first kiln_plan_get call that fails, counted from 1 */
-    const char *toolchains; /* kilnd's answer; NULL: fails with |admin_code| */
+    /* kilnd's answer; NULL means that the request fails with |admin_code| */
+    const char *toolchains;
     int admin_code;
     char asked[256];
     const char *stats[3]; /* kilnd's answers, one after the other; NULL: repeats the previous one */
     const char *status;
     unsigned stats_asked, naps;
-    unsigned busy;   /* how many requests kilnd refuses as BUSY */
-    unsigned stored; /* how many of the first requested kernels are on kilnd's disk */
+    unsigned busy;   /* number of requests that kilnd refuses as BUSY */
+    unsigned stored; /* number of the first requested kernels that are on kilnd's disk */
 } fake;
 static atomic_uint fake_gets;
 

@@ -37,7 +37,8 @@ SET_UP(set_up)
 
 FIXTURE(kilnctl_trace, set_up, NULL);
 
-/* Two processes; the second one wants the same plan earlier and waits longer. */
+/* Writes the traces of two processes. The second process requests the same plan earlier than the
+ * first and waits longer. */
 static void write_two(const struct fixture *f)
 {
     scratch_write(f->directory, "1764288000-node7-42.trace",

@@ -13,7 +13,8 @@
 
 #define PLANS_MAX 64
 
-/* A fake kilnd. It compiles a problem's kernel at the first request, and has it from then on. */
+/* A fake kilnd. The first request for a problem compiles its kernel, and later requests find the
+ * kernel. */
 static struct fake {
     struct {
         char target[64], database_id[64], toolchain[64], solver[64];
@@ -22,8 +23,8 @@ static struct fake {
     unsigned count, compiles, batches;
     uint32_t stored[PLANS_MAX]; /* batch sizes of the problems whose kernels are stored */
     unsigned stored_count;
-    unsigned slow_after; /* after so many requested plans, the clock jumps by an hour */
-    unsigned dies_after; /* after so many requested plans, kilnd does not answer */
+    unsigned slow_after; /* number of requested plans after which the clock jumps by an hour */
+    unsigned dies_after; /* number of requested plans after which kilnd does not answer */
     uint32_t refused;    /* the batch size for which no plan exists */
     const char *bad_target;
 } fake;
@@ -344,7 +345,7 @@ static void run_job(const struct fixture *f, const char *name, const char *start
 
 #define OBJECT(tier, digits) \
     "object " tier " 1 00000000000000000000000000000000000000000000000000000000000000" digits "\n"
-#define LATER "9000000000000000" /* after every real clock of this test */
+#define LATER "9000000000000000" /* later than the real clock during this test */
 
 TEST_F(kilnctl_trace_prefetch, used_fetched_and_missing_add_up)
 {

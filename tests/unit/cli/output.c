@@ -172,7 +172,8 @@ TEST_F(output, a_ticker_calls_until_it_is_stopped)
     struct ticker ticker;
     struct progress progress;
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    progress_init(&progress, f->out, "prefetch", 2, 0); /* long ago, so the first tick prints */
+    /* begins at time 0, so the first tick prints at once */
+    progress_init(&progress, f->out, "prefetch", 2, 0);
     ticker_start(&ticker, &progress, &lock);
     wait_until("the first tick", has_said, &ticker);
     ticker_stop(&ticker);

@@ -78,7 +78,7 @@ static inline const char *out_text(struct fixture *f, const char *name)
     return scratch_read(f->directory, path, f->text, sizeof(f->text));
 }
 
-/* Returns a name in the form of |file|, for another device than the overlay's. */
+/* Returns a file name that matches the pattern of |file|, for another device than the overlay's. */
 static inline const char *example(const struct miopen_file *file, char text[128])
 {
     const char *version = strstr(file->name, "SCHEMA")                 ? "1.1.0"

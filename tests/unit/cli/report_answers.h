@@ -33,7 +33,7 @@ static inline struct json *busy_sample(unsigned i)
         j, "hits",
         hits_of(load * (1 - missed) * 0.7, load * (1 - missed) * 0.2, load * (1 - missed) * 0.1));
     json_set_u64(j, "misses", (uint64_t)(load * missed));
-    if (i == 99) { /* misses of requests that bypass the cache */
+    if (i == 99) { /* the misses of this sample belong to requests that bypass the cache */
         struct json *reasons = json_object();
         json_set_u64(reasons, "uncached", (uint64_t)(load * missed));
         json_set(j, "miss_reasons", reasons);

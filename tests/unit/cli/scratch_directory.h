@@ -25,7 +25,7 @@ static inline void scratch_write(const char *directory, const char *name, const 
     test_write_text(scratch_path(directory, name, path), text);
 }
 
-/* Gets the path of the new file, too. */
+/* Writes a file, and also returns its path. */
 static inline void scratch_create(const char *directory, const char *name, const char *text,
                                   char path[512])
 {

@@ -21,7 +21,8 @@ static void fill_list(struct list *list, struct worker *workers, size_t count)
         list_append(list, &workers[i].link);
 }
 
-/* The best choice comes first. Each chosen worker then becomes busy. */
+/* |best| lists the workers in the order in which they must be chosen. Each chosen worker becomes
+ * busy. */
 TEST(plain, a_worker_with_the_libraries_is_chosen_before_a_cold_one)
 {
     struct worker workers[] = { idle_worker("clang"), idle_worker(""), idle_worker("hiprtc") };

@@ -52,7 +52,7 @@ TEST(directory, a_directory_that_cannot_be_made_is_reported_with_its_setting)
     expect_failures(make_and_remove, f, FAILING("faccessat", EACCES), KILN_DENIED, "write");
     expect_failure(make_and_remove, f, FAILING("mkdir", EROFS), KILN_IO, "directory '");
     expect_failure(make_and_remove, f, FAILING("mkdir", EROFS), KILN_IO, "--state-dir");
-    /* stat(2) shows if it is a directory, and then its mode. */
+    /* The first stat(2) checks that the path is a directory. The second reads its mode. */
     expect_failure(make_and_remove, f, FAILING("stat", EIO), KILN_IO, "attributes");
     expect_failure(make_and_remove, f, FAILING_NTH("stat", 2, EIO), KILN_IO, "attributes");
 }
@@ -84,7 +84,8 @@ TEST_F(directory, temporary_directories_that_cannot_be_made_are_reported_and_not
         expect_failure(open_temporary, f, FAILING_ALWAYS(calls[i], EIO), KILN_IO, "mark");
         fs_remove_tree(AT_FDCWD, f->path);
     }
-    expect_failure(open_temporary, f, FAILING_NTH("openat", 2, ENOSPC), KILN_OK, ""); /* the mark */
+    /* the second openat creates the file that marks the directory as kilnd's */
+    expect_failure(open_temporary, f, FAILING_NTH("openat", 2, ENOSPC), KILN_OK, "");
     expect_failure(open_temporary, f, FAILING_ALWAYS("flock", EWOULDBLOCK), KILN_BUSY, "");
     fs_remove_tree(AT_FDCWD, f->path);
 }
@@ -104,7 +105,7 @@ static void make_leftover(const struct fixture *f)
     }
 }
 
-/* Opening a root removes leftovers. */
+/* Opening the root of temporary directories removes those that a killed kilnd left. */
 static void sweep_leftovers(struct fixture *f)
 {
     struct temp_root root = { .fd = -1 };
@@ -112,7 +113,8 @@ static void sweep_leftovers(struct fixture *f)
     temp_root_close(&root);
 }
 
-/* The directory keeps its mark, by which the next sweep recognizes it. */
+/* If a sweep fails, the file that marks the directory as kilnd's must remain, so that the next
+ * sweep recognizes the directory. */
 TEST_F(directory, a_leftover_that_a_sweep_cannot_remove_is_removed_by_the_next)
 {
     enum { REMOVED = 5 }; /* the files, the mark and the directory */
@@ -140,7 +142,8 @@ TEST_F(directory, a_leftover_that_a_sweep_cannot_remove_is_removed_by_the_next)
     }
 }
 
-/* The disk may still hold new directories, but not the file that marks one. */
+/* A full disk may still accept a new directory, but not the file that marks the directory as
+ * kilnd's. */
 TEST_F(directory, a_full_disk_is_reported)
 {
     expect_failure(open_temporary, f, FAILING_ALWAYS("openat", ENOSPC), KILN_FULL, "inodes");

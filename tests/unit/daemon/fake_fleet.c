@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A fake kiln-transfer --fleet: does what the names of the files say. */
+/* A fake kiln-transfer --fleet. The name of the requested file selects what the program does. */
 #include "common/base/cleanup.h"
 #include "common/base/fs.h"
 #include "engine/transfer/fleet_wire.h"

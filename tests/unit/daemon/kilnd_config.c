@@ -164,7 +164,8 @@ TEST_F(config, limits_too_low_for_any_compiler_are_refused)
 {
     static const char *const flags[] = {
         "--compile-memory=1023MiB", "--compile-timeout=999ms", "--compile-cpu=9s",
-        "--compile-output=8MiB" /* the source of a request is also a file of its compile */
+        /* must be larger than a request's source, which is one of the files of a compile */
+        "--compile-output=8MiB"
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         f->argument_count = 2;

@@ -18,7 +18,7 @@ static struct {
     int directory; /* the program starts in this directory */
     bool hangs_up;
     bool no_pid_files;  /* the system has no pidfds */
-    bool is_left_alone; /* the launcher ends before its child asks for a signal at its end */
+    bool is_left_alone; /* the launcher ends before its child requests a signal for that event */
     bool is_supervisor;
     const char *failing;
     unsigned nth;

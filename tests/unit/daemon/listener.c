@@ -175,7 +175,7 @@ TEST_F(listener, the_socket_of_a_live_daemon_is_refused_with_its_pid)
     close(unix_connect(SOCK_STREAM, f->path));
 }
 
-/* A killed kilnd may have just started a process, which then has the socket and the lock. */
+/* A process that kilnd had just started when it was killed still holds kilnd's socket and lock. */
 TEST_F(listener, a_killed_daemon_whose_socket_is_still_open_is_not_named)
 {
     int open_end[2];
@@ -276,7 +276,7 @@ TEST_F(listener, an_inherited_descriptor_that_is_not_a_socket_is_refused)
     close(fd);
 }
 
-/* kilnd ends while the service manager holds its socket. */
+/* Imitates kilnd's end while the service manager holds the socket. */
 static struct inherited_fd store_socket(struct fixture *f)
 {
     struct inherited_fd stored;

@@ -26,7 +26,7 @@ struct group *__wrap_getgrnam(const char *name)
     return NULL;
 }
 
-static bool is_hanging; /* the time limit passes at once */
+static bool is_hanging; /* whether the wait for the name service's answer times out at once */
 static int answer_ms;   /* the time limit that kilnd gave to poll(2) */
 
 int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);

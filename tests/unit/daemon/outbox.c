@@ -129,7 +129,8 @@ struct object *object_unref(struct object *object)
 static const struct {
     size_t size;
     size_t first_file, file_count;
-    bool has_segments; /* one before the body of 30 bytes, one inside and one after it */
+    /* zero-copy segments: one before the body of 30 bytes, one within and one after the body */
+    bool has_segments;
 } sizes[FRAMES] = {
     { .size = 10 },    { .size = 40, .file_count = 2 },
     { .size = 0 },     { .size = 30, .has_segments = true },
@@ -314,7 +315,8 @@ TEST_F(outbox, a_peer_that_leaves_at_any_byte_is_reported_and_leaves_nothing)
     }
 }
 
-/* The kernel sent no byte, so the descriptors are sent again. */
+/* If the kernel refuses the descriptors, it has sent no byte of the frame either. The descriptors
+ * are then sent with the next attempt. */
 TEST_F(outbox, descriptors_that_the_kernel_refuses_are_sent_later_with_their_frame)
 {
     static const int reasons[] = { ETOOMANYREFS, ENOBUFS, ENOMEM };

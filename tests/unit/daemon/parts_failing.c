@@ -60,7 +60,7 @@ static enum kiln_code make_work_queues(void *context, struct kiln_err *ret_err)
     return rc;
 }
 
-/* The code is not KILN_BUSY, because a retry would have nothing to wait for. */
+/* The code must not be KILN_BUSY, which would make the caller retry in vain. */
 TEST(clear, threads_that_cannot_be_created_are_an_error)
 {
     for (unsigned which = 1; which <= 3; which++) {
@@ -356,5 +356,5 @@ TEST(clear, status_and_stats_omit_parts_that_do_not_exist_yet)
     assert_string_equal(json_get_text(status, "socket", ""), "some.sock");
     assert_null(json_get(status, "workers"));
     assert_null(json_get(status, "reload_refused"));
-    assert_int_equal(json_count(stats), 1); /* config_last_reload_successful */
+    assert_int_equal(json_count(stats), 1); /* only config_last_reload_successful */
 }

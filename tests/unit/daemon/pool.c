@@ -38,7 +38,8 @@ static unsigned count_processors(void)
     return (unsigned)CPU_COUNT(&allowed);
 }
 
-/* Raises |max_starting| to the number of workers that start now. */
+/* Also raises |max_starting| to the number of workers that are starting, if this number is
+ * larger. */
 static bool all_are_idle(const struct fixture *f, unsigned *max_starting)
 {
     struct pool_counts now = pool_counts(f->pool);
@@ -69,7 +70,7 @@ TEST_F(pool, a_worker_does_several_jobs)
     assert_true(second.task.result.wall_ns > 0);
 }
 
-/* A worker may be busy while the previous worker in its place is still ending. */
+/* The reservation must cover a busy worker and its predecessor, which may still be ending. */
 TEST_F(pool, the_descriptors_that_a_worker_needs_are_reserved)
 {
     enum { WORKERS = 4, OF_THE_POOL = 1 };
@@ -548,7 +549,8 @@ static void expect_refused(struct fixture *f, const char *program)
     expect_end(f, source(program), COMPILE_UNAVAILABLE, "started");
 }
 
-/* The busy worker cannot take another job, because the job that it runs is its last. */
+/* The busy worker cannot take these jobs, because a worker ends after its last job and the busy
+ * worker is running that job. */
 TEST_F(pool, a_job_that_needs_a_fresh_worker_fails_at_once_if_none_can_start)
 {
     struct job hang = source("hang"), spends = source("a");
@@ -567,7 +569,7 @@ TEST_F(pool, a_job_that_needs_a_fresh_worker_fails_at_once_if_none_can_start)
 TEST_F(pool, no_job_waits_for_a_worker_that_hangs_at_its_start)
 {
     struct job first = source("a"), second = source("a");
-    f->options.limits.jobs = 1; /* so that no worker is warmed up */
+    f->options.limits.jobs = 1; /* a worker ends after one job, so no worker is warmed up */
     f->options.start_timeout_ms = 3600000;
     start_workers(f, 2);
     break_workers("silent");

@@ -7,7 +7,8 @@
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 
-/* The fake connection sends the program's name as the job, and receives a text as the answer. */
+/* The fake connection sends the job's program name to the worker, and receives a text as the
+ * answer. */
 extern char last_answer[256];
 extern struct sandbox_report handshake; /* sent by every worker that is ready */
 /* number of warm-ups begun so far. A warm-up of the toolchain "breaks" fails, and one of "hangs"

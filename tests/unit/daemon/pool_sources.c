@@ -12,10 +12,11 @@
 static struct {
     unsigned count;
     char text[800];
-} notices;                                     /* logged about missing layers of the sandbox */
-static unsigned probes_failed, jobs_not_given; /* log events */
+} notices; /* log messages about missing layers of the sandbox */
+static unsigned probes_failed, jobs_not_given; /* numbers of log events */
 
-static unsigned wanted_now; /* warm workers; 0 means as many as recent sources need */
+/* number of warm workers that the pool wants; 0 means as many as recent sources need */
+static unsigned wanted_now;
 
 WRAP(unsigned, warmup_wanted, struct warmup_need *need, uint64_t now_ns)
 {

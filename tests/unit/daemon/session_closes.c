@@ -15,9 +15,9 @@
 
 #define OTHER_USER 4321
 #define TOO_MANY "files of"
-/* A user who holds more descriptors is full. */
+/* If a user holds more descriptors than this, the closer reports the user as full. */
 #define FULL (CLOSER_LIMITS_DEFAULT.held_max_uid - LIMIT_FRAME_DESCRIPTORS)
-#define ALL 10000 /* more closes than a test begins */
+#define ALL 10000 /* more than the number of closes in any test */
 
 static struct {
     pthread_t loop_thread;
@@ -158,7 +158,8 @@ TEST_F(hung, a_user_who_sends_too_many_descriptors_is_refused_and_others_are_not
     assert_int_equal(hung.on_the_loop, 0);
     end_closes(ALL);
     WAIT_FOR(hung.closed >= sent + 2);
-    WAIT_FOR(!closer_is_full(f->closer, 0)); /* the last close is counted a moment longer */
+    /* the closer still counts the last file for a moment after close(2) */
+    WAIT_FOR(!closer_is_full(f->closer, 0));
     KILN_AUTO(fd) int later = join_server(f);
     expect_pong(f, later, 9);
     drop_hung_file(file);
@@ -199,8 +200,8 @@ static unsigned fill_closer(struct fixture *f, int file)
     return count;
 }
 
-/* The closer notes that the user was not full in between, although nobody called closer_check
- * then. */
+/* The user is below the limit for a while, but nobody calls closer_check during that time. The
+ * closer must notice nevertheless. */
 TEST_F(hung, a_user_who_was_not_full_in_between_is_not_stuck)
 {
     const uint64_t grace_ms = 600000;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A session that has many requests handles them in turns. Each request takes 0.4 ms here. */
+/* A session that has many requests handles some of them per loop iteration. Each request takes 0.4
+ * ms here. */
 #include "common/base/clock.h"
 #include "tests/unit/daemon/session_fixture.h"
 
@@ -9,7 +10,8 @@
 #define REQUESTS 40u
 #define REQUEST_NS 400000u
 #define CLIENTS 3u
-#define FEW 8u /* requests: more than one turn has, far less than all */
+/* number of requests: more than a session handles at once, and far fewer than REQUESTS */
+#define FEW 8u
 
 static uint64_t skew_ns; /* how far the clock is ahead */
 static uint64_t step_ns; /* how far the clock advances when it is read */

@@ -43,7 +43,7 @@ static enum kiln_code open_and_close(void *context, struct kiln_err *err)
     return rc;
 }
 
-/* Also checks that the socket file is gone, even after a failure. */
+/* Opens and closes a listener, and checks that no socket file is left, even after a failure. */
 static enum kiln_code open_leaving_nothing(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
@@ -121,7 +121,7 @@ static enum kiln_code resume_listener(void *context, struct kiln_err *err)
         return rc;
     stored.fd = kept.fd;
     listener_name(&kept, stored.name);
-    close(kept.lock_fd); /* the process has ended, and the service manager holds the socket */
+    close(kept.lock_fd); /* as if kilnd had ended while the service manager held its socket */
     rc = listener_resume(&stored, f->path, f->group, &resumed, err);
     if (!rc)
         assert_int_equal(resumed.fd, kept.fd);

@@ -80,7 +80,8 @@ TEST_F(start_wait, a_step_that_stays_busy_fails_with_its_own_message)
     assert_int_equal(lines, 1);
 }
 
-/* For example if another program has locked a database: SQLite waits for it for some seconds. */
+/* A step may be slow because another program has locked a database. SQLite waits for such a lock
+ * for some seconds. */
 TEST_F(start_wait, a_slow_step_is_not_repeated_when_the_time_is_over)
 {
     struct kiln_err err = KILN_ERR_INIT;

@@ -187,7 +187,8 @@ TEST(transfers, a_transferred_file_that_is_not_regular_is_not_taken)
     expect_failure(*state, "no file", KILN_IO, "did not write");
 }
 
-/* A second name of the file gives access to it, like a descriptor that the process kept open. */
+/* The process can still change the file under a second name, or through a descriptor that it kept
+ * open. kilnd must therefore take a copy. */
 static void expect_a_copy(struct fixture *f)
 {
     char kept[128];

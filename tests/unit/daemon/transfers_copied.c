@@ -50,7 +50,7 @@ WRAP(int, rename, const char *from, const char *to)
     return __real_rename(from, to);
 }
 
-/* Sharing the blocks of the whole file would write it to the disk in one step. */
+/* FICLONE shares all blocks of the file and would write the whole file to the disk in one step. */
 WRAP(int, ioctl, int fd, unsigned long request, ...)
 {
     va_list args;
@@ -130,7 +130,8 @@ TEST_F(transfers, a_file_that_a_user_imports_is_not_synced)
     wait_for_end(f, &t);
 
     assert_int_equal(syncs, 0);
-    assert_int_equal(replaced, 0); /* ext4 writes a file that replaces another one to the disk */
+    /* renaming over a file would make ext4 write the new file to the disk */
+    assert_int_equal(replaced, 0);
     take_result(&t.task.result, "package");
 }
 
@@ -149,7 +150,7 @@ static void end_other(struct task *task)
     others_ended++;
 }
 
-/* There is a copy for each reader thread, so all reader threads are busy. */
+/* As many copies run as there are reader threads, so all reader threads are busy. */
 TEST_F(transfers, tasks_of_other_users_run_between_the_steps_of_copies)
 {
     struct transfer copies[READERS];

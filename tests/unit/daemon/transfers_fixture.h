@@ -34,7 +34,7 @@ void close_fixture(struct fixture *f);
 
 struct transfer transfer_of(const struct fixture *f, const char *url);
 struct transfer transfer_of_user(const struct fixture *f, const char *url, uid_t uid);
-/* A service unit then starts the processes. */
+/* After this call, a service unit starts the processes. */
 void start_unit(struct fixture *f);
 /* Does nothing if the transfers are open. */
 void open_transfers(struct fixture *f);
@@ -44,12 +44,12 @@ void wait_for_end(struct fixture *f, const struct transfer *t);
 void start_transfer(struct fixture *f, struct transfer *t);
 /* Starts |t|, and waits for its end. */
 struct transfer_result *run_among_others(struct fixture *f, struct transfer *t);
-/* No other transfer may run. */
+/* Starts |t|, and waits for its end. No other transfer may run. */
 struct transfer_result *run_transfer(struct fixture *f, struct transfer *t);
 void expect_failure(struct fixture *f, const char *url, enum kiln_code code, const char *says);
 /* The transfer must leave a file with |content|. */
 void expect_content(struct fixture *f, const char *url, const char *content);
-/* The transfer must have left a file with |content|, which this removes. */
+/* The transfer must have left a file with |content|. Removes the file. */
 void take_result(const struct transfer_result *o, const char *content);
 
 void cancel_transfer(struct fixture *f, struct transfer *t);

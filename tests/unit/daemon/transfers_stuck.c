@@ -30,7 +30,8 @@ TEST_F(transfers, a_process_that_survives_its_kill_is_reported)
     assert_says(o->err.text, "has not ended");
     take_result(next, "package");
     let_them_die();
-    LOOP_UNTIL(f->loop, files_in_staging(f) <= 0); /* removed after the process has ended */
+    /* kilnd removes the files only after the process has ended */
+    LOOP_UNTIL(f->loop, files_in_staging(f) <= 0);
     assert_int_equal(stuck.ended, 1);
 }
 

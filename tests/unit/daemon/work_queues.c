@@ -203,7 +203,8 @@ static void work_long(struct task *task)
     atomic_fetch_sub(&seen.running, 1);
 }
 
-/* The threads of the work queue run in step, so a task starts about when it is taken. */
+/* All threads of the work queue start their next task together, so a task starts soon after a
+ * thread takes it from the queue. */
 static void expect_fair_order(struct fixture *f, enum work_queue work_queue, unsigned threads)
 {
     struct counted tasks[TASKS];
@@ -259,8 +260,8 @@ static void note_done_slowly(struct task *task)
     note_done(task);
 }
 
-/* The early user owes the time of a long task. The late user's tasks take no time, but
- * after each of them the loop is busy and the thread is idle. */
+/* The first long task is charged to the early user. The late user's tasks take no time, but after
+ * each of them the loop is busy and the thread is idle. */
 TEST_F(work_queues, users_are_charged_for_the_time_that_a_busy_loop_leaves_a_thread_idle)
 {
     struct counted tasks[TASKS];
@@ -372,8 +373,8 @@ TEST_F(work_queues, brief_tasks_that_wait_share_a_thread)
     }
 }
 
-/* The done callback of the previous task posts this semaphore. One thread could not run both in a
- * row. */
+/* Posted by the done callback of the previous task. A thread that ran both tasks in a row would
+ * wait in vain. */
 static sem_t reported;
 
 static void wait_until_reported(struct task *task)

@@ -18,13 +18,15 @@ struct fixture {
     int files[4], ret_files[4];
     size_t ret_file_count;
     unsigned reported;
-    unsigned enough; /* progress ends the call at this report; 0: never */
+    /* number of the progress report at which the callback ends the call; 0 means never */
+    unsigned enough;
     unsigned descriptors;
     unsigned announced; /* number of files that the last request announced */
     char came[2][32];
     unsigned files_back;
     bool files_with_progress;
-    int hostile; /* sent with the answer to kernel_export; 0: none */
+    /* a hostile descriptor that comes with the answer to kernel_export; 0 means none */
+    int hostile;
 };
 
 static void note_files(struct fixture *f, const struct fake_request *rq)
@@ -150,7 +152,7 @@ TEST_F(admin_call, progress_comes_before_the_answer_and_may_be_left_out)
 {
     must(call(f), f->err);
     assert_true(f->reported >= 1 &&
-                f->reported <= 3); /* if several came together, only the last is reported */
+                f->reported <= 3); /* reports that arrive together are merged into the last one */
     assert_string_equal(f->json, "{\"done\":true}");
     f->call.progress = NULL;
     must(call(f), f->err);

@@ -9,7 +9,7 @@
 
 struct seen {
     unsigned calls;
-    unsigned enough; /* the callback stops the batch at this call; 0: never */
+    unsigned enough; /* number of the callback at which the batch is stopped; 0 means never */
     size_t order[ITEMS];
     int codes[ITEMS];
     struct kiln_kernel *kept[ITEMS];
@@ -116,8 +116,8 @@ static void answer_single(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
-/* Answers odd items first, as memfds in one frame. Then answers even items, inline in another
- * frame. */
+/* Answers the odd items first, as memfds in one frame. A second frame then has the even items
+ * inline. */
 static void answer_out_of_order(struct fake_request *rq)
 {
     static struct digest keys[ITEMS];
@@ -192,7 +192,8 @@ static void answer_failures(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
-/* Breaks the connection after half of the answers. Answers everything the second time. */
+/* Breaks the connection after half of the answers to the first request. Answers later requests
+ * completely. */
 static void die_half_way(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
@@ -316,7 +317,8 @@ TEST_F(batch, the_callback_may_ask_the_same_client)
     assert_int_equal(f->daemon.requests, 2);
 }
 
-/* In the first turn, the answers come from the daemon; in the second, from the cache. */
+/* In the first iteration, the answers come from the daemon. In the second, they come from the
+ * in-process cache. */
 TEST_F(batch, the_callback_may_stop_the_batch)
 {
     start(f, answer_out_of_order);

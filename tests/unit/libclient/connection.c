@@ -13,7 +13,7 @@ struct fixture {
     struct fake_daemon daemon;
     struct kiln_client *client;
     struct kiln_error err;
-    atomic_uint left; /* counted by the handlers */
+    atomic_uint left; /* a counter for the handlers of a test */
 };
 
 static void answer_ping(struct fake_request *rq) { fake_pong(rq); }

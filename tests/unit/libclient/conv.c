@@ -32,7 +32,7 @@ TEST_F(conv, find_returns_the_devices_times_and_compares_the_whole_result)
     must(conv_find(f), f->err);
     struct kiln_conv_entry e = conv_entry(f, "ConvGood");
     assert_true(fabs(e.median_ms - 1) < 1e-9);
-    assert_true(e.spread_ms <= 1e-6); /* the clock's error only */
+    assert_true(e.spread_ms <= 1e-6); /* only the rounding error of the fake clock */
     assert_int_equal(e.samples, 24);
     assert_int_equal(e.checked, 2 * 8 * 8 * 8);
     e = conv_entry(f, "ConvWrong");

@@ -17,7 +17,7 @@ struct made_device {
     /* numbers of launches so far, and of memory objects and functions that exist */
     unsigned launches, memories, functions;
     bool is_lost;
-    const void *busy_stream; /* the stream writes to memory until it is finished */
+    const void *busy_stream; /* the stream whose pending work still writes to memory */
     bool was_read_early;     /* whether memory was read before the stream was finished */
     uint64_t memory_left;    /* in bytes; larger allocations fail */
 };

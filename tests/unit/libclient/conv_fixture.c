@@ -192,7 +192,7 @@ static void answer_put(struct conv_fixture *f, const struct fake_request *rq)
 static void answer_lease(struct conv_fixture *f, const struct fake_request *rq)
 {
     bool is_report = rq->header.type == MESSAGE_tuning_report;
-    /* As a kilnd of an older release, it grants a held share again. */
+    /* Like a kilnd of an older release, grants the same share of the configs again. */
     unsigned share = is_report ? ++f->reports : f->reports;
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 4096);

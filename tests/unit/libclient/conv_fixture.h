@@ -18,8 +18,8 @@ struct conv_solver {
     const char *kernel; /* NULL if the solver does not compile */
     double find_ms;
     const char *best;
-    /* whether the solver is tunable: |kernel| is then for the config "0,1", and "11,1" is the
-     * fastest config */
+    /* whether the solver is tunable. |kernel| is then the kernel of config "0,1". The fastest
+     * config is "11,1". */
     bool has_space;
 };
 
@@ -42,11 +42,12 @@ struct conv_fixture {
     unsigned solver_count;
     const char *wrong_config, *fatal_config, *uncompiled_config;
     const char *busy;          /* solver or config for which kilnd answers BUSY */
-    const char *greedy_config; /* config that needs a larger workspace than there is memory */
+    const char *greedy_config; /* a config whose workspace is larger than the device's memory */
     const char *not_built_in;  /* solvers without built-in kernels, such as "A B" */
     const char *silent;        /* solver for which kilnd never answers */
     bool silent_plans, all_taken, loses_lease;
-    bool has_company; /* whether another process tunes the first of the two shares */
+    /* whether another process already tunes the first of the two shares of the configs */
+    bool has_company;
     bool refuses_puts, refuses_reports; /* whether kilnd rejects puts and reports */
 
     struct conv_put puts[CONV_PUTS_MAX];
@@ -60,7 +61,8 @@ extern const struct conv_solver conv_tunable[2]; /* only "ConvTuned" is tunable 
 #define CONV_USE(f, list) \
     ((f)->solvers = (list), (f)->solver_count = sizeof(list) / sizeof((list)[0]))
 
-void conv_open(struct conv_fixture *f); /* the end fails if anything is left on the device */
+/* the end of the test fails if any object is left on the device */
+void conv_open(struct conv_fixture *f);
 SET_UP_OF(conv_set_up, struct conv_fixture) { conv_open(f); }
 FIXTURE_OF(conv, struct conv_fixture, conv_set_up, NULL);
 

@@ -20,13 +20,16 @@ struct fixture {
     struct kiln_err err;
     double now_ms;
     size_t asked[IN_FLIGHT_MAX];
-    unsigned least_in_flight; /* requests in flight when the search waited for one */
+    /* smallest number of requests in flight at the times when the search waited for an answer */
+    unsigned least_in_flight;
     unsigned in_flight, compiles, timed, checks, held, drops, clears, reported;
     unsigned enough_after;                  /* stops after this many trials; 0: never */
     bool is_lost;                           /* the device is lost at the next failure */
     const char *refused, *crashing, *wrong; /* configs */
-    const char *crashing_later;             /* crashes, but not at its first timing */
-    const char *slow_and_wrong;             /* only wrong as a finalist */
+    /* a config that crashes, but not when it is timed for the first time */
+    const char *crashing_later;
+    /* a config that is slow, and computes a wrong result only when it is timed as a finalist */
+    const char *slow_and_wrong;
     const char *directory;
     struct journal *journal;
     size_t all[SIDE * SIDE];
@@ -351,7 +354,8 @@ TEST_F(conv_search, a_lost_device_ends_the_search_and_is_named_with_its_config)
     assert_says(f->err.text, "fell over");
 }
 
-/* Of two equally fast trials, the one with the higher index was tried first. */
+/* The trials "10,6" and "12,6" are equally fast. The one with the higher index is the best, because
+ * it was tried first. */
 TEST_F(conv_search, a_device_lost_among_finalists_leaves_the_best_held)
 {
     size_t a = search_find(&f->search, "10,6"), b = search_find(&f->search, "12,6");

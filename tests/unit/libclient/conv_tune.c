@@ -97,7 +97,8 @@ TEST_F(conv, clean_forgets_the_config_and_searches_nothing)
     f->options.enforce = KILN_ENFORCE_DB_CLEAN;
     must(conv_tune(f), f->err);
     assert_int_equal(f->removals, 1);
-    assert_int_equal(f->daemon.connections, 1); /* a private kilnd has no other connection */
+    /* the client must use its connection again, because a private kilnd accepts no other */
+    assert_int_equal(f->daemon.connections, 1);
     assert_int_equal(f->config_requests, 0);
     assert_string_equal(conv_at(f, 0).config, "0,1");
     f->options.no_record = 1;
@@ -136,7 +137,8 @@ TEST(conv, clean_measures_whatever_find_records_say)
 TEST_F(conv, a_caller_that_stops_tuning_keeps_the_best_so_far)
 {
     CONV_USE(f, conv_tunable);
-    f->enough_after = 2 + 3; /* two solvers are timed, and three configs tried */
+    /* enough for two solvers that are timed, and three configs that are tried */
+    f->enough_after = 2 + 3;
     must(conv_tune(f), f->err);
     assert_int_equal(conv_at(f, 0).tried, 3);
     assert_non_null(conv_put_of(f, TUNING_PERF, "ConvTuned"));
@@ -145,7 +147,8 @@ TEST_F(conv, a_caller_that_stops_tuning_keeps_the_best_so_far)
 TEST_F(conv, a_search_that_tried_nothing_new_records_no_config)
 {
     CONV_USE(f, conv_tunable);
-    f->enough_after = 2 + 1; /* only the heuristic's config is tried, as with a small budget */
+    /* a small budget, which suffices only for the config that the heuristic chooses */
+    f->enough_after = 2 + 1;
     must(conv_tune(f), f->err);
     assert_int_equal(conv_at(f, 0).tried, 1);
     assert_non_null(conv_put_of(f, TUNING_FIND, "ConvTuned"));

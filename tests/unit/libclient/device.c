@@ -12,7 +12,7 @@
 struct fixture {
     struct fake_daemon daemon;
     struct kiln_client *client;
-    struct kiln_device *device; /* NULL if this host has none */
+    struct kiln_device *device; /* NULL if this host has no such device */
     struct kiln_error err;
     struct kiln_problem problem;
     struct bytes binary;

@@ -18,7 +18,7 @@
 #define LAUNCHES_EACH 25
 
 struct fixture {
-    struct kiln_device *device; /* NULL if this host has none */
+    struct kiln_device *device; /* NULL if this host has no OpenCL device */
     struct kiln_error err;
     struct kiln_plan *plan;
     struct kiln_run *run;
@@ -206,7 +206,7 @@ TEST_F(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
     expect_references_at_most(&job, job.memory, 1);
     expect_references_at_most(&job, job.queue, after_work);
     expect_references_at_most(&job, job.context,
-                              3); /* the job's reference, and those of its two objects */
+                              3); /* of the job, of its queue and of its memory */
     job_end(&job);
 }
 
@@ -361,7 +361,7 @@ TEST_F(device_opencl, a_forked_child_cannot_use_its_parents_device)
         struct kiln_memory *m = NULL;
         bool refused = kiln_memory_create(f->device, 4, &m, &f->err) == KILN_E_INVALID &&
                        kiln_run_launch(f->run, &f->tensors, NULL, &f->err) == KILN_E_INVALID;
-        unload(f); /* frees memory, and does not touch the runtime */
+        unload(f); /* frees the memory of this process without calling the OpenCL runtime */
         _exit(refused ? 0 : 1);
     }
     assert_int_equal(await_child(child), 0);
@@ -399,8 +399,8 @@ static void *launch_again_and_again(void *argument)
     return NULL;
 }
 
-/* A cl_kernel stores its arguments. The arguments of one run must not reach another run's
- * launch. */
+/* A cl_kernel stores the arguments of its next launch. A launch of one run must never use the
+ * arguments of another run. */
 TEST_F(device_opencl, threads_that_share_a_run_do_not_mix_their_arguments)
 {
     SKIP_IF(!f->device, "no OpenCL device here");

@@ -28,7 +28,8 @@ static const struct dynamic_symbol wants_more[] = {
     { "trial_number", offsetof(struct answer_cache, number), true },
     { "trial_more", offsetof(struct answer_cache, more), true },
 };
-/* The newest comes first. The last one is a path. */
+/* libkiln tries these names in this order, so the newest version comes first. The last name is a
+ * path. */
 static const char *const names[] = { "libkiln_trial.so.2", "libkiln_trial.so.1",
                                      "/nonexistent/libkiln_trial.so", NULL };
 
@@ -51,7 +52,8 @@ SET_UP(set_up)
     test_unsetenv("KILN_TRIAL_LIBRARY", "KILN_TRIAL_LIBRARY_PATH");
 }
 
-/* libkiln never closes libraries, but the next test must find none open. */
+/* Closes the library for the next test, which must find no open library. libkiln itself never
+ * closes one. */
 static void close_for_good(const char *file)
 {
     void *dl = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
@@ -167,7 +169,7 @@ TEST_F(dynamic_library, a_required_symbol_that_is_missing_is_named_with_the_file
     assert_says(f->err.text, "'trial_more'");
     assert_null(dlopen(FILE_OF("a"), RTLD_NOW | RTLD_NOLOAD));
 
-    /* another library may have the symbol */
+    /* a library in another directory may have the missing symbol */
     must(dynamic_library_set_path(&f->library, DIRECTORY("d"), &f->err), f->err);
     expect(f, 42, DIRECTORY("d"));
     assert_int_equal(f->table.more(), 1);

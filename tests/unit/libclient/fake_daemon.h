@@ -28,8 +28,9 @@ struct fake_request { /* valid until the handler returns */
 struct fake_daemon {
     void (*handle)(struct fake_request *request);
     void *context;
-    uint16_t version;       /* version in welcome; 0 means FRAME_VERSION */
-    const char *refusal;    /* message of the error that answers hello; may be NULL */
+    uint16_t version; /* protocol version in the welcome message; 0 means FRAME_VERSION */
+    /* text of an error that answers hello; NULL means that the daemon accepts the client */
+    const char *refusal;
     enum kiln_code refused; /* code of |refusal|; OK means KILN_UNSUPPORTED */
     bool silent;            /* whether hello is not answered at all */
     bool without_inline;    /* whether the capability to send small objects inline is not offered */
@@ -46,7 +47,8 @@ struct fake_daemon {
     bool running;
 };
 
-/* Starts, again at the same path. The daemon stops at the end of the test, if not earlier. */
+/* Starts the daemon. A stopped daemon may be started again, at the same path. The end of the test
+ * stops the daemon if it is running. */
 void fake_daemon_start(struct fake_daemon *d);
 /* Acts like kill -9: closes every connection, but does not remove the socket file. */
 void fake_daemon_kill(struct fake_daemon *d);
@@ -82,7 +84,7 @@ struct digest fake_key(unsigned seed);
 int fake_memfd(struct bytes content, bool sealed);
 
 struct kiln_client *fake_client(const struct fake_daemon *d);
-/* Starts |d| with |handle| and |context|, and opens a client of it, which is closed at the end of
- * the test unless |*ret_client| is NULL by then. */
+/* Starts |d| with |handle| and |context|, and opens a client. The end of the test closes the
+ * client, unless the test has set |*ret_client| to NULL. */
 void fake_daemon_serve(struct fake_daemon *d, void (*handle)(struct fake_request *), void *context,
                        struct kiln_client **ret_client);

@@ -7,7 +7,7 @@
 
 #define FAKE_ALGORITHM "miopenConvolutionFwdAlgoDirect"
 struct kiln_measurement fake_measurement(const char *solver);
-/* For the user tier of one device. */
+/* Makes a recording for the user tier of one device. */
 struct kiln_recording fake_recording(const struct kiln_measurement *measurements, uint32_t count);
 
 /* The texts of the request are borrowed from its body. */
@@ -25,4 +25,4 @@ struct fake_tuned {
 void fake_tuned_add(struct fake_tuned *t, const struct message_tuning_answer *answer);
 void fake_tuned_reply(struct fake_tuned *t, const struct fake_request *rq, uint16_t flags);
 
-uint64_t fake_real(double real); /* in the form of the protocol */
+uint64_t fake_real(double real); /* encodes a number as the protocol does */

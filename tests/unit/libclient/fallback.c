@@ -174,7 +174,8 @@ TEST_F(fallback, brief_calls_add_up_to_the_same_grace)
     assert_int_equal(ping(f, BRIEF_MS), KILN_E_TIMED_OUT);
     ahead_ns += LONG_MS * 1000000ull;
     int rc = ping(f, BRIEF_MS);
-    assert_true(rc == KILN_E_TIMED_OUT || rc == KILN_E_OK); /* the grace period may be over */
+    /* KILN_E_OK if the grace period was already over */
+    assert_true(rc == KILN_E_TIMED_OUT || rc == KILN_E_OK);
     expect_substitute_because(f, "hello");
 }
 
@@ -200,7 +201,8 @@ TEST_F(fallback, where_the_engine_fails_too_both_are_reported_and_kilnd_is_asked
     }
 }
 
-/* kilnd may return, but the reason of the substitute's failure stays. */
+/* The error message must contain both reasons: why kilnd is absent, and why the substitute
+ * failed. */
 TEST_F(fallback, a_fallback_that_fails_without_a_kilnd_reports_both_reasons)
 {
     connect_errno = ENOENT;

@@ -115,7 +115,7 @@ TEST(gpu, a_job_with_the_primary_context_shares_it)
     assert_ptr_equal(context_of(m), primary);
     use(d, primary);
     cu.set_current(NULL);
-    cu.release(0); /* before libkiln releases the context */
+    cu.release(0); /* the job releases the primary context before libkiln does */
     assert_true(primary_is_in_use(0));
     use(d, NULL);
     kiln_memory_destroy(m);
@@ -133,7 +133,8 @@ TEST(gpu, a_jobs_own_current_context_is_used_and_no_other_made)
     must(kiln_memory_create(d, 64, &m, &gpu.err), gpu.err);
     assert_ptr_equal(context_of(m), own);
     use(d, own);
-    cu.set_current(NULL); /* not current, but still the device's context */
+    /* the job's context is no longer current, but still belongs to the device */
+    cu.set_current(NULL);
     use(d, NULL);
     kiln_memory_destroy(m);
     kiln_device_close(d);

@@ -43,7 +43,8 @@ TEST(gpu, a_device_reports_its_properties)
     kiln_device_close(d);
 }
 
-/* The target ends in "a" only if the driver can encode tensor maps, which code for sm_90a needs. */
+/* The target is "sm_90a" only if the driver can encode tensor maps, because code for sm_90a needs
+ * them. */
 TEST(gpu, only_hopper_has_a_target_with_the_letter_a)
 {
     SKIP_IF(!gpu.is_cuda, "only CUDA has this");

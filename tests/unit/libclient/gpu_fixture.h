@@ -22,7 +22,8 @@ struct gpu {
 };
 extern struct gpu gpu;
 
-/* Opens the fake runtime by the search path. If the program has no argument, uses |standard|. */
+/* Opens the fake runtime through the search path. |standard| names the runtime if the program has
+ * no argument. */
 void gpu_init(int argc, char **argv, const char *standard);
 /* gpu_tear_down fails if an object still exists in the fake. */
 int gpu_set_up(void **state);

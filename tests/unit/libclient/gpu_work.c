@@ -592,7 +592,8 @@ TEST(gpu, many_threads_launch_at_once)
     must(kiln_memory_fill(work.y, 0, NULL, &gpu.err), gpu.err);
     crowd.shared = work.run;
     crowd.tensors = work.tensors;
-    crowd.made.key = 5; /* not loaded yet, so that the threads wait for each other */
+    /* the module with this key is not loaded yet, so the threads wait for each other */
+    crowd.made.key = 5;
     pthread_t threads[CROWD];
     for (int i = 0; i < CROWD; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, crowd_thread, &crowd), 0);

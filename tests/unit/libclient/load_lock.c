@@ -99,7 +99,8 @@ static char state_of(pid_t thread)
     return end ? end[2] : '\0';
 }
 
-/* Lets the library continue once the forking thread has forked or sleeps in the wait. */
+/* Waits until the forking thread has forked or sleeps in its wait for the lock. Then lets the
+ * library's constructor continue. */
 static void *release(void *context)
 {
     struct fixture *f = context;
@@ -146,7 +147,8 @@ static int load_and_fork(struct fixture *f, int (*how)(void), intptr_t *ret_own)
     return status;
 }
 
-/* Runs in a new process, where nothing is loaded yet. */
+/* Checks the wait status of a child that is forked while |how| runs. Does so in a new process,
+ * where no library is loaded yet. */
 static void expect_of_a_fork(int (*how)(void), int expected)
 {
     pid_t pid = fork();
@@ -168,7 +170,8 @@ TEST(load_lock, a_child_forked_while_a_runtime_is_loaded_has_all_of_it)
     expect_of_a_fork(as_a_runtime, 0);
 }
 
-/* The holder of the lock may wait for the forking thread. */
+/* The thread that holds the lock may itself wait for the forking thread, so the fork must not wait
+ * without limit. */
 TEST(load_lock, a_load_that_does_not_end_keeps_no_process_from_forking)
 {
     ahead_ns = 3600000000000ull;

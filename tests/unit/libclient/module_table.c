@@ -14,9 +14,9 @@
 struct fixture {
     struct kiln_device *device;
     atomic_uint loads, unloads, loaded;
-    unsigned failures;  /* the next loads that fail */
-    atomic_uint asking; /* threads that call module_get */
-    unsigned wait_for;  /* a load continues when this many threads have asked */
+    unsigned failures;  /* number of the next loads that fail */
+    atomic_uint asking; /* number of threads that have called module_get */
+    unsigned wait_for;  /* number of threads in |asking| at which a load continues */
 };
 
 static struct fixture f;
@@ -100,7 +100,7 @@ TEST(module_table, a_module_is_loaded_once_and_stays)
     assert_int_equal(f.unloads, 0);
 }
 
-/* HIP also reads the object after loading. */
+/* HIP reads the object's bytes even after it has loaded the module. */
 TEST(module_table, a_module_keeps_its_kernels_bytes)
 {
     struct device_module *module = get(1);

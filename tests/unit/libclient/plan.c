@@ -54,7 +54,7 @@ static void note(struct asked *asked, const struct fake_request *rq)
     copy(asked->config, m.config);
 }
 
-/* Confirms records, and answers leases with DONE. */
+/* Confirms recordings of measurements, and answers requests for a lease with DONE. */
 static void answer_tuning(const struct fake_request *rq)
 {
     BUFFER_AUTO struct buffer body;
@@ -226,7 +226,7 @@ TEST_F(plan, a_plan_by_heuristic_is_another_one)
     assert_int_equal(f->asked.plans, 2);
     get_again(f);
     assert_int_equal(f->asked.plans, 2);
-    f->options.driver = "6.2"; /* staleness depends on the driver */
+    f->options.driver = "6.2"; /* records of another driver version are stale */
     get_again(f);
     assert_int_equal(f->asked.plans, 3);
 }

@@ -78,7 +78,8 @@ static int be_the_copy(const char *name)
         if (strcmp(works[i].name, name) == 0)
             works[i].run();
     }
-    fflush(stdout); /* the leak sanitizer ends a setuid program without a flush */
+    /* explicit, because the leak sanitizer ends a setuid program before the output is flushed */
+    fflush(stdout);
     return getauxval(AT_SECURE) ? 1 : 0;
 }
 

@@ -17,13 +17,14 @@ struct fixture {
     struct kiln_error err;
     struct kiln_problem problem;
     struct kiln_plan_options options;
-    struct message_solution solution; /* listed |count| times */
+    struct message_solution solution; /* the solution that the daemon lists |count| times */
     uint32_t count;
     unsigned more; /* extra bytes after the list */
 
     uint32_t part;                   /* candidates per answer */
-    int32_t wrong_next, wrong_index; /* added to the correct values */
-    struct bytes config;             /* empty: derived from the index */
+    int32_t wrong_next, wrong_index; /* added to the correct values in the answers */
+    /* config in the answers; if empty, each config is derived from its index */
+    struct bytes config;
     char target[32], database_id[32], driver[32], toolchain[32], solver[32];
     unsigned asked;
 };

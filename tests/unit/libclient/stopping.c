@@ -33,8 +33,8 @@ static void start(struct fixture *f, void (*handle)(struct fake_request *))
     fake_daemon_serve(&f->daemon, handle, f, &f->client);
 }
 
-/* Closes the connection after the last answer, like kilnd. The next connection acts like one to
- * a restarted daemon. */
+/* Closes the connection after the last answer, as kilnd does when it stops. The next connection
+ * behaves like one to a restarted daemon. */
 static void last_answer(struct fake_request *rq)
 {
     rq->daemon->stopping = false;
@@ -61,7 +61,8 @@ static void refuse_or_pong(struct fake_request *rq)
     last_answer(rq);
 }
 
-/* Answers both keys. While stopping, answers the first key and rejects the last one. */
+/* Answers both keys. If the daemon is stopping, answers only the first key and rejects the last
+ * one. */
 static void put_off_or_give(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;

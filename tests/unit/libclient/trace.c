@@ -20,7 +20,7 @@ struct fixture {
     struct kiln_problem problem;
     struct kiln_plan_options options;
     enum kiln_code refused; /* the code of the next answers, or KILN_OK */
-    char text[65536];       /* of all files, in any order */
+    char text[65536];       /* concatenated contents of all trace files, in any order */
     unsigned files;
 };
 

@@ -236,7 +236,7 @@ TEST_F(transport, the_other_sides_end_is_reported_to_senders_and_readers)
     assert_says(f->err.text, "closed");
 }
 
-/* Another user connects to a socket with this owner, group and mode. */
+/* Opens a socket with this owner, group and mode, and lets another user connect to it. */
 static void ask_as_another_user(uid_t owner, gid_t group, mode_t mode, struct kiln_err *ret_err)
 {
     const char *directory = test_directory(), *path = test_path(directory, "s");

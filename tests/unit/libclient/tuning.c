@@ -25,10 +25,10 @@ struct fixture {
     uint16_t type, flags;
     unsigned copies;
     atomic_bool silent;
-    unsigned stops;   /* how many of the next requests the daemon rejects as if it stopped */
-    size_t keep;      /* bytes of the body to send; SIZE_MAX: all */
-    size_t flip;      /* the byte of the body to change; SIZE_MAX: none */
-    size_t body_size; /* of the last answer */
+    unsigned stops; /* number of the next requests that the daemon rejects because it is stopping */
+    size_t keep;    /* number of bytes of the reply's body to send; SIZE_MAX means all */
+    size_t flip;    /* index of the byte of the reply's body to change; SIZE_MAX means none */
+    size_t body_size; /* size of the last reply's body */
 
     struct message_tuning_get asked;
     struct problem asked_problem;
@@ -232,7 +232,8 @@ TEST_F(tuning, a_find_entry_keeps_the_records_time_beside_the_measured_one)
     f->answer.value = bytes_of_text(FIND_OLD);
     f->measurements[0].id = f->measurements[1].id = bytes_of_text("AlgoOne");
     must(find(f), f->err);
-    assert_true(entry(f, 0).median_ms == 0.5); /* measurements name an entry by its id */
+    /* a measurement is matched with an entry by the entry's id */
+    assert_true(entry(f, 0).median_ms == 0.5);
 }
 
 TEST_F(tuning, marks_and_distances_are_reported)
@@ -435,7 +436,8 @@ TEST_F(tuning, a_forked_child_is_reported_to_open_its_own_client)
     assert_int_equal(await_child(child), 0);
 }
 
-/* The answer and its connection are rejected. The answer on the next connection is accepted. */
+/* Makes the daemon damage an answer. The client must reject the answer and close the connection. It
+ * must accept the answer on the next connection. */
 static void nonsense(struct fixture *f, const char *part)
 {
     struct fixture good = *f;

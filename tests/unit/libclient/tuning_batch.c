@@ -22,7 +22,7 @@ struct fixture {
     uint32_t largest;       /* most problems in a message so far */
     atomic_bool silent;
     atomic_uint damaged; /* value of |n| for which the daemon cannot answer */
-    unsigned breaks;     /* connections that break after the first frame of an answer */
+    unsigned breaks;     /* number of connections that break after the first frame of an answer */
     bool backwards;
 };
 
@@ -206,7 +206,7 @@ static void lie(struct fake_request *rq)
     struct fake_tuned t = { 0 };
     for (uint32_t i = 0; i < m.count; i++)
         add_answer(f, &t, &m,
-                   i ? i : 1); /* answers the second problem twice, and never the first */
+                   i ? i : 1); /* the second problem is answered twice, and the first one never */
     fake_tuned_reply(&t, rq, 0);
     buffer_done(&t.answers);
 }

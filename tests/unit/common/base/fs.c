@@ -38,7 +38,8 @@ TEST_F(directory, removing_a_tree_follows_no_links)
     assert_int_equal(access(kept, F_OK), 0);
 }
 
-static int refused = -1; /* errno with which unlinkat(2) of "stays" fails; -1: it succeeds */
+/* errno with which unlinkat(2) of the entry "stays" fails; -1 means that the call succeeds */
+static int refused = -1;
 
 WRAP(int, unlinkat, int parent, const char *name, int flags)
 {
@@ -281,7 +282,8 @@ TEST_F(directory, network_filesystems_are_recognised_by_their_magic_number)
     must(fs_refuse_network(f->directory, "cache_dir", &f->err), f->err);
 }
 
-static const char *mount_type; /* of the temporary directory; NULL: from the real list */
+/* fake filesystem type of the temporary directory; NULL means the real one */
+static const char *mount_type;
 static enum kiln_code mounts_result;
 
 WRAP(int, statfs, const char *path, struct statfs *buf)
@@ -364,7 +366,8 @@ TEST(directory, local_filesystems_in_fuse_are_accepted)
     assert_int_equal(fs_look("/absent/directory", &place), -1);
 }
 
-/* How many of the next reads are interrupted, and the maximum bytes of each read. 0: no maximum. */
+/* |interruptions| is how many of the next reads are interrupted. |read_max| is the maximum bytes of
+ * each read; 0 means no maximum. */
 static unsigned interruptions;
 static size_t read_max;
 

@@ -100,7 +100,7 @@ TEST_F(table, hash_table_items_may_be_removed_while_each_is_visited_once)
         assert_true(seen[i]);
 }
 
-/* No item of the bucket may have been seen before. */
+/* Marks the items of the next bucket as seen. None of them may have been seen before. */
 static void visit_bucket(const struct fixture *f, size_t *cursor, bool seen[NUMBERS])
 {
     for (struct hash_link *link = hash_table_visit(&f->table, cursor); link; link = link->next) {

@@ -275,7 +275,7 @@ TEST(plain, a_journald_without_a_usable_socket_is_reported)
     assert_int_equal(fd, -1);
 }
 
-/* journal_send fails, and the log then writes the record as a line of text. */
+/* If journal_send fails, the log writes the record to standard error as a line of text instead. */
 TEST_F(journal, a_large_journal_record_is_not_sent_if_its_file_cannot_be_made)
 {
     size_t size = 4u << 20;
@@ -305,7 +305,8 @@ TEST(plain, the_journals_stream_is_recognised_by_device_and_inode)
     snprintf(text, sizeof(text), "%llu:%llu", device, inode);
     assert_true(journal_is_stream(text, fd));
     assert_false(journal_is_stream(
-        text, STDIN_FILENO)); /* JOURNAL_STREAM was inherited and is about another file */
+        /* JOURNAL_STREAM was inherited, and describes another file than standard input */
+        text, STDIN_FILENO));
     snprintf(text, sizeof(text), "%llu:%llu", device, inode + 1);
     assert_false(journal_is_stream(text, fd));
     snprintf(text, sizeof(text), "%llu:%llux", device, inode);

@@ -39,7 +39,7 @@ static struct tensor_map im2col(void)
                                 .pixels = 128 };
 }
 
-/* Elements have four bytes, so a row has half as many. */
+/* Each element has four bytes instead of two, so a row of the box has half as many elements. */
 static struct tensor_map of_wide_elements(uint8_t type)
 {
     struct tensor_map map = tiled_map();
