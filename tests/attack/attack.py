@@ -21,16 +21,16 @@ LEAVE_S = 1.0  # after this time without attackers, everything must be as before
 PROCESSES_MAX = 16  # maximum number of attackers' processes
 COUNT = struct.Struct("<Q")
 PROBES = 3
-# Maximum number of requests of attackers, or of frames of answers, that may be served during one
-# request of the victim. On a busy machine, an attacker reads its answers late, so its counts are
-# too high.
+# While kilnd serves one request of the victim, it may serve at most this many requests of
+# attackers, or frames of their answers. On a busy machine, an attacker reads its answers late, so
+# its counts are too high.
 BEFORE_MAX = 16
 RECOVER_MAX_S = 120.0
 
 
 class Options(NamedTuple):
     programs: pathlib.Path  # directory of the built programs
-    # directory of fault_compiler and of the library that takes over kiln-transfer
+    # directory of fault_compiler and of the library that is preloaded into kiln-transfer
     helpers: pathlib.Path
     short: bool  # the form for CTest: fault_compiler as the compiler, one round, generous bounds
     made: bool  # use fault_compiler instead of real compilers
@@ -136,10 +136,11 @@ class Measurement:
         self.stage = Stage(options, attack.settings)
         self.attackers: list[int] = []
         self.victim: victims.Victim
-        self.first_requests: tuple[float, float]  # when they ran, in the short form
+        # period of the victim's first requests, in the short form
+        self.first_requests: tuple[float, float]
         self.windows: list[Windows] = []
         self.memories: list[figures.Memory] = []
-        # share of the processors' time that was used in the quiet windows
+        # the share of the processors' time that was used in each quiet window
         self.busy: list[float] = []
         self.notes: list[str] = []
         self.broken: list[str] = []  # broken promises that inspections found
@@ -227,7 +228,8 @@ class Measurement:
                                             objects, hosts.objects_limit(users)))
 
     def _leftovers(self, before: hosts.Waiting) -> list[str]:
-        """Returns what still waits or is connected although the attackers have left."""
+        """Returns a message for each request and connection that remains after the attackers have
+        left."""
         begin = time.monotonic()
         most_s = figures.SHORT_WAIT_MAX_S if self.options.short else 0.0
         while (left := self.stage.host.waiting().beyond(before)) and \
@@ -236,13 +238,14 @@ class Measurement:
         return [f"after the attack, kilnd still has {one}" for one in left]
 
     def _wait_for_answers(self, since: float, most_s: float) -> bool:
-        """Returns False if something that the victim requested before |since| still waits."""
+        """Waits, and returns False if a request that the victim sent before |since| is still
+        unanswered."""
         return self._wait_for("answers", lambda: self.victim.are_answered(since), most_s + 0.2)
 
     @staticmethod
     def _wait_for(what: str, is_so: Callable[[], bool],
                   most_s: float = figures.SHORT_WAIT_MAX_S) -> bool:
-        """Returns False if |is_so| is still false after |most_s|."""
+        """Waits at most |most_s| until |is_so| returns True. Returns False if it does not."""
         try:
             hosts.wait_until(what, is_so, most_s)
         except TimeoutError:
@@ -250,7 +253,7 @@ class Measurement:
         return True
 
     def _recovers(self) -> bool:
-        """Waits until the victim is no longer delayed, so that a further round can begin."""
+        """Waits until the victim is no longer delayed, so that the next round can begin."""
         if self.options.rounds == 1:
             return True
         if self._wait_for_answers(time.monotonic(), RECOVER_MAX_S):

@@ -10,13 +10,14 @@ import victim as victims
 
 P99_FACTOR = 5
 STEP_MS = 20.0  # duration of one step of kilnd's executors
-AFTER_MEMORY_MORE = 64 << 20  # memory that an allocator may keep
+# bytes by which kilnd's memory may grow, because an allocator may keep freed memory
+AFTER_MEMORY_MORE = 64 << 20
 SHORT_WAIT_MAX_S = 10.0  # bound of the short form, which must not depend on speed
 
 
 def with_missed(samples: Iterable[victims.Sample], interval_s: float) -> list[victims.Sample]:
     """Adds the operations that would have begun while a longer operation blocked the victim.
-    Without them, a wait of 20 s would have the same weight as one of 0.1 ms."""
+    Without these operations, a wait of 20 s would count as little as a wait of 0.1 ms."""
     found = []
     for sample in samples:
         late = 0.0
@@ -74,7 +75,7 @@ def bound_ms(name: str, quiet: Wait) -> float:
 
 
 class Share(NamedTuple):
-    """The p99 that comes closest to its bound or exceeds it the most, as a share of the bound."""
+    """The operation whose p99 is the largest share of its bound."""
     part: float
     name: str  # name of the operation
 

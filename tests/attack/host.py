@@ -26,12 +26,14 @@ HOT_LIMIT = 64 * MIB
 QUEUE_PER_UID = 256 * MIB  # this and the next value are kilnd's defaults
 QUEUE_BYTES = 1024 * MIB
 KILND_ITSELF = 64 * MIB
-HELD_PER_UID = 256 * MIB  # of code objects that a user has received: hot-limit, if that is more
+# limit of code objects that a user has received; hot-limit, if that is larger
+HELD_PER_UID = 256 * MIB
 HELD_BYTES = 4 * HELD_PER_UID
 OBJECT_FILE = "/memfd:kiln-object"
 SETTINGS = {
     "hot-limit": str(HOT_LIMIT),
-    "hot-count": "16",  # few, so that kernels of the victim that are not in use come from the disk
+    # small, so that kernels of the victim that are not in use are read from the disk
+    "hot-count": "16",
     "queue-bytes": str(QUEUE_BYTES),
     "queue-bytes-per-uid": str(QUEUE_PER_UID),
     "workers": "2",
@@ -40,7 +42,7 @@ SETTINGS = {
     "package-path": "",
 }
 
-HELD_BY_VICTIM = 8  # code objects that it receives at a time, at most
+HELD_BY_VICTIM = 8  # maximum number of code objects that the victim receives at a time
 
 PR_SET_PDEATHSIG = 1
 ATTACKER_NICENESS = 15
@@ -56,7 +58,8 @@ class Waiting(NamedTuple):
     held: int  # code objects that kilnd closed and a client keeps
 
     def beyond(self, before: Waiting) -> list[str]:
-        """Returns what is more than before the attack. The victim always has a few requests."""
+        """Returns a message for each count that is higher than before the attack. The victim always
+        has a few requests, which are allowed."""
         found = []
         if self.connections > before.connections + 1:
             found.append(f"{self.connections} connections, {before.connections} before")
@@ -89,19 +92,19 @@ class Processors:
 
 
 def memory_limit(users: int) -> int:
-    """Returns the memory that kilnd may use for requests of |users| users, for objects, and for
-    itself."""
+    """Returns the limit of kilnd's memory: for the requests of |users| users, for objects, and for
+    kilnd itself."""
     return min(users * QUEUE_PER_UID, QUEUE_BYTES) + HOT_LIMIT + KILND_ITSELF
 
 
 def objects_limit(users: int) -> int:
-    """The memory that code objects may take, which |users| users have received and keep."""
+    """Returns the limit of memory for code objects that |users| users have received and keep."""
     return min(users * HELD_PER_UID, HELD_BYTES) + HOT_LIMIT
 
 
 def object_memory(pids: Iterable[int]) -> int:
-    """Bytes of all code objects that a process has open, mapped, or opened as a path. Most of it is
-    resident memory of no process, but kilnd's cgroup is charged for it."""
+    """Returns the bytes of all code objects that a process has open, mapped, or opened with O_PATH.
+    Most of this memory is resident in no process, but is charged to kilnd's cgroup."""
     sizes: dict[int, int] = {}  # by inode
     for pid in pids:
         for directory in ("fd", "map_files"):
@@ -116,7 +119,7 @@ def _objects_in(directory: pathlib.Path) -> dict[int, int]:
             if os.readlink(path).startswith(OBJECT_FILE):
                 seen = os.stat(path)
                 sizes[seen.st_ino] = seen.st_blocks * 512
-        except FileNotFoundError:  # it was closed meanwhile
+        except FileNotFoundError:  # the descriptor was closed meanwhile
             pass
     return sizes
 
@@ -180,8 +183,8 @@ def start_as(uid: int, function: Callable[[], None]) -> int:
 
 
 def give_way() -> None:
-    """Also as a session: Linux gives each session the same share of processor time, whatever the
-    nice values in it (sched(7))."""
+    """Lowers the priority of this process and of its session. Linux gives each session the same
+    share of processor time, whatever the nice values of its processes (sched(7))."""
     os.setsid()
     os.nice(ATTACKER_NICENESS)
     group = pathlib.Path("/proc/self/autogroup")

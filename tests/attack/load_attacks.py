@@ -36,8 +36,8 @@ Requests = tuple[tuple[str, dict[str, str], pathlib.Path], ...]
 
 
 class Flood:
-    """A connection that always has |depth| of |requests| in flight. Each request is (type, body).
-    """
+    """A connection that always has |depth| of |requests| in flight. Each request is a pair (type,
+    body)."""
 
     def __init__(self, stage: Stage, requests: list[tuple[str, bytes]], depth: int) -> None:
         self.connection = wire.Connection(str(stage.host.socket), None)

@@ -116,7 +116,7 @@ class Rollback(PackageAttack):
             vendor = Vendor(other.host, other.host.directory / "keys")
             old, new = os.urandom(OBJECT_SIZE), os.urandom(OBJECT_SIZE)
             old_path = vendor.sign("old", old)
-            time.sleep(1.1)  # the times in manifests may have whole seconds
+            time.sleep(1.1)  # the times in manifests may have a resolution of one second
             new_path = vendor.sign("new", new)
             status, output = other.host.kilnctl("pkg", "install", str(new_path))
             if status:
@@ -236,7 +236,8 @@ class FalseClaims(Trust):
     name, finding = "false_claims", "H7"
     TARGET = "gfx906"
     CLAIMS = (wire.Entry("", 1e-6, 4_000_000_000, 0.0),  # impossible
-              wire.Entry("", 0.5, 9, 0.01))  # plausible, so that a promotion has an entry to hold
+              # plausible, so that a promotion has an entry that it can hold back
+              wire.Entry("", 0.5, 9, 0.01))
 
     def judge(self, stage: Stage) -> list[str]:
         problems = [wire.problem(64), wire.problem(65)]

@@ -48,7 +48,7 @@ OPERATIONS = (
     Operation("echo", 0.01, wire.OK),
 )
 COMPILE = "compile"
-ECHO = "echo"  # asks kilnd for nothing, so it waits only for the scheduler
+ECHO = "echo"  # an operation that sends nothing to kilnd, so it waits only for the scheduler
 ECHO_SIZE = 64
 TITLES = {operation.name: operation.name for operation in OPERATIONS} | {
     "warm": "warm fetch", "miss": "fetch of an absent key", "disk": "cold fetch",
@@ -104,8 +104,8 @@ class Record:
 
 
 def start_echo() -> socket.socket:
-    """Starts a process that sends back what it receives. It leads a session, as kilnd does. Returns
-    the other end of its socket."""
+    """Starts a process that sends back what it receives. The process leads a session, as kilnd
+    does. Returns the other end of the process's socket."""
     near, far = socket.socketpair()
     if os.fork() == 0:
         hosts.die_with_parent()

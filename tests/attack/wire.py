@@ -203,7 +203,7 @@ class Connection:
         self.socket.close()
 
     def send(self, kind: str, body: bytes = b"", fds: Iterable[int] = ()) -> int:
-        """Sends a request, and returns its id."""
+        """Sends a request, and returns the request's id."""
         self.next += 1
         files = list(fds)
         data = frame(kind, self.next, body, len(files))
@@ -237,9 +237,9 @@ class Connection:
         return Frame(kind, request, flags, body, fds)
 
     def skip_frames(self, wait_s: float) -> tuple[int, int, int]:
-        """Reads the frames that have arrived; at least one, unless the time is over. Returns the
-        numbers of frames, of last frames of answers, and of errors. Is fast, because it stores
-        nothing."""
+        """Reads the frames that have arrived. Waits for at least one frame until the time is over.
+        Returns the numbers of frames, of last frames of answers, and of errors. Stores no frame, so
+        that reading is fast."""
         frames = answers = errors = 0
         if not select.select([self.socket], [], [], wait_s)[0]:
             return 0, 0, 0

@@ -18,7 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ASKERS 4   /* several threads, so that the engine opens and closes while others wait */
+/* number of threads; several, so that the engine opens and closes while other threads wait */
+#define ASKERS 4
 #define CHILD_S 60 /* a child without an answer is ended after this time */
 #define PAUSES_US 3000
 #define STEP_US 37 /* makes the pauses differ */

@@ -28,11 +28,11 @@
 #define MEMORY_BYTES ((size_t)4 << 30)
 #define LINE_MAX_BYTES 8192
 #define ARGUMENTS_MAX 64
-#define ARCH_AT 1160 /* of gcnArchName in hipDeviceProp_t since ROCm 6.0 */
+#define ARCH_AT 1160 /* offset of gcnArchName in hipDeviceProp_t since ROCm 6.0 */
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, LAUNCH_FAILURE = 719 };
 
 static FILE *emulator;
-static size_t used; /* bytes of memory; nothing is given back */
+static size_t used; /* bytes of the device's memory in use; freed memory is not reused */
 
 struct function {
     unsigned number, count, sizes[ARGUMENTS_MAX];
@@ -233,7 +233,7 @@ int hipEventElapsedTime(float *ret_ms, void *begin, void *end)
 {
     (void)begin;
     (void)end;
-    *ret_ms = 1; /* times mean nothing here */
+    *ret_ms = 1; /* a fixed time, because the time of an emulated kernel means nothing */
     return 0;
 }
 
@@ -278,7 +278,7 @@ int hipModuleGetFunction(void **ret_function, void *module, const char *name)
     f->number = (unsigned)strtoul(at, &at, 10);
     while (*at == ' ' && f->count < ARGUMENTS_MAX)
         f->sizes[f->count++] = (unsigned)strtoul(at, &at, 10);
-    *ret_function = f; /* lives as long as the process, like modules */
+    *ret_function = f; /* never freed: functions and modules live as long as the process */
     return 0;
 }
 

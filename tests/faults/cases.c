@@ -97,10 +97,12 @@ bool fault_case_next(const struct fault_case *c, const struct fault_plan *plan, 
 }
 
 struct case_options {
-    unsigned every;   /* try every n-th place */
-    unsigned memory;  /* |every| for allocations, of which there are thousands; 0 means |every| */
-    unsigned most;    /* maximum number of cases of one operation and fault; 0 means no limit */
-    unsigned seconds; /* no case of one operation and fault begins later; 0 means no limit */
+    unsigned every; /* try every n-th place */
+    /* like |every|, for allocations, of which there are thousands; 0 means |every| */
+    unsigned memory;
+    unsigned most; /* maximum number of cases for each operation and fault; 0 means no limit */
+    /* no case of the same operation and fault begins after this time; 0 means no limit */
+    unsigned seconds;
     unsigned from;    /* the first place; 0 means that |seed| selects it */
     unsigned seed;    /* selects a first place up to |every| for each operation and fault */
     const char *only; /* "operation", "operation:fault" or ":fault", separated by commas; or NULL */
@@ -203,8 +205,9 @@ static void try_places(struct fault_case *c, const struct case_options *w,
     }
 }
 
-/* Finds the names of all steps, and kills at the first call of each step. The names may differ a
- * little from run to run. A step that does not occur is not a case. */
+/* Finds the names of all steps (crash points), and kills the process at the first call of each
+ * step. The names may differ a little from run to run. A step that does not occur in a later run is
+ * not a case. */
 static void try_steps(struct fault_case *c, const struct case_options *w,
                       struct case_counts *case_counts)
 {
@@ -231,7 +234,8 @@ static void try_steps(struct fault_case *c, const struct case_options *w,
     report->passed = true;
 }
 
-/* Without |seed|, a stride would omit the same places in every run. */
+/* Without |seed|, the first place would be fixed, so that a stride above 1 would omit the same
+ * places in every run. */
 static unsigned first_place(const struct case_options *w, const char *operation, const char *kind,
                             unsigned every)
 {

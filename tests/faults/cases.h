@@ -81,15 +81,16 @@ struct fault_case {
 struct operation {
     const char *name;
     unsigned kinds; /* bit set of KIND_... values */
-    /* number of places that one process tries unless it is killed; 0 means one */
+    /* number of places that one process tries; 0 means one. With a fault that kills, a process
+     * tries one place. */
     unsigned at_once;
     /* Tries the case's places. If this function does not return, the case is lost. */
     void (*run)(const struct fault_case *c);
     const void *context;
 };
 
-/* Returns true for short reads and writes and for interrupted calls. The operation must then
- * succeed. */
+/* Returns true for short reads, short writes and interrupted calls. These faults must not make the
+ * operation fail. */
 bool fault_is_harmless(const struct fault_kind *kind);
 bool fault_is_deadly(const struct fault_kind *kind);
 

@@ -14,7 +14,7 @@
 struct daemon_operation {
     const char *program;
     bool (*act)(struct scene *s);
-    bool ends;                        /* whether kilnd has exited afterwards */
+    bool ends;                        /* whether |act| makes kilnd exit */
     bool (*prepare)(struct scene *s); /* called before each place; may be NULL */
 };
 
@@ -29,8 +29,8 @@ static bool fetch_new(struct scene *s)
 static bool fetch_warm(struct scene *s)
 {
     struct kiln_client *client = scene_client(s);
-    bool came = scene_fetch(s, client, 1); /* object in the answer */
-    came &= scene_fetch(s, client, 2);     /* object in a descriptor */
+    bool came = scene_fetch(s, client, 1); /* a small object, which comes in the answer itself */
+    came &= scene_fetch(s, client, 2);     /* a large object, which comes as a descriptor */
     kiln_client_close(client);
     return came;
 }
@@ -149,7 +149,8 @@ static bool stop_kilnd(struct scene *s)
     return true;
 }
 
-/* The tuning database must serve too, unless the fault may have prevented kilnd from opening it. */
+/* After an injected fault, kilnd may have been unable to open its tuning database. kilnd must then
+ * serve at least kernels. */
 static void serves_after_start(const struct fault_case *c, struct scene *s, bool injected)
 {
     if (injected && !fault_is_harmless(c->kind))
@@ -198,7 +199,8 @@ struct attempt {
     const struct daemon_operation *operation;
 };
 
-/* After a lasting fault, kilnd retries only after a while. */
+/* For holds_in_time: repeats the operation, because kilnd retries failed work only some time after
+ * a lasting fault. */
 static bool operation_succeeds(void *context)
 {
     const struct attempt *a = context;
@@ -223,7 +225,8 @@ static bool inject_fault(const struct fault_case *c, const struct daemon_operati
     bool may_fail = injected && !fault_is_harmless(c->kind);
     if (!done && !may_fail && (injected || !holds_in_time(operation_succeeds, &attempt)))
         fail_msg("the operation fails without a reason: '%s', '%s'", s->why, s->result.output);
-    /* A forked child of kilnd that has not run its program yet does not count. */
+    /* A child that kilnd has forked, but that has not run its program yet, does not count as
+     * kilnd. */
     if (injected && fault_is_deadly(c->kind) && s->plan->pid == s->daemon.pid)
         scene_reap(s);
     if (s->daemon.pid)

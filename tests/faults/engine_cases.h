@@ -3,7 +3,7 @@
 
 #include "tests/faults/trial.h"
 
-/* |more| adds kinds of faults to ENGINE_KINDS. */
+/* Defines an operation of the engine. |more| are kinds of faults in addition to ENGINE_KINDS. */
 #define ENGINE_KINDS (KINDS_OF_MEMORY | KINDS_OF_FILES | KINDS_OF_DEATH | BIT(KIND_INTERRUPTED))
 #define ENGINE_OPERATION(label, more, prepare, act, check)                                \
     {                                                                                     \

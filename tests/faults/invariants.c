@@ -111,7 +111,7 @@ void expect_sound_kernels(const char *directory)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-/* Counts the rows whose packed content has the file's name. */
+/* Counts the rows of system_file whose packed content contains the name of the index file. */
 static unsigned rows_that_name(sqlite3 *db, const char *file)
 {
     sqlite3_stmt *statement = NULL;
@@ -133,8 +133,8 @@ static bool is_index(const char *name)
     return size > 4 && strcmp(name + size - 4, ".kti") == 0;
 }
 
-/* Each row names one file, and one row names each file. A killed import leaves a file without a
- * row until the next start. */
+/* Each row must name one index file, and each index file must be named by one row. A killed import
+ * leaves a file without a row until kilnd's next start. */
 static void expect_index_files(sqlite3 *db, const char *directory, bool is_tidy)
 {
     unsigned listed = number_of(db, "select count(*) from system_file"), named = 0;

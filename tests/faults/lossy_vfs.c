@@ -32,7 +32,7 @@ struct content {
 
 static sqlite3_vfs *real, lossy;
 static struct {
-    char names[FILES_MAX][NAME_LENGTH_MAX]; /* without the directory */
+    char names[FILES_MAX][NAME_LENGTH_MAX]; /* file names without the directory */
     struct content first[FILES_MAX];
     unsigned file_count;
     struct moment moments[MOMENTS_MAX];
@@ -127,7 +127,7 @@ static int on_truncate(sqlite3_file *f, sqlite3_int64 size)
     log_entry((struct moment){ CUT, ((struct lossy_file *)f)->file, size, 0, NULL });
     return REAL(f)->xTruncate(real_of(f), size);
 }
-/* A real sync would take time and change nothing. */
+/* Only logs the sync. A real sync would take time and change nothing. */
 static int on_sync(sqlite3_file *f, int flags)
 {
     (void)flags;
@@ -235,7 +235,8 @@ static void set_size(struct content *c, size_t size)
     c->there = 1;
 }
 
-/* Applies the whole write, or with |torn| a random choice of its sectors. */
+/* Applies the whole write. If |torn| is not NULL, applies only a random choice of the write's
+ * sectors. */
 static void apply_write(struct content *c, const struct moment *m, unsigned *torn)
 {
     size_t end = (size_t)m->at + (size_t)m->size;

@@ -28,7 +28,8 @@ static void make_directory(char path[96])
 
 struct subject {
     void (*prepare)(const char *directory);
-    void (*change)(const char *directory); /* acknowledges 1 to CHANGES */
+    /* makes CHANGES changes, and acknowledges their numbers from 1 on */
+    void (*change)(const char *directory);
     void (*check)(const char *directory, unsigned acknowledged);
 };
 
@@ -120,7 +121,8 @@ static void put_kernels(const char *directory, unsigned first, unsigned count, b
 static void prepare_store(const char *directory) { put_kernels(directory, 0, KERNELS, false); }
 static void change_store(const char *directory) { put_kernels(directory, KERNELS, CHANGES, true); }
 
-/* A cache may lose its latest kernels, but no earlier ones. */
+/* The kernel store is a cache: it may lose the kernels that were stored last, but no earlier
+ * ones. */
 static void check_store(const char *directory, unsigned acknowledged)
 {
     bool had = true;
@@ -212,7 +214,8 @@ static bool count_one(void *context, const struct tuning_place *place,
     return true;
 }
 
-/* All acknowledged records must exist, and at most one more. */
+/* All acknowledged records must exist. At most one record that was not acknowledged may exist,
+ * too. */
 static void check_tuning(const char *directory, unsigned acknowledged)
 {
     unsigned found = 0;

@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 
 #define DEVICE "gfx90a68"
-#define SLOWEST 1000000.0 /* ms, of version 0 */
-#define ASK_MS 20000      /* a longer wait for an answer is a hang */
+#define SLOWEST 1000000.0 /* time of version 0 of a record, in ms */
+#define ASK_MS 20000      /* a longer wait for an answer counts as a hang */
 #define BATCH_MAX 64u
 #define LEASED 1000u /* problems from this number on are tuned under leases */
 #define LEASED_SOLVER "SolverC"
@@ -102,7 +102,7 @@ void scene_open(struct scene *s, const struct fault_case *c, const char *program
 
 /* ---- kilnd ---- */
 
-/* Applies to programs that are started next. */
+/* Selects whether the programs that are started next get the shim in LD_PRELOAD. */
 static void use_shim(const struct scene *s, bool uses)
 {
     const char *options = getenv("ASAN_OPTIONS");
@@ -127,7 +127,7 @@ static void start_kilnd(struct scene *s)
     use_shim(s, false);
     if (!*s->plan->program || strcmp(s->plan->program, "kilnd") == 0)
         assert_true(atomic_load(&s->plan->programs) >
-                    before); /* otherwise no fault would be injected */
+                    before); /* a kilnd without the shim would get no fault */
 }
 
 void scene_warm(struct scene *s)
@@ -158,8 +158,8 @@ static void list_idle(const struct scene *s, struct descriptors *ret_seen)
     descriptors_remove(ret_seen, INOTIFY);
 }
 
-/* Keeps only the descriptors that all listings have, because kilnd scans directories now and
- * then. */
+/* Takes several listings, and keeps only the descriptors that are in all of them, because kilnd
+ * scans directories now and then. */
 void scene_rest(struct scene *s)
 {
     list_idle(s, &s->resting);
@@ -633,7 +633,8 @@ static bool lease_is_free(void *context)
     return lease.state != KILN_LEASE_TAKEN;
 }
 
-/* The latest lease's result is recorded if that was acknowledged, and no lease remains. */
+/* If the latest lease ended with an acknowledged result, that result must be recorded. No lease may
+ * remain. */
 static void serves_leases(struct scene *s, struct kiln_client *client)
 {
     const struct kiln_tuning_options options = { .size = sizeof(options), .database_id = DEVICE };

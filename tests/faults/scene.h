@@ -51,13 +51,13 @@ void scene_rest(struct scene *s);
 void scene_warm(struct scene *s);
 bool scene_try_start(struct scene *s);
 void scene_serves(struct scene *s);
-/* kilnd need not have opened its tuning database. */
+/* Like scene_serves, but kilnd may have failed to open its tuning database. */
 void scene_serves_kernels(struct scene *s);
 /* Checks that kilnd runs, that its counters add up, that there is no lease, and that its
  * descriptors are those that scene_rest recorded. */
 void scene_is_sound(struct scene *s);
 void scene_stop(struct scene *s);
-/* Reaps children. Returns true if there are no more children. For wait_until. */
+/* For wait_until. Reaps children, and returns true if there are no more children. */
 bool scene_has_no_child(void *unused);
 /* Waits until all threads and processes of kilnd sleep, so that faults are also injected into
  * the work that kilnd does after its answer. */

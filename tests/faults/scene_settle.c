@@ -118,7 +118,8 @@ bool scene_act_apart(struct scene *s, bool (*act)(struct scene *s), bool is_faul
             kill(-child, SIGKILL);
         poll(NULL, 0, 2);
     }
-    kill(-child, SIGKILL); /* kilnctl, whose parent may have been killed */
+    /* the process group: kilnctl may be running although its parent was killed */
+    kill(-child, SIGKILL);
     bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     if (status && !killed)
         fail_msg("the process that sends the requests ended with wait status 0x%x",

@@ -99,7 +99,8 @@ static void path_of(int fd, char path[PATH_SIZE])
     path[got > 0 ? got : 0] = '\0';
 }
 
-/* The subject is the file, or the caller that allocates memory. */
+/* Describes the call in plan->where by its subject: the file, or the caller that allocates
+ * memory. */
 static void name_subject(const char *call, const void *caller, const char *path)
 {
     Dl_info at;
@@ -594,7 +595,8 @@ VISIBLE int socketpair(int domain, int type, int protocol, int ends[2])
                : -1;
 }
 
-/* libc declares it with a transparent union for addresses. */
+/* libc declares connect with a transparent union for addresses, so this definition must do so,
+ * too. */
 VISIBLE int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t size)
 {
     return MAY_PASS(.kinds = FAULT_CONNECT, .name = "connect")
@@ -609,7 +611,7 @@ VISIBLE int accept4(int fd, __SOCKADDR_ARG address, socklen_t *size, int flags)
                : -1;
 }
 
-/* Packets cannot be halved. */
+/* Returns |size| for a stream, or NULL for packets, which cannot be halved. */
 static size_t *of_stream(int fd, size_t *size)
 {
     int type = 0;
@@ -734,8 +736,8 @@ VISIBLE int clock_gettime(clockid_t clock, struct timespec *ret_time)
     return rc;
 }
 
-/* The kernel's clock does not jump, so an absolute time that was computed from the plan's clock
- * is set back. All timers of the product are on a monotonic clock. */
+/* The kernel's clock does not jump with the plan's clock. Therefore subtracts the plan's offset
+ * from an absolute time. All timers of kiln use a monotonic clock. */
 VISIBLE int timerfd_settime(int fd, int flags, const struct itimerspec *at,
                             struct itimerspec *ret_before)
 {

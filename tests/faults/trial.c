@@ -169,7 +169,7 @@ void trial_run(const struct fault_case *c)
     t.plan = mmap(NULL, sizeof(*t.plan), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     t.end = mmap(NULL, sizeof(*t.end), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true((void *)t.plan != MAP_FAILED && (void *)t.end != MAP_FAILED);
-    /* A power failure may destroy the directory of a trial. */
+    /* Skips syncs, because no test needs a trial's directory after a power failure. */
     t.plan->no_sync = true;
     fault_plan_obey(t.plan);
     steps->prepare(template);

@@ -11,8 +11,8 @@ struct trial {
     char directory[96];
     struct fault_plan *plan; /* shared with the process that acts */
     struct trial_end *end;   /* shared with the process that acts */
-    /* whether the plan, or GMP without memory, ended the process; |end| says what was done
-     * before */
+    /* whether the plan ended the process, or GMP did after a failed allocation; |end| has what was
+     * done before */
     bool killed;
     bool injected;
     unsigned version; /* 2 or more; each place gets a new version */

@@ -14,8 +14,8 @@
 #define DEVICE "gfx90a68"
 #define ALICE 1000u
 #define BOB 1001u
-#define CAROL 1002u /* puts a record after the operation */
-#define RECORDS 20u /* number of records in each file, and of records that Alice has */
+#define CAROL 1002u /* a user who records a measurement after the operation */
+#define RECORDS 20u /* number of records in each file, and of Alice's records */
 #define SYSTEM_FILE DEVICE ".HIP.fdb.txt"
 #define USER_FILE DEVICE ".HIP.2_17_0_a82233c22.ufdb.txt"
 #define SLOWEST_MS \
@@ -283,8 +283,9 @@ static unsigned common_version(struct tuning *tuning, uint32_t uid, enum owner o
     return first;
 }
 
-/* A merge stores its records in steps, which end by the clock. So if it failed, the first
- * records may have a new version, and the others version 1. Returns the first record's version. */
+/* Returns the version of the first merged record. A merge stores its records in steps whose length
+ * depends on the clock. After a failed merge, the first records may have the new version, and the
+ * others version 1. */
 static unsigned merged_version(struct tuning *tuning, const struct trial *t)
 {
     unsigned first = version_of(tuning, BOB, OF_MERGE, 0), version = first;
@@ -321,8 +322,8 @@ static struct tuning *open_again(const struct trial *t)
     return tuning;
 }
 
-/* Records of |changed| must have this trial's version if the change was acknowledged, and may
- * have it otherwise. */
+/* If the change was acknowledged, the records of |changed| must have this trial's version.
+ * Otherwise they may have this version or version 1. */
 static void check_versions(const struct trial *t, enum owner changed)
 {
     struct kiln_err err = KILN_ERR_INIT;

@@ -50,7 +50,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.close_connection = fault == "truncate"
 
     def _is_faulty(self) -> bool:
-        """Answers as the fault says, if that needs no file."""
+        """Answers the request if the fault needs no file, and returns whether it did."""
         fault = self._fault()
         if fault == "silent":
             self.server.stopped.wait(30)

@@ -16,8 +16,8 @@ READS = 'kiln_fleet_requests_total{result="%s"}'
 EXPIRED = 'kiln_fleet_leases_total{result="expired"}'
 REFUSED = 'kiln_fleet_refused_total{reason="%s"}'
 
-# What a reader counts for each fault of the store, and whether look-ups then leave the store alone
-# until it has recovered.
+# For each fault of the store: the metric that a reader increments, and the resulting kiln_fleet_up.
+# While kiln_fleet_up is 0, look-ups do not use the store.
 READING = {
     "truncate": (READS % "malformed", 1),
     "wrong-bytes": (REFUSED % "malformed", 1),
@@ -30,7 +30,7 @@ READING = {
 
 class Fleet(unittest.TestCase):
     """A builder adds the kernels of PROBLEM to the store, and their index is published."""
-    count = 0  # of these kernels
+    count = 0  # number of kernels of PROBLEM
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -116,7 +116,8 @@ class Fleet(unittest.TestCase):
         count = self.build()
         for fault, (metric, expected) in READING.items():
             with self.subTest(fault):
-                # A silent store shows what the default is for.
+                # A store that does not answer tests the default of --fleet-wait. For other faults,
+                # the reader waits longer.
                 reader = self.open_reader(*["--fleet-wait=30s"] if fault != "silent" else [])
                 self.store.fault = fault
                 reader.prefetch(PROBLEM)
@@ -146,7 +147,7 @@ class Fleet(unittest.TestCase):
         self.store.put_fault = ""
         for builder in builders:
             builder.stop()
-            builder.start()  # otherwise it would repeat the upload after a minute
+            builder.start()  # otherwise the builder would repeat the upload only after a minute
         wait_until("the kernels", lambda: len(self.loose()) > before)
 
     def test_two_builders_compile_each_kernel_once(self) -> None:

@@ -30,7 +30,7 @@ struct hostile {
     bool greeted, silent;
     struct buffer body;
     int files[FILES_MAX];
-    uint8_t *copy; /* owned: the last body */
+    uint8_t *copy; /* a copy of the last received body; owned */
 };
 
 static struct daemon the_daemon;
@@ -100,7 +100,7 @@ static enum kiln_code receive(struct transport *base, uint64_t deadline_ns,
     struct frame_header header = { .version = FRAME_VERSION };
     (void)deadline_ns;
     if (reader_left(&h->daemon->input) == 0 &&
-        h->silent) /* no time passes here, so waiting would not end */
+        h->silent) /* without this failure, a call without a time limit would wait forever */
         return kiln_fail(err, KILN_UNAVAILABLE, "it hung up");
     if (reader_left(&h->daemon->input) == 0) {
         h->silent = true;
@@ -144,7 +144,8 @@ static const struct transport_ops ops = { .name = "hostile",
                                           .stop = stop,
                                           .destroy = destroy };
 
-/* Replaces the function by the linker's --wrap, so that every connection uses this transport. */
+/* The linker's --wrap replaces transport_socket_connect by this function, so that every connection
+ * uses the fake transport. */
 enum kiln_code __wrap_transport_socket_connect(const char *path, struct transport **ret_transport,
                                                struct kiln_err *err);
 enum kiln_code __wrap_transport_socket_connect(const char *path, struct transport **ret_transport,

@@ -45,7 +45,7 @@ static void open_record(const struct fleet_trust *trust, struct bytes content)
     fuzz_expect(rc != KILN_CORRUPT || reader.fault, "a reason why a record is refused");
 }
 
-/* The input is the codec, the claim and the stored object. */
+/* Reads a codec, a claim and a stored object from the input, and signs them as a record. */
 static void sign_record(const struct fleet_trust *trust, struct reader *r)
 {
     BUFFER_AUTO struct buffer content;

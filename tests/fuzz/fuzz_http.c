@@ -23,7 +23,8 @@ static struct {
     int listener;
 } server = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
-/* Reads a request only to find its end. Drops the rest of a reply that the client does not read. */
+/* Reads a request up to its end, and answers with the next part of the input. Drops the rest of a
+ * reply that the client does not read. */
 static void answer(int fd)
 {
     char request[REQUEST_MAX];

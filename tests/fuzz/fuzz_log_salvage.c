@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Replaces pauses by the linker's --wrap, because no other process writes to these files. */
+/* The linker's --wrap replaces SQLite's pauses by this function, because no other process writes to
+ * these files. */
 int __wrap_sqlite3_sleep(int ms);
 int __wrap_sqlite3_sleep(int ms) { return ms; }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* An index file that look-ups map. The target corrects the header's checksum and, if the input
- * says so, those of the first records. Otherwise no input would reach the code after the checks. */
+/* An index file that look-ups map. The target corrects the checksum of the header and, if the input
+ * requests this, the checksums of the first records. Without correct checksums, no input would
+ * reach the code after the checks. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/tuning/tuning_index.h"
@@ -62,8 +63,8 @@ static bool on_relative(void *context, const struct tuning_index_record *record)
 
 static volatile uint64_t ids_read;
 
-/* A correct digest proves nothing here, because libFuzzer sees the comparison and inserts the
- * value. */
+/* Reads a record whose digest may be wrong. A correct digest would prove nothing here, because
+ * libFuzzer sees the comparison and inserts the expected value. */
 static void read_record(struct tuning_index *index, uint64_t place)
 {
     struct tuning_index_record record;

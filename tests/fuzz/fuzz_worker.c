@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A hostile compiler process: its hello, results, files and sandbox report. Also the job message
- * that a compiler process reads. */
+/* A hostile compiler process, which sends hello, results, files and a sandbox report. Also tests
+ * the job message, which a compiler process reads. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/base/fs.h"

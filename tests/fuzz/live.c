@@ -26,8 +26,9 @@
 #define FILES_MAX 4
 #define PIECE_MAX 512
 #define CHECK_EVERY 64
-#define DESCRIPTORS_WAITING 32 /* soon closed, or owned by readers and compilers */
-#define DESCRIPTORS_SLACK 4    /* of a compiler process that is being replaced */
+/* descriptors that kilnd closes soon, or that readers and compilers own */
+#define DESCRIPTORS_WAITING 32
+#define DESCRIPTORS_SLACK 4 /* descriptors of a compiler process that is being replaced */
 #ifndef MEMORY_SLACK_KB
 #define MEMORY_SLACK_KB 65536 /* allocators keep freed memory */
 #endif
@@ -240,9 +241,10 @@ static void mutate(struct fixture *f, struct piece *p)
     case 2: put_number(f, p); break;
     case 3:
         p->size = below(f, (unsigned)p->size + 1);
-        break; /* the next frame completes this one */
+        break; /* cuts this frame, which the bytes of the next frame then complete */
     case 4: p->bytes[6] = (uint8_t)random_next(&f->random); break;
-    case 5: p->files = below(f, FILES_MAX + 1); break; /* differs from the header's number */
+    /* sends another number of descriptors than the header announces */
+    case 5: p->files = below(f, FILES_MAX + 1); break;
     case 6:
         p->files = below(f, FILES_MAX + 1);
         p->bytes[20] = (uint8_t)p->files;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Replaces libc's sync functions, also for SQLite, because inputs need not survive a power cut. */
+/* Replaces libc's sync functions, also for SQLite. Files need not survive a power failure, and
+ * fuzzing is faster without syncs. */
 #include <unistd.h>
 
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved

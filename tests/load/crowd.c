@@ -17,11 +17,11 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define RUN_MAX_S 3600 /* with the largest numbers of scripts/load */
+#define RUN_MAX_S 3600 /* enough for the largest numbers in scripts/load */
 
 #define STACK_BYTES (512u << 10)
 
-/* In percent. */
+/* Shares of the kinds of clients, in percent. */
 static const unsigned shares[CLIENT_KINDS] = {
     [BEHAVING] = 70, [KILLED] = 10, [SLOW] = 5, [STALLED] = 5, [HOSTILE] = 10
 };
@@ -69,7 +69,8 @@ static void *run_client_thread(void *context)
     return NULL;
 }
 
-/* Forks, so it must come before any thread starts. */
+/* Starts the process of a KILLED client. This must come before any thread starts, because it
+ * forks. */
 static void start_process(struct crowd_member *m)
 {
     m->pid = fork();

@@ -26,8 +26,8 @@ struct crowd_counts {     /* in shared memory */
     atomic_uint late;     /* kernels that STALLED clients received */
     atomic_uint early;    /* kernels that KILLED clients received */
     atomic_uint attacks;
-    atomic_uint cut_off; /* STALLED clients whose connection kilnd closed */
-    atomic_uint wrong;   /* wrong or missing answers */
+    atomic_uint cut_off; /* number of STALLED clients whose connection kilnd closed */
+    atomic_uint wrong;   /* number of wrong or missing answers */
     char why[512];       /* message of the first wrong answer */
 };
 
@@ -35,7 +35,7 @@ struct crowd_member {
     struct crowd *crowd;
     unsigned index;
     enum client_kind kind;
-    pid_t pid; /* for a KILLED client */
+    pid_t pid; /* process id of a KILLED client */
     pthread_t thread;
 };
 

@@ -117,7 +117,8 @@ static struct kiln_problem problem_of(unsigned index)
                                   .dilation = { 1, 1, 1 } };
 }
 
-/* kilnd must end the lease with the client. */
+/* Takes a lease (the exclusive right to tune a problem). kilnd must end the lease when the client
+ * is killed. */
 static void take_lease(struct crowd_member *m, struct kiln_client *client)
 {
     const struct kiln_problem problem = problem_of(m->index);
@@ -163,12 +164,16 @@ static void run_killed(struct crowd_member *m)
         fetch_kernel(m, client, i, &c->counts->early);
     switch (m->index % KILL_MOMENTS) {
     case 0: send_and_stop(m, &peer, 0); break;
-    case 1: send_and_stop(m, &peer, 10); break; /* in the body */
-    case 2: send_and_stop(m, &peer, 80); break; /* in or soon after the header */
+    case 1:
+        send_and_stop(m, &peer, 10);
+        break; /* the last request ends within its body */
+    /* the last request ends within its header or soon after it */
+    case 2: send_and_stop(m, &peer, 80); break;
     default: break;
     }
     atomic_fetch_add(&c->counts->ready, 1);
-    for (unsigned i = 0; m->index % KILL_MOMENTS == 3; i++) /* inside a call of libkiln */
+    /* this client is killed inside a call of libkiln */
+    for (unsigned i = 0; m->index % KILL_MOMENTS == 3; i++)
         fetch_kernel(m, client, i, &c->counts->early);
     for (;;)
         pause();
@@ -314,8 +319,8 @@ static void attack_once(struct crowd_member *m, unsigned number, uint64_t *rando
     atomic_fetch_add(&m->crowd->counts->attacks, 1);
 }
 
-/* Root's attacks would prove nothing. System calls change the user of this thread alone, but
- * libc's functions would change all threads. */
+/* Attacks by root would prove nothing, so this thread becomes another user. Uses system calls,
+ * because libc's functions would change the user of all threads. */
 static bool become_another_user(void)
 {
     if (geteuid() != 0)

@@ -84,14 +84,15 @@ static void stop_compilers(struct fixture *f)
     daemon_process_signal_workers(&f->daemon, SIGSTOP);
 }
 
-/* Returns true for the compiles that must end: those that compilers have, the next in the queue,
- * and the last one, which the second user may request. */
+/* Returns true for the first user's compiles that must end normally: those that the compilers
+ * already run, the next in the queue, and the last one, which the second user may request, too. */
 static bool ends(const struct fixture *f, unsigned number)
 {
     return number <= f->workers || number == f->last;
 }
 
-/* Does not read the answers. */
+/* Sends compiles |from| to |from| + |count| - 1 of the first user, and does not wait for the
+ * answers. */
 static void send_batch(const struct fixture *f, unsigned from, unsigned count)
 {
     BUFFER_AUTO struct buffer items, body;

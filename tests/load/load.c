@@ -16,13 +16,13 @@
 #include <unistd.h>
 
 #define ROUND_STEP 1000000u
-/* Open descriptors besides those of clients and of kernels. */
+/* Maximum number of kilnd's descriptors that belong neither to clients nor to kernels. */
 #define FILES_BESIDE 200u
 /* kilnd scans directories now and then, so an idle kilnd may have a few more descriptors. */
 #define FILES_MORE 4u
 /* kilnd returns freed memory to the system once a second. */
 #define MEMORY_RETURNED_S 2
-/* A further round may add rows about new kernels to memory. */
+/* In a further round, kilnd may keep a little more memory for the rows of new kernels. */
 #ifndef MEMORY_MORE_KB
 #define MEMORY_MORE_KB 4096
 #endif

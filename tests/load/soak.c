@@ -29,16 +29,18 @@
 #define COMMON 400u         /* kernels that every job fetches */
 #define NEW_FIRST 20000000u /* first kernel that only one job fetches */
 #define SAMPLES 100u
-#define WARM 25u /* samples before the first that counts */
+#define WARM 25u /* number of the first samples, which do not count */
 /* A day's kernels do not all fit, so kilnd must evict some. */
 #define HOT_LIMIT "8MiB"
 #define HOT_COUNT "1000"
 #define CACHE_LIMIT "16MiB"
-/* Growth from the first sample that counts to the last, along the line through all of them. */
+/* The growth is measured along a regression line through all samples that count, from the first to
+ * the last. */
 #ifndef GROWTH_MAX_KB
 #define GROWTH_MAX_KB 2048
 #endif
-#define FILES_MORE 4.0 /* a sample includes open connections */
+#define FILES_MORE 4.0 /* more than 0, because a sample includes descriptors of open connections \
+                        */
 
 static struct {
     unsigned seconds, jobs, requests;
