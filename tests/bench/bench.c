@@ -81,7 +81,8 @@ enum kiln_code bench_parse(int argc, char **argv, struct bench_options *ret_opti
     return rc;
 }
 
-/* The benchmarks hold hundreds of objects as descriptors. */
+/* Raises the limit of descriptors, because the benchmarks hold hundreds of objects as
+ * descriptors. */
 static void allow_descriptors(void)
 {
     struct rlimit limit;
@@ -197,8 +198,8 @@ static unsigned index_of(const struct fan_out *f, pid_t pid)
     return i;
 }
 
-/* The clients form one process group, so this function never reaps a server, which is also a
- * child. */
+/* Waits for the clients only. They form one process group, so this function never reaps a server,
+ * which is also a child. */
 static enum kiln_code collect_clients(struct fan_out *f, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;

@@ -25,12 +25,12 @@
 #define BENCH_PATH_MAX 512
 
 struct bench_options {
-    char bin[BENCH_PATH_MAX];  /* of kilnd and kiln-compiler */
+    char bin[BENCH_PATH_MAX];  /* directory of kilnd and kiln-compiler */
     char work[BENCH_PATH_MAX]; /* an empty directory for stores and sockets */
     bool quick;
     unsigned cpus;
     unsigned first_cpu;
-    unsigned last_cpu; /* gets the fewest interrupts */
+    unsigned last_cpu; /* the last CPU, which gets the fewest interrupts */
 };
 
 /* The default of --bin is this program's own directory. */
@@ -51,11 +51,11 @@ enum bench_cpus {
 };
 const char *bench_cpus_name(enum bench_cpus cpus);
 
-/* Zeroed memory that children share with their parent. */
+/* Maps zeroed memory that child processes share with their parent. */
 KILN_MUST_CHECK enum kiln_code bench_shared(size_t size, void **ret_memory, struct kiln_err *err);
 void bench_shared_done(void *memory, size_t size);
 
-/* for all processes of a fan-out; in shared memory */
+/* Lets all processes of a fan-out continue together. Must be in shared memory. */
 struct bench_gate {
     pthread_barrier_t barrier;
 };
@@ -63,16 +63,16 @@ KILN_MUST_CHECK enum kiln_code bench_gate_init(struct bench_gate *gate, unsigned
                                                struct kiln_err *err);
 void bench_gate_pass(struct bench_gate *gate);
 
-/* Runs |client| in |count| processes and waits for all.  The first failure ends the other
- * processes, and the function returns its code and message. */
+/* Runs |client| in |count| processes, and waits for all of them. After the first failure, ends the
+ * other processes and returns the code and message of the failure. */
 typedef enum kiln_code bench_client(void *context, unsigned index, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code bench_fan_out(unsigned count, bench_client *client, void *context,
                                              struct kiln_err *err);
 
-/* Nearest rank of |count| > 0 samples, which are sorted in place. */
+/* Returns the nearest-rank percentile of |count| > 0 samples. Sorts the samples in place. */
 uint64_t bench_percentile(uint64_t *samples, size_t count, double fraction);
 
-/* The caller adds members.  Returns NULL if out of memory. */
+/* Returns a result, to which the caller adds members. Returns NULL if out of memory. */
 struct json *bench_result(const char *bench);
 KILN_MUST_CHECK enum kiln_code bench_print(struct json *result, struct kiln_err *err);
 void bench_say(const char *fmt, ...) KILN_PRINTF(1, 2);

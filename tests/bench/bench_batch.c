@@ -124,7 +124,8 @@ static int fetch_both(struct kiln_client *client, const struct batch *b, struct 
     int rc = kiln_client_ping(client, 30000, NULL, error);
     uint64_t start_servers = clock_monotonic_ns();
     if (!rc)
-        rc = fetch_batch(client, b->keys + ITEMS, 1, a, error); /* a key outside the batch */
+        /* fetches a key that is not in the batch */
+        rc = fetch_batch(client, b->keys + ITEMS, 1, a, error);
     uint64_t middle = clock_monotonic_ns();
     if (!rc)
         rc = fetch_batch(client, b->keys, ITEMS, a, error);
@@ -229,7 +230,7 @@ static enum kiln_code start_servers(const struct bench_options *o, struct batch 
     return rc ? rc : kilnd_start(o, &options, &b->kiln, err);
 }
 
-/* Pinning cannot be undone, so the measurements without it come first. */
+/* Pinning a process to a CPU cannot be undone, so measurements without pinning come first. */
 static enum kiln_code pin_all(const struct bench_options *o, struct batch *b, struct kiln_err *err)
 {
     b->one_cpu = true;

@@ -81,7 +81,7 @@ static enum kiln_code report_stampede(const struct stampede *s, unsigned rounds,
                                       uint64_t compiles[][2], struct kiln_err *err)
 {
     struct json *one = json_array(), *many = json_array(), *count = json_array();
-    for (unsigned i = 1; i < rounds; i++) { /* the first warmed the compilers up */
+    for (unsigned i = 1; i < rounds; i++) { /* skips round 0, which only warmed the compilers up */
         json_append(one, json_number(wall[i][0]));
         json_append(many, json_number(wall[i][1]));
         json_append(count, json_number((double)compiles[i][1]));
@@ -136,7 +136,7 @@ static const char *const way_names[WAYS] = { "direct_one_s", "direct_many_s", "o
 struct scaling {
     const struct bench_options *options;
     const struct cold *cold;
-    const char *sockets[WAYS]; /* NULL: no kilnd */
+    const char *sockets[WAYS]; /* socket for each way; NULL means a way without kilnd */
     unsigned compilers[WAYS];
     struct kiln_err why_not_direct;
     double wall[ROUNDS_MAX][WAYS];
@@ -152,7 +152,8 @@ static enum kiln_code report_scaling(const struct scaling *s, unsigned rounds, s
         json_set_text(result, "direct_not_run", s->why_not_direct.text);
     for (size_t way = s->why_not_direct.code ? KILN_ONE : DIRECT_ONE; way < WAYS; way++) {
         struct json *walls = json_array();
-        for (unsigned i = 1; i < rounds; i++) /* the first warmed the compilers up */
+        /* skips round 0, which only warmed the compilers up */
+        for (unsigned i = 1; i < rounds; i++)
             json_append(walls, json_number(s->wall[i][way]));
         json_set(result, way_names[way], walls);
     }

@@ -76,7 +76,7 @@ static enum kiln_code alternate(struct duel *d, struct kiln_err *err)
     double first;
     d->count = d->options->quick ? 6 : 12;
     bench_say("compile: %u kernels through the daemon and directly (%s)", d->count, d->toolchain);
-    enum kiln_code rc = compile_both(d, 0, &first, &first, err); /* warms both up */
+    enum kiln_code rc = compile_both(d, 0, &first, &first, err); /* warms up both ways */
     for (unsigned i = 0; i < d->count && !rc; i++)
         rc = compile_both(d, i + 1, &d->direct_ms[i], &d->daemon_ms[i], err);
     return rc ? rc : report_compile(d, err);

@@ -111,7 +111,7 @@ static struct json *result_of(const struct compiler *c)
     return result;
 }
 
-/* The result says so if this host lacks the compiler. */
+/* If this host lacks the compiler, the result reports the compiler as absent. */
 static bool is_absent(enum kiln_code rc)
 {
     return rc == KILN_UNAVAILABLE || rc == KILN_UNSUPPORTED || rc == KILN_NOT_FOUND;

@@ -54,8 +54,8 @@ static ways many_clients = {
 struct setting {
     struct content content;
     unsigned clients;
-    /* With CPUS_ANY, the results vary with the CPUs that the scheduler chooses.  If it chooses an
-     * idle CPU, waking this CPU takes longer than the whole exchange. */
+    /* With CPUS_ANY, results depend on the CPUs that the scheduler chooses. If the scheduler
+     * chooses an idle CPU, waking that CPU takes longer than the whole exchange. */
     enum bench_cpus cpus;
     bool quick;
     const struct subject_ops *const *ways;
@@ -92,7 +92,7 @@ struct comparison {
     uint64_t *samples;          /* [round][way][client], times LATENCIES_MAX */
 };
 
-/* distinct objects in one round by one client */
+/* Returns the number of distinct objects that one client fetches in a round. */
 static size_t fetches_of(const struct comparison *c, size_t way)
 {
     size_t limit = c->ways[way]->round_max, all = c->setting->content.count;
@@ -254,7 +254,8 @@ struct servers {
     struct server floor, redis, kiln;
     char floor_socket[BENCH_PATH_MAX], epoll_socket[BENCH_PATH_MAX];
     char miopen_file[BENCH_PATH_MAX];
-    double miopen_ratio; /* 0: MIOpen's database could not be made */
+    /* raw size divided by stored size; 0 if MIOpen's database could not be made */
+    double miopen_ratio;
     struct kiln_err no_redis, no_miopen;
 };
 

@@ -24,7 +24,8 @@
 static const struct way {
     const char *name;
     unsigned workers;
-    bool is_new; /* each job gets a new home directory, so kilnd creates its databases */
+    /* whether each job gets a new home directory, in which kilnd must create its databases */
+    bool is_new;
     bool is_running;
 } ways[] = {
     { .name = "running", .is_running = true },

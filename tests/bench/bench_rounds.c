@@ -81,7 +81,8 @@ static enum kiln_code fail_before_the_gate(void *context, unsigned index, struct
     struct shared *s = context;
     if (index == 2)
         return kiln_fail(err, KILN_BUSY, "out of breath");
-    bench_gate_pass(&s->gate); /* blocks: the other process has failed */
+    /* blocks until this process is ended, because the other process has failed */
+    bench_gate_pass(&s->gate);
     return KILN_OK;
 }
 

@@ -46,7 +46,7 @@ class Compiler:
         self.library.nvrtcDestroyProgram(ctypes.byref(program))
 
     def compile(self, source, options):
-        """Does what a program does for one kernel. Returns the size of the result."""
+        """Makes the calls that a program makes for one kernel. Returns the size of the result."""
         program, size = self.create(source), ctypes.c_size_t()
         given = (ctypes.c_char_p * len(options))(*options)
         assert self.library.nvrtcCompileProgram(program, len(options), given) == 0
@@ -79,7 +79,8 @@ def child_hit(path, count, source, *options):
 
 
 def child_store(path, count, first, source, *options):
-    """Prints the time of a compile that no process has done before, by a compiler that is fast."""
+    """Prints the time of a compile that no process has done before. The compiler is a fast fake
+    one."""
     compiler, given = Compiler(path), [o.encode() for o in options]
     compiler.compile(b"// first", given)
     print(json.dumps({"store_us": minimum_us(int(count), lambda i: compiler.compile(
@@ -87,8 +88,8 @@ def child_store(path, count, first, source, *options):
 
 
 def child_miss(path, count, first):
-    """Prints the processor time, in this process, of a compile that no process has done before.
-    Because of the directory among the options, kilnd does not compile in its place."""
+    """Prints the processor time of a compile that no process has done before. This process
+    compiles, because kilnd does not compile programs with a directory among their options."""
     compiler, options = Compiler(path), [b"-arch=sm_90", b"-I/nowhere"]
     compiler.compile(b"__global__ void first() {}", options)
     def compile_new(i):
@@ -195,7 +196,7 @@ class Bench:
         for i in range(PATHS_READ):
             directory = directories[2 if i < PATHS_ABSENT // 2 else 0]
             (directory / f"{i}.h").write_text(f"int a{i};\n" * 20)
-        time.sleep(0.1)  # a file as new as the compile is not trusted
+        time.sleep(0.1)  # libkiln-rtc does not trust a file that is as new as the compile
         source = "".join(f'#include "{i}.h"\n' for i in range(PATHS_READ))
         return source, [f"-I{directory}" for directory in directories]
 
@@ -221,7 +222,7 @@ class Bench:
         return (usage.ru_utime + usage.ru_stime) * 1e6
 
     def measure_comgr(self):
-        """Measures a kernel that comgr compiles, and one that kilnd answers."""
+        """Measures a kernel when comgr compiles it, and when kilnd answers instead."""
         if not os.path.exists(COMGR):
             print(f"bench: {COMGR} is not here, so comgr is not measured", file=sys.stderr)
             return

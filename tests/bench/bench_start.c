@@ -15,7 +15,7 @@
 #define OBJECT_SIZE 2048u
 #define ROUNDS_MAX 8u
 #define LOOKUPS 100u
-#define STRIDE 7919u /* a prime that divides no power of ten, so no key is used twice */
+#define STRIDE 7919u /* a prime that divides no power of ten, so each look-up uses another key */
 
 struct population {
     struct content content;

@@ -21,8 +21,8 @@
 
 struct subject {
     const char *way;
-    struct content kept;  /* looked up */
-    struct content added; /* stored meanwhile; may be none */
+    struct content kept;  /* the kernels that are looked up */
+    struct content added; /* the kernels that another thread stores meanwhile; may be empty */
     uint64_t limit;
     struct kernel_store *store;
     size_t next;
@@ -140,7 +140,7 @@ static enum kiln_code time_round(struct subject *s, unsigned round, struct kiln_
     return rc ? rc : written;
 }
 
-/* The store must evict in every round, also in the first. */
+/* Fills the store, so that it must evict in every round, including the first. */
 static enum kiln_code fill_to_the_limit(struct subject *s, struct kiln_err *err)
 {
     KILN_AUTO(mem) uint8_t *bytes = malloc(s->added.size);

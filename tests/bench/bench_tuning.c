@@ -139,8 +139,9 @@ static enum kiln_code run_one(const struct bench_options *o, const struct way_pl
     return rc ? rc : phase_batch(place, &one, err);
 }
 
-/* The scheduler places many processes.  A single process and the servers are pinned; otherwise the
- * result would measure the scheduler's choice.  Pinning comes last, because it cannot be undone. */
+/* With many processes, the scheduler chooses the CPUs. A single process and the servers are pinned,
+ * so that the result does not depend on the scheduler's choice. Pinning comes last, because it
+ * cannot be undone. */
 static enum kiln_code run_look_ups(const struct bench_options *o, const struct servers *s,
                                    const struct way_place *place, const struct plan *plan,
                                    struct kiln_err *err)

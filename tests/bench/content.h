@@ -26,7 +26,7 @@ const char *content_kind_name(enum content_kind kind);
 void content_make(const struct content *content, size_t index, uint8_t *bytes);
 struct digest content_key(const struct content *content, size_t index);
 
-/* No daemon may have the kernels.db of |directory| open. */
+/* Stores |content| in a kernels.db in |directory|. No daemon may have that database open. */
 KILN_MUST_CHECK enum kiln_code content_store(const struct content *content, const char *directory,
                                              struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code content_memfd(const struct content *content, size_t index,

@@ -46,7 +46,8 @@ static bool send_whole(int fd, struct msghdr *m, size_t size)
         if (n < 0)
             return false;
         done += (size_t)n;
-        m->msg_controllen = 0; /* the first byte carried the descriptors */
+        /* the descriptors were sent with the first byte, so later pieces have none */
+        m->msg_controllen = 0;
         for (; n > 0; m->msg_iov++, m->msg_iovlen--) {
             size_t part = m->msg_iov->iov_len < (size_t)n ? m->msg_iov->iov_len : (size_t)n;
             m->msg_iov->iov_base = (uint8_t *)m->msg_iov->iov_base + part;

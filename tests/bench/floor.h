@@ -28,7 +28,8 @@ struct floor_request {
     uint32_t count;
 };
 
-/* |path| has one thread for each client, and |epoll_path| one event loop. */
+/* Starts both servers: at |path|, one with a thread for each client; at |epoll_path|, one with a
+ * single event loop. */
 KILN_MUST_CHECK enum kiln_code floor_start(const struct content *content, const char *path,
                                            const char *epoll_path, struct server *ret_server,
                                            struct kiln_err *err);

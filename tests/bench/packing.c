@@ -65,7 +65,8 @@ static enum kiln_code reserve_buffer(struct packer *p, size_t size, struct kiln_
 static enum kiln_code pack_bzip2(struct packer *p, struct bytes raw, struct packed *ret_packed,
                                  struct kiln_err *err)
 {
-    unsigned size = (unsigned)(raw.size + raw.size / 100 + 600); /* bzip2's own bound */
+    /* the bound of bzip2's documentation */
+    unsigned size = (unsigned)(raw.size + raw.size / 100 + 600);
     enum kiln_code rc = reserve_buffer(p, size, err);
     if (rc)
         return rc;

@@ -37,7 +37,7 @@ def size_text(size):
 
 
 def of(results, bench, **members):
-    """Returns the results of one benchmark whose members have these values."""
+    """Returns the results of one benchmark whose fields have the given values."""
     return [r for r in results if r["bench"] == bench
             and all(r.get(k) == v for k, v in members.items())]
 
@@ -163,7 +163,7 @@ def scaling_rows(table, results):
 
 
 def direct_rows(table, section, r):
-    """Adds the floor: the same number of processes, which call the compiler without kiln."""
+    """Adds a row for comparison: the same number of processes call the compiler without kiln."""
     what = f"processes that call {r['toolchain']} directly"
     if "direct_not_run" in r:
         table.skip(f"{what} ({section})", r["direct_not_run"])
@@ -195,7 +195,8 @@ FIRST_WAYS = {
     "stored-64": "kilnd is started, its databases exist, 64 compilers",
     "new-64": "kilnd is started and creates its databases, 64 compilers",
 }
-FIRST_ANSWER_BUDGET_MS = 30  # how much longer than with a running kilnd
+# limit of the time that a first answer may take longer than with a running kilnd
+FIRST_ANSWER_BUDGET_MS = 30
 
 
 def first_answer_rows(table, results):
@@ -377,7 +378,7 @@ def first_rows(table, results):
         if r["way"] == "engine":
             table.add(section, "kiln's daemon after a restart: opening, first look-up", time, "ms",
                       digits=2)
-        elif r["greeted"]:  # the other rows include the time to connect
+        elif r["greeted"]:  # the rows of other ways include the time to connect
             name += ", connected before"
             table.add(section, f"{name}: time", time, "ms", digits=2)
             table.add(section, f"{name}: memory kept", kept, "B", "= 0", kept <= 0, 0)
@@ -444,7 +445,8 @@ def tuning_batch_rows(table, results):
 # ---- libkiln-rtc ----
 
 RTC_PATHS = "314 recorded paths"
-RTC_HIT_BUDGET_US = {"memory": 150, "files": 1500}  # more than libkiln's fetch of the same bytes
+# limit of the time beyond that of libkiln's fetch of the same bytes
+RTC_HIT_BUDGET_US = {"memory": 150, "files": 1500}
 RTC_MISS_BUDGET = 1.03
 RTC_START_BUDGET_MS = 2
 

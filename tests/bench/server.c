@@ -117,7 +117,8 @@ struct kilnd_paths {
     char config[BENCH_PATH_MAX], log[BENCH_PATH_MAX];
 };
 
-/* Writes an empty configuration, because kilnd would otherwise read this machine's. */
+/* Writes an empty configuration file. Without the file, kilnd would read the configuration of this
+ * machine. */
 static enum kiln_code write_config(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -201,7 +202,8 @@ enum kiln_code redis_start(const struct bench_options *bench, struct server *ret
         rc = bench_path(bench->work, "redis.log", log, err);
     if (rc)
         return rc;
-    unlink(s.socket); /* the socket of a killed run would look like the new server's */
+    /* removes the socket of a killed earlier run, which would look like the new server's socket */
+    unlink(s.socket);
     const char *const argv[] = {
         "redis-server", "--port", "0",     "--unixsocket", s.socket,     "--save",  "",
         "--appendonly", "no",     "--dir", bench->work,    "--loglevel", "warning", NULL,

@@ -41,7 +41,7 @@ KILN_MUST_CHECK enum kiln_code redis_start(const struct bench_options *bench,
 void server_stop(struct server *server);
 #define SERVER_AUTO __attribute__((cleanup(server_stop)))
 
-/* Pins every thread.  Threads that start later inherit this. */
+/* Pins every thread of the server to |cpu|. Threads that start later inherit the CPU. */
 KILN_MUST_CHECK enum kiln_code server_pin(const struct server *server, unsigned cpu,
                                           struct kiln_err *err);
 

@@ -26,19 +26,20 @@ struct subject {
 
 struct subject_ops {
     const char *name;
-    size_t round_max; /* fetches in one round, for slow ways; 0: every object once */
+    /* number of fetches in one round, for slow ways; 0 means that each object is fetched once */
+    size_t round_max;
     enum kiln_code (*open)(const struct subject_place *place, struct subject **ret_subject,
                            struct kiln_err *err);
-    /* Not timed.  May be NULL. */
+    /* Prepares a round. Not timed. May be NULL. */
     enum kiln_code (*begin)(struct subject *subject, struct kiln_err *err);
     /* Timed: gets object |index|, touches it and releases it. */
     enum kiln_code (*fetch)(struct subject *subject, size_t index, struct kiln_err *err);
-    /* The time of this call counts for the round's throughput.  May be NULL. */
+    /* Ends a round. Its time counts for the round's throughput. May be NULL. */
     enum kiln_code (*end)(struct subject *subject, struct kiln_err *err);
     void (*close)(struct subject *subject);
 };
 
-/* With bare sockets: messages of kiln's sizes, without any look-up. */
+/* Bare sockets: the messages have the sizes of kiln's messages, and the server makes no look-up. */
 extern const struct subject_ops subject_round_trip; /* the reply has no object */
 extern const struct subject_ops subject_inline;     /* the reply contains the object's bytes */
 extern const struct subject_ops
@@ -48,7 +49,7 @@ extern const struct subject_ops
 /* a server with one event loop */
 extern const struct subject_ops subject_descriptor_epoll;
 
-/* A hit in MIOpen's cache: select by name and arguments, bunzip2, md5. */
+/* MIOpen's way to serve a hit in its cache: select by name and arguments, bunzip2, md5. */
 extern const struct subject_ops subject_miopen_kept; /* with the database kept open */
 /* with the database opened for every look-up */
 extern const struct subject_ops subject_miopen_fresh;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define KERNEL_NAME "ConvBench.cl.o"
-#define ARGS_SIZE 1400 /* MIOpen's have 1.3 KB on average */
+#define ARGS_SIZE 1400 /* size of a kernel's arguments; 1.3 KB is the mean in MIOpen's caches */
 #define MD5_HEX_SIZE 33
 
 struct miopen_subject {
@@ -68,7 +68,8 @@ static bool unpack_object(struct miopen_subject *s, sqlite3_stmt *row)
     unsigned size = (unsigned)sqlite3_column_int(row, 2);
     unsigned stored = (unsigned)sqlite3_column_bytes(row, 0);
     const void *blob = sqlite3_column_blob(row, 0);
-    KILN_AUTO(mem) char *copy = malloc(stored); /* MIOpen copies the blob out first */
+    /* MIOpen, too, copies the blob before it unpacks it */
+    KILN_AUTO(mem) char *copy = malloc(stored);
     if (!copy || size > s->place->content->size)
         return false;
     memcpy(copy, blob, stored);

@@ -26,7 +26,7 @@ struct tuning_data {
     char path[BENCH_PATH_MAX]; /* the unpacked file, below the work directory */
     char name[64];
     bool genuine;
-    uint64_t bytes, records, rows; /* |rows|: number of entries in all records */
+    uint64_t bytes, records, rows; /* |rows| is the number of entries in all records */
     size_t answer_size;            /* mean bytes of a record's key and value */
     size_t question_count;
     struct data_question questions[DATA_QUESTIONS];
@@ -35,6 +35,6 @@ struct tuning_data {
 /* Prepares gfx90a68's FindDb with 193 590 records, or gfx906_60's PerfDb with 148 096 rows. */
 KILN_MUST_CHECK enum kiln_code data_prepare(enum tuning_kind kind, const char *work,
                                             struct tuning_data *ret_data, struct kiln_err *err);
-/* The database has the size of the genuine one. */
+/* Make a database with made-up records, as large as the genuine one. */
 KILN_MUST_CHECK enum kiln_code data_make_find(const char *path, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code data_make_perf(const char *path, struct kiln_err *err);

@@ -6,12 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MORE_QUESTIONS 100u /* asked after the first, to see whether they add memory */
+/* number of questions after the first answer, which show whether further answers need more memory
+ * */
+#define MORE_QUESTIONS 100u
 
 struct first { /* the sizes in bytes may be negative */
     uint64_t ns;
     int64_t resident, own, kept;
-    int64_t more_own; /* what the following questions added */
+    int64_t more_own; /* bytes that the further questions added to |own| */
 };
 
 struct comparison {
@@ -24,7 +26,7 @@ struct comparison {
     size_t slot;          /* index in |firsts| of the first of the processes that run now */
 };
 
-/* The pages of the questions do not count for an answer. */
+/* Touches the pages of the questions, so that these pages do not count as memory of an answer. */
 static void touch_questions(const struct tuning_data *data)
 {
     static volatile uint64_t sum;
@@ -32,7 +34,7 @@ static void touch_questions(const struct tuning_data *data)
         sum = sum + data->questions[i].problem.n + (uint64_t)data->questions[i].key[0];
 }
 
-/* The pages of the stack do not count for an answer. */
+/* Touches pages of the stack, so that these pages do not count as memory of an answer. */
 static void touch_stack(void)
 {
     volatile uint8_t deep[64 << 10];
@@ -103,7 +105,8 @@ static enum kiln_code run_new_client(void *context, unsigned process, struct kil
     bench_gate_pass(c->gate);
     rc = measure_first(c, way, process, &state, err);
     if (!rc)
-        bench_gate_pass(c->gate); /* all processes hold their memory until all are measured */
+        /* no process may free its memory before all processes are measured */
+        bench_gate_pass(c->gate);
     way->close(state);
     return rc;
 }
@@ -128,7 +131,7 @@ static double own_of(const struct first *f) { return (double)f->own / 1024; }
 static double kept_of(const struct first *f) { return (double)f->kept; }
 static double more_of(const struct first *f) { return (double)f->more_own / 1024; }
 
-/* For each round, the median over its processes. */
+/* Returns, for each round, the median over its processes. */
 static struct json *rounds_of(const struct comparison *c, size_t way,
                               double (*of)(const struct first *))
 {

@@ -13,7 +13,7 @@ struct comparison {
     size_t way_count;
     struct bench_gate *gate;
     struct interval *intervals; /* [round][way][process] */
-    uint64_t *samples;          /* [round][way][process], times DATA_QUESTIONS */
+    uint64_t *samples; /* indexed by round, way and process, with DATA_QUESTIONS samples each */
 };
 
 static size_t questions_of(const struct comparison *c, size_t way)

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-static atomic_uint_fast64_t kept; /* usable bytes of all allocations that were not freed */
+static atomic_uint_fast64_t kept; /* usable bytes of all allocations that have not been freed */
 
 /* glibc's allocator.  This program and its libraries call this allocator through the functions
  * below, which count. */

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define COLUMNS 24u
-#define SLOW_TURN 40 /* look-ups in a round; each takes some milliseconds */
+#define SLOW_TURN 40 /* number of look-ups in a round, because each takes some milliseconds */
 
 #define PERF_DB_NUMBER(name) #name,
 #define PERF_DB_TEXT(name) #name,

@@ -18,10 +18,10 @@
 #define FUNCTION_REGISTERS 4
 #define FUNCTION_SHARED_DYNAMIC_MAX 8
 #define RESULT_OUT_OF_MEMORY 2
-/* An illegal address.  Errors with higher numbers also break the context. */
+/* The result for an illegal address. This and all higher results make the context unusable. */
 #define FIRST_STICKY_RESULT 700
 #define RESULT_ECC 214
-/* static and dynamic shared memory that a launch may use without an attribute of the function */
+/* bytes of static and dynamic shared memory that a launch may use by default */
 #define SHARED_FREE (48u << 10)
 
 #define BATCHES 15u

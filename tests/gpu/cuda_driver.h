@@ -56,18 +56,17 @@ struct cuda_resources {
 
 KILN_MUST_CHECK enum kiln_code cuda_function(struct cuda *cuda, void *module, const char *name,
                                              void **ret_function, struct kiln_err *err);
-/* of dynamic shared memory in each group */
+/* Allows a function |bytes| of dynamic shared memory in each group. */
 KILN_MUST_CHECK enum kiln_code cuda_allow_shared(struct cuda *cuda, void *function, uint32_t bytes,
                                                  struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code cuda_read_resources(struct cuda *cuda, void *function,
                                                    struct cuda_resources *ret_resources,
                                                    struct kiln_err *err);
 
-/*
- * After a warm-up, the work is launched in batches, without a pause.  A batch is long enough for
- * the resolution of the events.  The time is the median of the batches' means.  As in the benchmark
- * modes of frameworks, the L2 cache is not flushed between launches.
- */
+/* The result of cuda_time. After a warm-up, cuda_time launches the work in batches, without a
+ * pause. A batch is long enough for the resolution of the events. The time is the median of the
+ * batches' means. As in the benchmark modes of frameworks, the L2 cache is not flushed between
+ * launches. */
 struct cuda_timing {
     double microseconds;
     double spread; /* half the distance between the quartiles, relative to the median */
@@ -75,10 +74,11 @@ struct cuda_timing {
 };
 
 struct cuda_work {
-    /* Does not wait.  A failure ends the timing. */
+    /* Launches the work once, without waiting for its end. A failure ends the timing. */
     enum kiln_code (*launch)(void *context, struct kiln_err *err);
     void *context;
-    /* work that takes longer gets fewer launches and a less exact time; 0: no limit */
+    /* If a launch takes longer than this time, it is repeated less often, and the result is less
+     * exact. 0 means no limit. */
     double hopeless_us;
 };
 

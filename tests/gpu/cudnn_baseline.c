@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-/* about the limit of frameworks */
+/* about as much workspace as frameworks allow */
 #define WORKSPACE_MAX ((uint64_t)4 << 30)
 
 /*
@@ -138,7 +138,7 @@ static enum kiln_code time_problem(struct baseline *b, struct bench *bench, stru
     enum kiln_code rc = b->find ? cudnn_find(&c, &find, &why) : KILN_OK;
     if (rc)
         fprintf(stderr, "%s\n", why.text);
-    if (rc == KILN_CORRUPT) { /* the time is that of another computation, so drop it */
+    if (rc == KILN_CORRUPT) { /* cuDNN computed something else, so its time is dropped */
         find = (struct cudnn_best){ .tried = find.tried };
         b->failed++;
     }

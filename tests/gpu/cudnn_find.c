@@ -9,7 +9,7 @@
 #define ALGORITHMS_MAX 16
 #define TIMED_IN_FULL 3
 
-struct found { /* the members that the three result types share */
+struct found { /* the members that cuDNN's three result types have in common */
     int algorithm;
     cudnnStatus_t status;
     float ms;

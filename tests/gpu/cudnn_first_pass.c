@@ -14,9 +14,9 @@
 #include <string.h>
 
 #define SHAPES_MAX 512u
-/* about the limit of frameworks */
+/* about as much workspace as frameworks allow */
 #define WORKSPACE_MAX ((uint64_t)1 << 30)
-#define DATA 0x3c /* every byte: a small number in each type */
+#define DATA 0x3c /* the value of every byte of the operands: a small number in each type */
 
 struct pass {
     struct problem shapes[SHAPES_MAX];

@@ -42,13 +42,13 @@ int cudnn_extent(const struct problem *p, const struct extent *e, int64_t values
 
 cudnnDataType_t cudnn_type_of(const struct problem *p);
 
-/* the fastest that one of cuDNN's two interfaces has for a problem */
+/* the fastest algorithm or engine of one of cuDNN's two interfaces for a problem */
 struct cudnn_best {
     struct cuda_timing timing; /* 0 if the interface has no algorithm or engine */
     char name[48];
     uint64_t workspace;
     unsigned tried;
-    bool is_checked; /* the result agreed with the reference */
+    bool is_checked; /* whether the result was compared with the reference and agreed */
 };
 
 enum cudnn_math {
@@ -71,8 +71,8 @@ struct cudnn_case {
 /* Times the three fastest algorithms of cudnnFindConvolution*AlgorithmEx. */
 KILN_MUST_CHECK enum kiln_code cudnn_find(const struct cudnn_case *c, struct cudnn_best *ret_best,
                                           struct kiln_err *err);
-/* Does what a framework's benchmark mode does for a new problem: calls
- * cudnnFindConvolution*AlgorithmEx, then launches the fastest algorithm |launches| times, without
+/* Does what a framework's benchmark mode does for a new problem. First calls
+ * cudnnFindConvolution*AlgorithmEx. Then launches the fastest algorithm |launches| times, without
  * waiting. */
 KILN_MUST_CHECK enum kiln_code cudnn_meet(const struct cudnn_case *c, unsigned launches,
                                           struct kiln_err *err);

@@ -40,7 +40,7 @@ EIGHT_RATIO_MAX = 1.15
 COUNTS = re.compile(r"kilnctl: (\d+) compiles: (\d+) answered by kilnd, (\d+) compiled and stored, "
                     r"(\d+) compiled without kilnd")
 REASONS = re.compile(r"kilnctl: (\d+ without kilnd: .*)")
-# These would let a process find what another one compiled.
+# These variables are removed, because with them a process might find what another process compiled.
 CACHES = ("CUPY_CACHE_DIR", "PYTORCH_KERNEL_CACHE_PATH", "CUDA_CACHE_PATH", "XDG_CACHE_HOME",
           "XDG_CONFIG_HOME", "XDG_STATE_HOME", "LD_LIBRARY_PATH")
 

@@ -151,7 +151,8 @@ static void launch_on_too_little(struct kiln_device *device, struct kiln_client 
     kiln_run_destroy(run);
 }
 
-/* The job claims more memory than it has, so the kernel writes to an unmapped address. */
+/* Launches on a memory object that claims to be larger than its memory, so the kernel writes to an
+ * unmapped address. */
 static void launch_beyond(struct kiln_device *device, struct kiln_client *client)
 {
     struct kiln_run *run = run_of(device, client);

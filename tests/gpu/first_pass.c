@@ -19,7 +19,7 @@
 
 #define LAYERS_MAX 512u
 #define TIMEOUT_MS 600000
-#define DATA 0x3c /* every byte: a small number in each type */
+#define DATA 0x3c /* the value of every byte of the operands: a small number in each type */
 
 enum memory { MEMORY_X, MEMORY_W, MEMORY_Y, MEMORY_WORKSPACE, MEMORIES };
 
@@ -176,7 +176,7 @@ static int plan_is_ready(void *context, size_t index, struct kiln_plan *plan,
     return 0;
 }
 
-/* The client caches the plans. */
+/* Requests the plans of all layers in advance. The client then has them in its cache. */
 static void ask_ahead(struct pass *pass)
 {
     struct kiln_error err;

@@ -34,7 +34,7 @@ struct trial_result {
     atomic_int state; /* enum trial_state; written after the other members */
     struct cuda_timing timing;
     struct cuda_resources resources;
-    double error; /* relative to the element's magnitude */
+    double error; /* largest error of an element, relative to the element's magnitude */
     uint64_t workspace;
     char text[200];
 };
@@ -71,10 +71,11 @@ struct trials {
 #define CONFIGS_ALL UINT32_MAX
 
 struct trials_selection {
-    const char *solver;  /* NULL: all solvers that apply */
-    const char *without; /* NULL: no exception */
-    const char *config;  /* NULL: as |random| says */
-    /* in addition to the solver's choice; CONFIGS_ALL: all configs */
+    const char *solver;  /* name of the only solver to try; NULL means all solvers that apply */
+    const char *without; /* name of a solver not to try; NULL means none */
+    /* the only config to try; NULL means the solver's choice and |random| others */
+    const char *config;
+    /* number of random configs in addition to the solver's choice; CONFIGS_ALL means all configs */
     uint32_t random;
     uint64_t seed;
 };
@@ -82,14 +83,14 @@ struct trials_selection {
 KILN_MUST_CHECK enum kiln_code trials_add(struct trials *trials, const struct problem *problem,
                                           const struct trials_selection *selection,
                                           struct kiln_err *err);
-/* Adds a problem to which trials_add_config then adds trials.  The config "" means the config that
- * the solver chooses. */
+/* Adds a problem without trials. Later calls of trials_add_config add trials to the last added
+ * problem. The config "" means the config that the solver chooses. */
 KILN_MUST_CHECK enum kiln_code trials_add_problem(struct trials *trials,
                                                   const struct problem *problem, double best_us,
                                                   struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code trials_add_config(struct trials *trials, const struct solver *solver,
                                                  const char *config, struct kiln_err *err);
-/* Nothing may be added after the shared part exists. */
+/* Creates the shared part. After this call, nothing may be added. */
 KILN_MUST_CHECK enum kiln_code trials_share(struct trials *trials, struct kiln_err *err);
 void trials_done(struct trials *trials);
 
@@ -109,9 +110,9 @@ struct run_options {
     bool verify, time;
     /* a trial that takes this many times the best time is not timed in full */
     double hopeless;
-    bool skip_slow; /* do not verify such a trial */
+    bool skip_slow; /* whether such a slow trial is not verified either */
     uint64_t seed;
-    /* on this many problems, the GPU's reference is compared with the CPU's */
+    /* number of problems on which the GPU's reference is compared with the CPU's */
     unsigned check_references;
 };
 

@@ -18,8 +18,8 @@
 
 #define FILES_MAX 16
 #define REFERENCES_CHECKED 30u
-/* A trial that takes this many times the best time of its problem is not timed in full: in a
- * search, and otherwise. */
+/* A trial is not timed in full if it takes this many times the best time of its problem.
+ * HOPELESS_IN_SEARCH is the factor in a search, and HOPELESS is the factor otherwise. */
 #define HOPELESS_IN_SEARCH 1.25
 #define HOPELESS 2.0
 #define ROUNDS 2u
@@ -61,7 +61,8 @@ static enum kiln_code add_problem(void *context, const struct problem *problem,
     return rc ? rc : trials_add(adding->trials, problem, &selection, err);
 }
 
-/* Consecutive lines with the same problem share its reference. */
+/* Adds a problem of a file. Consecutive lines with the same problem share the problem's reference
+ * result. */
 static enum kiln_code add_chosen_problem(void *context, const struct problem *problem,
                                          struct kiln_err *err)
 {
@@ -103,7 +104,8 @@ static enum kiln_code add_all_chosen(struct trials *trials, const struct options
     return rc ? kiln_while(err, "reading '%s'", o->chosen) : KILN_OK;
 }
 
-/* Every solver gets the same number of applicable problems, in all directions. */
+/* Adds random problems. Each solver gets the same number of problems to which it applies, in all
+ * directions. */
 static enum kiln_code add_random_problems(struct trials *trials, const struct options *o,
                                           struct kiln_err *err)
 {

@@ -13,8 +13,8 @@
 
 #define ITEMS 128u /* per group, in every kernel of reference.cu */
 #define GROUPS_MAX 8192u
-/* The relative difference of the two references, which add in double precision in different orders.
- */
+/* The largest relative difference of the two references, which both add in double precision, but in
+ * different orders. */
 #define REFERENCES_AGREE 1e-12
 
 /* As in tests/gpu/reference.cu. */

@@ -23,7 +23,7 @@ struct judge {
     struct cuda *cuda;
     void *module;
     void *kernels[JUDGE_KERNELS];
-    uint64_t scratch; /* for a verdict or a sum */
+    uint64_t scratch; /* device memory for a verdict or a checksum */
 };
 
 /* judge_open needs the compiled program. */
@@ -45,7 +45,9 @@ struct bench {
     uint64_t elements[BENCH_TENSORS];
     enum bench_tensor output;
     uint64_t checksums[BENCH_TENSORS];
-    uint64_t want, magnitude; /* doubles for the output */
+    /* device addresses of the expected values and of the magnitudes of the output's elements, as
+     * doubles */
+    uint64_t want, magnitude;
     /* every product is a multiple of this number; 0 if products may be any numbers */
     double quantum;
 };
@@ -65,7 +67,8 @@ KILN_MUST_CHECK enum kiln_code bench_refer(struct judge *judge, struct bench *be
                                            struct kiln_err *err);
 void bench_done(struct judge *judge, struct bench *bench);
 
-/* Sets all bits, including the guards.  Such elements are NaN in every type. */
+/* Allocates |bytes| between two guards, and sets all bits of the memory and of the guards. Elements
+ * of such bits are NaN in every type. */
 KILN_MUST_CHECK enum kiln_code guarded_allocate(struct cuda *cuda, uint64_t bytes,
                                                 struct guarded *ret_memory, struct kiln_err *err);
 void guarded_free(struct cuda *cuda, struct guarded *memory);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The lower bounds of times are computed from these bytes. */
+/* Tests the number of bytes that a problem must move. Lower bounds of times are computed from this
+ * number. */
 #include "tests/gpu/problems.h"
 #include "tests/support/test.h"
 

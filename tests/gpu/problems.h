@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 struct problem_change {
-    uint32_t batch; /* 0: no change */
+    uint32_t batch; /* new batch size; 0 means no change */
     int type;       /* index into problem_types[]; -1: no change */
     int layout;
     int direction; /* keep only this direction; -1: all directions */
@@ -32,7 +32,7 @@ void problem_change(struct problem *problem, const struct problem_change *change
 
 typedef enum kiln_code problem_found(void *context, const struct problem *problem,
                                      struct kiln_err *err);
-/* A blank line or a comment has no problems. */
+/* Reads the problems of a line. A blank line or a comment has none. */
 KILN_MUST_CHECK enum kiln_code problems_take(const char *line, const struct problem_change *change,
                                              problem_found *found, void *context,
                                              struct kiln_err *err);

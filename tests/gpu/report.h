@@ -12,7 +12,7 @@
 
 void report_row(const struct trials *trials, size_t index);
 void report_json(FILE *json, const struct trials *trials, size_t index);
-/* Prints only problems that have several trials. */
+/* Prints the best trial of each problem that has several trials. */
 void report_best(const struct trials *trials);
 /* Returns true if every trial that was begun was correct. */
 bool report_summary(const struct trials *trials);

@@ -18,7 +18,7 @@ struct found {
     uint32_t problem;
     const struct solver *solver;
     char config[PERF_CONFIG_TEXT_MAX];
-    double us; /* 0: not timed, or not right */
+    double us; /* median time; 0 if the config was not timed or is not right */
 };
 
 struct search {
@@ -108,8 +108,8 @@ static uint64_t random_number(uint64_t *state)
     return *state >> 33;
 }
 
-/* Every other config takes about half of its values from the centre, because good configs may be a
- * small part of the space. */
+/* Draws a random config. Every second one takes about half of its values from the centre, because
+ * good configs may be a small part of the space. */
 static void draw_point(uint64_t *state, const struct perf_space *space,
                        const struct perf_config *centre, struct perf_config *ret)
 {

@@ -23,7 +23,8 @@ double started_at(char **argv)
         snprintf(text, sizeof(text), "%.9f", started_now());
         if (setenv(VARIABLE, text, 1) == 0)
             execv("/proc/self/exe", argv);
-        return started_now(); /* exec failed: the time for loading is not included */
+        /* exec failed, so the result does not include the time to load the program */
+        return started_now();
     }
     double begin = strtod(known, NULL);
     unsetenv(VARIABLE); /* programs that this process starts must not inherit the variable */

@@ -180,7 +180,8 @@ def check_compile(torch, kiln):
 
 
 def cpu_us(torch, run, calls=300):
-    """Returns the CPU's time of a call; the GPU's is shorter, or is waited for between rounds."""
+    """Returns the CPU time of a call. The GPU's work takes less time, or the job waits for it
+    between rounds."""
     best = float("inf")
     for _ in range(5):
         torch.cuda.synchronize()

@@ -115,7 +115,7 @@ class Job:
 
 
 def calls_of(convolutions):
-    """Returns the numbers of calls, in the order in which the job first called."""
+    """Returns the number of calls of each convolution, in the order of their first calls."""
     return [c.kiln_calls + c.original_calls for c in convolutions]
 
 

@@ -240,6 +240,6 @@ bool trials_compiler_died(struct trials *t, unsigned compiler)
 {
     size_t i = atomic_load(&t->shared->at[compiler]);
     if (i < t->pool.count && atomic_load(&trial_object(t, i)->state) == OBJECT_AWAITED)
-        publish(t, i); /* marked as rejected, because it has no object */
+        publish(t, i); /* publishes the program without an object, which marks it as rejected */
     return atomic_load(&t->shared->next) < t->pool.count;
 }

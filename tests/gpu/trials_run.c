@@ -19,7 +19,7 @@ struct runner {
     struct bench bench;
     bool has_bench;
     uint32_t problem;
-    double best_us; /* best time of |problem| so far; 0: none */
+    double best_us; /* best time of |problem| so far; 0 if there is none */
     const char *config;
 };
 
@@ -128,7 +128,8 @@ static enum kiln_code verify_again(struct runner *r, struct loaded *loaded, stru
     return rc ? rc : judge_output(r, loaded, &verdict, err);
 }
 
-/* |best_us| is the time of a correct trial only. */
+/* Returns whether the trial is too slow to be verified. |best_us| is the best time of a correct
+ * trial. */
 static bool is_slow(const struct runner *r, const struct trial_result *result)
 {
     return r->options->skip_slow && r->best_us > 0 &&

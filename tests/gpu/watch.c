@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define STUCK_SECONDS \
-    30.0 /* seconds of one trial; the slowest reference takes a fraction of a second */
+    30.0 /* limit for one trial in seconds; the slowest reference takes a fraction of a second */
 #define POLL_NS 1000000L
 #define NOTHING_POSSIBLE 2
 
@@ -22,7 +22,7 @@ struct watch {
     pid_t compilers[TRIAL_COMPILERS_MAX];
     pid_t runner;
     size_t started;
-    size_t next; /* the first trial that was not reported */
+    size_t next; /* index of the first trial that has not been reported */
     double begin, since, compiled;
     bool is_hopeless;
 };

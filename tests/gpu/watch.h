@@ -25,8 +25,8 @@ double watch_now(void);
 /* Returns the exit status of the program: 0 if every trial that ran was correct, 1 if not, 2 if
  * none could run. */
 int watch_trials(struct trials *trials, const struct watch_options *options);
-/* Only checks that all programs compile; needs no GPU. */
+/* Like watch_trials, but only checks that all programs compile. Needs no GPU. */
 int watch_compilers(struct trials *trials, const struct watch_options *options);
-/* The target includes the number of multiprocessors.  A child process queries the GPU, so that this
- * process need not open CUDA. */
+/* Returns the GPU's target, including the number of multiprocessors. A child process queries the
+ * GPU, so that this process need not open CUDA. */
 KILN_MUST_CHECK enum kiln_code watch_target(struct target *ret_target, struct kiln_err *err);
