@@ -85,8 +85,8 @@ class Record:
         return start
 
     def latest_start(self) -> float:
-        """Returns the start of the running operation, or else of the last one; 0.0 if there was
-        none."""
+        """Returns the start of the running operation. If none is running, returns the start of the
+        last operation, or 0.0 if there was none."""
         count, running = HEADER.unpack_from(self.memory)
         if running or not count:
             return float(running)

@@ -20,25 +20,25 @@ struct attack_setting {
     struct fixture own;          /* the victim's cache, which has one kernel with a secret name */
     struct fixture forged;       /* the attacker's cache, with another kernel of the same name */
     struct fixture large;        /* a cache larger than a user's quota */
-    int victim, attacker, admin; /* after the handshake */
+    int victim, attacker, admin; /* connections after the handshake */
     char key[DIGEST_HEX_SIZE];   /* hex key of the victim's kernel */
 };
 
 /* Makes the directories and caches, and starts kilnd. Does nothing if the test does not run as
  * root. |arguments| ends with NULL. */
 void attack_begin(struct attack_setting *a, const char *const *arguments);
-/* The set-up and tear-down of each test: the three connections. Does nothing if attack_begin did
- * nothing, because the test does not run as root. */
+/* The set-up and tear-down of each test, which open and close the three connections. Do nothing if
+ * attack_begin did nothing because the test does not run as root. */
 int attack_connect(void **state);
 int attack_disconnect(void **state);
 
 unsigned attack_descriptors(const struct attack_setting *a);
 
-/* Sends a request, and returns the answer's code. |ret_text| may be NULL. */
+/* Send a request, and return the answer's code. |ret_text| may be NULL. */
 enum kiln_code attack_ask(int fd, enum message_type type, const char *json, char ret_text[512]);
 enum kiln_code attack_ask_file(int fd, enum message_type type, const char *json, const char *path);
 enum kiln_code attack_import(int fd, const struct fixture *cache);
-/* The caller owns the answer, which has the bodies of all frames. */
+/* Returns the bodies of all frames of the answer. The caller owns them. */
 char *attack_answer(int fd, enum message_type type, const char *json, size_t *ret_size);
 
 struct attack_result {
@@ -46,16 +46,17 @@ struct attack_result {
     unsigned tier;
     uint64_t size;
     char key[DIGEST_HEX_SIZE];
-    size_t answer_size; /* of the frame's body */
+    size_t answer_size; /* size of the frame's body */
     struct digest object;
 };
 struct attack_result attack_fetch(int fd, const char *key);
 struct attack_result attack_fetch_name(int fd, const char *name, const char *args);
-/* The options of the fetch are -DN=|number|. */
+/* Fetches a kernel by a source with the option -DN=|number|. */
 struct attack_result attack_fetch_source(int fd, unsigned number);
 
 enum kiln_code attack_put(int fd, uint32_t n, unsigned tier, const char *solver, double ms);
-/* |ret_value| is in MIOpen's format, or "" if there is no record. */
+/* Looks up the user's find record. |ret_value| is in MIOpen's format, or "" if there is no
+ * record. */
 void attack_get(int fd, uint32_t n, char ret_value[256]);
 
 struct attack_lease {

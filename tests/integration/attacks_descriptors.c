@@ -15,8 +15,9 @@
 static const struct file_request {
     enum message_type type;
     const char *json;
-    size_t zeros; /* if not 0, the body is this number of zero bytes instead of |json| */
-    bool is_text; /* kilnd accepts any file, because it skips invalid lines or takes any bytes */
+    size_t zeros; /* if not 0, the body consists of so many zero bytes instead of |json| */
+    /* whether kilnd accepts any file, because it skips invalid lines or takes any bytes */
+    bool is_text;
     bool by_admin;
     bool wants_seal;
 } file_requests[] = {
@@ -47,7 +48,8 @@ static bool has_at_most(void *context)
     return attack_descriptors(count->arena) <= count->count_max;
 }
 
-/* kilnd closes descriptors in other threads, so the test has to wait. */
+/* Waits for the number of descriptors to fall, because kilnd closes descriptors in other threads.
+ * */
 static void expect_descriptors_at_most(const struct attack_setting *a, unsigned count_max)
 {
     struct count count = { .arena = a, .count_max = count_max };
@@ -215,7 +217,8 @@ TEST(attack, a_wrong_number_of_descriptors_is_refused_and_closed)
 {
     static const struct {
         unsigned announced, sent;
-        bool lives; /* kilnd closes the unannounced descriptors and keeps the connection */
+        /* whether the connection lives on after kilnd has closed the unannounced descriptors */
+        bool lives;
     } cases[] = {
         { 2, 1, false }, { 1, 0, false },  { 1, 2, false },     { 2, 3, false },
         { 0, 1, true },  { 0, 253, true }, { 253, 253, false }, { 0xffff, 1, false },

@@ -61,7 +61,7 @@ void use_small_cache(struct caches *f)
     use_rows(f, &f->small);
 }
 
-/* Compares with the bytes that make_kern_db.sh packed. */
+/* Compares the kernel with the bytes that make_kern_db.sh packed for row |at|. */
 static bool is_object(const struct caches *f, size_t at, struct kiln_kernel *kernel)
 {
     char path[PATH_LENGTH_MAX];

@@ -12,9 +12,8 @@ static void become_another(void)
         _exit(200);
 }
 
-/* Returns the code that another user gets from kiln_kernel_fetch, or from
- * kiln_kernel_fetch_named if |key| is NULL. Returns 201 if the bytes are not those of row |at|.
- * |object| is a descriptor of that row's object. */
+/* Fetches row |at|'s kernel as another user: by |key|, or by name if |key| is NULL. Returns the
+ * code of the fetch, or 201 if the bytes are not those of the row's object. */
 static int fetch_as_another(const struct caches *f, size_t at, const char *key)
 {
     pid_t pid = fork();

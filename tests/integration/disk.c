@@ -114,7 +114,8 @@ static void expect_counted_after_restart(struct fixture *f)
     assert_says(f->result.output, words);
 }
 
-/* The prefetch succeeds if the database's log has space for such a small kernel. */
+/* The prefetch may succeed, because the database's log may still have space for such a small
+ * kernel. */
 static void expect_prefetch_result(struct fixture *f, const char *problems, const char *target)
 {
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch", problems, "--target", target,
@@ -158,7 +159,7 @@ TEST_F(disk, a_full_disk_is_reported_and_kilnd_serves_until_space_is_free)
 
     shell(f->daemon.cache, "rm filler");
 
-    expect_health(f, "\"ok\""); /* without a request */
+    expect_health(f, "\"ok\""); /* the health becomes "ok" although no client sends a request */
     expect_stored(f, 7);
     expect_counted_after_restart(f);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
@@ -262,6 +263,7 @@ TEST(disk, a_network_filesystem_is_refused_for_cache_and_state)
     expect_status(&f->result, 2, "(nfs)");
     assert_says(f->result.output, "cache_dir");
 
-    fake_filesystem_type("0x6969", "/absent"); /* shows that nothing else causes the refusal */
+    /* with a network filesystem elsewhere, kilnd starts, so nothing else caused the refusal */
+    fake_filesystem_type("0x6969", "/absent");
     daemon_process_start(&f->daemon);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tests follow doctor's advice, after which the check must pass. */
+/* The tests read doctor's advice and follow it. The failed check must then pass. */
 #include "tests/integration/steps.h"
 #include "tests/support/test_files.h"
 
@@ -36,7 +36,7 @@ static void unmount_all(struct fixture *f)
         umount2(f->mounted[--f->mount_count], MNT_DETACH);
 }
 
-/* Leaves only clang, because each run of doctor compiles with every compiler. */
+/* Hides all compilers except clang, because each run of doctor compiles with every compiler. */
 static void hide_libraries(void)
 {
     test_setenv("KILN_ROCM_PATH", "/absent");
@@ -61,14 +61,16 @@ FIXTURE(doctor, setup, teardown);
 
 static void need_other_users(void)
 {
-    bool logs = getenv("KILN_TEST_VALGRIND"); /* scripts/test-valgrind: the log belongs to root */
+    /* under scripts/test-valgrind, only root can write valgrind's log */
+    bool logs = getenv("KILN_TEST_VALGRIND");
     if (geteuid() == 0 && !logs)
         return;
     SKIP("%s",
          logs ? "valgrind cannot log what another user runs" : "only root can ask as another user");
 }
 
-/* New mounts are visible only to this process and its children. */
+/* Makes a mount namespace, so that new mounts are visible only to this process and its children.
+ * Skips the test if that is impossible. */
 static void need_mounts(void)
 {
     SKIP_IF(unshare(CLONE_NEWNS) != 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0,
@@ -149,7 +151,8 @@ static void run_as(const struct fixture *f, bool with_groups, const char *settin
     _exit(127);
 }
 
-/* A new login has all groups of the account. |settings| may be NULL. */
+/* Runs doctor as user nobody. With |is_new_login|, the process has all groups of nobody's account.
+ * |settings| may be NULL. */
 static void doctor_as_nobody(struct fixture *f, bool is_new_login, const char *settings)
 {
     int ends[2];
@@ -341,7 +344,8 @@ TEST_F(doctor, a_full_disk_is_reported_ok_once_it_has_free_space)
     doctor_fails(f, "disk is", "df -h");
 
     shell(cache, "rm filler");
-    if (!holds_in_time(is_content, f)) /* kilnd tries again without a request */
+    /* kilnd checks the disk again although no client sends a request */
+    if (!holds_in_time(is_content, f))
         fail_msg("doctor is not content: %s", f->result.output);
 }
 

@@ -49,7 +49,8 @@ static const struct json *result_of(struct fixture *f)
     f->json = printed_json(&f->result);
     const struct json *first = json_first(json_get(f->json, "results"));
     assert_non_null(first);
-    assert_true(json_get_bool(first, "checked", false)); /* against the reference on the CPU */
+    /* whether the result was compared with the reference on the CPU */
+    assert_true(json_get_bool(first, "checked", false));
     return first;
 }
 
@@ -169,8 +170,8 @@ TEST_F(find, find_and_tune_warn_without_a_daemon)
     assert_int_equal(f->result.status, 3);
 }
 
-/* Tunes until no config is left to try. On a slow machine a search can end when its budget is
- * spent; the next search continues it. */
+/* Tunes until every config has been tried. On a slow machine, a search may end early because its
+ * budget is spent. The next search then continues it. */
 static struct choice tune_to_the_end(struct fixture *f)
 {
     const struct json *r = NULL;
@@ -188,11 +189,13 @@ TEST_F(find, a_process_plans_with_the_tuning_results_of_an_earlier_one)
 {
     start_kilnd(f);
     driver(f, "--find-mode", "normal",
-           "--no-record"); /* compiles now, so that compiling uses none of the budget */
+           /* compiles all kernels now, so that the search does not spend its budget on compiling */
+           "--no-record");
     driver(f, "-s", "1", "-S", TUNED, "--budget", "8s");
     const struct json *r = result_of(f);
     expect_state(r, TUNED, "TIMED");
-    assert_true(json_get_u64(solver_of(r, TUNED), "tried", 0) >= 1); /* how many depends on time */
+    /* the exact number depends on the time that a trial takes */
+    assert_true(json_get_u64(solver_of(r, TUNED), "tried", 0) >= 1);
     assert_true(json_count(json_get(json_get(r, "find"), "trials")) > 0);
     struct choice tuned = tune_to_the_end(f);
     assert_string_equal(tuned.solver, TUNED);
@@ -246,7 +249,8 @@ TEST_F(find, a_killed_tune_resumes_where_it_stopped)
     int out;
     pid_t pid = start_program(&f->daemon, &out, "kiln-driver", "--device", "opencl:0", PROBLEM,
                               "-s", "1", "-S", TUNED, "--budget", "10m", NULL);
-    if (!holds_in_time(has_results, f)) /* two compiles take twice the time */
+    /* two compiles may take longer than the time limit of a single wait */
+    if (!holds_in_time(has_results, f))
         wait_until("two results in the journals", has_results, f);
     kill(pid, SIGKILL);
     wait_program(pid);

@@ -19,7 +19,8 @@ struct site {
     char fleet[URL_TEXT];
 };
 
-static struct site builder; /* its directory also has the tree, the keys and the problems */
+/* the directory of this host also contains the tree, the keys and the problems */
+static struct site builder;
 static char tree[128], keys[128], problems[128];
 static unsigned long long kernel_count;
 

@@ -13,7 +13,7 @@ struct host {
 
 /* Skips the test unless it runs as root, which can act as another user. */
 void need_root(void);
-/* Like admit_all_users, and later programs run as user |uid|. Skips the test if that user cannot
- * run them, for example because the checkout is in a private home directory. */
+/* Like admit_all_users. Also makes later programs run as user |uid|. Skips the test if that user
+ * cannot run them, for example because the checkout is in a private home directory. */
 void run_programs_as(struct daemon_process *daemon, uid_t uid);
 bool become_other_user(void);

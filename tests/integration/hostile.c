@@ -146,7 +146,8 @@ TEST_F(hostile, a_client_that_never_reads_is_bounded_and_delays_nobody)
     buffer_init(&frame, 10000);
     buffer_put(&frame, raw, sizeof(raw));
     buffer_put(&frame, b.data, b.size);
-    /* 400 MB of pings whose answers nobody reads. The daemon must stop reading long before. */
+    /* Sends 400 MB of pings without reading the answers. The daemon must stop reading long before
+     * the end. */
     size_t sent = 0;
     for (int quiet = 0; quiet < 20 && sent < (400u << 20);) {
         ssize_t put = send(fd, frame.data, frame.size, MSG_NOSIGNAL);
@@ -219,7 +220,8 @@ TEST_F(hostile, unexpected_descriptors_are_closed)
     raw_expect_pong(f->bystander);
 }
 
-/* Only root may read the file. */
+/* Starts kilnd again when a directory where compilers look for programs has a |file| that only root
+ * may read. */
 static void restart_beside_roots_own(struct fixture *f, char file[128])
 {
     roots_own_file("hidden_word();\n", file);
@@ -252,7 +254,8 @@ TEST_F(hostile, a_file_only_root_may_read_is_not_quoted_in_a_compile_log)
 
     bool closed = answer_quotes(f, file, "-DTRY=1");
     assert_int_equal(chmod(file, 0644), 0);
-    bool open = answer_quotes(f, file, "-DTRY=2"); /* only the file's mode prevented the read */
+    /* |file| can now be read, so in the first attempt only its mode prevented that */
+    bool open = answer_quotes(f, file, "-DTRY=2");
 
     assert_false(closed);
     assert_true(open);

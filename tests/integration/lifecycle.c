@@ -105,7 +105,7 @@ TEST(lifecycle, a_state_directory_on_a_network_filesystem_is_refused)
     assert_int_equal(count_leftovers(f), 0);
 }
 
-/* A pending signal arrives when kilnd unblocks it. */
+/* The signal is already pending when kilnd starts, and arrives when kilnd unblocks it. */
 TEST_F(lifecycle, a_pending_stop_signal_stops_a_starting_kilnd_in_order)
 {
     if (getenv("KILN_TEST_VALGRIND")) {
@@ -124,7 +124,7 @@ TEST_F(lifecycle, a_pending_stop_signal_stops_a_starting_kilnd_in_order)
     assert_int_equal(count_leftovers(f), 0);
 }
 
-/* Dnotify sends the signal as soon as kilnd has created a file. */
+/* Dnotify (F_NOTIFY) sends kilnd a signal as soon as kilnd has created a file. */
 TEST_F(lifecycle, a_stop_during_the_creation_of_the_socket_leaves_nothing_behind)
 {
     int go[2];
@@ -180,8 +180,8 @@ static void lock_file(const char *directory, const char *suffix)
         _exit(1);
 }
 
-/* Starts a process with the locks of a kilnd and, if |has_socket|, its listening socket.  A process
- * that a killed kilnd was just starting has them, too. */
+/* Starts a process that holds the locks of a kilnd and, if |has_socket|, its listening socket. A
+ * process that kilnd was just starting when it was killed holds the same. */
 static pid_t start_holder(const struct host *f, bool has_socket)
 {
     int ready[2];
@@ -276,7 +276,8 @@ TEST_F(lifecycle, a_socket_handed_over_by_systemd_is_used)
     close(fd);
     expect_ping(f);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    assert_int_equal(access(f->daemon.socket, F_OK), 0); /* systemd removes its socket itself */
+    /* only systemd removes a socket that systemd has created */
+    assert_int_equal(access(f->daemon.socket, F_OK), 0);
 }
 
 TEST_F(lifecycle, a_kilnd_that_can_accept_no_connection_ends_and_says_why)

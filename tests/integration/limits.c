@@ -24,8 +24,8 @@ struct fixture {
 
 #define WORKERS 2
 
-/* Stopped compilers run no compile. No compile may time out, because that would free space in
- * the queue. */
+/* Stopped compilers finish no compile, so the queue stays full. For the same reason, no compile may
+ * time out. */
 static const char *const settings[] = { "--queue-bytes-per-uid", "32MiB", "--workers", "2",
                                         "--compile-timeout",     "1d",    NULL };
 
@@ -41,8 +41,8 @@ static bool all_are_idle(void *context)
     return json_get_u64(workers, "idle", 0) == WORKERS;
 }
 
-/* Stops all compilers after a probe, so that later compiles wait. The compiler that ran the
- * probe exits, so its replacement must have started. */
+/* Sends a probe, waits until it has run, and stops all compilers, so that later compiles wait. The
+ * compiler that ran the probe exits. Its replacement must have started before. */
 static void stop_compilers(struct fixture *f)
 {
     run_program(&f->daemon, &f->result, "kilnctl", "toolchain", "ls", "--probe", TARGET, NULL);
@@ -58,7 +58,8 @@ static void release_compilers(struct fixture *f)
 
 #define SOURCE_SIZE (7u << 20)
 
-/* Reads replies up to a pong, which the caller has requested. */
+/* Reads replies until the pong to a ping that the caller has sent. Returns how many of the replies
+ * are refusals. */
 static unsigned count_refusals(int fd)
 {
     static struct raw_frame frame;

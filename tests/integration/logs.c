@@ -90,7 +90,7 @@ static void name_another_stream(void *context)
 {
     (void)context;
     setenv("JOURNAL_STREAM", "1:1",
-           1); /* inherited from a parent that has another standard error */
+           1); /* JOURNAL_STREAM was inherited from a parent with another standard error */
 }
 
 TEST_F(logs, a_stream_that_is_not_a_journal_gets_plain_lines)

@@ -20,7 +20,8 @@
 #include <unistd.h>
 
 #define CLIENTS_MAX 64
-#define TICKS 100 /* ticks in a second; within a tick, a client sends without pauses */
+/* number of ticks in a second. Within a tick, a client sends its requests without pauses. */
+#define TICKS 100
 #define TICK_NS (1000000000 / TICKS)
 #define BATCH 3
 #define TARGET "gfx90a"
@@ -321,8 +322,8 @@ static uint64_t micros_of(const char *seconds)
     return micros;
 }
 
-/* Each hit saves the compile time of its kernel. A batch that names one kernel several times has
- * one hit. */
+/* Each hit saves the compile time of its kernel. If a batch names a kernel several times, this
+ * counts as one hit. */
 static void compare_saved(const struct load *load, const struct comparison *c)
 {
     static const char saved[] = "kiln_saved_compile_seconds_total";

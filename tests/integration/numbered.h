@@ -11,5 +11,5 @@
  * be NULL. */
 int numbered_fetch(struct kiln_client *client, unsigned number, char *ret_key);
 int numbered_tier(const struct daemon_process *d, unsigned number);
-/* kilnd writes kernels after it has replied. */
+/* Waits until kilnd has stored |count| kernels, because kilnd stores a kernel after the reply. */
 void numbered_stored(struct daemon_process *d, unsigned count);

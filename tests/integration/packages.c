@@ -31,7 +31,8 @@ static const char *network_file(void)
 
 SET_UP_STATIC(build_all)
 {
-    setenv("SOURCE_DATE_EPOCH", "1764288000", /* overwrite= */ 1); /* for equal manifests */
+    /* makes the manifests of two builds equal */
+    setenv("SOURCE_DATE_EPOCH", "1764288000", /* overwrite= */ 1);
     site_open(&builder);
     site_build_all(&builder, packages_built, sizeof(packages_built) / sizeof(packages_built[0]),
                    network_file());
@@ -59,7 +60,8 @@ TEST_F(packages, the_same_inputs_make_the_same_bytes)
 {
     unsigned long long kernels = 0;
     shell(f->files, "mkdir first && mv gfx* first");
-    start_with(f, "--workers", "1"); /* compiles in another order, into an empty cache */
+    /* with one worker and an empty cache, the kernels are compiled in another order */
+    start_with(f, "--workers", "1");
 
     for (size_t i = 0; i < sizeof(packages_built) / sizeof(packages_built[0]); i++) {
         kernels += site_build(f, &packages_built[i], network_file());
@@ -84,7 +86,8 @@ TEST_F(packages, a_built_kdb_is_a_database_of_miopens)
                "group_concat(name) from pragma_index_info('idx_kern_db')) from "
                "pragma_index_list('kern_db')\"");
     shell_says(" 01 01", f->files,
-               "od -An -tx1 -j18 -N2 " KDB); /* not in WAL mode, which needs a writable disk */
+               /* the database is not in WAL mode, which would need a writable disk */
+               "od -An -tx1 -j18 -N2 " KDB);
     shell_says("0", f->files,
                "sqlite3 " KDB " \"select count(*) from kern_db where kernel_args not like "
                "'%%-mcpu=gfx906' or kernel_name not like '%%.o'\"");
@@ -306,7 +309,7 @@ TEST_F(packages, each_flipped_byte_is_noticed_and_the_old_package_stays)
     expect_served_by_packages(f, &packages_built[0]);
 }
 
-/* Reads to the first line that contains |word|, or to the end if |word| is NULL. */
+/* Reads until the first line that contains |word|. If |word| is NULL, reads to the end. */
 static void read_until(FILE *stream, const char *word)
 {
     char line[4096];
@@ -322,7 +325,8 @@ TEST_F(packages, a_kilnd_killed_while_it_fetches_leaves_no_trace)
     site_serve(f, f->files);
     start_with(f, "--workers", "0");
     char *before = describe_files(f->daemon.state);
-    cut_line_start(&f->line, f->nginx.port, 1000, 5000); /* never makes progress */
+    /* the proxy cuts each answer at the same place, so downloads make no progress */
+    cut_line_start(&f->line, f->nginx.port, 1000, 5000);
     pid_t install = start_program(&f->daemon, &fd, "kilnctl", "pkg", "install",
                                   site_url(f->line.script.port, KDB), NULL);
     FILE *reported = fdopen(fd, "r");

@@ -19,7 +19,7 @@ struct private_shared { /* memory that all jobs of a test share */
 };
 
 struct fixture {
-    /* provides a directory and the path of a socket; rarely started */
+    /* only for its directory and socket path; most tests do not start this kilnd */
     struct daemon_process daemon;
     struct program_result result;
     struct private_shared *shared;
@@ -40,7 +40,7 @@ FIXTURE(private_kilnd, set_up, tear_down);
 void private_path_of(const struct fixture *f, const char *below, char path[256]);
 /* Returns the process id in the lock file of a private kilnd, or 0 if no process holds the lock. */
 int private_holder_of_lock(const struct fixture *f);
-/* For wait_until: |context| is the fixture. */
+/* Returns whether the private kilnd has ended. For wait_until; |context| is the fixture. */
 bool private_has_ended(void *context);
 /* Reads a file of /proc/|pid|, with spaces instead of NULs. */
 void private_read_proc(int pid, const char *name, char *text, size_t size);
@@ -54,6 +54,6 @@ void private_run_job(struct fixture *f, int (*body)(struct fixture *f));
 int private_open_client(struct fixture *f, struct kiln_client **ret_client);
 int private_ping(struct fixture *f, struct kiln_client *client, int timeout_ms);
 struct kiln_status private_status(struct kiln_client *client);
-/* Pings the private kilnd with a new client. |shared->servers[0]| receives kilnd's process id,
- * and |shared->error| the reason why the private kilnd serves. */
+/* Pings the private kilnd with a new client. Stores kilnd's process id in |shared->servers[0]|, and
+ * the reason for the use of a private kilnd in |shared->error|. */
 int private_use_once(struct fixture *f);

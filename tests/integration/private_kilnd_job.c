@@ -80,7 +80,8 @@ static int notice_nothing(struct fixture *f)
     atomic_store(&signals_seen, 0);
     signal(SIGCHLD, on_child);
     pthread_atfork(on_fork, NULL, NULL);
-    NEED(1, pipe(pipe_ends) == 0); /* not close-on-exec */
+    /* these descriptors are inherited, because they are not close-on-exec */
+    NEED(1, pipe(pipe_ends) == 0);
     setenv("NOTIFY_SOCKET", "/nowhere", 1);
     look_at_self(&before);
     NEED(2, private_open_client(f, &client) == 0);

@@ -29,7 +29,8 @@ struct load {
     atomic_bool over;
     atomic_ullong requests, slowest_ns;
     atomic_uint failures, ready;
-    atomic_ullong sizes[KERNELS], hashes[KERNELS]; /* 0 until a client has received the kernel */
+    /* size and hash of each kernel; 0 until a client has received the kernel */
+    atomic_ullong sizes[KERNELS], hashes[KERNELS];
 };
 
 struct fixture {
@@ -257,7 +258,7 @@ TEST_F(restart, the_socket_of_the_manager_is_not_stored_with_it)
 TEST_F(restart, a_manager_without_a_descriptor_store_is_not_given_the_socket)
 {
     service_manager_open(&f->manager, &f->daemon,
-                         false); /* the service manager stores no descriptors */
+                         false); /* the manager is to store no descriptors */
     service_manager_start(&f->manager);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     service_manager_settle(&f->manager);
@@ -303,7 +304,8 @@ TEST_F(restart, a_socket_that_kilnd_made_takes_connections_while_there_is_no_kil
     service_manager_settle(&f->manager);
 
     KILN_AUTO(fd)
-    int early = raw_connect(&f->daemon); /* the connection is accepted although no kilnd runs */
+    /* the service manager holds the socket, so the connection is accepted although no kilnd runs */
+    int early = raw_connect(&f->daemon);
     service_manager_start(&f->manager);
 
     assert_int_equal(inode_of(f->daemon.socket), before);
@@ -316,7 +318,7 @@ TEST_F(restart, a_socket_that_was_not_kept_is_created_again)
     start_kilnd(f, false);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     service_manager_settle(&f->manager);
-    service_manager_forget(&f->manager); /* systemctl stop */
+    service_manager_forget(&f->manager); /* drops the stored descriptors, like `systemctl stop` */
     assert_int_equal(access(f->daemon.socket, F_OK), 0);
 
     service_manager_start(&f->manager);

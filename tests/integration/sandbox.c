@@ -26,7 +26,7 @@
 #endif
 #define LANDLOCK_FIRST_CALL 444 /* landlock_create_ruleset, on every architecture */
 #define NO_CALL 0x7fffffff
-/* Offset of the low 32 bits of the first argument. */
+/* Offset of the low 32 bits of a system call's first argument. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define ARGUMENT_LOW offsetof(struct seccomp_data, args)
 #else
@@ -124,7 +124,8 @@ struct open_file {
     const char *path;
 };
 
-/* A process that kilnd is starting has kilnd's descriptors until it runs its program. */
+/* Returns whether kilnd is the only process that has the file open. A process that kilnd is
+ * starting has kilnd's descriptors, too, until it runs its program. */
 static bool only_kilnd_has(void *context)
 {
     const struct open_file *file = context;
@@ -247,7 +248,7 @@ TEST_F(sandbox, a_compile_without_end_is_ended)
 
 #define ALICE 45001
 
-/* Returns 0 if kilnd has no child or several. */
+/* Returns the pid of kilnd's only child. Returns 0 if kilnd has no child or several. */
 static int only_compiler(const struct fixture *f)
 {
     int found = 0;
@@ -356,12 +357,13 @@ static bool each_job_had_a_process(void *context)
            1 + daemon_stat(&f->daemon, "probes") + daemon_stat(&f->daemon, "compiles");
 }
 
-/* Probes find that no compiler knows the target, so nothing is compiled. */
+/* The probe of each toolchain finds that the toolchain does not know the target, so nothing is
+ * compiled. */
 TEST_F(sandbox, probes_of_an_unknown_target_need_a_process_each)
 {
     start_one_compiler(f);
     bool clang = strstr(f->result.output, "\"clang\"") !=
-                 NULL; /* clang refuses, and its process continues */
+                 NULL; /* clang refuses the target without ending its process */
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch",
                 KILN_SOURCE "/scripts/networks/smoke.txt", "--target", "gfx90a1b2c3", "--toolchain",
                 clang ? "clang" : "hiprtc", "--solver", "ConvDirectNaive", NULL);
@@ -396,7 +398,7 @@ TEST_F(sandbox, a_queue_of_sources_gets_a_process_for_each)
 
 /* ---- hosts without every layer ---- */
 
-/* The filter applies to kilnd and to all its children. */
+/* Installs a system call filter, which applies to kilnd and to all its children. */
 static void install_filter(const struct sock_filter *steps, size_t count)
 {
     const struct sock_fprog program = { .len = (unsigned short)count,
@@ -438,7 +440,8 @@ static void forbid_seccomp(void *context)
     forbid_prctl(PR_SET_SECCOMP, SYS_seccomp);
 }
 
-/* A program that root executes regains the capabilities of the bounding set. */
+/* Forbids PR_CAPBSET_DROP. A program that root executes then regains the capabilities of the
+ * bounding set. */
 static void forbid_giving_up_capabilities(void *context)
 {
     (void)context;
@@ -616,8 +619,8 @@ TEST_F(sandbox, without_a_filter_of_calls_no_compiler_starts_where_it_is_require
     expect_doctor_fails(f, "not start");
 }
 
-/* |prepare|, which needs root, runs before kilnd starts and takes |layer| away. Compilers must
- * still run, and kilnd must report the missing layer. */
+/* Starts kilnd without a sandbox layer. |prepare|, which needs root, runs before kilnd starts and
+ * takes |layer| away. Compilers must still run, and kilnd must report the missing layer. */
 static void expect_layer_missing(struct fixture *f, void (*prepare)(void *context),
                                  const char *layer)
 {

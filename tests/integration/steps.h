@@ -7,8 +7,8 @@
 #include "common/base/cleanup.h"
 #include "common/base/err.h"
 
-/* |f| has the members daemon and result. kilnctl_fails expects |exit_status| and a message that
- * contains |words|. */
+/* Run kilnctl. |f| has the members daemon and result. kilnctl_fails expects |exit_status| and a
+ * message that contains |words|. */
 #define kilnctl(f, ...) run_program(&(f)->daemon, &(f)->result, "kilnctl", __VA_ARGS__, NULL)
 #define kilnctl_ok(f, ...)                  \
     do {                                    \
@@ -28,15 +28,15 @@ struct json *printed_json(const struct program_result *result);
 /* Returns names, sizes, modes and SHA-256 of all files below |directory|. The caller owns the
  * text. */
 char *describe_files(const char *directory);
-/* Frees |before|. */
+/* Fails the test if describe_files(|directory|) differs from |before|. Frees |before|. */
 void expect_files(const char *directory, char *before);
 
 /* Until the end of the test, programs see a filesystem of type |type| below |directory|. */
 void fake_filesystem_type(const char *type, const char *directory);
 
-/* Returns bytes, as du counts them. */
+/* Returns the size of |directory| in bytes, as du counts it. */
 unsigned long long disk_used(const char *directory);
 
-/* Gets one member of `kilnctl status --json`, such as "store.health". |text| receives a number
- * as text. */
+/* Stores the member |member| of the object |part| of `kilnctl status --json` in |text|. A number is
+ * stored as text. */
 void daemon_status(struct daemon_process *d, const char *part, const char *member, char text[512]);

@@ -9,7 +9,8 @@
 #define LIMIT (1024u * 1024u)
 /* Files that the limit does not count: the log's index, the tag, the lock, the directory itself. */
 #define UNCOUNTED_BYTES (32768u + 3 * 4096u)
-/* kilnd writes last uses of kernels and saved time to the log every ten seconds. */
+/* Growth of the log between two checks: every ten seconds, kilnd writes the kernels' last uses and
+ * the saved time to it. */
 #define LOG_GROWTH (8 * 4096u)
 #define SOLVER "ConvDirectNaive"
 #define SMOKE KILN_SOURCE "/scripts/networks/smoke.txt"
@@ -42,7 +43,8 @@ static void restart_kilnd(struct fixture *f, const char *flag, const char *value
     start_kilnd(f, flag, value);
 }
 
-/* The directory must never take more than |most| bytes. */
+/* Stores the kernels from |from| up to, but without, |to|. The directory must never take more than
+ * |most| bytes. */
 static void fill_store(struct fixture *f, unsigned from, unsigned to, unsigned long long most)
 {
     struct kiln_client *client = daemon_client(&f->daemon);
@@ -77,7 +79,7 @@ struct settling {
     unsigned all;
 };
 
-/* kilnd stores or evicts a kernel after it has replied. */
+/* Returns whether kilnd has stored or evicted the last kernels. kilnd does so after its reply. */
 static bool has_settled(void *context)
 {
     struct settling *s = context;
@@ -206,7 +208,8 @@ TEST_F(store, a_read_only_cache_serves_its_kernels_and_changes_nothing)
     expect_files(f->daemon.cache, before);
 }
 
-/* Opens a client with environment variable |name| set to |value|. */
+/* Fetches a kernel with a client that is opened while the environment variable |name| is |value|.
+ * Returns the kernel's tier. */
 static int tier_with(struct fixture *f, const char *name, const char *value, unsigned number)
 {
     setenv(name, value, 1);
@@ -240,8 +243,8 @@ TEST_F(store, a_client_with_the_cache_off_neither_uses_nor_fills_it)
     assert_int_equal(numbered_tier(&f->daemon, 9), KILN_TIER_COMPILED);
 }
 
-/* |expected|: the parts in which the nearest kernel differs, such as "options, source", or
- * "found" if the kernel exists. */
+/* Checks the answer of `kilnctl why-miss`. |expected| lists the parts in which the nearest kernel
+ * differs, such as "options, source". "found" means that the kernel exists. */
 static void expect_parts(struct fixture *f, const char *expected, const char *problem,
                          const char *target, const char *toolchain)
 {

@@ -122,7 +122,8 @@ static bool is_built_here(const struct json *toolchains, const char *target, cha
     return works;
 }
 
-/* Only NVRTC may be absent, because the other toolchains are Debian packages. */
+/* Skips the test if NVRTC is absent. The other toolchains are Debian packages, so they must be
+ * present. */
 static void need_toolchain(struct fixture *f, const char *target)
 {
     char why[1024];

@@ -63,7 +63,7 @@ SET_UP(set_up)
         .loop = f->loop,
         .work_queues = f->work_queues,
         .program = KILN_BIN "/kiln-transfer",
-        /* Another user may not enter the directories. */
+        /* transfers run as another user, who may not enter the directories */
         .user = { .uid = 65534, .gid = 65534, .other = geteuid() == 0 },
         .timeout_ms = 600000,
         .silence_ms = 600000,
@@ -203,7 +203,8 @@ TEST_F(transfer, progress_comes_no_more_than_five_times_a_second)
 
     must(o->err.code, o->err);
     uint64_t fifths = (clock_monotonic_ns() - begin) / 200000000;
-    assert_in_range(t.reported, 2, 2 + fifths); /* each of the two stages begins with one report */
+    /* one report at the begin of each of the two stages, and at most five reports per second */
+    assert_in_range(t.reported, 2, 2 + fifths);
     assert_int_equal(unlink(o->path), 0);
 }
 
@@ -227,7 +228,7 @@ TEST_F(transfer, a_missing_package_is_reported_with_its_url)
     struct transfer t;
     SKIP_IF(!serve_files(f), "no nginx here");
     prepare_files(f, &t, 0, PACKAGE);
-    /* Uses a host name, because name look-ups read files. */
+    /* Uses a host name instead of an address, because looking it up reads files. */
     snprintf(t.url, sizeof(t.url), "http://localhost:%u/" PACKAGE, f->nginx.port);
 
     const struct transfer_result *o = run_transfer(f, &t);
@@ -314,7 +315,7 @@ TEST_F(transfer, a_transfer_process_runs_as_a_user_without_privileges)
     assert_true(has_line(status, "\nNoNewPrivs:\t1\n"));
 }
 
-/* The limit is in seconds. */
+/* Returns the limit of processor time in seconds. */
 static unsigned cpu_limit(void)
 {
     char path[64], line[256];
@@ -378,7 +379,8 @@ static int niceness_of_group(void)
 TEST_F(transfer, the_session_of_a_transfer_gives_way_to_kilnd)
 {
     struct transfer t;
-    NEED_ROOT(); /* other users may change few groups per second */
+    /* for ordinary users, Linux limits how often they may change a group's nice value */
+    NEED_ROOT();
     SKIP_IF(access("/proc/self/autogroup", F_OK) != 0, "sessions are no scheduling groups here");
     begin_transfer(f, &t, /* is_of_user= */ true);
     int niceness = niceness_of_group();
@@ -507,7 +509,8 @@ TEST_F(transfer, a_transfer_process_whose_kilnd_dies_leaves_nothing)
 
 /* ---- a full disk ---- */
 
-/* Runs in a new mount namespace. Returns 77 if the namespace cannot be made. */
+/* Mounts a full disk in a new mount namespace, and runs a kiln-transfer that copies a file to the
+ * disk. Returns 77 if the namespace cannot be made. */
 static int copy_to_a_full_disk(const struct fixture *f, const char *name)
 {
     struct transfer_result result;
@@ -635,7 +638,8 @@ TEST_F(transfer, a_server_with_an_unknown_certificate_authority_is_refused)
     assert_int_equal(o->err.code, KILN_DENIED);
     assert_says(o->err.text, "certificate");
     assert_says(o->err.text, "SSL_CERT_FILE");
-    assert_int_equal(t.attempts, 0); /* the manifest failed before */
+    /* the download of the manifest failed, so the package was not tried */
+    assert_int_equal(t.attempts, 0);
 }
 
 TEST_F(transfer, a_private_certificate_authority_can_be_named)
@@ -711,7 +715,7 @@ TEST_F(transfer, a_snapshot_of_a_users_cache_is_passed_on)
     package_write(&f->p, "gfx90a68.ukdb", 3, 1000);
     char path[FIXTURE_PATH_MAX];
     snprintf(path, sizeof(path), "%s", package_path(&f->p, "gfx90a68.ukdb"));
-    uint8_t wal[2] = { 2, 2 }; /* WAL mode, as MIOpen leaves it */
+    uint8_t wal[2] = { 2, 2 }; /* WAL mode, in which MIOpen leaves its databases */
     int file = open(path, O_WRONLY | O_CLOEXEC);
     assert_int_equal(pwrite(file, wal, 2, 18), 2);
     close(file);

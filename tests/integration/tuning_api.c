@@ -18,7 +18,7 @@
 #include <sys/un.h>
 
 #define DEVICE "gfx90a68"
-#define RECORDS 700u /* with batch sizes 1, 2, ... */
+#define RECORDS 700u /* number of records, whose problems have the batch sizes 1, 2, ... */
 #define ASKED (RECORDS + 50)
 #define TUNERS 3u
 #define CANDIDATES 100u
@@ -298,7 +298,9 @@ TEST_F(tuning_api, recorded_measurements_outlive_a_killed_daemon)
 
 /* ---- a lost connection ---- */
 
-struct relay { /* between a client and kilnd; drops the first |recorded| reply and the connection */
+/* A relay between a client and kilnd. It drops the first |recorded| reply, and then the connection.
+ * */
+struct relay {
     struct sockaddr_un here, kilnd;
     int listening, stop[2];
     bool lost;
@@ -352,7 +354,8 @@ static void relay_one(struct relay *r, int client)
     close(client);
 }
 
-/* A record's time is in seconds, so equal measurements within one second are equal records. */
+/* A record has its time in seconds. Without this wait, two equal measurements within one second
+ * would be equal records. */
 static void wait_for_another_second(void)
 {
     uint64_t then = clock_wall_s();
@@ -418,7 +421,8 @@ TEST_F(tuning_api, a_measurement_whose_confirmation_was_lost_counts_once)
 
 /* ---- two users ---- */
 
-/* Returns the result of |act|, or 200 if the other user could not connect. */
+/* Runs |act| as another user. Returns the result of |act|, or 200 if the other user could not
+ * connect. */
 static int as_another(struct fixture *f, int (*act)(struct fixture *f))
 {
     pid_t pid = fork();
@@ -434,7 +438,7 @@ static int as_another(struct fixture *f, int (*act)(struct fixture *f))
     _exit(f->client ? act(f) : 200);
 }
 
-/* Returns 100 + the tier of the answer, or the error's code. */
+/* Looks up a record. Returns 100 + the tier of the answer, or the error's code. */
 static int find_seven(struct fixture *f)
 {
     int rc = find_record(f, 7);
@@ -489,9 +493,10 @@ struct tuner { /* a process that measures its share */
     struct fixture *f;
     struct kiln_client *client;
     struct kiln_problem problem;
-    int holds; /* pipe: the process writes a byte when it has its first share */
-    int go_on; /* pipe: the process reads a byte before it measures the share */
-    int log;   /* pipe: the number of each measured candidate */
+    /* pipe to which the process writes a byte when it has its first share of the candidates */
+    int holds;
+    int go_on; /* pipe from which the process reads a byte before it measures that share */
+    int log;   /* pipe to which the process writes the number of each measured candidate */
     bool began;
 };
 

@@ -39,7 +39,7 @@ static void close_client(void *library)
     close_it(client);
 }
 
-/* Waits also for children that other waits skip. */
+/* Also waits for children that an ordinary wait would skip. */
 static int wait_for_all_children(void)
 {
     int status, count = 0;

@@ -17,8 +17,9 @@
 struct job {
     unsigned kernels;
     atomic_uint joined;
-    atomic_uint served;                   /* correct objects received */
-    atomic_uint_least64_t h[KERNELS_MAX]; /* of each kernel's bytes; 0 until received */
+    atomic_uint served; /* correct objects received */
+    /* hash of each kernel's bytes; 0 until a rank has received the kernel */
+    atomic_uint_least64_t h[KERNELS_MAX];
 };
 
 struct fixture {
@@ -193,7 +194,7 @@ static bool has_come(void *context)
            (stats_number(stats, "compiling") > 0 && stats_number(stats, "compiles") >= m->compiles);
 }
 
-/* Returns false if the job ended before. */
+/* Kills kilnd after |compiles| compiles. Returns false if the job ended before. */
 static bool kill_at(struct fixture *f, unsigned long long compiles)
 {
     struct moment m = { .fd = raw_greeted(&f->daemon), .job = f->job, .compiles = compiles };
@@ -207,8 +208,8 @@ static bool kill_at(struct fixture *f, unsigned long long compiles)
     return true;
 }
 
-/* clang compiles the same source to the same bytes, unlike PoCL. So a kernel must not change,
- * even if a kill lost its first object. */
+/* Unlike PoCL, clang compiles the same source to the same bytes. So all ranks must get the same
+ * bytes of a kernel, even if a kill lost its first object. */
 TEST_F(work, ranks_that_wait_are_served_after_kills_and_restarts)
 {
     static const unsigned long long moments[] = { 0, 1, 4, 0, 2, 6 };
@@ -218,7 +219,8 @@ TEST_F(work, ranks_that_wait_are_served_after_kills_and_restarts)
     daemon_process_start(&f->daemon);
     start_ranks(f, KERNELS_MAX, pids);
     wait_until("all ranks to connect", all_joined,
-               f->job); /* lets ranks that never reached a daemon go on */
+               /* a rank that had never reached a daemon would not wait for a restarted one */
+               f->job);
     for (size_t i = 0; i < sizeof(moments) / sizeof(moments[0]); i++)
         kills += kill_at(f, moments[i]);
     expect_all_served(f, pids);

@@ -49,7 +49,7 @@ enum { FP32 = 1, FP16 = 2, BF16 = 4 };
 enum { F = 1, B = 2, W = 4 };
 #define EVERY_SOLVER ""
 
-/* Layers of 28 x 28 pixels, or in 3-D of 6 x 14 x 14 pixels without a stride in depth. */
+/* Layers of 28 x 28 pixels. 3-D layers have 6 x 14 x 14 pixels and no stride in depth. */
 static const struct shape {
     const char *name;
     uint32_t dims, n, c, k, groups, filter, stride, dilation;
@@ -151,9 +151,9 @@ static const struct shape *first_shape(const struct solver *solver, const struct
     return NULL;
 }
 
-/* Returns whether this target represents its family in the sample. The first target of the
- * family with a shape for the solver represents the family. Each direction and type starts the
- * count at another target. */
+/* Returns whether this target represents its family in the sample. The representative is the first
+ * target for which the solver supports a shape. Each direction and type begins the search at
+ * another target. */
 static bool stands_for_family(const struct batch *b, uint32_t direction, uint32_t type)
 {
     size_t members[TARGETS], count = 0;
@@ -422,7 +422,8 @@ static bool is_asked_for(const char *target, int count, char **asked)
     return count == 0;
 }
 
-/* Returns the number of arguments that are targets. Numbers follow them. */
+/* Returns the number of arguments that name targets. Reads the numbers PROBLEMS and SEED after
+ * them. */
 static int read_numbers(int argc, char **argv)
 {
     int names = 1;

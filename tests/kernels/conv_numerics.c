@@ -52,7 +52,8 @@ static bool is_right_by(struct fixture *f, const struct problem *problem,
     return right;
 }
 
-/* solver_numerics runs all kernels with optimisation, too. */
+/* Compares every solver with the reference. Compiles without optimisation, because solver_numerics
+ * runs all kernels with optimisation. */
 static bool is_right(struct fixture *f, const struct problem *problem, enum trial_data data,
                      uint64_t seed)
 {
@@ -121,7 +122,8 @@ TEST(trial, backward_data_clears_between_pixels_whatever_the_width)
     assert_int_equal(wrong, 0);
 }
 
-/* Filters side by side: of 4, 16 and 3 pixels, the last ones in 3-D and with groups. */
+/* Filters that do not overlap, with 4, 16 or 3 pixels. Those with 3 pixels are 3-D and have
+ * groups. */
 static struct problem patches(enum direction direction, unsigned variant)
 {
     static const uint32_t sizes[] = { 4, 16, 3 };

@@ -216,7 +216,7 @@ TEST(plain, winograd_may_round_more_with_larger_tiles_and_never_as_much_as_a_ter
     double least_term = 1.0 / 16 / 16;
     assert_true(small > 2048 * 0x1p-24 && small < large);
     assert_true(large == bound_of(&problem, "ConvWinograd", NULL));
-    assert_true(large < 8 * least_term); /* small compared with an average term of 1/4 */
+    assert_true(large < 8 * least_term); /* small compared with the average size 1/4 of a term */
 }
 
 TEST(plain, winograd_s_backward_weights_round_with_the_tiles_of_all_images)
@@ -228,7 +228,8 @@ TEST(plain, winograd_s_backward_weights_round_with_the_tiles_of_all_images)
     double any = bound_of(&problem, "ConvWinograd", NULL);
     double more_channels = (problem.c *= 8, bound_of(&problem, "ConvWinograd", "4,64,64"));
     double more_images = (problem.n *= 8, bound_of(&problem, "ConvWinograd", "4,64,64"));
-    assert_true(large < any); /* a sum has fewer tiles than with tiles of 2x2 */
+    /* the sums of these tiles have fewer terms than the sums of 2x2 tiles */
+    assert_true(large < any);
     assert_true(large == more_channels);
     assert_true(more_images > 4 * large && more_images < 8 * large);
 }
@@ -241,7 +242,7 @@ TEST(plain, tf32_may_round_operands_but_not_exact_data_and_only_where_it_is_used
     double few = bound_of(&problem, "ConvImplicitGemm", NULL);
     assert_true(few > 0x1p-10 && few < 0x1.1p-10 + exact);
     assert_true(bound_of(&problem, "ConvDirectNaive", NULL) == exact);
-    problem.c = 1024; /* 4096 terms, each a quarter on average */
+    problem.c = 1024; /* 4096 terms with an average size of 1/4 */
     struct rounding many = rounding_of(&problem, "ConvImplicitGemm", NULL, 0);
     double at_the_mean = rounding_bound(&many, 1024);
     assert_true(at_the_mean > 8 * 0x1p-10 * 32 && at_the_mean < 0.3);

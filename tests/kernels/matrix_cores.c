@@ -19,10 +19,12 @@
 struct fixture {
     struct opencl_device *device;
     bool runs_all;
-    unsigned trials[3]; /* of this test, for each direction, run or not */
+    /* number of trials of this test so far, for each direction, including skipped trials */
+    unsigned trials[3];
 };
 
-/* The last tiles reach beyond the matrices in rows, in columns and along the reduction. */
+/* A problem whose last tiles reach beyond the matrices in rows, in columns and along the
+ * reduction. */
 static struct problem plain(enum direction direction)
 {
     return (struct problem){ .direction = direction,
@@ -42,7 +44,8 @@ static struct problem plain(enum direction direction)
                              .dilation = { 1, 1, 1 } };
 }
 
-/* Needs packing of operands and result, and has residues with different taps. */
+/* A problem whose operands and result must be packed, and whose residues of the stride have
+ * different taps. */
 static struct problem awkward(enum direction direction)
 {
     struct problem p = plain(direction);
@@ -73,8 +76,8 @@ static struct problem image(enum direction direction)
     return p;
 }
 
-/* Patches of 3 x 2 pixels of three channels: 18 channels are padded to 24. Along both axes, x
- * ends with pixels that belong to no patch. */
+/* A problem of patches of 3 x 2 pixels with three channels. The 18 values of a patch are padded to
+ * 24. Along both axes, x ends with pixels that belong to no patch. */
 static struct problem patches(enum direction direction, uint32_t w_layout)
 {
     struct problem p = plain(direction);
@@ -87,7 +90,8 @@ static struct problem patches(enum direction direction, uint32_t w_layout)
     return p;
 }
 
-/* Has enough rows and columns for a warp group, and at least three tiles along the reduction. */
+/* A problem with enough rows and columns for a warp group, and at least three tiles along the
+ * reduction. */
 static struct problem plain_for_warp_groups(enum direction direction)
 {
     struct problem p = plain(direction);
@@ -125,8 +129,9 @@ struct named_config {
     const char *solver, *config; /* config "" means the solver's choice */
 };
 
-/* The sample has a test's first trial, and every third trial of each direction. Backward data
- * begins with the second trial, so that it has another config than forward. */
+/* The sample contains a test's first trial, and every third trial of each direction. In backward
+ * data, these begin with the second trial, so that backward data has another config than forward.
+ * */
 static bool is_in_sample(struct fixture *f, uint32_t direction)
 {
     bool first = f->trials[0] + f->trials[1] + f->trials[2] == 0;
@@ -164,7 +169,8 @@ static void expect_right(struct fixture *f, const char *target_text, const char 
                         problem, data);
 }
 
-/* |whole| is without split-K, and |sliced| with it. */
+/* Runs each direction with two configs: |whole| is without split-K, and |sliced| is with split-K.
+ * */
 static void expect_every_direction_right(struct fixture *f, const char *target, const char *whole,
                                          const char *sliced)
 {
@@ -202,7 +208,8 @@ TEST(device, wgmma_matches_the_reference)
     }
 }
 
-/* Rows of 64 bytes, several warp groups, several blocks of rows, the narrowest product. */
+/* The shapes have rows of 64 bytes, several warp groups, several blocks of rows, and the narrowest
+ * product. */
 TEST(device, wgmma_in_other_shapes_matches_the_reference)
 {
     struct problem forward = plain_for_warp_groups(DIRECTION_FORWARD);
@@ -223,7 +230,8 @@ TEST(device, mfma_that_takes_pairs_matches_the_reference)
     expect_right(*state, "gfx908", "64,32,32,1,1,2,1,1", &p, DATA_EXACT);
 }
 
-/* Planes of 48 and 40 pixels, which items copy by 16 bytes; nine and 17 chunks of channels. */
+/* The planes have 48 and 40 pixels, which items copy 16 bytes at a time. The channels are nine and
+ * 17 chunks. */
 TEST(device, packed_planes_match_the_reference)
 {
     for (unsigned i = 0; i < 3; i++) {
@@ -238,7 +246,7 @@ TEST(device, packed_planes_match_the_reference)
     }
 }
 
-/* One tap that reads every sixth pixel. */
+/* The filter has one tap, which reads every sixth pixel. */
 TEST(device, packing_of_every_few_pixels_matches_the_reference)
 {
     for (unsigned i = 0; i < 3; i++) {
@@ -275,7 +283,7 @@ TEST(device, a_folded_image_matches_the_reference)
     expect_right(*state, "gfx90a", "64,32,32,1,1,2,2,1", &weights, DATA_EXACT);
 }
 
-/* Full and partial bundles, several slabs, and tiles that exceed the image. */
+/* The problems have full and partial bundles, several slabs, and tiles that exceed the image. */
 TEST(device, patches_match_the_reference)
 {
     for (int i = 0; i < 3; i++) {
@@ -283,7 +291,8 @@ TEST(device, patches_match_the_reference)
         struct problem first = patches((enum direction)i, LAYOUT_CHANNELS_FIRST);
         expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &last, DATA_EXACT);
         expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &first, DATA_EXACT);
-        if (i == DIRECTION_BACKWARD_DATA) /* others pack and unpack in the same way */
+        /* the other directions pack and unpack in the same way as backward data */
+        if (i == DIRECTION_BACKWARD_DATA)
             expect_right(*state, "gfx90a", "64,32,32,2,1,1,1,1", &last, DATA_EXACT);
         volume.spatial_dims = 3;
         volume.in.d = 5;
@@ -295,7 +304,7 @@ TEST(device, patches_match_the_reference)
         expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &last, DATA_EXACT);
         last.in.w = 16; /* rows of 48 elements, in runs of 12 */
         expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &last, DATA_EXACT);
-        last.in.w = 20; /* of which 8 pixels belong to no patch */
+        last.in.w = 20; /* of each row, 8 pixels belong to no patch */
         last.filter.w = last.stride.w = 12;
         expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &last, DATA_EXACT);
     }
@@ -401,7 +410,7 @@ TEST(device, tf32_of_folded_images_and_mixed_layouts_matches_the_reference)
 static uint32_t round_up4(uint32_t count) { return (count + 3) / 4 * 4; }
 
 /* Returns the weight of row |c| (numbered over all groups), tap and channel |k| of the group.
- * Outside, the weight is 0. */
+ * Returns 0 outside of the matrix. */
 static float weight_of(const struct trial *trial, uint32_t c, uint32_t tap, uint32_t k)
 {
     const struct kiln_problem *p = &trial->problem;
@@ -415,8 +424,8 @@ static float weight_of(const struct trial *trial, uint32_t c, uint32_t tap, uint
                                                : w[(row * group_c + channel) * taps + tap];
 }
 
-/* Runs only the first kernel of a product that bulk copies feed, because OpenCL has no such
- * copies. */
+/* Tests a path in which bulk copies feed a product. OpenCL has no bulk copies, so this runs only
+ * the path's first kernel. */
 static void expect_weights_turned(struct fixture *f, const struct problem *problem)
 {
     struct kiln_err err = KILN_ERR_INIT;

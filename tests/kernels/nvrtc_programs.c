@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Before cp.async; with cp.async; with wgmma. */
+/* Targets without cp.async, with cp.async, and with wgmma. */
 static const char *const targets[] = { "sm_75", "sm_80", "sm_90a" };
 #define TARGETS (sizeof(targets) / sizeof(targets[0]))
 #define DRAWS_MAX 20000u /* random problems to try until a solver applies to one */
@@ -79,7 +79,8 @@ static void every_solver_compiles_without_diagnostics(void **state)
     for (size_t i = 0; solvers[i]; i++) {
         for (unsigned at = 0; at < 3 * problems; at++) {
             struct problem problem;
-            /* Alternates 2-D and 3-D over the targets, so that each direction has both. */
+            /* Each direction alternates between 2-D and 3-D. Targets begin with different ones, so
+             * that each direction has both. */
             uint32_t dims = (at % 3 + at / 3 + (unsigned)(text - targets)) % 2 ? 3 : 2;
             if (draw(solvers[i], at % 3, dims, &target, &problem))
                 bad += compile(solvers[i], &problem, &target);
@@ -122,7 +123,8 @@ enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WID
 #define BULK_COPIES 2
 #define TILES_MAX 128u
 
-/* A sum of two tiles, so that only registers limit the number of resident work groups. */
+/* A problem whose sum has only two tiles, so that only registers limit the number of resident work
+ * groups. */
 static struct problem short_sum(enum direction direction, uint32_t stride)
 {
     return (struct problem){ .direction = direction,
@@ -165,8 +167,8 @@ static bool is_same_tile(const struct perf_config *a, const struct perf_config *
     return true;
 }
 
-/* Stores each tile's valid config with the fewest stages, and so with the most resident work
- * groups. */
+/* For each tile, stores the valid config with the fewest stages. This config has the most resident
+ * work groups. */
 static unsigned tiles_in_bulk(const struct problem *problem, const struct target *target,
                               struct perf_config ret_tiles[TILES_MAX])
 {
@@ -216,7 +218,7 @@ static unsigned compile_tiles(const struct problem *problem, const struct target
     return bad;
 }
 
-/* TF32's tiles along the reduction are half as long. */
+/* Adapts a problem to TF32, whose tiles along the reduction are half as long. */
 static struct problem in_tf32(struct problem p)
 {
     p.type = TYPE_FLOAT32;
@@ -269,7 +271,8 @@ static void every_tile_in_tf32_that_bulk_copies_feed_compiles(void **state)
     assert_int_equal(bad, 0);
 }
 
-/* Planes of 64 pixels are read where they are. Of the other sizes, only results are planes. */
+/* Planes of 64 pixels are read in place. For the other sizes, only the results are stored as
+ * planes. */
 static void every_tile_of_planes_compiles(void **state)
 {
     static const struct extent sizes[] = { { 1, 8, 8 }, { 1, 10, 6 }, { 1, 9, 7 } };
@@ -282,7 +285,7 @@ static void every_tile_of_planes_compiles(void **state)
         problem.in = sizes[i / 3 % 3];
         if (i >= 9)
             problem = in_tf32(problem);
-        if (i >= 12) { /* without taps, TF32 would not be packed */
+        if (i >= 12) { /* a TF32 problem without taps would not be packed */
             problem.n = 64;
             problem.filter = (struct extent){ 1, 3, 3 };
             problem.pad = (struct extent){ 0, 1, 1 };

@@ -171,7 +171,7 @@ void opencl_kernels_destroy(struct opencl_kernels *kernels)
     free(kernels);
 }
 
-/* Buffers, and sub-buffers at which arguments start. */
+/* The buffers, and the sub-buffers at which the kernels' arguments start. */
 struct memories {
     cl_mem whole[OPENCL_MEMORIES]; /* NULL: there is none */
     size_t size[OPENCL_MEMORIES];

@@ -23,7 +23,7 @@ const char *opencl_name(const struct opencl_device *device);
 struct opencl_kernels; /* all kernels of a solution */
 enum opencl_effort {
     OPENCL_OPTIMISED, /* as in kilnd */
-    /* compiles in a third of the time; with small problems, the kernels do not run longer */
+    /* compiles in a third of the time; small problems do not run longer */
     OPENCL_QUICK,
 };
 /* Returns NULL if a kernel does not compile, and prints the compiler's log. */

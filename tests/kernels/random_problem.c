@@ -2,8 +2,8 @@
 #include "tests/kernels/random_problem.h"
 
 #define MULTIPLY_ADDS_MAX 4e6
-/* Of backward data: pixels of x, times taps, times channels of y. The reference and
- * ConvDirectNaive look at all of these, although a stride leaves few to multiply. */
+/* Limit for backward data: pixels of x, times taps, times channels of y. The reference and
+ * ConvDirectNaive visit all of these, although with a stride few of them are multiplied. */
 #define VISITS_MAX (8 * MULTIPLY_ADDS_MAX)
 
 /* |least| and |most| are inclusive. */
@@ -30,7 +30,8 @@ static struct axis choose_axis(uint64_t *state)
     return a;
 }
 
-/* As in the first layer of a vision transformer: filters side by side, sometimes large ones. */
+/* Chooses filters that do not overlap, as in the first layer of a vision transformer. Some filters
+ * are large. */
 static struct axis choose_patches(uint64_t *state)
 {
     uint32_t size = one_in(state, 4) ? between(state, 14, 33) : between(state, 1, 4);

@@ -13,18 +13,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each type in each layout, then random ones, including mixed layouts. CTest runs the first
- * half, which has each type once, in alternating layouts. scripts/test-kernels runs more. */
+/* First come problems with each type in each layout, then random ones, including mixed layouts.
+ * CTest runs the first half, which has each type once, in alternating layouts. scripts/test-kernels
+ * runs more. */
 #define TYPES 3u
 #define LAYOUTS 2u
 #define UNIFORM (TYPES * LAYOUTS)
-/* Problems of a solver and direction. Compiling dominates the time: up to a second for each
- * problem on one core, and a third of that without optimisation. */
+/* Number of problems of each solver and direction. Compiling dominates the time: up to a second for
+ * each problem on one core, and a third of that without optimisation. */
 #define PROBLEMS TYPES
 #define ONE_IN_OPTIMISED 7u
 #define DIRECTIONS 3u
 #define SOLVERS_MAX 16u
-/* Random problems and configs to try. A solver that applies to few of them has its own tests. */
+/* Limit of random problems and configs to try. A solver that applies to few of them has its own
+ * tests. */
 #define DRAWS_MAX 20000u
 
 struct suite {

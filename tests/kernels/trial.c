@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Values with 30 significant bits, which every type has to round. */
+/* Fills |data| with values of 30 significant bits, which every type has to round. */
 static void fill_general(uint32_t type, void *data, uint64_t count, uint64_t seed)
 {
     for (uint64_t i = 0; i < count; i++) {

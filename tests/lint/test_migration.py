@@ -54,8 +54,8 @@ WANTED = [f"MIOPEN_{name}"
 
 
 def missing(text):
-    """Returns whether the page mentions |name|. A name on the page may stand for a family:
-    MIOPEN_DRIVER_*."""
+    """Returns the wanted names that the page does not mention. A name with * on the page, such as
+    MIOPEN_DRIVER_*, stands for all names of that form."""
     said = {name for line in text.splitlines() if line.startswith("| ")
             for name in NAME.findall(line)}
     return [name for name in WANTED if not any(fnmatch.fnmatchcase(name, pattern)

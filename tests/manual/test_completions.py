@@ -181,7 +181,8 @@ class WithKilndTest(unittest.TestCase):
     def setUpClass(cls):
         cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="kiln-complete-"))
         cls.addClassCleanup(shutil.rmtree, cls.directory)
-        # compilers of root's kilnd run as another user, who must be able to pass through
+        # kilnd's compilers run as another user if kilnd runs as root, so that user must be able to
+        # enter
         cls.directory.chmod(0o711)
         cls.kilnd = Kilnd(cls.directory)
         cls.addClassCleanup(cls.kilnd.stop)

@@ -91,7 +91,7 @@ class Installed:
         return self.run(str(self.bin / "python"), "-c", code)
 
     def has_kilnd_ended(self):
-        """Says whether no private kilnd has its lock."""
+        """Returns whether no private kilnd holds the lock in its directory."""
         lock = self.directory / "home/.local/state/kiln/private/private.lock"
         if not lock.exists():
             return True
@@ -145,7 +145,8 @@ def test_the_tag_names_the_newest_glibc_that_a_file_needs(installed):
 
 
 def test_debians_glibc_is_not_required(installed):
-    """Red Hat Enterprise Linux 9 has glibc 2.34, and Ubuntu 22.04 has 2.35."""
+    """The wheel must also work with older glibcs: Red Hat Enterprise Linux 9 has glibc 2.34, and
+    Ubuntu 22.04 has 2.35."""
     if 'VERSION_ID="12"' not in pathlib.Path("/etc/os-release").read_text():
         pytest.skip("this host is not Debian 12, whose libraries need only glibc 2.34")
     assert "-manylinux_2_34_" in installed.wheel.name

@@ -23,7 +23,7 @@ LEFT_OUT = re.compile(
 PREFIXES = {"ErrorCode": "KILN_E_", "Level": "KILN_LEVEL_", "Tier": "KILN_TIER_",
             "Priority": "KILN_", "Direction": "KILN_", "Layout": "KILN_", "DataType": "KILN_",
             "Tensor": "KILN_TENSOR_", "PlanSource": "KILN_PLAN_", "TuningTier": "KILN_TUNING_"}
-NOT_IN_C = {"Role"}  # in C, this is a number with a comment
+NOT_IN_C = {"Role"}  # C has no such enum, only a number with a comment
 C_TYPES = {ctypes.c_int: "int", ctypes.c_uint: "unsigned", ctypes.c_size_t: "size_t",
            ctypes.c_uint64: "uint64_t", ctypes.c_uint32: "uint32_t", ctypes.c_double: "double",
            ctypes.c_char_p: "char *", None: "void"}
@@ -176,7 +176,7 @@ def test_callbacks_have_the_types_of_the_c_headers(callback, headers):
 def test_enums_have_the_values_of_the_c_headers(kind, facts, headers):
     for member in getattr(enums, kind):
         assert facts[f"{kind}.{member.name}"] == (member.value,), member
-    # no member is missing: C's enum with the first member has as many members
+    # C's enum with the same first member must have as many members, so the binding lacks none
     first = PREFIXES[kind] + next(iter(getattr(enums, kind))).name
     bodies = re.findall(r"enum \{([^}]*)\}", headers)
     body = next(b for b in bodies if re.search(rf"\b{first}\b", b))

@@ -18,8 +18,8 @@ from test_kernel import UNKNOWN, freed  # noqa: F401  (a fixture)
 
 @pytest.fixture
 def interrupted(own_daemon):
-    """Runs a batch, and raises a signal while libkiln waits for answers. The handler then runs when
-    libkiln enters the callback."""
+    """Runs a batch, and raises a signal while libkiln waits for answers. The signal's handler then
+    runs when libkiln enters the callback."""
     own_daemon.start()
 
     def run(batch, number=signal.SIGINT):
@@ -46,8 +46,8 @@ def interrupted(own_daemon):
 
 @contextlib.contextmanager
 def hooked():
-    """Collects the calls of sys.unraisablehook. This is not a fixture, because pytest sets its own
-    hook later."""
+    """Collects the calls of sys.unraisablehook. Must not be a fixture, because pytest sets its own
+    hook after the fixtures."""
     told = []
     before = sys.unraisablehook
 
@@ -63,8 +63,8 @@ def hooked():
 
 
 def raise_on_entry(error, entered=1):
-    """Raises an exception in this thread when a callback is entered for the |entered|th time,
-    before its first instruction, like a pending signal handler."""
+    """Raises an exception in this thread when it enters a callback for the |entered|th time. The
+    exception comes before the callback's first instruction, as from a pending signal handler."""
     count = 0
 
     def profile(frame, event, _argument):
@@ -139,7 +139,8 @@ def test_an_interrupt_takes_precedence_over_an_error_of_the_call():
 
 
 def test_a_nested_batch_is_interrupted_alone(client):
-    """The outer batch must continue if its callback catches the exception."""
+    """If the outer batch's callback catches the exception of an inner batch, the outer batch must
+    continue."""
     inner = []
 
     def ready(index, kernel):
@@ -171,7 +172,7 @@ def test_unrelated_exceptions_reach_the_previous_hook(client):
 
 
 def test_a_hook_set_by_the_callback_stays(client, monkeypatch):
-    # so that it is restored afterwards
+    # monkeypatch restores the hook after the test
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
 
     def theirs(_unraisable):
@@ -183,8 +184,8 @@ def test_a_hook_set_by_the_callback_stays(client, monkeypatch):
 
 @pytest.mark.parametrize("name", BATCHES)
 def test_a_missing_batch_item_is_never_a_result(client, problem, name):
-    """Other threads run no signal handlers and do not set the hook. An exception that is lost there
-    must be reported."""
+    """In threads other than the main thread, no signal handler runs and kiln does not set the hook.
+    An exception that is lost in such a thread must be reported."""
     outcomes = []
 
     def ask():

@@ -220,7 +220,7 @@ def test_threads_share_a_client(client):
 
 
 def test_other_python_threads_run_during_a_call(silent):
-    """Only another Python thread can cause the answer for which the call waits."""
+    """The call ends only when another Python thread has run and caused the answer."""
     moved = threading.Event()
     with kiln.Client(silent) as client:
         thread = threading.Thread(target=moved.set)

@@ -17,8 +17,8 @@ from conftest import BUILD
 WORKERS = 3
 TASKS = 12
 
-# In the code below, |parent| is a client that was opened before the fork. A task uses the client of
-# its own process, which its first task opens, and returns which kilnd served it.
+# In the code below, |parent| is a client that was opened before the fork. Each process has its own
+# client, which its first task opens. A task returns which kilnd has served that client.
 COMMON = f"""
 import multiprocessing, os, sys
 import kiln
@@ -62,7 +62,7 @@ check_all_is_there(parent)
 print(served)
 """
 
-# While workers are forked and work, threads of the parent make calls of the parent's client.
+# While the workers are forked and run tasks, threads of the parent call the parent's client.
 BUSY = COMMON + """
 import threading
 

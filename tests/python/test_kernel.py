@@ -46,7 +46,7 @@ def small(daemon, compiler, source):
 
 @pytest.fixture(scope="session")
 def large(daemon, compiler, source):
-    """A kernel with more bytes than a private copy may have."""
+    """A kernel that is too large for a private copy of its bytes, so its file is mapped."""
     table = "__device__ int table[8192] = {1, 2, 3};\n"
     made = source("large", "p[0] += table[(int)p[1]];")
     made = kiln.KernelSource(target=made.target, program=made.program, source=table + made.source)
@@ -153,7 +153,8 @@ def test_the_memory_of_a_kernel_view_cannot_be_written(small, large):
             (ctypes.c_char * 4).from_buffer(view.obj)
         with pytest.raises((TypeError, BufferError)):
             ctypes.c_char.from_buffer(view)
-        assert kernel.data.obj is view.obj  # there is one copy, however often it is requested
+        # both are one object, so there is one copy however often the data is requested
+        assert kernel.data.obj is view.obj
 
 
 def test_the_bytes_of_a_kernel_live_as_long_as_a_view(daemon, compiler, large, freed):

@@ -45,7 +45,7 @@ def test_without_a_path_the_dynamic_linker_finds_libkiln():
 
 
 def test_a_libkiln_inside_the_package_precedes_that_of_the_dynamic_linker(tmp_path):
-    """A wheel has libkiln there."""
+    """In a wheel, libkiln is inside the package."""
     package = tmp_path / "kiln"
     shutil.copytree(SOURCE / "libclient/python/kiln", package,
                     ignore=shutil.ignore_patterns("__pycache__"))
@@ -95,7 +95,7 @@ except kiln.UnavailableError as error:
 
 
 def test_without_an_installed_kilnd_its_package_is_named(tmp_path):
-    """Tests a copy of libkiln alone, as if only its package were installed."""
+    """Tests a copy of libkiln alone, as if the other packages of kiln were not installed."""
     shutil.copy(BUILD / "lib/libkiln.so.0", tmp_path)
     ended = subprocess.run(
         [sys.executable, "-B", "-c", ASKS], capture_output=True, text=True, cwd=tmp_path,

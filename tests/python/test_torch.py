@@ -25,7 +25,7 @@ KINDS = {0: torch.float32, 1: torch.float16, 2: torch.bfloat16}
 
 
 class FakeRun:
-    """Computes a problem by PyTorch's own operators, on the pointers that it is given."""
+    """Computes a problem with PyTorch's own operators, on the memory of the given pointers."""
 
     solver, config, code = "FakeSolver", "1", "code"
 
@@ -70,8 +70,8 @@ class FakeRun:
 
 
 class FakeAccelerator:
-    """A fake kilnd and GPU. Each thread has a current stream. A call takes |kiln_us| with kiln,
-    and 10 us with PyTorch."""
+    """A fake kilnd and GPU. Each thread has a current stream. A convolution takes |kiln_us| with
+    kiln, and 10 us with PyTorch."""
 
     def __init__(self):
         self.asked, self.batches, self.loads, self.launches = [], [], 0, 0
@@ -133,7 +133,8 @@ _the_fake = None
 
 @pytest.fixture
 def fake(monkeypatch):
-    """One set of operators for all tests, as a process has."""
+    """The fake accelerator. All tests share its operators, because a process has one set of
+    them."""
     global _the_fake
     if _the_fake is None:
         _the_fake = FakeAccelerator()
@@ -173,7 +174,7 @@ def step(run, x, w, bias=None):
 
 
 def learn(fake, run, *tensors):
-    """Runs the three calls after which everything is chosen."""
+    """Runs the three calls after which kiln has chosen all operators."""
     step(run, *tensors)
     assert fake.answer() > 0
     step(run, *tensors)
@@ -385,7 +386,7 @@ def test_one_thread_at_a_time_compares(fake, x, w, monkeypatch):
 
     def times_with_another_call(index, first, second):
         calls.append(1)
-        simple(x, w)  # as another thread would
+        simple(x, w)  # as in a call from another thread
         return times(index, first, second)
 
     monkeypatch.setattr(fake, "times", times_with_another_call)
@@ -455,7 +456,8 @@ def test_memory_that_is_always_misaligned_is_pytorchs_from_the_first_call(fake, 
         assert torch.equal(one, other)
     reasons = {choice.result: choice.reason for choice in fake.operators.choices.values()}
     assert "multiple of 16 bytes" in reasons["output"] and "multiple" in reasons["weight"]
-    assert len(fake.asked) == 1 and fake.operators.errors == []  # the input's gradient
+    # only the request for the input's gradient
+    assert len(fake.asked) == 1 and fake.operators.errors == []
 
 
 def begin_another_process(fake, answers_at_once=True):
@@ -623,7 +625,8 @@ def test_threads_with_streams_of_their_own_share_a_choice(fake, x, w):
 
 
 class Images(torch.utils.data.Dataset):
-    """Data that a worker process makes with a convolution, which kiln may also run in the job."""
+    """Images that a worker process computes with a convolution. In the job itself, kiln may run
+    that convolution, too."""
 
     def __len__(self):
         return 4

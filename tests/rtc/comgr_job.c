@@ -61,7 +61,7 @@ static struct {
 enum { LANGUAGE_OPENCL_1_2 = 1, LANGUAGE_HIP = 4 };
 enum { SOURCE = 1, INCLUDE = 2, LOG = 5, EXECUTABLE = 8, LAST_KIND = 16 };
 enum {
-    END = -1, /* of a chain */
+    END = -1, /* ends the list of actions of a chain */
     PREPROCESS_SOURCE = 0x0,
     ADD_PRECOMPILED_HEADERS = 0x1,
     COMPILE_SOURCE_TO_BC = 0x2,

@@ -35,7 +35,7 @@ def find_python():
 
 
 def run_module(python, module, library):
-    """Returns None if the module passes, or the end of what it says."""
+    """Returns None if the module passes. Otherwise returns the end of the module's output."""
     environment = dict(os.environ, KILN_FALLBACK="off")
     if library:
         environment["LD_PRELOAD"] = library
@@ -51,7 +51,7 @@ def run_module(python, module, library):
 
 
 def run_modules(python, modules, library):
-    """Returns the modules that fail, with what they say."""
+    """Returns the modules that fail, and the output of each."""
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         said = pool.map(lambda module: run_module(python, module, library), modules)
         return {module: text for module, text in zip(modules, said) if text is not None}

@@ -91,7 +91,7 @@ static void note_compile(void)
     close(fd);
 }
 
-/* Like comgr, writes and reads a temporary file, and looks for clang's files in the current
+/* Like comgr, writes and reads a temporary file. Also looks for clang's files in the current
  * directory. */
 static void use_temporary_file(void)
 {
@@ -114,7 +114,7 @@ static void use_temporary_file(void)
     rmdir(directory);
 }
 
-/* Like comgr 3, keeps its result in a cache, and reads it from there. */
+/* Like comgr 3, stores its result in a cache of its own, and reads the result from there. */
 static void use_cache(const char *directory)
 {
     char entry[200], temporary[200], stamp[200];
@@ -140,7 +140,7 @@ static void *open_host_file(void *unused)
     return unused;
 }
 
-/* A compile must not do these things if its result is to be stored. */
+/* Does things that a compile must not do if libkiln-rtc is to store its result. */
 static void do_what_the_source_says(const char *source)
 {
     char name[] = "true", *const arguments[] = { name, NULL };

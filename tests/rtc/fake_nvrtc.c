@@ -67,7 +67,7 @@ static int create(struct program **ret, const struct inputs *in)
     return SUCCESS;
 }
 
-/* NVRTC's own form of the call. */
+/* Defines |function| with the parameters of nvrtcCreateProgram. */
 #define DEFINE_CREATE(function)                                                             \
     API int function(struct program **ret, const char *source, const char *name, int count, \
                      const char *const *headers, const char *const *names);                 \
@@ -125,7 +125,8 @@ static void append(char *to, size_t size, const char *text)
     snprintf(to + used, size - used, "%s", text);
 }
 
-/* Looks for a file as compilers do that were built for glibc 2.33 or later. */
+/* Looks for a file with the functions that a compiler calls if it was built for glibc 2.33 or
+ * later. */
 static int read_file(const char *path, char *to, size_t size)
 {
     struct stat seen;
@@ -138,7 +139,8 @@ static int read_file(const char *path, char *to, size_t size)
     return 1;
 }
 
-/* What stat and similar functions are in a compiler that was built for an older glibc. */
+/* The functions that a compiler calls instead of stat and similar ones if it was built for an older
+ * glibc. */
 int __xstat(int version, const char *path, struct stat *seen);
 int __xstat64(int version, const char *path, struct stat *seen);
 int __lxstat(int version, const char *path, struct stat *seen);
@@ -168,7 +170,8 @@ static int open_fortified(const char *function, const char *path)
 static void look_with(const char *function, const char *path)
 {
     struct stat seen;
-    int version = sizeof(seen.st_nlink) == 8 ? 1 : 0; /* of x86-64 and of AArch64 */
+    /* the version of struct stat on x86-64 and on AArch64 */
+    int version = sizeof(seen.st_nlink) == 8 ? 1 : 0;
     if (strcmp(function, "__xstat") == 0)
         (void)__xstat(version, path, &seen);
     else if (strcmp(function, "__xstat64") == 0)

@@ -50,7 +50,7 @@ register_call __register_atfork;
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
                       void *library)
 {
-    if (!real_register) /* before the constructor, and so before any thread */
+    if (!real_register) /* called before the constructor has run, when there are no threads yet */
         find_real();
     expect_a_fork();
     return real_register(prepare, parent, child, library);

@@ -65,8 +65,8 @@ def daemon():
 
 @pytest.fixture
 def counts(daemon):  # noqa: F811
-    """Returns how the counts have grown since the last call: compiles that kilnd did, that programs
-    did, and that were answered from a stored result."""
+    """Returns how three counts have grown since the last call: compiles by kilnd, compiles by
+    programs, and compiles that were answered from a stored result."""
     before = {}
 
     def grown():

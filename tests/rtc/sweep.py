@@ -23,7 +23,7 @@ DIRECTORIES = ("first", "second", "third", "sub")
 
 
 def output_of(result):
-    """Returns the output that a call gets, such as "PTX"."""
+    """Returns the name of the output that a call gets, such as "PTX"."""
     return result[0].rpartition(" ")[2]
 
 
@@ -35,11 +35,12 @@ class Sweep:
         self.directory = directory
         self.said = collections.Counter()
         self.programs = 0
-        self.repeated = 0  # results that differ between two runs of NVRTC itself
+        self.repeated = 0  # number of results that differ between two runs of NVRTC itself
         self.differences = []
 
     def write_files(self, seeds, chosen):
-        """Writes the headers of one variant. Files that are the same in both keep their times."""
+        """Writes the headers of one variant. A file that is the same in both variants keeps its
+        time."""
         for seed in seeds:
             variant = generated.generate(seed)["AB".index(chosen)]
             root = self.directory / str(seed)
@@ -69,8 +70,8 @@ class Sweep:
         return lines
 
     def unstable(self, seed, chosen, plain, wanted):
-        """Returns which outputs differ between runs of NVRTC itself. Stops when all that are
-        |wanted| do."""
+        """Returns the outputs that differ between runs of NVRTC itself. Stops when all outputs in
+        |wanted| have differed."""
         found = set()
         for _ in range(PLAIN_AGAIN):
             again = self.run([seed], chosen, preload=False)[0]["results"]
@@ -97,8 +98,8 @@ class Sweep:
                     f"{pairs[i][1]} with it; it said {got['said']}")
 
     def compare_answers(self, cold, warm):
-        """Checks that an answer of kilnd is what the program compiled before, whatever NVRTC would
-        return now."""
+        """Checks that an answer of kilnd equals what the program compiled before, whatever NVRTC
+        would return now."""
         for x, y in zip(cold, warm):
             if "answered by kilnd" not in y["said"] or len(y["said"]) != 1:
                 continue
@@ -111,7 +112,8 @@ class Sweep:
         runs = {}
         for chosen in "AB":
             self.write_files(seeds, chosen)
-            time.sleep(0.02)  # until the kernel's clock for files' times has passed their times
+            # until the kernel's clock for file times has passed the times of these files
+            time.sleep(0.02)
             plain = self.run(seeds, chosen, preload=False)
             for what in "cold", "warm":
                 runs[what] = self.run(seeds, chosen, preload=True)

@@ -86,8 +86,8 @@ class ComgrJob(Job):
         return ends
 
     def may_differ(self, line, arguments):
-        """Returns whether comgr need not repeat a line. It does not repeat bitcode and preprocessed
-        sources, which contain the path of a temporary file, nor anything with debug information."""
+        """Returns whether comgr may print another line in another run. Bitcode and preprocessed
+        sources contain the path of a temporary file, and debug information does so, too."""
         return line.startswith(("  kind 6 ", "  kind 1 ")) or "-g" in arguments
 
     def expect(self, *arguments, **options):
@@ -154,7 +154,7 @@ def test_several_sources_in_one_process_are_answered(job):
 
 
 def test_the_preprocessor_is_forwarded(job):
-    """It is no compile: comgr's own cache does not store its output either."""
+    """Preprocessing is not a compile. comgr's own cache does not store its output either."""
     assert job.check("--chain", "preprocess", *options("-DN=2"), OPENCL_SOURCE) == [{}, {}]
     assert job.has_compiled
 

@@ -34,8 +34,9 @@ class HiprtcJob(ComgrJob):
                 *map(str, arguments)]
 
     def may_differ(self, line, arguments):
-        """hiprtc compiles a temporary file. Its path is in __FILE__ and in debug information, and
-        a hash of it in the names of static variables."""
+        """Returns whether a line may differ between runs of hiprtc, which compiles a temporary
+        file. The file's path is in __FILE__ and in debug information, and a hash of the path is in
+        the names of static variables."""
         words = " ".join(map(str, arguments))
         return line.startswith("Code ") and any(
             word in words for word in ("__FILE__", "static", "namespace", " -g"))

@@ -64,7 +64,7 @@ print(program.next_of_itself())
 
 
 def test_a_function_may_be_looked_up_again_and_on_other_threads(look_up):
-    """HAMi-core 279: a table of the look-ups of each thread took a second one for recursion."""
+    """HAMi-core 279: a table of each thread's look-ups mistook a second look-up for recursion."""
     script = """
 program.next_open.restype = ctypes.c_void_p
 found = []

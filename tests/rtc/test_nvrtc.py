@@ -81,7 +81,7 @@ def test_a_name_is_in_other_outputs(job, option, source):  # noqa: F811
     outputs = []
     for name in "first.cu", "second.cu":
         arguments = [*TARGET, "--option", option, "--name", name, source]
-        if source == STATIC:  # NVRTC does not repeat it
+        if source == STATIC:  # NVRTC's output for this source differs from run to run
             outputs.append(job.run(*arguments, library=NVRTC))
             assert ANSWERED not in job.said
             assert job.run(*arguments, library=NVRTC) == outputs[-1]

@@ -239,7 +239,7 @@ def test_a_header_that_appears_earlier_in_the_path_is_a_miss(job, headers):
 
 
 def test_each_of_many_files_is_checked(job, headers):
-    """CuPy's headers are 116 files, and 198 that NVRTC looks for in vain."""
+    """For one kernel, CuPy's headers are 116 files, and NVRTC looks for 198 more in vain."""
     for i in range(116):
         (job.directory / f"second/h{i}.h").write_text(f"int h{i};\n")
     wait_until("the clock to pass the headers' times",
@@ -293,7 +293,7 @@ def test_a_name_matters_if_the_source_uses_a_macro_with_it(job, headers, line, c
 
 @pytest.fixture
 def places(job):
-    """Two directories, each with another inc/a.h."""
+    """Each of the two directories contains a different file inc/a.h."""
     places = [job.directory / name for name in ("here", "there")]
     for place in places:
         (place / "inc").mkdir(parents=True)
@@ -533,7 +533,7 @@ def requests(job):
 
 @pytest.mark.parametrize("arguments", [[], ["--option", "-I."]])
 def test_a_stored_result_takes_two_requests(job, arguments):
-    """The first request is for the list of files, and the second for the result."""
+    """The first request asks for the list of files, and the second for the result."""
     assert job.check(*arguments, SOURCE) == (1, 0)
     before = requests(job)
     job.run(*arguments, SOURCE)
@@ -701,7 +701,8 @@ def test_real_hiprtc(hip_job, given):
     expected = hip_job.run(source, *given, plain=True, **options)
     assert "compile 0" in expected
     assert hip_job.run(source, *given, **options) == expected
-    assert hip_job.said.count("libkiln-rtc: ") == 1  # hiprtc's calls of comgr do not count
+    # hiprtc calls comgr, but these calls print no line of their own
+    assert hip_job.said.count("libkiln-rtc: ") == 1
     assert "compiled here and stored" in hip_job.said
     assert hip_job.run(source, *given, **options) == expected
     assert "answered by kilnd" in hip_job.said

@@ -57,7 +57,8 @@ def test_a_program_compiles_by_itself_what_depends_on_more(job, counts, argument
 
 
 def test_internal_names_are_not_shared(job, counts):  # noqa: F811
-    """They contain a hash that may depend on the directory. NVRTC does not always repeat it."""
+    """Internal names contain a hash that may depend on the directory. NVRTC's output with them may
+    differ from run to run."""
     job.run(*TARGET, "namespace { __device__ int s; }\\n__global__ void k(int *x) "
             "{ *x = atomicAdd(&s, 1); }", library=NVRTC)
     assert counts() == [0, 1, 0], job.said

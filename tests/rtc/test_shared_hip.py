@@ -17,7 +17,8 @@ TARGET = "--offload-arch=gfx90a"
 
 
 def copy_fakes(to):
-    """The sandbox of kilnd's compilers may not read below the build's directory."""
+    """Copies the fake libraries, because the sandbox of kilnd's compilers may not read below the
+    build's directory."""
     (to / "lib").mkdir(parents=True)
     shutil.copyfile(FAKE_HIP, to / "lib/libamdhip64.so")
     shutil.copyfile(HERE / "libamd_comgr.so.99", to / "lib/libamd_comgr.so.99")

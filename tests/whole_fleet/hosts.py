@@ -119,7 +119,7 @@ class Host:
         return self.command(str(self.build.programs / "kilnctl"), *words, fails=fails)
 
     def prefetch(self, problems: pathlib.Path | None = None) -> Result:
-        """Asks for all kernels of a neural network, as a job does that waits for them."""
+        """Requests all kernels of a neural network and waits for them, as a job does."""
         return self.kilnctl("prefetch", str(problems or self.build.problems), "--target", TARGET,
                             "--json")
 

@@ -79,7 +79,7 @@ class Network:
 
     @contextlib.contextmanager
     def inside(self, host: int) -> Iterator[None]:
-        """Processes that are started within this context run on the host."""
+        """Makes processes that are started within this context run on the host."""
         _call(_libc.setns(self._namespaces[host], CLONE_NEWNET))
         try:
             yield
@@ -87,7 +87,7 @@ class Network:
             _call(_libc.setns(self._own, CLONE_NEWNET))
 
     def cut(self, host: int) -> None:
-        """Drops all packets of the host, also those that were sent before."""
+        """Drops all packets of the host, including those that are still delayed."""
         self._cut[host] = CUT
 
     def mend(self, host: int) -> None:
@@ -110,7 +110,8 @@ class Network:
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
         targets = {socket.inet_aton(address): fd for address, fd in self._devices.items()}
-        waiting: list[tuple[float, int, bytes]] = []  # with a number that keeps their order
+        # the number keeps the order of packets with the same time
+        waiting: list[tuple[float, int, bytes]] = []
         with selectors.DefaultSelector() as selector:
             for fd in targets.values():
                 selector.register(fd, selectors.EVENT_READ)

@@ -77,7 +77,8 @@ def first_line(function: Callable[..., str]) -> str:
 
 
 class Stages:
-    """Figures are measured with all kernels of a neural network; other scenarios need fewer."""
+    """Scenarios that measure use all kernels of a neural network; the other scenarios need
+    fewer."""
 
     def __init__(self, given: argparse.Namespace, directory: pathlib.Path, wires: network.Network
                  ) -> None:

@@ -15,9 +15,9 @@ import stores
 
 ROUND_TRIP_S = 0.030
 BUILDER, INDEX, LIAR = "builder", "index", "liar"
-PREFIX = f"{stores.BUCKET}/tree"  # of the tree in an object store
+PREFIX = f"{stores.BUCKET}/tree"  # prefix of the tree's names in an object store
 
-BUSY = False  # if something else runs on this machine, limits of time are not checked
+BUSY = False  # whether something else runs on this machine, so that limits of time are not checked
 
 T = TypeVar("T")
 
@@ -118,7 +118,8 @@ class Scene:
         return answer
 
     def problems(self, count: int, kind: int = 0) -> pathlib.Path:
-        """A file with |count| small problems. Those of another |kind| have other kernels."""
+        """Writes a file with |count| small problems. Problems of another |kind| have other
+        kernels."""
         path = self.directory / f"problems{next(self._numbers)}"
         path.write_text("".join(
             f"conv -n 1 -c 8 -H {8 + i} -W {9 + kind} -k 16 -y 3 -x 3 -p 1 -q 1 -u 1 -v 1 -l 1 "

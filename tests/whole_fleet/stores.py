@@ -154,7 +154,7 @@ http {{
                 for host, method, status, received, sent, name in (line.split() for line in lines)]
 
     def forget(self) -> None:
-        """Makes requests() leave out the requests until now."""
+        """Makes requests() ignore all requests that were made so far."""
         self._skipped = len(self._all())
 
     def requests(self, host: int | None = None) -> list[Request]:
@@ -212,7 +212,8 @@ paxos_min_wait = 0.01
 keyring = {directory}/keyring
 rgw_frontends = beast endpoint=127.0.0.1:{port}
 """
-# readers may list the bucket, so that a file that does not exist is a 404 for them, not a 403
+# The readers may list the bucket. Without that right, a missing file would be a 403 for them
+# instead of a 404.
 CEPH_POLICY = """{"Version": "2012-10-17", "Statement": [{"Effect": "Allow",
 "Principal": {"AWS": ["arn:aws:iam:::user/reader"]}, "Action": ["s3:GetObject", "s3:ListBucket"],
 "Resource": ["arn:aws:s3:::%s", "arn:aws:s3:::%s/*"]}]}""" % (BUCKET, BUCKET)

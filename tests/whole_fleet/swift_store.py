@@ -101,7 +101,7 @@ def application(directory: pathlib.Path, server: str, middleware: str = ""):
 
 
 def serve(app, address: str, port: int = 0) -> int:
-    """Returns the port."""
+    """Returns the port on which the server listens."""
     socket = eventlet.listen((address, port), reuse_port=False)
     eventlet.spawn(wsgi.server, socket, app, log_output=False)
     return socket.getsockname()[1]
@@ -116,7 +116,8 @@ def add_ring(directory: pathlib.Path, kind: str, port: int) -> None:
 
 
 def add_bucket(proxy, bucket: str) -> None:
-    """Creates the bucket without S3, which has no request for the permission of the readers."""
+    """Creates the bucket through Swift's own interface, because S3 has no request that gives the
+    readers their permission."""
     answer = swob.Request.blank(
         f"/v1/AUTH_fleet/{bucket}", method="PUT", environ={"swift_owner": True},
         headers={"X-Container-Read": "fleet:reader"}).get_response(proxy)

@@ -240,7 +240,7 @@ def kill_command(scene: Scene, prefix: list[str], command: str) -> int:
 
 
 def verify(scene: Scene, tree: pathlib.Path) -> None:
-    """Checks what a killed command left, as far as an index names it."""
+    """Checks the files that a killed command left, if an index names them."""
     if list(tree.glob("v1/i/*/current")):
         scene.builder.kilnctl("fleet", "verify", "--trust", str(scene.keys), str(tree))
 

@@ -64,7 +64,7 @@ void fake_reply_files(const struct fake_request *rq, uint16_t type, uint16_t fla
 void fake_pong(struct fake_request *rq);
 void fake_reply_error(const struct fake_request *rq, enum kiln_code code, const char *text,
                       const char *log);
-/* |header| may be invalid. */
+/* Sends a frame whose |header| may be invalid. */
 void fake_send(int peer, const struct frame_header *header, struct bytes body, const int *fds,
                size_t fd_count);
 /* Closes this connection when the handler returns. */
