@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* number of questions after the first answer, which show whether further answers need more memory
- * */
+/* number of further questions, which show whether later answers need more memory */
 #define MORE_QUESTIONS 100u
 
 struct first { /* the sizes in bytes may be negative */

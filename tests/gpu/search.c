@@ -108,8 +108,8 @@ static uint64_t random_number(uint64_t *state)
     return *state >> 33;
 }
 
-/* Draws a random config. Every second one takes about half of its values from the centre, because
- * good configs may be a small part of the space. */
+/* Draws a random config. Every second config takes about half of its values from the centre,
+ * because good configs may be a small part of the space. */
 static void draw_point(uint64_t *state, const struct perf_space *space,
                        const struct perf_config *centre, struct perf_config *ret)
 {

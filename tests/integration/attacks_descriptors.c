@@ -48,8 +48,7 @@ static bool has_at_most(void *context)
     return attack_descriptors(count->arena) <= count->count_max;
 }
 
-/* Waits for the number of descriptors to fall, because kilnd closes descriptors in other threads.
- * */
+/* Waits for the number of descriptors to fall. kilnd closes descriptors in other threads. */
 static void expect_descriptors_at_most(const struct attack_setting *a, unsigned count_max)
 {
     struct count count = { .arena = a, .count_max = count_max };

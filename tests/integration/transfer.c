@@ -203,7 +203,7 @@ TEST_F(transfer, progress_comes_no_more_than_five_times_a_second)
 
     must(o->err.code, o->err);
     uint64_t fifths = (clock_monotonic_ns() - begin) / 200000000;
-    /* one report at the begin of each of the two stages, and at most five reports per second */
+    /* one report at the beginning of each of the two stages, and at most five reports per second */
     assert_in_range(t.reported, 2, 2 + fifths);
     assert_int_equal(unlink(o->path), 0);
 }

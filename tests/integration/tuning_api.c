@@ -298,8 +298,7 @@ TEST_F(tuning_api, recorded_measurements_outlive_a_killed_daemon)
 
 /* ---- a lost connection ---- */
 
-/* A relay between a client and kilnd. It drops the first |recorded| reply, and then the connection.
- * */
+/* A relay between a client and kilnd. Drops the first |recorded| reply, and then the connection. */
 struct relay {
     struct sockaddr_un here, kilnd;
     int listening, stop[2];

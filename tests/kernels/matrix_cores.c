@@ -130,8 +130,7 @@ struct named_config {
 };
 
 /* The sample contains a test's first trial, and every third trial of each direction. In backward
- * data, these begin with the second trial, so that backward data has another config than forward.
- * */
+ * data, these begin with the second trial, so that its config differs from that of forward. */
 static bool is_in_sample(struct fixture *f, uint32_t direction)
 {
     bool first = f->trials[0] + f->trials[1] + f->trials[2] == 0;
@@ -169,8 +168,7 @@ static void expect_right(struct fixture *f, const char *target_text, const char 
                         problem, data);
 }
 
-/* Runs each direction with two configs: |whole| is without split-K, and |sliced| is with split-K.
- * */
+/* Runs each direction with two configs: |whole| without split-K, and |sliced| with split-K. */
 static void expect_every_direction_right(struct fixture *f, const char *target, const char *whole,
                                          const char *sliced)
 {

@@ -39,8 +39,7 @@
 #ifndef GROWTH_MAX_KB
 #define GROWTH_MAX_KB 2048
 #endif
-#define FILES_MORE 4.0 /* more than 0, because a sample includes descriptors of open connections \
-                        */
+#define FILES_MORE 4.0 /* not 0, because a sample includes open connections */
 
 static struct {
     unsigned seconds, jobs, requests;
