@@ -99,8 +99,8 @@ def broken_waits(when: str, quiet: dict[str, Wait], now: dict[str, Wait]) -> lis
 
 
 def broken_short_waits(when: str, now: dict[str, Wait]) -> list[str]:
-    """Returns a message for each operation that waits longer than the bound of the short form,
-    which is the same for all operations, or is rejected."""
+    """Returns a message for each operation that is rejected or waits longer than SHORT_WAIT_MAX_S,
+    the bound of the short form for all operations."""
     found = []
     for name, wait in now.items():
         if wait.number == 0 or wait.max_ms > SHORT_WAIT_MAX_S * 1e3:

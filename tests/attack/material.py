@@ -90,7 +90,7 @@ def random_rows(count: int, size: int, prefix: str) -> list[Row]:
 
 
 def find_db(records: int) -> bytes:
-    """Writes a FindDb whose problems differ only in batch and spatial size, so that each is a
+    """Writes a FindDb. Its problems differ only in batch and spatial size, so each problem is a
     neighbour of all others."""
     lines = []
     for i in range(records):

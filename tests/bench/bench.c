@@ -198,8 +198,8 @@ static unsigned index_of(const struct fan_out *f, pid_t pid)
     return i;
 }
 
-/* Waits for the clients only. They form one process group, so this function never reaps a server,
- * which is also a child. */
+/* Waits for the clients only. The clients form one process group, so this function never reaps a
+ * server, which is also a child. */
 static enum kiln_code collect_clients(struct fan_out *f, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;

@@ -14,7 +14,7 @@
 struct server {
     pid_t pid;
     char socket[BENCH_PATH_MAX];
-    uint64_t ready_ns; /* from its start to its first answer */
+    uint64_t ready_ns; /* time from the server's start to its first answer */
 };
 
 struct kilnd_options {

@@ -68,7 +68,7 @@ struct sample {
     struct tuning_data *data;
     uint64_t random;
     uint64_t fit;   /* records read so far whose key is a problem */
-    uint64_t bytes; /* of keys and values of the records that fit */
+    uint64_t bytes; /* total bytes of the keys and values of the records that fit */
 };
 
 static uint64_t next_random(struct sample *s, uint64_t below)

@@ -15,7 +15,8 @@
 /* kiln refuses times that no device can reach. The largest problem below needs 17 ms. */
 #define FIND_TIME_MIN_MS 20
 #define PERF_RECORDS 99522u
-#define PERF_ROWS 148096u /* this many records have a second row */
+/* total number of rows: PERF_ROWS - PERF_RECORDS records have a second row */
+#define PERF_ROWS 148096u
 
 /* |index| is one of 884 736 different problems. */
 static struct problem problem_of(uint32_t index)

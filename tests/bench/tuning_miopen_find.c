@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * Reads a FindDb as MIOpen does. The whole file goes into a hash map of the process, from the key
- * to the text of the values, each a string on the heap. A look-up parses that text. Values have the
- * newer dialect of AMD's largest files.
- *
- * This is faster than MIOpen's own classes, which use streams.
- */
+/* Reads a FindDb as MIOpen does. The process reads the whole file into a hash map. A key leads to
+ * the text of its values, and each text is a string on the heap. A look-up parses that text. Values
+ * have the newer dialect of AMD's largest files. This program is faster than MIOpen's own classes,
+ * which use streams. */
 #include "tests/bench/tuning_way.h"
 
 #include <errno.h>

@@ -149,7 +149,8 @@ void scene_start(struct scene *s)
 
 /* ---- descriptors ---- */
 
-/* Omits memfds, which depend on the hot set, and descriptors that requests open and kilnd keeps. */
+/* Lists descriptors except those that vary: memfds, which depend on the hot set, and descriptors
+ * that kilnd opens for a request and keeps. */
 static void list_idle(const struct scene *s, struct descriptors *ret_seen)
 {
     descriptors_list(s->daemon.pid, ret_seen);

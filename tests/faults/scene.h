@@ -53,13 +53,13 @@ bool scene_try_start(struct scene *s);
 void scene_serves(struct scene *s);
 /* Like scene_serves, but kilnd may have failed to open its tuning database. */
 void scene_serves_kernels(struct scene *s);
-/* Checks that kilnd runs, that its counters add up, that there is no lease, and that its
- * descriptors are those that scene_rest recorded. */
+/* Checks that kilnd runs, its counters add up and no lease exists. kilnd's descriptors must be
+ * those that scene_rest recorded. */
 void scene_is_sound(struct scene *s);
 void scene_stop(struct scene *s);
 /* For wait_until. Reaps children, and returns true if there are no more children. */
 bool scene_has_no_child(void *unused);
-/* Waits until all threads and processes of kilnd sleep, so that faults are also injected into
+/* Waits until all threads and processes of kilnd sleep. In this way, faults are also injected into
  * the work that kilnd does after its answer. */
 void scene_settle(struct scene *s);
 /* Runs |act| in a separate process, which is killed if kilnd was killed, or cannot answer during

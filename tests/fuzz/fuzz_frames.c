@@ -10,7 +10,7 @@
 #define ROOM_FOR_ALL (64u << 20)
 
 struct result {
-    uint64_t hash; /* of headers and bodies, in order */
+    uint64_t hash; /* hash of the headers and bodies, in order */
     unsigned frames;
     enum kiln_code end;
     bool partial;

@@ -18,7 +18,8 @@
 #define FUNCTION_REGISTERS 4
 #define FUNCTION_SHARED_DYNAMIC_MAX 8
 #define RESULT_OUT_OF_MEMORY 2
-/* The result for an illegal address. This and all higher results make the context unusable. */
+/* The result for an illegal address. A launch that ends with this or a higher result makes the
+ * context unusable. */
 #define FIRST_STICKY_RESULT 700
 #define RESULT_ECC 214
 /* bytes of static and dynamic shared memory that a launch may use by default */

@@ -37,8 +37,7 @@ struct cuda {
 /* Returns KILN_UNAVAILABLE if there is no driver or no GPU. */
 KILN_MUST_CHECK enum kiln_code cuda_open(struct cuda *ret_cuda, struct kiln_err *err);
 void cuda_close(struct cuda *cuda);
-/* Writes the target whose code may use the instructions that only this kind of GPU has: "sm_90a"
- * for sm_90. */
+/* Writes the target whose code may use all instructions of this kind of GPU: "sm_90a" for sm_90. */
 void cuda_full_target(const char *target, char ret_full[16]);
 /* Turns |result| into a message, and sets |is_lost| for failures that break the context. */
 KILN_PRINTF(4, 5)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cuDNN's graph interface: describes one convolution as a graph and times every engine that cuDNN's
- * heuristics list for it, as the benchmark mode of today's frameworks does.
- */
+/* cuDNN's graph interface. Describes one convolution as a graph, and times every engine that
+ * cuDNN's heuristics list for the graph. The benchmark mode of today's frameworks does the same. */
 #include "tests/gpu/cudnn_library.h"
 
 #include <stdio.h>

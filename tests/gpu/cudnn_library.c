@@ -48,7 +48,8 @@ static void *find_library(struct cudnn *cudnn)
     void *dl = given ? try_pattern(given, cudnn) : NULL;
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]) && !dl && !given; i++)
         dl = try_pattern(patterns[i], cudnn);
-    return dl || given ? dl : try_name("libcudnn.so.9", cudnn); /* in LD_LIBRARY_PATH */
+    /* the loader searches LD_LIBRARY_PATH */
+    return dl || given ? dl : try_name("libcudnn.so.9", cudnn);
 }
 
 enum kiln_code cudnn_fail(const struct cudnn *cudnn, cudnnStatus_t status, const char *what,

@@ -17,7 +17,7 @@
  * different orders. */
 #define REFERENCES_AGREE 1e-12
 
-/* As in tests/gpu/reference.cu. */
+/* Must have the layout of the struct in tests/gpu/reference.cu. */
 struct gpu_tensor {
     uint32_t extent[5];
     uint64_t stride[5];

@@ -30,7 +30,7 @@ KILN_MUST_CHECK enum kiln_code nvrtc_open(struct nvrtc *ret_nvrtc, struct kiln_e
 struct nvrtc_program {
     struct solution_program source;
     char target[16];
-    uint64_t hash; /* of the options, because many programs share a source */
+    uint64_t hash; /* hash of the options, because many programs share a source */
     void *object;  /* NULL if the program does not compile (see |log|) */
     size_t size;
     char *log;

@@ -40,8 +40,8 @@ KILN_MUST_CHECK enum kiln_code problems_read(const char *path, const struct prob
                                              problem_found *found, void *context,
                                              struct kiln_err *err);
 
-/* Returns the least number of bytes that must be moved: those of the three tensors, except elements
- * that no output reads. */
+/* Returns the number of bytes that must be moved at least. Each element of the three tensors counts
+ * once, except elements that no output reads. */
 double problem_bytes(const struct problem *p);
 /* Writes a text such as "F fp16 NHWC 64x256x56x56 k64 1x1 s1 p0", which distinguishes the problems
  * of a network. */

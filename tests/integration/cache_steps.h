@@ -20,9 +20,9 @@ struct caches {
     const char *directory, *path;
 };
 
-/* Writes the large cache once for all tests of a program, because compressing it takes seconds.
- * The cache has 978 rows with the names and arguments of a genuine cache (or made-up ones if
- * there is none), and one row that bzip2 makes larger. */
+/* Writes the large cache once for all tests of a program, because compressing it takes seconds. The
+ * cache has 978 rows with the names and arguments of a genuine cache, or made-up ones if there is
+ * none. One more row becomes larger with bzip2. */
 int write_large_cache(void **state);
 
 void caches_open(struct caches *f);

@@ -386,7 +386,8 @@ TEST_F(packages, required_signatures_exclude_unsigned_packages)
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     f->daemon.arguments[7] = "no";
     daemon_process_start(&f->daemon);
-    expect_served_by_packages(f, &packages_built[0]); /* from the vendor's directory */
+    /* the package comes from the vendor's directory */
+    expect_served_by_packages(f, &packages_built[0]);
     kilnctl_ok(f, "pkg", "install", site_file(f, KDB));
     assert_says(f->result.output, "signed");
 }

@@ -73,8 +73,8 @@ static void assert_plan(const struct seen *seen, const char *solver, int source,
     assert_true(seen->expected_ms == expected_ms);
 }
 
-/* Returns the first solver that can be tuned. Its texts are valid as long as |ret_list|, which
- * the caller owns. */
+/* Returns the first solver that can be tuned. The texts of the solution are valid as long as
+ * |ret_list|, which the caller owns. */
 static struct kiln_solution find_tunable(struct fixture *f, struct kiln_solutions **ret_list)
 {
     struct kiln_solution s = { .size = sizeof(s) };

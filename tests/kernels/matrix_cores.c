@@ -44,8 +44,8 @@ static struct problem plain(enum direction direction)
                              .dilation = { 1, 1, 1 } };
 }
 
-/* A problem whose operands and result must be packed, and whose residues of the stride have
- * different taps. */
+/* A problem whose operands and result must be packed. The residues of its stride have different
+ * taps. */
 static struct problem awkward(enum direction direction)
 {
     struct problem p = plain(direction);

@@ -69,8 +69,8 @@ static void *run_client_thread(void *context)
     return NULL;
 }
 
-/* Starts the process of a KILLED client. This must come before any thread starts, because it
- * forks. */
+/* Starts the process of a KILLED client. Must be called before any thread starts, because this
+ * function forks. */
 static void start_process(struct crowd_member *m)
 {
     m->pid = fork();

@@ -164,11 +164,8 @@ static void run_killed(struct crowd_member *m)
         fetch_kernel(m, client, i, &c->counts->early);
     switch (m->index % KILL_MOMENTS) {
     case 0: send_and_stop(m, &peer, 0); break;
-    case 1:
-        send_and_stop(m, &peer, 10);
-        break; /* the last request ends within its body */
-    /* the last request ends within its header or soon after it */
-    case 2: send_and_stop(m, &peer, 80); break;
+    case 1: send_and_stop(m, &peer, 10); break; /* stops in the body of the last request */
+    case 2: send_and_stop(m, &peer, 80); break; /* stops in the header, or soon after it */
     default: break;
     }
     atomic_fetch_add(&c->counts->ready, 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A client that uses only system calls. Its functions return failures instead of ending the
- * test. */
+/* A client that uses only system calls. The client's functions return failures instead of ending
+ * the test. */
 #include "common/protocol/messages.h"
 
 #include <stdbool.h>

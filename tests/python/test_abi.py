@@ -100,8 +100,8 @@ def members(body):
 
 @pytest.mark.parametrize("name", STRUCTS)
 def test_struct_members_have_the_types_of_the_c_headers(name, headers):
-    """Compares the types of members by name, because a pointer and a size_t have the same size, and
-    so have an int and an unsigned."""
+    """Compares the types of members by name. Sizes do not suffice, because a pointer and a size_t
+    have the same size, like an int and an unsigned."""
     body = body_of(name, headers)
     for declaration in filter(str.strip, body.split(";")):
         first, *more = declaration.split(",")

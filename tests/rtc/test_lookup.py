@@ -54,7 +54,7 @@ def look_up(job):  # noqa: F811
 
 
 def test_the_next_library_is_the_one_after_the_caller(look_up):
-    """HAMi-core 315: a dlsym that calls libc's makes itself the caller, so that a library finds its
+    """HAMi-core 315: a dlsym that calls libc's dlsym counts as the caller. A library then finds its
     own function again, and loops."""
     script = """
 program.next_of_itself.restype = ctypes.c_void_p

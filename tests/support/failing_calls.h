@@ -35,9 +35,8 @@ struct failing_call {
 void expect_failure(fallible *act, void *context, struct failing_call call, enum kiln_code code,
                     const char *words);
 
-/* Like expect_failure, for each call of |call.name|: in the first run the first call fails, in
- * the second run the second call, and so on, until no call fails. At least one call must have
- * failed. */
+/* Like expect_failure, for each call of |call.name|. The first run fails the first call, the second
+ * run the second call, and so on, until no call fails. At least one call must have failed. */
 void expect_failures(fallible *act, void *context, struct failing_call call, enum kiln_code code,
                      const char *words);
 /* Like expect_failures, but |act| must succeed although calls of |name| fail. */

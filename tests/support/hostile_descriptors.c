@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define ALL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
-#define PARAMETERS_BYTES 120 /* of io_uring_setup(2) */
+#define PARAMETERS_BYTES 120 /* size of the parameters of io_uring_setup(2) */
 
 static int memory_file(int seals)
 {

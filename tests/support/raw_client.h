@@ -14,8 +14,8 @@ struct raw_frame {
 
 /* Connects, but sends nothing. */
 int raw_connect(const struct daemon_process *d);
-/* Sends hello. Returns false if no welcome arrives. This happens after kilnd was killed: the socket
- * accepts connections until a child that kilnd was starting has executed its program. */
+/* Sends hello. Returns false if no welcome arrives. The socket of a killed kilnd can accept
+ * connections without an answer, until a child that kilnd was starting has executed its program. */
 bool raw_greets(int connection);
 int raw_greeted(const struct daemon_process *d);
 /* Does daemon_process_open, and connects |*client|. At the end of the test, closes |*client| and

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Makes a system call fail, as on an old Linux (ENOSYS) or with a container's filter (EPERM).
- * This affects the calling thread and all threads and processes that it starts, and cannot be
+/* Makes a system call fail, as on an old Linux (ENOSYS) or with a container's filter (EPERM). The
+ * failure affects the calling thread and all threads and processes that it starts, and cannot be
  * undone. */
 #include <stdbool.h>
 

@@ -157,7 +157,8 @@ void test_setenv(const char *name, const char *value);
 /* Removes all these variables. */
 #define test_unsetenv(...) test_unset_variables((const char *const[]){ __VA_ARGS__, NULL })
 void test_unset_variables(const char *const *names);
-/* Returns zeroed memory that later children of this process share. It is valid until the end. */
+/* Returns zeroed memory that later children of this process share. The memory is valid until the
+ * end. */
 void *test_shared_memory(size_t size);
 /* For test_run. test_end_count returns the number of registered functions. test_end calls all
  * except the |kept| that were registered first. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Makes descriptors that the end of the test closes, except those whose variables are negative at
- * the end (fd_close sets -1). The variables must exist until the end. */
+/* Makes descriptors that are closed at the end of the test. A descriptor is not closed if its
+ * variable is negative then (fd_close sets -1). The variables must exist until the end. */
 #include "common/base/cleanup.h"
 #include "tests/support/test.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /* Files and directories of a test. Returned paths and contents are valid until the end of the test
- * (test_at_end), so call these functions only in the main thread, and not in a loop without a
- * bound. */
+ * (test_at_end). Therefore call these functions only in the main thread, and not in a loop without
+ * a bound. */
 #include "common/base/bytes.h"
 #include "tests/support/test.h"
 

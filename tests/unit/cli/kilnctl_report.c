@@ -111,7 +111,7 @@ TEST_F(kilnctl_report, no_hostile_name_reaches_the_page_unescaped)
     assert_int_equal(count_of(f->page, "<script"), 0);
     assert_null(strchr(f->page, '\x1b'));
     assert_int_equal(count_of(f->page, "&lt;script&gt;"),
-                     4); /* in the title, the heading and two tables */
+                     4); /* occurs in the title, the heading and two tables */
 }
 
 TEST_F(kilnctl_report, the_report_needs_no_other_files)

@@ -17,7 +17,7 @@
 struct fixture {
     struct command_run run;
     const char *home;
-    char directory[128]; /* of the job "net" */
+    char directory[128]; /* the trace directory of the job "net" */
 };
 
 static void make_job(const struct fixture *f, const char *job, char directory[128])

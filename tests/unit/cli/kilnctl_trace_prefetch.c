@@ -185,7 +185,7 @@ const char *kiln_kernel_key(const struct kiln_kernel *kernel) { return kernel->k
 struct fixture {
     struct command_run run;
     const char *home;
-    char directory[128]; /* of the job "net" */
+    char directory[128]; /* the trace directory of the job "net" */
 };
 
 SET_UP(set_up)

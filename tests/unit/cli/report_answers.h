@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* kilnd's answers for `kilnctl report`: for four weeks of a busy node, with names that would
- * break an HTML page if they were not escaped, and for a node without any requests. */
+/* kilnd's answers for `kilnctl report`. One answer is that of a busy node after four weeks, with
+ * names that would break an HTML page without escapes. The other is that of a node without any
+ * requests. */
 #include "common/base/json.h"
 
 #include <math.h>

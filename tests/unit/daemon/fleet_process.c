@@ -213,7 +213,7 @@ static void add(struct fixture *f, const char *name, const char *content)
     wait_for_end(f, &asked);
     assert_int_equal(asked.access.end, FLEET_END_DONE);
     assert_int_equal(asked.access.fd, fd);
-    assert_int_equal(lseek(fd, 0, SEEK_END), strlen(content)); /* it is still open */
+    assert_int_equal(lseek(fd, 0, SEEK_END), strlen(content)); /* the descriptor is still open */
 }
 
 TEST_F(fleet, a_file_is_added)
@@ -272,7 +272,7 @@ TEST_F(fleet, an_exhausted_budget_is_reported_once)
     assert_true(asked.access.is_slow);
     expect_text(f, "f/good", "f/good");
     assert_int_equal(asked.slowed, 1);
-    assert_int_equal(asked.ended, 0); /* it may still be answered */
+    assert_int_equal(asked.ended, 0); /* the request may still be answered */
     fleet_process_stop(f->process);
     wait_for_end(f, &asked);
     assert_int_equal(asked.access.end, FLEET_END_STOPPED);

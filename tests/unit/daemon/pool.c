@@ -418,8 +418,8 @@ TEST_F(pool, a_worker_that_knows_the_toolchain_is_preferred)
     assert_int_equal(worker_for(f, "hiprtc"), hiprtc);
 }
 
-/* The thread that starts a process waits until the process has executed its program, which may
- * take long. */
+/* Starting a process may take long, because the starting thread waits until the process has
+ * executed its program. */
 TEST_F(pool, no_process_is_started_on_the_loops_thread)
 {
     starter = 0;

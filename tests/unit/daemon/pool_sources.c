@@ -424,7 +424,7 @@ TEST_F(pool, a_source_waits_no_longer_than_a_warm_up_should_take)
         wait_for_a_warm_up(f);
     }
     wait_for_job(f, &jobs[0]);
-    wait_for_job(f, &jobs[1]); /* on a cold worker, because the warm-up never ends */
+    wait_for_job(f, &jobs[1]); /* a cold worker runs this job, because the warm-up never ends */
     assert_int_equal(jobs[1].task.result.end, COMPILE_DONE);
     pool_stop(f->pool);
 }

@@ -21,7 +21,7 @@
 
 static struct {
     pthread_t loop_thread;
-    atomic_ulong inode; /* of the files whose close hangs */
+    atomic_ulong inode; /* inode of the files whose close hangs */
     atomic_uint on_the_loop, hanging, closed;
     sem_t gate;
 } hung;

@@ -26,9 +26,9 @@ struct fixture {
 
 struct counted {
     struct task task;
-    unsigned started; /* place in the order of starts */
-    unsigned ended;   /* place in the order of done callbacks */
-    int niceness;     /* of the thread that ran it */
+    unsigned started; /* position in the order in which tasks start */
+    unsigned ended;   /* position in the order of done callbacks */
+    int niceness;     /* nice value of the thread that ran the task */
     pthread_t thread;
     bool done;
 };

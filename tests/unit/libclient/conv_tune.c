@@ -185,7 +185,7 @@ TEST_F(conv, the_known_best_is_refined_if_all_shares_are_taken)
 TEST_F(conv, a_lost_lease_is_taken_again)
 {
     CONV_USE(f, conv_tunable);
-    f->loses_lease = true; /* as after a restart of kilnd */
+    f->loses_lease = true; /* kilnd no longer knows the lease, as after a restart */
     must(conv_tune(f), f->err);
     assert_int_equal(f->reports, 2);
     assert_string_equal(conv_at(f, 0).config, "11,1");

@@ -206,7 +206,7 @@ TEST_F(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
     expect_references_at_most(&job, job.memory, 1);
     expect_references_at_most(&job, job.queue, after_work);
     expect_references_at_most(&job, job.context,
-                              3); /* of the job, of its queue and of its memory */
+                              3); /* references of the job, of its queue and of its memory */
     job_end(&job);
 }
 

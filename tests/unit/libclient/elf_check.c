@@ -36,7 +36,7 @@ static const struct file good = {
                   { .sh_type = SHT_NOBITS, .sh_offset = 1 << 20, .sh_size = 1 << 30 } },
 };
 
-/* On the heap, so that a sanitizer sees a read beyond its end. */
+/* Checks a copy of the file on the heap, so that a sanitizer sees a read beyond its end. */
 static enum kiln_code check(const struct file *file, size_t size, struct kiln_err *err)
 {
     uint8_t *copy = malloc(size ? size : 1);

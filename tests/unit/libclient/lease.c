@@ -17,9 +17,9 @@ struct fixture {
     struct kiln_lease lease;
 
     struct message_leased answer;
-    unsigned taken; /* this many requests are answered with TAKEN first */
+    unsigned taken; /* number of requests that are answered with TAKEN before one is granted */
     uint16_t type;
-    unsigned breaks; /* this many requests break the connection instead of being answered */
+    unsigned breaks; /* number of requests that break the connection instead of being answered */
 
     struct buffer body; /* body of the last request; owned */
     struct message_tuning_lease asked;

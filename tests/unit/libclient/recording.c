@@ -21,7 +21,7 @@ struct fixture {
     struct message_tuning_put asked;
     int more; /* added to the number of entries that the daemon confirms */
     unsigned breaks;
-    uint8_t tokens[4][TUNING_TOKEN_SIZE]; /* of the first requests */
+    uint8_t tokens[4][TUNING_TOKEN_SIZE]; /* tokens of the first requests */
     unsigned token_count;
 };
 

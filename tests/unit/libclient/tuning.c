@@ -436,8 +436,8 @@ TEST_F(tuning, a_forked_child_is_reported_to_open_its_own_client)
     assert_int_equal(await_child(child), 0);
 }
 
-/* Makes the daemon damage an answer. The client must reject the answer and close the connection. It
- * must accept the answer on the next connection. */
+/* Makes the daemon damage an answer. The client must reject the answer and close the connection.
+ * The client must accept the answer on the next connection. */
 static void nonsense(struct fixture *f, const char *part)
 {
     struct fixture good = *f;

@@ -10,7 +10,7 @@
 
 struct fixture {
     const char *directory;
-    char path[96]; /* in the directory; does not exist yet */
+    char path[96]; /* a path in the directory; no file exists there yet */
     struct kiln_err err;
 };
 

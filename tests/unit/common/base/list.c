@@ -12,7 +12,8 @@ struct number { /* aligned more strictly than a list's head */
 
 struct fixture {
     struct list list;
-    struct number numbers[NUMBERS]; /* in the list, in order: 0, 1, 2, 3 */
+    /* the numbers 0, 1, 2, 3, which the list contains in this order */
+    struct number numbers[NUMBERS];
 };
 
 SET_UP(make_list)

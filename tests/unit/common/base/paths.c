@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Runs |check| in a child that is an ordinary user. Its environment has only |variables|
+/* Runs |check| in a child process of an ordinary user. The child's environment has only |variables|
  * ("NAME=value"). */
 static void as_user(const char *const variables[], void (*check)(void))
 {

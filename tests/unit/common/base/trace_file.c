@@ -20,7 +20,7 @@ struct fixture {
     struct trace_line process;
     struct trace_file file;
     struct kiln_err err;
-    char directory[PATH_TEXT_MAX]; /* of the job "net" */
+    char directory[PATH_TEXT_MAX]; /* the trace directory of the job "net" */
 };
 
 SET_UP(set_up)
