@@ -22,7 +22,7 @@
 #define ASKERS 4
 #define CHILD_S 60 /* a child without an answer is ended after this time */
 #define PAUSES_US 3000
-#define STEP_US 37 /* makes the pauses differ */
+#define STEP_US 37 /* step in microseconds, which makes the pauses differ */
 
 enum { ANSWERED = 0, REPORTED = 3 };
 

@@ -189,7 +189,7 @@ TEST_F(restart, the_service_manager_is_notified_of_start_reload_and_stop)
     assert_int_equal(service_manager_counts(&f->manager).watchdog, 0);
 }
 
-/* `systemctl status` shows this status above the log. */
+/* The status text of the service, which `systemctl status` shows above the log. */
 TEST_F(restart, after_a_refused_reload_the_status_names_the_command_that_explains_it)
 {
     const char *path = test_path(f->daemon.directory, "kilnd.json");

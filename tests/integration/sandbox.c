@@ -536,7 +536,7 @@ static void expect_doctor_fails(struct fixture *f, const char *says)
     assert_int_not_equal(f->result.status, 0);
 }
 
-/* With a sanitizer, these steps also find leaks. */
+/* Asks several times, so that a sanitizer also finds leaks in the answer. */
 TEST_F(sandbox, no_sandbox_is_claimed_before_a_compiler_has_reported_it)
 {
     enum { QUESTIONS = 16 };

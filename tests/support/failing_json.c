@@ -4,8 +4,8 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
-/* This call reaches the malloc() of failing_calls.c. A call inside cJSON would reach libc's
- * malloc. */
+/* cJSON allocates with this function, whose call of malloc() can fail (failing_calls.c). Calls
+ * inside cJSON would reach libc's malloc() directly. */
 static void *allocate(size_t size) { return malloc(size); }
 
 void json_allocations_can_fail(void)

@@ -33,7 +33,7 @@ __attribute__((visibility("default"))) int statfs(const char *path, struct statf
     return ask(path, ret_seen);
 }
 
-/* The two structs are the same on all 64-bit machines, and kiln runs only on those. */
+/* kiln runs only on 64-bit machines, where struct statfs and struct statfs64 are the same. */
 _Static_assert(sizeof(struct statfs) == sizeof(struct statfs64), "one struct for both");
 __attribute__((visibility("default"))) int statfs64(const char *path, struct statfs64 *ret_seen)
 {

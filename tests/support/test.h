@@ -119,7 +119,7 @@ FIXTURE(plain, NULL, NULL);
     TEST_REGISTERED(fixture_, name, name##_case, #name)     \
     static void name##_body(fixture_##_fixture_type *f)
 
-/* Used after a TEST: runs the same test once more with another fixture. */
+/* Runs the test of a preceding TEST once more with another fixture. */
 #define TEST_ALSO(fixture, name) \
     TEST_REGISTERED(fixture, name, fixture##_##name##_case, #name " (" #fixture ")")
 

@@ -74,7 +74,7 @@ static bool thread_sleeps(void *context)
     if (file)
         fclose(file);
     text[used] = '\0';
-    const char *state = strrchr(text, ')'); /* after the program's name */
+    const char *state = strrchr(text, ')'); /* the state follows the program's name */
     return state && strncmp(state, ") S", 3) == 0;
 }
 

@@ -23,7 +23,7 @@ TEST_F(kilnctl_harvest, of_many_files_only_some_are_printed)
 {
     char name[80], path[512];
     overlay_all(f);
-    for (unsigned i = 0; i < 150; i++) { /* links to nothing, which cannot be read */
+    for (unsigned i = 0; i < 150; i++) { /* dangling links, which cannot be read */
         snprintf(name, sizeof(name), "out/user/gfx90a%u.HIP.2_17_0_a82233c22.ufdb.txt", i + 100);
         assert_int_equal(symlink("absent", scratch_path(f->directory, name, path)), 0);
     }
@@ -399,7 +399,7 @@ TEST_F(kilnctl_harvest, an_unchanged_file_is_not_sent_and_is_reported_as_unchang
 TEST_F(kilnctl_harvest, a_file_that_was_only_touched_is_not_sent)
 {
     overlay_all(f);
-    an_hour_passes(f); /* the times differ from those in the manifest */
+    an_hour_passes(f); /* the files' times then differ from those in the manifest */
     assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 0);
     assert_says(f->run.printed, "/cache/gfx90a68.ukdb: unchanged\n");

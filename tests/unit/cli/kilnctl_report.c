@@ -145,7 +145,8 @@ TEST_F(kilnctl_report, the_report_of_a_busy_node_shows_its_numbers)
 {
     write_busy_page(f);
     assert_int_equal(strncmp(f->page, REPORT_MARK, strlen(REPORT_MARK)), 0);
-    assert_says(f->page, "-DTILE=32</code>"); /* what tells two kernels of a program apart */
+    /* the option that distinguishes two kernels of a program */
+    assert_says(f->page, "-DTILE=32</code>");
     assert_null(strstr(f->page, "-DGROUPS"));
     assert_says(f->page, "2 d");
     assert_says(f->page, "evicted");

@@ -253,7 +253,7 @@ TEST(compiler, a_compiler_that_cannot_be_confined_does_not_start)
     expect_no_start("no filter");
     scene.filter = KILN_OK;
     scene.confinement = KILN_DENIED;
-    scene.keeps_privileges = true; /* the supervisor reports this itself */
+    scene.keeps_privileges = true; /* the supervisor itself reports the kept privileges */
     expect_no_start("privileges");
     scene.confinement = KILN_OK;
     expect_no_start("keeps its privileges");

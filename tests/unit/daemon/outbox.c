@@ -19,11 +19,11 @@
 
 static struct {
     size_t piece;     /* maximum bytes for each call */
-    size_t stops_at;  /* calls fail after so many bytes */
-    int stops_with;   /* the errno of these calls */
-    unsigned stops;   /* how many calls will still fail */
-    int with_files;   /* the errno of refused calls with descriptors */
-    unsigned refused; /* how many calls with descriptors will still be refused */
+    size_t stops_at;  /* number of bytes after which calls fail */
+    int stops_with;   /* errno of the calls that fail */
+    unsigned stops;   /* number of calls that will still fail */
+    int with_files;   /* errno of calls with descriptors that are refused */
+    unsigned refused; /* number of calls with descriptors that will still be refused */
     uint8_t stream[STREAM_MAX];
     size_t size;
     struct {

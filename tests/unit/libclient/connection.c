@@ -139,7 +139,8 @@ TEST_F(connection, a_silent_daemon_times_out_and_the_status_says_so)
     assert_true(took >= WAIT_MS * 1000000u && took < 20000000000u);
     assert_int_equal(status(f).level, KILN_LEVEL_NONE);
     assert_says(status(f).reason, "not answered");
-    assert_int_equal(ping(f, WAIT_MS), KILN_E_TIMED_OUT); /* longer than one read slice */
+    /* WAIT_MS exceeds READ_SLICE_MS of transport_socket.c */
+    assert_int_equal(ping(f, WAIT_MS), KILN_E_TIMED_OUT);
     fake_daemon_kill(&f->daemon);
     assert_true(f->daemon.cancels >= 1);
     assert_int_equal(f->daemon.connections, 1);
@@ -152,7 +153,7 @@ static void answer_the_one_before(struct fake_request *rq)
         return;
     struct fake_request late = *rq;
     late.header
-        .request_id--; /* the cancelled request; the id in between is that of the cancel message */
+        .request_id--; /* id of the cancelled request; the cancel message has the id in between */
     late.header.request_id--;
     fake_reply(&late, MESSAGE_pong, 0, rq->body);
     answer_ping(rq);

@@ -59,7 +59,8 @@ TEST_F(sorted_runs, items_of_many_runs_come_in_order)
     uint32_t random = 1;
     for (uint32_t i = 0; i < ITEMS; i++) {
         random = random * 1664525u + 1013904223u;
-        add(f, random >> 22, i); /* many items differ only in the number */
+        /* many items have the same key and differ only in the number |i| */
+        add(f, random >> 22, i);
         if (random >> 8 & 1 || i + 1 == ITEMS)
             assert_true(sorted_runs_end_run(&f->runs, &f->compared));
     }

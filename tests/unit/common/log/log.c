@@ -289,7 +289,8 @@ TEST_F(journal, a_large_journal_record_is_not_sent_if_its_file_cannot_be_made)
     }
     char got[64];
     assert_int_equal(recv(f->server, got, sizeof(got), 0), -1);
-    fail_call("send", 1, ENOBUFS); /* a small record is sent as a memfd if the datagram fails */
+    /* if its datagram fails, even a small record is sent as a memfd */
+    fail_call("send", 1, ENOBUFS);
     assert_true(journal_send(f->client, bytes_of_text("MESSAGE=a\n")));
     assert_true(calls_failed());
     assert_int_equal(recv(f->server, got, sizeof(got), 0), 0);
@@ -387,7 +388,8 @@ TEST(plain, each_kind_of_log_event_has_its_own_limit_and_operators_events_have_n
     assert_null(strstr(text, "full 20"));
     assert_says(text, "said 19");
     assert_null(strstr(
-        text, "said 20")); /* a client's source can make a compiler print any number of lines */
+        /* limited, because a client's source can make a compiler print any number of lines */
+        text, "said 20"));
     assert_says(text, "another kind");
     assert_says(text, "refused 24");
 }
@@ -425,9 +427,10 @@ TEST(plain, the_log_format_can_be_changed_at_any_time)
 }
 
 static struct {
-    bool is_stream;       /* standard error counts as journald's stream */
-    enum kiln_code fails; /* why journald cannot be reached; KILN_OK: it can */
-    int socket;           /* owned until journal_open returns it */
+    bool is_stream; /* whether standard error counts as journald's stream */
+    /* error with which journald cannot be reached; KILN_OK means that it can */
+    enum kiln_code fails;
+    int socket; /* owned until journal_open returns it */
 } journald = { .socket = -1 };
 
 WRAP(bool, journal_is_stream, const char *variable, int fd)
