@@ -12,7 +12,7 @@
 
 struct floor_object {
     int fd;
-    const uint8_t *data; /* mapped, for FLOOR_INLINE */
+    const uint8_t *data; /* the mapped object; only for FLOOR_INLINE */
 };
 
 struct floor {

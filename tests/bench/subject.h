@@ -13,8 +13,9 @@
 
 struct subject_place {
     const struct content *content;
-    const char *floor_socket; /* one thread for each client (floor.h) */
-    const char *epoll_socket; /* one event loop */
+    /* socket of the bare server with one thread for each client (floor.h) */
+    const char *floor_socket;
+    const char *epoll_socket; /* socket of the bare server with one event loop */
     const char *redis_socket;
     const char *kiln_socket;
     const char *miopen_file;

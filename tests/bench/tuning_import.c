@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-struct results { /* [round], shared with the child */
+struct results { /* indexed by round; in memory shared with the child */
     double wc_s[PHASE_ROUNDS_MAX + 1], sort_c_s[PHASE_ROUNDS_MAX + 1], sort_s[PHASE_ROUNDS_MAX + 1];
     double import_s[PHASE_ROUNDS_MAX + 1]; /* the last round is not reported */
     struct tuning_counts counts;

@@ -224,7 +224,8 @@ static void expect_ended(struct scene *s, int status)
     bool killed = (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && is_deadly(s)) ||
                   was_ended_by_libuv(s, status);
     s->daemon.pid = 0;
-    if (killed || (WIFEXITED(status) && WEXITSTATUS(status) <= 2)) /* 2: invalid settings */
+    /* status 2 means invalid settings */
+    if (killed || (WIFEXITED(status) && WEXITSTATUS(status) <= 2))
         return;
     print_log(s);
     fail_msg("kilnd ended with wait status 0x%x", (unsigned)status);

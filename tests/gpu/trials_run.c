@@ -197,7 +197,8 @@ static enum kiln_code run_trial(struct runner *r, size_t index, struct solution 
 
 static enum kiln_code open_all(struct runner *r, struct kiln_err *err)
 {
-    const struct shared_object *o = trial_object(r->trials, 0); /* always the judge's program */
+    /* program 0 is always that of the judge */
+    const struct shared_object *o = trial_object(r->trials, 0);
     enum kiln_code rc = cuda_open(&r->cuda, err);
     if (rc)
         return rc;

@@ -21,7 +21,7 @@ SET_UP(setup) { daemon_process_init(&f->daemon); }
 TEAR_DOWN(teardown)
 {
     if (f->daemon.pid)
-        daemon_process_stop(&f->daemon); /* the disk cannot be unmounted before */
+        daemon_process_stop(&f->daemon); /* the disk cannot be unmounted while kilnd uses it */
     if (f->mounted)
         umount2(f->daemon.cache, MNT_DETACH);
 }

@@ -66,7 +66,7 @@ struct load {
     struct daemon_process daemon;
     struct client clients[CLIENTS_MAX];
     int scraper;
-    pthread_barrier_t pause; /* for all clients and the scraper */
+    pthread_barrier_t pause; /* at which all clients and the scraper wait for each other */
     struct digest key;
     uint64_t saved_us; /* compile time that a hit saves */
     struct timespec start;

@@ -170,7 +170,8 @@ static bool has_reloaded(void *context) { return service_manager_counts(context)
 TEST_F(restart, the_service_manager_is_notified_of_start_reload_and_stop)
 {
     char text[256];
-    start_with_flag(f, "--drain-timeout", "50s"); /* longer than the unit's TimeoutStopSec= */
+    /* a longer time than TimeoutStopSec= in the unit */
+    start_with_flag(f, "--drain-timeout", "50s");
     start_kilnd(f, true);
     assert_int_equal(service_manager_counts(&f->manager).ready, 1);
     service_manager_status(&f->manager, text);
@@ -356,7 +357,8 @@ TEST_F(restart, descriptors_that_kilnd_does_not_use_are_closed)
     start_with_flag(f, "--descriptor-store", "on");
     service_manager_open(&f->manager, &f->daemon, true);
     service_manager_put(&f->manager, pipe_end(),
-                        "kiln-hot-a"); /* a name that earlier versions stored */
+                        /* an earlier version of kilnd stored descriptors under this name */
+                        "kiln-hot-a");
     service_manager_put(&f->manager, pipe_end(), "kiln-listen-1-1");
 
     service_manager_start(&f->manager);

@@ -93,7 +93,8 @@ struct batch {
     unsigned solved, bad;
 };
 
-static unsigned random_problems; /* per solver, direction and target */
+/* number of random problems for each solver, direction and target */
+static unsigned random_problems;
 static uint64_t seed = 1;
 static bool only_a_sample;
 

@@ -22,7 +22,7 @@ const char *opencl_name(const struct opencl_device *device);
 
 struct opencl_kernels; /* all kernels of a solution */
 enum opencl_effort {
-    OPENCL_OPTIMISED, /* as in kilnd */
+    OPENCL_OPTIMISED, /* with the same optimisation as in kilnd */
     /* compiles in a third of the time; small problems do not run longer */
     OPENCL_QUICK,
 };

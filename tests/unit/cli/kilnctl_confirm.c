@@ -9,7 +9,7 @@
 
 struct fixture {
     struct command_run run;
-    int terminal; /* the test's end */
+    int terminal; /* the test's end of the terminal */
     int old_in, old_err;
     char asked[512];
 };
@@ -72,7 +72,7 @@ TEST_F(kilnctl_confirm, an_answer_other_than_yes_drops_nothing)
     assert_int_equal(gc_with(f, "\n"), KILN_E_CANCELLED);
     assert_says(f->run.err.text, "dropped");
     assert_int_equal(gc_with(f, "no\n"), KILN_E_CANCELLED);
-    assert_int_equal(gc_with(f, "\004"), KILN_E_CANCELLED); /* end of input */
+    assert_int_equal(gc_with(f, "\004"), KILN_E_CANCELLED); /* Ctrl-D, which ends the input */
     assert_int_equal(fake.asked, 3);
 }
 

@@ -300,7 +300,7 @@ TEST(kilnctl_doctor, further_settings_that_cannot_be_listed_are_an_error)
     test_setenv("CONFIGURATION_DIRECTORY", directory);
     assert_int_equal(directory_facts_gather(NULL, false, facts, &err), KILN_E_OK);
     snprintf(path, sizeof(path), "%s/kilnd.json.d", directory);
-    assert_int_equal(symlink(path, path), 0); /* a loop */
+    assert_int_equal(symlink(path, path), 0); /* a link to itself, which cannot be opened */
     assert_int_not_equal(directory_facts_gather(NULL, false, facts, &err), KILN_E_OK);
     assert_says(err.text, path);
 }
@@ -357,7 +357,7 @@ TEST_F(kilnctl_doctor, running_units_are_ok)
                                                                     "disabled"),
                 true, &f->findings);
     assert_int_equal(findings_count(&f->findings, VERDICT_OK),
-                     2); /* the socket can start an inactive kilnd */
+                     2); /* an inactive kilnd is fine, because the socket can start it */
 }
 
 TEST_F(kilnctl_doctor, a_failed_or_disabled_unit_is_reported_with_the_command_to_run)

@@ -263,7 +263,7 @@ TEST_F(kilnctl_report, report_sends_requests_and_writes_one_file)
     assert_int_equal(seen.st_mode & 0777, 0600); /* the page names users and programs */
     assert_int_equal(chmod(f->file, 0644), 0);
 
-    fake.asked = 0; /* an older report is replaced */
+    fake.asked = 0; /* the next report replaces this one */
     assert_int_equal(RUN(&f->run, "report", "-o", f->file, "--since", "7d"), KILN_E_OK);
     assert_says(fake.requests[2], "\"since\":");
     assert_int_equal(stat(f->file, &seen), 0);

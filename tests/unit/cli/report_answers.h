@@ -51,7 +51,7 @@ static inline struct json *busy_history(void)
     struct json *j = json_object(), *samples = json_array(), *why = json_object();
     struct json *slowest = json_array();
     for (unsigned i = 0; i < 100; i++) {
-        if (i < 30 || i > 36) /* a pause without samples */
+        if (i < 30 || i > 36) /* no samples from 30 to 36, as if kilnd had not run */
             json_append(samples, busy_sample(i));
     }
     for (unsigned i = 0; i < 5; i++)

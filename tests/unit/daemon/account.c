@@ -76,7 +76,8 @@ TEST_F(account, the_subordinate_uids_of_one_range_share_an_account)
 {
     set_subordinate_ranges("ann:100000:65536\n");
     struct account *first = account_join(&f->accounts, 100000);
-    const struct account *second = account_join(&f->accounts, 100001); /* one connection too many */
+    /* exceeds the account's limit of connections */
+    const struct account *second = account_join(&f->accounts, 100001);
     set_subordinate_ranges("");
     assert_non_null(first);
     account_leave(first);

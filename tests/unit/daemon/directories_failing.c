@@ -117,7 +117,7 @@ static void sweep_leftovers(struct fixture *f)
  * sweep recognizes the directory. */
 TEST_F(directory, a_leftover_that_a_sweep_cannot_remove_is_removed_by_the_next)
 {
-    enum { REMOVED = 5 }; /* the files, the mark and the directory */
+    enum { REMOVED = 5 }; /* three files, the mark and the directory itself */
     unsigned nth = 0;
     bool failed = true;
     while (failed) {

@@ -11,7 +11,7 @@ int launch_main(int argc, char **argv);
 #include <sys/syscall.h>
 
 static struct {
-    const char *script; /* for the shell */
+    const char *script; /* commands that the launched shell runs */
     int pid;            /* LISTEN_PID; 0 means the launcher itself */
     const char *count;  /* LISTEN_FDS */
     enum kiln_code received;

@@ -279,7 +279,8 @@ TEST_F(outbox, a_socket_that_is_full_at_any_byte_gets_the_rest_later)
     for (size_t at = 0; at < f->expected.size; at++) {
         for (unsigned hold = 0; hold < 2; hold++) {
             open_box(f, FOR_EVER);
-            stop_at(at, EAGAIN, FRAMES + 2); /* for the following frames, too */
+            /* calls for the following frames also fail with EAGAIN */
+            stop_at(at, EAGAIN, FRAMES + 2);
             must(send_all(f, hold), f->err);
             flush_all(f);
             expect_whole_stream(f);

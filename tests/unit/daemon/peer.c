@@ -49,7 +49,7 @@ static void connect_as(const struct fixture *f, uid_t uid, gid_t gid, gid_t seco
     int fd = is_changed ? unix_try_connect(SOCK_STREAM, f->path) : -1;
     if (fd < 0)
         _exit(1);
-    ssize_t ignored = read(fd, &byte, 1); /* until the other end is closed */
+    ssize_t ignored = read(fd, &byte, 1); /* blocks until the other end is closed */
     (void)ignored;
     _exit(0);
 }

@@ -212,7 +212,7 @@ TEST_F(pool, a_compile_that_has_no_worker_yet_can_be_stopped)
     pool_compile(f->pool, &hanging.task);
     pool_compile(f->pool, &waiting.task);
     pool_stop_compile(f->pool, &waiting.task);
-    assert_false(waiting.ended); /* never from within the call */
+    assert_false(waiting.ended); /* pool_stop_compile never ends a job before it returns */
     pool_stop_compile(f->pool, &hanging.task);
     wait_for_job(f, &waiting);
     wait_for_job(f, &hanging);
@@ -671,7 +671,7 @@ TEST_F(pool, directories_of_a_killed_daemon_are_removed_and_those_of_a_live_one_
     assert_int_equal(stat("/etc", &st), 0);
     assert_int_not_equal(lstat(unmarked, &st), 0);
     assert_int_equal(lstat(live.path, &st), 0);
-    assert_int_equal(rmdir(inside), 0); /* a user's directory stays */
+    assert_int_equal(rmdir(inside), 0); /* a directory of a user must not be removed */
     assert_int_equal(rmdir(theirs), 0);
     temp_root_close(&live);
 }

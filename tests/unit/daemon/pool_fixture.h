@@ -10,7 +10,7 @@
 /* The fake connection sends the job's program name to the worker, and receives a text as the
  * answer. */
 extern char last_answer[256];
-extern struct sandbox_report handshake; /* sent by every worker that is ready */
+extern struct sandbox_report handshake; /* the report that each worker sends when it is ready */
 /* number of warm-ups begun so far. A warm-up of the toolchain "breaks" fails, and one of "hangs"
  * hangs. */
 extern unsigned warmups;

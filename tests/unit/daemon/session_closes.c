@@ -71,7 +71,8 @@ TEAR_DOWN(tear_down_hung)
 {
     end_closes(ALL);
     close_server(f);
-    WAIT_FOR(hung.closed == hung.hanging); /* threads may outlive their closer */
+    /* threads of the closer may still run after the closer is destroyed */
+    WAIT_FOR(hung.closed == hung.hanging);
 }
 
 FIXTURE(hung, set_up_hung, tear_down_hung);

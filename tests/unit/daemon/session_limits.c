@@ -69,7 +69,7 @@ TEST_F(session, a_peer_that_does_not_finish_its_frame_is_closed)
     send_raw(f->client, "KILN", 4);
     LOOP_UNTIL(f->loop, inbox_is_partial(&s->inbox));
     uint64_t began = s->frame_ms;
-    send_raw(f->client, "x", 1); /* a longer part gets no more time */
+    send_raw(f->client, "x", 1); /* further bytes of the frame do not extend the time limit */
     IN_TIME(loop_iteration(f->loop));
 
     server_check_times(f->server, began + 30001);

@@ -197,7 +197,7 @@ static void connect_as_somebody(const struct sockaddr_un *address)
         setgroups(GROUPS, groups) == 0 && setgid(SOMEBODY) == 0 && setuid(SOMEBODY) == 0;
     if (!is_changed || connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0)
         _exit(1);
-    _exit(read(fd, &byte, 1) == 0 ? 0 : 1); /* until the other end is closed */
+    _exit(read(fd, &byte, 1) == 0 ? 0 : 1); /* blocks until the other end is closed */
 }
 
 TEST_F(socket, a_user_in_very_many_groups_gets_the_role_of_each)

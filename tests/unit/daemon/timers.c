@@ -121,7 +121,7 @@ TEST_F(timers, a_timer_that_stops_itself_does_not_repeat)
 TEST_F(timers, a_timer_of_zero_fires_in_the_next_iteration_and_at_its_intervals)
 {
     loop_timer_start(&f->a.timer, 0, 1);
-    assert_int_equal(f->a.fired, 0); /* never within the call */
+    assert_int_equal(f->a.fired, 0); /* a callback never runs before loop_timer_start returns */
     assert_true(loop_timer_is_running(&f->a.timer));
 
     run_until_fired(f, &f->a, 3);

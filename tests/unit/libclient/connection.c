@@ -13,7 +13,7 @@ struct fixture {
     struct fake_daemon daemon;
     struct kiln_client *client;
     struct kiln_error err;
-    atomic_uint left; /* a counter for the handlers of a test */
+    atomic_uint left; /* counts requests or answers, as each test's handler needs */
 };
 
 static void answer_ping(struct fake_request *rq) { fake_pong(rq); }

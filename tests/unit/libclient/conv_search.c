@@ -23,9 +23,10 @@ struct fixture {
     /* smallest number of requests in flight at the times when the search waited for an answer */
     unsigned least_in_flight;
     unsigned in_flight, compiles, timed, checks, held, drops, clears, reported;
-    unsigned enough_after;                  /* stops after this many trials; 0: never */
-    bool is_lost;                           /* the device is lost at the next failure */
-    const char *refused, *crashing, *wrong; /* configs */
+    unsigned enough_after; /* stops after this many trials; 0: never */
+    bool is_lost;          /* the device is lost at the next failure */
+    /* configs that do not compile, that crash, and that compute a wrong result */
+    const char *refused, *crashing, *wrong;
     /* a config that crashes, but not when it is timed for the first time */
     const char *crashing_later;
     /* a config that is slow, and computes a wrong result only when it is timed as a finalist */
@@ -265,7 +266,7 @@ TEST_F(conv_search, a_search_waits_for_its_first_trial_beyond_the_budget)
 
 TEST_F(conv_search, a_compiler_that_never_answers_is_given_up)
 {
-    f->search.give_up_ns = 5 * MS; /* earlier than any compilation ends */
+    f->search.give_up_ns = 5 * MS; /* the search gives up before any compilation ends */
     assert_int_equal(search_try(&f->search, f->all, SIDE * SIDE, 1, &f->err), KILN_TIMED_OUT);
 }
 

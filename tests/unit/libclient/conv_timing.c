@@ -50,7 +50,7 @@ TEST(conv_timing, median_and_spread_come_from_the_quartiles)
     double five[] = { 5, 1, 4, 2, 3 };
     struct timing t = timing_of(five, 5);
     assert_true(is_near(t.median_ms, 3));
-    assert_true(is_near(t.spread_ms, 1)); /* quartiles 2 and 4 */
+    assert_true(is_near(t.spread_ms, 1)); /* half the distance between the quartiles 2 and 4 */
     assert_int_equal(t.samples, 5);
 }
 
@@ -67,7 +67,7 @@ TEST(conv_timing, samples_that_are_all_alike_have_no_outlier_within_a_percent)
     double samples[] = { 2, 2, 2, 2, 2, 2, 2, 2.01 };
     struct timing t = timing_of(samples, 8);
     assert_int_equal(t.samples, 8);
-    assert_true(t.spread_ms > 0); /* kilnd refuses 0 */
+    assert_true(t.spread_ms > 0); /* kilnd refuses measurements with a spread of 0 */
     assert_true(t.spread_ms < 1e-3);
 }
 

@@ -15,7 +15,7 @@ struct fixture {
     struct digest keys[2];
     char hex[2][DIGEST_HEX_SIZE];
     unsigned stops;       /* how many of the next requests the daemon rejects */
-    unsigned reported[2]; /* indexed by key */
+    unsigned reported[2]; /* number of reports for each of the two keys */
     int codes[2];
 };
 

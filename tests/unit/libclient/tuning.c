@@ -21,7 +21,7 @@ struct fixture {
     struct message_tuning_answer answer;
     struct message_tuning_measurement measurements[3];
     uint32_t measurement_count;
-    int more_counted; /* added to the count of answers */
+    int more_counted; /* added to the number of answers that the reply announces */
     uint16_t type, flags;
     unsigned copies;
     atomic_bool silent;

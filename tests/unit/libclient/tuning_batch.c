@@ -18,8 +18,8 @@ struct fixture {
     struct kiln_tuned *tuned[PROBLEMS];
     struct kiln_tuning_options options;
 
-    uint32_t frame_answers; /* answers per frame */
-    uint32_t largest;       /* most problems in a message so far */
+    uint32_t frame_answers; /* number of answers in each frame of a reply */
+    uint32_t largest;       /* largest number of problems in a message so far */
     atomic_bool silent;
     atomic_uint damaged; /* value of |n| for which the daemon cannot answer */
     unsigned breaks;     /* number of connections that break after the first frame of an answer */

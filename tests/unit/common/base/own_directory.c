@@ -71,7 +71,7 @@ TEST_F(own_directory, root_makes_nothing_in_another_users_directory)
     assert_says(f->err.text, f->directory);
     assert_says(f->err.text, "to user");
     (void)!private_directories_find(&f->directories,
-                                    &f->err); /* HOME is another user's, as under sudo */
+                                    &f->err); /* HOME belongs to another user, as under sudo */
     assert_null(strstr(f->directories.cache, f->directory));
     assert_null(strstr(f->directories.state, f->directory));
     assert_says(f->directories.why_temporary, "to user");

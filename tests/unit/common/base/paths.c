@@ -60,7 +60,8 @@ static void check_unit(void)
     char path[PATH_TEXT_MAX], pid[32];
     struct kiln_err err = KILN_ERR_INIT;
     CHECK(paths_cache_directory(path, &err) == KILN_OK);
-    CHECK(strcmp(path, "/home/u/.cache/kiln") == 0); /* not an inherited variable of a unit */
+    /* the variables that a unit sets are ignored if they are inherited */
+    CHECK(strcmp(path, "/home/u/.cache/kiln") == 0);
     snprintf(pid, sizeof(pid), "%d", (int)getpid());
     setenv("SYSTEMD_EXEC_PID", pid, 1);
     CHECK(paths_cache_directory(path, &err) == KILN_OK);

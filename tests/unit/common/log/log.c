@@ -430,7 +430,7 @@ static struct {
     bool is_stream; /* whether standard error counts as journald's stream */
     /* error with which journald cannot be reached; KILN_OK means that it can */
     enum kiln_code fails;
-    int socket; /* owned until journal_open returns it */
+    int socket; /* the socket that journal_open returns; owned until then */
 } journald = { .socket = -1 };
 
 WRAP(bool, journal_is_stream, const char *variable, int fd)
