@@ -7,8 +7,8 @@
 #include <zstd.h>
 
 #define BZIP2_BLOCK 9 /* 900 kB, as in MIOpen */
-#define ZSTD_LEVEL 15 /* the level at which engine/codec/codec_zstd.c packs objects of this size \
-                       */
+/* the level at which engine/codec/codec_zstd.c packs objects of this size */
+#define ZSTD_LEVEL 15
 
 struct packer {
     struct codec *codec;
