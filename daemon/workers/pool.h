@@ -31,8 +31,8 @@ struct pool_options {
     uint64_t timeout_ms;       /* the maximum wall-clock time of one job */
     uint64_t start_timeout_ms; /* 0: the default */
     uint64_t grace_ms;         /* how long a job may wait for a warm-up; 0: the default */
-    /* Length of a window; 0: the default.  The pool keeps as many workers warm as clients' sources
-     * were compiled at the same time in this window or the previous one. */
+    /* Length of a window; 0: the default.  The pool keeps N workers warm. N is the largest number
+     * of clients' sources that were compiled at the same time in this window or the last one. */
     uint64_t window_ms;
 };
 

@@ -221,8 +221,8 @@ static bool starts_again(struct compile_queue *q, struct compile_order *order)
     return true;
 }
 
-/* Other users' compiles may have caused the time-out, so it must not be stored as a failure of this
- * kernel. */
+/* If another user waited for a compiler meanwhile, the host was busy, which may have caused the
+ * time-out.  So the time-out must not be stored as a failure of this kernel. */
 static void excuse_time_out(struct compile_order *order)
 {
     struct compile_result *result = &order->task.result;

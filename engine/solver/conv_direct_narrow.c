@@ -26,8 +26,8 @@ static const struct perf_axis axes[AXES] = {
  *     q = (i + pad - t * dilation) / stride is a whole number
  *
  * x is cut into blocks of stride_h x stride_w pixels.  A tap reaches exactly one pixel of every
- * block.  The number of the pixel of y that the tap multiplies is the block's number plus a fixed
- * offset.  So no product with zero is computed.  Example along one axis: stride 2, pad 1, 3 taps,
+ * block.  The tap multiplies the pixel of y whose index is the block's index plus a fixed offset.
+ * So no product with zero is computed.  Example along one axis: stride 2, pad 1, 3 taps,
  * dilation 1.
  *
  *     pixel of block b      reached by tap     from pixel of y
@@ -35,10 +35,10 @@ static const struct perf_axis axes[AXES] = {
  *     2b + 1                0                  b + 1
  *     2b + 1                2                  b
  *
- * A work item sums COLUMNS neighbouring blocks in registers, for all channels of x in the group.  A
- * work group holds ROWS rows of STRIPS such strips.  DEPTH channels of y and their weights are in
- * shared memory at a time.  If x has few pixels, SPLITS work groups share the channels of y, and
- * split_reduce.h adds up their sums.
+ * A work item sums a strip of COLUMNS neighbouring blocks in registers, for all channels of x in
+ * the group.  A work group holds ROWS rows of STRIPS strips.  DEPTH channels of y and their weights
+ * are in shared memory at a time.  If x has few pixels, SPLITS work groups share the channels of y,
+ * and split_reduce.h adds up their sums.
  *
  * Forward with strides of 1 is the same computation, with x and y exchanged and the filter reversed
  * (gather_of).

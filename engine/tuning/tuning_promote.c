@@ -3,9 +3,9 @@
  * Promotion copies entries of users to the host's records, which decide the plans of all users who
  * have no record of their own.
  *
- * A client can claim any time. So, unless an administrator names the user, an entry is only
- * promoted if a second user measured about the same time. To find that user, the entries of all
- * users are sorted by record and solver.
+ * A client can send a false measurement. So, unless an administrator names the user, an entry is
+ * only promoted if a second user measured about the same time. To find that user, the entries of
+ * all users are sorted by record and solver.
  */
 #include "engine/tuning/tuning_job.h"
 

@@ -33,9 +33,9 @@ void fallback_destroy(struct fallback *fallback);
 KILN_MUST_CHECK enum kiln_code fallback_connect(struct fallback *fallback, uint64_t deadline_ns,
                                                 struct transport **ret_transport,
                                                 struct kiln_err *err);
-/* Reports the result of the handshake on the last connection.  Returns true if the next connection
- * goes to another server, because kilnd rejected this client, has an incompatible version, or was
- * silent for longer than fallback_grace_ns(). */
+/* Call this with the result of the handshake on the last connection.  Returns true if the next
+ * connection goes to another server, because kilnd rejected this client, has an incompatible
+ * version, or was silent for longer than fallback_grace_ns(). */
 bool fallback_on_handshake(struct fallback *fallback, enum kiln_code rc,
                            const struct kiln_err *err);
 /* Returns the mode in use, to open another client with the same mode. */

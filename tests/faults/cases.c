@@ -101,7 +101,7 @@ struct case_options {
     /* like |every|, for allocations, of which there are thousands; 0 means |every| */
     unsigned memory;
     unsigned most; /* maximum number of cases for each operation and fault; 0 means no limit */
-    /* no case of the same operation and fault begins after this time; 0 means no limit */
+    /* after so many seconds, no further case of the same operation and fault begins; 0: no limit */
     unsigned seconds;
     unsigned from;    /* the first place; 0 means that |seed| selects it */
     unsigned seed;    /* selects a first place up to |every| for each operation and fault */

@@ -63,7 +63,7 @@ void judge_close(struct judge *judge)
     *judge = (struct judge){ .cuda = NULL };
 }
 
-/* Uses one item for each of |items|, but at most GROUPS_MAX groups. */
+/* Launches |items| threads, but at most GROUPS_MAX groups. */
 static enum kiln_code launch(struct judge *judge, enum judge_kernel which, uint64_t items,
                              void **arguments, struct kiln_err *err)
 {

@@ -103,7 +103,7 @@ static void ask_again(struct deferred *d)
         deferred_destroy(d);
         return;
     }
-    deferred_refund(d, w->charged); /* the answer charges what it needs */
+    deferred_refund(d, w->charged); /* answering the request charges again */
     ask_for_toolchains(d);
 }
 

@@ -343,7 +343,7 @@ TEST(worker, a_wrong_source_for_another_toolchain_is_reported_as_outdated)
     job.toolchain_id = need("clang")->identity;
     job.toolchain_id.bytes[0] ^= 1;
     struct compile_result result = compiler_run(&fixture.worker, &job);
-    assert_int_equal(result.end, COMPILE_OUTDATED); /* kilnd would cache a failure */
+    assert_int_equal(result.end, COMPILE_OUTDATED); /* a failure would be cached */
     compile_result_done(&result);
 }
 
