@@ -56,12 +56,13 @@ class Fleet(unittest.TestCase):
         return host
 
     def open_reader(self, *arguments: str) -> Host:
-        return self.open_host(f"--fleet={self.store.url}", f"--fleet-keys={self.keys}", *arguments)
+        host = self.open_host(f"--fleet={self.store.url}", f"--fleet-keys={self.keys}", *arguments)
+        self.addCleanup(host.stop)
+        return host
 
     def open_builder(self, *arguments: str) -> Host:
-        return self.open_host(f"--fleet={self.store.url}", f"--fleet-keys={self.keys}",
-                              f"--fleet-builder={self.builder_key}", "--fleet-wait=30s",
-                              *arguments)
+        return self.open_reader(f"--fleet-builder={self.builder_key}", "--fleet-wait=30s",
+                                *arguments)
 
     def setUp(self) -> None:
         self.store.fault = self.store.put_fault = ""
@@ -69,6 +70,10 @@ class Fleet(unittest.TestCase):
 
     def loose(self) -> dict[pathlib.Path, bytes]:
         return {path: path.read_bytes() for path in self.tree.glob("v1/k/*/*")}
+
+    def await_loose(self, count: int) -> None:
+        """Also waits for the uploads of the test, so that the next test finds none under way."""
+        wait_until(f"{count} loose kernels", lambda: len(self.loose()) == count)
 
     def puts(self, status: int) -> int:
         return sum(a.method == "PUT" and a.path.startswith("/v1/k/") and a.status == status
@@ -144,11 +149,12 @@ class Fleet(unittest.TestCase):
                 self.assertEqual(builder.stat("compile_errors"), 0)
                 self.assertEqual(len(self.loose()), before)
                 builders.append(builder)
+                count = builder.stat("compiles")
         self.store.put_fault = ""
         for builder in builders:
             builder.stop()
             builder.start()  # otherwise the builder would repeat the upload only after a minute
-        wait_until("the kernels", lambda: len(self.loose()) > before)
+        self.await_loose(before + count)
 
     def test_two_builders_compile_each_kernel_once(self) -> None:
         self.build()
@@ -167,7 +173,7 @@ class Fleet(unittest.TestCase):
         shared = [builder.stat("hits.fleet") for builder in builders]
         count = compiled[0] + shared[0]
         self.assertEqual(compiled[1] + shared[1], count)
-        wait_until("the kernels", lambda: len(self.loose()) == before + count)
+        self.await_loose(before + count)
         if sum(builder.metric(EXPIRED) for builder in builders) == 0:  # a busy machine is slow
             self.assertEqual(sum(compiled), count)
 
@@ -182,7 +188,7 @@ class Fleet(unittest.TestCase):
         builder = self.open_builder()
         builder.await_leases("off")
         builder.prefetch(PROBLEM.replace("-k 16", "-k 40"))
-        wait_until("the kernels", lambda: len(self.loose()) > before)
+        self.await_loose(before + builder.stat("compiles"))
         self.assertEqual(builder.metric(UPLOADS % "broken"), 0)
 
 
