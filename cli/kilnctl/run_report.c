@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Maximum numbers of reasons and libraries in the report.  Compiles with further reasons count as
- * compiled without kilnd.  Further libraries are not shown. */
+/* Maximum numbers of reasons (why kilnd did not answer a compile, or why PyTorch ran a convolution)
+ * and of libraries in the report.  Events with further reasons are included in the totals. */
 #define REASONS_MAX 32
 #define LIBRARIES_MAX 16
 #define TEXT_SIZE 512

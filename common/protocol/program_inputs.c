@@ -185,9 +185,9 @@ static bool has_any_word(struct bytes text, const char *const *words)
 
 static bool is_identifier_part(int c) { return isalnum(c) || c == '_'; }
 
-/* Returns whether the word at |at| may be a directive's name.  Before such a word, only blanks,
- * spliced lines or a comment follow the '#', or its digraph, which ends with ':'.  A word after a
- * comma counts, too, because a macro may append it to "__has_". */
+/* Returns whether the word at |at| may be a directive's name.  Apart from blanks and spliced lines,
+ * such a word follows a '#', the ':' of the digraph "%:", or the '/' at the end of a comment.  A
+ * word after a comma counts, too, because a macro may append it to "__has_". */
 static bool may_be_directive(struct bytes text, size_t at)
 {
     while (at > 0 && strchr(" \t\v\f\r\n\\", text.data[at - 1]))

@@ -341,7 +341,9 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);
-    if (!given.resume) /* a source must not use descriptors that kilnd inherited */
+    /* Closes descriptors that kilnd inherited, so that a malicious source that controls the compiler
+     * cannot use them. With --resume, the job's files are among the open descriptors. */
+    if (!given.resume)
         closefrom(SOCKET_FD + 1);
     static struct confinement confinement;
     status = prepare_process(&given, starter, &confinement);

@@ -22,6 +22,6 @@ struct process_limits {
 /* Also makes the kernel kill these processes first when memory runs out. */
 KILN_MUST_CHECK enum kiln_code process_limits_apply(const struct process_limits *limits,
                                                     struct kiln_err *err);
-/* Sets the limit of CPU time for the next job: the time that this process has used already, plus
- * |cpu_s|, but never more than the limit of all jobs. */
+/* Sets the soft limit of CPU time for the next job: |cpu_s| more than this process has used so far,
+ * but at most the hard limit, which is for the process's whole life. */
 void process_limits_next_job(uint64_t cpu_s);

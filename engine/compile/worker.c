@@ -33,7 +33,7 @@ struct worker {
     struct compiler *opened[COMPILERS]; /* in the order of compilers[] */
     struct digest identity[COMPILERS];
     bool identified[COMPILERS];
-    bool restarted; /* this process executed its program again for the current job */
+    bool restarted; /* kiln-compiler re-executed itself for the current job */
     /* Owned copies of the original standard output and error, which are restored after each job. */
     int worker_out, worker_err;
     unsigned jobs_left; /* counts the current job; 0: unlimited */

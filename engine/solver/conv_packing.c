@@ -308,8 +308,8 @@ static uint32_t together_of(uint32_t chunks)
     return together;
 }
 
-/* In a plane without steps, an item can copy 16 or 4 bytes if the plane's size is a multiple of 16
- * or 4. */
+/* Returns how many neighbouring elements an item copies at once: 16 bytes or else 4 bytes, if the
+ * size of the plane in bytes is a multiple of that. This needs channels first and no steps. */
 static uint32_t vector_of(const struct reorder *r, uint32_t element)
 {
     uint64_t plane = pixels(r->pixels);

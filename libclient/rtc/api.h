@@ -112,7 +112,8 @@ struct rtc_library {
 
 /* Returns a function that every library of this kind has. */
 void *rtc_first_function(const struct rtc_library *library);
-/* Returns whether |comgr| has all functions that libkiln-rtc uses to answer. */
+/* Returns whether |comgr| has all functions that libkiln-rtc needs to answer its compiles with
+ * kilnd's results. */
 bool rtc_has_all_functions(const struct rtc_library *comgr);
 /* Sets |code|, |name|, |identity| and |trouble|.  These members do not change once |is_identified|
  * is set. */

@@ -22,8 +22,8 @@ struct tuning_change;
 struct tuning_change_kind {
     /* Called on the engine's thread before each step, unless change->job continues. Creates
      * change->job, or leaves it NULL if only |work| runs. |begin| and |work| may set
-     * change->more to request another step. A change must not borrow from the databases from one
-     * step to the next. */
+     * change->more to request another step. Between steps, a change must not keep pointers into the
+     * databases, because other changes may run. */
     enum kiln_code (*begin)(struct tuning_change *change, struct tuning *tuning,
                             struct kiln_err *err);
     /* Called on the work queue after the step of the job, if there is a job. May be NULL. */
