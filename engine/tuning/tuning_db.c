@@ -69,8 +69,8 @@ static enum kiln_code make_private(const struct tuning_db *db, const char *name,
                    : kiln_fail_errno(err, errno, "cannot create '%s/%s'", db->directory, name);
 }
 
-enum kiln_code tuning_file_open(const struct tuning_db *db, const char *name, struct db **ret_db,
-                                struct kiln_err *err)
+enum kiln_code tuning_file_open(const struct tuning_db *db, const char *name, bool full_sync,
+                                struct db **ret_db, struct kiln_err *err)
 {
     KILN_AUTO(mem) char *path = path_of(db, name);
     if (!path)
@@ -82,7 +82,7 @@ enum kiln_code tuning_file_open(const struct tuning_db *db, const char *name, st
         .statement_count = TUNING_STATEMENT_COUNT,
         .value_max = TUNING_CONTENT_MAX + (1u << 20),
         .cache_kib = CACHE_KIB,
-        .full_sync = strcmp(name, TUNING_FILE) == 0, /* tuning_file_finish syncs the others */
+        .full_sync = full_sync,
     };
     enum kiln_code rc = make_private(db, name, err);
     return rc ? rc : db_open(&options, ret_db, err);
@@ -135,7 +135,7 @@ static enum kiln_code make_first(const struct tuning_db *db, struct kiln_err *er
 {
     struct db *file = NULL;
     db_directory_remove(&db->home, TUNING_FILE_NEW);
-    enum kiln_code rc = tuning_file_open(db, TUNING_FILE_NEW, &file, err);
+    enum kiln_code rc = tuning_file_open(db, TUNING_FILE_NEW, false, &file, err);
     if (!rc)
         rc = tuning_file_finish(db, TUNING_FILE_NEW, file, err);
     if (rc)
@@ -176,7 +176,7 @@ static enum kiln_code open_file(struct tuning_db *db, struct kiln_err *err)
     struct stat seen;
     enum kiln_code rc = tuning_file_look(db, err);
     if (!rc)
-        rc = tuning_file_open(db, TUNING_FILE, &db->db, err);
+        rc = tuning_file_open(db, TUNING_FILE, true, &db->db, err);
     if (!rc)
         rc = tuning_file_check(db->db, db->rows, err);
     if (!rc)

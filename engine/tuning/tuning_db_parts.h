@@ -47,8 +47,10 @@ struct tuning_db {
     bool changing;
 };
 
+/* With |full_sync|, each commit is on disk when it returns. Without, tuning_file_finish syncs. */
 KILN_MUST_CHECK enum kiln_code tuning_file_open(const struct tuning_db *db, const char *name,
-                                                struct db **ret_db, struct kiln_err *err);
+                                                bool full_sync, struct db **ret_db,
+                                                struct kiln_err *err);
 /* Checkpoints the log, removes it and closes the file. Then all of the file is on disk. */
 KILN_MUST_CHECK enum kiln_code tuning_file_finish(const struct tuning_db *db, const char *name,
                                                   struct db *file, struct kiln_err *err);

@@ -329,7 +329,7 @@ static enum kiln_code make_new(struct salvage *s, struct tuning_salvage *result,
     const struct tuning_db *db = s->owner;
     uint64_t saved[3] = { 0 };
     db_directory_remove(&db->home, TUNING_FILE_NEW);
-    enum kiln_code rc = tuning_file_open(db, TUNING_FILE_NEW, &s->to, err);
+    enum kiln_code rc = tuning_file_open(db, TUNING_FILE_NEW, false, &s->to, err);
     if (!rc)
         rc = write_rows(s, saved, err);
     if (!rc)
