@@ -20,6 +20,7 @@ struct db {
     sqlite3_stmt *rollback;
     bool stuck; /* a failed transaction is still open and must be rolled back before other writes */
     bool read_only, full_sync;
+    bool has_long_log; /* with |full_sync|: the log was lengthened, see lengthen_log */
     int log_pages, log_max;
     _Atomic uint64_t *misreads; /* borrowed, see db_options; NULL: statements are not repeated */
     unsigned work;

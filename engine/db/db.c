@@ -179,7 +179,7 @@ static enum kiln_code complete_new_file(struct db *db, const struct db_options *
 /* Lengthens the log with zeros to the size at which it is checkpointed. Commits then overwrite
  * blocks that the file already has. A sync after a file became longer also writes the file's
  * metadata. On a filesystem with a journal, such a sync waits for the changes of all processes.
- * SQLite ignores what follows the last commit. If this function fails, each commit makes the log
+ * SQLite ignores what follows the last commit. If lengthening fails, each commit makes the log
  * longer. */
 static void lengthen_log(struct db *db)
 {
@@ -191,6 +191,7 @@ static void lengthen_log(struct db *db)
         rc = log->pMethods ? log->pMethods->xFileSize(log, &size) : SQLITE_NOTFOUND;
     for (; rc == SQLITE_OK && size < end; size += sizeof(zeros))
         rc = log->pMethods->xWrite(log, zeros, sizeof(zeros), size);
+    db->has_long_log = true;
 }
 
 /* Also fails if SQLite keeps another mode. The pragma then returns that mode, and no error. */
@@ -273,8 +274,6 @@ enum kiln_code db_open(const struct db_options *options, struct db **ret_db, str
                                 : db_migrate(db, options->schema, err);
     if (!rc && fresh)
         rc = complete_new_file(db, options, err);
-    if (!rc && options->full_sync && !options->read_only)
-        lengthen_log(db);
     if (!rc && options->read_only)
         rc = db_exec(db, "pragma query_only = on", "set up", err);
     if (!rc && options->table)
@@ -316,8 +315,8 @@ static enum kiln_code checkpoint(struct db *db, int mode, struct kiln_err *err)
     bool waits = (rc & 0xff) == SQLITE_BUSY || (rc & 0xff) == SQLITE_LOCKED;
     if (rc != SQLITE_OK && !waits)
         return db_fail(db, rc, "write to", err);
-    if (mode == SQLITE_CHECKPOINT_TRUNCATE && db->full_sync)
-        lengthen_log(db);
+    if (mode == SQLITE_CHECKPOINT_TRUNCATE)
+        db->has_long_log = false;
     return KILN_OK;
 }
 
@@ -342,6 +341,8 @@ enum kiln_code db_checkpoint_now(struct db *db, struct kiln_err *err)
 enum kiln_code transaction_begin(struct transaction *t, struct db *db, struct kiln_err *err)
 {
     enum kiln_code rc = db_unstick(db, err);
+    if (!rc && db->full_sync && !db->has_long_log)
+        lengthen_log(db);
     if (!rc)
         rc = db_exec(db, "begin immediate", "lock", err);
     if (!rc)

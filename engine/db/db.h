@@ -82,9 +82,9 @@ uint64_t db_changes(const struct db *db);
 uint64_t db_last_id(const struct db *db);
 /* Empties the page cache, so that the next read comes from the file. */
 void db_forget_pages(struct db *db);
-/* Copies the log into the file and truncates the log. With |full_sync|, the log then gets its
- * initial length again. Waits some seconds for readers. A later checkpoint copies what they still
- * need. */
+/* Copies the log into the file and truncates the log. With |full_sync|, the next transaction
+ * lengthens the log again. Waits some seconds for readers. A later checkpoint copies what they
+ * still need. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint(struct db *db, struct kiln_err *err);
 /* Like db_checkpoint, but does not wait for readers. Truncates the log only if all of it was
  * copied. */
