@@ -55,8 +55,8 @@ static enum kiln_code end_reading(struct bzip2_reader *r, struct kiln_err *err)
                      : kiln_fail(err, KILN_CORRUPT, "%zu bytes follow the bzip2 stream", rest);
 }
 
-/* A crafted stream may yield only one byte for several kilobytes, so one call must not read the
- * whole stream. */
+/* Gives libbz2 at most READ_MAX bytes of the stream for one call. A crafted stream may yield only
+ * one byte for several kilobytes, so one call must not read the whole stream. */
 static void feed_reader(struct bzip2_reader *r)
 {
     size_t size = r->left < READ_MAX ? r->left : READ_MAX;

@@ -16,8 +16,9 @@ struct bzip2_reader;
 KILN_MUST_CHECK enum kiln_code bzip2_reader_open(struct bytes stored,
                                                  struct bzip2_reader **ret_reader,
                                                  struct kiln_err *err);
-/* Unpacks at most 64 KiB.  |ret_got| may be less than |size|, even 0, before the end of the stream.
- * Returns KILN_CORRUPT if the stream is damaged, ends too early or is followed by other bytes. */
+/* Reads at most 64 KiB of the stream and stores at most |size| bytes. |ret_got| may be less than
+ * |size|, even 0, before the end of the stream. Returns KILN_CORRUPT if the stream is damaged, ends
+ * too early or is followed by other bytes. */
 KILN_MUST_CHECK enum kiln_code bzip2_read(struct bzip2_reader *reader, void *into, size_t size,
                                           size_t *ret_got, struct kiln_err *err);
 bool bzip2_reader_is_over(const struct bzip2_reader *reader);
