@@ -23,7 +23,7 @@
 #define MANIFEST_MAX (256u << 10)
 #define KEY_NAME_MAX 64 /* with the NUL */
 
-struct manifest_edition { /* tells which of two packages of the same name is newer */
+struct manifest_edition { /* states which of two packages of the same name is newer */
     uint64_t version;     /* chosen by the signer; 0: none */
     uint64_t time;        /* time of signing, in seconds since the epoch; 0: not stated */
 };
@@ -33,7 +33,7 @@ int manifest_edition_compare(const struct manifest_edition *a, const struct mani
 struct manifest_file {
     uint64_t size;
     struct digest sha256;
-    bool has_unpacked; /* the next two fields describe the content of the packed file */
+    bool has_unpacked; /* |unpacked_sha256| is set; it is that of the packed file's content */
     struct digest unpacked_sha256;
     struct manifest_edition edition;
     char signer[KEY_NAME_MAX];

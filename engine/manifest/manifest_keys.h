@@ -23,7 +23,7 @@ struct public_key {
     char id[KEY_ID_SIZE];
     uint8_t key[ED25519_KEY_SIZE];
     /* Only for the fleet (engine/fleet/fleet_trust.h). */
-    char targets[KEY_TARGETS_MAX]; /* words */
+    char targets[KEY_TARGETS_MAX]; /* separated by blanks */
     bool signs_index;
 };
 
@@ -33,9 +33,8 @@ struct trusted_keys {
 };
 
 /* Calls |each| for the keys in |directory|'s *.pub files, in order of file names, until |each|
- * returns false.  Files without a valid key are counted as bad.  Fails if memory or descriptors
- * are missing, or if the disk fails: a key that was not read must not pass for one that is not
- * trusted. */
+ * returns false. Files without a valid key are counted as bad. Fails if memory or descriptors run
+ * out, or if the disk fails: a key that was not read must not pass for one that is not trusted. */
 KILN_MUST_CHECK enum kiln_code keys_each(const char *directory,
                                          bool (*each)(void *context, const struct public_key *key),
                                          void *context, struct trusted_keys *ret_keys,
