@@ -8,12 +8,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Rows that are tried for one name and arguments.  MIOpen's index allows only one row.  With the
- * index of MIOpen's first versions, several rows could differ in hash and size. */
+/* At most this many rows are tried for one name and arguments. MIOpen's index allows only one row.
+ * The index of MIOpen's first versions allowed several rows that differ in hash or size. */
 #define CANDIDATES_MAX 16
 #define CACHE_KIB 512
-/* The rows of a crafted file could all use the same pages, so all listed rows together may only
- * have this many times the bytes of the file. */
+/* In a crafted file, many rows could use the same pages, so that listing them would take very long.
+ * Therefore, all listed rows together may have at most this many times the bytes of the file. */
 #define LISTED_MAX 2
 
 enum kern_db_statement {

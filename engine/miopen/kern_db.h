@@ -47,7 +47,8 @@ struct kern_row {
 KILN_MUST_CHECK enum kiln_code kern_db_find(struct kern_db *db, const struct kern_name *name,
                                             struct buffer *ret_raw, bool *ret_damaged,
                                             struct kiln_err *err);
-/* Returns KILN_CORRUPT if the row is empty, or larger than any genuine row. */
+/* Returns KILN_CORRUPT if the row has no name or no object, or if these exceed kiln's limits
+ * (LIMIT_NAMED_TEXT, LIMIT_CODE_OBJECT). */
 KILN_MUST_CHECK enum kiln_code kern_row_check(const struct kern_row *row, struct kiln_err *err);
 /* Checks one row as kern_db_find does, and appends its unpacked object.  Returns KILN_CORRUPT if
  * the row is damaged. */
@@ -73,8 +74,8 @@ struct kern_listing {
     bool (*each)(void *context, const struct kern_row *row); /* returns false to stop */
     void *context;
 };
-/* Lists rows in the order of their ids, neither unpacked nor checked.  Returns KILN_CORRUPT if the
- * rows after the listed ones cannot be read. */
+/* Lists rows in the order of their ids, neither unpacked nor checked. Returns KILN_CORRUPT if a row
+ * cannot be read, after |each| was called for the rows before it. */
 KILN_MUST_CHECK enum kiln_code kern_db_each(struct kern_db *db, const struct kern_listing *listing,
                                             struct kiln_err *err);
 /* Checks the pages, and that table and index have the same rows, but not the rows' objects.  Reads
@@ -101,7 +102,7 @@ KILN_MUST_CHECK enum kiln_code kern_db_writer_add(struct kern_db_writer *writer,
 /* Adds a kernel piece by piece: kern_packing_begin, kern_packing_continue until |ret_more| is
  * false, then kern_db_writer_put. */
 struct kern_packing;
-/* The caller must keep what |name| and |raw| point to. */
+/* The bytes of |name| and |raw| are borrowed until the packing is destroyed. */
 KILN_MUST_CHECK enum kiln_code kern_packing_begin(const struct kern_name *name, struct bytes raw,
                                                   struct kern_packing **ret_packing,
                                                   struct kiln_err *err);

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The text is exactly MIOpen's, because sqlite_schema stores it. */
+/* Exactly MIOpen's text, because SQLite stores this text in the file (in sqlite_schema). */
 static const char schema[] = "CREATE TABLE IF NOT EXISTS `kern_db` ("
                              "`id` INTEGER PRIMARY KEY ASC"
                              ",`kernel_name` TEXT NOT NULL"

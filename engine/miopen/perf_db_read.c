@@ -45,8 +45,10 @@ struct perf_db_reader {
     const struct tuning_reader_events *events;
     struct perf_db_rows rows;
     struct db *db;
-    struct query query; /* reads the table config; its |db| is NULL until all rows were read */
-    uint64_t left;      /* rows that config can still have in a genuine file */
+    struct query query; /* reads the table config, after all rows of perf_db were read; otherwise
+                         * its |db| is NULL */
+    uint64_t left;      /* rows of the table config that may still follow; more rows than fit into
+                         * the file mean damage */
     uint64_t next;
     uint64_t reported;
     int64_t config_id;
@@ -75,7 +77,7 @@ static void put_number(struct buffer *to, uint64_t number)
     buffer_put(to, digits + at, sizeof(digits) - at);
 }
 
-/* An 'x' separates the columns of a key, so no word may have one. */
+/* An 'x' separates the columns of a key, so no column may contain one. */
 static enum kiln_code put_word(struct buffer *to, const char *column, struct bytes word,
                                struct kiln_err *err)
 {
@@ -182,8 +184,8 @@ static void pop_row(struct perf_db_reader *r)
     r->next++;
 }
 
-/* Reports the remaining rows of perf_db that belong to a config before |id|: the table config has
- * no valid row for them.  Sets |ret_more| if the time is up. */
+/* Reports the remaining rows of perf_db that belong to a config before |id|. The table config has
+ * no valid row for them. Sets |ret_more| if the time is up. */
 static enum kiln_code report_dangling(struct perf_db_reader *r, int64_t id, uint64_t end_ns,
                                       bool *ret_more)
 {
@@ -359,7 +361,8 @@ enum kiln_code perf_db_reader_open(const char *path, struct perf_db_reader **ret
     if (rc)
         return rc;
     r->left = perf_db_rows_max(r->rows.file_size);
-    /* A key can be longer than its row: a number that is stored in one byte may become "127x". */
+    /* A key can be longer than its row in the file: a number that is stored in one byte may become
+     * "127x". */
     buffer_init(&r->key_texts, 8 * r->rows.file_size + 2 * TUNING_KEY_MAX);
     buffer_init(&r->value, TUNING_VALUE_MAX + 1);
     rc = tuning_ids_init(&r->solvers, err);

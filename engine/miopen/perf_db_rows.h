@@ -25,7 +25,7 @@ struct perf_db_rows {        /* a zeroed struct has no rows */
     uint64_t file_size;
     struct db *db; /* owned; NULL once all rows were read */
     struct query query;
-    uint64_t left; /* rows that a genuine table can still have */
+    uint64_t left; /* rows that may still follow; more rows than fit into the file mean damage */
     int64_t latest;
 };
 
@@ -44,5 +44,6 @@ const struct perf_db_row *perf_db_rows_peek(const struct perf_db_rows *rows);
 void perf_db_rows_pop(struct perf_db_rows *rows);
 struct bytes perf_db_row_solver(const struct perf_db_rows *rows, const struct perf_db_row *row);
 struct bytes perf_db_row_params(const struct perf_db_rows *rows, const struct perf_db_row *row);
-/* Without this limit, a crafted file whose pages form a ring would yield rows forever. */
+/* Returns an upper limit of the rows in a table of a file. Without this limit, a crafted file whose
+ * pages form a ring would yield rows forever. */
 uint64_t perf_db_rows_max(uint64_t file_size);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The text is exactly MIOpen's, because sqlite_schema stores it. */
+/* Exactly MIOpen's text, because SQLite stores this text in the file (in sqlite_schema). */
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS `config` (`id` INTEGER PRIMARY KEY ASC,`layout` TEXT NOT NULL,"
     "`data_type` TEXT NOT NULL,`direction` TEXT NOT NULL,`spatial_dim` INT NOT NULL,"

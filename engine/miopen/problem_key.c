@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* "in" is x for the forward direction, and dy for the other directions. */
+/* The tensors in the order of a key. |in| is x in the forward direction, and dy in the other
+ * directions; |out| is the other of the two. */
 struct sides {
     uint32_t in_channels, out_channels;
     uint32_t in_layout, out_layout;
@@ -120,7 +121,7 @@ static char *put_column(char *at, uint32_t value)
     return at;
 }
 
-/* In PerfDb's order, the depth is last.  A 2-D problem gets the depth |flat|. */
+/* Writes h, w and d, as the columns of PerfDb are ordered. A 2-D problem gets the depth |flat|. */
 static char *put_columns(char *at, struct extent e, uint32_t flat, const struct problem *p)
 {
     at = put_column(at, e.h);

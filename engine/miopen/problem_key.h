@@ -16,7 +16,7 @@
  * describe dy, out_* describe x. A PerfDb key does not state the size of x. For a strided problem
  * in these directions, kiln takes the smallest x that gives this dy.
  *
- * There are three layouts, in this order: in, weights, out. A FindDb key names all three, or only
+ * A key has three layouts, in this order: in, weights, out. A FindDb key names all three, or only
  * NCHW (NCDHW) if all three have that layout. A PerfDb key names only the layout of "in". A problem
  * with mixed layouts would therefore share the row of another problem, so kiln gives it no PerfDb
  * key.
@@ -40,10 +40,10 @@ size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
 
 bool problem_key_has_tf32(struct bytes key);
 
-/* On success, the problem is valid, and its key has the same bytes.  Return KILN_INVALID with the
- * column, counted from 1, if the text is not such a key.  Return KILN_UNSUPPORTED if no problem of
- * kiln has this key, because of a bias, an unknown type or mix of layouts, or an output size that
- * does not follow from the other values. */
+/* On success, the problem is valid, and writing its key gives the same bytes. Return KILN_INVALID,
+ * with the position in the message, if the text is not such a key. Return KILN_UNSUPPORTED if no
+ * problem of kiln has this key, because of a bias, an unknown type or mix of layouts, or an output
+ * size that does not follow from the other values. */
 KILN_MUST_CHECK enum kiln_code find_key_parse(struct bytes text, struct problem *ret_problem,
                                               struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code perf_key_parse(struct bytes text, struct problem *ret_problem,

@@ -161,8 +161,9 @@ enum kiln_code find_key_parse(struct bytes text, struct problem *ret_problem, st
     return rc;
 }
 
-/* Returns 0 if the size exceeds 32 bits.  If no input size gives |y|, the result is wrong, and the
- * caller notices that when it checks the output. */
+/* Returns the smallest input size that gives the output size |y|, or 0 if it exceeds 32 bits. If no
+ * input size gives |y|, the result is wrong, and the caller notices that when it checks the
+ * output. */
 static uint32_t smallest_input(uint32_t y, uint32_t filter, uint32_t pad, uint32_t stride,
                                uint32_t dilation)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* After an error, all further steps do nothing. */
+/* The state of parsing a key. After an error (|rc|), the functions take_... do nothing. */
 struct scan {
     struct bytes text;
     size_t at;
@@ -190,7 +190,8 @@ static void take_find_words(struct scan *s, struct key_parts *parts)
     check_direction(s, parts);
 }
 
-/* Later versions of MIOpen add parts, such as "_ciFP16". */
+/* Takes what may follow the direction: "_g" with the groups, and parts that later versions of
+ * MIOpen add, such as "_ciFP16". */
 static void take_suffix(struct scan *s, struct key_parts *parts)
 {
     size_t start = s->at;

@@ -4,10 +4,12 @@
 #include <stdlib.h>
 
 #define CAPACITY_MIN 1024u
-#define EXPECTED_MAX (1u << 20) /* limits the memory that a hostile file's size can cause */
+/* Limits the memory that the size of a hostile file can make kiln allocate. */
+#define EXPECTED_MAX (1u << 20)
 
-/* Slots of the old table that are moved when a key is added.  Two would be enough: before the new
- * table is full, half as many keys are added as the old table has slots. */
+/* Each call that adds a key moves this many slots of the old table. Two would be enough: a table of
+ * N slots is replaced when it has N / 2 keys, and its successor when it has N keys. So N / 2 keys
+ * are added while N slots are moved. */
 #define MOVED_MAX 4u
 
 static struct tuning_key_place *find_place(const struct tuning_key_table *table, uint32_t hash,

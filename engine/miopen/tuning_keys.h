@@ -42,7 +42,7 @@ static inline uint64_t tuning_keys_bytes(const struct tuning_keys *keys)
 {
     return (keys->table.capacity + keys->old.capacity) * sizeof(struct tuning_key_place);
 }
-/* |key| lies in the caller's memory that begins at |base|.  Sets |ret_known| if the key was added
+/* |key| is in the caller's memory that begins at |base|. Sets |ret_known| if the key was added
  * before. */
 KILN_MUST_CHECK enum kiln_code tuning_keys_add(struct tuning_keys *keys, const uint8_t *base,
                                                struct bytes key, bool *ret_known,

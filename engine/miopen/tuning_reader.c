@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-struct tuning_reader { /* has either |text| or |perf|; neither for an empty text */
+struct tuning_reader { /* has either |text| or |perf|; neither for an empty text file */
     struct bytes map;
     struct tuning_text_reader *text;
     struct perf_db_reader *perf;
@@ -42,7 +42,7 @@ static enum kiln_code map_file(const char *path, struct bytes *ret_map, struct k
         return KILN_OK;
     size_t size = (size_t)seen.st_size;
     void *map =
-        /* No other process can truncate the file. */
+        /* Cannot raise SIGBUS, because no other process can truncate the file. */
         mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
         return kiln_fail_errno(err, errno, "cannot map it");

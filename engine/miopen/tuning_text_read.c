@@ -19,7 +19,8 @@ struct tuning_text_reader {
     const uint8_t *at, *reported;
     uint64_t line;
     struct tuning_keys keys;
-    struct buffer value; /* the current record without repeated ids; empty if it has none */
+    struct buffer value; /* the current record's value without repeated ids; empty if no id is
+                          * repeated */
     struct tuning_ids ids;
 };
 

@@ -24,9 +24,9 @@ enum miopen_content {
     MIOPEN_PERF_TEXT,
     MIOPEN_PERF_SQLITE,
     MIOPEN_KERNELS,
-    /* `kilnctl miopen overlay` links the data of MIOpen's heuristics, which kiln does not read. */
+    /* Data of MIOpen's heuristics. kiln does not read it; `kilnctl miopen overlay` links it. */
     MIOPEN_MODEL,
-    /* Locks, times and SQLite's logs, which are useless without their file. */
+    /* Locks, *.time files and SQLite's logs, which are useless without the file they belong to. */
     MIOPEN_TRANSIENT
 };
 
@@ -58,7 +58,8 @@ struct miopen_words {
 bool miopen_file_matches(const struct miopen_file *file, struct bytes name,
                          struct miopen_words *ret_words);
 const struct miopen_file *miopen_file_find(enum miopen_place place, const char *name);
-/* Returns whether |name| has something before the fixed text at the pattern's end. */
+/* Returns whether |name| ends with the fixed text at the end of the row's pattern, after something
+ * else. */
 bool miopen_file_has_ending(const struct miopen_file *file, struct bytes name);
 bool miopen_file_is_of(const struct miopen_file *file, unsigned release);
 /* Writes the pattern with |words| in place of ID, BACKEND and so on.  The id also replaces "*". */
@@ -70,6 +71,6 @@ bool miopen_file_is_likely(const char *name);
 /* Returns 2017 for "2.17.0.a82233c22" or "2_17_0_a82233c22"; 0 if there are no two numbers. */
 unsigned miopen_release(const char *version);
 #define MIOPEN_VERSION_TEXT 48
-/* MIOpen writes four parts.  The fourth is the commit, which may be empty: "3.5.2" becomes "3.5.2."
- * or "3_5_2_". */
+/* Writes a version as in MIOpen's names, which have four parts. The fourth is the commit, which may
+ * be empty: "3.5.2" becomes "3.5.2." or "3_5_2_". */
 void miopen_version_write(const char *version, char separator, char text[MIOPEN_VERSION_TEXT]);
