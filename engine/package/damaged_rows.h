@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * The list of requests whose rows in one package are unusable, so that no such row is unpacked
- * twice. A row is unusable if it failed its check, or if package_shun excluded it.
+ * The list of requests (kernel keys, or digests of a name and arguments) whose rows in one package
+ * are unusable, so that no such row is unpacked twice. A row is unusable if it failed its check, or
+ * if package_shun excluded it.
  *
  * Ownership  a plain value; a zeroed list is empty
  * Threading  the caller holds a lock

@@ -26,7 +26,7 @@ struct package_source {
 };
 
 /* Both functions append to the buffer. They return KILN_INVALID if the program's name is empty or
- * contains a NUL, or if the headers are truncated. */
+ * too long, if a text contains a NUL, or if the headers are truncated. */
 KILN_MUST_CHECK enum kiln_code package_kernel_name(const struct package_source *source,
                                                    struct buffer *ret_name, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code package_kernel_args(const struct package_source *source,

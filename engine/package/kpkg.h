@@ -11,7 +11,8 @@
 #define KPKG_APPLICATION_ID 0x4b504b47u
 #define KPKG_VERSION 1
 
-struct kpkg_claim { /* the members over which kpkg_claim_of computes the claim of a row */
+struct kpkg_claim { /* the parts of a row over which kpkg_claim_of computes a checksum, the row's
+                     * claim */
     struct bytes name, args;
     struct bytes key; /* a digest; empty if the row has none */
     struct bytes target, toolchain, toolchain_id, program, options;

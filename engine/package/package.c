@@ -29,8 +29,8 @@ struct package {
     bool has_damage;
 };
 
-/* Fills in the package's data. Only a built-in package may be for an OpenCL device, because its
- * builder knows the device. */
+/* Sets the package's members from |options|. Only a built-in package may be for an OpenCL device,
+ * because whoever builds a program knows its device. */
 static enum kiln_code set_info(struct package *package, const struct package_options *options,
                                struct kiln_err *err)
 {

@@ -28,8 +28,8 @@ struct package_ops {
                            struct kiln_err *err);
     void (*close)(void *connection);
     enum kiln_code (*rows)(void *connection, uint64_t *ret_rows, struct kiln_err *err);
-    /* For a damaged row, these two functions may return just an error code, without
-     * |ret_damaged|. */
+    /* For a damaged row, these two functions may leave |ret_damaged| false and just return an error
+     * code. */
     enum kiln_code (*find_named)(void *connection, const struct kern_name *name,
                                  struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err);
     enum kiln_code (*find_key)(void *connection, const struct digest *key, struct buffer *ret_raw,

@@ -35,7 +35,7 @@ static bool list_row(void *context, const struct kern_row *row)
 {
     const struct package_listing *listing = context;
     struct kiln_err ignored = KILN_ERR_INIT;
-    /* Must be first, because the texts of a damaged row may be huge. */
+    /* Skips a damaged row before its texts are used, because they may be huge. */
     if (kern_row_check(row, &ignored))
         return true;
     struct package_row r = {

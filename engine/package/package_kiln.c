@@ -151,7 +151,8 @@ static enum kiln_code step_to_row(struct query *q, struct kiln_err *err)
     return rc || row ? rc : KILN_NOT_FOUND;
 }
 
-/* If |is_requested| is false, an index of a damaged file has led to another row. */
+/* |is_requested|: the row has the requested name or key. Otherwise, the file is damaged, and an
+ * index has led to another row. */
 static enum kiln_code take_found(struct kpkg *kpkg, const struct query *q, bool is_requested,
                                  struct buffer *ret_raw, struct kiln_err *err)
 {

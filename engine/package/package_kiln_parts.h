@@ -33,7 +33,7 @@ enum kpkg_column {
     KPKG_ID,
     KPKG_CODEC,
     KPKG_RAW_SIZE,
-    KPKG_BYTES, /* returns the stored bytes; the other value returns only their length */
+    KPKG_BYTES, /* the stored bytes; in KPKG_EACH, only their number */
 };
 
 struct kpkg {
@@ -48,8 +48,8 @@ KILN_MUST_CHECK enum kiln_code kpkg_unpack(struct kpkg *kpkg, const struct packe
                                            struct bytes *ret_raw, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct query *q,
                                                 struct buffer *ret_raw, struct kiln_err *err);
-/* Returns KILN_CORRUPT unless |id| is larger than |latest|, which it replaces. Otherwise, a
- * crafted file whose pages form a ring, or are shared, could return rows for ever. */
+/* Sets |latest| to |id|, or returns KILN_CORRUPT if |id| is not larger than |latest|. Without this
+ * check, a crafted file whose pages form a ring, or are shared, could return rows for ever. */
 KILN_MUST_CHECK enum kiln_code kpkg_next_id(uint64_t id, uint64_t *latest, struct kiln_err *err);
 bool kpkg_is_digest(struct bytes stored, const struct digest *digest);
 

@@ -49,10 +49,11 @@ struct package_change {
     bool appeared;
     struct package_info info;
 };
-/* Reads only names, sizes and times of unchanged files. A replaced package is reported twice:
- * first as removed, then as appeared. |refused| is called for each file that could not be
- * opened, once until the file changes. An incomplete file is reported only if it has not changed
- * since the previous scan, because it may still be being copied. */
+/* Scans the directories for new, changed and removed packages. Of unchanged files, reads only
+ * names, sizes and times. A replaced package is reported twice: first as removed, then as appeared.
+ * |refused| is called for each file that could not be opened, once until the file changes. An
+ * incomplete file is reported only if it has not changed since the previous scan, because it may
+ * still be being copied. */
 KILN_MUST_CHECK enum kiln_code package_set_rescan(
     struct package_set *set, void (*changed)(void *context, const struct package_change *),
     void (*refused)(void *context, const char *text), void *context, struct kiln_err *err);
@@ -104,7 +105,8 @@ bool package_set_built_in_is_damaged(struct package_set *set, struct bytes datab
 struct package_signature {
     char signer[KEY_NAME_MAX];
     struct manifest_edition edition;
-    /* Look-ups by key trust the signature. False if kiln did not install the package. */
+    /* Look-ups by key use the package: it is built in, or it was signed when kiln installed it, and
+     * the key is still trusted. */
     bool counts;
     /* Why the manifest next to the file is not accepted; may be "". */
     char refused[256];
@@ -133,7 +135,7 @@ KILN_MUST_CHECK enum kiln_code package_set_use(struct package_set *set, const ch
                                                void *context, struct kiln_err *err);
 
 struct package_upload {
-    const char *path; /* in own_directory/incoming, and thus on the same filesystem */
+    const char *path; /* in own_directory/incoming, so on the filesystem to which it is moved */
     const char *name;
     struct digest sha256;
     struct bytes manifest; /* signed; empty: there is none */

@@ -53,7 +53,8 @@ bool package_set_covers(struct package_set *set, struct bytes database_id)
     return covers;
 }
 
-/* Searches the items, not the members, because an item that is damaged as a whole has no member. */
+/* Searches the built-in data and not the open packages, because a package that is damaged as a
+ * whole is not open. */
 static const char *damaged_item(const struct package_set *set, const struct wanted *wanted)
 {
     for (size_t i = 0; set->data && i < set->data->count; i++) {
@@ -94,8 +95,8 @@ struct answer {
     struct kiln_err why;
 };
 
-/* Returns true if the search ends, because the package had the object or this process failed.
- * |row| is the kernel's name or key. */
+/* Records one package's answer in |found|. Returns true if the search ends, because the package had
+ * the object or this process failed. |row| is the kernel's name or key. */
 static bool note_answer(const struct member *member, const struct answer *answer, struct bytes row,
                         struct package_found *found, struct kiln_err *err)
 {

@@ -214,7 +214,7 @@ static enum kiln_code move_into_place(const struct package_set *set,
     return package_record_settle(directory, upload->name, err);
 }
 
-/* Replaces |without| by |with|. Both may be NULL. */
+/* Makes a new view, without the package |without| and with the package |with|. Both may be NULL. */
 static enum kiln_code replace_member(struct package_set *set, const struct member *without,
                                      struct member *with, struct kiln_err *err)
 {
@@ -256,8 +256,9 @@ static enum kiln_code refuse_older(const struct package_info *there,
                      units_when(checked->edition.time, new_time));
 }
 
-/* Compares all signed packages of the same database id and format, because they answer the same
- * requests. An old file with known faults must not answer instead of a newer one. */
+/* Compares the file with all signed packages of the same database id and format, because they
+ * answer the same requests. An old file with known faults must not answer instead of a newer
+ * one. */
 static enum kiln_code refuse_downgrade(const struct package_set *set,
                                        const struct package_upload *upload,
                                        const struct package_checked *checked, struct kiln_err *err)

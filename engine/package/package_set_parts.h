@@ -8,8 +8,8 @@
  * started, even if the write queue installs a new one. A member (one open package) is destroyed
  * with the last view that contains it.
  *
- * Ownership  the set owns its current view, and views own their members; both are counted
- * Threading  see package_set.h; the mutex protects the view and all counts
+ * Ownership  the set owns its current view, and views own their members; both are reference-counted
+ * Threading  see package_set.h; the mutex protects the view and all reference counts
  */
 #include "engine/package/package_set.h"
 
@@ -19,7 +19,8 @@ struct member {
     unsigned refs;
     struct package *package;
     struct file_identity identity;
-    size_t directory; /* directory_count if the package is built into the program */
+    size_t directory; /* index in the set's |directories|; directory_count if the package is
+                       * built into the program */
     bool signature_counts, is_built_in;
     char id[DATABASE_ID_MAX];
 };
@@ -27,7 +28,7 @@ struct member {
 struct view {
     unsigned refs;
     size_t count;
-    struct member *members[]; /* |directory_count| if the package is built into the program */
+    struct member *members[];
 };
 
 struct refusal {
@@ -43,7 +44,7 @@ struct refusal {
 #define KEYS_UNKNOWN INT64_MIN
 
 struct package_set {
-    pthread_mutex_t mutex; /* protects the view and all counts */
+    pthread_mutex_t mutex; /* protects the view and all reference counts */
     struct view *view;
 
     /* The members from here on are only used on the write queue, or never change. */
@@ -57,10 +58,11 @@ struct package_set {
     int64_t keys_changed_ns; /* KEYS_UNKNOWN: the next rescan checks all signatures again */
     unsigned readers;
     bool require_signature;
-    struct refusal *refusals; /* the write queue changes it; refusals_mutex guards it */
+    struct refusal *refusals; /* the write queue changes it; other threads must hold refusals_mutex
+                               * to read it */
     size_t refusal_count;
     pthread_mutex_t refusals_mutex;
-    bool *unreadable; /* whether an unreadable directory has been reported */
+    bool *unreadable; /* by directory; true: a message has said that the directory is unreadable */
 };
 
 /* Must be followed by view_return. */

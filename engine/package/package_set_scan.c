@@ -220,7 +220,8 @@ static void forget_vanished(struct package_set *set)
     }
 }
 
-/* If the keys cannot be read now, the next rescan checks the signature. */
+/* Returns whether a check of the package's signer gives the same result as before. If the keys
+ * cannot be read now, returns true, and the next rescan checks the signer. */
 static bool is_trusted_as_before(const struct scan *s, const struct member *member)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -248,7 +249,8 @@ static enum kiln_code open_file(struct scan *s, const struct file *file, struct 
     return member_open(s->set, file->directory, file->name, ret_member, err);
 }
 
-/* Returns NULL if the file is rejected. */
+/* Returns the open package if the file is unchanged, otherwise opens the file. Returns NULL if the
+ * file is rejected. */
 static struct member *member_for_file(struct scan *s, const struct view *old,
                                       const struct file *file)
 {
@@ -278,7 +280,7 @@ static bool has_member(const struct view *view, const struct member *member)
     return false;
 }
 
-/* Returns whether there are members that are in only one of the views. */
+/* Reports the packages that are in only one of the views, and returns whether there are any. */
 static bool report_difference(struct scan *s, const struct view *old, const struct view *fresh)
 {
     bool differ = false;
@@ -332,7 +334,7 @@ enum kiln_code package_set_rescan(struct package_set *set,
     if (!rc)
         rc = update_view(&s, err);
     if (rc)
-        set->keys_changed_ns = KEYS_UNKNOWN; /* signatures were not checked */
+        set->keys_changed_ns = KEYS_UNKNOWN; /* the next rescan must check the signatures */
     free(s.files);
     return rc;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shows users who signed a package that kiln did not install. No look-up trusts the result. */
+/* Finds out who signed a package that kiln did not install. Only users see the result; no look-up
+ * trusts it. */
 #include "engine/package/package_set_parts.h"
 
 #include "common/base/fs.h"
