@@ -3,14 +3,16 @@
 
 #include "engine/miopen/problem_key.h"
 
-/* At least twice the speed of the fastest GPUs (in 2026: 8 TB/s, and 2.5 PFLOP/s in fp8). */
+/* 20 TB/s and 5 PFLOP/s, at least twice what the fastest GPUs of 2026 reach (8 TB/s, and 2.5
+ * PFLOP/s in fp8). */
 #define BYTES_A_MS 20e9
 #define FLOPS_A_MS 5e12
-/* Nobody times a solver for an hour, and a launch takes more than a microsecond. */
+/* Limits of a credible claim: measuring one solver takes at most an hour, and one launch at least a
+ * microsecond. */
 #define MEASURING_MAX_MS 3.6e6
 #define SAMPLE_MIN_MS 0.001
-/* How many taps (positions of the filter along one axis) are counted. If a filter has more, the
- * counts are lower bounds. */
+/* At most this many taps (positions of the filter along one axis) are counted, those in the middle.
+ * If a filter has more, the counts are lower bounds. */
 #define TAPS_MAX 64u
 
 struct axis {
@@ -18,9 +20,9 @@ struct axis {
 };
 
 struct reach {       /* along one axis */
-    double products; /* pairs (output, tap) whose input is not in the padding */
-    double taps;     /* different taps in such pairs */
-    double points;   /* such pairs have at least this many different inputs, and outputs */
+    double products; /* pairs of an output and a tap whose input is not in the padding */
+    double taps;     /* taps that occur in at least one of these pairs */
+    double points;   /* these pairs have at least this many different inputs, and as many outputs */
 };
 
 static int64_t outputs_of_tap(const struct axis *a, int64_t tap)

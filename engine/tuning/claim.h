@@ -17,14 +17,14 @@
  * memory once, or to compute all products whose inputs are outside the padding, if that is
  * longer. */
 double claim_floor_ms(const struct problem *problem);
-/* Returns KILN_INVALID if the median is less than claim_floor_ms, if taking the samples would
- * have taken more than an hour, or if several samples have no spread. |problem| is NULL if it is
+/* Returns KILN_INVALID if the median is less than claim_floor_ms, if taking the samples would have
+ * taken more than an hour, or if several samples have a spread of 0. |problem| is NULL if it is
  * unknown. */
 KILN_MUST_CHECK enum kiln_code claim_check(const struct problem *problem,
                                            const struct tuning_measurement *measured,
                                            struct kiln_err *err);
-/* |floor_ms| is claim_floor_ms of the problem; 0: the problem is unknown.  Accepts a time of 0,
- * because AMD's files have it for kernels that were too fast for the clock. */
+/* |floor_ms| is claim_floor_ms of the problem, or 0 if the problem is unknown. Accepts 0 as |ms|,
+ * because AMD's files contain 0 for kernels that were too fast for the clock. */
 KILN_MUST_CHECK enum kiln_code claim_check_time(double floor_ms, double ms, struct kiln_err *err);
-/* Returns false if kiln cannot describe the key's problem. */
+/* Parses a record's key. Returns false if kiln cannot describe the key's problem. */
 bool claim_problem(enum tuning_kind kind, struct bytes key, struct problem *ret_problem);

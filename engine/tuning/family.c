@@ -5,8 +5,9 @@
 
 #include <string.h>
 
-/* Writes seven bits in each byte, the lowest first. The top bit says that another byte follows
- * (LEB128). Most sizes then take one byte, and an index has hundreds of thousands of names. */
+/* Writes |v| as LEB128: seven bits in each byte, the lowest first. The top bit says that another
+ * byte follows. This keeps index files small: they have hundreds of thousands of names, and most
+ * numbers in a name take one byte. */
 static size_t put_number(uint8_t *to, uint32_t v)
 {
     size_t size = 0;
@@ -28,7 +29,7 @@ static struct bytes name_of(const struct problem *p, enum family family, uint8_t
                    "the longest name fits");
     memcpy(fields, &general, sizeof(fields));
 
-    /* The last number, allow_tf32, is left out if it is 0, as in all databases of MIOpen. */
+    /* Leaves out the last number, allow_tf32, if it is 0, as it is in all databases of MIOpen. */
     size_t size = 0, count = sizeof(fields) / sizeof(fields[0]) - !general.allow_tf32;
     name[size++] = (uint8_t)family;
     for (size_t i = 0; i < count; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tree is that of tsearch(3). From the root, tfind() goes down to the place of a key, and
+ * The tree is that of tsearch(3). From the root, tfind() goes down to where the key belongs, and
  * compares the key with each node on this way. The last node that is less than the key and the last
  * that is greater are the key's neighbours. So this file calls tfind() with a comparison function
  * that never returns 0 and remembers both nodes.
@@ -41,7 +41,8 @@ void kin_order_remove(struct kin_order *order, const struct kin_link *link)
 
 struct probe {
     const struct kin_link *at;
-    uintptr_t address; /* assumed for |at|: links with equal members are ordered by address */
+    uintptr_t address; /* compared as if |at| had this address, because links with equal members are
+                        * ordered by address */
     const struct kin_link *left, *right;
 };
 
@@ -97,7 +98,7 @@ static struct kin_group find_group(const struct kin_walk *walk, uint64_t volume)
 
 static bool is_empty(const struct kin_group *group) { return !group->below && !group->above; }
 
-/* The group is empty if no volume is smaller. */
+/* Returns the group with the next volume below |volume|, or an empty group if there is none. */
 static struct kin_group smaller_group(const struct kin_walk *walk, uint64_t volume)
 {
     const struct kin_link at = { walk->wanted.family, volume, 0 };

@@ -10,8 +10,9 @@
  * Ownership  links are embedded in records; the set owns the nodes of its tree
  * Threading  one thread (the engine's)
  *
- * Of two members, the nearer one is that whose volume has the smaller ratio to the wanted volume.
- * If these ratios are equal, the batch sizes decide in the same way.
+ * A walk returns the members of a family, the nearest first. Of two members, the nearer one is that
+ * whose volume differs from the wanted volume by the smaller factor. If these factors are equal,
+ * the batch sizes decide in the same way.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,8 +34,8 @@ struct kin_order { /* a zeroed struct is an empty order */
 bool kin_order_add(struct kin_order *order, const struct kin_link *link);
 void kin_order_remove(struct kin_order *order, const struct kin_link *link);
 
-/* The next members with this volume that a walk may return. |below| has a batch size up to the
- * wanted one, |above| has a larger one. */
+/* The two members with this volume between which a walk chooses next. |below| has a batch size up
+ * to the wanted one, |above| has a larger one. */
 struct kin_group {
     const struct kin_link *below, *above; /* NULL: none */
     uint64_t volume;
@@ -43,7 +44,7 @@ struct kin_group {
 struct kin_walk {
     const struct kin_order *order;
     struct kin_link wanted;
-    /* |small| has volumes up to the wanted volume, |large| has larger volumes. */
+    /* |small| has a volume up to the wanted volume, |large| a larger one. */
     struct kin_group small, large;
 };
 

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A share is 1/SHARE_PARTS of a lease's candidates, but at least SHARE_MIN. With larger shares, a
- * rank asks less often; with smaller shares, eight ranks end at about the same time. */
+/* A client measures one share of a lease's candidates, reports it, and gets the next. A share is
+ * 1/SHARE_PARTS of the candidates, but at least SHARE_MIN. Larger shares mean fewer requests; with
+ * smaller shares, the eight ranks of a job end at about the same time. */
 #define SHARE_PARTS 64u
 #define SHARE_MIN 4u
 
@@ -26,8 +27,8 @@ struct lease {
     char solver[LEASE_NAME_MAX + 1];
     struct problem problem;
     uint32_t candidates;
-    uint32_t granted;   /* candidates below this number are in shares or reported */
-    struct list shares; /* of struct share, owned: granted and not yet reported */
+    uint32_t granted;   /* candidates below this number are in |shares| or were reported */
+    struct list shares; /* of struct share, owned: shares that were granted and not yet reported */
     struct list waiting;
     unsigned waiting_count;
     bool is_done; /* every candidate was reported; the lease lives until lease_finish */
@@ -145,7 +146,8 @@ static uint32_t share_size(const struct lease *lease)
     return size < left ? size : left;
 }
 
-/* Prefers a share whose holder left. If no share is left, *ret_share stays NULL. */
+/* Gives |holder| a share, preferably one whose previous holder left. If no share is left,
+ * *ret_share stays NULL. */
 static enum kiln_code take_share(struct lease *lease, const void *holder, struct share **ret_share,
                                  struct kiln_err *err)
 {
@@ -375,7 +377,8 @@ void lease_finish(struct lease_table *table, uint64_t id)
     drop_lease(table, lease);
 }
 
-/* Frees the holder's shares. A lease without holders stays while a client waits to continue it. */
+/* Makes the holder's shares available to other clients. A lease without holders stays while a
+ * client waits: this client is notified, and can continue the lease. */
 static void leave_lease(struct lease_table *table, struct lease *lease, const void *holder)
 {
     bool returned = false;

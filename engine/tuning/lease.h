@@ -3,11 +3,11 @@
 
 /*
  * Tuning leases. The first client that asks to tune a problem gets the lease. Other clients take a
- * share of it, wait, or continue with the records that exist.
+ * share of the lease's candidates, wait for the result, or continue with the records that exist.
  *
  * Role       prevents the ranks of a job from measuring the same candidates of a tuning space
- * Ownership  the table owns the leases. A holder is identified by the address of its connection's
- *            object. This address is never dereferenced
+ * Ownership  the table owns the leases. A holder is a client, identified by the address of its
+ *            connection's object. This address is never dereferenced
  * Threading  one thread (the engine's)
  *
  * A lease is for (uid, database id, problem, solver). It ends when every candidate was reported
@@ -75,7 +75,7 @@ struct lease_waiter { /* owned by the caller, which zeroes it; linked while it w
     struct lease *lease;
     /* Called once, after the waiter was unlinked, never from within the call that links it.
      * LEASE_TAKEN: the lease or a share of it is free, so ask again. The callback must not call
-     * the table. */
+     * functions of the table. */
     void (*reported)(struct lease_waiter *waiter, enum lease_state state);
 };
 /* Returns false if no client holds the lease, or if too many clients wait. |ret_full| is true in
@@ -104,8 +104,9 @@ KILN_MUST_CHECK enum kiln_code lease_report(struct lease_table *table, const voi
                                             struct lease_answer *ret_answer, struct kiln_err *err);
 /* Returns the request of a lease, with borrowed texts, or false if there is no such lease. */
 bool lease_show(const struct lease_table *table, uint64_t lease, struct lease_request *ret_request);
-/* Ends a lease. Call this function after storing the best result, even if this failed. */
+/* Ends a lease. Call this function after storing the best result, even if storing it failed. */
 void lease_finish(struct lease_table *table, uint64_t id);
-/* Frees the holder's shares, and ends leases that have neither another holder nor a waiter. */
+/* Makes the holder's shares available to other clients, and ends leases that have neither another
+ * holder nor a waiter. */
 void lease_leave(struct lease_table *table, const void *holder);
 unsigned lease_count(const struct lease_table *table);

@@ -16,7 +16,8 @@ struct side {
     struct bytes solver; /* only in find entries; empty if the entry is malformed */
 };
 
-/* Returns whether entries of one algorithm have different solvers, as in FindDb's old dialect. */
+/* Returns whether two find entries with the same id have different solvers. This can only happen in
+ * FindDb's old dialect, where the id is an algorithm. */
 static bool differ_in_solver(const struct side *a, const struct side *b)
 {
     return a->solver.size && b->solver.size && !bytes_equal(a->solver, b->solver);
@@ -67,16 +68,15 @@ static bool is_equal(const struct tuning_row *a, const struct tuning_row *b)
            x->measured_at == y->measured_at && merge_is_same_setting(a, b);
 }
 
-/* A long double, because the square of a large number does not fit into a double. */
+/* Uses long double, because the square of a large double may overflow. */
 static long double variance_around(const struct tuning_measurement *m, double median)
 {
     long double distance = (long double)m->median_ms - median, spread = m->spread_ms;
     return spread * spread + distance * distance;
 }
 
-/* Estimates median and spread as if all samples had been taken together. The distance between
- * the two medians widens the spread. Returns false, without a change, if the numbers allow no
- * estimate. */
+/* Estimates median and spread as if all samples had been taken together. The distance between the
+ * two medians widens the spread. Returns false, without a change, if the result is not finite. */
 static bool pool_samples(struct tuning_row *into, const struct tuning_row *from)
 {
     struct tuning_measurement *x = &into->measured;

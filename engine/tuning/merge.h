@@ -18,9 +18,9 @@
  *   - If neither has statistics, a find record keeps the faster one, and a perf record keeps the
  *     existing one. It is a conflict if the times in find records differ by more than 5 %, or if
  *     the parameters in perf records differ at all.
- *   - Perf entries with different parameters compete, and so do find entries of one algorithm with
- *     different solvers (old dialect). If their times, with the spreads, do not overlap, the
- *     faster one wins; otherwise the one with more samples.
+ *   - Perf entries with different parameters compete, and so do find entries with the same id and
+ *     different solvers (FindDb's old dialect, where the id is an algorithm). If their times, with
+ *     the spreads, do not overlap, the faster one wins; otherwise the one with more samples.
  */
 #include "engine/tuning/tuning_db.h"
 
@@ -39,8 +39,8 @@ struct merge {
     char why[256]; /* if is_conflict: both times, and why one of them won */
 };
 
-/* Merges |from| into |into|. |into| then borrows texts from |from|. Both have the same id. Entries
- * of find records may instead have the same solver. */
+/* Merges |from| into |into|. |into| then borrows texts from |from|. Both must have the same id or,
+ * in find records, the same solver. */
 struct merge measurement_merge(enum tuning_kind kind, struct tuning_row *into,
                                const struct tuning_row *from);
 /* Compares the kind of device, the driver and the toolchain. */

@@ -27,7 +27,8 @@ struct record_list {
     size_t count, max;
     uint64_t bytes;
 };
-/* Takes ownership of |record|, even on failure. NULL as |record| counts as KILN_NO_MEMORY. */
+/* Takes ownership of |record|, even on failure. Returns KILN_NO_MEMORY if |record| is NULL, so that
+ * the caller need not check record_create. */
 KILN_MUST_CHECK enum kiln_code record_list_add(struct record_list *list, struct record *record,
                                                struct kiln_err *err);
 void record_list_done(struct record_list *list);

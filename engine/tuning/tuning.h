@@ -28,7 +28,8 @@ struct tuning;
 enum tuning_stale { TUNING_TRUST, TUNING_WARN, TUNING_IGNORE };
 
 struct tuning_options {
-    const char *directory;             /* NULL: only measurements are possible, in memory */
+    const char *directory;             /* NULL: records stay in memory, and only puts are
+                                        * possible */
     const struct engine_data *data;    /* may be NULL; an imported database replaces a built-in
                                         * one */
     bool without_user, without_system; /* ignore that tier; without_user also refuses new records */
@@ -75,7 +76,7 @@ KILN_MUST_CHECK enum kiln_code tuning_find(struct tuning *tuning,
                                            const struct tuning_question *question,
                                            struct tuning_answer *ret_answer, struct kiln_err *err);
 
-/* |question| must not set |nearest|. Does not count in statistics. Returns false on a miss. */
+/* |question| must not set |nearest|. Leaves the statistics unchanged. Returns false on a miss. */
 bool tuning_find_tier(struct tuning *tuning, const struct tuning_question *question,
                       enum tuning_tier tier, struct tuning_answer *ret_answer);
 
@@ -129,7 +130,8 @@ struct tuning_key {
     struct bytes key;
 };
 
-struct tuning_selection { /* records of the host and user tiers; NULL, empty and NONE select any */
+struct tuning_selection { /* records of the host and user tiers; a member that is NULL, empty or
+                           * NONE selects any */
     enum tuning_tier tier;
     uint32_t uid; /* with |by_uid|: of the user tier, selects only this user's records. A removal
                    * with |by_uid| and tier NONE removes no records of the host tier */
@@ -168,12 +170,12 @@ KILN_MUST_CHECK enum kiln_code tuning_job_put(struct tuning *tuning, const struc
  * effect and counts no records. */
 void tuning_job_once(struct tuning_job *job, const struct tuning_put_token *token);
 struct tuning_promotion {
-    bool needs_two;  /* a second user must have about the same time and, for perf, the same
-                      * parameters */
+    bool needs_two;  /* promote an entry only if a second user has about the same time and, for
+                      * perf, the same parameters */
     uint32_t caller; /* entries of this user need no second user */
     bool is_dry_run;
 };
-/* Merges the records into the host's, in the order in which they were stored. */
+/* Merges the selected records into the host's, in the order in which they were stored. */
 KILN_MUST_CHECK enum kiln_code tuning_job_promote(struct tuning *tuning,
                                                   const struct tuning_selection *selection,
                                                   const struct tuning_promotion *promotion,
@@ -217,7 +219,8 @@ bool tuning_job_has_more(const struct tuning_job *job);
 /* Frees what the step replaced, such as a large index. Call this function on the work queue
  * after tuning_job_take. */
 void tuning_job_clear(struct tuning_job *job);
-/* Frees, on the work queue, what further steps would need. */
+/* Frees what the further steps of an abandoned job would need. Call this function on the work
+ * queue. */
 void tuning_job_give_up(struct tuning_job *job);
 const struct tuning_counts *tuning_job_counts(const struct tuning_job *job);
 /* Memory of the records of an import, a merge or a removal between two steps, else 0. */
@@ -230,8 +233,8 @@ struct tuning_walk { /* records of the user and host tiers, in no particular ord
     size_t cursor;
     bool is_over;
 };
-/* Length of a step of a long change or query. The put of another user may wait for one step, and
- * then for its own commit. */
+/* Duration of one step of a long change or query. Another user's put may have to wait for one such
+ * step, and then for its own commit. */
 #define TUNING_STEP_NS 10000000u
 /* Runs until |end_ns|. A record that stays until the end of the walk is visited once. */
 void tuning_walk_step(const struct tuning *tuning, struct tuning_walk *walk, uint64_t end_ns);
@@ -250,7 +253,7 @@ struct tuning_system {
 void tuning_each_system(const struct tuning *tuning,
                         bool (*each)(void *context, const struct tuning_system *system),
                         void *context);
-/* Returns the number of answers, which are in the order user, host, system. */
+/* Looks in all tiers, in the order user, host, system, and returns the number of answers. */
 unsigned tuning_find_all(struct tuning *tuning, const struct tuning_question *question,
                          struct tuning_answer ret_answers[3]);
 
@@ -280,7 +283,8 @@ struct tuning_export {
     enum kiln_code (*reserve_space)(void *context, uint64_t bytes, struct kiln_err *err);
     void *context;
 };
-/* Each step writes the records that exist at that time. |path| must not exist. */
+/* Writes records into a file, in steps. Each step writes the records that exist at that time.
+ * |path| must not exist. */
 struct tuning_exporter;
 KILN_MUST_CHECK enum kiln_code tuning_exporter_create(struct tuning *tuning,
                                                       const struct tuning_export *what,

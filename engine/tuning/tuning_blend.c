@@ -11,7 +11,7 @@ struct blend {
     struct tuning_row *rows;
     size_t count;
     size_t size;
-    struct record_list owners; /* own the values that were rewritten */
+    struct record_list owners; /* own the values that restate_time has rewritten */
     bool changed;
     struct kiln_err *err;
 };
@@ -103,8 +103,8 @@ static enum kiln_code restate_time(struct blend *b, struct tuning_row *row)
     return rc;
 }
 
-/* Lets a put replace an entry of another driver or toolchain, however many samples that entry
- * has. */
+/* Merges |from| into |into|. In a put, |from| replaces an entry of another device, driver or
+ * toolchain, however many samples that entry has. */
 static struct merge merge_rows(struct blend *b, struct tuning_row *into,
                                const struct tuning_row *from)
 {
@@ -140,7 +140,8 @@ static enum kiln_code blend_entry(struct blend *b, const struct tuning_row *from
     return KILN_OK;
 }
 
-/* If this job has already changed the record, as a promotion may, returns the pending record. */
+/* Returns the stored record or, if this job has already changed it (a promotion may change a record
+ * twice), the pending record. */
 static const struct tuning_held *find_held(const struct tuning_job *job,
                                            const struct tuning_place *place, bool *ret_pending)
 {
@@ -149,8 +150,8 @@ static const struct tuning_held *find_held(const struct tuning_job *job,
     return held ? held : tuning_table_find(job->tuning->table, place);
 }
 
-/* Copies the record, because it may borrow texts from the pending record, which tuning_table_put
- * frees. */
+/* Adds the record to the job's changes. Copies it, because it may borrow texts from the pending
+ * record, which tuning_table_put frees. */
 static enum kiln_code keep_record(struct blend *b)
 {
     struct tuning_job *job = b->job;
@@ -163,7 +164,8 @@ static enum kiln_code keep_record(struct blend *b)
     return rc;
 }
 
-/* Returns false if the entry cannot be stored. A put then fails; other jobs leave the entry out. */
+/* Returns whether the blended record can be stored. Otherwise reports a conflict, and the new
+ * entries are left out. Does not check puts, which fail as a whole later. */
 static bool may_be_stored(struct blend *b, const struct tuning_row *from, enum kiln_code *ret_rc)
 {
     struct kiln_err why = KILN_ERR_INIT;
@@ -213,7 +215,8 @@ enum kiln_code job_merge_record(struct tuning_job *job, const struct tuning_plac
 {
     bool is_pending;
     const struct tuning_held *held = find_held(job, place, &is_pending);
-    /* If a file has two records of the same place, the second one is merged into the first. */
+    /* An import replaces the stored record. If its file has two records with the same key, the
+     * second one is merged into the first. */
     bool replaces = !held || (job->type == JOB_IMPORT && !is_pending);
     KILN_AUTO(mem)
     struct tuning_row *rows = malloc(((held ? held->row_count : 0) + count) * sizeof(*rows));

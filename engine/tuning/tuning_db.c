@@ -129,8 +129,8 @@ static enum kiln_code rename_to(const struct tuning_db *db, const char *from, st
     return db_directory_sync(&db->home, err);
 }
 
-/* Creates the first tuning.db under another name, and renames the file when it is complete. So an
- * incomplete tuning.db can only be a damaged one. */
+/* Creates the first tuning.db under another name, and renames the file when it is complete. So if
+ * tuning.db is incomplete, it was damaged later. */
 static enum kiln_code make_first(const struct tuning_db *db, struct kiln_err *err)
 {
     struct db *file = NULL;
@@ -143,8 +143,9 @@ static enum kiln_code make_first(const struct tuning_db *db, struct kiln_err *er
     return rc ? rc : rename_to(db, TUNING_FILE_NEW, err);
 }
 
-/* Creates a tuning.db at the first start, or if kilnd was killed between the renames of a
- * salvage. Moves a log without a database away, because SQLite would apply that log. */
+/* Creates a tuning.db at the first start. If kilnd was killed between the renames of a salvage
+ * (swap_files), uses the salvaged file instead. Moves a write-ahead log without a database away,
+ * because SQLite would apply that log to the new file. */
 static enum kiln_code put_in_place(struct tuning_db *db, struct tuning_salvage *salvage,
                                    struct kiln_err *err)
 {

@@ -45,7 +45,8 @@ struct tuning_place {
     enum tuning_kind kind;
     const char *database_id;
     const char *backend; /* "HIP", "CUDA", "OpenCL"; "" for perf */
-    struct bytes key;    /* as in engine/miopen/problem_key.h, or verbatim */
+    struct bytes key;    /* as in engine/miopen/problem_key.h, or any bytes if kiln could not parse
+                          * an imported key */
 };
 
 struct tuning_row {
@@ -151,8 +152,9 @@ KILN_MUST_CHECK enum kiln_code tuning_db_each_system(
 
 /*
  * A client that lost its connection sends its put again with the same token, which is stored in the
- * same transaction as the put. Only the latest tokens are kept. The limits exceed the number of
- * puts that can be in progress at a time.
+ * same transaction as the put. Only the latest tokens are kept: at most TUNING_PUTS_UID of a user
+ * and TUNING_PUTS_MAX in all. This is more than the number of puts that can be in progress at a
+ * time.
  */
 #define TUNING_PUT_TOKEN 16u
 #define TUNING_PUTS_UID 256u

@@ -9,7 +9,7 @@ struct tuning_change {
     struct transaction transaction;
     struct buffer content;
     int64_t records, systems;
-    bool changed_uncounted; /* records changed before the user's usage was counted */
+    bool changed_uncounted; /* a record was changed before its user's usage was counted */
     struct kiln_err failure;
 };
 
@@ -48,8 +48,8 @@ enum kiln_code tuning_change_begin(struct tuning_db *db, struct tuning_change **
     return KILN_OK;
 }
 
-/* A rollback makes a user's count wrong if the user's records were counted after the change had
- * altered them. If this is possible, drops the counts of all users. */
+/* If this change altered records of a user before they were counted, the user's count is wrong
+ * after a rollback. If this is possible, drops the counts of all users. */
 static void end_usage(const struct tuning_change *change)
 {
     if (change->transaction.db && change->changed_uncounted)
@@ -71,7 +71,8 @@ void tuning_change_destroy(struct tuning_change *change)
     free(change);
 }
 
-/* Prevents a commit after a failure: SQLite may have rolled back, and would store only a part. */
+/* Remembers a failure, so that the change cannot be committed: SQLite may have rolled back, and a
+ * commit would then store only the statements after the failure. */
 static enum kiln_code note_result(struct tuning_change *change, enum kiln_code rc,
                                   struct kiln_err *err)
 {
@@ -108,7 +109,8 @@ enum kiln_code tuning_change_commit(struct tuning_change *change, struct kiln_er
     return note_result(change, rc, err);
 }
 
-/* Returns 0 as |ret_cost| if there is no such record. */
+/* |ret_cost|: the bytes that the stored record counts toward its user's limit; 0: no such
+ * record. */
 static enum kiln_code cost_there(struct db *file, const struct tuning_place *place,
                                  uint64_t *ret_cost, struct kiln_err *err)
 {
@@ -138,8 +140,8 @@ static enum kiln_code full_of_bytes(uint32_t uid, uint64_t has, uint64_t max, st
         (unsigned)uid, (unsigned long long)has, (unsigned long long)max);
 }
 
-/* Checks the limits. |old| and |new| are costs of the record; 0: no record. KILN_FULL leaves the
- * change as it was. */
+/* Returns KILN_FULL if the record would exceed its user's limits; the change can then continue.
+ * |old| and |new| are the record's costs (tuning_record_cost) before and after; 0: no record. */
 static enum kiln_code keep_to_quota(struct tuning_change *change, const struct tuning_place *place,
                                     uint64_t old, uint64_t new, struct kiln_err *err)
 {

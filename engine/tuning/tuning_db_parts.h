@@ -67,7 +67,7 @@ KILN_MUST_CHECK enum kiln_code tuning_salvage(struct tuning_db *db, const char *
 void tuning_bind_place(struct query *q, const struct tuning_place *place); /* binds ?1 to ?6 */
 /* Returns false if a value is out of range. */
 bool tuning_read_place(const struct query *q, struct tuning_place *ret_place);
-/* |count| may be negative. */
+/* Adds |count|, which may be negative, to a number of rows that the database stores (tally). */
 KILN_MUST_CHECK enum kiln_code tuning_tally_add(struct db *file, enum tuning_tally tally,
                                                 int64_t count, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_number(struct db *file, enum tuning_statement statement,
@@ -75,7 +75,8 @@ KILN_MUST_CHECK enum kiln_code tuning_number(struct db *file, enum tuning_statem
 
 /* Returns the bytes that a record counts toward its user's limit. */
 uint64_t tuning_record_cost(size_t key_and_content, size_t entries);
-/* The sizes of the row are in columns |column| and |column| + 1. */
+/* Returns tuning_record_cost of the query's row. Column |column| has the size of key and content,
+ * and |column| + 1 the number of entries in two bytes. */
 uint64_t tuning_read_cost(const struct query *q, int column);
 /* The usage is borrowed until the next call. The first call counts the user's records. */
 KILN_MUST_CHECK enum kiln_code tuning_usage_of(struct tuning_db *db, uint32_t uid,

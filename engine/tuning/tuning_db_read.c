@@ -37,7 +37,8 @@ struct visit { /* if both callbacks are NULL, rows are only checked */
     const struct tuning_place *after;
 };
 
-/* Reads a record. In the table before_promotion, an empty content means that none existed. */
+/* Reads a record. In the table before_promotion, an empty content means that no record existed
+ * before the promotion. */
 static bool read_record(const struct query *q, struct tuning_place *place, struct tuning_row *rows,
                         size_t *ret_count)
 {

@@ -23,7 +23,8 @@ struct salvage {
     struct buffer record;
     uint64_t refused;
     bool found_twice;
-    uint64_t expected[3]; /* numbers of rows that the damaged file states, by enum tuning_tally */
+    uint64_t expected[3]; /* numbers of rows that the damaged file states, indexed by enum
+                           * tuning_tally */
     bool expected_known[3];
     bool log_lost;
     struct kiln_err failure;
@@ -124,7 +125,7 @@ static uint64_t newest_time(const struct tuning_row *rows, size_t count)
     return newest;
 }
 
-/* Looks for a version of the record that was already salvaged: freed pages may contain old
+/* Looks whether a version of the record was already salvaged, because freed pages may contain old
  * versions. |ret_newest| is the latest time of a measurement in the salvaged version, or 0. */
 static enum kiln_code look_saved(struct salvage *s, const struct tuning_place *place,
                                  struct bytes content, uint64_t *ret_newest, struct kiln_err *err)
@@ -234,8 +235,8 @@ static enum kiln_code copy_content(int from, int to, const char *path, struct ki
     return rc;
 }
 
-/* Copies the log's readable pages into the copy of the database. Damage of the log is no failure;
- * it is noted in |s|->log_lost. */
+/* Copies the log's readable pages into the copy of the database. If the log is damaged, does not
+ * fail, but sets |s|->log_lost. */
 static enum kiln_code add_log(struct salvage *s, struct kiln_err *err)
 {
     const char *directory = s->owner->directory;
@@ -307,7 +308,8 @@ static enum kiln_code write_rows(struct salvage *s, uint64_t saved[3], struct ki
     return rc ? rc : transaction_commit(&s->transaction, err);
 }
 
-/* Counts rows. If the list of freed pages is damaged, |saved| may include rows on freed pages. */
+/* Counts saved and lost rows. If the list of freed pages is damaged, |saved| may include old rows
+ * on freed pages, and so exceed the number that the file states. */
 static void count_saved(const struct salvage *s, const uint64_t saved[3],
                         struct tuning_salvage *result)
 {

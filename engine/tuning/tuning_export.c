@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define WRITE_STEP (1u << 20)
-/* The old dialect writes the names of algorithms and solvers twice. */
+/* Values can grow, because the old dialect writes the names of algorithms and solvers twice. */
 #define VALUE_MAX (4u * TUNING_VALUE_MAX)
 
 enum part { PART_SYSTEM, PART_HOST, PART_TIER, PARTS };
@@ -24,7 +24,7 @@ struct tuning_exporter {
     enum part part;
     struct tuning_index *index;
     uint64_t next;
-    struct buffer last; /* key of the tier's latest record; empty: none */
+    struct buffer last; /* key of the last record that was read from the tier; empty: none */
     uint64_t end_ns;
     bool is_late;
     int fd;
@@ -66,8 +66,8 @@ static enum kiln_code reserve_space(struct tuning_exporter *out)
     return out->what.reserve_space(out->what.context, out->reserved, out->err);
 }
 
-/* If a SQLite file cannot have a record's verbatim key, only counts the record as bad. Leaves out
- * records with TF32, because MIOpen does not know this type. */
+/* Leaves out records with TF32 if the file is for MIOpen, which does not know this type. A record
+ * whose verbatim key cannot be written to a SQLite file is only counted as bad. */
 static void write_record(struct tuning_exporter *out, struct bytes key, struct bytes value,
                          const struct tuning_index_record *source)
 {
@@ -106,7 +106,7 @@ static bool is_of_dialect(struct bytes value, enum find_dialect dialect)
 }
 
 /* The old dialect keeps only one entry for each algorithm: the fastest or, of equally fast entries,
- * the first. Returns whether the dialect keeps another entry than |entry|. */
+ * the first. Returns whether it keeps another entry instead of |entry|. */
 static bool is_beaten(struct bytes value, const struct tuning_entry *entry)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -122,7 +122,7 @@ static bool is_beaten(struct bytes value, const struct tuning_entry *entry)
     return false;
 }
 
-/* Converts entries, because MIOpen reads a file in one dialect only. */
+/* Converts the entries to the export's dialect, because MIOpen reads a file in one dialect only. */
 static struct bytes in_dialect(struct tuning_exporter *out, struct bytes value)
 {
     enum find_dialect dialect = out->what.dialect;

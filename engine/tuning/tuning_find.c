@@ -35,7 +35,8 @@ static void put_entry(struct buffer *to, struct bytes id, struct bytes values)
     buffer_put(to, values.data, values.size);
 }
 
-/* Returns false if all entries are stale, or if memory runs out. */
+/* Reduces the answer to the entries of |held| that are not stale. Returns false if all entries are
+ * stale, or if memory runs out. */
 static bool keep_fresh(struct scratch *s, const struct tuning_question *q,
                        const struct tuning_held *held, struct tuning_answer *answer)
 {
@@ -136,7 +137,8 @@ static bool find_in_tier(const struct lookup *l, enum tuning_tier tier, struct b
     return held && answer_held(l->scratch, l->question, held, answer);
 }
 
-/* Adds the row of the last joined entry. Entries of the system tier come last and have no rows. */
+/* Adds the row of the entry that was joined last. Entries of the system tier come last and have no
+ * rows. */
 static bool join_row(struct scratch *s, const struct tuning_row *row)
 {
     if (!ARRAY_RESERVE(s->joined_rows, s->joined_count, s->joined_max, TUNING_ENTRIES_MAX))
@@ -195,7 +197,7 @@ static bool join_begin(struct scratch *s, const struct tuning_answer *top)
     return !s->joined.failed;
 }
 
-/* Joins lower tiers. If memory runs out, |top| stays as it is. */
+/* Adds the entries of lower tiers to |top|. If memory runs out, |top| stays as it is. */
 static void join_lower(const struct lookup *l, struct bytes key, struct tuning_answer *top)
 {
     struct scratch *s = l->scratch;
@@ -289,7 +291,8 @@ static bool consider_held(void *context, const struct tuning_held *held)
     return false;
 }
 
-/* Searches in the order user, host, system. Of two equally near records, the first one wins. */
+/* Searches one family in the user, host and system tiers, in this order. Of two equally near
+ * records, the first one wins. */
 static void search_family(struct search *s)
 {
     struct tuning *t = s->lookup->tuning;
@@ -306,7 +309,8 @@ static void search_family(struct search *s)
         tuning_index_family(s->slot->index, name, consider_record, s);
 }
 
-/* Computes families from the key, because different problems may have the same PerfDb key. */
+/* Finds the nearest record of the problem's families. Derives the families from |key| and not from
+ * the problem, because different problems may have the same PerfDb key. */
 static bool find_near(const struct lookup *l, struct bytes key, struct tuning_answer *ret_answer)
 {
     struct family_names names;
@@ -337,7 +341,7 @@ static void count_hit(struct scratch *s, const struct tuning_answer *answer)
     s->stale_hits += answer->is_stale && s->stale != TUNING_TRUST;
 }
 
-/* Returns an empty key if the database has no key for the problem. */
+/* Returns an empty key if a key of this kind cannot express the problem. */
 static struct bytes key_of(struct scratch *s, const struct tuning_question *q)
 {
     if (!q->problem)
@@ -400,7 +404,8 @@ unsigned tuning_find_all(struct tuning *t, const struct tuning_question *q,
     struct bytes key = key_of(s, q);
     unsigned count = 0;
     enum tuning_stale stale = s->stale;
-    s->stale = TUNING_TRUST; /* includes stale entries, so the scratch memory is not used */
+    s->stale = TUNING_TRUST; /* includes stale entries, so that no answer is in the scratch memory,
+                              * which the next one would overwrite */
     for (enum tuning_tier tier = TUNING_TIER_USER; key.size > 0 && tier >= TUNING_TIER_SYSTEM;
          tier--) {
         if (find_in_tier(&l, tier, key, &ret_answers[count]))

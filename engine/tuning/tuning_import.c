@@ -13,9 +13,10 @@
 struct tuning_reading {
     struct tuning_job *job;
     struct tuning_reader *reader;
-    struct tuning_index_builder *builder; /* owned; NULL: the lines become records in memory */
+    struct tuning_index_builder *builder; /* owned; for the system tier. In other tiers NULL: the
+                                           * records are kept in memory */
     struct tuning_row rows[TUNING_ENTRIES_MAX];
-    struct tuning_keys keys; /* finds keys that are the same after their conversion */
+    struct tuning_keys keys; /* to detect repeated keys; a conversion can make two keys the same */
     struct buffer key_texts;
     uint64_t size;
     uint64_t fresh;
@@ -51,8 +52,8 @@ struct named {
     struct kinship kin;
 };
 
-/* Converts the FindDb keys of old text PerfDbs. A problem with mixed layouts keeps its FindDb
- * key. */
+/* Converts a FindDb key, as in old text PerfDbs, into a PerfDb key. A problem whose tensors differ
+ * in layout has no PerfDb key, so the record keeps its FindDb key, and |why| says so. */
 static void convert_key(struct named *named, struct kiln_err *why)
 {
     const struct problem *problem = &named->problem;
@@ -65,8 +66,8 @@ static void convert_key(struct named *named, struct kiln_err *why)
     named->kin = kinship_of_key(TUNING_PERF, named->key, &named->names);
 }
 
-/* If kiln cannot parse the key or describe its problem, keeps the key verbatim, and |why| is the
- * reason. AMD's own files have such keys. */
+/* If kiln cannot parse the key or describe its problem, keeps the key verbatim, and |why| says why.
+ * AMD's own files have such keys. */
 static void name_record(const struct tuning_job *job, struct bytes key, struct named *named,
                         struct kiln_err *why)
 {
@@ -280,7 +281,7 @@ static enum kiln_code check_room(const struct tuning_job *job, struct kiln_err *
                      SYSTEMS_MAX);
 }
 
-/* Returns a new name, because the old index is still in use. */
+/* Returns a unique name, because the database's old index is still in use. */
 static char *new_index_name(const struct tuning_file_name *name)
 {
     char *text = NULL;

@@ -19,7 +19,8 @@ struct tuning_index {
     const uint8_t *map; /* owned, or borrowed if |fd| is -1 */
     int fd;             /* owned; -1: the index is an image in memory */
     size_t size;
-    struct index_header header; /* from here on, in the machine's byte order */
+    struct index_header header; /* a copy of the file's, little-endian; the members below have the
+                                 * machine's byte order */
     uint64_t entries;
     struct hash_key key;
     struct bytes parts[INDEX_PARTS];
@@ -339,12 +340,13 @@ static bool read_record(const struct tuning_index *index, uint64_t place,
     return true;
 }
 
-/* A walk over the slots in which a name with a certain hash may be (linear probing). */
+/* Iterates over the slots that may belong to a name: those from its hash to the next free slot
+ * (linear probing) that have its tag. */
 struct probe {
     const struct tuning_index *index;
     enum index_part part;
     uint32_t tag;
-    size_t at, left; /* |left|: a damaged table may have no free slot to end the walk */
+    size_t at, left; /* |left| ends the iteration if a damaged table has no free slot */
 };
 
 static struct probe probe_for(const struct tuning_index *index, enum index_part part,
@@ -424,7 +426,8 @@ bool tuning_index_at(struct tuning_index *index, uint64_t place, struct tuning_i
     return true;
 }
 
-/* Returns false if the record is damaged, or is not in the family at |place|. */
+/* Reads the record that entry |member| of PART_MEMBERS refers to. Returns false if the record is
+ * damaged, or is not in the family at |place|. */
 static bool read_member(struct tuning_index *index, uint64_t member, enum family family,
                         uint32_t place, struct tuning_index_record *ret_record)
 {

@@ -41,8 +41,8 @@ KILN_DEFINE_AUTO(tuning_index_builder)
 KILN_MUST_CHECK enum kiln_code tuning_index_builder_add(struct tuning_index_builder *builder,
                                                         const struct tuning_index_record *record,
                                                         struct kiln_err *err);
-/* Renames a synced temporary file |path|.XXXXXX to |path|. After a crash, the temporary file
- * remains. The same records always give the same |ret_digest|. */
+/* Writes and syncs a temporary file |path|.XXXXXX, then renames it to |path|. A crash may leave the
+ * temporary file. The same records always give the same |ret_digest|. */
 KILN_MUST_CHECK enum kiln_code tuning_index_builder_write(struct tuning_index_builder *builder,
                                                           const char *path,
                                                           struct digest *ret_digest,
@@ -63,8 +63,8 @@ KILN_MUST_CHECK enum kiln_code tuning_index_open_image(struct bytes image, const
 struct tuning_index *tuning_index_ref(struct tuning_index *index);
 void tuning_index_destroy(struct tuning_index *index);
 KILN_DEFINE_AUTO(tuning_index)
-/* A comparison of the index with its digest. Each step reads up to 4 MiB. The caller zeroes the
- * state first, and calls until *ret_more is false. */
+/* State of a comparison of the index's contents with its digest. Each step reads up to 4 MiB. The
+ * caller zeroes the state first, and calls tuning_index_check_step until *ret_more is false. */
 struct tuning_index_check {
     size_t at;
     struct sha256 sum;
@@ -82,7 +82,8 @@ struct bytes tuning_index_text(const struct tuning_index *index);
 /* How often a damaged record or family was read. */
 uint64_t tuning_index_damaged(const struct tuning_index *index);
 bool tuning_index_find(struct tuning_index *index, struct bytes key, struct bytes *ret_value);
-/* |place| is in source order. Returns false for a damaged record. |ret->ids| are little-endian. */
+/* Reads the record with number |place|, from 0, in the order of the source file. Returns false for
+ * a damaged record. |ret->ids| are little-endian. */
 bool tuning_index_at(struct tuning_index *index, uint64_t place, struct tuning_index_record *ret);
 /* Calls |each| for the records of the family, in source order, until |each| returns false. */
 void tuning_index_family(struct tuning_index *index, struct bytes family,

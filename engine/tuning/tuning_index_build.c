@@ -198,8 +198,8 @@ static struct index_record record_for(const struct tuning_index_builder *b,
                                   .id_count = htole32((uint32_t)r->id_count) };
 }
 
-/* Returns what was added after |at|. Adding an offset to the NULL pointer of an empty buffer
- * would be undefined. */
+/* Returns the bytes that were added to the buffer after offset |at|. If there are none, adds no
+ * offset to |b->data|, because it may be NULL. */
 static struct bytes added_since(const struct buffer *b, size_t at)
 {
     return at < b->size ? bytes_of(b->data + at, b->size - at) : (struct bytes){ 0 };

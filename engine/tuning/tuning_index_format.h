@@ -21,8 +21,8 @@
 #define INDEX_KEY_MAX (1u << 10)
 #define INDEX_VALUE_MAX (64u << 10)
 #define INDEX_IDS_MAX 256u
-/* 40 times AMD's largest database. The limits prevent huge requests for memory by a damaged
- * file. */
+/* 40 times AMD's largest database. With these limits, a damaged file cannot make kiln allocate huge
+ * amounts of memory. */
 #define INDEX_RECORDS_MAX (8u << 20)
 #define INDEX_TEXT_MAX (2ull << 30)
 
@@ -47,7 +47,7 @@ struct index_header {
     uint32_t version;
     uint32_t zero;
     uint8_t digest[DIGEST_SIZE]; /* SHA-256 of the bytes from |kind| to the end of the file */
-    uint64_t check;              /* of this header, computed with 0 in this member */
+    uint64_t check;              /* checksum of this header, computed with 0 in this member */
     uint32_t kind;
     uint32_t zero_too;
     uint64_t file_size;

@@ -5,11 +5,12 @@
 
 /* How long a step applies records. The rest of the step is for the commit. */
 #define STORE_NS (TUNING_STEP_NS / 2)
-/* If the log has at least this many pages, a job checkpoints the log. A commit does so at 1000. */
+/* If the write-ahead log has at least this many pages after a step, the job's next step checkpoints
+ * it. SQLite itself does so in a commit that reaches 1000 pages. */
 #define LOG_LONG 250u
-/* Copying this many records into memory blocks the loop for about a millisecond. */
+/* Copying this many records into memory blocks the engine's loop for about a millisecond. */
 #define TAKE_STEP 250u
-/* After a failed allocation, tuning_job_take tries again this often. */
+/* After a failed allocation, tuning_job_take tries again at most this many times. */
 #define TAKE_RETRIES 10u
 /* Each record changes two or three pages, so the commit of a step writes up to 3 MiB. */
 #define STORE_MAX TAKE_STEP
@@ -110,7 +111,8 @@ static enum kiln_code apply_next(struct tuning_job *job, struct kiln_err *err)
     enum kiln_code rc = job->type == JOB_REMOVE
                             ? remove_at(job, &next->place, err)
                             : job_merge_record(job, &next->place, next->rows, next->count, err);
-    job->given.records[job->applied++] = NULL; /* so that the record is freed on the work queue */
+    job->given.records[job->applied++] = NULL; /* freed here, on the work queue, and not on the
+                                                * engine's thread */
     record_destroy(next);
     return rc;
 }
@@ -232,7 +234,7 @@ static enum kiln_code work_out(struct tuning_job *job, uint64_t end_ns, struct k
 }
 
 /* Checkpoints a long log. Otherwise, a later commit would do this, perhaps during another user's
- * put. After a failure, SQLite tries again. */
+ * put. If the checkpoint fails, a later commit tries again. */
 static void checkpoint(struct tuning_job *job)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

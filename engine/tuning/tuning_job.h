@@ -31,7 +31,8 @@ struct tuning_job {
     struct tuning_walk walk;
     struct tuning_promotion promotion;
     char *path;               /* owned; of the backup */
-    struct record_list given; /* records to store, or to remove (these without rows) */
+    struct record_list given; /* records to store; for a removal, the records to remove, without
+                               * rows */
     size_t applied;
     struct tuning_reading *reading;
     bool is_worked_out;
@@ -39,13 +40,14 @@ struct tuning_job {
     bool is_once;
     struct record_list changes;   /* of this step; they are in tuning.db if the step succeeded */
     size_t written;               /* how many of |changes| are in the transaction */
-    struct tuning_table *pending; /* owned; |changes| by place, if a record may change twice */
+    struct tuning_table *pending; /* owned; |changes| by place; NULL if no record can change
+                                   * twice */
     bool is_on_disk;
     bool needs_checkpoint;
     size_t taken; /* how many of |changes| are already in tuning_table */
     unsigned retries;
     struct system_slot *slot; /* owned: the imported system database */
-    struct system_slot *old;  /* owned; replaced by |slot| */
+    struct system_slot *old;  /* owned; the system database that was replaced or removed */
     char *new_index;          /* owned; a file that tuning.db does not list yet */
     struct tuning_counts counts;
     const struct tuning_job_events *events; /* borrowed during work */
@@ -57,7 +59,7 @@ KILN_MUST_CHECK enum kiln_code job_read(struct tuning_job *job, uint64_t end_ns,
 void job_reading_destroy(struct tuning_reading *reading);
 uint64_t job_reading_bytes(const struct tuning_reading *reading);
 
-/* Both functions add the new records of the host to |job->changes|. */
+/* Both functions add the host's changed records to |job->changes|. */
 KILN_MUST_CHECK enum kiln_code job_promote(struct tuning_job *job, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code job_undo_promotion(struct tuning_job *job, struct kiln_err *err);
 

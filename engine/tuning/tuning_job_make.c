@@ -145,7 +145,8 @@ static bool has_all(const struct tuning_held *held, const struct tuning_row *row
     return true;
 }
 
-/* Checks the limits if there is no tuning.db. Existing entries may be measured again. */
+/* Checks the limits of a program without tuning.db. New measurements of existing entries are always
+ * allowed. */
 static enum kiln_code check_memory(const struct tuning *t, const struct tuning_place *place,
                                    const struct tuning_row *rows, size_t count,
                                    struct kiln_err *err)

@@ -69,13 +69,14 @@ enum kiln_code system_slot_open(struct tuning *t, const struct tuning_system_fil
 bool system_slot_is_usable(const struct system_slot *slot);
 void system_slot_destroy(struct system_slot *slot);
 KILN_DEFINE_AUTO(system_slot)
-/* Follows MIOpen's rule: if there is no slot of this id, returns the slot of the same arch with
- * the nearest number of compute units, or NULL. */
+/* Returns the system database with this id. If there is none, returns the one of the same arch with
+ * the nearest number of compute units (MIOpen's rule), or NULL. */
 struct system_slot *system_slot_for(struct tuning *t, enum tuning_kind kind,
                                     const char *database_id, const char *backend);
 struct system_slot *system_slot_find(const struct tuning *t, enum tuning_kind kind,
                                      const char *database_id, const char *backend);
-/* Replaces an empty backend of find by the device's own (common/miopen/device_database_id.h). */
+/* Returns the backend of a record's place. For find, replaces an empty |backend| by that of the
+ * device (common/miopen/device_database_id.h). For perf, only TUNING_BATCHNORM is not "". */
 const char *tuning_backend(enum tuning_kind kind, const char *database_id, const char *backend);
 bool tuning_is_selected(const struct tuning_selection *selection, const struct tuning_held *held);
 /* Checks only the solver and the age of the entry; tuning_is_selected checks everything else. */

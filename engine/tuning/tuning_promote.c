@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Promotion copies entries of users to the host's records, which decide the plans of all users who
- * have no record of their own.
+ * Promotion copies entries of users to the host's records, which decide the plans (solver and
+ * parameters) of all users who have no record of their own.
  *
  * A client can send a false measurement. So, unless an administrator names the user, an entry is
  * only promoted if a second user measured about the same time. To find that user, the entries of
@@ -89,9 +89,9 @@ static bool collect_claims(void *context, const struct tuning_held *held)
     return p->rc == KILN_OK;
 }
 
-/* Perf entries must have the same parameters. If |claim| has a time, |witness| must have about
- * the same time, because the time decides which parameters win. Imported parameters have no
- * time. */
+/* Returns whether |witness|, another user's entry, confirms |claim|. Perf entries must have the
+ * same parameters. If |claim| has a time, |witness| must have about the same time, because the time
+ * decides which parameters win. Imported parameters have no time. */
 static bool confirms(const struct claim *witness, const struct claim *claim)
 {
     double a = witness->time_ms, b = claim->time_ms;
@@ -129,7 +129,8 @@ static bool is_believed(const struct promoting *p, const struct claim *claim)
     return false;
 }
 
-/* Returns the host's value, or else the system's, or else an empty one. */
+/* Returns the value that users without a record get: the host's, or else the system's, or else an
+ * empty one. */
 static struct bytes value_for_others(struct tuning *t, const struct tuning_place *host)
 {
     const struct tuning_held *held = tuning_table_find(t->table, host);
@@ -198,7 +199,7 @@ static void note_change(struct promoting *p, struct tuning_promoter *user,
         events->plan_change(events->context, &change);
 }
 
-/* Returns NULL if memory runs out. The list is short. */
+/* Searches linearly, because the list is short. Returns NULL if memory runs out. */
 static struct tuning_promoter *user_of(struct promoting *p, uint32_t uid)
 {
     for (size_t i = 0; i < p->user_count; i++) {

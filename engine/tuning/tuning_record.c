@@ -41,7 +41,8 @@ static void put_sum(const struct tuning_place *place, struct buffer *to, size_t 
     write_u32(to->data + start + 4, (uint32_t)(sum >> 32));
 }
 
-/* Returns a reader, which is in its failed state if the checksum does not match. */
+/* Returns a reader of the bytes after the checksum. If the checksum does not match, the reader is
+ * in its failed state. */
 static struct reader body_of(const struct tuning_place *place, struct bytes packed)
 {
     struct reader r = reader_of(packed);
@@ -211,7 +212,7 @@ static struct tuning_origin origin_of(struct reader *r)
     return o;
 }
 
-/* Stores the origin only if it differs from that of |before|, which is rare. */
+/* Stores the origin only if it differs from that of |before|, the row before it. This is rare. */
 static void put_row(struct buffer *to, const struct tuning_row *row,
                     const struct tuning_row *before)
 {

@@ -35,5 +35,6 @@ KILN_MUST_CHECK enum kiln_code tuning_system_check(const struct tuning_system_fi
                                                    struct kiln_err *err);
 /* |file| must have passed tuning_system_check. */
 void tuning_system_pack(const struct tuning_system_file *file, struct buffer *to);
-/* The caller sets kind, database id and backend. */
+/* The caller sets kind, database id and backend before the call, because the checksum covers
+ * them. */
 bool tuning_system_unpack(struct tuning_system_file *file, struct bytes packed);

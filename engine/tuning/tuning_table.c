@@ -239,7 +239,7 @@ static void leave_families(struct tuning_table *t, struct held_record *r)
     }
 }
 
-/* If memory runs out, returns false, and the record is in no family. */
+/* If memory runs out, returns false and leaves the record in no family. */
 static bool join_families(struct tuning_table *t, struct held_record *r)
 {
     bool ok = true;

@@ -26,7 +26,8 @@ struct tuning_held {
     struct kinship kin; /* zeroed if kiln cannot parse the key as a problem */
 };
 
-/* |place| and |rows| may point into the table. After KILN_NO_MEMORY, the old record remains. */
+/* Replaces the record at |place|; a |count| of 0 removes it. |place| and |rows| may point into the
+ * table. After KILN_NO_MEMORY, the old record remains. */
 KILN_MUST_CHECK enum kiln_code tuning_table_put(struct tuning_table *table,
                                                 const struct tuning_place *place,
                                                 const struct tuning_row *rows, size_t count,
@@ -42,8 +43,8 @@ struct tuning_relatives {
     const struct kinship *of;
     enum family family;
 };
-/* Reports related records, the nearest first (engine/tuning/kin_order.h), until |each| returns
- * false. */
+/* Calls |each| for the records of the family |relatives.family| of the problem |relatives.of|, the
+ * nearest first (engine/tuning/kin_order.h), until |each| returns false. */
 void tuning_table_near(const struct tuning_table *table, const struct tuning_place *place,
                        struct tuning_relatives relatives,
                        bool (*each)(void *context, const struct tuning_held *held), void *context);
