@@ -12,7 +12,6 @@
 #include "common/base/err.h"
 
 struct bzip2_reader;
-/* The reader borrows the bytes of |stored|. */
 KILN_MUST_CHECK enum kiln_code bzip2_reader_open(struct bytes stored,
                                                  struct bzip2_reader **ret_reader,
                                                  struct kiln_err *err);

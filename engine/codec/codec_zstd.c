@@ -15,15 +15,16 @@
  *      15     6506     2.8  ms        21 us
  *      19     6435     7.9  ms        22 us
  *
- * Level 15 takes a hundredth of the time of a compile, but packs only 15 MB/s.  Large objects would
- * thus delay the only writer for too long.  Large objects get level 6 (170 MB/s) and no dictionary.
+ * Level 15 takes a hundredth of the time of a compile, but packs only 15 MB/s. Large objects would
+ * thus occupy the write queue for too long. They get level 6 (170 MB/s) and no dictionary.
  *
  * With a dictionary (docs/benchmarks.md), ResNet-50's kernels take 37 to 51 % of the bytes that
  * they take without one.  An object is packed with and without the dictionary, so that the
  * dictionary never makes it larger.
  *
- * A reader uses 94 KiB, plus 59 KiB for each dictionary it has used.  The writer uses 0.6 to
- * 2.8 MiB, depending on the size of the objects, plus 1.1 MiB for each dictionary it has used.
+ * A codec that only unpacks takes 94 KiB of memory, plus 59 KiB for each dictionary that it has
+ * used. A codec that packs takes 0.6 to 2.8 MiB, depending on the size of the objects, plus 1.1 MiB
+ * for each dictionary that it has used.
  */
 #define LEVEL_SMALL 15
 #define LEVEL_LARGE 6
