@@ -70,7 +70,7 @@ static enum kiln_code statement_read(struct bytes manifest, struct statement *re
 
 struct verdict {
     const struct statement *statement;
-    bool known; /* a trusted key has this id */
+    bool known; /* a trusted key has the manifest's key_id */
     bool genuine;
     char signer[KEY_NAME_MAX];
 };
