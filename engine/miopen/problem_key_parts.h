@@ -18,7 +18,7 @@ struct key_parts {
     struct bytes layouts[LAYOUT_ORDERS];
     unsigned layout_count;
     struct bytes type, direction;
-    /* FindDb only, such as "_g4_ciFP16"; empty if the key only states the groups */
+    /* FindDb only, such as "_g4_ciFP16"; empty if the key has no optional part except the groups */
     struct bytes suffix;
     bool one_group_stated;
 };

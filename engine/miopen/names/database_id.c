@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define DIGITS_MAX 6
-#define TELLING_DIGIT 5 /* arches differ most at this position, counted from 0 */
+#define TELLING_DIGIT 5 /* position, from 0, of the character in which arches differ most */
 #define XNACK_SUFFIX "_xnack"
 #define NVIDIA_PREFIX "sm_"
 #define OPENCL_PREFIX "opencl_"

@@ -25,13 +25,13 @@ KILN_MUST_CHECK enum kiln_code database_id_parse(struct bytes text, struct datab
 /* Splits |text| at "@".  Without a version, |ret_version| is empty.  Does not check the id. */
 KILN_MUST_CHECK enum kiln_code database_id_split(struct bytes text, struct bytes *ret_id,
                                                  struct bytes *ret_version, struct kiln_err *err);
-/* "" means no version. */
+/* Omits the "@" if |version| is "". */
 void database_id_join(const char *id, const char *version, char text[VERSIONED_ID_MAX]);
 KILN_MUST_CHECK enum kiln_code database_version_check(struct bytes version, struct kiln_err *err);
 bool database_id_is_miopens(const struct database_id *id);
 /* Parses the id at the start of a package's file name: "gfx90a68.kdb", "gfx906_60.ukdb",
- * "gfx906_60.kdb.bz2", "gfx90a68.kpkg", "sm_90.kpkg".  .kdb and .ukdb must follow an id of
- * MIOpen. */
+ * "gfx906_60.kdb.bz2", "gfx90a68.kpkg", "sm_90.kpkg". The endings .kdb and .ukdb are only allowed
+ * after an id of MIOpen. */
 KILN_MUST_CHECK enum kiln_code database_id_of_file(const char *file_name,
                                                    struct database_id *ret_id,
                                                    struct kiln_err *err);

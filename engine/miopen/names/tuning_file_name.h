@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The names of tuning files, which state what is in them.
+ * The names of tuning files. A name states what is in the file.
  *
  * Threading  pure functions
  */
