@@ -14,7 +14,7 @@
 struct kpkg_claim { /* the parts of a row over which kpkg_claim_of computes a checksum, the row's
                      * claim */
     struct bytes name, args;
-    struct bytes key; /* a digest; empty if the row has none */
+    struct bytes key; /* the kernel key; empty if the row has none */
     struct bytes target, toolchain, toolchain_id, program, options;
     struct bytes source;  /* SHA-256 of the source's text */
     struct bytes headers; /* count x (u32 length and name, SHA-256 of the text) */

@@ -172,8 +172,8 @@ bool package_has_damaged_rows(struct package *package)
     return has;
 }
 
-/* Returns whether the list of unusable rows has any. If not, callers need not compute the digest of
- * the requested name. */
+/* Returns whether any row of the package is listed as unusable. If not, callers need not compute
+ * the digest of the requested name. */
 static bool knows_bad_rows(struct package *package)
 {
     pthread_mutex_lock(&package->mutex);

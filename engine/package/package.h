@@ -32,7 +32,6 @@ enum package_format { PACKAGE_KDB, PACKAGE_KILN };
 /* in bytes, with the NUL; longer texts are truncated */
 #define PACKAGE_SOURCE_MAX 256
 
-/* Returns false if the file's name is not that of a package. */
 bool package_format_of(const char *file_name, enum package_format *ret_format);
 const char *package_format_name(enum package_format format);
 
@@ -75,7 +74,7 @@ struct package_options {
     const char *path; /* of the file, or the name of |item| */
     const char *name; /* the package's file name; NULL: the last part of |path| */
     unsigned readers;
-    /* The signature is valid, so look-ups by kernel key are also allowed. */
+    /* The package is signed or built in, so look-ups by kernel key are also allowed. */
     bool trusted;
     const struct package_record *record;
 };

@@ -161,7 +161,7 @@ static enum kiln_code take_found(struct kpkg *kpkg, const struct query *q, bool 
     enum kiln_code rc = kpkg_take_object(kpkg, q, ret_raw, err);
     if (rc != KILN_UNSUPPORTED)
         return rc;
-    *err = KILN_ERR_INIT; /* a newer kiln wrote this object */
+    *err = KILN_ERR_INIT; /* no damage: a newer kiln wrote this object */
     return KILN_NOT_FOUND;
 }
 

@@ -43,7 +43,7 @@ struct kpkg {
 
 /* Returns KILN_CORRUPT if the claim of the current row does not match its columns. */
 KILN_MUST_CHECK enum kiln_code kpkg_check_claim(const struct query *q, struct kiln_err *err);
-/* Returns KILN_UNSUPPORTED for a stored form that only a newer kiln knows. */
+/* Returns KILN_UNSUPPORTED if only a newer kiln knows the object's codec. */
 KILN_MUST_CHECK enum kiln_code kpkg_unpack(struct kpkg *kpkg, const struct packed_object *stored,
                                            struct bytes *ret_raw, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct query *q,

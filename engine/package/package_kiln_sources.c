@@ -17,7 +17,7 @@ static enum kiln_code check_text(struct kpkg *kpkg, struct bytes sha256, struct 
     const struct packed_object stored = { .codec = query_u64(&q, 0),
                                           .raw_size = query_u64(&q, 1),
                                           .stored = query_bytes(&q, 2) };
-    struct bytes text = bytes_of(NULL, 0); /* an empty text is stored without compression */
+    struct bytes text = bytes_of(NULL, 0); /* codec_unpack refuses empty texts */
     if (stored.raw_size > 0)
         rc = kpkg_unpack(kpkg, &stored, &text, err);
     struct digest digest = sha256_of(text);

@@ -149,7 +149,8 @@ static const struct stated *find_by_digest(const struct candidates *candidates,
     return NULL;
 }
 
-/* Updates the identity, so that the next start of kilnd need not hash the file again. */
+/* Writes the file's present inode, size and modification time into the record, so that the next
+ * start of kilnd need not hash the file again. */
 static void update_record(const char *directory, const char *name, const struct stated *s)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

@@ -34,9 +34,9 @@ void member_destroy(struct member *member)
     free(member);
 }
 
-/* Drops the references of |view|, whose last user has gone. Moves the members that no other view
- * has to the front of |view| and returns their number. The caller can then close their files
- * without the lock. */
+/* Drops the references of a view that has no users left. Moves the members that no other view has
+ * to the front of |view| and returns their number, so that the caller can close their files without
+ * holding the mutex. */
 static size_t unref_members(struct view *view)
 {
     size_t gone = 0;
@@ -119,8 +119,8 @@ enum kiln_code need_own_directory(const struct package_set *set, struct kiln_err
                      "this program has no package directory, only built-in packages");
 }
 
-/* Checks who can write to the directory. Everyone who can write there decides which code runs on
- * the GPUs. */
+/* Creates the directory if it is absent. Refuses a directory that other users can write to: they
+ * could decide which code runs on the GPUs. */
 static enum kiln_code prepare_directory(const char *path, struct kiln_err *err)
 {
     bool fresh = access(path, F_OK) != 0;
@@ -218,7 +218,8 @@ void package_set_list(struct package_set *set,
         struct package_info info = *package_info(package);
         struct kiln_err why = KILN_ERR_INIT;
         if (package_rows(package, &info.rows, &why))
-            info.rows = 0; /* damaged: look-ups report that, and `pkg verify` shows details */
+            info.rows = 0; /* the file is damaged; look-ups report that, and `pkg verify` shows
+                            * details */
         struct package_signature signature;
         package_set_signature(set, package, &signature);
         each(context, &info, &signature);

@@ -29,8 +29,8 @@ struct package_set_options {
     const char *own_directory;
     /* Built-in packages, which are trusted like the program; may be NULL. */
     const struct engine_data *data;
-    /* NULL-terminated, or NULL. A directory may appear later. A directory that everybody may write
-     * to is skipped. */
+    /* A NULL-terminated list, or NULL. A directory need not exist yet. A directory that everybody
+     * may write to is skipped. */
     const char *const *other_directories;
     /* Contains *.pub. A signature is valid as long as its key is in this directory. May be NULL. */
     const char *trusted_keys_directory;
@@ -70,7 +70,7 @@ struct package_found {
     /* Name of a package whose row failed its check during the search; may be "". */
     char damaged[PACKAGE_NAME_MAX];
     char damage[256];
-    /* Kernel name or key of the damaged row; "" if the package itself found no damage. */
+    /* Kernel name or key of the damaged row; "" if no package found a damaged row. */
     char damaged_row[PACKAGE_ROW_TEXT];
 };
 /* Returns KILN_NOT_FOUND, without a message, if no package has the kernel. If the kernel's row
@@ -135,10 +135,11 @@ KILN_MUST_CHECK enum kiln_code package_set_use(struct package_set *set, const ch
                                                void *context, struct kiln_err *err);
 
 struct package_upload {
-    const char *path; /* in own_directory/incoming, so on the filesystem to which it is moved */
+    const char *path; /* in own_directory/incoming, so on the same filesystem as installed
+                       * packages */
     const char *name;
     struct digest sha256;
-    struct bytes manifest; /* signed; empty: there is none */
+    struct bytes manifest; /* the signed manifest; empty: there is none */
     const char *fetched;   /* the file's name in the manifest; may be that of the packed file */
     const char *wanted;    /* the SHA-256 that the user gave, in hexadecimal; may be NULL */
     bool may_be_packed;    /* |wanted| may be the SHA-256 of the .bz2 file */
@@ -182,7 +183,7 @@ KILN_MUST_CHECK enum kiln_code package_set_remove(struct package_set *set, const
                                                   struct package_info *ret_info,
                                                   struct kiln_err *err);
 
-/* The best fit comes first. */
+/* The values are ordered: the best fit comes first. */
 enum package_fit {
     PACKAGE_FIT_EXACT, /* for the GPU's database id */
     PACKAGE_FIT_ARCH,  /* for the plain arch; searched after the exact ones */

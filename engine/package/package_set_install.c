@@ -275,7 +275,6 @@ static enum kiln_code refuse_downgrade(const struct package_set *set,
     return KILN_OK;
 }
 
-/* Prevents an unsigned or an older file from answering in place of a signed one. */
 static enum kiln_code protect_signed(const struct package_set *set,
                                      const struct package_upload *upload,
                                      const struct package_checked *checked, struct kiln_err *err)

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A directory with more files is not meant for packages. */
+/* At most this many packages of a directory are used. A directory with more files is not meant for
+ * packages. */
 #define FILES_MAX 4096
 
 struct file {
