@@ -4,7 +4,8 @@
 /*
  * Families of records. If nobody measured a problem, a record of the same family may answer for it.
  *
- * Role       computes the names of a problem's two families, and its position in them
+ * Role       computes the names of a problem's two families, and its position in them (batch size
+ *            and volume)
  * Ownership  struct kinship borrows the names from a struct family_names of the caller
  * Threading  pure functions
  *

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tree is that of tsearch(3). From the root, tfind() goes down to where the key belongs, and
- * compares the key with each node on this way. The last node that is less than the key and the last
- * that is greater are the key's neighbours. So this file calls tfind() with a comparison function
- * that never returns 0 and remembers both nodes.
+ * A struct kin_order is a binary tree of tsearch(3). From the root, tfind() goes down to where the
+ * key belongs, and compares the key with each node on this way. The last node that is less than the
+ * key and the last that is greater are the key's neighbours. So this file calls tfind() with a
+ * comparison function that never returns 0 and remembers both nodes.
  */
 #include "engine/tuning/kin_order.h"
 

@@ -19,7 +19,8 @@
 #include <stdint.h>
 
 struct kin_link {           /* must not change while it is in the set */
-    uint64_t family;        /* hash of the family's name and group */
+    uint64_t family;        /* hash of the family's name and of the tier, user, kind, database id
+                             * and backend */
     uint64_t volume, batch; /* see struct kinship; not 0 */
 };
 

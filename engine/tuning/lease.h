@@ -32,7 +32,8 @@ struct lease_request {
     const char *database_id;
     const struct problem *problem;
     const char *solver;
-    uint32_t candidates; /* number of candidates in the tuning space; 0: it cannot be shared */
+    uint32_t candidates; /* number of candidates in the tuning space; 0: they cannot be divided into
+                          * shares */
     bool share;          /* the client also takes a share of another client's lease */
     bool more;           /* the client takes a share in addition to those that it holds */
 };
@@ -73,13 +74,13 @@ KILN_MUST_CHECK enum kiln_code lease_ask(struct lease_table *table, const void *
 struct lease_waiter { /* owned by the caller, which zeroes it; linked while it waits */
     struct list_link link;
     struct lease *lease;
-    /* Called once, after the waiter was unlinked, never from within the call that links it.
-     * LEASE_TAKEN: the lease or a share of it is free, so ask again. The callback must not call
-     * functions of the table. */
+    /* Called once, after the waiter was unlinked, and never during lease_wait. LEASE_TAKEN: the
+     * lease or a share of it is free, so ask again. The callback must not call functions of the
+     * table. */
     void (*reported)(struct lease_waiter *waiter, enum lease_state state);
 };
-/* Returns false if no client holds the lease, or if too many clients wait. |ret_full| is true in
- * the second case. */
+/* Makes |waiter| wait for the lease. Returns false if there is no lease, or if too many clients
+ * wait. |ret_full| is true in the second case. */
 bool lease_wait(struct lease_table *table, const struct lease_request *request,
                 struct lease_waiter *waiter, bool *ret_full);
 void lease_unwait(struct lease_waiter *waiter); /* accepts a waiter that does not wait */

@@ -43,5 +43,4 @@ struct merge {
  * in find records, the same solver. */
 struct merge measurement_merge(enum tuning_kind kind, struct tuning_row *into,
                                const struct tuning_row *from);
-/* Compares the kind of device, the driver and the toolchain. */
 bool merge_is_same_setting(const struct tuning_row *a, const struct tuning_row *b);

@@ -120,8 +120,8 @@ static enum kiln_code open_image(struct engine_item *item, enum tuning_kind kind
     return rc;
 }
 
-/* Opens built-in data. If the data is damaged, succeeds with a slot that has no index. Fails if the
- * data is undamaged, but is no index. */
+/* Opens a built-in system database. If its data is damaged, succeeds, but the slot has no index.
+ * Fails if the data is undamaged, but is no index. */
 static enum kiln_code open_built_in(struct engine_item *item, struct system_slot **ret_slot,
                                     struct kiln_err *err)
 {
@@ -272,7 +272,8 @@ static enum kiln_code load_all(struct tuning *t, struct kiln_err *err)
     return rc ? rc : load.rc;
 }
 
-/* Adds the built-in databases that no imported one replaces. */
+/* Adds the built-in databases after the imported ones, because look-ups use the first that
+ * matches. */
 static enum kiln_code load_built_in(struct tuning *t, const struct engine_data *data,
                                     struct kiln_err *err)
 {
@@ -370,7 +371,8 @@ bool tuning_row_entry(const struct tuning_row *row, struct tuning_entry *ret_ent
     return tuning_entry_of(row->place.kind, row->id, row->values, ret_entry, &ignored) == KILN_OK;
 }
 
-/* In FindDb's old dialect, the solver is not the id of an entry, but one of its values. */
+/* Returns whether |row| is an entry of |solver|. In FindDb's old dialect, the solver is not the id
+ * of an entry, but one of its values. */
 static bool is_solvers(const struct tuning_row *row, const char *solver)
 {
     struct tuning_entry entry;

@@ -58,7 +58,8 @@ struct tuning_question {
 
 struct tuning_answer {
     enum tuning_tier tier;
-    const char *database_id;       /* the record's; may have another number of compute units */
+    const char *database_id;       /* the record's; its device may have another number of compute
+                                    * units */
     struct bytes key;              /* the record's; if |is_near|, not the key of the question */
     struct bytes value;            /* text of the record; for perf, the entries of the user's, the
                                     * host's and the system's record */
@@ -95,13 +96,13 @@ struct tuning_counts {
     uint64_t conflicts;
     uint64_t held; /* entries that were not promoted, because only one user has them */
     uint64_t bytes;
-    uint64_t before; /* records of the system database that the import replaced */
+    uint64_t before; /* how many records the replaced system database had */
 };
 
 struct tuning_promoter {
     uint32_t uid;
     uint64_t entries, promoted;
-    /* Other users' plans (solver and parameters) that the examined entries change or would
+    /* How many other users' plans (solver and parameters) the examined entries change or would
      * change. */
     uint64_t changes;
 };
@@ -268,8 +269,8 @@ struct tuning_stats {
 };
 struct tuning_stats tuning_stats_of(const struct tuning *tuning);
 uint64_t tuning_count_of(const struct tuning *tuning, uint32_t uid);
-/* Runs SQLite's integrity check, on the tuning work queue. The message of KILN_CORRUPT says what
- * is wrong. */
+/* Runs SQLite's integrity check, and checks the checksums and the number of the records. Call this
+ * function on the tuning work queue. The message of KILN_CORRUPT says what is wrong. */
 KILN_MUST_CHECK enum kiln_code tuning_check_db(struct tuning *tuning, struct kiln_err *err);
 
 struct tuning_export {
@@ -279,7 +280,8 @@ struct tuning_export {
     bool merged; /* combine the tier with lower tiers, as a look-up does */
     bool converts;
     enum find_dialect dialect; /* the old dialect keeps only the fastest solver of each algorithm */
-    /* Called about every megabyte. If it returns an error, the export ends. May be NULL. */
+    /* Called about every megabyte. If it returns an error, the export fails with this error. May be
+     * NULL. */
     enum kiln_code (*reserve_space)(void *context, uint64_t bytes, struct kiln_err *err);
     void *context;
 };

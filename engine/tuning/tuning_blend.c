@@ -16,7 +16,8 @@ struct blend {
     struct kiln_err *err;
 };
 
-/* In FindDb's old dialect, the solver is not the id of an entry, but one of its values. */
+/* Returns whether |row| is an entry of |solver|. In FindDb's old dialect, the solver is not the id
+ * of an entry, but one of its values. */
 static bool is_of_solver(const struct tuning_row *row, struct bytes solver)
 {
     struct tuning_entry entry;

@@ -112,7 +112,8 @@ KILN_DEFINE_AUTO(tuning_change)
 KILN_MUST_CHECK enum kiln_code tuning_change_keep_before(struct tuning_change *change,
                                                          const struct tuning_place *place,
                                                          struct kiln_err *err);
-/* Stores the checksum of the record that the promotion has written. */
+/* Stores the checksum of the record that the promotion has written, with which
+ * tuning_db_each_before detects later changes. */
 KILN_MUST_CHECK enum kiln_code tuning_change_note_written(struct tuning_change *change,
                                                           const struct tuning_place *place,
                                                           struct kiln_err *err);
@@ -178,6 +179,7 @@ KILN_MUST_CHECK enum kiln_code tuning_db_backup(struct tuning_db *db, const char
                                                 struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_db_vacuum(struct tuning_db *db, uint64_t *ret_freed,
                                                 struct kiln_err *err);
-/* Runs SQLite's integrity check. The message of KILN_CORRUPT says what is wrong. */
+/* Runs SQLite's integrity check, and checks the checksums and the number of the rows. The message
+ * of KILN_CORRUPT says what is wrong. */
 KILN_MUST_CHECK enum kiln_code tuning_db_verify(struct tuning_db *db, struct kiln_err *err);
 uint64_t tuning_db_bytes(const struct tuning_db *db); /* of the file and its log */

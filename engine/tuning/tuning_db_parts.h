@@ -30,7 +30,8 @@ struct tuning_amount {
 };
 struct tuning_usage {
     uint32_t uid;
-    struct tuning_amount kept, pending; /* on disk, and after the change in progress */
+    struct tuning_amount kept, pending; /* |kept| is on disk; |pending| includes the change in
+                                         * progress */
 };
 
 struct tuning_db {

@@ -181,7 +181,8 @@ static void write_system_record(struct tuning_exporter *out)
     }
     bool merges = out->what.merged && out->what.tier != TUNING_TIER_SYSTEM;
     struct bytes value = merges ? merged_value(out, record.key, record.value) : record.value;
-    /* Leaves ids out of merged records, because the ids could collide with new ones. */
+    /* Leaves the source's row ids out of merged records, because these ids could collide with those
+     * of added entries. */
     write_record(out, record.key, in_dialect(out, value), merges ? NULL : &record);
 }
 

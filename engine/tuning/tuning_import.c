@@ -189,7 +189,6 @@ static enum kiln_code check_repeated(struct tuning_reading *r, struct bytes key,
                : rc;
 }
 
-/* Keeps a record in memory until the whole file was read. */
 static bool keep_record(struct tuning_reading *r, const struct tuning_record *record,
                         const struct named *named)
 {

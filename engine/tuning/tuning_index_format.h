@@ -17,7 +17,7 @@
 #define INDEX_VERSION 1u
 #define INDEX_NONE UINT32_MAX
 
-/* The limits of tuning_file.h; an index that exceeds them is damaged. */
+/* The limits of common/miopen/tuning_text.h; an index that exceeds them is damaged. */
 #define INDEX_KEY_MAX (1u << 10)
 #define INDEX_VALUE_MAX (64u << 10)
 #define INDEX_IDS_MAX 256u

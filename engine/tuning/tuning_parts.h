@@ -5,7 +5,7 @@
  * Declarations that the files of tuning.h share; private to this directory.
  *
  *   tuning.c           opening, the list of system databases, statistics
- *   tuning_find.c      look-up by precedence, neighbours
+ *   tuning_find.c      look-up by precedence, and in a problem's families
  *   tuning_job_make.c  creating and destroying changes
  *   tuning_job.c       executing changes and taking them over
  *   tuning_blend.c     combining the measurements of one record

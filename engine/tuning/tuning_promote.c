@@ -259,7 +259,7 @@ static bool promote_one(struct promoting *p, const struct tuning_held *held)
     return p->rc == KILN_OK;
 }
 
-/* Uses the record in memory instead of |rows|. */
+/* Promotes the record in memory instead of |rows|, because it is a struct tuning_held. */
 static bool promote_stored(void *context, const struct tuning_place *place,
                            const struct tuning_row *rows, size_t count)
 {

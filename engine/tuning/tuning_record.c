@@ -14,8 +14,8 @@ static void write_u32(uint8_t *at, uint32_t value)
         at[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* Returns a checksum. If a single byte changes, the checksum always changes, because each step of
- * FNV is reversible. */
+/* Returns a checksum of the record's place and content. If a single byte changes, the checksum
+ * always changes, because each step of FNV-1a is reversible. */
 static uint64_t sum_of(const struct tuning_place *place, struct bytes body)
 {
     struct bytes id = bytes_of_text(place->database_id), backend = bytes_of_text(place->backend);
