@@ -81,7 +81,7 @@ KILN_MUST_CHECK enum kiln_code package_set_find_named(struct package_set *set,
                                                       struct buffer *ret_raw,
                                                       struct package_found *ret_found,
                                                       struct kiln_err *err);
-/* Searches only signed packages of kiln's own format. */
+/* Searches only packages of kiln's own format that are signed or built in. */
 KILN_MUST_CHECK enum kiln_code package_set_find_key(struct package_set *set,
                                                     const struct digest *key,
                                                     struct buffer *ret_raw,
