@@ -224,7 +224,8 @@ void tuning_job_clear(struct tuning_job *job);
  * queue. */
 void tuning_job_give_up(struct tuning_job *job);
 const struct tuning_counts *tuning_job_counts(const struct tuning_job *job);
-/* Memory of the records of an import, a merge or a removal between two steps, else 0. */
+/* Returns the bytes of memory that an import, a merge or a removal holds between two steps; 0 for
+ * other jobs. */
 uint64_t tuning_job_bytes(const struct tuning_job *job);
 
 struct tuning_walk { /* records of the user and host tiers, in no particular order */

@@ -40,7 +40,7 @@ struct tuning_job {
     bool is_once;
     struct record_list changes;   /* of this step; they are in tuning.db if the step succeeded */
     size_t written;               /* how many of |changes| are in the transaction */
-    struct tuning_table *pending; /* owned; |changes| by place; NULL if no record can change
+    struct tuning_table *pending; /* owned; |changes| by their place; NULL if no record can change
                                    * twice */
     bool is_on_disk;
     bool needs_checkpoint;

@@ -19,7 +19,7 @@
  * less can be confirmed, and can change the choice between two solvers. */
 #define SAME_FACTOR 1.25
 
-struct claim {
+struct claim { /* an entry of a user, which may be false */
     const struct tuning_held *held;
     const struct tuning_row *row;
     struct bytes solver;
