@@ -23,12 +23,13 @@ struct asked {
     size_t count;
 };
 
-/* The background thread writes these before it posts |batch_done|, on which the test waits. */
+/* A background thread of the code under test writes the fields below. It then posts
+ * |batch_done|, on which the test waits before it reads them. */
 static struct fake {
     struct asked asked[BATCHES_MAX];
     size_t batches;
     int code;
-    bool endless; /* the batch calls its callback until the callback stops the batch */
+    bool endless; /* the batch calls its callback until the callback asks it to stop */
     sem_t batch_done;
     atomic_uint open, answers;
     int stopped_with;
@@ -89,7 +90,7 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *ba
     return fake.code;
 }
 
-/* The problem with batch size 1 has a record. */
+/* Only the problem with batch size 1 has a record. */
 int kiln_solutions_get(struct kiln_client *client, const struct kiln_problem *problem,
                        const struct kiln_plan_options *options,
                        struct kiln_solutions **ret_solutions, struct kiln_error *err)

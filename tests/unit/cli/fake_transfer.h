@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A fake kiln-transfer --snapshot: the test program starts itself as the fake. Only one file of a
- * test may include this header. test_setenv(FAKE_TRANSFER, ...) selects the behaviour of the fake.
- * If the variable is not set, kiln-transfer seems not to be installed. */
+/* A fake kiln-transfer --snapshot: the command under test starts the test program again, as the
+ * fake. Only one file of a test may include this header. test_setenv(FAKE_TRANSFER, ...) selects
+ * the behaviour of the fake. If the variable is not set, kiln-transfer seems not to be
+ * installed. */
 #include "cli/kilnctl/snapshot_program.h"
 
 #include <fcntl.h>
@@ -66,8 +67,8 @@ static int fake_transfer_be(const char *path)
     return 7;
 }
 
-/* Must be the first line in main() of a test. Runs the fake if the command under test has
- * started the program. */
+/* Must be the first line in main() of a test. If the command under test has started this process
+ * as kiln-transfer, acts as the fake and returns from main(). */
 #define FAKE_TRANSFER_MAIN(argc, argv)                           \
     do {                                                         \
         if ((argc) >= 3 && strcmp((argv)[1], "--snapshot") == 0) \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The libkiln is a fake, but keys and manifests are real. */
+/* libkiln is a fake, but the code that makes keys and manifests is real. */
 #include "common/protocol/problem.h"
 #include "engine/digest/sha256.h"
 #include "engine/manifest/manifest.h"
@@ -138,8 +138,8 @@ TEST_F(kilnctl_build, problems_go_as_sealed_memory_in_the_wire_format)
     assert_int_equal(number(second + 4), 2);
     assert_int_equal(number(second + 6 * 4), 2);
     assert_int_equal(number(second + 7 * 4), 8);
-    assert_int_equal(number(second + 22 * 4),
-                     1); /* the depth of the dilation, four numbers before the end */
+    /* The depth of the dilation is the fourth number from the end of the problem. */
+    assert_int_equal(number(second + 22 * 4), 1);
 }
 
 TEST_F(kilnctl_build, a_package_as_json_is_reported_with_its_kernels)

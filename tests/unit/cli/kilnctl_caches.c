@@ -143,8 +143,8 @@ TEST_F(kilnctl_caches, an_import_that_is_not_permitted_ends_at_once)
     assert_int_equal(fake.asked, 1);
 }
 
-/* Imports a cache from a new |directory| with a name as MIOpen chooses it. Returns the request that
- * kilnd received. */
+/* Makes a directory with a cache file whose name is one that MIOpen would choose. Imports it,
+ * and returns the request that kilnd received. */
 static const char *import_from(struct fixture *f, const char *directory, const char *option,
                                const char *value)
 {

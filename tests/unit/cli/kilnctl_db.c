@@ -118,7 +118,7 @@ TEST_F(kilnctl_db, entries_that_lookups_ignore_are_marked_and_counted)
     assert_int_equal(RUN(&f->run, "db", "get", LINE, "--db-id", "gfx90a68"), KILN_E_OK);
     const char *fresh = strstr(f->run.printed, "Fresh"), *old = strstr(f->run.printed, "Old ");
     assert_true(fresh && old && fresh < old);
-    /* not marked as stale, although another entry of the same record is stale */
+    /* Only the entry Old of this record is stale, so Fresh is not marked. */
     assert_says(fresh, "  host  ");
     assert_says(old, "host, left");
     assert_says(f->run.printed, "user, left");

@@ -161,7 +161,7 @@ TEST_F(kilnctl_doctor, a_socket_of_group_root_is_opened_by_a_group_of_its_own)
     expect_finding(f, VERDICT_FAIL, "user root", "groupadd --system");
     assert_null(strstr(only_finding(f, VERDICT_FAIL)->advice, "-aG root"));
     f->findings.count = 0;
-    /* the group was created after kilnd had started */
+    /* The group has been created since kilnd started. */
     f->socket.has_group = f->socket.in_group_file = true;
     assert_false(socket_judge(&f->socket, &f->findings));
     expect_finding(f, VERDICT_FAIL, "user root", "log in");
@@ -179,7 +179,7 @@ TEST_F(kilnctl_doctor, a_socket_that_only_root_can_use_causes_a_warning)
     assert_true(socket_judge(&f->socket, &f->findings));
     expect_finding(f, VERDICT_WARN, "only root", "groupadd --system");
     f->findings.count = 0;
-    f->socket.is_system = false; /* a socket that root created at another path */
+    f->socket.is_system = false; /* as if root had created the socket at another path */
     assert_true(socket_judge(&f->socket, &f->findings));
     assert_int_equal(findings_count(&f->findings, VERDICT_WARN), 0);
 }
@@ -300,7 +300,7 @@ TEST(kilnctl_doctor, further_settings_that_cannot_be_listed_are_an_error)
     test_setenv("CONFIGURATION_DIRECTORY", directory);
     assert_int_equal(directory_facts_gather(NULL, false, facts, &err), KILN_E_OK);
     snprintf(path, sizeof(path), "%s/kilnd.json.d", directory);
-    assert_int_equal(symlink(path, path), 0); /* a link to itself, which cannot be opened */
+    assert_int_equal(symlink(path, path), 0);
     assert_int_not_equal(directory_facts_gather(NULL, false, facts, &err), KILN_E_OK);
     assert_says(err.text, path);
 }
@@ -311,7 +311,7 @@ TEST_F(kilnctl_doctor, an_almost_full_disk_causes_a_warning)
     directory_judge(&f->directory, &f->findings);
     expect_finding(f, VERDICT_WARN, "500 MiB", "--to 2560M");
     f->findings.count = 0;
-    f->directory.database_bytes = 0; /* no file of kiln could be removed to free space */
+    f->directory.database_bytes = 0; /* kiln has no files, so gc could free no space */
     directory_judge(&f->directory, &f->findings);
     assert_null(strstr(only_finding(f, VERDICT_WARN)->advice, "kilnctl gc"));
 }
@@ -356,8 +356,8 @@ TEST_F(kilnctl_doctor, running_units_are_ok)
     units_judge(UNIT("kilnd.socket", "active", "enabled") "\n" UNIT("kilnd.service", "inactive",
                                                                     "disabled"),
                 true, &f->findings);
-    assert_int_equal(findings_count(&f->findings, VERDICT_OK),
-                     2); /* an inactive kilnd is fine, because the socket can start it */
+    /* kilnd.service may be inactive, because kilnd.socket starts it. */
+    assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2);
 }
 
 TEST_F(kilnctl_doctor, a_failed_or_disabled_unit_is_reported_with_the_command_to_run)
@@ -396,8 +396,8 @@ TEST_F(kilnctl_doctor, a_service_that_waits_for_its_next_restart_has_failed)
     expect_finding(f, VERDICT_FAIL, "tries again (exit-code)", "journalctl");
 }
 
-/* After a failed start, systemd reports "activating" while kilnd starts again, until it has read
- * its settings. */
+/* After a failed start, systemd starts kilnd again. Until kilnd has read its settings, systemd
+ * reports the service as "activating". */
 TEST_F(kilnctl_doctor, a_service_that_starts_again_after_failures_has_failed)
 {
     units_judge("Id=kilnd.service\nLoadState=loaded\nActiveState=activating\n"

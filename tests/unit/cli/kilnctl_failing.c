@@ -46,8 +46,8 @@ TEST_F(kilnctl_failing, gc_and_clear_never_lose_an_argument_when_memory_runs_out
                 "--dry-run");
 }
 
-/* The test relies on sanitizers, which report the use of an object that could not be added to the
- * output. */
+/* The test checks little itself. With a sanitizer, it fails if a command uses a JSON object that
+ * could not be added to the output for lack of memory. */
 TEST_F(kilnctl_failing, lists_of_results_are_not_used_after_memory_ran_out)
 {
     EXPECT_ONLY(f, "package_remove {\"name\":\"a\"}", "pkg", "rm", "a", "--json");
@@ -90,7 +90,8 @@ TEST_F(kilnctl_failing, an_overlay_manifest_is_written_whole_or_not_at_all_when_
 
 #define PIECES 5000u
 
-/* Makes the |nth| call of realloc fail. Returns false if there were fewer calls. */
+/* Prints PIECES texts to a text_stream, with the |nth| call of realloc failing. Returns false if
+ * there were fewer calls. */
 static bool fill_text_stream(unsigned nth)
 {
     struct text_stream stream;

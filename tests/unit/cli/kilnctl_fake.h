@@ -31,12 +31,13 @@ static struct fake {
     size_t file_counts[FAKE_MAX];
     char sent[FAKE_MAX][2][8192]; /* contents of the files that were sent */
     size_t sent_sizes[FAKE_MAX][2];
-    int seals[FAKE_MAX]; /* seals of the first file; -1 if it is not a memory file */
+    /* seals of the first file sent with each request; -1 if that is not a memory file */
+    int seals[FAKE_MAX];
     /* the reply to package_coverage after an install; NULL if that request fails */
     const char *fits;
 } fake;
 
-/* Forgets the script of the last test. Returns the directory of this one. */
+/* Resets the fake. Returns the directory of the current test. */
 static inline const char *fake_begin(void)
 {
     memset(&fake, 0, sizeof(fake));

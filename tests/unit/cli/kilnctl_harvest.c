@@ -250,8 +250,8 @@ static void write_sparse(struct fixture *f, const char *name, off_t size)
     assert_int_equal(truncate(scratch_path(f->directory, name, path), size), 0);
 }
 
-/* A job can make a huge sparse file at once. If harvest read the file, the epilog script of a batch
- * system would wait for a long time. */
+/* A job can make a huge sparse file within a moment. To read it would take long, and the epilog
+ * script of the batch system waits for harvest. */
 TEST_F(kilnctl_harvest, files_beyond_kilnds_limits_are_refused_before_they_are_read)
 {
     static const char *const names[] = { "out/cache/gfx90a68.ukdb", "out/user/gfx90a68_1.1.0.udb" };
@@ -362,7 +362,7 @@ TEST_F(kilnctl_harvest, a_damaged_manifest_is_reported)
     }
 }
 
-/* Makes a file older, because a real job takes longer than a test. */
+/* Sets the times of a file back by |age_s|, because a real job takes longer than a test. */
 static void set_age(struct fixture *f, const char *name, time_t age_s)
 {
     char path[600];
@@ -399,7 +399,7 @@ TEST_F(kilnctl_harvest, an_unchanged_file_is_not_sent_and_is_reported_as_unchang
 TEST_F(kilnctl_harvest, a_file_that_was_only_touched_is_not_sent)
 {
     overlay_all(f);
-    an_hour_passes(f); /* the files' times then differ from those in the manifest */
+    an_hour_passes(f); /* changes the files' times, but not their content */
     assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 0);
     assert_says(f->run.printed, "/cache/gfx90a68.ukdb: unchanged\n");

@@ -63,8 +63,8 @@ TEST_F(kilnctl_miopen, an_overlay_as_json_lists_variables_files_and_remarks)
     assert_says(f->run.printed, "\"remarks\":[]}");
 }
 
-/* If the overlay's system directory existed but were empty, MIOpen would not find its own
- * databases. */
+/* An empty system directory in the overlay would hide MIOpen's own databases, so it must not
+ * exist. */
 TEST_F(kilnctl_miopen, miopen_keeps_its_own_databases_if_kilnd_has_none)
 {
     for (int i = 0; i < 4; i++)
@@ -100,8 +100,8 @@ TEST_F(kilnctl_miopen, a_kind_that_kilnd_lacks_is_no_matter_if_the_systems_part_
     assert_null(strstr(f->reported.text, "db import"));
 }
 
-/* Only with MIOpen's version does kilnctl know the names of a user's files, and in which of two
- * formats MIOpen reads a PerfDb. */
+/* If kilnctl does not know MIOpen's version, it knows neither the names of a user's files, nor
+ * in which of two formats MIOpen reads a PerfDb. */
 TEST_F(kilnctl_miopen, without_a_version_the_users_records_are_in_the_systems_files)
 {
     fake.answers[0] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.HIP.3_2_0_x.ufdb.txt", 9),
@@ -275,7 +275,7 @@ TEST_F(kilnctl_miopen, every_file_of_the_installed_miopen_is_seen_in_the_overlay
     }
     assert_string_equal(out_text(f, "system/gfx90a68.db"), "perf");
     assert_says(f->run.printed, "export MIOPEN_SYSTEM_DB_PATH=");
-    /* MIOpen already reads its own PerfDb, so the advice to import it would be wrong */
+    /* kilnctl must not advise to import MIOpen's own PerfDb, which MIOpen reads anyway. */
     assert_null(strstr(f->reported.text, "db import"));
 }
 
@@ -436,7 +436,7 @@ TEST_F(kilnctl_miopen, an_overlay_is_readable_by_others_only_with_shared)
     umask(mask);
 }
 
-/* Other content of the directory belongs to the user. */
+/* The directory may contain other files of the user, who chose its mode. */
 TEST_F(kilnctl_miopen, an_existing_overlay_directory_keeps_its_mode_and_its_parts_are_private)
 {
     char user[600];

@@ -63,7 +63,8 @@ TEST_F(kilnctl_packages, a_package_that_fits_no_gpu_here_says_so)
     assert_says(f->run.printed, "pkg coverage");
     install_beside(f, FITS("gfx90a68.kdb", "exact"));
     assert_null(strstr(f->run.printed, "pkg coverage"));
-    install_beside(f, "{\"gpus\":[]}"); /* a host without GPUs prepares packages for other hosts */
+    /* On a host without GPUs, users install packages for other hosts, so nothing is advised. */
+    install_beside(f, "{\"gpus\":[]}");
     assert_null(strstr(f->run.printed, "pkg coverage"));
 }
 
@@ -314,8 +315,8 @@ TEST_F(kilnctl_packages, invalid_progress_is_ignored)
     int rc = RUN(&f->run, "pkg", "install", "http://h/gfx90a68.kdb");
     reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
-    assert_string_equal(f->reported.text,
-                        ""); /* no progress bar, because the unpacked size is unknown */
+    /* The unpacked size is unknown, so no progress bar is printed. */
+    assert_string_equal(f->reported.text, "");
 }
 
 TEST_F(kilnctl_packages, the_timeout_option_bounds_an_install)
@@ -483,7 +484,7 @@ TEST_F(kilnctl_packages, verifying_as_json_has_every_report_and_the_error)
     assert_says(f->run.printed, "\"package\":\"c.kdb\"}]");
     assert_says(f->run.printed, "\"error\":{\"code\":\"CORRUPT\"");
     assert_true(f->run.reported);
-    /* only the second failure, because main prints the first one */
+    /* The command prints only the second failure, because main prints the first one. */
     assert_says(f->reported.text, "fake says no\n");
 }
 

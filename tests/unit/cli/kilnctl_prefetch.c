@@ -28,7 +28,7 @@ static struct fake {
     const char *status;
     unsigned stats_asked, naps;
     unsigned busy;   /* number of requests that kilnd refuses as BUSY */
-    unsigned stored; /* number of the first requested kernels that are on kilnd's disk */
+    unsigned stored; /* kilnd has the first |stored| of the requested kernels on disk */
 } fake;
 static atomic_uint fake_gets;
 
@@ -332,7 +332,7 @@ TEST_F(kilnctl_prefetch, prefetch_fails_if_kernels_are_not_stored)
 
 TEST_F(kilnctl_prefetch, prefetch_fails_if_storing_has_stopped)
 {
-    fake.tier = KILN_TIER_HOT; /* compiled by a prefetch that could not store the kernel */
+    fake.tier = KILN_TIER_HOT; /* as if kilnd had compiled the kernels, but could not store them */
     fake.stats[0] = STATS("7", "5", "2", "false");
     fake.status = STATUS("on");
     assert_int_equal(prefetch_lines(f), KILN_E_FULL);
@@ -425,7 +425,7 @@ TEST_F(kilnctl_prefetch, a_target_that_no_compiler_can_build_fails_once_with_all
     expect_nothing_asked_or_printed(f);
 }
 
-/* kilnd probes the target later, so prefetch knows no result. */
+/* kilnd could not probe the target yet, so prefetch does not know whether the target works. */
 TEST_F(kilnctl_prefetch, an_untried_target_does_not_stop_prefetch)
 {
     test_write_text(f->path, LINES);

@@ -110,8 +110,8 @@ TEST_F(kilnctl_report, no_hostile_name_reaches_the_page_unescaped)
     keep_page(f, "busy");
     assert_int_equal(count_of(f->page, "<script"), 0);
     assert_null(strchr(f->page, '\x1b'));
-    assert_int_equal(count_of(f->page, "&lt;script&gt;"),
-                     4); /* occurs in the title, the heading and two tables */
+    /* HOSTILE occurs in the title, the heading and two tables. */
+    assert_int_equal(count_of(f->page, "&lt;script&gt;"), 4);
 }
 
 TEST_F(kilnctl_report, the_report_needs_no_other_files)
@@ -145,7 +145,8 @@ TEST_F(kilnctl_report, the_report_of_a_busy_node_shows_its_numbers)
 {
     write_busy_page(f);
     assert_int_equal(strncmp(f->page, REPORT_MARK, strlen(REPORT_MARK)), 0);
-    /* the option that distinguishes two kernels of a program */
+    /* Two kernels of one program differ in this option, so it is shown. Options with the same
+     * value are not. */
     assert_says(f->page, "-DTILE=32</code>");
     assert_null(strstr(f->page, "-DGROUPS"));
     assert_says(f->page, "2 d");

@@ -345,7 +345,7 @@ static void run_job(const struct fixture *f, const char *name, const char *start
 
 #define OBJECT(tier, digits) \
     "object " tier " 1 00000000000000000000000000000000000000000000000000000000000000" digits "\n"
-#define LATER "9000000000000000" /* later than the real clock during this test */
+#define LATER "9000000000000000" /* later than the time of the real clock */
 
 TEST_F(kilnctl_trace_prefetch, used_fetched_and_missing_add_up)
 {

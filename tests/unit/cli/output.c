@@ -172,7 +172,7 @@ TEST_F(output, a_ticker_calls_until_it_is_stopped)
     struct ticker ticker;
     struct progress progress;
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    /* begins at time 0, so the first tick prints at once */
+    /* With a start time of 0, the first tick is overdue and prints at once. */
     progress_init(&progress, f->out, "prefetch", 2, 0);
     ticker_start(&ticker, &progress, &lock);
     wait_until("the first tick", has_said, &ticker);
@@ -259,7 +259,8 @@ TEST_F(output, progress_without_an_end_is_not_finished)
     progress_finish(&progress, SECOND);
     progress_init(&progress, f->out, "fetching", 10, 0);
     progress.width = 80;
-    progress_finish(&progress, SECOND); /* on a terminal, the bar would be erased */
+    /* A terminal shows a progress bar, which progress_finish only erases. */
+    progress_finish(&progress, SECOND);
     assert_string_equal(read_printed(f), "");
 }
 

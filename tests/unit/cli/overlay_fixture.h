@@ -30,7 +30,7 @@ SET_UP(set_up)
     "{\"files\":[{\"name\":\"" name "\",\"records\":" #records ",\"bytes\":1}]}"
 #define USER_FIND "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
 
-/* kilnd has records and kernels of every kind. */
+/* The fake kilnd has tuning records and kernels of every kind. */
 static inline void answer_all(void)
 {
     fake.answers[0] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.HIP.fdb.txt", 9),
@@ -78,7 +78,7 @@ static inline const char *out_text(struct fixture *f, const char *name)
     return scratch_read(f->directory, path, f->text, sizeof(f->text));
 }
 
-/* Returns a file name that matches the pattern of |file|, for another device than the overlay's. */
+/* Returns a file name that matches the pattern |file|, for a device other than the overlay's. */
 static inline const char *example(const struct miopen_file *file, char text[128])
 {
     const char *version = strstr(file->name, "SCHEMA")                 ? "1.1.0"

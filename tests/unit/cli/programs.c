@@ -197,7 +197,7 @@ TEST_F(programs, a_listing_of_no_devices_is_json_with_the_reasons_and_the_error)
     expect_error(f, "UNSUPPORTED");
 }
 
-/* Lists devices when the only runtime is a fake HIP runtime (tests/support/fake_gpu). */
+/* Lists devices while no runtime but a fake HIP runtime (tests/support/fake_gpu) can be loaded. */
 static int list_hip(struct fixture *f, const char *directory, const char *json)
 {
     setenv("KILN_CUDA_LIBRARY", "/nonexistent", 1);

@@ -34,7 +34,7 @@ static inline struct json *busy_sample(unsigned i)
         j, "hits",
         hits_of(load * (1 - missed) * 0.7, load * (1 - missed) * 0.2, load * (1 - missed) * 0.1));
     json_set_u64(j, "misses", (uint64_t)(load * missed));
-    if (i == 99) { /* the misses of this sample belong to requests that bypass the cache */
+    if (i == 99) { /* kilnd counted these misses because the requests were not to use the cache */
         struct json *reasons = json_object();
         json_set_u64(reasons, "uncached", (uint64_t)(load * missed));
         json_set(j, "miss_reasons", reasons);
@@ -51,7 +51,7 @@ static inline struct json *busy_history(void)
     struct json *j = json_object(), *samples = json_array(), *why = json_object();
     struct json *slowest = json_array();
     for (unsigned i = 0; i < 100; i++) {
-        if (i < 30 || i > 36) /* no samples from 30 to 36, as if kilnd had not run */
+        if (i < 30 || i > 36) /* kilnd did not run during samples 30 to 36 */
             json_append(samples, busy_sample(i));
     }
     for (unsigned i = 0; i < 5; i++)

@@ -121,7 +121,7 @@ TEST_F(result, json_that_is_printed_is_utf_8_whatever_it_holds)
     } cases[] = {
         { "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xa5",
           "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xa5" },
-        { "\xff\xc3", "??" }, /* a byte that starts no character; a character without its end */
+        { "\xff\xc3", "??" },                  /* an invalid first byte; an incomplete character */
         { "\xc0\xaf \xe0\x80\xaf", "?? ???" }, /* overlong forms */
         { "\xed\xa0\x80", "???" },             /* a surrogate */
         { "\xf4\x90\x80\x80", "????" },        /* beyond U+10FFFF */

@@ -25,7 +25,7 @@ static inline void scratch_write(const char *directory, const char *name, const 
     test_write_text(scratch_path(directory, name, path), text);
 }
 
-/* Writes a file, and also returns its path. */
+/* Writes |text| to a new file, and returns the file's path in |path|. */
 static inline void scratch_create(const char *directory, const char *name, const char *text,
                                   char path[512])
 {

@@ -21,8 +21,7 @@ static void fill_list(struct list *list, struct worker *workers, size_t count)
         list_append(list, &workers[i].link);
 }
 
-/* |best| lists the workers in the order in which they must be chosen. Each chosen worker becomes
- * busy. */
+/* Chooses workers one after the other, and makes each busy. |best| has the expected order. */
 TEST(plain, a_worker_with_the_libraries_is_chosen_before_a_cold_one)
 {
     struct worker workers[] = { idle_worker("clang"), idle_worker(""), idle_worker("hiprtc") };

@@ -16,8 +16,8 @@ int compiler_main(int argc, char **argv);
 static struct {
     const char *directory;
     bool privileged, keeps_privileges;
-    /* what the second call of getppid() returns; 0: the parent is outside the namespace; -1: the
-     * real parent */
+    /* result of the second call of getppid(); 0 means that the parent is outside the process
+     * namespace, and -1 selects the real parent */
     int parent;
     enum kiln_code limits, user, confinement, filter; /* results of the fake calls */
     const char *failing;
@@ -96,7 +96,8 @@ WRAP(int, compiler_describe_to, const char *name, int fd)
     return DESCRIBED;
 }
 
-/* The program calls getppid at its start, and once more later. */
+/* kiln-compiler calls getppid at its start, and a second time to see whether its parent has
+ * ended. */
 WRAP(pid_t, getppid, void)
 {
     static unsigned calls;

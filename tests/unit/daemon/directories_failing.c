@@ -77,7 +77,7 @@ TEST_F(directory, temporary_directories_that_cannot_be_made_are_reported_and_not
                     "temporary directory");
     expect_failures(open_temporary, f, FAILING("mkdtemp", ENOSPC), KILN_FULL, "is full");
     expect_failures(open_temporary, f, FAILING("mkdir", ENOSPC), KILN_FULL, "directory '");
-    /* If only one call fails, the operation is retried. */
+    /* An open that fails because of a single failed call is repeated. */
     static const char *const calls[] = { "openat", "fstat", "flock", "lstat" };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         expect_failure(open_temporary, f, FAILING(calls[i], EIO), KILN_OK, "");
@@ -117,7 +117,8 @@ static void sweep_leftovers(struct fixture *f)
  * sweep recognizes the directory. */
 TEST_F(directory, a_leftover_that_a_sweep_cannot_remove_is_removed_by_the_next)
 {
-    enum { REMOVED = 5 }; /* three files, the mark and the directory itself */
+    /* three files, the file that marks the directory, and the directory itself */
+    enum { REMOVED = 5 };
     unsigned nth = 0;
     bool failed = true;
     while (failed) {
@@ -132,7 +133,7 @@ TEST_F(directory, a_leftover_that_a_sweep_cannot_remove_is_removed_by_the_next)
     static const char *const listing[] = { "openat", "fdopendir" };
     for (size_t i = 0; i < sizeof(listing) / sizeof(listing[0]); i++) {
         make_leftover(f);
-        /* The first openat opens the directory to lock it. */
+        /* The sweep's first openat opens the directory to lock it, so the second one fails. */
         fail_call(listing[i], i == 0 ? 2 : 1, EMFILE);
         sweep_leftovers(f);
         assert_true(calls_failed());
@@ -265,7 +266,7 @@ TEST_F(directory, a_host_that_reports_nothing_gets_defaults)
     assert_string_equal(config_text(&config, CONFIG_temp_dir), "/tmp");
 }
 
-/* |variable| is the only variable of an ordinary user. */
+/* Loads the settings as an ordinary user, whose environment has no variable except |variable|. */
 static enum kiln_code load_as_user(const char *variable, const char *const *flags,
                                    struct kiln_err *err)
 {

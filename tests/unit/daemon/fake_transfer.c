@@ -131,7 +131,7 @@ static void report_two_results(void)
     report_failure();
 }
 
-/* The result file contains the pid of the child that is left running. */
+/* Leaves a child process running, and writes its pid into the result file. */
 static void leave_a_process(void)
 {
     char text[32];
@@ -156,7 +156,7 @@ static void copy_content(void)
     leave_text(text);
 }
 
-/* The result file contains the --user argument and the owner of the directory. */
+/* Writes the --user argument and the owner of the staging directory into the result file. */
 static void leave_user(void)
 {
     char text[64];

@@ -64,7 +64,7 @@ static void answer_pid(void)
     send_text(text);
 }
 
-/* The child keeps the writing end of the test's pipe open. */
+/* Crashes, and leaves a child that keeps the write end of the test's pipe open. */
 static void leave_a_child(void)
 {
     if (fork() == 0) {

@@ -43,7 +43,7 @@ static void take_inherited(const char *count, const char *names, bool for_us, st
     inherited_done(&in);
 }
 
-/* Runs in a child, which can have descriptors like those from a service manager. */
+/* Calls take_inherited in a child process, whose descriptors from 3 on it may replace. */
 static struct result started_with(const char *count, const char *names, bool for_us)
 {
     struct result result = { 0 };

@@ -162,11 +162,11 @@ TEST_F(config, a_duplicate_key_is_refused_with_file_and_key)
 
 TEST_F(config, limits_too_low_for_any_compiler_are_refused)
 {
-    static const char *const flags[] = {
-        "--compile-memory=1023MiB", "--compile-timeout=999ms", "--compile-cpu=9s",
-        /* must be larger than a request's source, which is one of the files of a compile */
-        "--compile-output=8MiB"
-    };
+    static const char *const flags[] = { "--compile-memory=1023MiB", "--compile-timeout=999ms",
+                                         "--compile-cpu=9s",
+                                         /* too small: a compile also stores the request's source in
+                                          * a file, and that may be as large */
+                                         "--compile-output=8MiB" };
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         f->argument_count = 2;
         add_flag(f, flags[i]);
@@ -272,7 +272,7 @@ TEST_F(config, help_and_version_need_no_configuration)
     assert_int_equal(f->config.request, CONFIG_VERSION);
 }
 
-/* The XDG directories of an ordinary user are the fixture's directory. */
+/* Makes this process an ordinary user, whose XDG directories are the fixture's directory. */
 static void become_a_user(const struct fixture *f)
 {
     static const char *const names[] = { "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_STATE_HOME" };

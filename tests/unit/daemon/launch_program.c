@@ -17,8 +17,9 @@ static struct {
     enum kiln_code received;
     int directory; /* the program starts in this directory */
     bool hangs_up;
-    bool no_pid_files;  /* the system has no pidfds */
-    bool is_left_alone; /* the launcher ends before its child requests a signal for that event */
+    bool no_pid_files; /* the system has no pidfds */
+    /* the launcher ends before its child has asked for a signal at the launcher's end */
+    bool is_left_alone;
     bool is_supervisor;
     const char *failing;
     unsigned nth;
@@ -157,7 +158,7 @@ TEST(launch, a_launched_program_ends_with_kilnd)
     assert_int_equal(end.status, 0);
     assert_says(end.text, "ended with 0 by signal 9\n");
     scene.hangs_up = false;
-    scene.failing = "poll"; /* without poll, the launcher cannot notice the end of kilnd */
+    scene.failing = "poll"; /* if poll fails, kiln-launch cannot notice the end of kilnd */
     assert_says(RUN("/bin/sh").text, "ended with 0 by signal 9\n");
     scene.script = "exit 3";
     scene.error = EINTR;
@@ -189,12 +190,14 @@ TEST(launch, a_supervisor_that_cannot_watch_its_starter_ends)
     assert_int_equal(RUN("--keep").status, 0);
     scene.failing = "getsockopt";
     scene.hangs_up = true;
-    static const int gone[] = { ESRCH, EINVAL }; /* the pid may belong to another process by now */
+    /* kilnd has ended, and another process may have its pid by now */
+    static const int gone[] = { ESRCH, EINVAL };
     for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++) {
         scene.error = gone[i];
         assert_int_equal(RUN("--keep").status, EXIT_SURROUNDINGS);
     }
-    scene.error = ENOPROTOOPT; /* an old kernel, where the pid is used */
+    /* the kernel is too old for pidfds of peers, so kiln-launch uses the pid */
+    scene.error = ENOPROTOOPT;
     assert_int_equal(RUN("--keep").status, 0);
     assert_int_equal(RUN("--keep", "/bin/sh").status, EXIT_USAGE);
 }

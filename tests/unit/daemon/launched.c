@@ -28,7 +28,7 @@ struct fixture {
     struct worker_process process;
     struct loop_timer tick;
     struct worker_spawn spawn;
-    int far_end; /* the other end of descriptor 3 of the process */
+    int far_end; /* the test's end of the socket that the process has as descriptor 3 */
     unsigned exits;
     int status, signal;
     struct kiln_err err;
@@ -54,7 +54,7 @@ static void on_exited(struct worker_process *process, int status, int signal)
     f->signal = signal;
 }
 
-/* A unit starts the program, whose descriptor 3 is connected to f->far_end. */
+/* Starts a program through the launch service. Connects its descriptor 3 to f->far_end. */
 static enum kiln_code start_program(struct fixture *f, const char *const *arguments)
 {
     int pair[2];
@@ -96,7 +96,7 @@ static void wait_for_end(struct fixture *f)
     worker_process_close(&f->process);
 }
 
-/* Receives one packet, or "" if the socket was closed. */
+/* Returns the next packet from the program, or "" if the socket was closed. */
 static const char *receive_text(struct fixture *f)
 {
     static char said[256];
@@ -145,7 +145,8 @@ TEST_F(launched, a_launched_worker_has_no_socket_activation_variables)
     assert_string_equal(receive_text(f), "none");
 }
 
-/* The socket is closed when all processes that inherited it have ended. */
+/* The socket is closed only when all processes that inherited it have ended. wait_for_end checks
+ * that. */
 TEST_F(launched, a_kill_ends_a_worker_and_its_children)
 {
     launch(f, "sleep 1000 & printf up >&3; wait");
@@ -233,7 +234,7 @@ static int niceness_of_session(pid_t pid)
     return niceness;
 }
 
-/* The service is the parent of kiln-launch, which is the parent of the program. */
+/* The launch service starts kiln-launch, which starts the program. */
 static bool a_session_of_the_service_is_nice(const struct fixture *f)
 {
     pid_t launchers[4] = { 0 }, programs[4];
@@ -243,7 +244,7 @@ static bool a_session_of_the_service_is_nice(const struct fixture *f)
     return count > 0 && niceness_of_session(programs[0]) == 10;
 }
 
-/* The manager makes no session for the transfer, but kiln-launch does. */
+/* The service manager makes no session for each transfer, but kiln-launch does. */
 TEST_F(launched, the_session_of_a_launched_transfer_gives_way_to_kilnd)
 {
     static const char *const arguments[] = { "kiln-transfer", "--launched", NULL };

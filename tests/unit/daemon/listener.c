@@ -58,7 +58,7 @@ TEST_F(listener, the_socket_is_open_only_to_its_owner_and_roots_group)
     assert_int_equal(st.st_mode & 0777, geteuid() == 0 ? 0660 : 0600);
 }
 
-/* Each waiting connection delays the next one, so few may wait. */
+/* Each client that waits to be accepted delays those behind it, so few may wait. */
 TEST_F(listener, at_most_128_connections_wait_to_be_accepted)
 {
     int clients[MANY];
@@ -175,7 +175,7 @@ TEST_F(listener, the_socket_of_a_live_daemon_is_refused_with_its_pid)
     close(unix_connect(SOCK_STREAM, f->path));
 }
 
-/* A process that kilnd had just started when it was killed still holds kilnd's socket and lock. */
+/* If kilnd is killed right after fork(2), the child still holds kilnd's socket and lock. */
 TEST_F(listener, a_killed_daemon_whose_socket_is_still_open_is_not_named)
 {
     int open_end[2];
@@ -276,7 +276,7 @@ TEST_F(listener, an_inherited_descriptor_that_is_not_a_socket_is_refused)
     close(fd);
 }
 
-/* Imitates kilnd's end while the service manager holds the socket. */
+/* Imitates kilnd's end while the service manager holds a copy of the socket. */
 static struct inherited_fd store_socket(struct fixture *f)
 {
     struct inherited_fd stored;

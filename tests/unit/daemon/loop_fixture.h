@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* An event loop and its work queues for one test, whose end destroys them. */
+/* An event loop and its work queues for one test. Both are destroyed when the test ends. */
 #include "daemon/loop/loop.h"
 #include "daemon/loop/timer.h"
 #include "daemon/loop/work_queues.h"
@@ -10,7 +10,7 @@
 
 static inline void end_loop(void *loop) { LOOP_CLOSE((struct loop *)loop); }
 
-/* The end of the test waits until all handles of the loop are closed. */
+/* When the test ends, it waits until all handles of the loop are closed. */
 static inline struct loop *open_loop(void)
 {
     struct loop *loop = NULL;
@@ -23,8 +23,8 @@ static inline struct loop *open_loop(void)
 static inline void on_tick(struct loop_timer *tick) { (void)tick; }
 static inline void end_tick(void *tick) { loop_timer_close(tick); }
 
-/* Like open_loop, but each iteration ends after a millisecond even if nothing happens. The end of
- * the test closes |tick| if the test has not closed it. */
+/* Like open_loop, but each loop iteration ends after a millisecond even if nothing happens. If
+ * |tick| is still open when the test ends, it is closed then. */
 static inline struct loop *open_ticking_loop(struct loop_timer *tick, struct loop_owner *owner)
 {
     struct loop *loop = open_loop();
@@ -40,7 +40,7 @@ static inline void end_work_queues(void *queues)
     work_queues_destroy(queues);
 }
 
-/* The end of the test checks that no task is left. */
+/* When the test ends, no task may be left. */
 static inline struct work_queues *open_work_queues(struct loop *loop, unsigned readers)
 {
     struct work_queues *queues = NULL;

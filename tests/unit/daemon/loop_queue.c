@@ -14,13 +14,13 @@
 #define US 1000u
 #define MS (1000 * US)
 #define TASKS 10
-#define SOME_OF_SLICE (400 * US) /* a slice ends with the third such task */
+#define SOME_OF_SLICE (400 * US) /* three such tasks use up a slice */
 
 struct named_task {
     struct task task; /* first member */
     char name;
     uint64_t cost_ns;  /* processor time */
-    uint64_t pause_ns; /* time for which the kernel preempts the task */
+    uint64_t pause_ns; /* time for which the kernel suspends the thread during the task */
 };
 
 struct fixture {
@@ -35,7 +35,8 @@ struct fixture {
 
 static struct {
     uint64_t now_ns, worked_ns;
-    char order[TASKS + 1]; /* names in the order of the done callbacks, and '!' for an event */
+    /* names of the tasks in the order of their done callbacks; '!' stands for an event */
+    char order[TASKS + 1];
 } seen;
 
 uint64_t __wrap_clock_monotonic_ns(void);

@@ -27,7 +27,7 @@ struct group *__wrap_getgrnam(const char *name)
 }
 
 static bool is_hanging; /* whether the wait for the name service's answer times out at once */
-static int answer_ms;   /* the time limit that kilnd gave to poll(2) */
+static int answer_ms;   /* the timeout that kilnd passed to poll(2) */
 
 int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);

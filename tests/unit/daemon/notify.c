@@ -40,7 +40,7 @@ TEAR_DOWN(tear_down)
 
 FIXTURE(notify, set_up, tear_down);
 
-/* Returns the next message, or "", and sets got_fd to its descriptor. */
+/* Returns the next message, or "" if there is none. Sets f->got_fd to its descriptor. */
 static const char *next_message(struct fixture *f)
 {
     union {
@@ -128,7 +128,7 @@ TEST_F(notify, a_notification_to_a_stopped_manager_fails)
     assert_false(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));
 }
 
-/* The queue of the socket holds a limited number of messages. */
+/* The socket holds a limited number of messages, and nobody reads them. */
 TEST_F(notify, an_optional_notification_does_not_wait_for_a_manager)
 {
     unsigned sent = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kiln-compiler process of a program with the engine linked in. */
+/* Tests of the one kiln-compiler process that a program with the engine linked in starts. */
 #include "tests/support/daemon_process.h"
 #include "tests/support/entries.h"
 #include "tests/support/test_files.h"
@@ -30,7 +30,7 @@ struct fixture {
     struct compile_result result;
 };
 
-/* The script is installed next to a kiln-launch. */
+/* Installs |text| as the kiln-compiler, next to a link to the real kiln-launch. */
 static void use_script(struct fixture *f, const char *text)
 {
     const char *script = test_path(f->directory, "kiln-compiler");
@@ -83,7 +83,7 @@ static void expect_unavailable(struct fixture *f, const char *words)
     compile_result_done(&f->result);
 }
 
-/* Returns 0 if no command line contains |text|. */
+/* Returns the pid of a process whose command line contains |text|, or 0. */
 static pid_t find_process(const char *text)
 {
     pid_t found = 0;
@@ -102,7 +102,7 @@ static pid_t find_process(const char *text)
     return found;
 }
 
-/* A killed process keeps its command line until it has been reaped. */
+/* A killed process keeps its command line until its parent reaps it. */
 static bool has_no_process(void *context)
 {
     const struct fixture *f = context;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Replies to a socket that accepts them in pieces. The socket may become full, be interrupted or
- * be closed at any byte. All bytes must arrive in order, and each descriptor once, with the
- * first byte of its frame. Afterwards nothing is charged to the account. */
+/* Tests of the outbox with a fake socket, which accepts bytes in pieces, and may become full, be
+ * interrupted or be closed at any byte. All bytes must arrive in order, and each descriptor
+ * once, with the first byte of its frame. Afterwards, nothing may be charged to the account. */
 #include "daemon/server/outbox.h"
 
 #include "tests/support/random_bytes.h"
@@ -22,7 +22,7 @@ static struct {
     size_t stops_at;  /* number of bytes after which calls fail */
     int stops_with;   /* errno of the calls that fail */
     unsigned stops;   /* number of calls that will still fail */
-    int with_files;   /* errno of calls with descriptors that are refused */
+    int with_files;   /* errno of refused calls with descriptors */
     unsigned refused; /* number of calls with descriptors that will still be refused */
     uint8_t stream[STREAM_MAX];
     size_t size;
@@ -129,7 +129,8 @@ struct object *object_unref(struct object *object)
 static const struct {
     size_t size;
     size_t first_file, file_count;
-    /* zero-copy segments: one before the body of 30 bytes, one within and one after the body */
+    /* whether the frame has zero-copy segments: one before, one within and one after its body of
+     * 30 bytes */
     bool has_segments;
 } sizes[FRAMES] = {
     { .size = 10 },    { .size = 40, .file_count = 2 },
@@ -279,7 +280,6 @@ TEST_F(outbox, a_socket_that_is_full_at_any_byte_gets_the_rest_later)
     for (size_t at = 0; at < f->expected.size; at++) {
         for (unsigned hold = 0; hold < 2; hold++) {
             open_box(f, FOR_EVER);
-            /* calls for the following frames also fail with EAGAIN */
             stop_at(at, EAGAIN, FRAMES + 2);
             must(send_all(f, hold), f->err);
             flush_all(f);

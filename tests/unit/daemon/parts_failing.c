@@ -42,7 +42,8 @@ static enum kiln_code make_loop(void *context, struct kiln_err *ret_err)
 
 TEST(clear, a_loop_that_cannot_be_created_is_an_error)
 {
-    must(make_loop(NULL, &err), err); /* libuv keeps some descriptors of the first loop open */
+    /* The first loop makes libuv open descriptors that it keeps for later loops. */
+    must(make_loop(NULL, &err), err);
     expect_failures(make_loop, NULL, FAILING("eventfd", EMFILE), KILN_IO, "12 descriptors");
     expect_failures(make_loop, NULL, FAILING("calloc", ENOMEM), KILN_NO_MEMORY, "event loop");
     expect_failures(make_loop, NULL, FAILING("timerfd_create", EMFILE), KILN_IO, "timer");
@@ -168,7 +169,7 @@ TEST(clear, a_closer_that_cannot_be_created_is_an_error)
     assert_says(err.text, "connection");
 }
 
-/* The connection has unread data. |ret_far| receives its other end. */
+/* Returns a connection with unread data. The caller closes it, and its other end |ret_far|. */
 static int unread_socket(int *ret_far)
 {
     int ends[2];
@@ -214,7 +215,7 @@ TEST(clear, connections_are_closed_when_a_thread_can_be_started)
 {
     static const char *const calls[] = { "pthread_create", "pthread_attr_init" };
     for (size_t i = 0; i < 2; i++) {
-        struct closer *closer = NULL; /* the previous closer may still be ending its thread */
+        struct closer *closer = NULL; /* the thread of the previous closer may still be ending */
         int far, near = unread_socket(&far);
         must(closer_create(&CLOSER_LIMITS_DEFAULT, &closer, &err), err);
         must(closer_join(closer, 1000, &err), err);
@@ -229,7 +230,7 @@ TEST(clear, connections_are_closed_when_a_thread_can_be_started)
     }
 }
 
-/* When kilnd ends, the kernel closes these sockets. */
+/* These sockets need no thread: the kernel closes them when kilnd ends. */
 TEST(clear, sockets_that_still_wait_to_be_closed_at_the_end_are_left_open)
 {
     struct closer *closer = NULL;

@@ -38,8 +38,8 @@ static unsigned count_processors(void)
     return (unsigned)CPU_COUNT(&allowed);
 }
 
-/* Also raises |max_starting| to the number of workers that are starting, if this number is
- * larger. */
+/* Returns whether all workers are idle. Raises |max_starting| to the number of workers that are
+ * starting now, if that is larger. */
 static bool all_are_idle(const struct fixture *f, unsigned *max_starting)
 {
     struct pool_counts now = pool_counts(f->pool);
@@ -70,7 +70,8 @@ TEST_F(pool, a_worker_does_several_jobs)
     assert_true(second.task.result.wall_ns > 0);
 }
 
-/* The reservation must cover a busy worker and its predecessor, which may still be ending. */
+/* The reserved descriptors must suffice for each busy worker and its predecessor, which may
+ * still be ending. */
 TEST_F(pool, the_descriptors_that_a_worker_needs_are_reserved)
 {
     enum { WORKERS = 4, OF_THE_POOL = 1 };
@@ -212,14 +213,16 @@ TEST_F(pool, a_compile_that_has_no_worker_yet_can_be_stopped)
     pool_compile(f->pool, &hanging.task);
     pool_compile(f->pool, &waiting.task);
     pool_stop_compile(f->pool, &waiting.task);
-    assert_false(waiting.ended); /* pool_stop_compile never ends a job before it returns */
+    /* the job's callback runs only after pool_stop_compile has returned */
+    assert_false(waiting.ended);
     pool_stop_compile(f->pool, &hanging.task);
     wait_for_job(f, &waiting);
     wait_for_job(f, &hanging);
     assert_int_equal(waiting.task.result.end, COMPILE_UNAVAILABLE);
 }
 
-/* The worker must have received the limits of set_up and the namespaces of this process. */
+/* The worker must get the limits that open_pool_fixture sets, and the ids of this process's
+ * namespaces. */
 static void expect_arguments(struct fixture *f)
 {
     struct job job = kernel("arguments");
@@ -549,8 +552,8 @@ static void expect_refused(struct fixture *f, const char *program)
     expect_end(f, source(program), COMPILE_UNAVAILABLE, "started");
 }
 
-/* The busy worker cannot take these jobs, because a worker ends after its last job and the busy
- * worker is running that job. */
+/* The busy worker cannot take these jobs, because a client's source is the last job of its
+ * worker. */
 TEST_F(pool, a_job_that_needs_a_fresh_worker_fails_at_once_if_none_can_start)
 {
     struct job hang = source("hang"), spends = source("a");
@@ -569,7 +572,7 @@ TEST_F(pool, a_job_that_needs_a_fresh_worker_fails_at_once_if_none_can_start)
 TEST_F(pool, no_job_waits_for_a_worker_that_hangs_at_its_start)
 {
     struct job first = source("a"), second = source("a");
-    f->options.limits.jobs = 1; /* a worker ends after one job, so no worker is warmed up */
+    f->options.limits.jobs = 1; /* a worker ends after one job, so the pool warms none up */
     f->options.start_timeout_ms = 3600000;
     start_workers(f, 2);
     break_workers("silent");
@@ -591,7 +594,8 @@ static void continue_children(void)
         kill(children[i], SIGCONT);
 }
 
-/* The busy worker takes the next job, too, although several workers fail to start meanwhile. */
+/* A job of kiln is not the last of its worker. |next| can therefore wait for the busy worker,
+ * although other workers fail to start. */
 TEST_F(pool, a_job_waits_for_a_worker_that_runs_a_job_of_kiln)
 {
     struct job slow = kernel("stop"), spends = source("a"), next = source("b");
@@ -628,7 +632,7 @@ TEST_F(pool, a_stopped_pool_ends_every_job_and_refuses_new_ones)
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
 }
 
-/* The child of the worker inherits the writing end of a pipe. */
+/* The worker's child inherits the write end of the pipe, and keeps it open until it ends. */
 TEST_F(pool, children_of_a_dead_worker_are_killed_too)
 {
     int ends[2];
@@ -671,7 +675,7 @@ TEST_F(pool, directories_of_a_killed_daemon_are_removed_and_those_of_a_live_one_
     assert_int_equal(stat("/etc", &st), 0);
     assert_int_not_equal(lstat(unmarked, &st), 0);
     assert_int_equal(lstat(live.path, &st), 0);
-    assert_int_equal(rmdir(inside), 0); /* a directory of a user must not be removed */
+    assert_int_equal(rmdir(inside), 0); /* the pool must not remove another user's directory */
     assert_int_equal(rmdir(theirs), 0);
     temp_root_close(&live);
 }

@@ -19,7 +19,8 @@ int refusal;
 enum compile_end warmup_end;
 uint8_t warmup_toolchain;
 
-/* A warm-up has no program, so its toolchain selects what the worker does. */
+/* Selects what the fake worker does: by the job's program, or by the toolchain of a warm-up,
+ * which has no program. */
 static struct bytes order_of(const struct compile_job *job)
 {
     if (job->program.size > 0)

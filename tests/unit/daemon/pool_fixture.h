@@ -7,8 +7,8 @@
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 
-/* The fake connection sends the job's program name to the worker, and receives a text as the
- * answer. */
+/* The last answer of a worker. In place of a job, the fake connection sends the name of the
+ * job's program to the worker, which answers with a text. */
 extern char last_answer[256];
 extern struct sandbox_report handshake; /* the report that each worker sends when it is ready */
 /* number of warm-ups begun so far. A warm-up of the toolchain "breaks" fails, and one of "hangs"
@@ -34,23 +34,23 @@ struct job {
     char answer[sizeof(last_answer)]; /* answer of the job's worker, once the job has ended */
 };
 
-/* A job that kiln itself starts, for hiprtc and gfx942. */
+/* Makes a job that kiln itself starts, for hiprtc and gfx942. */
 struct job job_of(const char *program, enum compile_kind kind);
 struct job kernel(const char *program);
-/* A job with a client's source, for a target that works. */
+/* Makes a job with a client's source, for a target that works. */
 struct job source(const char *program);
 struct job source_for(const char *program, const char *toolchain);
 void wait_for_job(struct fixture *f, const struct job *job);
 void wait_for_jobs(struct fixture *f, const struct job *jobs, size_t count);
 struct compile_result *run_job(struct fixture *f, struct job *job);
-/* The job must end as |end| with a message that contains |says|. */
+/* Runs |job|, which must end as |end| with a message that contains |says|. */
 void expect_end(struct fixture *f, struct job job, enum compile_end end, const char *says);
 
 void open_pool_fixture(struct fixture *f);
 void start_pool(struct fixture *f);
 /* Waits until all workers are idle. */
 void start_workers(struct fixture *f, unsigned workers);
-/* Workers that start after this call misbehave (fake_worker.c). */
+/* Workers that start after this call misbehave as |manner| says (fake_worker.c). */
 void break_workers(const char *manner);
 void wait_until_idle(struct fixture *f, unsigned workers);
 void close_pool(struct fixture *f);

@@ -277,7 +277,7 @@ TEST_F(pool, a_warm_up_that_cannot_be_sent_waits_for_the_next_source)
     assert_int_equal(warmups, 1);
 }
 
-/* A worker without a free descriptor cannot read its compiler, for example. */
+/* A worker lacks a free descriptor, for example, and so cannot open a file of its compiler. */
 TEST_F(pool, a_warm_up_that_lacks_a_resource_waits_for_the_next_source)
 {
     start_workers(f, 3);
@@ -292,7 +292,7 @@ TEST_F(pool, a_warm_up_that_lacks_a_resource_waits_for_the_next_source)
     assert_int_equal(jobs_before_a_source(f), 1);
 }
 
-/* A warm-up for an untried target could crash. */
+/* On a target that was not tried yet, a warm-up could crash the worker. */
 TEST_F(pool, no_worker_is_warmed_up_for_a_target_that_was_not_probed)
 {
     struct job job = source("pid");
@@ -493,7 +493,8 @@ TEST_F(pool, a_worker_with_every_required_layer_is_used)
     assert_int_equal(run_job(f, &job)->end, COMPILE_DONE);
 }
 
-/* Crashes the worker that has |toolchain| loaded (or a cold one). Another worker replaces it. */
+/* Crashes the worker that has loaded |toolchain|, or else a cold one. Waits until another worker
+ * has replaced it. */
 static void replace_one(struct fixture *f, const char *toolchain)
 {
     struct job crash = kernel("crash");

@@ -24,14 +24,15 @@ struct fixture {
     struct loop_owner owner;
     struct kiln_err err;
     struct loop_process process;
-    int ends[2]; /* the child has the second as its descriptor 3 */
+    int ends[2]; /* a pair of which the child gets the second as its descriptor 3 */
     int status, signal;
     unsigned exits;
     char said[4096];
 };
 
 static pid_t killed;
-static bool killed_existed; /* the leader of |killed| was not reaped yet */
+/* whether the process |killed|, the leader of its group, was not yet reaped at that time */
+static bool killed_existed;
 WRAP(int, kill, pid_t pid, int number)
 {
     siginfo_t end = { .si_pid = 0 };
@@ -130,7 +131,7 @@ TEST_F(process, a_kill_ends_the_whole_process_group)
     assert_int_equal(f->signal, SIGKILL);
 }
 
-/* After the reaping, another process group may get the same number. */
+/* Once the process has been reaped, another process group may get its number. */
 TEST(process, the_group_of_an_ended_process_is_killed_before_it_is_reaped)
 {
     struct fixture *f = *state;
@@ -168,7 +169,7 @@ TEST_F(process, a_program_that_cannot_be_run_is_an_error)
     loop_process_kill(&f->process);
 }
 
-/* Returns "" if |pid| has no descriptor |n|. */
+/* Returns what descriptor |n| of process |pid| refers to, or "" if it has no such descriptor. */
 static const char *descriptor_of(pid_t pid, int n)
 {
     static char target[128];
@@ -179,7 +180,8 @@ static const char *descriptor_of(pid_t pid, int n)
     return target;
 }
 
-/* Looks from outside, because a shell opens more descriptors for pipes and redirections. */
+/* The test looks at the stopped shell from outside, because the shell would open more
+ * descriptors for pipes and redirections. */
 TEST_F(process, a_started_process_has_only_its_four_descriptors)
 {
     enum { DESCRIPTORS = 64 };

@@ -44,7 +44,8 @@ TEAR_DOWN(tear_down)
 
 FIXTURE(files, set_up, tear_down);
 
-/* Afterwards, the copies are only in the message. */
+/* Sends |count| copies of the pipe's write end and closes them here, so that only the message in
+ * the socket still holds them. */
 static void send_copies(struct fixture *f, unsigned count)
 {
     char control[CMSG_SPACE(16 * sizeof(int))] __attribute__((aligned(8))) = { 0 };

@@ -182,7 +182,8 @@ TEST_F(session, an_object_comes_with_the_first_byte_of_its_frame)
     assert_int_equal(header.descriptors, 1);
 }
 
-/* Small replies, a large one, and one with an object wait for a full socket. */
+/* The first reply is too large for the socket. Two small replies, and one with an object between
+ * them, must wait for it. */
 TEST_F(session, queued_replies_keep_their_order_and_their_objects)
 {
     service.reply_size = 1u << 20;
@@ -219,7 +220,7 @@ static void answer_with_segments(struct caller *caller, uint64_t id, struct obje
     caller->ops->reply(caller, &reply);
 }
 
-/* The body must be: a, the object twice, bc, the object, d. */
+/* The body of the reply must be "a", the object twice, "bc", the object once more, and "d". */
 static void expect_segments(struct fixture *f, uint64_t id, const struct object *object)
 {
     size_t size = 4 + 3 * object->size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Closing a descriptor hangs, as on a filesystem whose server is gone. Only the user who sent
- * the descriptor may be affected. */
+/* In these tests, closing a descriptor hangs, as on a filesystem whose server is gone. Only the
+ * user who sent the descriptor may be affected. */
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"
 #include "tests/unit/daemon/session_fixture.h"
@@ -103,7 +103,8 @@ static void send_hung(int client, uint64_t id, int file)
     send_files(client, raw, size, files, 2);
 }
 
-/* Sends as many descriptors as this user may hold, and two more. Returns their number. */
+/* Sends requests with two descriptors each, until the user has more than they may. Returns the
+ * number of descriptors. */
 static unsigned fill_by_requests(struct fixture *f, int file)
 {
     unsigned requests = FULL / 2 + 1;
@@ -171,7 +172,8 @@ static const struct session *last_session(const struct fixture *f)
     return LIST_LAST(&f->server->sessions, struct session, link);
 }
 
-/* The closes are only slow: the server later answers the waiting connection and the new one. */
+/* These closes take long, but end. The server then answers the request that waited, and the new
+ * connection. */
 TEST_F(hung, a_user_waits_while_many_of_their_descriptors_are_being_closed)
 {
     int file = make_hung_file();
@@ -190,7 +192,7 @@ TEST_F(hung, a_user_waits_while_many_of_their_descriptors_are_being_closed)
     drop_hung_file(file);
 }
 
-/* Returns how many files the closer took until the user was full. */
+/* Gives files to the closer until the user is full. Returns the number of files. */
 static unsigned fill_closer(struct fixture *f, int file)
 {
     unsigned count = 0;
@@ -223,8 +225,8 @@ TEST_F(hung, a_user_who_was_not_full_in_between_is_not_stuck)
     drop_hung_file(file);
 }
 
-/* Each connection holds descriptors of a frame that never ends. Then all connections end at
- * once. */
+/* Many connections send descriptors with a frame that they never complete. Then all connections
+ * end at once. */
 TEST_F(hung, descriptors_of_unfinished_frames_count_and_are_not_closed_on_the_loop)
 {
     NEED_ROOT();

@@ -11,8 +11,8 @@
 
 #define REQUEST 7
 
-/* The test sends the writing end. The reading end shows whether a process still holds the
- * writing end. */
+/* The test sends the write end of a pipe. At the read end, it sees whether any process still
+ * holds the write end. */
 struct sent_pipe {
     int reading, writing;
 };
@@ -24,7 +24,7 @@ static struct sent_pipe make_pipe(void)
     return (struct sent_pipe){ ends[0], ends[1] };
 }
 
-/* A thread of the server closes descriptors, so this waits. */
+/* Waits until nobody holds the write ends, because a thread of the server closes them later. */
 static void expect_closed(const struct sent_pipe *pipes, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -33,7 +33,7 @@ static void expect_closed(const struct sent_pipe *pipes, unsigned count)
     }
 }
 
-/* This process closes its writing ends of |pipes|. */
+/* Sends |data| with the write ends of |pipes|, and closes the write ends here. */
 static void send_pipes(int fd, struct bytes data, const struct sent_pipe *pipes, unsigned count)
 {
     int files[8] = { 0 };
@@ -52,8 +52,9 @@ static void send_install(struct fixture *f, unsigned announced, const struct sen
     send_pipes(f->client, bytes_of(raw, size), pipes, count);
 }
 
-/* The server must refuse the request with a message that contains |says|, and close the
- * connection and all descriptors. */
+/* Sends a request that announces |announced| descriptors, with |count| descriptors. The server
+ * must refuse it with a message that contains |says|, and close the connection and all
+ * descriptors. */
 static void expect_refusal(struct fixture *f, unsigned announced, unsigned count, const char *says)
 {
     struct sent_pipe sent[5];
@@ -186,8 +187,8 @@ TEST(session, more_descriptors_than_a_request_may_have_are_refused_and_closed)
     expect_refusal(*state, 5, 5, "most 2");
 }
 
-/* The server keeps as many descriptors as were announced, so their number alone does not show
- * the error. */
+/* The server takes only as many descriptors as were announced, so their number alone does not
+ * show the error. */
 TEST(session, one_descriptor_above_the_announced_maximum_is_refused)
 {
     expect_refusal(*state, 2, 3, "and more");

@@ -169,7 +169,7 @@ void send_request(int fd, enum message_type type, uint64_t id, const char *body)
     send_raw(fd, raw, put_frame(raw, type, id, body, strlen(body)));
 }
 
-/* Returns true when all bytes have arrived or the connection has ended. */
+/* Receives what has arrived. Returns true when all bytes are there or the connection has ended. */
 static bool has_received(int fd, void *data, size_t size, size_t *got)
 {
     while (*got < size) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A server with one client and a fake service. The service answers requests by their type: hello
- * marks the caller as greeted, fetch gets an object, plan waits for answer_deferred_request, and
- * all others are answered like a ping. The test closes the descriptors that the service takes. */
+/* A server with one client and a fake service. The service answers requests by their type: a
+ * hello marks the caller as greeted, a fetch gets an object, and a plan waits for
+ * answer_deferred_request. It answers all others like a ping. Tests must close the descriptors
+ * that the service keeps. */
 #include "daemon/server/server.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
@@ -17,7 +18,7 @@ struct fake_service {
     uint64_t last_id;
     struct caller *waiting; /* the caller of a deferred request */
     uint64_t waiting_id;
-    size_t reply_size; /* size of the answer to a ping; 0 means the size of the ping */
+    size_t reply_size; /* size of the reply to a ping; 0 means the size of the ping */
     struct object *object;
     void (*handling)(void); /* called for each request; may be NULL */
     bool refuse;
@@ -39,7 +40,7 @@ struct fixture {
     struct object object;
     int client;
     bool closed;
-    struct rlimit descriptors; /* restored at the end, even if a test that lowered it failed */
+    struct rlimit descriptors; /* the original limit, restored when the test ends or fails */
     struct kiln_err err;
 };
 
@@ -54,10 +55,11 @@ int connect_to_server(struct fixture *f);
 /* Waits until the service knows the connection. */
 int join_server(struct fixture *f);
 size_t put_frame(uint8_t *raw, enum message_type type, uint64_t id, const void *body, size_t size);
-/* The frame is a package_install request that announces |descriptors| descriptors. */
+/* Writes the frame of a package_install request that announces |descriptors| descriptors.
+ * Returns its size. */
 size_t put_install_frame(uint8_t *raw, uint64_t id, const char *body, unsigned descriptors);
 void send_raw(int fd, const void *data, size_t size);
-/* The descriptors are attached to the first byte of |data|. */
+/* Sends |data| with the descriptors |files| attached to its first byte. */
 void send_files(int fd, const void *data, size_t size, const int *files, unsigned count);
 void send_request(int fd, enum message_type type, uint64_t id, const char *body);
 /* Runs the loop until |size| bytes have arrived or the connection has ended. Returns the number

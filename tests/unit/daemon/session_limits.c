@@ -110,8 +110,9 @@ TEST_F(session, a_refused_connection_names_the_limit_per_user)
         close(more[i]);
 }
 
-/* The user has reached the limit, so the server would refuse a session for the connection whose
- * client has left. */
+/* The server must not open a session for the connection whose client has left. Such a session
+ * would be refused, too, because the user has reached the limit, and would count as a second
+ * refusal. */
 TEST_F(session, a_connection_whose_client_has_left_gets_no_session)
 {
     int more[4];
@@ -239,7 +240,8 @@ TEST_F(session, a_descriptor_that_the_kernel_cannot_queue_is_sent_later)
     assert_int_equal(service.references, 0);
 }
 
-/* The process is out of descriptors for the next |no_descriptors| connections. */
+/* number of the next connections for which accept4 fails, as if the process had no free
+ * descriptor */
 static unsigned no_descriptors;
 
 WRAP(int, accept4, int fd, struct sockaddr *address, socklen_t *size, int flags)
@@ -264,7 +266,8 @@ TEST_F(session, a_connection_without_a_free_descriptor_is_refused_with_a_reason)
 TEST_F(session, the_spare_descriptor_is_restored_when_descriptors_become_free)
 {
     close(f->server->spare_fd);
-    f->server->spare_fd = -1; /* as if the spare descriptor could not be opened again */
+    f->server->spare_fd =
+        -1; /* as if the server had been unable to open the spare descriptor again */
     KILN_AUTO(fd) int next = join_server(f);
     assert_true(f->server->spare_fd >= 0);
     expect_pong(f, next, 3);

@@ -224,7 +224,8 @@ TEST_F(socket, a_user_in_very_many_groups_gets_the_role_of_each)
         unsigned nth;
     } cases[] = { { "getsockopt", 2 }, { "malloc", 1 }, { "getsockopt", 3 } };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        /* Without memory, a user gets no more rights. */
+        /* If memory runs out while kilnd determines the role of a user, the user gets the lowest
+         * role. */
         fail_call(cases[i].call, cases[i].nth, ENOMEM);
         must(peer_of(fd, &groups, &overflow, &peer, &f->err), f->err);
         assert_true(calls_failed());

@@ -165,7 +165,8 @@ static void on_readable(struct loop_watch *watch, unsigned events)
     loop_watch_set(watch, 0);
 }
 
-/* The kernel may report the event and the timer in any order. */
+/* The kernel may report the event and the timer in any order, but the loop handles the event
+ * first. */
 TEST_F(timers, an_event_of_the_same_iteration_precedes_a_timer_and_can_postpone_it)
 {
     int ends[2];
@@ -193,7 +194,7 @@ static void on_readable_slowly(struct loop_watch *watch, unsigned events)
     let_pass_ms(20);
 }
 
-/* The time of the loop does not advance during an iteration. */
+/* The loop's clock stands still during an iteration, however long that takes. */
 TEST_F(timers, a_timer_that_restarts_itself_does_not_block_a_long_iteration)
 {
     int ends[2];

@@ -57,7 +57,8 @@ WRAP(enum kiln_code, transfer_confine, const struct transfer_job *job,
     return result_of(scene.confined, err, "no Landlock");
 }
 
-/* A new stage or attempt is reported at once. A repetition is reported only after a while. */
+/* kiln-transfer passes on a new stage or attempt at once, and repeated reports only after a
+ * while. */
 static void report_stages(const struct transfer_sink *sink)
 {
     static const struct transfer_progress stages[] = {
@@ -244,7 +245,8 @@ static void make_file(const char *name)
     close(fd);
 }
 
-/* After a signal, the process removes its files. With a foreign socket it ends at once. */
+/* A signal ends kiln-transfer after it has removed its files. If the socket is not connected to
+ * its starter, kiln-transfer ends at once. */
 TEST(transfer, a_transfer_ended_by_a_signal_leaves_no_file)
 {
     static const int signals[] = { SIGTERM, SIGINT, SIGHUP };

@@ -112,7 +112,8 @@ TEST_F(transfers, a_units_process_gets_its_directory_by_descriptor_and_its_file_
     take_result(o, ". of mode 0770");
 }
 
-/* A unit sets its own limit of file sizes, so kilnd checks the limit when it copies the file. */
+/* A systemd unit has its own limit of file sizes, so kilnd checks the transfer's limit when it
+ * copies the file. */
 TEST_F(transfers, a_units_file_that_is_larger_than_the_limit_is_not_copied)
 {
     struct transfer t = transfer_of(f, "staging");

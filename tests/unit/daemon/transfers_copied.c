@@ -50,7 +50,8 @@ WRAP(int, rename, const char *from, const char *to)
     return __real_rename(from, to);
 }
 
-/* FICLONE shares all blocks of the file and would write the whole file to the disk in one step. */
+/* kilnd must not use FICLONE, which shares all blocks of a file. The filesystem would first
+ * write the whole file to the disk, in one step. */
 WRAP(int, ioctl, int fd, unsigned long request, ...)
 {
     va_list args;

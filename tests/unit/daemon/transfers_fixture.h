@@ -47,7 +47,7 @@ struct transfer_result *run_among_others(struct fixture *f, struct transfer *t);
 /* Starts |t|, and waits for its end. No other transfer may run. */
 struct transfer_result *run_transfer(struct fixture *f, struct transfer *t);
 void expect_failure(struct fixture *f, const char *url, enum kiln_code code, const char *says);
-/* The transfer must leave a file with |content|. */
+/* The transfer of |url| must leave a file with |content|. */
 void expect_content(struct fixture *f, const char *url, const char *content);
 /* The transfer must have left a file with |content|. Removes the file. */
 void take_result(const struct transfer_result *o, const char *content);

@@ -122,7 +122,7 @@ TEST_F(transfers, all_tasks_of_a_transfer_count_for_its_user)
     assert_int_equal(tasks_of_others, 0);
 }
 
-/* Starts a transfer, and waits until its process is about to be started. */
+/* Begins a transfer, and returns when a thread is about to start its process. */
 static void begin_start(struct fixture *f, struct transfer *t)
 {
     sem_init(&starting.begun, 0, 0);

@@ -99,7 +99,7 @@ static void run_task(struct fixture *f, enum work_queue work_queue, struct count
     assert_false(c->done); /* the done callback never runs before the call returns */
 }
 
-/* |count| tasks with work_with_another run at the same time or wait for each other. */
+/* Tasks with work_with_another wait until |count| of them run at the same time. */
 static void expect_together(unsigned count) { pthread_barrier_init(&seen.together, NULL, count); }
 
 static void finish_tasks(struct fixture *f, unsigned count)
@@ -185,7 +185,7 @@ TEST_F(work_queues, the_loop_comes_before_each_queues_threads)
         assert_int_equal(tasks[queue].niceness, lower);
 }
 
-/* Tasks of this user wait before those of others are queued. */
+/* user whose tasks are queued before those of the late user */
 #define EARLY_UID 1000
 #define LATE_UID 2000
 #define LONG_NS 2000000u /* a hundred times what a brief task is charged */
@@ -203,8 +203,8 @@ static void work_long(struct task *task)
     atomic_fetch_sub(&seen.running, 1);
 }
 
-/* All threads of the work queue start their next task together, so a task starts soon after a
- * thread takes it from the queue. */
+/* All threads of the work queue wait until each has a task, and then run these tasks together. A
+ * task therefore starts soon after a thread has taken it from the queue. */
 static void expect_fair_order(struct fixture *f, enum work_queue work_queue, unsigned threads)
 {
     struct counted tasks[TASKS];
@@ -214,7 +214,7 @@ static void expect_fair_order(struct fixture *f, enum work_queue work_queue, uns
                  (struct task){ .work = work_with_another,
                                 .uid = i < TASKS - 2 ? EARLY_UID : LATE_UID });
     finish_tasks(f, TASKS);
-    /* The other user has many tasks, but few of them start before the late user's tasks. */
+    /* The early user has many tasks, but few of them start before the late user's two tasks. */
     assert_true(tasks[TASKS - 2].started <= 2 * threads);
     assert_true(tasks[TASKS - 1].started <= 3 * threads + 1);
 }

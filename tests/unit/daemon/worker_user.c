@@ -120,7 +120,7 @@ TEST_F(user, an_ordinary_user_may_name_only_themselves)
     assert_says(f->err.text, "root's");
 }
 
-/* The users are: neither the owner nor in the group, in the group, the owner. */
+/* The users are an unrelated one, one of the directory's group, and the directory's owner. */
 TEST_F(user, the_mode_decides_who_may_enter_a_directory)
 {
     struct stat seen;

@@ -92,8 +92,8 @@ TEST_F(fd_message, a_control_message_of_another_kind_is_not_taken_for_descriptor
     fd_message_put(&message, space, &f->pipe[1], 1);
     assert_int_equal(fd_message_take(&message, &fd, 1), 1);
     assert_int_equal(fd, f->pipe[1]);
-    CMSG_FIRSTHDR(&message)->cmsg_level =
-        IPPROTO_IP; /* SCM_RIGHTS' number has another meaning at this level */
+    /* At the level IPPROTO_IP, the number of SCM_RIGHTS has another meaning. */
+    CMSG_FIRSTHDR(&message)->cmsg_level = IPPROTO_IP;
     assert_int_equal(fd_message_take(&message, &fd, 1), 0);
     assert_false(is_pipe_closed(f));
 }

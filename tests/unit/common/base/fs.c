@@ -38,7 +38,7 @@ TEST_F(directory, removing_a_tree_follows_no_links)
     assert_int_equal(access(kept, F_OK), 0);
 }
 
-/* errno with which unlinkat(2) of the entry "stays" fails; -1 means that the call succeeds */
+/* error of unlinkat(2) for an entry with the name "stays"; -1 means that the call succeeds */
 static int refused = -1;
 
 WRAP(int, unlinkat, int parent, const char *name, int flags)
@@ -99,7 +99,7 @@ TEST_F(directory, a_deep_directory_is_removed_although_its_new_name_is_taken)
     assert_int_not_equal(access(tree, F_OK), 0);
 }
 
-/* After chattr +i, for example, an entry cannot be removed. */
+/* chattr +i, for example, makes a file that nobody can remove. */
 TEST_F(directory, a_file_that_cannot_be_removed_is_named_and_the_others_are_removed)
 {
     char tree[128], stays[192], goes[192];
@@ -282,7 +282,7 @@ TEST_F(directory, network_filesystems_are_recognised_by_their_magic_number)
     must(fs_refuse_network(f->directory, "cache_dir", &f->err), f->err);
 }
 
-/* fake filesystem type of the temporary directory; NULL means the real one */
+/* FUSE type of /tmp in the faked mount table; NULL means the real filesystem */
 static const char *mount_type;
 static enum kiln_code mounts_result;
 

@@ -187,7 +187,7 @@ TEST_F(fs_failing, a_file_that_cannot_be_removed_from_a_directory_is_reported)
     assert_int_equal(access(f->path, F_OK), 0);
 }
 
-/* The tree is deeper than the limit of open descriptors. */
+/* Makes a tree that is deeper than the limit of open descriptors, and removes it. */
 static enum kiln_code dig_and_remove(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;

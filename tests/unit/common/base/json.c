@@ -147,7 +147,8 @@ static enum kiln_code parse_text_of(void *context, struct kiln_err *err)
     return json_parse(bytes_of_text(context), "a test", &j, err);
 }
 
-/* If valid text were called invalid, a caller might consider a sound file damaged. */
+/* If JSON text counted as wrong because memory ran out, a caller might consider a sound file
+ * damaged. */
 TEST(plain, a_lack_of_memory_is_not_reported_as_a_mistake_in_json_text)
 {
     char text[] = "{\"text\":\"a\",\"list\":[1,{\"in\":true}]}";

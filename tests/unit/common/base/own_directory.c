@@ -70,8 +70,8 @@ TEST_F(own_directory, root_makes_nothing_in_another_users_directory)
     assert_int_equal(own_directory_make(f->path, &f->err), KILN_DENIED);
     assert_says(f->err.text, f->directory);
     assert_says(f->err.text, "to user");
-    (void)!private_directories_find(&f->directories,
-                                    &f->err); /* HOME belongs to another user, as under sudo */
+    /* HOME belongs to another user, as under sudo. */
+    (void)!private_directories_find(&f->directories, &f->err);
     assert_null(strstr(f->directories.cache, f->directory));
     assert_null(strstr(f->directories.state, f->directory));
     assert_says(f->directories.why_temporary, "to user");

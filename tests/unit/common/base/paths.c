@@ -60,7 +60,8 @@ static void check_unit(void)
     char path[PATH_TEXT_MAX], pid[32];
     struct kiln_err err = KILN_ERR_INIT;
     CHECK(paths_cache_directory(path, &err) == KILN_OK);
-    /* the variables that a unit sets are ignored if they are inherited */
+    /* Variables like CACHE_DIRECTORY are ignored if the process inherited them, that is, if
+     * SYSTEMD_EXEC_PID is not its pid. */
     CHECK(strcmp(path, "/home/u/.cache/kiln") == 0);
     snprintf(pid, sizeof(pid), "%d", (int)getpid());
     setenv("SYSTEMD_EXEC_PID", pid, 1);
@@ -122,7 +123,7 @@ TEST(plain, an_absent_helper_program_is_named_with_the_searched_places)
     assert_says(err.text, "'/nowhere/no-such-program'");
 }
 
-/* The test's own program serves as the helper. */
+/* The test uses the name of its own program as the helper's. */
 TEST(plain, a_helper_program_is_found_beside_the_program_then_relative_to_it_then_where_installed)
 {
     char self[PATH_TEXT_MAX] = { 0 }, path[PATH_TEXT_MAX], from_above[PATH_TEXT_MAX];

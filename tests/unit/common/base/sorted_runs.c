@@ -39,7 +39,7 @@ static void add(struct fixture *f, uint32_t key, uint32_t number)
     assert_true(sorted_runs_add(&f->runs, &item));
 }
 
-/* The items must be in order. Returns their number. */
+/* Takes all items, which must come in order. Returns their number. */
 static unsigned take_all(struct fixture *f)
 {
     struct item last = { 0 };

@@ -275,7 +275,8 @@ TEST(plain, a_journald_without_a_usable_socket_is_reported)
     assert_int_equal(fd, -1);
 }
 
-/* If journal_send fails, the log writes the record to standard error as a line of text instead. */
+/* If journal_send fails, its caller writes the record to standard error as a line of text
+ * instead. */
 TEST_F(journal, a_large_journal_record_is_not_sent_if_its_file_cannot_be_made)
 {
     size_t size = 4u << 20;
@@ -289,7 +290,7 @@ TEST_F(journal, a_large_journal_record_is_not_sent_if_its_file_cannot_be_made)
     }
     char got[64];
     assert_int_equal(recv(f->server, got, sizeof(got), 0), -1);
-    /* if its datagram fails, even a small record is sent as a memfd */
+    /* If the datagram cannot be sent, even a small record is sent as a memfd. */
     fail_call("send", 1, ENOBUFS);
     assert_true(journal_send(f->client, bytes_of_text("MESSAGE=a\n")));
     assert_true(calls_failed());
@@ -305,9 +306,8 @@ TEST(plain, the_journals_stream_is_recognised_by_device_and_inode)
     unsigned long long device = seen.st_dev, inode = seen.st_ino;
     snprintf(text, sizeof(text), "%llu:%llu", device, inode);
     assert_true(journal_is_stream(text, fd));
-    assert_false(journal_is_stream(
-        /* JOURNAL_STREAM was inherited, and describes another file than standard input */
-        text, STDIN_FILENO));
+    /* As if JOURNAL_STREAM were inherited: it describes another file than standard input. */
+    assert_false(journal_is_stream(text, STDIN_FILENO));
     snprintf(text, sizeof(text), "%llu:%llu", device, inode + 1);
     assert_false(journal_is_stream(text, fd));
     snprintf(text, sizeof(text), "%llu:%llux", device, inode);
@@ -387,9 +387,9 @@ TEST(plain, each_kind_of_log_event_has_its_own_limit_and_operators_events_have_n
     assert_says(text, "full 19");
     assert_null(strstr(text, "full 20"));
     assert_says(text, "said 19");
-    assert_null(strstr(
-        /* limited, because a client's source can make a compiler print any number of lines */
-        text, "said 20"));
+    /* The number of lines is limited, because a client's source can make a compiler print any
+     * number. */
+    assert_null(strstr(text, "said 20"));
     assert_says(text, "another kind");
     assert_says(text, "refused 24");
 }
@@ -428,9 +428,9 @@ TEST(plain, the_log_format_can_be_changed_at_any_time)
 
 static struct {
     bool is_stream; /* whether standard error counts as journald's stream */
-    /* error with which journald cannot be reached; KILN_OK means that it can */
+    /* error of journal_open; KILN_OK means that it succeeds */
     enum kiln_code fails;
-    int socket; /* the socket that journal_open returns; owned until then */
+    int socket; /* the socket that journal_open will return; -1 once it has */
 } journald = { .socket = -1 };
 
 WRAP(bool, journal_is_stream, const char *variable, int fd)

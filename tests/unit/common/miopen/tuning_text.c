@@ -96,7 +96,7 @@ TEST(plain, fields_that_a_kind_of_tuning_entry_lacks_are_empty)
     assert_int_equal(e.dialect, FIND_NEW);
 }
 
-/* The check tests sixteen bytes at a time, and the rest one by one. */
+/* tuning_is_printable tests sixteen bytes at a time, then the remaining bytes one by one. */
 TEST(plain, an_unprintable_byte_in_tuning_text_is_found_at_any_position)
 {
     uint8_t text[40];

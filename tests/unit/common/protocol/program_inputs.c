@@ -180,7 +180,7 @@ TEST(plain, hiprtc_takes_options_of_clang)
     assert_non_null(obstacle(OPTIONS " -O3", "int x;"));
 }
 
-/* hiprtc would compile a file with another path in kilnd's sandbox. */
+/* In kilnd's sandbox, hiprtc would see the source under another path than in the client. */
 TEST(plain, sources_for_hiprtc_that_depend_on_a_path_are_refused)
 {
     static const char *const sources[] = {

@@ -90,7 +90,7 @@ TEST(plain, tensor_maps_that_the_hardware_accepts_are_valid)
     map.pixels = 1024;
     must(tensor_map_check(&map, &err), err);
     map = im2col();
-    map.rank = 5; /* with five dimensions, each corner has only five bits */
+    map.rank = 5; /* with five dimensions, an offset of a corner has only five bits */
     map.dims[4] = map.steps[4] = 1;
     map.strides[4] = 16;
     map.lower[2] = -16;
@@ -110,7 +110,7 @@ TEST(plain, tensor_maps_of_fp32_and_tf32_have_elements_of_four_bytes)
         map.strides[0] = 2;
         assert_int_equal(tensor_map_check(&map, &err), KILN_INVALID);
         map = of_wide_elements(types[i]);
-        map.box[0] = 64; /* rows of 256 bytes, but swizzling needs at most 128 */
+        map.box[0] = 64; /* a row has 256 bytes, but may have at most 128 with this swizzle */
         assert_int_equal(tensor_map_check(&map, &err), KILN_INVALID);
     }
 }
@@ -168,8 +168,8 @@ TEST(plain, an_invalid_box_of_a_tiled_tensor_map_is_refused)
     struct tensor_map map;
     BREAK(box[0], 0, "box in dimension 0");
     BREAK(box[0], 60, "elements in a row");
-    BREAK(box[0], 128,
-          "elements in a row"); /* rows of 256 bytes, but swizzling needs at most 128 */
+    /* The row would have 256 bytes, but may have at most 128 with this swizzle. */
+    BREAK(box[0], 128, "elements in a row");
     BREAK(swizzle, TENSOR_MAP_SWIZZLE_64, "elements in a row");
     BREAK(box[1], 257, "box in dimension 1 is 257");
     BREAK(box[1], UINT32_MAX, "box in dimension 1");

@@ -44,7 +44,7 @@ static void write_elf_header(uint8_t *raw, uint16_t machine)
     memcpy(raw, &header, sizeof(header));
 }
 
-/* The ELF file has the pieces of |like|'s dictionary in another order. */
+/* Packs an ELF file for |machine| that contains pieces of |like|'s dictionary, in another order. */
 static struct packed pack_elf(size_t size, uint16_t machine, enum codec_id like)
 {
     struct bytes common = dictionary_content(dictionary_of(like));

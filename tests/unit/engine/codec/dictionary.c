@@ -10,7 +10,8 @@
 
 TEST(plain, a_dictionary_never_changes)
 {
-    /* Stored objects need exactly these bytes, so a changed dictionary must be a new codec. */
+    /* Objects in stores were packed with exactly these bytes. A changed dictionary needs a new
+     * codec. */
     static const char *const sha256[DICTIONARY_COUNT] = {
         "6a9eef755e56c4b7abf74e274fc30eaf6d4a49113c588321efd9e0512a6a36bb",
         "944133690164bc99d4d70e762bbd102e01d7ec471eb16340bdef906dfcad63de",

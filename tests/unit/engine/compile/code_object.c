@@ -85,7 +85,7 @@ TEST(plain, an_object_for_either_state_of_a_feature_suits_both)
     assert_true(code_object_suits(object, &plain));
     assert_false(code_object_suits(object, &with));
     assert_true(code_object_suits(object, &without));
-    /* An old object does not state its features. */
+    /* Objects of old versions do not state their features. */
     assert_true(code_object_suits(bytes_of(&old, sizeof(old)), &with));
     assert_false(code_object_suits(bytes_of_text("text"), &plain));
     assert_true(code_object_suits(bytes_of_text("text"), &cl));

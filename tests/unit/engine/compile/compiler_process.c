@@ -48,8 +48,8 @@ _Noreturn static void become(int socket_fd, const struct compiler_process *p,
     _exit(127);
 }
 
-/* A directory for another |user| is in /tmp, because that user may be unable to use the build
- * directory. */
+/* Makes a directory for the compiler. If it runs as another |user|, the directory is in /tmp,
+ * because that user may be unable to enter the build directory. */
 static void make_directory(struct compiler_process *p, uid_t user)
 {
     strcpy(p->directory, user ? "/tmp/kiln-test-compiler-XXXXXX" : "kiln-test-compiler-XXXXXX");

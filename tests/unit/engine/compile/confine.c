@@ -38,7 +38,7 @@
 #include <unistd.h>
 
 #define NOBODY 65534
-#define ENDING_MS 60000 /* longer than the processes need to end on a loaded machine */
+#define ENDING_MS 60000 /* longer than the processes need to end, even on a loaded machine */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define FORKS_MAX \
     0 /* with a sanitizer, a fork takes milliseconds, so only the limits are checked */
@@ -190,7 +190,8 @@ TEST_F(box, files_of_the_host_cannot_be_read)
     assert_int_equal(f->seen->numbers[1], 1);
 }
 
-/* The mounts alone make writes fail, with EROFS. */
+/* Reads the flags of the mounts, because writes can also fail for other reasons than a read-only
+ * mount. */
 static void look_at_mounts(struct fixture *f)
 {
     struct statvfs root, own;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A fake NVRTC, whose builtins library is in no directory that the dynamic linker searches. A
- * confined process sees the same after ldconfig replaced /etc/ld.so.cache, which it can no longer
- * read. */
+/* Tests with a fake NVRTC, whose builtins library is in no directory that the dynamic linker
+ * searches. A real NVRTC is in the same situation if ldconfig has replaced /etc/ld.so.cache,
+ * because a confined process can no longer read that file. */
 #include "common/base/fs.h"
 #include "tests/support/test.h"
 #include "tests/unit/engine/compile/compiler_process.h"

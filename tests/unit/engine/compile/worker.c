@@ -83,7 +83,8 @@ static void run_worker(int socket_fd)
     const struct compiler_worker_options options = { .socket_fd = socket_fd,
                                                      .max_jobs = 1,
                                                      .sandbox = &sandbox };
-    if (chdir("/") == 0) /* otherwise the worker would empty a PoCL directory */
+    /* otherwise the worker would empty the directory "pocl" below the test's working directory */
+    if (chdir("/") == 0)
         _exit(compiler_worker_serve(&options));
     _exit(99);
 }
@@ -99,7 +100,8 @@ static struct worker_result receive_message(int socket_fd)
     return collected;
 }
 
-/* |id| is the identity of the expected compiler, or 0 for any. */
+/* Runs a job in a worker process. |id| is the first byte of the identity of the expected
+ * compiler, or 0 for any compiler. */
 static struct compile_result run_job(uint8_t id)
 {
     struct kiln_err err = KILN_ERR_INIT;
