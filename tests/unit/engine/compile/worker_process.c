@@ -192,7 +192,7 @@ TEST(worker, clang_builds_for_amd_without_any_of_its_libraries)
         builds("clang", targets[i]);
 }
 
-/* Uses what a plain HIP kernel uses, without a header of ROCm. */
+/* A kernel that uses what simple HIP kernels use, but includes no header of ROCm. */
 #define PLAIN_HIP                                                                    \
     "extern \"C\" __global__ void __launch_bounds__(256)\n"                          \
     "answer(float a, const float4 *x, float *y, unsigned *n)\n"                      \
@@ -325,7 +325,8 @@ TEST(worker, a_toolchain_that_is_not_the_one_asked_for_refuses_the_job)
     is_for(&result, "gfx90a");
 }
 
-/* In the first job, the difference is detected after the compile, but is still reported. */
+/* Before its first job, a worker cannot compare the toolchains. It detects the difference only
+ * after the compile, but must still report it. */
 TEST(worker, a_toolchain_that_is_not_the_one_asked_for_refuses_a_first_job_too)
 {
     struct compile_job job = job_of("clang", "gfx90a", ANSWER);
@@ -411,8 +412,8 @@ static const char *const takers[WAYS] = {
                        "    __asm__ volatile(\".incbin \\\"%s\\\"\"); y[0] = 1; }\n",
 };
 
-/* Returns whether this compiler can include a readable file in this way. The others reject the way
- * for every file and quote nothing. */
+/* Returns whether this compiler can include a readable file in this way. The other compilers
+ * refuse every source that tries it, and their messages quote no file. */
 static bool knows(const char *toolchain, const char *target, size_t way)
 {
     if (way == BY_EMBED)
@@ -421,7 +422,8 @@ static bool knows(const char *toolchain, const char *target, size_t way)
            strstr(target, "Portable-Computing-Language") != NULL;
 }
 
-/* Returns whether the object contains the secret. The log must never contain it. */
+/* Compiles |taker| with the path of the secret file. Returns whether the object contains the
+ * secret. The log must never contain it. */
 static bool takes(const char *toolchain, const char *target, const char *taker)
 {
     char source[PATH_MAX + 512];
@@ -453,8 +455,8 @@ static void cannot_take(const char *toolchain, const char *target)
         assert_false(takes(toolchain, target, takers[way]));
 }
 
-/* The same kinds of source can include a readable file, so only the permission stopped cannot_take.
- */
+/* If the compiler may read the file, the same sources do include it. In cannot_take, it was
+ * therefore the permission that stopped them. */
 static void can_take(const char *toolchain, const char *target)
 {
     for (size_t way = 0; way < WAYS; way++) {
@@ -567,8 +569,8 @@ TEST(worker, another_machines_opencl_target_is_refused)
     compile_result_done(&result);
 }
 
-/* HIP 5.2's hiprtc, which calls itself 9.0, corrupts its heap over targets that it does not
- * know. */
+/* The hiprtc of HIP 5.2, which reports version 9.0, corrupts its heap if it does not know the
+ * target. */
 TEST(plain, hiprtc_for_gfx942_crashes_the_worker_and_is_reported)
 {
     SKIP_IF(strcmp(need("hiprtc")->version, "hiprtc 9.0") != 0, "this hiprtc does not crash");
@@ -642,7 +644,7 @@ TEST(plain, the_session_of_a_compiler_gives_way_to_kilnd)
     struct compiler_process p;
     char path[64];
     int niceness = 0;
-    NEED_ROOT(); /* other users may change few groups per second */
+    NEED_ROOT(); /* the kernel lets other users change few scheduling groups per second */
     SKIP_IF(access("/proc/self/autogroup", F_OK) != 0, "sessions are no scheduling groups here");
     compiler_start(&p, &setup);
 

@@ -168,7 +168,8 @@ TEST_F(connected, packets_that_are_no_message_are_refused)
         { { 9 }, 1 },
         { { WORKER_READY }, 1 },
         { { WORKER_READY, 1 }, 2 },
-        { { WORKER_READY, [9] = 1 }, 13 },             /* a reason that is longer than the rest */
+        /* a reason longer than the rest of the message */
+        { { WORKER_READY, [9] = 1 }, 13 },
         { { WORKER_READY, 0xff, 0xff }, 13 },          /* unknown layers */
         { { WORKER_READY }, 13 },                      /* layers are missing, without a reason */
         { { WORKER_READY, [9] = 1, [13] = 'x' }, 15 }, /* more bytes than announced */
@@ -226,7 +227,8 @@ TEST_F(connected, a_handshake_of_another_release_is_refused)
     assert_int_equal(receive(f, &message, &collected), KILN_INVALID);
     assert_says(f->err.text, KILN_VERSION);
 
-    b.size -= 4 + strlen(KILN_VERSION); /* an older worker, which does not report its release */
+    /* as from an older worker, which does not report its release */
+    b.size -= 4 + strlen(KILN_VERSION);
     send_bytes(f, b.data, b.size);
     assert_int_equal(receive(f, &message, &collected), KILN_INVALID);
     assert_says(f->err.text, "damaged handshake");

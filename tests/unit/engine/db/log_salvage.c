@@ -30,7 +30,8 @@ struct fixture {
     char path[96], log[112]; /* as left by a killed writer */
     char copy[96], copy_log[112], copy_index[112];
     struct buffer file, pages;
-    struct buffer index; /* of the log; save copies the index only if it is not empty */
+    /* index of the log (the -shm file); save() writes it only if it is not empty */
+    struct buffer index;
     struct buffer whole; /* the file after SQLite's recovery */
     struct log_state state;
     struct kiln_err err;
@@ -59,7 +60,8 @@ static void read_all(const char *path, struct buffer *into)
     must(fs_read_file(path, FILE_MAX, into, &err), err);
 }
 
-/* Runs in a process that ends without closing the file, so that the log is not checkpointed. */
+/* For a child process, which ends without closing the database, so that the log is not
+ * checkpointed. */
 struct script {
     const struct fixture *fixture;
     const char *more;
@@ -85,7 +87,8 @@ static bool write_files(void *context)
     return fine && sqlite3_exec(db, script->more, NULL, NULL, NULL) == SQLITE_OK;
 }
 
-/* A quarter of the rows is in the file. The others are only in the log. */
+/* Makes a database that has a quarter of its rows in the file, and the others only in the log.
+ * Reads both into |f|, and SQLite's recovery of them into f->whole. */
 static void make_files(struct fixture *f, const char *more)
 {
     struct script script = { .fixture = f, .more = more };
@@ -130,7 +133,8 @@ static void save_ok(struct fixture *f)
     assert_int_equal(access(f->copy_log, F_OK), -1);
 }
 
-/* Does not compare page 1, in whose header SQLite counts changes and stores the journal mode. */
+/* Every page of the copy except |lost_page| must be that of f->whole. Page 1 is not compared,
+ * because SQLite counts changes and stores the journal mode in its header. */
 static void expect_whole_but(struct fixture *f, uint32_t lost_page)
 {
     BUFFER_AUTO struct buffer saved;
@@ -205,7 +209,7 @@ TEST(log_salvage, a_file_without_a_log_has_no_state)
     assert_int_equal(rows_of_copy(f), ROWS / 4);
 }
 
-/* Nothing shows that the log was longer, so the result is that of SQLite's recovery. */
+/* Nothing shows that the log was longer, so the result must be that of SQLite's recovery. */
 TEST(log_salvage, a_truncated_log_ends_with_its_last_complete_transaction)
 {
     struct fixture *f = *state;
@@ -222,7 +226,8 @@ TEST(log_salvage, a_truncated_log_ends_with_its_last_complete_transaction)
     assert_int_equal(latest, ROWS / 4);
 }
 
-/* The shared-memory file belongs to the writer. The reader builds its own index from the log. */
+/* The writer may still change the index in the -shm file, so db_snapshot_save builds its own
+ * from the log. */
 TEST(log_salvage, a_stale_index_of_the_log_is_ignored)
 {
     struct fixture *f = *state;
@@ -313,7 +318,8 @@ static size_t last_end(const struct fixture *f, size_t before)
     return at + 1;
 }
 
-/* The writer of the last transaction was killed after it had written the last frame's header. */
+/* Imitates a writer that was killed in its last transaction, after it had written the header of
+ * the last frame, but not the page. */
 static void unwrite_last_page(struct fixture *f, uint8_t filling)
 {
     size_t end = last_end(f, page_count(f));
@@ -405,7 +411,8 @@ TEST(log_salvage, a_lost_beginning_costs_only_its_pages)
     memset(f->pages.data, 0, LOG_HEADER + 2 * LOG_PAGE);
     save_ok(f);
     assert_true(f->state.damaged);
-    assert_int_equal(f->state.lost, 3); /* the third frame has no predecessor to continue */
+    /* the two frames, and the third, whose checksum continues that of the second */
+    assert_int_equal(f->state.lost, 3);
 }
 
 TEST(log_salvage, all_pages_of_a_random_log_are_lost)
@@ -438,7 +445,7 @@ TEST_F(log_salvage, a_file_that_is_no_database_and_has_no_log_is_refused)
     assert_says(f->err.text, "copy.db");
 }
 
-/* Computes SQLite's checksum for logs of little-endian machines. */
+/* Gives frame |at| the checksum that SQLite computes on little-endian machines. */
 static void seal(struct fixture *f, size_t at)
 {
     uint8_t *p = log_page(f, at), *before = at ? log_page(f, at - 1) + 16 : f->pages.data + 24;
@@ -474,7 +481,7 @@ TEST(log_salvage, a_log_that_claims_a_giant_file_is_refused)
     assert_true((size_t)seen.st_size <= f->whole.size);
 }
 
-/* Every page of the result is a page of the file or of the log. */
+/* Every page of the copy must be a page of the file or of the log. */
 static void expect_known_pages(struct fixture *f)
 {
     BUFFER_AUTO struct buffer saved;

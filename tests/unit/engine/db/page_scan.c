@@ -143,8 +143,9 @@ static void put16(uint8_t *at, unsigned value)
     at[1] = (uint8_t)value;
 }
 
-/* Builds a file of two pages. In the second, |pointers| pointers name the cell at |cell_at|, and
- * one more names the last cell. */
+/* Scans a file of two pages. On the second page, |pointers| pointers lead to the cell at
+ * |cell_at|, and one more leads to the last cell. Returns how many cells with one column the
+ * scan reports. */
 static size_t cells_of_crafted(struct fixture *f, const uint8_t *cell, size_t size,
                                unsigned cell_at, unsigned pointers)
 {
@@ -179,8 +180,8 @@ TEST_F(page_scan, a_page_that_repeats_one_cell_reports_at_most_its_own_size)
                     LARGE_PAGE / 12);
 }
 
-/* A record of 40 000 bytes. Its header claims to fill the whole record, and describes a column of
- * 10 bytes that does not fit. */
+/* The cell is a record of 40 000 bytes. Its header claims to fill the whole record, and
+ * describes a column of 10 bytes, for which the record has no space. */
 TEST_F(page_scan, a_page_whose_long_headers_overlap_is_skipped)
 {
     static uint8_t cell[40005] = { 0x82, 0xb8, 0x40, 1, 0x82, 0xb8, 0x40 };
@@ -198,7 +199,8 @@ TEST_F(page_scan, free_pages_are_skipped)
     assert_true(left > 0 && left < ROWS);
 }
 
-/* The scan reads a copy. SQLite still reads the original. */
+/* Replaces f->fd by a descriptor of a copy of the file, which tests can change while SQLite
+ * reads the original. */
 static void scan_copy(struct fixture *f)
 {
     char path[112];
@@ -249,7 +251,8 @@ TEST_F(page_scan, a_listing_stops_when_its_callback_says_so)
     assert_int_equal(cells, 5);
 }
 
-/* Reads all records repeatedly, like overlapping records of a crafted file. */
+/* Reads the record of each cell. The test calls this repeatedly for the same records, as if
+ * records of a crafted file overlapped. */
 static bool read_again(void *context, const struct page_cell *cell)
 {
     struct seen *s = context;

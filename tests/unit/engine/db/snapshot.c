@@ -50,8 +50,8 @@ FIXTURE(snapshot, setup, teardown);
 
 static int do_sql(sqlite3 *db, const char *sql) { return sqlite3_exec(db, sql, NULL, NULL, NULL); }
 
-/* Each transaction gives all items the same new number, and adds and deletes some. Does not
- * return. */
+/* Runs transactions until the process is killed, and writes a byte to |reported| after each. A
+ * transaction gives all items the same new number, and adds and deletes some. */
 static void write_for_ever(const struct fixture *f, const char *mode, int reported)
 {
     sqlite3 *db = NULL;
@@ -160,7 +160,9 @@ TEST(snapshot, a_snapshot_is_consistent_while_a_writer_uses_a_journal)
 
 #define IN_FIRST_PAGE (32 + 24 + 100) /* after the headers of the log and of the frame */
 
-/* Ends the transaction while the snapshot waits, by correcting a byte of the log. */
+/* A writer in the middle of a transaction: a byte of the log is wrong. When the snapshot sleeps,
+ * the byte is corrected, which ends the transaction. If |goes_on|, the byte changes at each
+ * sleep instead. */
 static struct writer_in_the_midst {
     sqlite3_vfs *was, vfs;
     char log[112];
@@ -188,7 +190,7 @@ static int ends_while_others_sleep(sqlite3_vfs *vfs, int microseconds)
     return microseconds;
 }
 
-/* The log has two transactions, with a wrong byte in the first. */
+/* Makes a log of two transactions, with a wrong byte in the first one. */
 static sqlite3 *start_in_the_midst(struct fixture *f, bool goes_on)
 {
     sqlite3 *db = NULL;

@@ -387,7 +387,8 @@ static int wait_status(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* A child reports a failure by its exit status. */
+/* Uses the engine in a forked child. Returns 0, or the exit status that tells the parent which
+ * step failed. */
 static int use_in_child(struct fixture *f)
 {
     struct transport_frame frame;
@@ -418,7 +419,8 @@ TEST_F(embed, a_forked_child_opens_its_own_engine)
     expect_frame(f->t, MESSAGE_pong, 2);
 }
 
-/* If not NULL, the next pthread_cond_init forks, in the middle of the take-over of the engine. */
+/* If set, the next pthread_cond_init forks. A forked child calls it while it replaces the engine
+ * that it inherited. */
 static struct fixture *forks_in_take_over;
 static pid_t grandchild;
 

@@ -361,7 +361,7 @@ TEST_F(queue, a_user_who_compiled_much_gives_way_soon)
     compile_all(f);
 }
 
-/* Users 1 and 2 hold one compiler each, and several of their sources wait. */
+/* Users 1 and 2 hold one compiler each, and each has one more source that waits. */
 static void send_several_sources(struct fixture *f)
 {
     f->executor.slots = 2;
@@ -572,7 +572,7 @@ TEST_F(queue, an_order_that_gave_way_does_not_block_its_users_later_orders)
     must(submit(f, 'd', 1, PRIORITY_INTERACTIVE), f->err);
     assert_string_equal(look(f).running, "Ya");
 
-    finish(f, 'Y'); /* c must not start beside a, because both gave way */
+    finish(f, 'Y'); /* a and c both gave way, so they must not run at the same time */
 
     assert_string_equal(look(f).running, "da");
     compile_all(f);

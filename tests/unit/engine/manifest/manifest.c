@@ -266,7 +266,7 @@ TEST_F(manifest, a_signature_of_another_manifest_is_refused)
     assert_says(f->err.text, "'alice'");
 }
 
-/* Signs any |text|, including texts that manifest_sign never writes. */
+/* Signs |text|, which manifest_sign might never write, and checks it as a manifest. */
 static enum kiln_code check_signed(struct fixture *f, const char *text)
 {
     struct bytes key = test_read(f->secret);

@@ -151,8 +151,8 @@ TEST_F(kern_db, a_lost_page_is_damage_and_ends_a_listing)
     assert_true(l.given > 0 && l.given < ROWS);
 }
 
-/* The page may belong to the table, to the index or to an overflow chain. If the last page of a
- * chain is lost, only the object's checksum shows the loss. */
+/* The lost page may belong to the table, to the index or to an overflow chain. If it is the last
+ * page of a chain, only the object's checksum shows the loss. */
 TEST(kern_db, any_one_lost_page_is_noticed)
 {
     struct fixture *f = *state;
@@ -208,7 +208,8 @@ TEST_F(kern_db, a_row_whose_arguments_are_not_those_of_the_index_is_damage)
     assert_says(f->err.text, "another kernel");
 }
 
-/* The manual and the message of fail_damaged_cache advise these commands. */
+/* The manual and the message of fail_damaged_cache advise the commands of sqlite3 that this test
+ * runs. */
 TEST_F(kern_db, sqlite3_saves_the_readable_rows_of_a_damaged_file)
 {
     add_rows(f, ROWS);
@@ -233,8 +234,8 @@ TEST_F(kern_db, sqlite3_saves_the_readable_rows_of_a_damaged_file)
     }
 }
 
-/* Every child of the table's root is the same page. With several such levels, a scan would
- * practically never end. */
+/* In the root page of the table, every pointer to a child leads to the same page. With several
+ * such levels, a scan would practically never end. */
 TEST_F(kern_db, reading_a_cyclic_tree_ends)
 {
     add_rows(f, 200);

@@ -73,7 +73,7 @@ void add_genuine_rows(struct fixture *f)
     }
 }
 
-/* Compressible like machine code: repeated words with varying bits in between. */
+/* Makes content that compresses like machine code: repeated words with varying bits in between. */
 struct buffer object_of(const struct fixture *f, size_t at)
 {
     struct buffer object;
@@ -155,7 +155,8 @@ void assert_all_found(struct fixture *f)
     }
 }
 
-/* Returns |count| if there is no row with this name and these arguments. */
+/* Returns the index of the test's row with the name and the arguments of |row|, or |count| if
+ * there is none. */
 static size_t index_of(const struct fixture *f, const struct kern_row *row)
 {
     for (size_t i = 0; i < f->count; i++) {

@@ -33,7 +33,8 @@ void add_row(struct fixture *f, const char *name, const char *args, size_t raw_s
 /* Adds |count| rows like MIOpen's: some have leading or double blanks, quotes, arguments of up
  * to 2 KB, or keys that differ in one bit. Some objects are stored uncompressed. */
 void add_rows(struct fixture *f, size_t count);
-/* A genuine file (tests/support/test_data.h). add_genuine_rows skips the test if it is missing. */
+/* Genuine rows of MIOpen (tests/support/test_data.h). add_genuine_rows skips the test if the
+ * file is missing. */
 #define GENUINE_ROWS "mio-kernels-gfx906_60.tsv.gz"
 void add_genuine_rows(struct fixture *f);
 /* |pragmas| and |index| may be NULL. */
@@ -44,7 +45,7 @@ struct buffer object_of(const struct fixture *f, size_t at);
 
 void open_db(struct fixture *f);
 void close_db(struct fixture *f);
-/* Fails the test if the object is not that of row |at|. */
+/* Looks up row |at|. Fails the test if the object that is found is not that row's. */
 enum kiln_code find_row(struct fixture *f, size_t at, bool *ret_damaged);
 void assert_all_found(struct fixture *f);
 
@@ -56,5 +57,6 @@ struct listing {
     size_t stop_after; /* 0 means never */
     enum kiln_code rc;
 };
-/* Each row must be complete and written by the test, and the ids must increase. */
+/* Lists up to |count| rows after id |after|. Each must be complete and one of the test's rows,
+ * and the ids must increase. */
 struct listing list_rows(struct fixture *f, uint64_t after, uint64_t count);

@@ -60,7 +60,8 @@ static void writer_kill(struct writer *w)
     writer_wait(w);
 }
 
-/* All rows except ten are only in the write-ahead log. */
+/* Makes a file that a sqlite3 process has open. Ten rows are in the file, and the others only in
+ * the write-ahead log. */
 static void begin_live_file(struct fixture *f, struct writer *w)
 {
     add_rows(f, ROWS);
@@ -74,7 +75,8 @@ static void begin_live_file(struct fixture *f, struct writer *w)
     shell(f->directory, "ls *-wal");
 }
 
-/* Names, sizes, times, permissions and content of all files in the directory. */
+/* Writes names, sizes, times, permissions and content of all files in the directory to
+ * notes-|name|. */
 static void note_directory(struct fixture *f, const char *name)
 {
     shell(f->directory,
@@ -221,7 +223,8 @@ TEST_F(kern_db, a_file_in_rollback_mode_is_read_too)
     writer_kill(&w);
 }
 
-/* The file has pages of an unfinished transaction. The journal has the old pages. */
+/* The killed writer left pages of an unfinished transaction in the file, and the old pages in
+ * the journal. */
 TEST_F(kern_db, a_journal_left_by_a_dead_writer_is_rolled_back)
 {
     struct writer w;

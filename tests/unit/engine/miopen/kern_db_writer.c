@@ -223,7 +223,7 @@ TEST_F(kern_db, the_kdb_writer_never_overwrites_a_file)
     assert_null(writer);
 }
 
-/* kilnd sends the file as a descriptor, and nobody finds it after a power failure. */
+/* kilnd only sends a descriptor of the file, so the file is lost in a power failure anyway. */
 TEST_F(kern_db, writing_a_kdb_does_not_wait_for_the_disk)
 {
     add_rows(f, ROWS);

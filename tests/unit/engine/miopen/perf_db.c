@@ -99,7 +99,7 @@ static enum kiln_code try_read(struct fixture *f, const char *path)
     return rc;
 }
 
-/* The end time of each step is already past, so it reads one row. Returns the number of steps. */
+/* Each step gets an end time in the past, so it reads one row. Returns the number of steps. */
 static unsigned read_in_steps(struct fixture *f)
 {
     const struct tuning_reader_events events = { on_record, on_bad, NULL, f };

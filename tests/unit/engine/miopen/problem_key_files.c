@@ -131,7 +131,8 @@ static void try_find_file(const struct expected *expected)
     "||dilation_h||'x'||dilation_w||'x'||dilation_d||'x'||bias||'x'||group_count||'x'"    \
     "||layout||'x'||data_type||'x'||direction FROM config"
 
-/* If |is_copy| is true, unlinks the file after opening it. */
+/* Reads the keys of all rows of the PerfDb at |path|. If |is_copy| is true, unlinks the file
+ * after opening it. */
 static void try_perf_rows(const char *path, bool is_copy, const struct expected *expected)
 {
     static const char *const statements[] = { EACH_COLUMN };
@@ -201,7 +202,8 @@ TEST(plain, every_perf_row_that_miopen_wrote_for_a_user_survives)
     try_perf_rows(path, false, &(struct expected){ "gfx906_60_1.1.0.udb", 216, { 0, 0, 0 } });
 }
 
-/* Each line has a command line and the FindDb key of its problem. */
+/* Writes the problem of each line as a command line of the driver and as a FindDb key. Both must
+ * give the same problem when parsed. */
 static void try_driver_file(const char *name)
 {
     char path[512], line[4096], driver[1024], key[PROBLEM_KEY_MAX];

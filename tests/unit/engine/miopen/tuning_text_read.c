@@ -97,7 +97,7 @@ static enum kiln_code read_bytes(struct fixture *f, struct bytes text)
     return tuning_text_read(f->kind, text, &events, &f->err);
 }
 
-/* The end time of each step is already past, so it reads one line. Returns the number of steps. */
+/* Each step gets an end time in the past, so it reads one line. Returns the number of steps. */
 static unsigned read_in_steps(struct fixture *f, struct bytes text)
 {
     const struct tuning_reader_events events = { on_record, on_bad, on_progress, f };
@@ -139,7 +139,7 @@ TEST_F(tuning_text_read, a_late_step_reads_one_line)
     assert_int_equal(read_in_steps(f, bytes_of_text(KEY "=A:1,0,x\nbad\nk=A:1,0,x\nk=B:2,0,x\n")),
                      4);
     assert_int_equal(f->records, 2);
-    assert_int_equal(f->bad_lines, 1u << 2 | 1u << 4); /* line 4 repeats the key of line 3 */
+    assert_int_equal(f->bad_lines, 1u << 2 | 1u << 4); /* line 4 has the same key as line 3 */
     assert_int_equal(f->progress, 1);
     assert_int_equal(read_in_steps(f, bytes_of_text("")), 1);
 }
@@ -351,7 +351,8 @@ static void mutate(struct buffer *b, uint64_t *x)
         buffer_put_u8(b, '=');
 }
 
-/* assert_whole has checked every record. Each line without a record was reported or is blank. */
+/* Each line must be a record, reported as bad, or blank. assert_whole has already checked the
+ * records. */
 static void assert_every_line_reported(const struct fixture *f, struct bytes text)
 {
     size_t at = 0;
@@ -429,7 +430,7 @@ TEST_F(tuning_text_read, repeated_ids_are_found_in_constant_time)
 
     must(read_bytes(f, buffer_view(&text)), f->err);
 
-    assert_true(comparisons < 16 * again); /* a list would take 128 for each id */
+    assert_true(comparisons < 16 * again); /* a list of ids would take 128 for each entry */
     assert_int_equal(f->records, 1);
     assert_int_equal(f->entries, TUNING_ENTRIES_MAX);
     assert_int_equal(f->bad, again);

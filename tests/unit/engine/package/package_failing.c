@@ -20,7 +20,7 @@ static const struct failing_call calls[] = {
     { "strdup", ENOMEM, 1 }, { "open", EMFILE, 1 },   { "pread", EIO, 1 },
 };
 
-/* Returns false if there was no |nth| call. */
+/* Scans while the |nth| call of |call| fails. Returns false if there were fewer calls. */
 static bool rescan_failing(struct fixture *f, const struct failing_call *call, unsigned nth)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

@@ -72,7 +72,7 @@ struct kernel_text text_of(unsigned number)
     return text;
 }
 
-/* Only half of the objects are compressible, so that both stored forms occur. */
+/* Half of the objects are compressible and half are not, so that both stored forms occur. */
 struct buffer object_of(unsigned number)
 {
     struct buffer raw;

@@ -58,7 +58,7 @@ enum kiln_code install(struct fixture *f, const char *name, unsigned first, unsi
 
 enum kiln_code open_set(struct fixture *f);
 void rescan(struct fixture *f);
-/* Searches by name for |database_id|. Sets f->raw and f->found. */
+/* Looks up kernel |number| by name for |database_id|. Sets f->raw and f->found. */
 enum kiln_code look_up(struct fixture *f, const char *database_id, unsigned number);
 enum kiln_code look_up_key(struct fixture *f, unsigned number);
 /* Returns whether the kernel is found. Fails the test if the object is a wrong one. */

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* After a flipped bit, no lookup may fail or return a wrong object. has() and has_key() compare the
- * object. After the bits are restored, every kernel is found again. */
+/* Tests that flip bits in packages. No lookup may then fail or return a wrong object, which
+ * has() and has_key() check. When the bits are restored, every kernel must be found again. */
 
 #define KERNELS 12
 /* Flips for each kind of file. */
@@ -28,7 +28,7 @@ static bool take_row(void *context, const struct package_row *row)
     return rises;
 }
 
-/* Listing and checking may succeed or fail, but must return. */
+/* Lists and checks the package. Both may fail, but must return. */
 static enum kiln_code exercise(void *context, struct package *package, struct kiln_err *err)
 {
     (void)err;
@@ -106,7 +106,8 @@ TEST_F(package, no_flipped_bit_of_a_kpkg_gives_a_wrong_object)
     flip_bits(f, f->other, "gfx90a68.kpkg", 2);
 }
 
-/* A trusted package answers by key. The package is opened without its record. */
+/* A trusted package answers lookups by key. The test opens the file itself, without the record
+ * of its installation. */
 TEST_F(package, no_flipped_bit_of_a_trusted_kpkg_gives_a_wrong_object)
 {
     const char *path = put_package(f, f->other, "gfx90a68.kpkg", 0, KERNELS);

@@ -156,7 +156,8 @@ TEST_F(package_install, an_upload_may_have_another_file_name)
     assert_false(is_there(f->incoming, "17.part"));
 }
 
-/* The old package must still answer, and nothing of the new one may be left. */
+/* After a refused install, the upload must still be there, the old package must still answer,
+ * and nothing else may have changed. */
 static void assert_untouched(struct fixture *f, const char *arrived)
 {
     assert_true(is_there(f->incoming, arrived));
@@ -279,7 +280,8 @@ TEST_F(package_install, a_failed_rename_leaves_no_trace)
     assert_untouched(f, "gfx90a68.kdb");
 }
 
-/* rename(2) moves the file into place, then its record. Here the power fails in between. */
+/* An install renames the file into place, then its record. Here, the power fails between the
+ * two. */
 TEST_F(package_install, a_crash_between_file_and_record_is_repaired)
 {
     must(install(f, "gfx90a68.kpkg", 0, 5, ""), f->err);
@@ -301,7 +303,7 @@ TEST_F(package_install, a_crash_between_file_and_record_is_repaired)
     assert_int_equal(files_in(f, "gfx90a68.kpkg"), 2);
 }
 
-/* ---- statements of kiln-transfer are checked again ---- */
+/* ---- kilnd checks again what kiln-transfer states ---- */
 
 static enum kiln_code adopt_signed_as(struct fixture *f, struct package_upload *upload,
                                       const char *signed_name)
@@ -349,7 +351,8 @@ TEST_F(package_install, an_upload_with_a_manifest_for_another_device_is_refused)
     assert_says(f->err.text, "'gfx906_60.kdb'");
 }
 
-/* |content| is the stated digest of the content, or NULL if the manifest states none. */
+/* Signs the manifest of a compressed package. The manifest states |content| as the digest of the
+ * unpacked package, or no such digest if |content| is NULL. */
 static struct buffer sign_packed(struct fixture *f, const struct digest *content)
 {
     char key[200];
@@ -500,7 +503,7 @@ TEST_F(package_install, the_newest_signed_package_answers_whatever_the_names)
     assert_string_equal(f->found.package, "gfx90a68.0.kdb");
 }
 
-/* MIOpen's rule comes first: a package for the very device answers before one for its arch. */
+/* As in MIOpen, a package for exactly this device comes before one for its architecture. */
 TEST_F(package_install, an_unsigned_package_for_the_device_comes_before_a_signed_one_for_the_arch)
 {
     must(install(f, "gfx90a.kpkg", 0, 5, "alice"), f->err);

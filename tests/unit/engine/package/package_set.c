@@ -64,7 +64,7 @@ TEST_F(package, the_writable_directory_is_searched_first_then_the_others_by_name
     assert_string_equal(f->found.package, "gfx90a68.a.kdb");
 }
 
-/* Flips a bit of the stored object of kernel |number|. */
+/* Flips a bit of kernel |number|'s object in the package at |path|. */
 static void damage(const char *path, unsigned number)
 {
     BUFFER_AUTO struct buffer content = read_file(path);

@@ -51,7 +51,8 @@ TEST_F(package, a_kpkg_has_its_application_id_and_version)
 
     assert_memory_equal(content.data + 68, "KPKG", 4);
     assert_memory_equal(content.data + 60, version, 4);
-    /* With a rollback journal, a read-only directory is enough for reading. */
+    /* The header declares a rollback journal. With a write-ahead log, SQLite could not read the
+     * file in a read-only directory. */
     assert_int_equal(content.data[18], 1);
 }
 

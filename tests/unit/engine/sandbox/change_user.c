@@ -130,7 +130,7 @@ TEST(plain, a_process_of_the_wanted_user_keeps_its_user)
 #define SANITIZER_HAS_THREADS false
 #endif
 
-/* Acts like a container that may not change users. */
+/* Drops all capabilities, as in a container that may not change users. */
 static void drop_capabilities(void)
 {
     struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };

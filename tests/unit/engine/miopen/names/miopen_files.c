@@ -12,8 +12,8 @@
 
 #define PAGE_MAX (1u << 20)
 
-/* Writes an example of the names that |file| describes, with an unusual device and a release that
- * uses such names. */
+/* Writes a name that |file| describes, with an unusual device, and a release of MIOpen that uses
+ * such names. */
 static void example(const struct miopen_file *file, char text[128])
 {
     const char *version = strstr(file->name, "SCHEMA")                 ? "1.1.0"
@@ -36,7 +36,7 @@ TEST(plain, every_name_is_found_in_its_own_row)
     }
 }
 
-/* MIOpen finds a file only under its own name. */
+/* MIOpen opens a file only if it has exactly the name that MIOpen computes. */
 TEST(plain, every_name_of_a_tuning_file_is_parsed_and_written)
 {
     for (size_t i = 0; i < miopen_file_count; i++) {
