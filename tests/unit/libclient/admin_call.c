@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Administration with files and progress. Every test checks that no descriptor is left open. */
+/* Tests of administrative requests with files and progress reports. After each test, no
+ * descriptor may be left open. */
 #include "common/base/fs.h"
 #include "tests/support/entries.h"
 #include "tests/support/hostile_descriptors.h"
@@ -104,7 +105,7 @@ SET_UP(set_up)
     f->descriptors = descriptor_count(getpid());
 }
 
-/* The fake daemon closes its end of a connection on its own thread. */
+/* Closes the client's connections, and waits until the fake daemon's thread has closed its ends. */
 static void let_the_daemon_go(struct fixture *f)
 {
     kiln_client_close(KILN_TAKE(f->client));
@@ -151,8 +152,8 @@ TEST_F(admin_call, json_of_an_admin_call_travels_on_a_separate_connection)
 TEST_F(admin_call, progress_comes_before_the_answer_and_may_be_left_out)
 {
     must(call(f), f->err);
-    assert_true(f->reported >= 1 &&
-                f->reported <= 3); /* reports that arrive together are merged into the last one */
+    /* The client merges reports that arrive together into the last one. */
+    assert_true(f->reported >= 1 && f->reported <= 3);
     assert_string_equal(f->json, "{\"done\":true}");
     f->call.progress = NULL;
     must(call(f), f->err);

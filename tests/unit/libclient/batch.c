@@ -427,7 +427,8 @@ TEST_F(batch, an_empty_batch_asks_nothing)
     assert_int_equal(f->daemon.connections, 0);
 }
 
-/* With sources of a megabyte, one message cannot hold the batch. */
+/* Answers every item of a batch. With sources of a megabyte, one batch comes in several
+ * messages. */
 static void answer_any_source(struct fake_request *rq)
 {
     struct reader r = reader_of(rq->body);

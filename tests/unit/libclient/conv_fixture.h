@@ -2,8 +2,8 @@
 #pragma once
 
 /* Find and tune with a fake daemon and a fake device. The fake daemon offers a list of fake
- * solvers, whose kernels a made_device runs. The daemon's thread writes the counts, so tests
- * read them between calls. The next call frees a result. */
+ * solvers, whose kernels a made_device runs. The daemon's thread writes the counts, so tests may
+ * read them only between calls. Each call of find or tune frees the previous result. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/conv_device.h"
 #include "tests/unit/libclient/fake_tuning.h"
@@ -61,7 +61,7 @@ extern const struct conv_solver conv_tunable[2]; /* only "ConvTuned" is tunable 
 #define CONV_USE(f, list) \
     ((f)->solvers = (list), (f)->solver_count = sizeof(list) / sizeof((list)[0]))
 
-/* the end of the test fails if any object is left on the device */
+/* When the test ends, it fails if an object is left on the device. */
 void conv_open(struct conv_fixture *f);
 SET_UP_OF(conv_set_up, struct conv_fixture) { conv_open(f); }
 FIXTURE_OF(conv, struct conv_fixture, conv_set_up, NULL);

@@ -45,7 +45,7 @@ static const struct search_trial *trial_of(const struct fixture *f, size_t index
 
 static bool is(const char *config, const char *which) { return which && !strcmp(config, which); }
 
-/* Returns the time in ms. The minimum is at 11,6. */
+/* Returns the time of a config in ms. "11,6" is the fastest. */
 static double cost_of(const char *config)
 {
     double a = 0, b = 0;
@@ -589,7 +589,8 @@ TEST_F(conv_search, a_directory_that_was_named_and_cannot_be_used_is_said)
     assert_null(f->journal);
 }
 
-/* Overwrites the stack, so that a stale pointer shows. */
+/* Overwrites the part of the stack below this call, so that the use of a stale pointer into it
+ * shows. */
 static void __attribute__((noinline)) dirty_the_stack(void)
 {
     unsigned char room[16384];

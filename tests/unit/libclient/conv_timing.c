@@ -101,7 +101,7 @@ TEST_F(conv_timing, a_hopeless_candidate_is_launched_only_twice)
     assert_int_equal(f->launches, 2);
 }
 
-/* A single launch of 0.01 ms may measure 0.04 ms. */
+/* A kernel of 0.01 ms can take 0.04 ms when a single launch is measured. */
 TEST_F(conv_timing, a_short_kernel_is_not_judged_by_its_launch_latency)
 {
     f->one_ms = 0.04;

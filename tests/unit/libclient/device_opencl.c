@@ -183,8 +183,8 @@ TEST_F(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
     assert_int_equal(
         cl->clEnqueueWriteBuffer(job.queue, job.memory, CL_TRUE, 0, BYTES, numbers, 0, NULL, NULL),
         0);
-    cl_uint after_work =
-        references(&job, job.queue); /* with PoCL, the last command holds a reference */
+    /* With PoCL, the last command still holds a reference. */
+    cl_uint after_work = references(&job, job.queue);
     open_in(f, &job);
     load(f);
     struct kiln_stream *stream = NULL;
@@ -205,8 +205,8 @@ TEST_F(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
     unload(f);
     expect_references_at_most(&job, job.memory, 1);
     expect_references_at_most(&job, job.queue, after_work);
-    expect_references_at_most(&job, job.context,
-                              3); /* references of the job, of its queue and of its memory */
+    /* The job, its queue and its memory each hold a reference. */
+    expect_references_at_most(&job, job.context, 3);
     job_end(&job);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The search for a vendor library. Directories of the build contain libraries of the same name,
- * each of which reports its directory. */
+/* Tests of the search for a vendor library. Directories of the build contain libraries of the
+ * same name, each of which reports its directory. */
 #include "libclient/device/dynamic_library.h"
 
 #include "tests/support/test.h"
@@ -52,8 +52,8 @@ SET_UP(set_up)
     test_unsetenv("KILN_TRIAL_LIBRARY", "KILN_TRIAL_LIBRARY_PATH");
 }
 
-/* Closes the library for the next test, which must find no open library. libkiln itself never
- * closes one. */
+/* Closes the library, because the next test must start without an open one. libkiln itself never
+ * closes a library. */
 static void close_for_good(const char *file)
 {
     void *dl = dlopen(file, RTLD_NOW | RTLD_NOLOAD);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A thread that accepts clients and counts requests. The test answers each request with a
- * handler, which runs on the daemon's thread. Fields are set before the start. */
+/* A fake kilnd: a thread that accepts clients and counts requests. Each request is answered by
+ * the test's handler, which runs on that thread. Tests set the fields before the start. */
 #include "common/protocol/messages.h"
 
 #include <kiln/kiln.h>
@@ -10,8 +10,8 @@
 #include <stdatomic.h>
 
 #define FAKE_PEERS_MAX 64
-/* A time-out that a test waits for. The time-out is long enough to connect and to send a request
- * on a busy machine. */
+/* Time-out, in ms, whose end a test waits for. It is long enough to connect and to send a
+ * request on a busy machine. */
 #define WAIT_MS 400
 
 struct fake_daemon;
@@ -47,8 +47,8 @@ struct fake_daemon {
     bool running;
 };
 
-/* Starts the daemon. A stopped daemon may be started again, at the same path. The end of the test
- * stops the daemon if it is running. */
+/* Starts the daemon. A stopped daemon may be started again, at the same path. If it runs when
+ * the test ends, it is stopped then. */
 void fake_daemon_start(struct fake_daemon *d);
 /* Acts like kill -9: closes every connection, but does not remove the socket file. */
 void fake_daemon_kill(struct fake_daemon *d);
@@ -84,7 +84,7 @@ struct digest fake_key(unsigned seed);
 int fake_memfd(struct bytes content, bool sealed);
 
 struct kiln_client *fake_client(const struct fake_daemon *d);
-/* Starts |d| with |handle| and |context|, and opens a client. The end of the test closes the
- * client, unless the test has set |*ret_client| to NULL. */
+/* Starts |d| with |handle| and |context|, and opens a client. The client is closed when the test
+ * ends, unless the test has set |*ret_client| to NULL. */
 void fake_daemon_serve(struct fake_daemon *d, void (*handle)(struct fake_request *), void *context,
                        struct kiln_client **ret_client);

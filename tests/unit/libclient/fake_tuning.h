@@ -14,7 +14,7 @@ struct kiln_recording fake_recording(const struct kiln_measurement *measurements
 struct message_tuning_get fake_tuning_question(const struct fake_request *rq);
 struct problem fake_tuning_problem(const struct message_tuning_get *question, uint32_t index);
 
-/* The record is of tier host, and has the key "key". */
+/* Makes an answer with a record of tier host, which has the key "key". */
 struct message_tuning_answer fake_tuning_answer(uint32_t index, const char *value);
 
 /* A 'tuned' reply under construction. */

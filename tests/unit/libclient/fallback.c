@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When libkiln changes from kilnd to its substitute and back, with a fake of each. */
+/* Tests when libkiln changes from kilnd to its substitute and back. Both are fakes. */
 #include "libclient/connection/fallback.h"
 #include "libclient/connection/substitute.h"
 #include "libclient/connection/transport_socket.h"
@@ -51,7 +51,7 @@ const struct substitute substitute = { .mode = "private",
                                        .level = KILN_LEVEL_PRIVATE,
                                        .connect = connect_engine };
 
-static int connect_errno; /* the result of connect() to kilnd; 0: call the real one */
+static int connect_errno; /* errno of connect(2) to kilnd; 0: calls the real connect */
 static uint64_t ahead_ns; /* added to the clock */
 
 WRAP(int, connect, int fd, const struct sockaddr *address, socklen_t size)
@@ -154,7 +154,8 @@ TEST_F(fallback, a_full_kilnd_is_passed_over_after_a_while)
     open_client(f, "private", REFUSED_MS);
     expect_substitute_because(f, "many connections");
     kiln_client_close(f->client);
-    connect_errno = EAGAIN; /* the queue of kilnd's socket is full, too */
+    /* the queue of kilnd's socket is full, which is also a reason to fall back */
+    connect_errno = EAGAIN;
     fake_daemon_kill(&f->kilnd);
     open_client(f, "private", BRIEF_MS);
     expect_substitute_because(f, "connection");
@@ -174,7 +175,7 @@ TEST_F(fallback, brief_calls_add_up_to_the_same_grace)
     assert_int_equal(ping(f, BRIEF_MS), KILN_E_TIMED_OUT);
     ahead_ns += LONG_MS * 1000000ull;
     int rc = ping(f, BRIEF_MS);
-    /* KILN_E_OK if the grace period was already over */
+    /* The result is KILN_E_OK if the grace period has already ended. */
     assert_true(rc == KILN_E_TIMED_OUT || rc == KILN_E_OK);
     expect_substitute_because(f, "hello");
 }

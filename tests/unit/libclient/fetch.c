@@ -50,7 +50,8 @@ static void give_inline(struct fake_request *rq)
 
 static uint8_t large[100000];
 
-/* The result names |descriptor| and announces |size| bytes. */
+/* Answers with a result that names the |descriptor|-th descriptor and announces |size| bytes.
+ * Sends |fds| descriptors. */
 static void give_memfd(struct fake_request *rq, bool sealed, uint64_t size, uint16_t descriptor,
                        size_t fds)
 {

@@ -22,7 +22,7 @@ static void note_question(struct fixture *f, const struct message_fetch_name *m)
              (int)m->args.size, (const char *)m->args.data);
 }
 
-/* Knows every name except "none.o". The object is the text of the request. */
+/* Answers every request, except for the name "none.o", with an object whose content is f->asked. */
 static void answer(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* HIP: a call must not change the calling thread's current device. */
+/* Tests that no call of libkiln changes the current HIP device of the calling thread. */
 #include "tests/unit/libclient/gpu_fixture.h"
 
 #include <string.h>

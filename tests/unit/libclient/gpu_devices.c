@@ -279,7 +279,8 @@ TEST(gpu, a_device_that_cannot_be_reported_is_listed_with_the_reason)
     assert_int_equal(l.failed, FAKE_GPU_DEVICES);
 }
 
-/* Runs in the child. Returns 0 if every call was refused. */
+/* Uses the device in a forked child. Returns 0 if every call was refused and none reached the
+ * runtime. */
 static int use_in_child(struct kiln_device *d, struct gpu_work *work, struct kiln_stream *stream,
                         struct kiln_event *event)
 {

@@ -20,7 +20,8 @@ static void ignore(void *context, const struct kiln_device_info *info,
     (void)why_not;
 }
 
-/* Fails if the host's own runtime was opened instead of the fake one. */
+/* Opens the fake runtime in |directory|. Fails the test if the host's own runtime was opened
+ * instead. */
 static void open_runtime(const char *directory)
 {
     static char path[512];

@@ -105,8 +105,8 @@ static void *release(void *context)
 {
     struct fixture *f = context;
     WAIT_FOR(atomic_load(&f->has_forked) || (!ahead_ns && state_of(f->forks) == 'S'));
-    assert_int_equal(write(f->hears[1], "ll", 2),
-                     2); /* twice, because a child may load the library again */
+    /* Two bytes, because a child may load the library again. */
+    assert_int_equal(write(f->hears[1], "ll", 2), 2);
     return NULL;
 }
 
@@ -118,7 +118,8 @@ static int fork_meanwhile(struct fixture *f)
     assert_int_equal(pthread_create(&releaser, NULL, release, f), 0);
     pid_t child = fork();
     if (child == 0) {
-        /* exit_group, because a sanitizer would complain about the missing threads */
+        /* exit_group, because with exit a sanitizer would complain about threads that a fork
+         * does not copy */
         IN_TIME(syscall(SYS_exit_group, load()));
     }
     atomic_store(&f->has_forked, true);
@@ -128,8 +129,8 @@ static int fork_meanwhile(struct fixture *f)
     return status;
 }
 
-/* Forks while |how| runs. Returns the child's wait status. |ret_own| receives the result in this
- * process. */
+/* Forks while another thread runs |how|, which the child then runs, too. Returns the child's
+ * wait status. |ret_own| receives the result in this process. */
 static int load_and_fork(struct fixture *f, int (*how)(void), intptr_t *ret_own)
 {
     pthread_t loader;
@@ -147,8 +148,8 @@ static int load_and_fork(struct fixture *f, int (*how)(void), intptr_t *ret_own)
     return status;
 }
 
-/* Checks the wait status of a child that is forked while |how| runs. Does so in a new process,
- * where no library is loaded yet. */
+/* Forks while |how| runs, in a new process, where no library is loaded yet. The exit status of
+ * the forked child must be |expected|. */
 static void expect_of_a_fork(int (*how)(void), int expected)
 {
     pid_t pid = fork();

@@ -12,7 +12,7 @@ static const char source[] =
     "    y[i] = x[i] * w[0] * times + (float)add + (float)(wide >> 32);\n"
     "}\n";
 
-/* PoCL reads the variable when its first thread starts. */
+/* PoCL reads this variable when its first thread starts, so it is set before all tests. */
 SET_UP_STATIC(set_pocl_directory) { test_setenv("POCL_CACHE_DIR", test_directory()); }
 TEST_PROGRAM(set_pocl_directory, NULL)
 

@@ -7,6 +7,6 @@
 
 #include <kiln/device.h>
 
-/* Prints a message and returns NULL if this host has no device. The caller closes the device, and
- * borrows |ret_binary|. */
+/* Opens the device, which the caller closes. |ret_binary| receives the kernel's binary, which
+ * the caller borrows. If this host has no device, prints a message and returns NULL. */
 struct kiln_device *opencl_scale_open(struct bytes *ret_binary);

@@ -54,7 +54,7 @@ static void note(struct asked *asked, const struct fake_request *rq)
     copy(asked->config, m.config);
 }
 
-/* Confirms recordings of measurements, and answers requests for a lease with DONE. */
+/* Confirms recordings of measurements, grants leases, and answers reports of shares with DONE. */
 static void answer_tuning(const struct fake_request *rq)
 {
     BUFFER_AUTO struct buffer body;

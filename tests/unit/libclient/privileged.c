@@ -71,7 +71,8 @@ static const struct {
     { "journal", keep_a_journal },
 };
 
-/* The exit status says whether the copy has more rights than its caller. */
+/* Runs the work |name| in the copy. Returns the copy's exit status: 1 if the copy has more
+ * rights than its caller, otherwise 0. */
 static int be_the_copy(const char *name)
 {
     for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
@@ -120,7 +121,8 @@ _Noreturn static void start(const struct fixture *f, const char *work, int fd)
     _exit(126);
 }
 
-/* Stores the copy's output. Returns false if the copy has no more rights than its caller. */
+/* Runs the copy with |work|, and stores its output in f->said. Returns whether the copy had more
+ * rights than its caller. */
 static bool run_copy(struct fixture *f, const char *work)
 {
     int ends[2];

@@ -163,11 +163,12 @@ TEST_F(stopping, a_daemon_that_never_stops_stopping_is_a_time_out)
 {
     start(f, answer_no_more);
     assert_int_equal(kiln_client_ping(f->client, WAIT_MS, NULL, &f->err), KILN_E_TIMED_OUT);
-    assert_int_equal(f->daemon.requests,
-                     1); /* nothing is sent to a daemon that reads no more requests */
+    /* libkiln sends nothing to a daemon that reads no more requests. */
+    assert_int_equal(f->daemon.requests, 1);
 }
 
-/* With two threads, the second request is rejected while the first one is in progress. */
+/* Two threads send a request each. The second request is rejected while the first one is in
+ * progress. */
 static void finish_the_first_and_put_off_the_second(struct fake_request *rq)
 {
     static struct fake_request first;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Look-ups of many problems: requests within the limits, and answers in several frames. */
+/* Tests of look-ups of many problems, whose requests must keep within the limits. Answers come
+ * in several frames. */
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 #include "tests/unit/libclient/fake_tuning.h"
@@ -204,9 +205,9 @@ static void lie(struct fake_request *rq)
     struct message_tuning_get m = fake_tuning_question(rq);
     struct fixture *f = rq->daemon->context;
     struct fake_tuned t = { 0 };
+    /* Answers the second problem twice, and the first one never. */
     for (uint32_t i = 0; i < m.count; i++)
-        add_answer(f, &t, &m,
-                   i ? i : 1); /* the second problem is answered twice, and the first one never */
+        add_answer(f, &t, &m, i ? i : 1);
     fake_tuned_reply(&t, rq, 0);
     buffer_done(&t.answers);
 }

@@ -157,7 +157,8 @@ static void change_only_uid(void)
 
 TEST(plain, a_process_with_another_user_or_other_groups_is_refused)
 {
-    /* Root keeps its groups. Any other user keeps everything. */
+    /* If root runs the test, the child changes its user but keeps root's groups. Any other user
+     * changes nothing. */
     struct seen seen = change_in_child(change_only_uid);
     assert_int_equal(seen.code, KILN_DENIED);
     assert_says(seen.err.text, "user 4321");

@@ -44,9 +44,9 @@ static pid_t starter; /* if not 0, the supervisor waits until this process has e
 static bool init_fails;
 static bool init_awaits_end;
 
-/* Writes a byte to the test, which replies when the supervisor has ended. init must not wait for
- * the end of the pipe to the supervisor instead. The kernel closes that pipe before it sends death
- * signals, and these would end an init that has just set PR_SET_PDEATHSIG. */
+/* Runs in init. Writes a byte to the test, which replies when the supervisor has ended. The end
+ * of init's pipe to the supervisor would come too early: the kernel closes it before it sends
+ * death signals, and such a signal would end an init that has just set PR_SET_PDEATHSIG. */
 static void await_supervisors_end(void)
 {
     char byte;
@@ -119,7 +119,8 @@ TEST(pipe, the_supervisor_exits_with_the_status_of_the_worker)
 
 static int fatal_signal;
 
-/* Dies of the signal's default action, as in abort(). init would ignore the signal. */
+/* Ends the worker by the signal's default action, as abort() does. A namespace's init would
+ * ignore such a signal. */
 static void die(void)
 {
     signal(fatal_signal, SIG_DFL);
@@ -164,7 +165,8 @@ static void leave_an_orphan_and_wait(void)
     wait_for_ever();
 }
 
-/* Returns false if the process has ended, as on a host that allows no process namespace. */
+/* Returns whether the worker has written a byte. If not, it has ended, as on a host that allows
+ * no process namespace. */
 static bool is_reported(void)
 {
     char byte;
@@ -220,7 +222,8 @@ TEST(pipe, all_end_when_the_starter_ends_before_the_supervisor_is_ready)
     await_no_writer(pipe_ends[0]);
 }
 
-/* The message must not be the "out of memory" of a fork into a namespace without init. */
+/* The message must not be "out of memory", which is how a fork into a namespace without init
+ * fails. */
 TEST(pipe, an_init_process_that_fails_to_start_is_reported_and_no_worker_starts)
 {
     char message[sizeof(((struct kiln_err *)0)->text)] = "";
@@ -269,8 +272,8 @@ TEST(pipe, the_worker_is_an_ordinary_process_of_its_namespace)
 
 static int refusal; /* errno of close_range */
 
-/* Acts like a container whose filter is older than close_range(2), in a worker that has changed its
- * root. */
+/* Refuses close_range(2), as in a container whose system-call filter is older than that call.
+ * Hides /proc, as a worker does that has changed its root. */
 static void hide_proc_and_refuse_close_range(void)
 {
     if (!refuse_call(SYS_close_range, refusal) || chroot("/usr") || access("/proc", F_OK) == 0)

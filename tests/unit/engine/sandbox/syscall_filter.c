@@ -6,7 +6,8 @@
 #include <errno.h>
 #include <seccomp.h>
 
-/* Without memory, libseccomp may omit rules and return 0. */
+/* If memory runs out, libseccomp may omit rules and still return 0. With load_omits or
+ * add_omits, its functions below do so. */
 static bool load_omits, add_omits, is_loaded;
 
 WRAP(int, seccomp_load, scmp_filter_ctx filter)

@@ -38,7 +38,8 @@ FIXTURE(verify, set_up, NULL);
 
 #define EXIT_NOT_ALLOWED 77 /* this host does not let the child set up the case */
 
-/* The child has new namespaces. Skips the test if the host refuses them. */
+/* Runs |check| in a child process that has new namespaces. Skips the test if the host refuses
+ * them. */
 static int check_in_child(struct fixture *f, int flags, int (*check)(struct fixture *))
 {
     int status = 1;

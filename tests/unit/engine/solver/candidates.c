@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All |count| points of the space are on its first axis. */
+/* A space with a single axis, so it has as many points as the axis has values. */
 struct made_up {
     struct perf_axis axis;
     struct perf_space space;
@@ -85,7 +85,7 @@ TEST(plain, every_range_is_a_fair_sample)
 #define PARTS 3
 static const uint32_t sizes[PARTS] = { 100, 3, 10 };
 
-/* The hundreds digit of a value is the number of its part. */
+/* Makes a space of three parts. The hundreds digit of a value is the number of its part. */
 static struct perf_space parted_space(void)
 {
     static uint16_t values[PARTS][100], all[PARTS * 100];
@@ -117,7 +117,7 @@ TEST(plain, parts_alternate_until_they_are_used_up)
     assert_int_equal(order.count, 113);
     for (uint32_t i = 0; i < order.count; i++) {
         taken[part_of_candidate(&space, &order, i)]++;
-        if (i == 8) /* three candidates of each part; the second part has no more */
+        if (i == 8) /* three candidates of each part, which are all of the second part */
             assert_true(taken[0] == 3 && taken[1] == 3 && taken[2] == 3);
         if (i == 22)
             assert_true(taken[0] == 10 && taken[1] == 3 && taken[2] == 10);

@@ -205,8 +205,8 @@ TEST_F(solver, products_in_tf32_are_fed_by_bulk_copies)
     }
 }
 
-/* wgmma reads TF32 only along the sum. In backward weights both operands are stored across the
- * sum. */
+/* In TF32, wgmma reads only operands whose rows run along the sum. In backward weights, the rows
+ * of both operands run across it. */
 TEST_F(solver, backward_weights_in_tf32_transpose_an_operand)
 {
     f->problem.type = TYPE_FLOAT32;
@@ -376,7 +376,7 @@ TEST_F(solver, persistent_groups_in_tf32_write_all_bits_of_their_sums)
     assert_memory_equal(&f->solution.maps[2], &y, sizeof(y));
 }
 
-/* k is the sum's dimension, so the weights are packed with rows of c. */
+/* The sum runs over k, so the weights are packed in rows of k, one for each tap and c. */
 TEST_F(solver, backward_data_in_tf32_reads_turned_weights)
 {
     f->problem.type = TYPE_FLOAT32;
@@ -576,8 +576,8 @@ static uint32_t residues_of(const struct problem *p)
     return p->direction == DIRECTION_BACKWARD_DATA ? p->stride.w * p->stride.h * p->stride.d : 2;
 }
 
-/* Along an axis, the copies cover as many pixels as y has or, in backward data, as x has with one
- * residue. */
+/* Along an axis, the copies must cover as many pixels as y has or, in backward data, as many
+ * pixels of x as have one residue. */
 static void expect_pixels(const struct fixture *f, const struct tensor_map *map, uint32_t index)
 {
     const struct problem *p = &f->problem;

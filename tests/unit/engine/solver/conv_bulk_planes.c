@@ -35,7 +35,7 @@ static bool has_planes(const struct fixture *f)
     return false;
 }
 
-/* Each row of a tile has 128 bytes. */
+/* Returns the number of elements in a row of a tile, which has 128 bytes. */
 static uint32_t panel_of(const struct fixture *f)
 {
     return 128 / (uint32_t)data_type_size((enum data_type)f->problem.type);
@@ -71,7 +71,7 @@ TEST_F(solver, planes_of_1x1_layers_are_read_where_they_are)
         f->problem.direction = i % 3;
         assert_int_equal(solve_in_tiles(f, 128, 64, 2), KILN_OK);
         assert_true(has_planes(f));
-        /* backward data also exchanges the weights' rows and channels in TF32 */
+        /* In TF32, backward data also has a kernel that transposes the weights. */
         bool is_turned = i == DIRECTION_BACKWARD_DATA;
         assert_int_equal(f->solution.kernel_count, is_turned ? 2 : 1);
         if (i % 3 == DIRECTION_BACKWARD_WEIGHTS) { /* a box has the channels of a tile */
@@ -139,7 +139,8 @@ TEST_F(solver, planes_that_bulk_copies_cannot_read_or_that_fill_few_runs_are_pac
 {
     static const struct problem others[] = {
         { .in = { 1, 7, 7 } }, /* no multiple of 16 bytes */
-        { .in = { 1, 6, 6 } }, /* 36 of two runs' 64 pixels, or not a multiple of 16 bytes */
+        { .in = { 1, 6,
+                  6 } }, /* fp32: 36 of two runs' 64 pixels; 16 bits: no multiple of 16 bytes */
         { .in = { 1, 28, 28 }, .stride = { 1, 2, 2 } },
         { .in = { 1, 28, 28 }, .c = 66 },
         { .in = { 1, 28, 28 }, .x_layout = LAYOUT_CHANNELS_LAST },

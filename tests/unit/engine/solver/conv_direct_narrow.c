@@ -103,7 +103,8 @@ static void put_first_layer_of_sdxl(struct fixture *f)
     f->problem.stride = (struct extent){ 1, 1, 1 };
 }
 
-/* On an H200: 221 us without splits, 101 us with ConvWinograd, 45 us with this choice. */
+/* This layer takes 221 us on an H200 without splits, 101 us with ConvWinograd, and 45 us with
+ * the config that is chosen here. */
 TEST_F(solver, work_groups_share_many_channels_of_few_pixels)
 {
     struct perf_config config = { 0 };

@@ -482,7 +482,8 @@ TEST_F(solver, backward_data_of_patches_is_one_pointwise_product)
     assert_int_equal(option(f, f->solution.kernels[1].name, "STRIDE_W"), 3);
 }
 
-/* ViT-B/16. Without patches, the filter's sizes sum to more than the path supports. */
+/* The first layer of ViT-B/16. Without patches, the filter's sizes sum to more than the path
+ * supports. */
 TEST_F(solver, patches_of_any_size_go_to_the_matrix_cores)
 {
     f->problem.c = 3;

@@ -22,7 +22,8 @@ static const struct {
 #define GROUP_MAX 1024u
 #define CANDIDATES 24u
 
-/* Sizes that |p| does not set become 1. The problem becomes 2-D unless |p| sets spatial_dims. */
+/* Returns |p| with 1 for each size that is not set. Unless |p| sets spatial_dims, the problem is
+ * 2-D. */
 static struct problem problem_of(struct problem p)
 {
     uint32_t *const sizes[] = { &p.spatial_dims, &p.n,        &p.c,          &p.k,

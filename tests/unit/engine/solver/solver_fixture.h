@@ -12,8 +12,8 @@ struct fixture {
     struct kiln_err err;
 };
 
-/* If |problem| leaves the dimensions, filter, stride, padding, dilation or groups zero, they are
- * those of a 2-D 3x3 convolution that keeps the images' size. */
+/* Members of |problem| that are zero get the values of a 2-D 3x3 convolution that keeps the
+ * images' size. This concerns the dimensions, filter, stride, padding, dilation and groups. */
 void fill_fixture(struct fixture *f, const char *solver, const char *target,
                   const struct problem *problem);
 /* Defines FIXTURE(solver) with a problem of these members. */

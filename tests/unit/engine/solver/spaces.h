@@ -16,7 +16,8 @@ static inline uint32_t valid_points(const struct solver *solver, const struct pr
     return valid;
 }
 
-/* |ret_config| receives the config that the solver chooses. */
+/* Returns whether the config that the solver chooses is valid and in the space. |ret_config|
+ * receives the config. */
 static inline bool choice_is_valid(const struct solver *solver, const struct problem *problem,
                                    const struct target *target, struct perf_config *ret_config)
 {

@@ -80,7 +80,7 @@ static enum kiln_code try_send(struct fixture_held *f, struct object *object, ui
     return held_objects_count(f->held, object, &f->err);
 }
 
-/* Returns the descriptor that the user's process gets. */
+/* Sends a new object to user |uid|. Returns the descriptor that the user's process gets. */
 static int send_one(struct fixture_held *f, uid_t uid, struct object **ret_object)
 {
     *ret_object = object_of(SIZE, 1, false);

@@ -346,7 +346,8 @@ TEST_F(store, prefixes_that_are_not_hexadecimal_are_refused)
                          KILN_INVALID);
 }
 
-/* A prefix of private kernels' keys must not cost endless work. */
+/* The search for a prefix must not read without end, even if very many private kernels of other
+ * users have keys with that prefix. */
 TEST_F(store, a_prefix_that_very_many_keys_share_is_refused)
 {
     const uint32_t other = 2000;

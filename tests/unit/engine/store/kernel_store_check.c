@@ -14,8 +14,8 @@
 
 static unsigned looks;
 
-/* The use of a statement, counted from 1, at which the statement reports damage of the file. 0:
- * none. */
+/* The statement |statement| reports damage of the file when it is used for the |use|-th time,
+ * counted from 1. If |use| is 0, no statement does. */
 static struct {
     size_t statement;
     unsigned use;
@@ -138,7 +138,7 @@ TEST_F(store, damage_or_a_new_file_cause_a_new_check)
     must(kernel_store_quarantine(f->store, &key, &f->err), f->err);
     check_within(f, UINT64_MAX, LONG);
     assert_int_equal(looks, 1);
-    /* A reader that finds damage sets this. The next write then rebuilds the file. */
+    /* A reader that finds damage sets file_damaged. The next write then rebuilds the file. */
     atomic_store(&f->store->file_damaged, true);
     check_within(f, UINT64_MAX, LONG);
     assert_int_equal(looks, 2);
@@ -148,7 +148,8 @@ TEST_F(store, damage_or_a_new_file_cause_a_new_check)
     assert_int_equal(looks, 3);
 }
 
-/* How many more reads beyond the first pages return garbage. SQLite's reads count, too. */
+/* Number of reads beyond the first pages that will still return garbage, including SQLite's
+ * reads. */
 static unsigned rubbish_reads;
 #define FIRST_PAGES (8 * 4096)
 
@@ -163,7 +164,7 @@ __attribute__((visibility("default"))) ssize_t pread64(int fd, void *to, size_t 
     return got;
 }
 
-/* Stores kernels. Afterwards they are in the file, and no page is cached. */
+/* Stores kernels and opens the store again, so that they are in the file and no page is cached. */
 static void store_many(struct fixture *f)
 {
     for (unsigned n = 1; n < 40; n++)

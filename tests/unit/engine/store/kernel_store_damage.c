@@ -441,7 +441,7 @@ static void store_until_killed(struct fixture *f, unsigned first, int progress)
     }
 }
 
-/* Kills the process during the put after |puts| puts. */
+/* Starts a process that stores kernels, and kills it during the put after |puts| puts. */
 static void kill_a_writer(struct fixture *f, unsigned first, unsigned puts)
 {
     int ends[2];

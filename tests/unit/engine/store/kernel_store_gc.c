@@ -172,7 +172,7 @@ TEST_F(store, gc_down_to_zero_bytes_leaves_an_empty_store)
     assert_true(holds(f, 1));
 }
 
-/* Writes beyond |max| bytes fail as on a full disk. */
+/* Limits the size of files to |max| bytes. Writes beyond fail as on a full disk. */
 static void limit_files(rlim_t max)
 {
     struct rlimit limit;

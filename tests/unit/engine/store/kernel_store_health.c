@@ -63,8 +63,8 @@ __attribute__((visibility("default"))) int ftruncate64(int fd, off_t size)
     return fails(fd) ? -1 : (int)syscall(SYS_ftruncate, fd, size);
 }
 
-/* The read-only disk that is mounted here becomes writable after the first failed open of
- * kernels.db. */
+/* Path of a disk that is mounted read-only, and becomes writable after the next failed open of
+ * kernels.db. NULL means that none does. */
 static const char *becomes_writable;
 
 __attribute__((visibility("default"))) int open64(const char *path, int flags, ...)
@@ -501,7 +501,8 @@ static bool put_second(void *context)
            put(f, (struct kernel){ .number = 2, .size = 5000 }) == KILN_OK;
 }
 
-/* A killed daemon left kernels in the log. */
+/* Another process stores a kernel and ends without closing the store, so the kernel is only in
+ * the log, as after kilnd was killed. */
 TEST(disk, a_log_on_a_read_only_disk_is_read)
 {
     struct fixture *f = *state;
@@ -525,7 +526,8 @@ TEST(disk, a_log_on_a_read_only_disk_is_read)
     assert_true(holds(f, 2));
 }
 
-/* SQLite silently opens a file read-only if it may not write to it. */
+/* kernels.db becomes writable after its open for writing has failed. SQLite then silently opens
+ * it read-only. */
 TEST(disk, a_disk_that_becomes_writable_during_a_try_is_written_to)
 {
     struct fixture *f = *state;

@@ -141,7 +141,7 @@ struct cut {
     size_t reported, refused;
 };
 
-/* The first column of the pragma's row says whether a reader blocked the checkpoint. */
+/* Counts the checkpoints that a reader blocks, which the first column of the pragma's row says. */
 static bool cut_log(void *context, const struct kernel_record *record, struct bytes raw)
 {
     struct cut *cut = context;

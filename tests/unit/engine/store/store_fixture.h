@@ -30,7 +30,8 @@ enum kiln_code reopen(struct fixture *f, uint64_t limit);
 void close_store(struct fixture *f);
 
 struct digest key_of(unsigned number);
-/* The bytes depend on |seed|. Compression leaves about a third of the bytes, or all of them. */
+/* Fills |data| with bytes that depend on |seed|. Compression leaves about a third of them if
+ * |compressible|, and otherwise all. */
 void fill(uint8_t *data, size_t size, uint64_t seed, bool compressible);
 struct object *object_of(size_t size, uint64_t seed, bool compressible);
 
@@ -51,7 +52,7 @@ struct kernel {
 enum kiln_code put(struct fixture *f, struct kernel kernel);
 /* Like put, which must succeed. Returns the number of evicted kernels. */
 uint64_t stored(struct fixture *f, struct kernel kernel);
-/* The kernel has 5000 bytes. Its key is |number|. */
+/* Stores a kernel of 5000 bytes under the key of |number|. */
 void store_one(struct fixture *f, unsigned number);
 enum kiln_code import(struct fixture *f, struct kernel kernel);
 bool holds(struct fixture *f, unsigned number);

@@ -41,7 +41,8 @@ SET_UP(set_up)
 
 FIXTURE(confine, set_up, NULL);
 
-/* Returns the result of |act|, or -1 if the kernel cannot confine the process. */
+/* Runs |act| in a confined child process and returns its result. Skips the test if the kernel
+ * has no Landlock. */
 static int confined(const struct fixture *f, int (*act)(const struct fixture *f))
 {
     pid_t pid = fork();
@@ -111,7 +112,7 @@ static int read_other_files(const struct fixture *f)
                                                              : 0;
 }
 
-/* Not even root, who owns these files, may read them. */
+/* These files belong to root, but even root must be unable to read them. */
 static int read_private_keys(const struct fixture *f)
 {
     (void)f;

@@ -39,14 +39,14 @@ SET_UP(set_up_fetch) { open_fetch(f); }
 FIXTURE(fetch, set_up_fetch, NULL);
 
 void serve(struct fixture *f, void (*answer)(struct http_script *script, unsigned number, int fd));
-/* Stops the server after the fetch, so that the test can examine the requests. */
+/* Fetches |path|, then stops the server, so that the test can examine the requests. */
 enum kiln_code get(struct fixture *f, const char *credentials, const char *path);
 void expect_content(struct fixture *f, const uint8_t *content);
 off_t size_of_file(const struct fixture *f);
 
 /* say_head sends the headers without the final empty line. send_file answers like a correct
- * server, except that it cuts answers. answer_file sends |status| |failures| times, and then the
- * file. */
+ * server, except that it cuts the first |cuts| responses. answer_file sends |status| for the
+ * first |failures| requests, and then the file. */
 void say_head(struct fixture *f, int fd, const char *status, size_t length);
 void send_file(struct fixture *f, int fd, const uint8_t *content);
 void answer_file(struct http_script *script, unsigned number, int fd);

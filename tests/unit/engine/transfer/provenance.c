@@ -101,8 +101,8 @@ TEST_F(transfer, a_manifest_of_an_untrusted_key_is_refused)
     assert_false(http_script_was_asked(&f->server, "GET /" PACKAGE " HTTP"));
 }
 
-/* If kiln-transfer runs as another user, it reads a copy of the keys. Users put their keys into
- * the original directory. */
+/* If kiln-transfer runs as another user, it reads a copy of the keys. Messages must nevertheless
+ * state the directory into which users put keys. */
 TEST_F(transfer, messages_state_the_original_directory_of_keys)
 {
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -131,7 +131,7 @@ TEST_F(transfer, a_manifest_of_another_package_is_refused)
     expect_refused(f, KILN_NOT_FOUND, PACKAGE);
 }
 
-/* The name states the device, so a signature covers the name, too. */
+/* The package's name states its device, so the signature must cover the name, too. */
 TEST_F(transfer, a_signed_package_cannot_be_renamed_to_another_device)
 {
     static const char *const others[] = { "gfx90a.kdb", "gfx906_60.kdb", "gfx90a68.kpkg" };

@@ -399,7 +399,7 @@ static void overwrite(struct fixture *f, off_t at, size_t size)
     close(fd);
 }
 
-/* Page 1 has the schema, page 2 is the root of the table. */
+/* Damages page 2, which is the root of the table, and then the header of the file. */
 TEST_F(transfer, a_damaged_cache_is_refused_as_a_whole)
 {
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);

@@ -106,8 +106,8 @@ void expect_installed(struct fixture *f)
     assert_string_equal(f->result.sha256, hex);
     assert_int_equal(f->result.rows, ROWS);
     snprintf(whole, sizeof(whole), "%s/" TRANSFER_MANIFEST, f->p.staging);
-    assert_int_equal(unlink(whole) == 0,
-                     f->result.signer[0] != '\0'); /* the manifest of a signed file is in staging */
+    /* The manifest must be in staging if the file is signed, and only then. */
+    assert_int_equal(unlink(whole) == 0, f->result.signer[0] != '\0');
     snprintf(whole, sizeof(whole), "%s/" PACKAGE, f->p.staging);
     assert_int_equal(unlink(whole), 0);
     assert_is_empty(f->p.staging);

@@ -28,9 +28,10 @@ FIXTURE(transfer, set_up_transfer, NULL);
 void from_descriptor(struct fixture *f, const char *name);
 void from_file_url(struct fixture *f, const char *name);
 void from_server(struct fixture *f, const char *name);
-/* Stops the server after the transfer, so that the test can examine the requests. */
+/* Runs the transfer, then stops the server, so that the test can examine the requests. */
 enum kiln_code run(struct fixture *f);
-/* The result must be PACKAGE, complete, and the only file in staging. Removes it. */
+/* The result must be PACKAGE, complete, and alone in staging except for its manifest. Removes
+ * both. */
 void expect_installed(struct fixture *f);
-/* The transfer must fail with |code| and leave nothing in staging. */
+/* Runs the transfer, which must fail with |code| and leave nothing in staging. */
 void expect_refused(struct fixture *f, enum kiln_code code, const char *says);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* System databases that are built into the program answer like imported ones, without a copy.
- * Measurements stay in memory. */
+/* Tests of system databases that are built into the program. They must answer like imported
+ * ones, without a copy on the disk. Measurements stay in memory. */
 #include "facade_fixture.h"
 #include "tests/support/built_in_item.h"
 
@@ -56,7 +56,7 @@ static void open_again(struct built_in *b, const struct tuning_options *options)
     must(tuning_open(options, &b->f->t, b->f->notice, &b->f->err), b->f->err);
 }
 
-/* The imported databases must give the same answer, or the same miss. */
+/* The built-in and the imported databases must give the same answer to |q|, or the same miss. */
 static void assert_same(struct built_in *b, struct tuning_question *q)
 {
     struct tuning_answer ours, theirs;
@@ -81,7 +81,7 @@ TEST(built_in, a_built_in_database_answers_as_an_imported_one)
             struct tuning_question q = find_question(ALICE, keys[i]);
             q.nearest = near;
             assert_same(b, &q);
-            /* MIOpen's rule: the nearest number of compute units answers. */
+            /* As in MIOpen, the database with the nearest number of compute units answers. */
             q.database_id = "gfx90a6e";
             assert_same(b, &q);
             q.database_id = "gfx1030_36";

@@ -49,7 +49,8 @@ enum kiln_code reopen(struct fixture *f);
  * |ret_path| (320 bytes; may be NULL) receives the path of the last one. */
 unsigned files(struct fixture *f, const char *prefix, const char *part, char *ret_path);
 
-/* |name| is a file name as MIOpen chooses it. import_of only describes an import. */
+/* Below, |name| is one of MIOpen's names for tuning files. import_of only describes an import,
+ * without running it. */
 void write_source(struct fixture *f, const char *name, const char *text);
 struct tuning_import import_of(struct fixture *f, const char *name, enum tuning_tier tier,
                                uint32_t uid);

@@ -57,7 +57,8 @@ static bool must_be_a_relative(void *context, const struct tuning_index_record *
     return true;
 }
 
-/* Looks a record up in every way. Returns the number of answers, each of which must be right. */
+/* Looks up record |place| in every way. Returns the number of answers, each of which must be
+ * right. */
 static unsigned ask_for(struct tuning_index *index, unsigned place)
 {
     struct made_record made;

@@ -22,7 +22,7 @@ SET_UP_OF(set_up_index, struct index_fixture)
 }
 FIXTURE_OF(index, struct index_fixture, set_up_index, NULL);
 
-/* The record is valid until the next call. */
+/* |record| points into the other members, so the struct must not be copied. */
 struct made_record {
     char key[96], value[256];
     uint64_t ids[3];

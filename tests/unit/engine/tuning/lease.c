@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The table never dereferences the address of a holder. */
+/* Their addresses stand for the holders of leases. The lease table never dereferences them. */
 static const char first, second, third;
 
 struct reported {
@@ -111,7 +111,7 @@ TEST_F(lease, a_lease_holder_that_asks_for_more_holds_several_shares)
     assert_int_equal(f->answer.first, 8);
     assert_int_equal(ask_for_lease(f, &first), LEASE_TAKEN);
 
-    /* A report names a share by the share's first candidate. */
+    /* A report identifies a share of the candidates by the share's first candidate. */
     const struct lease_best best = { .params = "" };
     must(report_share(f, &first, lease, 4, &best), f->err);
     assert_int_equal(f->answer.state, LEASE_TAKEN);

@@ -212,7 +212,8 @@ TEST_F(table, a_record_may_be_made_of_texts_in_the_table)
     assert_true(holds(f, place, "ConvA:1"));
 }
 
-/* A table keeps its hash buckets after its last record is gone. */
+/* Returns the size of a table whose only record was removed. Such a table keeps its hash
+ * buckets. */
 static uint64_t bytes_of_an_emptied_table(struct fixture *f)
 {
     struct tuning_place place = user_place(1000, KEY_64);
@@ -305,7 +306,7 @@ TEST_F(table, records_are_visited_once_while_others_are_added_and_removed)
 
     do {
         assert_true(tuning_table_visit(f->table, &cursor, note_visit, visits));
-        /* The table grows to eight times its size. */
+        /* Meanwhile, the table grows to eight times its size. */
         for (unsigned i = 0; i < 10 && calls < VISITED; i++)
             must(put(f, numbered_place(VISITED + 10 * calls + i), "1"), f->err);
         struct tuning_place place = numbered_place(VISITED + 10 * calls);

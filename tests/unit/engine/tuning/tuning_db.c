@@ -366,7 +366,8 @@ static bool has_put(struct fixture *f, uint32_t uid, unsigned number)
     return has;
 }
 
-/* The puts are |first| to |first| + |count| - 1. The uid of put n is n * |uids| + 1000. */
+/* Adds the puts |first| to |first| + |count| - 1 in one change. The uid of put n is n * |uids| +
+ * 1000. */
 static void add_puts(struct fixture *f, unsigned first, unsigned count, uint32_t uids)
 {
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;

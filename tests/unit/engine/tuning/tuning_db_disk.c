@@ -104,7 +104,8 @@ TEST_F(tuning_db, a_change_stores_nothing_after_a_failure)
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
     must(tuning_change_begin(f->db, &change, &f->err), f->err);
     enum kiln_code rc = KILN_OK;
-    /* SQLite's cache holds 2 MiB. Other pages are written before the commit. */
+    /* SQLite's cache holds 2 MiB, and writes further changed pages to the disk before the
+     * commit. */
     write_fails_with = ENOSPC;
     for (unsigned i = 1; !rc && i < 2000; i++)
         rc = change_one(change, 29 * i, 1, &f->err);
@@ -350,7 +351,8 @@ TEST_F(tuning_db, a_vacuum_frees_the_space_of_removed_records)
         must(put(f, 29 * i, 1), f->err);
     for (unsigned i = 1; i <= 35; i++)
         must(put(f, 29 * i, 0), f->err);
-    must(tuning_db_checkpoint(f->db, &f->err), f->err); /* the log's records are in the file, too */
+    /* copies the records of the log into the file */
+    must(tuning_db_checkpoint(f->db, &f->err), f->err);
     uint64_t before = tuning_db_bytes(f->db);
 
     must(tuning_db_vacuum(f->db, &freed, &f->err), f->err);
@@ -386,7 +388,7 @@ static void run_sql(struct fixture *f, const char *sql)
     sqlite3_close(db);
 }
 
-/* Salvage reads every page that looks as if it had records, even a free page. */
+/* Salvage reads every page that looks as if it contained records, including free pages. */
 TEST_F(tuning_db, an_old_version_that_salvage_comes_upon_does_not_replace_the_newer_one)
 {
     must(put(f, 1, 1), f->err);

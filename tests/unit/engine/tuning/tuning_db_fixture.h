@@ -29,7 +29,7 @@ extern int sync_fails_with;
 
 /* Writes the key of record |number| into |key|. The returned place borrows the key. */
 struct tuning_place place_of(unsigned number, char key[64]);
-/* Each |version| has a different content. Version 0 removes the record. */
+/* Adds content |version| of record |number| to the change. Version 0 removes the record. */
 enum kiln_code change_one(struct tuning_change *change, unsigned number, unsigned version,
                           struct kiln_err *err);
 /* Puts record |number| in a separate change. */

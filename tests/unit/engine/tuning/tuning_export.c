@@ -217,7 +217,7 @@ static struct rows export_rows(struct fixture *f, struct tuning_export what)
     return rows;
 }
 
-/* A problem with mixed layouts, for which SQLite has no row. */
+/* A problem with mixed layouts, which no row of MIOpen's SQLite databases can express. */
 #define NO_ROW "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NHWC-NCHW-NHWC-FP32-F"
 #define PERF_KEY_2 "2x64x28x28x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
 
@@ -294,7 +294,7 @@ static void damage(struct fixture *f, const char *kind, const char *key)
     assert_int_equal(pwrite(fd, "#", 1, at - content.data + (off_t)strlen(key)), 1);
 }
 
-/* The export must fail, name the damaged record, and leave no file. */
+/* Runs an export that must fail, name the damaged record, and leave no file. */
 static void expect_damage(struct fixture *f, const char *name, struct tuning_export what,
                           const char *says)
 {

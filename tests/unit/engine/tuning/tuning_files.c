@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Genuine MIOpen files, imported as system and user databases. Answers must equal the files'
- * content, and exports the imported files. */
+/* Tests with genuine files of MIOpen, which are imported as system and user databases. Answers
+ * must equal the files' content, and exported files the imported ones. */
 #include "facade_fixture.h"
 
 #include "common/base/fs.h"
@@ -95,7 +95,8 @@ TEST_F(facade, a_genuine_users_find_database_comes_out_byte_by_byte)
     comes_out_as_it_went_in(f, name, TUNING_TIER_USER);
 }
 
-/* Splits at each |separator|, without the project's own parser. */
+/* Cuts |*text| at the next |separator| and returns the part before it. Does not use the code
+ * under test. */
 static char *cut(char **text, char separator)
 {
     char *part = *text, *end = strchr(part, separator);
@@ -186,7 +187,8 @@ static const char *column(sqlite3_stmt *s, int at)
     return (const char *)sqlite3_column_text(s, at);
 }
 
-/* |value| is "solver:params;...". Returns NULL if |solver| is not in it. */
+/* Returns the params of |solver| in |value|, which has the form "solver:params;...", or NULL if
+ * it is not there. */
 static const char *params_of(char *value, const char *solver)
 {
     while (*value) {

@@ -277,8 +277,8 @@ static bool on_system(void *context, const struct tuning_system *system)
     return true;
 }
 
-/* The index is lost, and the reported reason must contain |why|. A second import restores the
- * index. */
+/* The system database must count as lost, with a reason that contains |why|. A second import
+ * must restore it. */
 static void lost_and_imported_again(struct fixture *f, const char *why)
 {
     struct systems s = { 0 };

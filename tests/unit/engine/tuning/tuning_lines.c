@@ -16,7 +16,8 @@ struct bad_line {
     const char *key, *value, *says;
 };
 
-/* The file |name| has a bad line between two good ones. */
+/* Imports a file |name| that has a bad line between two good ones. Only the bad line must be
+ * left out and reported. */
 static void expect_bad(struct fixture *f, const char *name, enum tuning_tier tier,
                        const struct bad_line *bad, const char *const good[2])
 {

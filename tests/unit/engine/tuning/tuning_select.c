@@ -254,7 +254,8 @@ TEST_F(facade, a_list_of_keys_is_promoted_and_removed_in_one_change)
     assert_int_equal(f->counts.records, 2);
     assert_string_equal(find_value(f, 7, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
     assert_string_equal(perf_value(f, 7, PERF_KEY), "ConvA:5");
-    assert_string_equal(find_value(f, 7, OTHER), ""); /* the key is listed, but for another kind */
+    /* OTHER is listed, but for another kind than find */
+    assert_string_equal(find_value(f, 7, OTHER), "");
 
     must(remove_selected(f, &listed), f->err);
     assert_int_equal(f->counts.records, 4);
@@ -387,7 +388,8 @@ TEST_F(facade, a_file_is_merged_into_existing_records)
                  "=ConvA:1,0,miopenConvolutionFwdAlgoDirect\n"),
          f->err);
 
-    /* A measurement wins. Without statistics the faster entry wins. Both conflicts are reported. */
+    /* Between a measurement and an entry without statistics, the measurement wins. Of two
+     * entries without statistics, the faster one wins. */
     assert_string_equal(find_value(f, ALICE, KEY),
                         "ConvA:1,64,miopenConvolutionFwdAlgoDirect;ConvB:1,0,"
                         "miopenConvolutionFwdAlgoWinograd;ConvC:3,0,miopenConvolutionFwdAlgoGEMM");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Changes take several steps of 20 ms. Each reading of the fake clock advances it by 1 ms. */
+/* Tests of changes that take several steps of 20 ms. Each reading of the fake clock advances it
+ * by 1 ms. */
 #include "facade_fixture.h"
 
 #include "tests/support/stepped_clock.h"
