@@ -23,8 +23,8 @@ struct asked {
     size_t count;
 };
 
-/* A background thread of the code under test writes the fields below. It then posts
- * |batch_done|, on which the test waits before it reads them. */
+/* A background thread of the code under test records its batches here. It then posts
+ * |batch_done|, on which the test waits. */
 static struct fake {
     struct asked asked[BATCHES_MAX];
     size_t batches;
@@ -245,7 +245,7 @@ TEST_F(driver_ahead, every_solver_that_find_will_time_is_requested)
     assert_int_equal(fake.asked[1].count, 2);
     assert_string_equal(fake.asked[2].solver, "ConvA");
     assert_int_equal(fake.asked[2].count, 1);
-    assert_int_equal(fake.asked[2].problems[0].n, 2); /* the problem with a record is not timed */
+    assert_int_equal(fake.asked[2].problems[0].n, 2);
 }
 
 TEST_F(driver_ahead, normal_find_times_every_solver_despite_records)

@@ -239,7 +239,6 @@ TEST_F(kilnctl_build, missing_build_options_are_refused_before_kilnd_is_asked)
     assert_int_equal(fake.asked, 0);
 }
 
-/* The build must be refused before any request or compile. */
 static const char *refused_build(struct fixture *f, const char *target, const char *name)
 {
     scratch_path(f->directory, name, f->out);

@@ -567,8 +567,6 @@ TEST_F(kilnctl_db_files, verbose_lists_all_keys_that_are_stored_unparsed)
     assert_says(f->run.printed, "{\"line\":12,\"key\":\"key-12\",\"why\":\"a bias\"}]");
 }
 
-/* ---- files that may not be read ---- */
-
 TEST_F(kilnctl_db_files, an_unreadable_file_is_denied_and_the_next_one_is_imported)
 {
     const uid_t nobody = 65534;

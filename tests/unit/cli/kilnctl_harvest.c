@@ -250,8 +250,8 @@ static void write_sparse(struct fixture *f, const char *name, off_t size)
     assert_int_equal(truncate(scratch_path(f->directory, name, path), size), 0);
 }
 
-/* A job can make a huge sparse file within a moment. To read it would take long, and the epilog
- * script of the batch system waits for harvest. */
+/* A job can make a huge sparse file within a moment. Reading it would delay the epilog script of
+ * the batch system, which runs harvest. */
 TEST_F(kilnctl_harvest, files_beyond_kilnds_limits_are_refused_before_they_are_read)
 {
     static const char *const names[] = { "out/cache/gfx90a68.ukdb", "out/user/gfx90a68_1.1.0.udb" };

@@ -23,7 +23,6 @@ TEAR_DOWN(tear_down) {}
 
 FIXTURE(kilnctl_metrics, set_up, tear_down);
 
-/* Returns the content of f->file, or "" if the file does not exist. */
 static const char *read_content(const struct fixture *f)
 {
     static char text[1024];

@@ -315,7 +315,6 @@ TEST_F(kilnctl_packages, invalid_progress_is_ignored)
     int rc = RUN(&f->run, "pkg", "install", "http://h/gfx90a68.kdb");
     reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
-    /* The unpacked size is unknown, so no progress bar is printed. */
     assert_string_equal(f->reported.text, "");
 }
 

@@ -156,7 +156,6 @@ struct kiln_kernel {
     const char *key;
 };
 
-/* Kernels whose keys begin with 'a' are stored. */
 int kiln_kernel_fetch_batch(struct kiln_client *client, const struct kiln_kernel_batch *batch,
                             struct kiln_error *err)
 {

@@ -30,7 +30,6 @@ SET_UP(set_up)
     "{\"files\":[{\"name\":\"" name "\",\"records\":" #records ",\"bytes\":1}]}"
 #define USER_FIND "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
 
-/* The fake kilnd has tuning records and kernels of every kind. */
 static inline void answer_all(void)
 {
     fake.answers[0] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.HIP.fdb.txt", 9),

@@ -131,7 +131,6 @@ static void report_two_results(void)
     report_failure();
 }
 
-/* Leaves a child process running, and writes its pid into the result file. */
 static void leave_a_process(void)
 {
     char text[32];
@@ -156,7 +155,6 @@ static void copy_content(void)
     leave_text(text);
 }
 
-/* Writes the --user argument and the owner of the staging directory into the result file. */
 static void leave_user(void)
 {
     char text[64];

@@ -43,7 +43,7 @@ static void take_inherited(const char *count, const char *names, bool for_us, st
     inherited_done(&in);
 }
 
-/* Calls take_inherited in a child process, whose descriptors from 3 on it may replace. */
+/* Calls take_inherited in a child process, because take_inherited replaces descriptors 3 to 5. */
 static struct result started_with(const char *count, const char *names, bool for_us)
 {
     struct result result = { 0 };

@@ -164,8 +164,8 @@ TEST_F(config, limits_too_low_for_any_compiler_are_refused)
 {
     static const char *const flags[] = { "--compile-memory=1023MiB", "--compile-timeout=999ms",
                                          "--compile-cpu=9s",
-                                         /* too small: a compile also stores the request's source in
-                                          * a file, and that may be as large */
+                                         /* too small, because a compile stores the source in a
+                                          * file, which may be as large */
                                          "--compile-output=8MiB" };
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         f->argument_count = 2;

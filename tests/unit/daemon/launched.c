@@ -145,8 +145,7 @@ TEST_F(launched, a_launched_worker_has_no_socket_activation_variables)
     assert_string_equal(receive_text(f), "none");
 }
 
-/* The socket is closed only when all processes that inherited it have ended. wait_for_end checks
- * that. */
+/* The last receive_text returns "" only when all processes that inherited the socket have ended. */
 TEST_F(launched, a_kill_ends_a_worker_and_its_children)
 {
     launch(f, "sleep 1000 & printf up >&3; wait");

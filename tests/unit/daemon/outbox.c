@@ -42,7 +42,6 @@ static bool is_stopped(void)
     return true;
 }
 
-/* Returns how many of |size| bytes the next call accepts. */
 static size_t accepted_size(size_t size)
 {
     size_t max = peer.piece;

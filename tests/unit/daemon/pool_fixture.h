@@ -43,7 +43,6 @@ struct job source_for(const char *program, const char *toolchain);
 void wait_for_job(struct fixture *f, const struct job *job);
 void wait_for_jobs(struct fixture *f, const struct job *jobs, size_t count);
 struct compile_result *run_job(struct fixture *f, struct job *job);
-/* Runs |job|, which must end as |end| with a message that contains |says|. */
 void expect_end(struct fixture *f, struct job job, enum compile_end end, const char *says);
 
 void open_pool_fixture(struct fixture *f);

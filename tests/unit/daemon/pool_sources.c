@@ -348,7 +348,6 @@ TEST_F(pool, a_worker_warmed_up_for_a_compiler_before_its_upgrade_is_replaced)
 
     wait_until_warm(f, 4);
     assert_int_equal(warmup_toolchain, 7);
-    /* The worker of the job and the two old warm workers are replaced. */
     LOOP_UNTIL(f->loop, pool_counts(f->pool).worker_starts >= starts + 3);
     upgraded = of_toolchain(source("count"), 7);
     assert_int_equal(run_job(f, &upgraded)->end, COMPILE_DONE);

@@ -24,14 +24,14 @@ struct fixture {
     struct loop_owner owner;
     struct kiln_err err;
     struct loop_process process;
-    int ends[2]; /* a pair of which the child gets the second as its descriptor 3 */
+    int ends[2]; /* a socket pair; the child gets ends[1] as its descriptor 3 */
     int status, signal;
     unsigned exits;
     char said[4096];
 };
 
 static pid_t killed;
-/* whether the process |killed|, the leader of its group, was not yet reaped at that time */
+/* whether the leader of the process group |killed| was unreaped when kill(2) was called */
 static bool killed_existed;
 WRAP(int, kill, pid_t pid, int number)
 {

@@ -75,8 +75,7 @@ TEST_F(session, an_interrupted_call_is_repeated)
     }
 }
 
-/* The kernel limits the descriptors in flight. The server sends further descriptors when earlier
- * ones have arrived. */
+/* The kernel limits the descriptors in flight. */
 TEST_F(session, a_descriptor_that_cannot_be_sent_now_is_sent_later)
 {
     char body;

@@ -100,7 +100,6 @@ TEST_F(socket, a_lock_file_that_is_removed_during_locking_is_made_again)
                    "attributes");
 }
 
-/* The lock file contains the pid of a daemon that does not listen yet. */
 TEST_F(socket, a_daemon_that_does_not_listen_yet_is_named_by_its_pid)
 {
     char lock[128], pid[32];
@@ -293,7 +292,6 @@ TEST_F(socket, a_launch_request_arrives_or_its_failure_is_reported)
     assert_int_equal(send_launch_request(&launch, &f->err), KILN_INVALID);
 }
 
-/* A program other than kilnd may send an invalid request. */
 TEST_F(socket, an_invalid_request_launches_nothing)
 {
     static struct launch_received received;

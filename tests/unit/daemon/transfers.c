@@ -328,7 +328,6 @@ TEST_F(transfers, a_stop_ends_waiting_transfers)
     assert_int_equal(second.task.result.err.code, KILN_UNAVAILABLE);
 }
 
-/* If transfers waited for each other, users with slow transfers would delay all others. */
 TEST_F(transfers, packages_and_files_of_different_users_run_at_once)
 {
     struct transfer slow[UPLOADS_MAX];

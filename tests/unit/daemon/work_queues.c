@@ -96,7 +96,7 @@ static void run_task(struct fixture *f, enum work_queue work_queue, struct count
     if (!c->task.done)
         c->task.done = note_done;
     executor->ops->run(executor, work_queue, &c->task);
-    assert_false(c->done); /* the done callback never runs before the call returns */
+    assert_false(c->done);
 }
 
 /* Tasks with work_with_another wait until |count| of them run at the same time. */

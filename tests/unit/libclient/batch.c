@@ -192,8 +192,6 @@ static void answer_failures(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
-/* Breaks the connection after half of the answers to the first request. Answers later requests
- * completely. */
 static void die_half_way(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;

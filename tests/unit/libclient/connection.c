@@ -393,7 +393,6 @@ TEST_F(connection, requests_in_flight_stay_within_the_daemons_limit)
     assert_int_equal(f->daemon.requests, THREADS * PINGS);
 }
 
-/* Answers only after all threads have asked, so none may block the others. */
 static void answer_all_at_the_end(struct fake_request *rq)
 {
     static struct fake_request held[THREADS];

@@ -202,8 +202,6 @@ TEST_F(fallback, where_the_engine_fails_too_both_are_reported_and_kilnd_is_asked
     }
 }
 
-/* The error message must contain both reasons: why kilnd is absent, and why the substitute
- * failed. */
 TEST_F(fallback, a_fallback_that_fails_without_a_kilnd_reports_both_reasons)
 {
     connect_errno = ENOENT;

@@ -17,7 +17,7 @@ struct fixture {
     struct kiln_error err;
     struct kiln_problem problem;
     struct kiln_plan_options options;
-    struct message_solution solution; /* the solution that the daemon lists |count| times */
+    struct message_solution solution;
     uint32_t count;
     unsigned more; /* extra bytes after the list */
 

@@ -163,7 +163,6 @@ TEST_F(stopping, a_daemon_that_never_stops_stopping_is_a_time_out)
 {
     start(f, answer_no_more);
     assert_int_equal(kiln_client_ping(f->client, WAIT_MS, NULL, &f->err), KILN_E_TIMED_OUT);
-    /* libkiln sends nothing to a daemon that reads no more requests. */
     assert_int_equal(f->daemon.requests, 1);
 }
 

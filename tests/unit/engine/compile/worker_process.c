@@ -92,7 +92,6 @@ TEAR_DOWN_STATIC(forget) { toolchain_table_destroy(fixture.table); }
 
 TEST_PROGRAM(look_around, forget)
 
-/* Skips the test if the toolchain is not installed. */
 static const struct toolchain *need(const char *name)
 {
     const struct toolchain *tc = toolchain_table_find(fixture.table, bytes_of_text(name));

@@ -128,7 +128,7 @@ static void snapshots_while_writing(struct fixture *f, const char *mode)
         commits += drain(f);
         enum kiln_code rc = db_snapshot(f->path, f->copy, true, &f->err);
         if (rc == KILN_BUSY)
-            continue; /* KILN_BUSY is a valid result under continuous writes */
+            continue;
         struct log_state log = { 0 };
         must(rc, f->err);
         must(db_snapshot_save(f->copy, &log, &f->err), f->err);

@@ -208,7 +208,7 @@ TEST_F(case, a_moved_item_waits_behind_those_of_its_new_user)
     assert_string_equal(pop_some(f, 5), "axbdc");
 }
 
-/* A user may have thousands of items. A comparison must not read all of them. */
+/* A user may have thousands of items. */
 TEST_F(case, a_comparison_of_places_reads_few_items)
 {
     const size_t size = sizeof(struct fair_item);

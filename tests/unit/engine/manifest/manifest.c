@@ -397,7 +397,8 @@ TEST_F(manifest, keygen_never_overwrites_a_key)
 
 TEST_F(manifest, a_full_disk_leaves_no_incomplete_key)
 {
-    for (int i = 0; i < 3; i++) { /* the syncs of the secret file, its directory, the public file */
+    /* the syncs of the secret file, of its directory and of the public file fail in turn */
+    for (int i = 0; i < 3; i++) {
         fsyncs_until_full = i;
         assert_int_equal(manifest_keygen(f->directory, "bob", &f->err), KILN_FULL);
         assert_says(f->err.text, "'bob'");

@@ -261,7 +261,6 @@ TEST_F(kern_db, reading_a_cyclic_tree_ends)
     assert_int_equal(list_rows(f, 0, UINT64_MAX).rc, KILN_CORRUPT);
 }
 
-/* There is no index, and the table has three million rows. */
 TEST_F(kern_db, an_endless_lookup_is_stopped)
 {
     shell(f->directory,

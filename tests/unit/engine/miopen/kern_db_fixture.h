@@ -25,7 +25,7 @@ struct fixture {
     struct kiln_err err;
 };
 
-void open_rows(struct fixture *f); /* without rows, in an empty directory */
+void open_rows(struct fixture *f); /* Makes the fixture without rows, in an empty directory. */
 SET_UP(set_up_rows) { open_rows(f); }
 FIXTURE(kern_db, set_up_rows, NULL);
 

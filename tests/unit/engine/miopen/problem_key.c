@@ -39,7 +39,7 @@ static void refused(key_parse *reader, const char *key, enum kiln_code code, con
     if (rc != code)
         fail_msg("'%s': code %d, '%s'", key, (int)rc, err.text);
     assert_says(err.text, says);
-    assert_int_equal(p.n, 77); /* the parser writes a result only on success */
+    assert_int_equal(p.n, 77);
 }
 
 TEST(plain, a_forward_find_key_is_parsed)

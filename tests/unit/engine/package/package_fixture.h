@@ -25,7 +25,7 @@ struct fixture {
     struct kiln_err err;
 };
 
-void open_directories(struct fixture *f); /* and opens the set */
+void open_directories(struct fixture *f); /* Makes the directories and opens the set of packages. */
 SET_UP(set_up_packages) { open_directories(f); }
 FIXTURE(package, set_up_packages, NULL);
 

@@ -64,7 +64,6 @@ static void *run(void *context)
     return NULL;
 }
 
-/* Adds, replaces and removes packages. The formats and the directories alternate. */
 static void come_and_go(struct fixture *f, unsigned round)
 {
     static const char *const names[] = { "gfx90a68.kpkg", "gfx90a68.kdb", "gfx90a.kpkg" };
@@ -129,7 +128,6 @@ static void *find_all(void *context)
     return NULL;
 }
 
-/* More threads than connections share a package, so the threads wait for each other. */
 TEST_F(package, more_threads_than_readers_share_the_readers)
 {
     for (unsigned round = 0; round < 2; round++) {

@@ -136,7 +136,8 @@ TEST_F(solver, a_problem_that_no_tensor_map_can_describe_is_refused)
     WITH(DIRECTION_FORWARD, stride, (struct extent){ 1, 9, 1 });
     WITH(DIRECTION_BACKWARD_WEIGHTS, stride, (struct extent){ 1, 1, 9 });
     WITH(DIRECTION_BACKWARD_DATA, stride, (struct extent){ 1, 3, 3 }); /* nine residues */
-    WITH(DIRECTION_BACKWARD_WEIGHTS, c, 96); /* a panel would have channels of two taps */
+    /* a panel of 64 channels would have channels of two filter taps */
+    WITH(DIRECTION_BACKWARD_WEIGHTS, c, 96);
     f->problem = good;
     f->problem.in.w = 299;
     f->problem.pad.w = 128;
@@ -145,7 +146,8 @@ TEST_F(solver, a_problem_that_no_tensor_map_can_describe_is_refused)
     f->problem.dilation.w = 128; /* 256 pixels to the last tap */
     assert_int_equal(solve(f, BULK), KILN_INVALID);
     f->problem = good;
-    f->problem.groups = 4; /* 32 channels per group: a copy would read the next group's */
+    /* a group has 32 channels, but a copy takes 64, and so some of the next group */
+    f->problem.groups = 4;
     assert_int_equal(solve(f, BULK), KILN_INVALID);
 #undef WITH
 }
@@ -730,7 +732,8 @@ TEST_F(solver, short_sums_have_as_many_groups_as_registers_allow)
     }
     assert_int_equal(solve(f, "128,64,64,8,1,3,1,1,0,2"), KILN_OK);
     assert_int_equal(option(f, "STAGES"), 1);
-    assert_int_equal(option(f, "BLOCKS"), 3); /* 4 would leave 56 registers for a thread */
+    /* with 4 work groups, a thread would have only 56 registers */
+    assert_int_equal(option(f, "BLOCKS"), 3);
 }
 
 static uint32_t draw(uint64_t *seed, uint32_t least, uint32_t most)

@@ -389,7 +389,8 @@ TEST_F(solver, older_gpus_of_nvidias_copy_through_registers)
     }
 }
 
-/* TF32 needs compute capability 8.0, too. Only tensors with channels last need no packing. */
+/* TF32 also needs compute capability 8.0. Tensors need no packing only if their channels are
+ * last. */
 TEST_F(solver, tf32_is_used_where_the_problem_allows_it_and_the_gpu_has_it)
 {
     set_target(f, "sm_90");

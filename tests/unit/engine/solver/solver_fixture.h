@@ -16,7 +16,7 @@ struct fixture {
  * images' size. This concerns the dimensions, filter, stride, padding, dilation and groups. */
 void fill_fixture(struct fixture *f, const char *solver, const char *target,
                   const struct problem *problem);
-/* Defines FIXTURE(solver) with a problem of these members. */
+/* Defines FIXTURE(solver). The arguments after |target| are the members of its problem. */
 #define SOLVER_FIXTURE(name, target, ...)               \
     SET_UP(make_fixture)                                \
     {                                                   \

@@ -139,7 +139,7 @@ TEST_F(plain, each_way_to_feed_wgmma_has_its_share_of_the_first_draws)
     assert_int_equal(in_bulk, PROBLEMS - 3); /* all but the first layer */
 }
 
-/* kilnd makes this list for a whole search, and libkiln's tune requests it. */
+/* For a search, libkiln's tune requests a list of all candidates, which kilnd has to make. */
 TEST_F(plain, the_whole_space_is_no_larger_than_one_list)
 {
     const struct perf_space space = solver_space(f->solver, &f->problems[0], &f->target);

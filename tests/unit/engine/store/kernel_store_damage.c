@@ -351,7 +351,6 @@ static void ignore_uid(void *context, uint32_t uid, uint64_t kernels, uint64_t b
     *(size_t *)context += uid + kernels + bytes;
 }
 
-/* The results do not matter, but the calls must return. */
 static void read_the_rest(struct fixture *f, unsigned round)
 {
     const struct kernel_page page = { .filter = { .target = round % 4 ? "gfx90a" : NULL },

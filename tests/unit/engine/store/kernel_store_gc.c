@@ -54,7 +54,7 @@ TEST_F(store, kernels_of_uninstalled_toolchains_are_removed)
     assert_true(holds(f, 7));
 }
 
-/* Reading the rows takes long, so gc does not read them on the write queue. */
+/* Comparing the counters with the rows takes long, so gc must not do it on the write queue. */
 TEST_F(store, gc_writes_nothing_if_the_counters_agree_with_the_rows)
 {
     struct kernel_gc nothing = { 0 };

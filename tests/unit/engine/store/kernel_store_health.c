@@ -268,7 +268,6 @@ TEST(kernel_store_health, a_disk_that_does_not_sync_is_reported_and_recovered_fr
     assert_int_equal(usage(f).kernels, 11);
 }
 
-/* The log cannot be written to, but its kernels must survive a restart. */
 TEST_F(kernel_store_health, kernels_stored_before_a_disk_failure_outlive_a_restart_after_it)
 {
     for (unsigned i = 0; i < 50; i++)

@@ -194,7 +194,6 @@ TEST_F(store, another_large_object_replaces_the_pieces_of_the_first)
     assert_int_equal(pieces(f), STEPS - 1);
 }
 
-/* A put ends between two steps, as if kilnd had been killed. */
 TEST_F(store, pieces_of_a_put_that_was_killed_are_removed_and_others_stay)
 {
     struct large_put p;

@@ -84,7 +84,6 @@ void say_head(struct fixture *f, int fd, const char *status, size_t length)
         http_say(fd, "Last-Modified: %s\r\nDate: Tue, 02 Jan 2024 00:00:00 GMT\r\n", f->date);
 }
 
-/* Answers like a correct server, but may cut the response. */
 void send_file(struct fixture *f, int fd, const uint8_t *content)
 {
     size_t from = range_start(&f->server);

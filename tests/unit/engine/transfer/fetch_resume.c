@@ -172,7 +172,7 @@ static void answer_never_more(struct http_script *s, unsigned number, int fd)
 
 TEST_F(fetch, a_fetch_gives_up_after_attempts_without_data)
 {
-    f->step = 1000; /* without a validator, each attempt starts from the beginning */
+    f->step = 1000; /* without an ETag or a date, each attempt starts from the beginning */
     serve(f, answer_never_more);
 
     assert_int_equal(get(f, "", "/file"), KILN_IO);

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Their addresses stand for the holders of leases. The lease table never dereferences them. */
+/* The addresses of these variables stand for the holders of leases. The lease table never
+ * dereferences them. */
 static const char first, second, third;
 
 struct reported {

@@ -206,7 +206,7 @@ static struct tuning_job *work_usual_put(struct fixture *f)
     return job;
 }
 
-/* The change is stored and will be acknowledged, so look-ups must find it. */
+/* The change is on the disk and will be acknowledged, so look-ups must find it. */
 TEST_F(facade, a_change_is_taken_again_after_memory_ran_out)
 {
     struct tuning_job *job = work_usual_put(f);

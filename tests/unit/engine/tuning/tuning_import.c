@@ -186,7 +186,7 @@ TEST_F(facade, an_import_that_is_given_up_leaves_no_file)
     must(tuning_job_import(f->t, &import, &job, &f->err), f->err);
     tuning_job_destroy(job);
     assert_int_equal(files(f, "find-", ".kti", NULL), 0);
-    /* An invalid name is refused after the index was written. */
+    /* The name is invalid, but is refused only after the index was written. */
     char name[2000];
     memset(name, 'x', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';

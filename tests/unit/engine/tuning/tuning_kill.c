@@ -216,7 +216,6 @@ static void write_source_of(struct fixture *f, enum change what, unsigned versio
         write_records(f, USER_FILE, MERGE, version);
 }
 
-/* Returns the version that the host's records must have after a promotion. */
 static unsigned wanted_version(enum change what, const struct seen *before, unsigned version)
 {
     return what == PROMOTE ? before->versions[MERGE] : version;
@@ -233,7 +232,6 @@ static void check(enum change what, const struct seen *before, const struct seen
     }
 }
 
-/* Runs a whole merge, after which all its records have |version|. */
 static struct seen merge_all(struct fixture *f, unsigned version)
 {
     uint64_t span_ns;

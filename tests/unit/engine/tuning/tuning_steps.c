@@ -70,7 +70,6 @@ static void import_all(struct fixture *f)
 
 static uint64_t stored(struct fixture *f) { return tuning_stats_of(f->t).user_records; }
 
-/* Runs a step and applies its changes. Returns false after the last step. */
 static bool do_step(struct fixture *f, struct tuning_job *job)
 {
     must(tuning_job_work(job, NULL, &f->err), f->err);
@@ -218,7 +217,6 @@ TEST_F(steps, a_system_database_replaces_the_old_one_in_its_last_step)
     assert_in_range(count, RECORDS / STEP_MAX, RECORDS);
 }
 
-/* The changes of a big step are applied in several calls, so that the loop is not busy for long. */
 TEST_F(steps, a_big_step_is_taken_over_in_several_calls)
 {
     const struct tuning_selection all = { .by_uid = true, .uid = ALICE };
