@@ -158,7 +158,8 @@ TEST(launch, a_launched_program_ends_with_kilnd)
     assert_int_equal(end.status, 0);
     assert_says(end.text, "ended with 0 by signal 9\n");
     scene.hangs_up = false;
-    scene.failing = "poll"; /* if poll fails, kiln-launch cannot notice the end of kilnd */
+    /* If poll fails, kiln-launch cannot notice kilnd's end, and kills the program. */
+    scene.failing = "poll";
     assert_says(RUN("/bin/sh").text, "ended with 0 by signal 9\n");
     scene.script = "exit 3";
     scene.error = EINTR;

@@ -266,8 +266,8 @@ TEST_F(session, a_connection_without_a_free_descriptor_is_refused_with_a_reason)
 TEST_F(session, the_spare_descriptor_is_restored_when_descriptors_become_free)
 {
     close(f->server->spare_fd);
-    f->server->spare_fd =
-        -1; /* as if the server had been unable to open the spare descriptor again */
+    /* As if the server had been unable to open the spare descriptor again. */
+    f->server->spare_fd = -1;
     KILN_AUTO(fd) int next = join_server(f);
     assert_true(f->server->spare_fd >= 0);
     expect_pong(f, next, 3);

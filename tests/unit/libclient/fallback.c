@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests when libkiln changes from kilnd to its substitute and back. Both are fakes. */
+/* Tests of libkiln's change from kilnd to its substitute and back. Both are fakes. */
 #include "libclient/connection/fallback.h"
 #include "libclient/connection/substitute.h"
 #include "libclient/connection/transport_socket.h"

@@ -398,8 +398,8 @@ static void cannot_read(const char *toolchain, const char *target)
     compile_result_done(&result);
 }
 
-/* Ways to include a file in an object without a message. PoCL generates code at once if the
- * work-group size is known. */
+/* Ways to include a file in an object without any message from the compiler. The attribute makes
+ * PoCL generate code at once, because the work-group size is then known. */
 enum { BY_EMBED, BY_INCBIN, WAYS };
 static const char *const takers[WAYS] = {
     [BY_EMBED] = HEAD "static const unsigned char taken[] = {\n#embed \"%s\"\n};\n"

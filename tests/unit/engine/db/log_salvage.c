@@ -60,8 +60,8 @@ static void read_all(const char *path, struct buffer *into)
     must(fs_read_file(path, FILE_MAX, into, &err), err);
 }
 
-/* For a child process, which ends without closing the database, so that the log is not
- * checkpointed. */
+/* What a child process runs. The process ends without closing the database, so that the log is
+ * not checkpointed. */
 struct script {
     const struct fixture *fixture;
     const char *more;

@@ -99,7 +99,7 @@ TEST(direct_executor, later_tasks_run_after_due_tasks)
     assert_string_equal(f.events, "aAbBL");
 }
 
-/* The check of built-in data, for example, always starts another task. */
+/* A task may start another one when it is done, as the check of built-in data always does. */
 TEST(direct_executor, new_tasks_do_not_delay_later_tasks)
 {
     struct named_task a = make_task('a', 'A'), b = make_task('b', 'B'), l = make_task('l', 'L');

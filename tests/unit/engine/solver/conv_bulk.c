@@ -308,8 +308,9 @@ TEST_F(solver, forward_reads_pixels_under_the_first_tap_and_the_weights)
                                   .strides = { 2, 256, 14336, 802816 },
                                   .steps = { 1, 2, 2, 1 },
                                   .lower = { -1, -1 },
-                                  .upper = { -2,
-                                             -2 }, /* the last tap starts at pixel 53 of 0 to 55 */
+                                  /* With these corners, the last filter tap starts at pixel 53
+                                   * of 0 to 55. */
+                                  .upper = { -2, -2 },
                                   .channels = 64,
                                   .pixels = 128 };
     const struct tensor_map w = { .operand = ARGUMENT_W,
@@ -608,17 +609,18 @@ static bool has_option(const struct fixture *f, const char *name)
     return strstr(f->solution.programs[product_of_solution(f)->program].options, text);
 }
 
-/* In backward weights in TF32 with channels last, the right operand is transposed to two more
- * tiles. */
+/* Returns whether the right operand is transposed, into two more tiles of shared memory. In
+ * TF32, that is so in backward weights with channels last. */
 static bool turns_right(const struct fixture *f)
 {
     return f->problem.type == TYPE_FLOAT32 && f->problem.direction == DIRECTION_BACKWARD_WEIGHTS &&
            !has_option(f, "PLANES");
 }
 
-/* Shared memory has the tiles of the operands. The result's tile overwrites these tiles, but has
- * its own space in persistent work groups. Other fp32 sums are stored from registers. Two barriers
- * for each stage follow the tiles, and nothing may overwrite these barriers. */
+/* Shared memory holds the tiles of the operands, and then two barriers for each stage, which
+ * nothing may overwrite. The result's tile overwrites those of the operands, but has its own
+ * space in persistent work groups. Split sums and most fp32 sums have no such tile, because they
+ * are stored from registers. */
 static void expect_shared_memory(const struct fixture *f)
 {
     const uint16_t *v = f->solution.config.values;

@@ -35,7 +35,7 @@ static bool has_planes(const struct fixture *f)
     return false;
 }
 
-/* Returns the number of elements in a row of a tile, which has 128 bytes. */
+/* Returns how many elements of the problem's type a row of 128 bytes has. */
 static uint32_t panel_of(const struct fixture *f)
 {
     return 128 / (uint32_t)data_type_size((enum data_type)f->problem.type);

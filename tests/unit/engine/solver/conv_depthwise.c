@@ -81,7 +81,8 @@ TEST_F(solver, one_channel_in_one_group_is_favoured_only_forward_with_few_taps)
     assert_false(is_favoured(f));
 }
 
-/* ConvNeXt's last stage on an H200 takes 83 us with four channels and 36 us with one channel. */
+/* ConvNeXt's last stage takes 83 us on an H200 if an item sums four channels, and 36 us if it
+ * sums one. */
 TEST_F(solver, weights_of_large_filters_in_fp32_sum_one_channel)
 {
     struct perf_config config = { 0 };

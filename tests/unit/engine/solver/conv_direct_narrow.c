@@ -31,7 +31,8 @@ TEST_F(solver, does_not_apply_to_integers_volumes_or_too_many_sums)
     f->problem.in.d = 2;
     assert_false(narrow->applies(&f->problem, &f->target));
     f->problem.in.d = 1;
-    f->problem.c = 8; /* 2 x 2 pixels of 8 channels in 4 blocks: 128 sums */
+    f->problem.c =
+        8; /* 4 blocks of 2 x 2 pixels with 8 channels have 128 sums, which is the limit */
     f->problem.filter = (struct extent){ 1, 3, 3 };
     assert_true(narrow->applies(&f->problem, &f->target));
     f->problem.c = 9;
@@ -177,7 +178,8 @@ TEST_F(solver, the_heuristic_takes_small_groups_that_hide_each_others_latency)
     assert_int_equal(config.values[4], 1);
 }
 
-/* 16 tiles of 32 x 32 pixels would leave most multiprocessors idle. */
+/* With tiles of 32 x 32 pixels, there would be only 16 tiles, and most multiprocessors would be
+ * idle. */
 TEST_F(solver, the_heuristic_fills_the_device_with_one_image)
 {
     f->problem.n = 1;

@@ -17,7 +17,8 @@ static const struct {
 };
 #define TARGETS (sizeof(targets) / sizeof(targets[0]))
 
-/* The workspace that a training job can spare for one layer, without copies of its tensors. */
+/* Bytes of workspace that a training job can spare for one layer, not counting copies of the
+ * layer's tensors. */
 #define WORKSPACE_MAX (2ull << 30)
 #define GROUP_MAX 1024u
 #define CANDIDATES 24u

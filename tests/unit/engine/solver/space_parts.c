@@ -99,9 +99,10 @@ TEST_F(plain, no_valid_point_in_tf32_is_left_out_or_there_twice)
 }
 
 struct draws {
-    unsigned all;          /* number of valid candidates, at most |DRAWS| */
-    unsigned of[FEEDS];    /* number of valid candidates, for each value of wgmma */
-    unsigned there[FEEDS]; /* valid points in the whole space, for each value of wgmma */
+    unsigned all; /* number of valid candidates in |of|, at most |DRAWS| */
+    /* how many of the first |DRAWS| valid candidates have each value of wgmma */
+    unsigned of[FEEDS];
+    unsigned there[FEEDS]; /* how many valid points of the whole space have each value of wgmma */
 };
 
 static struct draws draw(const struct fixture *f, const struct problem *p)

@@ -138,7 +138,8 @@ TEST_F(held, an_object_that_is_only_mapped_counts)
     assert_int_equal(swept_bytes(f), 0);
 }
 
-/* An O_PATH descriptor can be opened again, but fcntl(2) grants a write lease despite it. */
+/* fcntl(2) grants a write lease only if nobody else has the object open, but ignores O_PATH
+ * descriptors. A process can open such a descriptor again, so the object must count. */
 TEST_F(held, an_object_that_is_only_opened_as_a_path_counts)
 {
     char path[64];

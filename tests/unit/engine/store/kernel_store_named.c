@@ -274,7 +274,8 @@ TEST_F(store, an_object_reports_its_owner)
     object_unref(shared);
 }
 
-/* A reader reports damage. So if no damage is reported, the object was not read. */
+/* The object is damaged. A look-up that read it would report that, so no report means that it
+ * was not read. */
 TEST_F(store, a_private_kernel_of_another_user_is_not_even_read)
 {
     struct named annas = { "a.o", " x", ANNA, true, .seed = 1 };

@@ -179,7 +179,7 @@ TEST_F(index, verifying_survives_a_file_that_lost_its_end)
     write_index(f, RECORDS);
     KILN_AUTO(tuning_index) struct tuning_index *index = open_index(f);
     assert_int_equal(chmod(f->path, 0600), 0);
-    /* Touching later pages of the mapping would raise SIGBUS. */
+    /* The index stays mapped, so reading a page beyond the file's new end would raise SIGBUS. */
     assert_int_equal(truncate(f->path, 5000), 0);
 
     assert_int_equal(tuning_index_verify(index, &f->err), KILN_CORRUPT);
