@@ -162,11 +162,10 @@ TEST_F(config, a_duplicate_key_is_refused_with_file_and_key)
 
 TEST_F(config, limits_too_low_for_any_compiler_are_refused)
 {
+    /* Each value is too small. compile_output must exceed the largest source, because a compile
+     * stores the source in a file. */
     static const char *const flags[] = { "--compile-memory=1023MiB", "--compile-timeout=999ms",
-                                         "--compile-cpu=9s",
-                                         /* too small, because a compile stores the source in a
-                                          * file, which may be as large */
-                                         "--compile-output=8MiB" };
+                                         "--compile-cpu=9s", "--compile-output=8MiB" };
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         f->argument_count = 2;
         add_flag(f, flags[i]);

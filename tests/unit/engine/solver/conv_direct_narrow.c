@@ -31,8 +31,8 @@ TEST_F(solver, does_not_apply_to_integers_volumes_or_too_many_sums)
     f->problem.in.d = 2;
     assert_false(narrow->applies(&f->problem, &f->target));
     f->problem.in.d = 1;
-    f->problem.c =
-        8; /* 4 blocks of 2 x 2 pixels with 8 channels have 128 sums, which is the limit */
+    /* 4 blocks of 2 x 2 pixels with 8 channels have 128 sums, which is the limit */
+    f->problem.c = 8;
     f->problem.filter = (struct extent){ 1, 3, 3 };
     assert_true(narrow->applies(&f->problem, &f->target));
     f->problem.c = 9;
