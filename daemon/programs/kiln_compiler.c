@@ -341,8 +341,8 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);
-    /* Closes descriptors that kilnd inherited, so that a malicious source that controls the compiler
-     * cannot use them. With --resume, the job's files are among the open descriptors. */
+    /* Closes descriptors that kilnd inherited, so that a malicious source that controls the
+     * compiler cannot use them. With --resume, the job's files are among the open descriptors. */
     if (!given.resume)
         closefrom(SOCKET_FD + 1);
     static struct confinement confinement;

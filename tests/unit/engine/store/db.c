@@ -183,7 +183,7 @@ TEST_F(store, a_new_durable_file_is_synced_once_its_schema_is_complete)
     struct db_schema schema = schema_of(good, 2);
     syncs = 0;
     assert_int_equal(open_durable(f, &schema, &db), KILN_OK);
-    assert_in_range(syncs, 2, 4);              /* syncs of the log, its directory and the file */
+    assert_in_range(syncs, 2, 4);        /* syncs of the log, its directory and the file */
     assert_int_equal(size_of_log(f), 0); /* the schema is in the file, not in the log */
     syncs = 0;
     add(db, "kept");
