@@ -17,8 +17,8 @@ void file_watches_done(struct file_watches *w)
         close(w->inotify);
 }
 
-/* The kernel reports the end of a file with IN_IGNORED, whatever the mask is. But the mask must not
- * be empty, so it has IN_MOVE_SELF, which cannot occur for a file without a name. */
+/* When the kernel frees a watched file, inotify reports IN_IGNORED, whatever the mask is. The mask
+ * must not be empty, so it is IN_MOVE_SELF, which cannot occur for a file without a name. */
 int file_watches_add(struct file_watches *w, int fd)
 {
     char path[sizeof("/proc/self/fd/") + 12];
@@ -72,7 +72,8 @@ static int compare_watches(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-/* Parses lines such as "inotify wd:7f ino:...". Returns false if memory runs out. */
+/* Parses lines such as "inotify wd:7f ino:..." of /proc/self/fdinfo. Returns false if memory runs
+ * out or if reading fails. */
 static bool read_watches(FILE *info, struct file_watch_list *list)
 {
     char line[512];

@@ -5,12 +5,14 @@
  * Watches for files that have no name. A watch reports that the kernel has freed its file, because
  * no process has the file open or mapped any longer.
  *
- * Role       held_objects.h and exported_files.h count a file until its watch reports its end
+ * Role       held_objects.h and exported_files.h count a file until its watch reports that the file
+ *            was freed
  * Ownership  struct file_watches is embedded in its owner; it owns an inotify instance
  * Threading  the owner synchronises access; no call blocks
  *
- * Clients can neither cause nor suppress this report, which is an event of inotify(7). A lease
- * (fcntl(2)) would not be enough, because it overlooks descriptors that were opened with O_PATH.
+ * Clients can neither cause nor suppress this report, which is an event of inotify(7). File leases
+ * (fcntl(2)) would be less reliable, because they overlook descriptors that were opened with
+ * O_PATH.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +22,8 @@
 struct file_watches {
     int inotify; /* owned; -1: not opened yet */
     size_t at, size;
-    _Alignas(struct inotify_event) char events[4096]; /* the first |at| bytes were used already */
+    _Alignas(struct inotify_event) char events[4096]; /* events read from |inotify|; the first |at|
+                                                       * bytes of |size| are already processed */
 };
 
 void file_watches_init(struct file_watches *w);
@@ -31,16 +34,17 @@ int file_watches_add(struct file_watches *w, int fd);
 
 #define FILE_WATCHES_END 0
 #define FILE_WATCHES_LOST (-1) /* the kernel lost events; call file_watches_list */
-/* Returns the watch of a freed file, FILE_WATCHES_END or FILE_WATCHES_LOST. The returned watch
- * has ended. */
+/* Returns the number of the watch of the next freed file; this watch no longer exists. Returns
+ * FILE_WATCHES_END if no further file was freed, or FILE_WATCHES_LOST. */
 int file_watches_next(struct file_watches *w);
 
 struct file_watch_list {
-    int *watches; /* owned, in ascending order; NULL: not known */
+    int *watches; /* owned, in ascending order; NULL: the list could not be read */
     size_t count;
 };
 
-/* Reads the list from /proc. This takes about a millisecond for a thousand watches. */
+/* Lists the watches that still exist, as /proc shows them. Takes about a millisecond for a thousand
+ * watches. */
 void file_watches_list(const struct file_watches *w, struct file_watch_list *ret_list);
 bool file_watch_list_has(const struct file_watch_list *list, int watch);
 void file_watch_list_done(struct file_watch_list *list);

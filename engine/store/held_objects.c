@@ -15,7 +15,7 @@ struct holder {
     uid_t uid;
     uint64_t bytes;
     unsigned count;
-    struct list open; /* of struct held_object: those that kilnd still has */
+    struct list open; /* of struct held_object: objects that kilnd still has open */
 };
 
 struct held_object {
@@ -26,7 +26,7 @@ struct held_object {
     struct list_link link; /* in |open| of its holder, or in |unwatched| */
     struct hash_link by_watch;
     int watch;
-    uint64_t closed_s; /* in |unwatched|: when the entry was added to that list */
+    uint64_t closed_s; /* when the entry was added to |unwatched| */
 };
 
 struct held_objects {
@@ -223,8 +223,8 @@ static void forget_watched(struct held_objects *h, int watch)
     }
 }
 
-/* Call this function when the kernel has lost events, because there were more than
- * fs.inotify.max_queued_events. */
+/* Handles dropped events: the kernel drops events when more than fs.inotify.max_queued_events are
+ * queued. An object whose watch no longer exists was freed. */
 static void lose_events(struct held_objects *h)
 {
     struct file_watch_list left;

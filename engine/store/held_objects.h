@@ -11,9 +11,9 @@
  * Ownership  takes over the descriptor of an object that kilnd no longer needs, and closes it
  * Threading  the engine's thread
  *
- * An object is sent to the processes of one user only; another user gets a copy. Otherwise, nobody
- * could tell which of the users still has the object, and a user could keep objects at the expense
- * of others.
+ * An object is sent to the processes of one user only; another user gets a copy. If several users
+ * shared an object, kilnd could not tell which of them still has it, and one user could hold memory
+ * that counts for another.
  */
 #include "engine/store/object.h"
 
@@ -28,18 +28,19 @@ struct held_limits {
 
 /* A small object counts as this many bytes, because the kernel and kilnd need memory for each. */
 #define HELD_OBJECT_MIN (64u << 10)
-/* An object counts this long after kilnd has closed it if inotify is not available, or if inotify
+/* How long an object counts after kilnd has closed it if inotify is not available, or if inotify
  * has lost events and there is no /proc. */
 #define HELD_UNKNOWN_S 600
 
 KILN_MUST_CHECK enum kiln_code held_objects_create(const struct held_limits *limits,
                                                    struct held_objects **ret_held,
                                                    struct kiln_err *err);
-/* Call this function when none of the objects that were sent is left. */
+/* Call this function only after kilnd has closed all objects that it sent to users. */
 void held_objects_destroy(struct held_objects *held);
 void held_objects_set_limits(struct held_objects *held, const struct held_limits *limits);
 
-/* Returns false if the object is reserved for another user. */
+/* Reserves the object for |uid|. Returns false if the object is already reserved for another
+ * user. */
 static inline bool object_reserve(struct object *object, uid_t uid)
 {
     if (!object->has_receiver)
@@ -57,7 +58,7 @@ bool held_objects_exceed(struct held_objects *held, const struct object *object)
 /* Returns an object that counts for the user and that kilnd still has open, or NULL if there is
  * none. Repeated calls return such objects in turn, beginning with the one that was sent first. */
 struct object *held_objects_next(struct held_objects *held, uid_t uid);
-/* Stops counting the objects whose memory is free by now. */
+/* Stops counting the objects whose memory the kernel has freed. */
 void held_objects_sweep(struct held_objects *held);
 
 uint64_t held_objects_bytes(const struct held_objects *held);

@@ -18,7 +18,8 @@ struct hot_set {
     struct hot_set_options limits;
     struct hash_table entries;
     struct list by_use;  /* the same entries, most recently used first */
-    struct list removed; /* other entries, whose objects are to be dropped; owned */
+    struct list removed; /* entries that were taken out of the set, owned; their objects are dropped
+                          * later, by hot_set_drop_some */
     uint64_t bytes;
     uint64_t evictions;
     uint64_t generation;
@@ -47,7 +48,7 @@ static struct hot_entry *find_entry_of(const struct hot_set *set, const struct d
     return NULL;
 }
 
-/* Takes an entry out of the set. The caller frees the entry. */
+/* The caller frees |e|. */
 static void unlink_entry(struct hot_set *set, struct hot_entry *e)
 {
     hash_table_remove(&set->entries, &e->by_key);
@@ -143,7 +144,6 @@ static void remove_key(struct hot_set *set, const struct digest *key)
         drop_entry(set, e);
 }
 
-/* Drops the objects that |object| replaces. A copy replaces only an object of the same receiver. */
 static void drop_replaced(struct hot_set *set, const struct digest *key,
                           const struct object *object, bool is_copy)
 {

@@ -23,30 +23,34 @@ KILN_MUST_CHECK enum kiln_code hot_set_create(const struct hot_set_options *opti
 void hot_set_destroy(struct hot_set *set);
 KILN_DEFINE_AUTO(hot_set)
 
-/* Makes the object that is found the most recently used one. */
+/* Returns NULL if there is no object of this key. Otherwise, the returned object becomes the most
+ * recently used one. */
 struct object *hot_set_find(struct hot_set *set, const struct digest *key);
 /* Like hot_set_find, but does not count as a use of the object. */
 struct object *hot_set_peek(struct hot_set *set, const struct digest *key);
-/* Replaces the objects of this key by |object|, and takes a reference to it. Does nothing if the
- * object is larger than the limit of the set, or if memory runs out. */
+/* Puts |object| in place of all objects of this key, and takes a reference to |object|. Does
+ * nothing if the object is larger than the limit of the set, or if memory runs out. */
 void hot_set_insert(struct hot_set *set, const struct digest *key, struct object *object);
 /* Like hot_set_insert, for a copy that is reserved for a user (held_objects.h). Objects of this key
- * that are reserved for other users stay. hot_set_find and hot_set_peek return any of them. */
+ * that are reserved for other users stay. If a key has several objects, hot_set_find and
+ * hot_set_peek return one of them, regardless of the user. */
 void hot_set_insert_copy(struct hot_set *set, const struct digest *key, struct object *copy);
-/* Returns NULL if no object of this key is reserved for |receiver|. An object that is found
+/* Returns the object of this key that is reserved for |receiver|, or NULL. The returned object
  * becomes the most recently used one. */
 struct object *hot_set_find_copy(struct hot_set *set, const struct digest *key, uint32_t receiver);
 bool hot_set_evict(struct hot_set *set, struct object *object);
 /* The key is borrowed until the next call. Returns NULL if the object is not in a hot set. */
 const struct digest *hot_set_key_of(const struct object *object);
 void hot_set_remove(struct hot_set *set, const struct digest *key);
-/* Removes all objects. hot_set_drop_some drops the references to them. */
+/* Removes all objects from the set, but keeps references to them until hot_set_drop_some drops
+ * these. */
 void hot_set_clear(struct hot_set *set);
 /* Removes objects that are private to the uid |owner|, and public objects that are cached because
- * this user requested them by name. hot_set_drop_some drops the references to them. */
+ * this user requested them by name. Keeps references to them until hot_set_drop_some drops
+ * these. */
 void hot_set_remove_of(struct hot_set *set, uint32_t owner);
-/* Drops the references of removed objects until |end_ns|. Closing 8192 objects of 64 KiB takes
- * 0.2 s. Returns true if there are more. */
+/* Drops references to removed objects until the time |end_ns|. Closing 8192 objects of 64 KiB takes
+ * 0.2 s. Returns true if more references remain. */
 bool hot_set_drop_some(struct hot_set *set, uint64_t end_ns);
 /* Returns a number that grows with each call of hot_set_remove, hot_set_remove_of or
  * hot_set_clear. If the number changed during a look-up, the result of the look-up may be

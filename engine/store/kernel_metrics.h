@@ -15,7 +15,8 @@
 #include "engine/store/kernel_history.def"
 #include "engine/store/kernel_store.h"
 
-/* The largest sum that is stored. SQLite can add such sums without overflow. */
+/* The largest sum that is stored: larger values are reduced to it, so that they fit into SQLite's
+ * signed 64-bit numbers. */
 #define KERNEL_SUM_MAX (UINT64_C(1) << 62)
 
 struct kernel_sums {
@@ -38,7 +39,8 @@ struct kernel_accounting_row {
 struct kernel_accounting {
     const struct kernel_accounting_row *rows;
     size_t count;
-    uint64_t since; /* seconds since the epoch; ignored if a start is already stored */
+    uint64_t since; /* start of accounting, in seconds since the epoch; ignored if a start is
+                     * already stored */
     bool forget_users;
     bool forget_kinds;
 };
@@ -48,7 +50,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_accounting_put(
     struct kernel_store *store, const struct kernel_accounting *accounting, bool *ret_written,
     struct kiln_err *err);
 struct kernel_accounting_request {
-    size_t max; /* number of users, and number of (target, program) pairs, that are reported: those
+    size_t max; /* report at most this many users, and this many pairs of target and program: those
                  * whose hits saved the most time */
     void (*each)(void *context, const struct kernel_accounting_row *row);
     void *context;
@@ -65,13 +67,14 @@ enum kernel_history_column {
 extern const char *const kernel_history_names[HISTORY_COLUMNS];
 
 struct kernel_sample {
-    uint64_t time; /* seconds since the epoch: the end of a sample, but the start of a merged
-                    * one */
+    uint64_t time; /* seconds since the epoch: when this sample ended or, if it is merged from
+                    * several samples, began */
     uint64_t span_s;
     uint64_t values[HISTORY_COLUMNS];
 };
 
-/* Also deletes samples older than |kept_s|, and those more than a day in the future. */
+/* Also deletes stored samples older than |kept_s| seconds, and those more than a day in the
+ * future. */
 KILN_MUST_CHECK enum kiln_code kernel_store_history_put(struct kernel_store *store,
                                                         const struct kernel_sample *sample,
                                                         uint64_t kept_s, bool *ret_written,
@@ -95,8 +98,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_slowest(
     void (*each)(void *, const struct kernel_record *), void *context, struct kiln_err *err);
 
 struct kernel_share {
-    /* NULL if the share is that of all private kernels, or that of all kernels which clients
-     * compiled. */
+    /* NULL if all private kernels, or all kernels that clients compiled (|is_of_clients|), are
+     * reported together. */
     const char *name;
     bool is_of_clients;
     uint64_t kernels;

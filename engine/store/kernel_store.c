@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A reader's page cache has space for the inner pages of all indices of 10^6 kernels. */
+/* The page caches of SQLite's connections. A reader's cache can hold the inner pages of all indices
+ * of 10^6 kernels. */
 #define WRITER_CACHE_KIB 2048u
 #define READER_CACHE_KIB 512u
 
@@ -54,7 +55,7 @@ enum kiln_code store_open_all(struct kernel_store *store, struct kiln_err *err)
         store->writer = NULL;
         return rc;
     }
-    /* An earlier process may have left free pages and pieces without an owner. */
+    /* Free pages, and pieces of puts that did not end, may remain from an earlier process. */
     store->vacuum_due = true;
     store->orphans.is_scanning = false;
     atomic_store(&store->orphans.are_due, true);
@@ -208,7 +209,8 @@ static enum kiln_code refuse_by_mode(const struct kernel_store *store, struct ki
         store->path);
 }
 
-/* Ignores a failure, because the write itself has succeeded. The next write tries again. */
+/* Vacuums some pages. A failure is ignored, because the write itself has succeeded; the next write
+ * tries again. */
 static void vacuum_after_write(struct kernel_store *store)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -220,7 +222,7 @@ static enum kiln_code run_work(struct kernel_store *store, store_work work, void
                                struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    /* This check takes 2 us; a put takes 200 us. */
+    /* store_file_is_in_place takes 2 us; a put takes 200 us. */
     if (!store->writer || !store_file_is_in_place(store))
         rc = store_reopen(store, /* damage= */ NULL, err);
     else if (atomic_load(&store->file_damaged))
@@ -228,7 +230,7 @@ static enum kiln_code run_work(struct kernel_store *store, store_work work, void
     if (rc)
         return rc;
     rc = work(store, context, err);
-    /* The file counts as damaged only if a second read fails, too. */
+    /* Repeats the work with pages from the disk, because the damage may exist only in memory. */
     if (rc == KILN_CORRUPT && store->writer) {
         db_forget_pages(store->writer);
         rc = work(store, context, err);

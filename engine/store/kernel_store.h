@@ -18,8 +18,8 @@
  * If the disk cannot be written to, stored kernels are still served. The first failing write
  * returns the failure, and kernel_store_health reports it until writing works again. Until then,
  * the store drops most writes for which no caller waits (put, touch, quarantine, probe_put), and
- * returns KILN_OK for these. From time to time, it tries one of these writes. It tries all other
- * writes.
+ * returns KILN_OK for these. From time to time, it tries one of them to find out whether the disk
+ * works again. Writes for which a caller waits are always tried.
  */
 #include "common/base/list.h"
 #include "common/miopen/device_database_id.h"
@@ -30,8 +30,8 @@ struct kernel_store;
 
 enum kernel_store_mode {
     KERNEL_STORE_ON,
-    /* Changes no file. Puts and touches are dropped with KILN_OK; requested changes fail with
-     * KILN_DENIED. */
+    /* Changes no file. Puts and touches are dropped with KILN_OK; changes that a user requests fail
+     * with KILN_DENIED. */
     KERNEL_STORE_READ_ONLY,
     /* Opens nothing: every look-up misses. Writes behave as in KERNEL_STORE_READ_ONLY. */
     KERNEL_STORE_OFF,
@@ -39,7 +39,7 @@ enum kernel_store_mode {
 
 struct kernel_store_options {
     const char *directory;    /* contains kernels.db; created with mode 0700 if absent */
-    uint64_t limit_bytes;     /* disk blocks of kernels.db and its log, in bytes */
+    uint64_t limit_bytes;     /* limit of the disk blocks of kernels.db and its log */
     uint64_t quota_bytes_uid; /* limit of one uid's compressed kernels and rows; 0: no limit */
     unsigned readers;         /* connections: one for each thread that may read concurrently */
     enum kernel_store_mode mode;
@@ -111,7 +111,8 @@ struct kernel_usage {
     uint64_t row_bytes; /* bytes that quotas count for the rows of kernels, without objects */
 };
 
-/* If the store exceeds a lower limit, it shrinks in several steps: later writes evict kernels. */
+/* If a new limit is lower than what the store uses, the store shrinks gradually: later writes evict
+ * kernels. */
 void kernel_store_set_limits(struct kernel_store *store, uint64_t limit_bytes,
                              uint64_t quota_bytes_uid);
 /* Returns KILN_UNSUPPORTED for a network filesystem, and KILN_BUSY if another daemon uses the
@@ -135,7 +136,8 @@ enum kernel_notice kernel_store_opening_notice(const struct kernel_store *store)
 /* Returns each notice once, with a message for the log. Any thread may call this function. */
 enum kernel_notice kernel_store_take_notice(struct kernel_store *store, char ret_notice[512]);
 
-/* Number of reads whose damage a second read did not confirm. Any thread may call this function. */
+/* Number of reads that found damage which a second read did not find. Any thread may call this
+ * function. */
 uint64_t kernel_store_misreads(const struct kernel_store *store);
 
 enum kernel_health_state {
@@ -147,16 +149,16 @@ enum kernel_health_state {
 
 struct kernel_health {
     enum kernel_health_state state;
-    uint64_t since;   /* seconds since the epoch; 0 while ok */
-    uint64_t dropped; /* writes dropped since |since|; no caller waited for these */
-    char text[512];   /* the reason, and what to do; "" while ok */
+    uint64_t since;   /* seconds since the epoch; 0 if |state| is KERNEL_HEALTH_OK */
+    uint64_t dropped; /* writes that were dropped since |since|; no caller waited for them */
+    char text[512];   /* the reason, and what to do; "" if |state| is KERNEL_HEALTH_OK */
 };
 
 const char *kernel_health_name(enum kernel_health_state state);
 void kernel_store_health(struct kernel_store *store, struct kernel_health *ret_health);
-/* Does one short step: after a failed write, tests whether writing works again; shrinks a store
- * that exceeds its limit; vacuums free pages. Call this function periodically, and again soon if
- * |ret_more|. */
+/* Does one short step of maintenance: after a failed write, tests whether writing works again;
+ * shrinks a store that exceeds its limit; vacuums free pages. Call this function periodically, and
+ * again soon if |ret_more| is true. */
 KILN_MUST_CHECK enum kiln_code kernel_store_tidy(struct kernel_store *store, bool *ret_more,
                                                  struct kiln_err *err);
 
@@ -167,7 +169,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_get(struct kernel_store *store,
                                                 struct kiln_err *err);
 struct kernel_reader {
     uint32_t uid;
-    /* The store sets the members from here on. */
+    /* The members from here on are results. */
     bool damaged;   /* the kernel failed its check; call kernel_store_quarantine */
     bool hidden;    /* the kernel exists and is private to |owner| */
     uint32_t owner; /* valid if |hidden| */
@@ -189,7 +191,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_put(struct kernel_store *store,
                                                 struct kiln_err *err);
 #define KERNEL_PIECE_MAX (1u << 20)
 
-struct kernel_putting { /* the caller sets the first three members and zeroes the others */
+struct kernel_putting { /* the caller sets |record|, |object| and |is_import|, and zeroes the other
+                         * members */
     const struct kernel_record *record; /* borrowed during each step */
     const struct object *object;        /* borrowed until |is_over| */
     bool is_import;                     /* the rules of kernel_store_import apply */
@@ -202,8 +205,8 @@ struct kernel_putting { /* the caller sets the first three members and zeroes th
     uint64_t raw_size;    /* bytes of the stored pieces before packing */
 };
 /* Packs and stores at most KERNEL_PIECE_MAX bytes, or evicts kernels for 20 ms. Repeat the call
- * until |is_over|, or call kernel_store_put_abandon. A failure also ends the put. Readers cannot
- * find the kernel before the last step. */
+ * until |is_over| is true, or end the put early with kernel_store_put_abandon. A failure also ends
+ * the put. Readers cannot find the kernel before the last step. */
 KILN_MUST_CHECK enum kiln_code kernel_store_put_some(struct kernel_store *store,
                                                      struct kernel_putting *putting,
                                                      struct kiln_err *err);
@@ -212,7 +215,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_put_some(struct kernel_store *store,
 void kernel_store_put_abandon(struct kernel_store *store, struct kernel_putting *putting);
 /* Number of puts and imports that stored something. Call this function on the write queue. */
 uint64_t kernel_store_stored_count(const struct kernel_store *store);
-/* Number of kernels that quotas evicted. Call this function on the write queue. */
+/* Number of kernels that were evicted because a user exceeded their quota. Call this function on
+ * the write queue. */
 uint64_t kernel_store_quota_evictions(const struct kernel_store *store);
 /* Stores a kernel that a user imports. If the quota is exceeded, returns KILN_FULL and evicts
  * nothing. If there is no space for a private kernel, evicts only private kernels of the same
@@ -253,8 +257,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_show(struct kernel_store *store,
                                                  const struct digest *key,
                                                  void (*each)(void *, const struct kernel_record *),
                                                  void *context, struct kiln_err *err);
-/* |ret_agrees|: another user than |record|->uid sent the same object for the same client_key. All
- * uids of a range of subordinate uids are one user. */
+/* |ret_agrees|: another user than |record|->uid sent the same object for the same client_key. Two
+ * uids in one range of subordinate uids (subuid(5)) count as the same user. */
 KILN_MUST_CHECK enum kiln_code kernel_store_agrees(struct kernel_store *store,
                                                    const struct kernel_record *record,
                                                    bool *ret_agrees, struct kiln_err *err);
@@ -267,7 +271,6 @@ struct kernel_page {
     const struct digest *after; /* borrowed: the last key of the previous page; NULL: none */
     size_t max;
 };
-/* Calls |each| in the order of the keys. */
 KILN_MUST_CHECK enum kiln_code kernel_store_list(struct kernel_store *store,
                                                  const struct kernel_page *page,
                                                  void (*each)(void *, const struct kernel_record *),
@@ -319,9 +322,9 @@ struct kernel_export {
     bool (*each)(void *context, const struct kernel_record *record, struct bytes raw);
     void *context;
 };
-/* Reports the user's private kernels and then the public ones that no private kernel replaces,
- * both in the order in which they were stored. Advances |position|. |ret_end|: no kernel is
- * left. */
+/* Reports the user's private kernels and then the public ones that no private kernel replaces, both
+ * in the order in which they were stored. Advances |position|. Sets |ret_end| if no kernel is left
+ * to report. */
 KILN_MUST_CHECK enum kiln_code kernel_store_each_named(struct kernel_store *store,
                                                        const struct kernel_export *kernels,
                                                        struct kernel_position *position,
@@ -338,7 +341,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_nearest(
     struct kernel_store *store, const struct kernel_record *wanted,
     void (*each)(void *, const struct kernel_record *), void *context, struct kiln_err *err);
 
-/* |ret_bytes| has the stored bytes of the matching kernels' objects, each object once. */
+/* |ret_bytes|: stored bytes of the objects of all matching kernels; an object of several kernels
+ * counts once. */
 KILN_MUST_CHECK enum kiln_code kernel_store_count(struct kernel_store *store,
                                                   const struct kernel_filter *filter,
                                                   uint64_t *ret_count, uint64_t *ret_bytes,
@@ -351,7 +355,7 @@ struct kernel_clearing {
     bool is_removed;
     bool is_over;
 };
-/* Removes matching kernels, and an object with its last kernel. If the filter matches
+/* Removes matching kernels, and objects that no kernel uses any more. If the filter matches
  * everything, removes the file itself, which works even on a full disk. A step ends after 20 ms,
  * after 512 removed kernels, or after 4096 examined ones; a large object or a vacuum may take
  * longer. Repeat the call until |is_over|. */
@@ -387,10 +391,11 @@ struct kernel_gc_result {
     uint64_t stale_kernels, stale_bytes;     /* stored bytes of the objects */
     uint64_t evicted_kernels, evicted_bytes; /* bytes of the objects and of the rows */
     uint64_t taken_before, taken_after;      /* disk blocks; equal after a dry run */
-    bool missed; /* more than |to_bytes| are still taken, by pinned kernels or empty tables */
+    bool missed; /* the store still takes more than |to_bytes|, because of pinned kernels or empty
+                  * tables */
 };
 
-/* Maximum number of stale toolchains. Each compiler upgrade leaves one. */
+/* Maximum number of stale toolchains. Each compiler upgrade makes one toolchain stale. */
 #define KERNEL_STALE_MAX 256u
 
 enum kernel_collecting_phase {
@@ -406,12 +411,13 @@ struct kernel_collecting { /* the caller sets |gc| and zeroes the other members 
     struct kernel_gc gc;
     struct kernel_gc_result result;
     enum kernel_collecting_phase phase;
-    bool needs_repair; /* the counters disagree with the rows */
+    bool needs_repair; /* the stored counters disagree with the rows */
     struct digest stale[KERNEL_STALE_MAX];
     size_t stale_count, next;
     struct kernel_clearing clearing;
     unsigned rounds;
-    uint64_t used_max; /* bytes of used pages at which the eviction of this round stops */
+    uint64_t used_max; /* this round evicts kernels until at most this many bytes of pages are
+                        * used */
     bool is_evicting, none_left;
 };
 
@@ -420,8 +426,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_collect_begin(struct kernel_store *s
                                                           struct kernel_collecting *collecting,
                                                           struct kiln_err *err);
 /* Does one step of a gc, which never removes pinned kernels. Named kernels and kernels of an
- * unknown toolchain are never stale. The gc also repairs counters that disagree with the rows,
- * and vacuums all free space. A step takes about 20 ms; a repair or a large object may take
+ * unknown toolchain are never stale. The gc also repairs stored counters that disagree with the
+ * rows, and vacuums all free space. A step takes about 20 ms; a repair or a large object may take
  * longer. Repeat the call until the phase is GC_OVER. A dry run has one step. */
 KILN_MUST_CHECK enum kiln_code kernel_store_collect_some(struct kernel_store *store,
                                                          struct kernel_collecting *collecting,
@@ -440,11 +446,10 @@ struct kernel_check {
 };
 struct kernel_check_options {
     uint64_t bytes_max; /* a larger file is not checked, because the check reads all of it */
-    /* If an earlier check is not older than this, and no damage was seen since, its result is
-     * returned. */
+    /* If an earlier check is at most this old, and the store has seen no damage since, returns its
+     * result. */
     uint64_t age_max_s;
 };
-/* Runs SQLite's integrity check on the whole file, or returns a recent result. */
 KILN_MUST_CHECK enum kiln_code kernel_store_check(struct kernel_store *store,
                                                   const struct kernel_check_options *options,
                                                   struct kernel_check *ret_check,

@@ -34,7 +34,8 @@ static bool reuse_result(struct kernel_store *store, uint64_t age_max_s, struct 
     return true;
 }
 
-/* Keeps the result, unless damage was seen during the check. |now| is the state at its start. */
+/* Stores the result for later calls, unless damage was seen during the check. |now| was filled
+ * before the check began. */
 static void remember_result(struct kernel_store *store, struct store_checked now,
                             const struct kernel_check *check)
 {

@@ -20,10 +20,10 @@
  * others. */
 #define USER_SHARE 2
 #define COMPILE_NS_MIN 1000000u
-/* Assumed for named kernels, whose compile time is unknown: between the times of MIOpen's
- * assembler (150 ms) and of its HIP compiler (1700 ms). With a shorter time, a whole imported
- * cache would be evicted before the cheapest of kiln's own kernels. Users cannot abuse the
- * value, because a private import evicts only the user's own kernels (store_own). */
+/* The compile time that is assumed for named kernels, because theirs is unknown. It is between the
+ * times of MIOpen's assembler (150 ms) and of its HIP compiler (1700 ms). With a shorter time, a
+ * whole imported cache would be evicted before the cheapest of kiln's own kernels. Users cannot
+ * abuse this, because importing private kernels evicts only the user's own kernels (store_own). */
 #define COMPILE_NS_NAMED 500000000u
 
 int64_t store_keep_until(uint64_t last_used, uint64_t compile_ns, uint64_t stored_size,
@@ -71,7 +71,8 @@ enum kiln_code store_find_heaviest(struct kernel_store *store, uint32_t *ret_uid
     return rc;
 }
 
-/* Repairs the counters. SQL triggers update them, so they are wrong only after damage. */
+/* Computes the counters again from the rows. SQL triggers keep them up to date, so they are wrong
+ * only after damage. */
 enum kiln_code store_repair(struct kernel_store *store, struct kiln_err *err)
 {
     static const enum kernel_statement steps[] = {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/kernel_store_parts.h"
 
-/* One round may not be enough, because a file may have more disk blocks than pages. */
+/* Maximum number of rounds of eviction. After a round, the file may still take too many disk
+ * blocks, because it can have more blocks than its pages need. */
 #define ROUNDS_MAX 4u
 
 static bool is_installed(const struct kernel_gc *options, const struct digest *toolchain)
@@ -44,7 +45,7 @@ static enum kiln_code repair_counters(struct kernel_store *store, struct kiln_er
     return rc ? rc : transaction_commit(&t, err);
 }
 
-/* Runs on a reader, so that reading all rows does not block the writer. */
+/* Uses a reader's connection, so that reading all rows does not block the writer. */
 static enum kiln_code begin_reading(struct kernel_store *store, struct db *db,
                                     struct kernel_collecting *c, struct kiln_err *err)
 {
@@ -78,7 +79,7 @@ static enum kiln_code repair(struct kernel_store *store, struct kernel_collectin
     if (c->needs_repair)
         rc = repair_counters(store, err);
     else if (store->health.state !=
-             KERNEL_HEALTH_OK) /* no repair writes, so test here whether writing works again */
+             KERNEL_HEALTH_OK) /* no repair will write, so test here whether writing works again */
         rc = store_try_to_write(store, err);
     if (!rc)
         c->phase = GC_STALE;

@@ -67,7 +67,6 @@ static void wait_longer(struct kernel_store *store)
     store->retry.at_ns = clock_monotonic_ns() + store->retry.after_ns;
 }
 
-/* Returns whether the state is new. */
 static bool note_failure(struct kernel_store *store, enum kernel_health_state state,
                          const char *why, bool dropped)
 {
@@ -84,7 +83,8 @@ static bool note_failure(struct kernel_store *store, enum kernel_health_state st
     return is_new;
 }
 
-/* Returns whether the disk has space for a real write; a small one may fit into the log. */
+/* Returns whether the disk has space for a real write. On a full disk, a tiny test write may still
+ * succeed, because it may fit into the log. */
 static bool has_free_space(const struct kernel_store *store)
 {
     uint64_t wanted = store->retry.wanted > STORE_FREE_MIN ? store->retry.wanted : STORE_FREE_MIN;

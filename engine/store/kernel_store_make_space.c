@@ -8,9 +8,9 @@
 /*
  * Makes space for a write before its transaction, so that the files never exceed the limit.
  *
- * A put first estimates the pages that it needs. If the file has too few free pages, the least
- * valuable kernels are evicted, which frees pages inside the file. If the file itself is too long,
- * pages move from its end into free ones, and the file is truncated (store_truncate).
+ * A put first estimates how many pages it needs. If the file has too few free pages, the least
+ * valuable kernels are evicted, which frees pages inside the file. If the file is too long, the
+ * pages at its end are moved into free pages, and the file is truncated (store_truncate).
  *
  * Example: the limit is 1 GiB, of which the log may use 16 MiB, so the file may have 1008 MiB. The
  * file is full, and a put needs 1 MiB. Kernels are evicted until 1007 MiB are used. Then at most
@@ -19,7 +19,7 @@
  */
 #define PAGE STORE_PAGE
 #define OVERFLOW_PAGE 4092u
-/* A put also changes one or two pages of each table and index. */
+/* A put also changes one or two pages of each table and index; the log contains these, too. */
 #define CHANGED_BYTES (24u * PAGE)
 /* SQLite splits full pages, so a put may need this many pages in addition to the pages of long
  * values. */
@@ -31,7 +31,7 @@
 #define SPARE_SHARE 20u
 #define EXTRA_MAX 256u
 #define EVICT_BATCH 32u
-/* One step evicts kernels for this time and moves at most this many pages. */
+/* One step evicts kernels for STEP_NS and moves at most MOVE_MAX pages. */
 #define STEP_NS 20000000u
 #define MOVE_MAX 1024u
 #define VACUUM_STEPS 64u
@@ -45,9 +45,10 @@ uint64_t store_need(uint64_t stored_size, uint64_t texts_size)
 
 struct goal {
     const struct store_own *own;
-    uint64_t used_wanted; /* bytes of used pages; eviction stops here */
-    uint64_t used_max;    /* bytes of used pages; above this, the eviction has failed */
-    uint64_t extra_max;   /* limit of kernels evicted below |used_max| */
+    uint64_t used_wanted; /* eviction stops when at most this many bytes of pages are used */
+    uint64_t used_max;    /* if more bytes of pages are used after the eviction, the put does not
+                           * fit */
+    uint64_t extra_max;   /* maximum number of kernels to evict after |used_max| was reached */
     uint64_t end_ns;      /* after this time, no further kernel is evicted */
     uint64_t file_before;
     /* The members below change during the eviction. */
@@ -62,7 +63,7 @@ static bool is_reached(const struct goal *g)
            (g->used <= g->used_max && g->extra >= g->extra_max);
 }
 
-/* A step evicts at least one kernel. */
+/* Each step evicts at least one kernel, however long it takes, so that each step makes progress. */
 static bool is_late(const struct goal *g)
 {
     return g->evicted > 0 && clock_monotonic_ns() >= g->end_ns;
@@ -78,8 +79,6 @@ static enum kiln_code free_more(struct kernel_store *store, struct goal *g, stru
     return rc ? rc : store_run(store, KERNEL_FORGET_QUARANTINE, err);
 }
 
-/* Evicts a kernel of the user who exceeds their share the most, or else the least valuable
- * kernel. */
 static enum kiln_code evict_fairly(struct kernel_store *store, bool *ret_gone, struct kiln_err *err)
 {
     uint32_t uid = 0;
@@ -186,7 +185,8 @@ static bool is_enough(const struct store_space *s, uint64_t need, uint64_t max)
     return after <= max && s->blocks <= max;
 }
 
-/* Reduces |max| by the disk blocks that the file takes beyond its pages, but at most by half. */
+/* If the file takes more disk blocks than its pages need, reduces |max| by the difference, but at
+ * most by half. */
 static enum kiln_code subtract_spare_blocks(struct kernel_store *store, uint64_t *max,
                                             struct kiln_err *err)
 {
@@ -215,8 +215,8 @@ static struct goal goal_of(const struct space_request *r)
     return goal;
 }
 
-/* If the store is too large because the limit was lowered, refuses the write for now. Otherwise,
- * the write would have to wait for many steps. */
+/* If the store is too large because the limit was lowered, refuses the write until later steps have
+ * shrunk the store. Otherwise, the write would have to wait for many steps. */
 static void judge_space(struct kernel_store *store, const struct space_request *r,
                         const struct goal *goal, const struct store_space *s,
                         struct store_space_result *result)

@@ -3,13 +3,13 @@
 
 #include "common/base/clock.h"
 
-/* Limits of one step of a change of many kernels: time, changed kernels, examined kernels, and
+/* Limits of one step when many kernels are changed: time, changed kernels, examined kernels, and
  * moved pages of the file. */
 #define STEP_NS 20000000u
 #define STEP_KERNELS 512u
 #define STEP_LOOKS 4096u
 #define STEP_PAGES 1024u
-/* A batch ends with the kernel that reaches this size. Deleting 64 MiB takes 20 ms. */
+/* A batch ends with the kernel whose object brings it to this size. Deleting 64 MiB takes 20 ms. */
 #define BATCH_BYTES (4u << 20)
 
 enum kiln_code store_count_matches(struct db *db, const struct kernel_filter *filter,
@@ -59,7 +59,7 @@ static enum kiln_code change_batch(struct kernel_store *store, struct bulk_chang
     return rc;
 }
 
-/* |change|->last is 0 when no kernels are left. */
+/* Sets |change|->last to the largest id in the next batch, or to 0 if no kernels are left. */
 static enum kiln_code find_batch(struct kernel_store *store, struct bulk_change *change,
                                  struct kiln_err *err)
 {
@@ -89,7 +89,6 @@ static bool matches_everything(const struct kernel_filter *f)
            !f->not_pinned && !f->by_reader && !f->kinds;
 }
 
-/* The first batch of a step has one kernel, and the size doubles each time. */
 static unsigned next_batch(const struct kernel_store *store, const struct bulk_change *change)
 {
     uint64_t batch = change->batch ? 2ull * change->batch : 1,

@@ -3,11 +3,12 @@
 
 #include <string.h>
 
-/* How many kernels are scored: the newest of the same program, or else the newest of all programs.
- * Scoring OTHERS_MAX kernels takes about 10 ms. */
+/* How many kernels are scored. If there are kernels of the same program, only the newest of these
+ * are, otherwise the newest of all programs. Scoring OTHERS_MAX kernels takes about 10 ms. */
 #define SAME_PROGRAM_MAX 4096u
 #define OTHERS_MAX 1024u
-/* Score of a field that agrees. All merely similar fields together score less. */
+/* Score of a field that is equal. All fields that are only similar score less than this
+ * together. */
 #define AGREES 1000
 #define LIKE_MAX 200
 
@@ -22,8 +23,8 @@ struct search {
     size_t count;
 };
 
-/* Scores the share of the common beginning and end of two texts, up to LIKE_MAX. Example: "-O2
- * -g" and "-O3 -g" share 2 + 3 of 6 characters, which gives 166. */
+/* Scores how much of two texts is a common beginning and end, up to LIKE_MAX. Example: "-O2 -g" and
+ * "-O3 -g" have 2 + 3 of 6 characters in common, which gives 166. */
 static int likeness(struct bytes a, struct bytes b)
 {
     size_t shorter = a.size < b.size ? a.size : b.size;
@@ -53,8 +54,8 @@ static int score_digest(const struct digest *wanted, struct bytes there)
     return digest_is_known(wanted) && bytes_equal(digest_view(wanted), there) ? AGREES : 0;
 }
 
-/* Compares the arch, which ends at the first colon of "gfx90a:sramecc+:xnack-", and the
- * features. */
+/* Scores the arch, which ends at the first colon of "gfx90a:sramecc+:xnack-", and the features
+ * after it. */
 static int score_target(const char *wanted, const char *there)
 {
     if (!wanted || !*wanted)
@@ -77,8 +78,8 @@ static int score_of(const struct query *q, const struct kernel_record *wanted)
            score_text(wanted->database_id, query_text(q, 8));
 }
 
-/* Keeps the best candidates. Newer kernels come first, and win over later ones with the same
- * score. */
+/* Keeps the best candidates. Newer kernels are added first; of several with the same score, the
+ * first ones are kept. */
 static void add_candidate(struct search *s, struct candidate c)
 {
     size_t at = s->count;

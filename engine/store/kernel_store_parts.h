@@ -67,14 +67,14 @@ struct store_readers {
     struct db_pool pool;
     enum store_access opens_as;
     _Atomic enum store_access access;
-    atomic_bool is_empty; /* there is nothing to read: every lookup misses */
+    atomic_bool is_empty; /* true: there is no file to read, so every look-up misses */
 };
 
 struct store_file {
     dev_t device;
     ino_t inode; /* 0: no file was opened yet */
     bool is_made;
-    bool is_gone; /* the file was removed while it was open, and this was not reported yet */
+    bool is_gone; /* the file was removed while it was open; not reported yet */
 };
 
 struct store_pinned {
@@ -88,7 +88,8 @@ struct store_retry { /* used after a failed write, until writing works again */
     uint64_t wanted;
 };
 
-struct store_orphans {   /* the search for sets of pieces without an owner */
+struct store_orphans {   /* the search for pieces that belong to no object and no put
+                          * (kernel_store_pieces.c) */
     atomic_bool are_due; /* a search must begin; set on any thread */
     bool is_scanning;
     uint64_t after;
@@ -114,12 +115,13 @@ struct kernel_store {
     struct db *writer; /* owned; NULL while it cannot be opened */
     struct codec *codec;
     bool vacuum_due;
-    bool shrinking; /* a notice said that the file exceeds the limit */
+    bool shrinking; /* the operator was already notified that the file exceeds the limit */
     struct store_pinned pinned;
     uint64_t quota_evictions;
     uint64_t kept; /* kernels stored by put and import */
     struct store_retry retry;
-    /* Counts the openings of the file; an opening may replace the file. */
+    /* How many times the file was opened. Each opening may have replaced the file by an empty
+     * one. */
     uint64_t openings;
     struct store_orphans orphans;
 
@@ -132,7 +134,7 @@ struct kernel_store {
     struct kernel_health health;
     struct store_checked checked;
     struct store_notice notice;
-    struct list puttings; /* of struct kernel_putting, borrowed: those with pieces */
+    struct list puttings; /* of struct kernel_putting, borrowed: the puts that have stored pieces */
 };
 
 static inline struct bytes digest_view(const struct digest *d)
@@ -170,8 +172,8 @@ KILN_MUST_CHECK enum kiln_code store_open_all(struct kernel_store *store, struct
  * failure, every look-up misses. */
 KILN_MUST_CHECK enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *err);
 void store_close_all(struct kernel_store *store);
-/* If the file is damaged, removes it first. |damage| describes damage found earlier; may be
- * NULL. */
+/* Opens the file for reading and writing. If the file is damaged, or |damage| describes damage that
+ * was found earlier (NULL: none), replaces the file by an empty one. */
 KILN_MUST_CHECK enum kiln_code store_open_or_rebuild(struct kernel_store *store, const char *damage,
                                                      char notice[512], struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code store_reopen(struct kernel_store *store, const char *damage,
@@ -251,11 +253,11 @@ KILN_MUST_CHECK enum kiln_code store_piece_add(struct kernel_store *store,
                                                struct kernel_putting *putting,
                                                const struct packed_object *piece,
                                                struct kiln_err *err);
-/* Ends a put, on any thread, while no step of the put runs. If |are_owned| is false, the pieces
- * belong to no object and are removed later. */
+/* Ends a put, on any thread, while no step of the put runs. |are_owned|: the pieces now belong to a
+ * stored object. Otherwise they are removed later. */
 void store_pieces_end(struct kernel_store *store, struct kernel_putting *putting, bool are_owned);
-/* Returns the digest of all unpacked bytes. Returns KILN_CORRUPT if there are more bytes than
- * the row says. */
+/* Returns the digest of all unpacked bytes. Returns KILN_CORRUPT if the pieces have more bytes than
+ * the object's row says. */
 KILN_MUST_CHECK enum kiln_code store_read_pieces(const struct stored_row *row, struct codec *codec,
                                                  const struct piece_sink *sink,
                                                  struct digest *ret_digest, struct kiln_err *err);
@@ -297,7 +299,7 @@ KILN_MUST_CHECK enum kiln_code store_clear_some(struct kernel_store *store,
                                                 struct kernel_clearing *clearing,
                                                 struct kiln_err *err);
 
-/* The kernel with the lowest value is evicted first. */
+/* Returns the kernel's value. The kernel with the lowest value is evicted first. */
 int64_t store_keep_until(uint64_t last_used, uint64_t compile_ns, uint64_t stored_size,
                          bool is_named);
 /* Evicts a kernel of |uid|, or of any user if |uid| is NULL. Call this function within a
@@ -322,8 +324,8 @@ KILN_MUST_CHECK enum kiln_code store_repair(struct kernel_store *store, struct k
 #define STORE_FREE_MIN (1u << 20)
 
 struct store_space { /* bytes */
-    uint64_t file;   /* bytes of the file's pages, including pages that are only in the log */
-    uint64_t used;   /* bytes of the file's pages that are not free */
+    uint64_t file;   /* size of the file, including pages that are only in the log */
+    uint64_t used;   /* pages of the file that are not free */
     uint64_t blocks; /* disk blocks of the file */
 };
 KILN_MUST_CHECK enum kiln_code store_measure(struct kernel_store *store,
@@ -341,18 +343,20 @@ struct store_space_result {
     char why[320];
 };
 struct store_wanted {
-    uint64_t need;               /* bytes that the next transaction of the write adds */
-    uint64_t whole;              /* bytes that all transactions of the write add at most */
+    uint64_t need;               /* the number of bytes that the next transaction of the write
+                                  * adds */
+    uint64_t whole;              /* the maximum number of bytes that all transactions of the write
+                                  * add */
     const struct store_own *own; /* NULL: the least valuable kernels may be evicted */
 };
-/* Frees space for a transaction, for about 20 ms. Call this function before that transaction,
- * because this function uses transactions of its own. Refuses a write that can never fit (|whole|)
- * before it evicts anything. */
+/* Works for about 20 ms to free space for a transaction. Call this function before that
+ * transaction, because this function uses transactions of its own. If the whole write
+ * (|wanted|->whole) can never fit, refuses it before it evicts anything. */
 KILN_MUST_CHECK enum kiln_code store_make_space(struct kernel_store *store,
                                                 const struct store_wanted *wanted,
                                                 struct store_space_result *ret_result,
                                                 struct kiln_err *err);
-/* Returns the most bytes that a kernel's rows and its object may take. */
+/* Returns the maximum number of bytes that a kernel's rows and its object may take. */
 uint64_t store_need(uint64_t stored_size, uint64_t texts_size);
 /* Moves pages until the file has |target| bytes or |pages_max| pages were moved. */
 KILN_MUST_CHECK enum kiln_code store_truncate(struct kernel_store *store, uint64_t target,
@@ -374,7 +378,8 @@ KILN_MUST_CHECK enum kiln_code store_try_to_write(struct kernel_store *store, st
 KILN_MUST_CHECK enum kiln_code store_vacuum(struct kernel_store *store, struct kiln_err *err);
 /* Returns the bytes of the disk blocks of kernels.db and its log. */
 uint64_t store_taken_bytes(const struct kernel_store *store);
-/* Returns how many kernels a transaction may change. store_before_batch makes space in the log. */
+/* Returns how many kernels one transaction may change. Call store_before_batch before such a
+ * transaction, so that its changes fit into the log. */
 unsigned store_batch(const struct kernel_store *store);
 KILN_MUST_CHECK enum kiln_code store_before_batch(struct kernel_store *store, struct kiln_err *err);
 /* Returns the number of pages at which the log is checkpointed. */

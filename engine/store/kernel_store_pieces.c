@@ -7,13 +7,11 @@
 
 #include <string.h>
 
-/*
- * Large objects are stored in pieces, each in its own transaction, because packing and storing 64
- * MiB at once takes a second, for which all other writes would wait. The pieces of one object are a
- * set. The last transaction of a put stores the row of the object, which has the set's number, and
- * the row of the kernel. If a put ends earlier, its set has no owner. kernel_store_tidy removes
- * such sets step by step.
- */
+/* Large objects are stored in pieces, each in its own transaction. Packing and storing 64 MiB at
+ * once would block all other writes for a second. All pieces of an object have the same set number.
+ * The last transaction of a put stores the row of the object, which contains that number, and the
+ * row of the kernel. If a put ends before, its pieces belong to no object. kernel_store_tidy
+ * removes such pieces step by step. */
 
 /* Removing this many pieces in one transaction takes about 5 ms. */
 #define REMOVED_AT_ONCE 16u

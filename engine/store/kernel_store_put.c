@@ -25,18 +25,18 @@ struct put {
     bool is_import;
     bool again;
     bool are_owned;
-    struct object_view view; /* stays open because |stored| may point into it */
+    struct object_view view; /* stays open, because |stored| may point into the view */
     struct bytes stored;     /* the packed object; borrowed from the codec */
     enum codec_id codec;
     uint64_t texts_size;
     uint64_t object_id;
     uint64_t
-        unreadable_id; /* nonzero: the id of the object, which is stored with an unknown codec */
+        unreadable_id; /* the id of the object if it is stored with an unknown codec; otherwise 0 */
     uint64_t stored_size;
     uint64_t need;
     bool pinned;
     uint64_t
-        before_bytes; /* bytes of the replaced kernel, if that kernel counts for the same user */
+        before_bytes; /* bytes of the replaced kernel if it counts for the quota of the same user */
     enum kiln_code refused; /* why the kernel does not fit; not a failure of the disk */
     char why[400];
 };
@@ -99,7 +99,7 @@ static enum kiln_code pack_object(struct kernel_store *store, struct put *put, s
     return rc;
 }
 
-/* Determines the stored size; that of a large object is the size of its pieces so far. */
+/* Sets |put|->stored_size. A large object that is not stored yet counts with its pieces so far. */
 static enum kiln_code find_or_pack(struct kernel_store *store, struct put *put,
                                    struct kiln_err *err)
 {
@@ -113,7 +113,7 @@ static enum kiln_code find_or_pack(struct kernel_store *store, struct put *put,
 }
 
 /* Removes an object that only another version of kiln can read, and the object's kernels. The new
- * object has the same digest, and the store can have each digest only once. */
+ * object has the same digest, and the store can have only one object with a digest. */
 static enum kiln_code remove_unreadable(struct kernel_store *store, const struct put *put,
                                         struct kiln_err *err)
 {
@@ -371,8 +371,9 @@ static enum kiln_code pack_piece(struct kernel_store *store, struct put *put,
     return rc;
 }
 
-/* Stores the next piece. If this needs evictions, first checks that the whole object would fit.
- * The rest of the object counts uncompressed, because its compressed size is not known yet. */
+/* Stores the next piece. If kernels must be evicted for it, first checks that the whole object
+ * would fit. In this check, the pieces that follow count uncompressed, because its compressed size
+ * is not known yet. */
 static enum kiln_code put_piece(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
     struct kernel_putting *putting = put->putting;
@@ -396,8 +397,8 @@ static enum kiln_code put_piece(struct kernel_store *store, struct put *put, str
     return rc;
 }
 
-/* Removes the replaced kernel, or, if the new kernel has the same object, only sets it aside
- * until the new row refers to the object. */
+/* Removes the kernel that the new one replaces. If both have the same object, only changes the old
+ * kernel's key, so that the object has a kernel until the new row is added. */
 static enum kiln_code remove_replaced(struct kernel_store *store, struct put *put,
                                       struct kiln_err *err)
 {
@@ -416,7 +417,8 @@ static enum kiln_code put_rows(struct kernel_store *store, struct put *put, stru
     enum kiln_code rc = transaction_begin(&t, store->writer, err);
     if (!rc)
         rc = remove_replaced(store, put, err);
-    put->again = !rc && lacks_pieces(put); /* the quota has evicted the stored object */
+    put->again = !rc && lacks_pieces(put); /* enforcing the quota has evicted the stored object, so
+                                            * it must be stored again */
     if (rc || put->again)
         return rc;
     if (put->unreadable_id)
@@ -486,7 +488,7 @@ enum kiln_code kernel_store_put_some(struct kernel_store *store, struct kernel_p
     if (rc == KILN_FULL)
         store->retry.wanted = put.need;
     object_view_done(&put.view);
-    /* While the store is being shrunk, a put is dropped without a failure. */
+    /* While the store is being shrunk, a put that does not fit ends without a failure. */
     if (!rc && put.refused && (put.is_import || put.refused != KILN_BUSY))
         rc = kiln_fail(err, put.refused, "%s", put.why);
     putting->is_over = rc || put.refused || !put.again;

@@ -10,7 +10,7 @@
 #define ROWS_MAX 64u
 #define BYTES_MAX (16u << 20)
 #define SHARE 32u
-/* The quarantine keeps no bytes of a larger object, only its row. */
+/* Of a larger object, the quarantine keeps only the row, not the bytes. */
 #define OBJECT_MAX (4u << 20)
 
 static enum kiln_code bound_quarantine(struct kernel_store *store, struct kiln_err *err)
@@ -48,8 +48,8 @@ static enum kiln_code move_to_quarantine(struct kernel_store *store, const struc
     query_bind_text(&q, 3, reason);
     query_bind_u64(&q, 4, OBJECT_MAX);
     rc = query_run(&q, err);
-    /* If an object is damaged, all its kernels are removed. If a kernel's claim (store_claim) is
-     * damaged, only this kernel is removed. */
+    /* A damaged object affects all its kernels. A damaged claim (store_claim) affects only this
+     * kernel. */
     if (!rc && damage == DAMAGE_CONTENT)
         rc = store_run_with_key(store, KERNEL_REMOVE_SHARERS, key, err);
     else if (!rc)

@@ -152,8 +152,8 @@ enum kiln_code store_read_object(struct db *db, struct codec *codec, struct obje
     return check_found(&q, codec, request, ret_object, err);
 }
 
-/* Ignores damage while this process has no writer. The log is then not applied, so an undamaged
- * file may seem damaged. */
+/* Ignores damage if this process has no writer. SQLite then does not apply the log, so an intact
+ * file may look damaged. */
 enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc)
 {
     if (rc == KILN_CORRUPT && store->readers.access == STORE_BESIDE_WRITER)

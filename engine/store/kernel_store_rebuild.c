@@ -64,18 +64,18 @@ static enum kiln_code open_again(struct kernel_store *store, const char *damage,
                                  struct kiln_err *err)
 {
     enum kiln_code rc = db_directory_refresh(&store->home, /* writing= */ true, err);
-    /* SQLite would apply the log of the removed file to the new file. */
+    /* Removes the log of the removed file, which SQLite would apply to the new file. */
     if (!rc && store->file.is_gone)
         rc = remove_files(store, 1, err);
     if (rc)
         return rc;
-    /* Damage of a removed file is not reported. */
+    /* If the file was removed, does not report damage that was found in it. */
     return store_open_or_rebuild(store, store->file.is_gone ? NULL : damage, notice, err);
 }
 
-/* Returns whether readers must be closed before the file is opened for writing. All connections of
- * a process share SQLite's index of the log. If the first connection could not open the index for
- * writing, the index is read-only for all of them until the last one closes. */
+/* Returns whether all readers must be closed before SQLite can open the file for writing. All
+ * connections of a process share SQLite's index of the log. If the first connection could not open
+ * the index for writing, the index is read-only for all of them until the last one closes. */
 static bool readers_block_writer(const struct kernel_store *store)
 {
     uint64_t log = 0;
@@ -87,7 +87,7 @@ enum kiln_code store_reopen(struct kernel_store *store, const char *damage, stru
     char notice[512] = "";
     if (store->file.inode && !store_file_is_in_place(store))
         store->file.is_gone = true;
-    /* If only writing failed before, the readers continue until the file is open for writing. */
+    /* If only writing failed so far, the readers stay open until the file is open for writing. */
     bool keeps_readers =
         !store->writer && !damage && !store->file.is_gone && !readers_block_writer(store);
     if (!keeps_readers) {

@@ -6,8 +6,8 @@
 
 /*
  * The limit applies to the disk blocks of two files: kernels.db, which never shrinks by itself, and
- * its log, which contains each change a second time until the change is checkpointed. So the log
- * may use a share of the limit, and kernels.db the rest.
+ * its write-ahead log, which contains each change a second time until the change is checkpointed.
+ * So the log may use a share of the limit, and kernels.db the rest.
  */
 #define PAGE STORE_PAGE
 /* The log may use limit / LOG_SHARE, at most LOG_MAX. The log is checkpointed at half of that. */
@@ -71,7 +71,6 @@ enum kiln_code store_bound_log(struct kernel_store *store, uint64_t max, struct 
     return blocks_of(store->log_path) > max ? db_checkpoint_now(store->writer, err) : KILN_OK;
 }
 
-/* Checkpoints the log unless |bytes| more fit into the log's share of the limit. */
 static enum kiln_code make_log_space(struct kernel_store *store, uint64_t bytes,
                                      struct kiln_err *err)
 {
@@ -122,8 +121,7 @@ enum kiln_code store_vacuum(struct kernel_store *store, struct kiln_err *err)
     return store->vacuum_due ? vacuum_pages(store, err) : rc;
 }
 
-/* Says what to do about a full disk. Even deleting needs free space, because SQLite writes each
- * change to the log first. */
+/* Even deleting needs free space, because SQLite first writes each change to the log. */
 enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_code rc,
                                   struct kiln_err *err)
 {

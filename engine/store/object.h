@@ -51,7 +51,7 @@ struct object {
     bool has_receiver;        /* for held_objects.h: only |receiver| may get a descriptor */
     uint32_t receiver;        /* uid */
     struct held_object *held; /* NULL: no descriptor was sent yet */
-    /* Closes |fd| instead of close(2); may be NULL. */
+    /* Called instead of close(2) to close |fd|; may be NULL. */
     void (*close)(void *context, int fd);
     void *close_context;
     struct hot_entry *hot_entry;  /* borrowed, for hot_set.c; NULL: not in the hot set */
@@ -73,7 +73,7 @@ KILN_MUST_CHECK enum kiln_code object_from_checked(int fd, uint64_t size,
                                                    const struct digest *digest,
                                                    struct object **ret_object,
                                                    struct kiln_err *err);
-/* The copy has another memfd and the same properties. */
+/* The copy has its own memfd, with the same bytes and properties. */
 KILN_MUST_CHECK enum kiln_code object_copy(const struct object *object, struct object **ret_copy,
                                            struct kiln_err *err);
 struct object_copying {
@@ -91,7 +91,7 @@ struct object *object_ref(struct object *object);
 /* Accepts NULL; returns NULL. */
 struct object *object_unref(struct object *object);
 
-/* The bytes are valid while the view is open. */
+/* The caller may use the bytes until object_view_done. */
 struct object_view {
     struct bytes bytes;
     void *mapping; /* owned; NULL when borrowed from the object */
