@@ -48,7 +48,8 @@ static enum kiln_code write_copy(struct db *from, struct db *to, struct kiln_err
     enum kiln_code code = db_exec(to, tune, "set up", err);
     if (!code)
         code = copy_pages(from, to, err);
-    /* The copied header says WAL mode, in which the copy would need a log file. */
+    /* Switches the copy to rollback mode. Its header, a copy of the original's, says WAL mode, in
+     * which every program would create a log file beside the copy. */
     if (!code)
         code = db_exec(to, "pragma locking_mode = exclusive; pragma journal_mode = delete",
                        "write to", err);

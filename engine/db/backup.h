@@ -9,9 +9,10 @@
  */
 #include "engine/db/db.h"
 
-/* Writes a consistent copy in rollback mode, mode 0600. |path| must not exist. The copy is not
- * synced to the disk. On failure, no file remains. Only users who may see the data may have
- * write access to the directory. */
+/* Writes a consistent copy with file mode 0600, in SQLite's rollback mode, so that it is one file.
+ * |path| must not exist. The copy is not synced to the disk. On failure, no file remains. Only
+ * users who may see the data may have write access to the directory. */
 KILN_MUST_CHECK enum kiln_code db_backup(struct db *db, const char *path, struct kiln_err *err);
-/* Removes free pages. Needs memory for the whole file. A failure leaves the file as it was. */
+/* Rewrites the database without free pages. Needs memory for the whole file. On failure, the file
+ * is unchanged. */
 KILN_MUST_CHECK enum kiln_code db_vacuum(struct db *db, struct kiln_err *err);

@@ -18,7 +18,8 @@ struct db {
     const char *const *statements; /* borrowed; the SQL of the elements of |prepared| */
     /* owned; prepared in advance, because a rollback must work when memory has run out */
     sqlite3_stmt *rollback;
-    bool stuck; /* a failed transaction is still open and must be rolled back before other writes */
+    bool stuck; /* a transaction could not be rolled back; it must be rolled back before other
+                 * writes */
     bool read_only, full_sync;
     bool has_long_log; /* with |full_sync|: the log was lengthened, see lengthen_log */
     int log_pages, log_max;
@@ -42,7 +43,7 @@ KILN_MUST_CHECK enum kiln_code db_check_schema(struct db *db, const struct db_sc
                                                struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code db_migrate(struct db *db, const struct db_schema *schema,
                                           struct kiln_err *err);
-/* Limits what the file can make SQLite do. Must precede the first statement. */
+/* Limits the SQLite features that the file's schema can use. Must precede the first statement. */
 void db_limit_foreign(struct db *db);
 /* The message of KILN_CORRUPT names the missing table or column. */
 KILN_MUST_CHECK enum kiln_code db_check_table(struct db *db, const struct db_table *table,

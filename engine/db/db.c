@@ -5,13 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How long SQLite waits for a lock. A writer in another process holds a lock for milliseconds. */
+/* How long SQLite waits for a lock. A writer in another process usually holds a lock for
+ * milliseconds. */
 #define BUSY_MS 5000
-/* When SQLite begins to overwrite the log, it truncates the log to this many pages. */
+/* The log is checkpointed at this many pages if db_options.log_pages is 0. */
 #define LOG_PAGES 1000u
 #define LOG_PAGE_BYTES 4120u
-/* 0: reading a mapped file that was truncated raises SIGBUS, whereas pread returns an error
- * code. */
+/* Files are not mapped: reading a mapped file that was truncated raises SIGBUS, whereas pread
+ * returns an error code. */
 #define MMAP_BYTES 0
 
 /* Prevents harm by SQL in the schema of a file that is not trusted. */
@@ -121,12 +122,13 @@ static bool is_empty(struct db *db)
     return empty;
 }
 
-/* Checkpoints as SQLite's own hook does, and notes the length of the log. */
+/* Checkpoints the log like SQLite's default hook, which this hook replaces, and records the length
+ * of the log. */
 static int on_commit(void *context, sqlite3 *handle, const char *name, int pages)
 {
     struct db *db = context;
     db->log_pages = pages;
-    if (pages >= db->log_max) /* a failure is reported by the next change */
+    if (pages >= db->log_max) /* a failure will show in the next change */
         (void)sqlite3_wal_checkpoint_v2(handle, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     return SQLITE_OK;
 }
@@ -138,9 +140,9 @@ static const char *synchronous_of(const struct db_options *o)
     return o->full_sync ? "full" : "normal";
 }
 
-/* Sets the options. page_size and auto_vacuum take effect only before the first table and before
- * WAL mode. In an existing file, setting auto_vacuum would rewrite the header, with two syncs. A
- * new file has no data to lose, so nothing is synced until complete_new_file. */
+/* page_size and auto_vacuum are set only for a new file: they take effect only before the first
+ * table and before WAL mode, and setting auto_vacuum in an existing file would rewrite the header,
+ * with two syncs. A new file has no data to lose, so nothing is synced until complete_new_file. */
 static enum kiln_code configure_connection(struct db *db, const struct db_options *o,
                                            bool *ret_fresh, struct kiln_err *err)
 {
@@ -165,8 +167,8 @@ static enum kiln_code configure_connection(struct db *db, const struct db_option
     return KILN_OK;
 }
 
-/* Syncs the header and the schema to the disk, before the first commit that must survive a power
- * cut: SQLite discards the log of an empty database file. */
+/* Syncs the header and the schema to the disk before the first commit that must survive a power
+ * cut, because SQLite ignores the log of an empty database file. */
 static enum kiln_code complete_new_file(struct db *db, const struct db_options *o,
                                         struct kiln_err *err)
 {
@@ -176,11 +178,11 @@ static enum kiln_code complete_new_file(struct db *db, const struct db_options *
     return rc || !o->full_sync ? rc : db_checkpoint(db, err);
 }
 
-/* Lengthens the log with zeros to the size at which it is checkpointed. Commits then overwrite
- * blocks that the file already has. A sync after a file became longer also writes the file's
- * metadata. On a filesystem with a journal, such a sync waits for the changes of all processes.
- * SQLite ignores what follows the last commit. If lengthening fails, each commit makes the log
- * longer. */
+/* Lengthens the log with zeros to the size at which it is checkpointed, so that commits overwrite
+ * blocks that the file already has. If a commit made the file longer, its sync would also write the
+ * file's metadata, and on a filesystem with a journal wait for the changes of all processes. SQLite
+ * ignores everything after the last commit in the log. If lengthening fails, each commit makes the
+ * log longer. */
 static void lengthen_log(struct db *db)
 {
     static const uint8_t zeros[64u << 10];
@@ -358,7 +360,7 @@ enum kiln_code transaction_commit(struct transaction *t, struct kiln_err *err)
     return rc;
 }
 
-/* After some failures, SQLite has rolled back by itself. */
+/* Returns whether no transaction is open. After some failures, SQLite has already rolled back. */
 static bool roll_back(struct db *db)
 {
     if (!sqlite3_get_autocommit(db->handle)) {

@@ -10,7 +10,7 @@
  * Threading  one thread at a time for each connection; several connections concurrently
  *
  * Codes      KILN_CORRUPT the file is damaged or not a database · KILN_FULL the disk is full ·
- *            KILN_BUSY another process holds it · KILN_DENIED no permission, or the disk is
+ *            KILN_BUSY another process has locked it · KILN_DENIED no permission, or the disk is
  *            read-only (a connection for writing is never opened read-only instead) ·
  *            KILN_UNSUPPORTED written by a newer version of this program
  */
@@ -44,7 +44,7 @@ struct db_options {
      * then only a name for messages, and read_only and immutable must be set. An image has no
      * log. */
     struct bytes image;
-    const char *shown; /* name of the file in messages; NULL: |path| */
+    const char *shown; /* name of the file in messages; NULL: |path| is shown */
     /* db_open migrates the file to this schema. NULL: another connection has already done that. */
     const struct db_schema *schema;
     const char *const *statements; /* SQL texts; query_of takes an index of this array */
@@ -53,7 +53,8 @@ struct db_options {
     unsigned cache_kib;
     unsigned log_pages; /* checkpoint the log at this many pages; 0: 1000 */
     bool full_sync;     /* sync at each commit, not only at checkpoints */
-    bool read_only;     /* if |schema| is set and the file has another schema, KILN_UNSUPPORTED */
+    bool read_only;     /* db_open returns KILN_UNSUPPORTED if |schema| is set and the file has
+                         * another schema */
     /* Requires read_only. Changes no file. Ignores a log without its -shm file. */
     bool leave_files;
     /* Requires read_only. Nobody may write to the file. Takes no lock and reads no log. */
@@ -83,14 +84,14 @@ uint64_t db_last_id(const struct db *db);
 /* Empties the page cache, so that the next read comes from the file. */
 void db_forget_pages(struct db *db);
 /* Copies the log into the file and truncates the log. With |full_sync|, the next transaction
- * lengthens the log again. Waits some seconds for readers. A later checkpoint copies what they
- * still need. */
+ * lengthens the log again. Waits some seconds for readers that still need older pages. If they do
+ * not finish, a later checkpoint copies the rest. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint(struct db *db, struct kiln_err *err);
 /* Like db_checkpoint, but does not wait for readers. Truncates the log only if all of it was
  * copied. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint_now(struct db *db, struct kiln_err *err);
-/* Copies the log into the file without waiting. The log keeps its length. The next changes
- * overwrite the log, so their syncs need not write a new length. */
+/* Copies the log into the file without waiting for readers. The log keeps its length, so the next
+ * changes overwrite it, and their syncs need not write a new length. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint_in_place(struct db *db, struct kiln_err *err);
 /* Returns the length of the log after this connection's last commit. */
 unsigned db_log_pages(const struct db *db);

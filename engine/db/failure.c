@@ -76,7 +76,8 @@ static int errno_of(const struct db *db, int rc)
     return errnum;
 }
 
-/* SQLite has the same code for a read-only filesystem and for a read-only file. */
+/* Distinguishes a read-only filesystem from a read-only file, because SQLite has the same code for
+ * both. */
 static bool is_on_read_only(const struct db *db)
 {
     struct statvfs seen;

@@ -39,8 +39,8 @@ void db_limit_foreign(struct db *db)
     limit_work(db);
 }
 
-/* Returns false for a generated column, because reading it runs an expression that the file
- * contains. */
+/* |ret_stored| is false for a generated column, because reading it would run an expression from the
+ * file. */
 static enum kiln_code is_stored(struct db *db, const char *table, const char *column,
                                 bool *ret_stored, struct kiln_err *err)
 {
@@ -84,7 +84,7 @@ static enum kiln_code check_column(struct db *db, const char *table, const char 
 
 enum kiln_code db_check_table(struct db *db, const struct db_table *table, struct kiln_err *err)
 {
-    /* Reads the schema first, because a damaged one would look like an absent table. */
+    /* Reads the schema first: if it is damaged, SQLite would report every table as absent. */
     int64_t ignored = 0;
     enum kiln_code rc = db_number(db, "select count(*) from sqlite_schema", &ignored, err);
     if (!rc && !has_column(db, table->name, NULL))
@@ -106,13 +106,13 @@ static enum kiln_code read_finding(struct db *db, sqlite3_stmt *statement, struc
                                                 db->path, line ? line + 1 : found);
 }
 
-/* With the argument 1, SQLite stops at the first damage of a tree, before it reads rows. So SQLite
- * detects pages that form a ring without reading their rows forever. */
+/* "integrity_check(1)" stops at the first damaged page of a table, before it reads rows. Without
+ * the 1, it would also read the rows, and never end if the pages form a ring. */
 enum kiln_code db_check_foreign(struct db *db, struct kiln_err *err)
 {
     static const char sql[] = "pragma integrity_check(1)";
     sqlite3_stmt *statement = NULL;
-    /* Checking constraints would run expressions that the file contains. */
+    /* Skips CHECK constraints, because testing them would run expressions from the file. */
     enum kiln_code rc = db_exec(db, "pragma ignore_check_constraints = on", "check", err);
     if (rc)
         return rc;

@@ -26,27 +26,27 @@
  *
  * The checksum is cumulative. A frame's checksum starts with that of the frame before it, and
  * continues over the first 8 bytes of the header and the page. SQLite therefore rejects every frame
- * after a damaged one. But each frame also stores its checksum. So this file starts each frame with
- * the checksum that the previous frame stores. One damaged page then makes at most two frames bad:
- * its own and, if its stored checksum is damaged, the next one.
+ * after a damaged one. But each frame also stores its checksum. So this code starts the checksum of
+ * each frame with the one that the previous frame stores. One damaged page then makes at most two
+ * frames bad: its own and, if its stored checksum is damaged, the next one.
  *
  * Example: of frames 1 to 6, frames 2, 4 and 6 end transactions, and the page of frame 3 is
  * damaged. SQLite recovers frames 1 and 2. Here, 1, 2, 4, 5 and 6 are applied. The page of frame 3
  * keeps its older content, so the caller must check that rows fit together.
  *
- * SQLite writes a frame's header, then its page. A writer that is killed in between leaves the page
- * of a leftover frame, or the zeros with which db.c lengthens the log. If this frame was to end the
- * last transaction, then that transaction did not happen, and the log is not damaged. The log's
- * index, the -shm file, shows this, because SQLite counts a transaction there after it has written
- * and synced all of the transaction's frames. After a power failure, the index may be missing: an
- * incomplete transaction then counts as damage. Or the index may be older than the log: damage of
- * the frame that ends the last transaction is then not noticed.
+ * SQLite writes a frame's header, then its page. If the writer is killed in between, the new header
+ * is followed by the page of a leftover frame, or by zeros with which db.c lengthened the log. If
+ * this frame was to end the last transaction, then that transaction was not committed, and the log
+ * is not damaged. The log's index, the -shm file, tells this case from damage: SQLite counts a
+ * transaction there only after all its frames were written and synced. After a power failure, the
+ * index may be missing: an incomplete transaction then counts as damage. Or the index may be older
+ * than the log: damage of the frame that ends the last transaction is then not noticed.
  *
  *   index header:  12 whether it is complete (1 byte)  16 frames of complete transactions
  *                  32 salt; two copies of 48 bytes, which differ while SQLite writes them. Numbers
  *                  have the machine's byte order
  */
-#define MAGIC 0x377f0682u /* if the lowest bit is set, too, checksums use big-endian words */
+#define MAGIC 0x377f0682u /* with the lowest bit set: checksums use big-endian words */
 #define LOG_HEADER 32
 #define PAGE_HEADER 24
 #define SALT_SIZE 8
@@ -65,7 +65,7 @@ struct log {
     uint8_t salt[SALT_SIZE];
     struct checksum start;
     struct checksum sum;
-    /* frames of complete transactions; UINT64_MAX: unknown */
+    /* number of frames that belong to complete transactions; UINT64_MAX: unknown */
     uint64_t counted;
     uint8_t *page;
 };
@@ -112,7 +112,8 @@ static struct checksum extend_checksum(const struct log *log, struct checksum su
     return sum;
 }
 
-/* Reads from the log's database if |suffix| is "", or from the database's "-shm" file. */
+/* Reads from the database of the log |log_path| if |suffix| is "", or from another of its files,
+ * such as "-shm". */
 static bool read_beside(const char *log_path, const char *suffix, off_t at, void *into, size_t size)
 {
     char *path = NULL;
@@ -143,7 +144,7 @@ static uint64_t read_counted(const struct log *log, const char *path)
     return fine ? frames : UINT64_MAX;
 }
 
-/* Reads the header. If the header fails its check, find_salt finds the salt. */
+/* If the header fails its check, the caller must find the salt with find_salt. */
 static void read_header(struct log *log, const char *path, const uint8_t header[LOG_HEADER])
 {
     uint32_t magic = sqlite_be32(header);
@@ -181,7 +182,7 @@ static bool read_next_page(struct log *log, struct log_page *p)
     return true;
 }
 
-/* Takes the salt of the first frame whose checksum continues that of the frame before it. */
+/* Uses the salt of the first frame whose checksum continues the checksum of the frame before it. */
 static void find_salt(struct log *log)
 {
     struct log_page p = { 0 };
@@ -219,9 +220,10 @@ static enum kiln_code log_open(struct log *log, const char *path, struct kiln_er
 }
 
 struct extent {
-    uint64_t last_end;   /* the last frame that claims to end a transaction */
-    uint64_t good_end;   /* the last such frame that passes its check */
-    uint64_t sqlite_end; /* the last such frame that SQLite's recovery reaches */
+    uint64_t last_end;   /* the last frame whose header says that it ends a transaction */
+    uint64_t good_end;   /* the last frame that ends a transaction and passes its check */
+    uint64_t sqlite_end; /* the last frame that ends a transaction and that SQLite's recovery would
+                          * reach */
     uint64_t bad;        /* frames up to |good_end| that fail their check */
     uint32_t file_pages; /* length of the database after the frame |good_end| */
 };
@@ -304,7 +306,7 @@ enum kiln_code log_apply(const char *path, const char *file, struct kiln_err *er
     log.file_fd = open(file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (log.file_fd < 0 || fstat(log.file_fd, &seen) != 0)
         return kiln_fail_errno(err, errno, "cannot open '%s'", file);
-    /* Every page of a valid file is in the file or in the log. */
+    /* A valid database has no more pages than its file and its log together. */
     if (e.file_pages > (uint64_t)seen.st_size / log.page_size + e.good_end)
         return kiln_fail(err, KILN_CORRUPT,
                          "the write-ahead log of '%s' claims %u pages, more than exist", file,

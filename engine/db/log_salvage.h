@@ -14,9 +14,10 @@
 #include <stdint.h>
 
 struct log_state {
-    uint64_t pages; /* up to the last page that ends a transaction */
-    uint64_t lost;  /* pages that cannot be read, or whose transaction's end cannot be read */
-    /* SQLite's recovery would drop complete transactions. */
+    uint64_t pages; /* number of pages in the log, up to the last one that ends a transaction */
+    uint64_t lost;  /* how many of these cannot be read, or belong to a transaction whose end cannot
+                     * be read */
+    /* SQLite's recovery would drop complete transactions of this log. */
     bool damaged;
 };
 

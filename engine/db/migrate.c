@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-/* A file with a larger schema number is damaged, and was not written by a newer kiln. */
+/* If a file has a schema number above this, the file is damaged. No newer kiln uses such
+ * numbers. */
 #define NUMBER_MAX 9999
 
 struct state {

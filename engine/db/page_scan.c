@@ -10,7 +10,7 @@
 
 /*
  * The format (https://sqlite.org/fileformat2.html): a file is an array of pages. Tables are B-trees
- * of pages; rows are in their leaf pages. Such a page begins with its type and the number of its
+ * of pages; rows are in their leaf pages. A leaf page begins with its type and the number of its
  * cells. An array of 16-bit offsets to the cells follows. A cell has the following parts. Its
  * numbers are varints (7 bits in each byte; the high bit means that another byte follows), except
  * the last one, which is a 32-bit number:
@@ -30,16 +30,16 @@
  *     61 62 63   'abc'
  *
  * SQLite reaches a leaf through its parents, so a damaged inner page hides everything below it.
- * This file reads each leaf page by itself. A cell is reported only if the lengths in its header
- * add up to the length of its record. Few damaged cells pass this check. Freed pages still contain
- * old rows, so pages on the free list are skipped.
+ * This code reads each leaf page by itself, without its parents. A cell is reported only if the
+ * lengths in its header add up to the length of its record. Few damaged cells pass this check.
+ * Freed pages still contain old rows, so pages on the free list are skipped.
  */
 #define FILE_HEADER 100
 #define TABLE_LEAF 13
 #define CELL_POINTERS 8
 #define VARINT_MAX 9
-/* Limits what is read to a multiple of the file's size, because records of a crafted file may
- * all use the same long chain of pages. */
+/* One scan reads at most this many times the file's size, because in a crafted file, many records
+ * may use the same long chain of pages. */
 #define READS_MAX 8
 
 struct page_scan {
@@ -50,7 +50,7 @@ struct page_scan {
     uint8_t *page;
     uint8_t *overflow;
     uint8_t *is_free; /* owned, one byte for each page number from 0 */
-    uint64_t left;    /* bytes of records that may still be read */
+    uint64_t left;    /* how many bytes of records may still be read */
 };
 
 /* Returns 0 if the varint does not end before |end|. */
@@ -71,7 +71,8 @@ static size_t read_varint(const uint8_t *at, const uint8_t *end, uint64_t *ret_v
     return 0;
 }
 
-/* Fills unreadable parts with zeros. A page that begins with zeros is not a page of a tree. */
+/* Puts zeros in place of what cannot be read. A page that begins with zeros is skipped, because its
+ * type is not that of a leaf. */
 static void read_page_into(struct page_scan *scan, uint32_t page, uint8_t *into)
 {
     size_t have = 0;
@@ -99,7 +100,8 @@ static void read_sizes(struct page_scan *scan, const uint8_t *header)
     scan->page_size = sqlite_page_size(header + SQLITE_PAGE_SIZE_AT);
 }
 
-/* Returns the next page of the list, or 0 at its end or if it is damaged. */
+/* Marks the free pages that |trunk|, a page of the free list, names. Returns the next page of the
+ * free list, or 0 after the last one or if |trunk| is damaged. */
 static uint32_t walk_trunk(struct page_scan *scan, uint32_t trunk, uint32_t *marked)
 {
     read_page_into(scan, trunk, scan->overflow);
@@ -116,7 +118,8 @@ static uint32_t walk_trunk(struct page_scan *scan, uint32_t trunk, uint32_t *mar
     return sqlite_be32(scan->overflow);
 }
 
-/* Marks nothing if the free list has a wrong length, because a damaged list may name any page. */
+/* If the free list does not have the length that the header states, marks nothing, because a
+ * damaged list may name pages that are in use. */
 static void mark_free_pages(struct page_scan *scan, const uint8_t *header)
 {
     uint32_t marked = 0;
@@ -257,9 +260,9 @@ static bool read_cell(const struct page_scan *scan, uint32_t at, struct page_cel
     return describe_record(from, ret_cell, of_headers);
 }
 
-/* Returns whether the page's cells, or their headers, are together longer than the page. Cells of a
- * crafted page may overlap and keep kiln busy. Headers are counted even if their cells are
- * rejected, because reading them takes time, too. */
+/* Returns whether the page's cells, or their headers, are together longer than the page. In a
+ * crafted page, many cells may overlap, and would keep kiln busy. Headers of rejected cells count,
+ * too, because reading them takes time. */
 static bool is_crowded(const struct page_scan *scan, uint64_t of_cells, uint64_t of_headers)
 {
     return of_cells > scan->page_size || of_headers > scan->page_size;
@@ -302,7 +305,6 @@ void page_scan_each(struct page_scan *scan,
     }
 }
 
-/* Copies the whole record, with its part in overflow pages. */
 static bool copy_record(struct page_scan *scan, const struct page_cell *cell, struct buffer *record)
 {
     if (cell->size > scan->left)

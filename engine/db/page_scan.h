@@ -28,8 +28,8 @@ enum page_kind { PAGE_NULL, PAGE_NUMBER, PAGE_BLOB, PAGE_TEXT };
 
 struct page_cell {
     int64_t id;
-    uint32_t page, at, local, overflow; /* |local| bytes are at |at| in |page|, the rest from
-                                         * page |overflow| on */
+    uint32_t page, at, local, overflow; /* the record's first |local| bytes are at offset |at| of
+                                         * page |page|; the rest begins in page |overflow| */
     uint64_t size;                      /* bytes, including the record's header */
     unsigned columns;
     uint8_t kinds[PAGE_COLUMNS_MAX];

@@ -27,7 +27,8 @@ void db_pool_done(struct db_pool *pool)
     pthread_mutex_destroy(&pool->mutex);
 }
 
-/* Waits until all connections are idle, with the mutex locked. */
+/* Call with the mutex locked. Waits until all connections are idle, then removes them from the
+ * pool. */
 static unsigned take_all(struct db_pool *pool, void *connections[DB_POOL_MAX])
 {
     while (pool->idle_count < pool->opened)
@@ -81,7 +82,8 @@ void db_pool_hold(struct db_pool *pool, bool hold)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* Returns an idle connection, with the mutex locked. If |ret_opens|, the caller must open one. */
+/* Call with the mutex locked. Waits until a connection is idle or may be opened. If |ret_opens|,
+ * the caller must open one. */
 static void *take_idle(struct db_pool *pool, bool *ret_opens)
 {
     while (pool->held || (pool->max > 0 && pool->idle_count == 0 && pool->opened >= pool->max))
@@ -94,7 +96,8 @@ static void *take_idle(struct db_pool *pool, bool *ret_opens)
     return *ret_opens ? NULL : pool->idle[--pool->idle_count];
 }
 
-/* Runs with the mutex unlocked, because opening takes long. |opened| counts the new connection. */
+/* Call with the mutex unlocked, because opening takes long. take_idle has already counted the new
+ * connection in |opened|. */
 static void *open_another(struct db_pool *pool)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -103,7 +106,7 @@ static void *open_another(struct db_pool *pool)
         return connection;
     pthread_mutex_lock(&pool->mutex);
     pool->opened--;
-    if (pool->opened < pool->max) /* opens no more connections until one is returned */
+    if (pool->opened < pool->max) /* do not try to open more connections until one is returned */
         pool->max = pool->opened;
     pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->mutex);
@@ -128,9 +131,10 @@ void db_pool_return(struct db_pool *pool, void *connection)
 {
     pthread_mutex_lock(&pool->mutex);
     pool->idle[pool->idle_count++] = connection;
-    if (pool->max > 0) /* memory or descriptors may be available again */
+    if (pool->max > 0) /* try to open more again: memory or descriptors may be available */
         pool->max = pool->options.max;
-    /* Wakes all, because threads that take and a thread that closes wait on the same condition. */
+    /* Wakes all waiting threads, because some wait for one connection, and another waits for all of
+     * them. */
     pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->mutex);
 }

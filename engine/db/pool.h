@@ -39,11 +39,12 @@ void db_pool_init(struct db_pool *pool, const struct db_pool_options *options);
 /* No connection may be in use. */
 void db_pool_done(struct db_pool *pool);
 
-/* Opens |count| connections, waits until all old ones are returned, and closes these. Meanwhile,
- * db_pool_take waits. On failure, the pool is unchanged. */
+/* Opens |count| connections, waits until all old connections are returned, and closes the old ones.
+ * Meanwhile, db_pool_take waits. On failure, the pool is unchanged. */
 KILN_MUST_CHECK enum kiln_code db_pool_open(struct db_pool *pool, unsigned count,
                                             struct kiln_err *err);
-/* Waits until all connections are returned. Afterwards, db_pool_take returns NULL. */
+/* Waits until all connections are returned, then closes them. Afterwards, db_pool_take returns
+ * NULL. */
 void db_pool_close(struct db_pool *pool);
 /* While |hold| is set, db_pool_take waits instead of returning NULL. */
 void db_pool_hold(struct db_pool *pool, bool hold);

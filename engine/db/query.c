@@ -56,11 +56,12 @@ void query_bind_bytes(struct query *q, int at, struct bytes bytes)
     note_failure(q, sqlite3_bind_blob64(q->statement, at, data, bytes.size, SQLITE_STATIC));
 }
 
-/* Runs the statement again with pages from the disk. Skips the rows that were returned before. */
+/* Runs the statement again with pages from the disk, and skips the rows that it has already
+ * returned. */
 static int step_again(struct query *q)
 {
     int rc = SQLITE_ROW;
-    sqlite3_reset(q->statement); /* the old pages are in use until this call */
+    sqlite3_reset(q->statement); /* until this call, the statement keeps the old pages in use */
     db_forget_pages(q->db);
     for (uint64_t i = 0; rc == SQLITE_ROW && i <= q->rows; i++)
         rc = sqlite3_step(q->statement);

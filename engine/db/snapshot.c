@@ -10,27 +10,29 @@
 #include <sys/stat.h>
 
 /*
- * This is why the copy is consistent. kiln holds SQLite's shared lock on the file during the copy.
- * So no writer in rollback mode changes the file, and nobody deletes a log. A writer in WAL mode
- * may still append to the log, copy pages from the log into the file (checkpoint), and then write
- * to the log from its start again. kiln copies the file first and the log afterwards. Unless the
- * log started over in between, the copied log contains every page that a checkpoint changed during
- * the copy, and recovery replaces these pages. A log that starts over gets a new header (with new
+ * Why the copy is consistent: kiln holds SQLite's shared lock on the file during the copy. So no
+ * writer in rollback mode changes the file, and nobody deletes a log. A writer in WAL mode may
+ * still append to the log, copy pages from the log into the file (checkpoint), and then write to
+ * the log from its start again. kiln copies the file first and the log afterwards. Unless the log
+ * started over in between, the copied log contains every page that a checkpoint changed during the
+ * copy, and recovery replaces these pages. A log that starts over gets a new header (with new
  * salts), so the header is compared before and after.
  *
  * Example: page 7 is in the log. While kiln copies the file, a checkpoint writes page 7, and the
  * copy has half of the old page and half of the new one. The copied log still has all of page 7.
  *
  * A transaction that has not ended may rewrite its pages in the log in place. Their checksums are
- * corrected only when the transaction ends. If the log is copied before, the copy looks damaged,
- * and a salvage would continue after the apparent damage. So if the log looks damaged, and its
- * bytes are different a moment later, the salvage uses a new copy.
+ * corrected only when the transaction ends. A copy of the log that is made before that looks
+ * damaged. Salvaging would then also apply frames after the apparent damage. So if the copied log
+ * looks damaged, and the original log differs from it a moment later, the copy is made again.
  */
 
 #define LOCK_WAIT_MS 5000
 #define LOCK_PAUSE_MS 5
-#define ATTEMPTS 8     /* a log starts over once in a thousand pages, so rarely twice in a row */
-#define SETTLED_MS 100 /* transactions usually end sooner than this after their last page */
+#define ATTEMPTS 8 /* a log starts over once in a thousand pages, so rarely twice in a row */
+#define SETTLED_MS                                                                    \
+    100 /* usually, a transaction ends less than 100 ms after it has written its last \
+         * page */
 #define CHUNK (256 << 10)
 #define LOG_HEADER 32
 
@@ -40,9 +42,10 @@ struct log_header {
 };
 
 struct source {
-    struct db *db; /* owned; opened only for its file, runs no statement */
+    struct db *db; /* owned; gives access to SQLite's file object; runs no statement */
     sqlite3_file *file;
-    const char *path; /* symbolic links resolved, as in SQLite's name of the log */
+    const char *path; /* without symbolic links, because SQLite derives the log's name from that
+                       * path */
     bool locked;
     bool salvage;
 };
@@ -72,7 +75,7 @@ static enum kiln_code copy_failed(enum kiln_code rc, const char *path, struct ki
     return rc ? kiln_while(err, "copying '%s'", path) : KILN_OK;
 }
 
-/* Rejects FIFOs and devices, which could block forever when they are opened. */
+/* Rejects FIFOs and devices: opening them could block forever. */
 static enum kiln_code check_kind(const char *path, struct kiln_err *err)
 {
     struct stat seen;
@@ -251,7 +254,8 @@ static bool same_header(const struct log_header *a, const struct log_header *b)
     return a->size == b->size && memcmp(a->bytes, b->bytes, LOG_HEADER) == 0;
 }
 
-/* Compares |copy| with the beginning of |from|, because |from| may have grown meanwhile. */
+/* Returns whether |from| begins with the bytes of |copy|; |from| may have grown since it was
+ * copied. */
 static enum kiln_code begins_with(const char *from, const char *copy, bool *ret_same,
                                   struct kiln_err *err)
 {
@@ -276,8 +280,8 @@ static enum kiln_code begins_with(const char *from, const char *copy, bool *ret_
     return rc;
 }
 
-/* Sets |ret_settled| to false if the log looks damaged only because another process was writing the
- * log. */
+/* Sets |ret_settled| to false if the copied log looks damaged, and the original log has changed
+ * since. */
 static enum kiln_code check_settled(const char *from_log, const char *to_log, bool *ret_settled,
                                     struct kiln_err *err)
 {
@@ -290,8 +294,8 @@ static enum kiln_code check_settled(const char *from_log, const char *to_log, bo
     return copy_failed(begins_with(from_log, to_log, ret_settled, err), from_log, err);
 }
 
-/* |ret_consistent| is false if the log started over during the copy, or looks damaged only because
- * another process was writing the log. */
+/* |ret_consistent| is false if the copy must be made again: another process started the log over,
+ * or was writing it, during the copy. */
 static enum kiln_code copy_once(struct source *s, const char *to, bool *ret_consistent,
                                 struct kiln_err *err)
 {
@@ -322,7 +326,7 @@ enum kiln_code db_snapshot(const char *from, const char *to, bool salvage, struc
     __attribute__((cleanup(source_done))) struct source s = { .salvage = salvage };
     bool done = false;
     enum kiln_code rc = open_source(&s, from, err);
-    /* db_snapshot_remove below must not remove a file that existed before. */
+    /* Fails before db_snapshot_remove below could remove a file that existed before. */
     if (!rc && access(to, F_OK) == 0)
         return kiln_fail_errno(err, EEXIST, "cannot create '%s'", to);
     if (!rc)
@@ -364,7 +368,7 @@ enum kiln_code db_snapshot_merge(const char *path, struct kiln_err *err)
     return rc ? rc : check_merged(path, err);
 }
 
-/* Removes the log and the journal, which SQLite must not apply again. */
+/* Removes the log and the journal, so that SQLite does not apply them again. */
 static void remove_companions(const char *path)
 {
     static const char *const suffixes[] = { "-wal", "-shm", "-journal" };

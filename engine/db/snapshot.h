@@ -19,8 +19,8 @@
  * over several files was interrupted. Set |salvage| if db_snapshot_save will be called. */
 KILN_MUST_CHECK enum kiln_code db_snapshot(const char *from, const char *to, bool salvage,
                                            struct kiln_err *err);
-/* Recovers the copy as SQLite does after a crash. The file is then readable without any
- * companion file. Returns KILN_CORRUPT if SQLite does not accept the file; the copy remains. */
+/* Applies the copied log or journal to the copy, as SQLite does after a crash. Then the file alone
+ * is the database. Returns KILN_CORRUPT if SQLite does not accept the file; the copy remains. */
 KILN_MUST_CHECK enum kiln_code db_snapshot_merge(const char *path, struct kiln_err *err);
 /* For tuning data that may be damaged. If recovery would drop part of the log, or SQLite rejects
  * the file, copies each readable page of the log into the file. |ret_log| reports what was lost.

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The suffixes of a database's files. The first is that of the database itself. */
+/* The suffixes of the names of a database's files. The database itself has none. */
 static const char *const sqlite_suffixes[] = { "", "-wal", "-shm" };
 #define SQLITE_SUFFIXES (sizeof(sqlite_suffixes) / sizeof(sqlite_suffixes[0]))
 

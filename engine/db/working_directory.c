@@ -11,8 +11,8 @@ static char *name_working_directory(char *buffer, size_t size)
     return snprintf(buffer, size, "/proc/self/cwd") < (int)size ? buffer : NULL;
 }
 
-/* Replaces lstat(2), so that SQLite does not follow the symbolic link /proc/self/cwd by itself.
- * This process cannot open the path that the link contains. */
+/* Replaces lstat(2), so that SQLite does not see that /proc/self/cwd is a symbolic link. SQLite
+ * would open the path to which it leads, which this process cannot open. */
 static int stat_target(const char *path, struct stat *ret_seen) { return stat(path, ret_seen); }
 
 void db_stay_in_working_directory(void)
