@@ -9,7 +9,7 @@
 
 #define CANDIDATES_MAX 32
 #define NEWEST 40u
-#define OLDEST 15u /* the first version with gfx90a, gfx940 and code object version 5 */
+#define OLDEST 15u /* the first clang that knows gfx90a, gfx940 and code object version 5 */
 #define OUTPUT_MAX (64u << 10)
 
 struct candidate {

@@ -16,8 +16,8 @@
 #define AMD_FEATURE_OFF 2u
 #define AMD_FEATURE_ON 3u
 
-/* The SM number is the first byte of e_flags; since ELF ABI version 8 (CUDA 13), it is the second
- * byte. */
+/* e_flags contains the SM number in its first byte or, since ELF ABI version 8 (CUDA 13), in its
+ * second byte. */
 #define NVIDIA_HIGH_SINCE_ABI 8u
 
 #define SHOWN_ARCHES 16
@@ -56,7 +56,8 @@ static enum kiln_code check_arch(unsigned number, const struct target *target, s
     char arch[LIMIT_TARGET_TEXT], found[SHOWN_ARCHES];
     target_arch(target, arch, sizeof(arch));
     const struct machine *wanted = by_arch(arch), *is = by_number(number);
-    /* If a processor is not in the table, it matches every number that is not in the table. */
+    /* A number that is not in the table is accepted for any processor that is not in the table
+     * either. */
     if (wanted ? wanted->number == number : !is)
         return KILN_OK;
     snprintf(found, sizeof(found), "number %#x", number);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Checks that a compiler's output is the kind of object that the target needs, and that it is for
- * exactly that target. Does not load the object.
+ * Checks that a compiler's output is the kind of object that a target needs, and that it was
+ * compiled for exactly this target. Does not load the object.
  *
  *   AMD     ELF64, machine EM_AMDGPU, processor number (in e_flags) of the target's arch
  *   NVIDIA  ELF64, machine EM_CUDA, the SM number of the target
@@ -16,6 +16,6 @@
 KILN_MUST_CHECK enum kiln_code code_object_check(struct bytes object, const struct target *target,
                                                  struct kiln_err *err);
 
-/* Returns whether an object that passed the check also runs with the feature settings of
- * |target|. */
+/* |object| has passed code_object_check, possibly for another target. Returns whether it also runs
+ * on |target| with its feature settings (such as xnack). */
 bool code_object_suits(struct bytes object, const struct target *target);

@@ -21,8 +21,8 @@ enum compile_kind {
     COMPILE_DESCRIBE,
 };
 
-/* Source code, or an untried target, may exploit a bug and take control of the compiler process.
- * So a process that ran a job with COMPILE_OF_CLIENT must not run another job. */
+/* Source code, or an untried target, may exploit a bug and take control of the compiler process. So
+ * a process that ran a COMPILE_OF_CLIENT job must not run another job. */
 enum compile_origin {
     /* Source, headers or options came from outside, or the target was not tried before. */
     COMPILE_OF_CLIENT,
@@ -32,7 +32,8 @@ enum compile_origin {
 struct compile_job {
     enum compile_kind kind;
     enum compile_origin origin;
-    /* A probe of this compiler has built a kernel for the target.  Not sent to the worker. */
+    /* An earlier probe has shown that this compiler can build for the target. Not sent to the
+     * worker. */
     bool target_works;
     struct bytes toolchain;
     struct bytes target;
@@ -42,13 +43,14 @@ struct compile_job {
     uint32_t header_count;
     struct bytes headers; /* header_count x message_header */
     /* A job of libkiln-rtc: compile with exactly |options|, as if the client's program called the
-     * run-time compiler itself.  The object is all that the compiler returns
+     * run-time compiler itself. The resulting object contains everything that the compiler returns
      * (common/protocol/program_result.h). */
     bool is_program;
     /* Name expressions for |is_program|, as sized texts with their NUL. */
     struct bytes expressions;
-    /* The toolchain that is part of the kernel's key.  A worker with another compiler, which was
-     * upgraded meanwhile, rejects the job with COMPILE_OUTDATED.  All zero means any toolchain. */
+    /* The toolchain identity that is part of the kernel's key. If the worker's compiler is another
+     * one, because it was upgraded meanwhile, the result is COMPILE_OUTDATED. Zeros: any
+     * compiler. */
     struct digest toolchain_id;
 };
 

@@ -8,8 +8,8 @@
  * Ownership  open creates it, close destroys it; jobs are borrowed
  * Threading  one thread; only kiln-compiler links the implementations, never the daemon
  *
- * While a job runs, standard output and standard error are the job's log, and the working directory
- * is the worker's private one.
+ * While a job runs, standard output and standard error go to the job's log, and the working
+ * directory is the worker's private directory.
  */
 #include "common/target/target.h"
 #include "engine/compile/compile_job.h"
@@ -23,16 +23,17 @@ struct compiler {
 struct compiler_ops {
     const char *name;
     enum target_family family;
-    /* The back end loads an LLVM. Two LLVMs in one process would register the same options and
-     * abort, so a worker opens at most one such back end. */
+    /* The back end loads a copy of LLVM. Two copies in one process would register the same options
+     * and abort, so a worker opens at most one such back end. */
     bool needs_own_process;
-    bool compiles_programs; /* does jobs with |is_program| */
+    bool compiles_programs; /* accepts jobs with |is_program| */
     /* Returns KILN_UNAVAILABLE if the back end is not installed. */
     enum kiln_code (*open)(struct compiler **ret_compiler, struct kiln_err *err);
-    /* Fills version, path, identity and only_target. */
+    /* Sets version, path, identity and only_target. */
     enum kiln_code (*describe)(struct compiler *compiler, struct toolchain *ret_toolchain,
                                struct kiln_err *err);
-    /* Appends the object if it returns COMPILE_DONE; otherwise |err| has a message. */
+    /* If it returns COMPILE_DONE, the object was appended to |ret_object|; otherwise |err| has a
+     * message. */
     enum compile_end (*compile)(struct compiler *compiler, const struct compile_job *job,
                                 const struct target *target, struct buffer *ret_object,
                                 struct kiln_err *err);
@@ -51,8 +52,9 @@ void compiler_log(const char *text, size_t size);
 /* Runs `kiln-compiler --describe NAME` for every back end, in one process for each, so that a crash
  * only loses that back end.  Appends JSON for toolchain_table_describe. */
 KILN_MUST_CHECK enum kiln_code compilers_describe(struct buffer *ret_json, struct kiln_err *err);
-/* Implements --resume, like compiler_worker_serve.  This process has executed its program again,
- * because the job in |files| needs a process without another back end. */
+/* Implements --resume: does the job in |files|, then serves jobs like compiler_worker_serve.
+ * kiln-compiler re-executes itself with --resume when a job needs a process without another back
+ * end. */
 int compiler_worker_resume(const struct compiler_worker_options *options, const int files[3]);
-/* Implements --describe: writes one row to |fd|. */
+/* Implements --describe: writes one row of the toolchain table to |fd|. */
 int compiler_describe_to(const char *name, int fd);

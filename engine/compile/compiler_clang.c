@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 
 #define DIRECTORY "job"
-/* Names of files in the job's directory. No program has these names, because a program's name does
- * not begin with '-'. */
+/* Files in the job's directory. They cannot have the name of a program's file, because such names
+ * do not begin with '-'. */
 #define OBJECT "-object"
 #define PRELUDE "-prelude"
 
@@ -41,8 +41,8 @@ static void add_fixed(struct arguments *a, const struct clang *c, const struct t
         "-nogpulib",
         "-nostdinc",
         "-nostdinc++",
-        /* Without this option, clang's id of the compilation unit depends on the path of the
-         * temporary directory. */
+        /* Without this option, the object would depend on the path of the temporary directory,
+         * because clang derives the compilation unit's id from it. */
         "-fuse-cuid=none",
         "-fno-crash-diagnostics",
         "-fno-color-diagnostics",
@@ -75,7 +75,8 @@ static enum compile_end report_death(int number, struct kiln_err *err)
     return end;
 }
 
-/* If clang's linker dies, clang continues and exits with an arbitrary status. */
+/* A crash of clang is a signal. If only clang's linker crashes, clang exits with an arbitrary
+ * status. */
 static enum compile_end judge_status(int status, struct kiln_err *err)
 {
     enum compile_end end = COMPILE_DONE;

@@ -23,13 +23,13 @@ static const char *const deciding[] = {
     "libhiprtc", "libamdhip64", "libamd_comgr", "libLLVM", "libclang", NULL,
 };
 
-/* libkiln-rtc has the same list (libclient/rtc/identity.c).  Before ROCm 5.3, hiprtc had no library
- * of builtins. */
+/* libkiln-rtc identifies hiprtc also by the build ids of these libraries, and has the same list
+ * (libclient/rtc/identity.c). Before ROCm 5.3, there was no libhiprtc-builtins. */
 static const char *const parts[] = { "libhiprtc-builtins", "libamd_comgr", "libLLVM", "libclang",
                                      NULL };
 
-/* comgr compiles in a private directory with such a name, so a result that contains the name may
- * depend on that directory. */
+/* comgr compiles in a private directory whose name begins with "comgr-". A result that contains
+ * such a name may depend on the directory. */
 static const char *const path_marks[] = { "/comgr-", NULL };
 
 static void add_options(struct arguments *options, const struct compile_job *job,

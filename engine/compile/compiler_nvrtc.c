@@ -19,13 +19,13 @@ static const char *const names[] = {
     "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so.11.1", "libnvrtc.so", NULL,
 };
 
-/* "libnvrtc" also matches libnvrtc-builtins */
+/* beginnings of library names; "libnvrtc" includes libnvrtc-builtins */
 static const char *const deciding[] = { "libnvrtc", NULL };
 
 static const char *const parts[] = { "libnvrtc-builtins", NULL };
 
-/* Names of static variables and of an anonymous namespace have a hash that may depend on the
- * directory of the compile. */
+/* Parts of names that NVRTC makes for static variables and anonymous namespaces. They contain a
+ * hash that may depend on the directory of the compile. */
 static const char *const path_marks[] = { "_GLOBAL__N_", "_INTERNAL_", NULL };
 
 static void add_translated(struct arguments *a, const char *option)

@@ -156,9 +156,9 @@ static void append_size(const struct build *b, void *kernel, char *list, size_t 
         snprintf(list + used, size - used, "%s%s", used ? "," : "", entry);
 }
 
-/* Makes PoCL add a version of each kernel for the work-group size that the kernel requires.
- * Otherwise each launch builds and links that version, which takes 30 ms and needs a linker on the
- * client's machine.  Other drivers ignore this. */
+/* Makes PoCL put into the binary a version of each kernel for the work-group size that the kernel
+ * requires. Otherwise each launch would build and link that version, which takes 30 ms and needs a
+ * linker on the client's machine. Other drivers ignore this. */
 static void ask_for_required_sizes(const struct build *b)
 {
     void *kernels[KERNELS_MAX];

@@ -16,7 +16,7 @@
 
 #define READ_FILE LANDLOCK_ACCESS_FS_READ_FILE
 #define READ (READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_EXECUTE)
-/* PoCL renames files from one directory to another, which Landlock's version 1 cannot allow. */
+/* PoCL moves files between directories, which needs Landlock's version 2. */
 #define VERSION_NEEDED 2
 
 #define PROCESSES_BASE 640u
@@ -35,8 +35,8 @@ static void allow_named(const struct landlock_rules *rules, const char *variable
     free(paths);
 }
 
-/* A worker executes kiln-compiler again when it needs another toolchain.  The link in /proc works
- * even if the user may not enter the file's directory. */
+/* Allows the worker to re-execute kiln-compiler for another toolchain. The link in /proc works even
+ * if the user may not enter the directory of the program. */
 static void allow_self(const struct landlock_rules *rules)
 {
     landlock_allow(rules, "/proc/self/exe", READ);
@@ -139,7 +139,8 @@ enum kiln_code confine_begin(struct confinement *c, const struct confine_options
     mount_all(c, &errors);
     struct namespace_ids own;
     namespaces_read(&own);
-    /* Linux 5.14 and later count a user's processes separately in each user namespace. */
+    /* Since Linux 5.14, RLIMIT_NPROC counts a user's processes separately in each user
+     * namespace. */
     c->has_user_namespace = own.of[NAMESPACE_USER] != user && kernel_since(5, 14);
     return KILN_OK;
 }
@@ -167,8 +168,8 @@ static void confine_files(struct confinement *c)
         c->report.landlock = version;
 }
 
-/* RLIMIT_NPROC counts all processes of a user (setrlimit(2)).  So it is set only if all processes
- * of this user, or all of them in this user namespace, are compilers. */
+/* RLIMIT_NPROC counts all processes of a user (setrlimit(2)). So it is set only if this user, or
+ * this user namespace, runs nothing but compilers. */
 static void limit_processes(const struct confinement *c)
 {
     rlim_t max = c->has_user_namespace ? processes_max() : PROCESSES_OF_WORKERS;
@@ -183,7 +184,8 @@ static void limit_processes(const struct confinement *c)
 static void report_reasons(struct confinement *c)
 {
     for (enum sandbox_layer l = 0; l < LAYERS; l++) {
-        /* A layer may be in force although a step failed, so only the verification decides. */
+        /* A layer may be in force although this process failed to create it, so only the
+         * verification decides. */
         if (!report_has(&c->report, l))
             report_add_reason(&c->report, l, c->reason[l][0] ? c->reason[l] : "not in force");
     }

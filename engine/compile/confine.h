@@ -32,7 +32,7 @@ struct confine_options {
     const char *directory;
     uint64_t free_space;
     const char *outside;  /* kilnd's namespaces (namespaces_to_text); NULL: the current ones */
-    bool is_workers_user; /* only compilers run as the user of this process */
+    bool is_workers_user; /* this process's user runs nothing but compilers */
     supervisor_give_up *give_up;
     void *context;
 };
@@ -41,14 +41,15 @@ struct confinement {
     struct confine_options options;
     struct namespace_ids outside;
     char reason[LAYERS][CONFINE_REASON_MAX];
-    /* The process is in a private user namespace, and the kernel counts the processes of this
-     * namespace separately (since Linux 5.14). */
+    /* The process is in a private user namespace, so the kernel counts its processes separately
+     * (Linux 5.14 or later). */
     bool has_user_namespace;
     struct sandbox_report report;
 };
 
-/* Creates the namespaces and mounts.  If confine_begin creates a process namespace, it returns in a
- * child process.  Layers that cannot be enabled are recorded, and are not an error. */
+/* Creates the namespaces and mounts. If a process namespace is among them, this function returns
+ * only in a child process (supervisor.h). Layers that cannot be created are recorded, and are not
+ * an error. */
 KILN_MUST_CHECK enum kiln_code confine_begin(struct confinement *c,
                                              const struct confine_options *options,
                                              struct kiln_err *err);

@@ -17,11 +17,11 @@ struct elf_image {
     Elf64_Ehdr header;
 };
 
-/* Returns false unless |content| starts with a 64-bit little-endian ELF header, and its section
- * table, if any, is within |content|. */
+/* Returns false unless |content| begins with a 64-bit little-endian ELF header and contains the
+ * whole section table, if there is one. */
 bool elf_image_open(struct bytes content, struct elf_image *ret_image);
 size_t elf_section_count(const struct elf_image *image);
-/* Returns false if there is no such section, or if it is not within the file. */
+/* Returns false if there is no such section, or if the file does not contain all of it. */
 bool elf_section(const struct elf_image *image, size_t index, Elf64_Shdr *ret_section,
                  struct bytes *ret_content);
 struct bytes elf_build_id(const struct elf_image *image);

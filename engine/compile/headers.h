@@ -11,8 +11,8 @@
 #include "common/base/err.h"
 #include "common/protocol/limits.h"
 
-/* Accepts a relative path without '.', '..' or empty parts.  Parts only have letters, digits and _
- * . + -. */
+/* Accepts a relative path that has no empty part, "." or "..", and only letters, digits and the
+ * characters _ . + - in each part. */
 bool header_name_is_fine(struct bytes name);
 
 KILN_MUST_CHECK enum kiln_code program_name_check(struct bytes name, struct kiln_err *err);

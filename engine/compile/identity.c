@@ -138,7 +138,8 @@ enum kiln_code identity_put_needed(struct identity *id, const char *path,
 {
     BUFFER_AUTO struct buffer trace;
     buffer_init(&trace, TRACE_MAX);
-    /* The dynamic linker lists "name => path (address)" and exits before the program starts. */
+    /* With this variable, the dynamic linker prints "name => path (address)" for each library, and
+     * does not start the program. */
     const char *const argv[] = { path, "--version", NULL };
     enum kiln_code rc = program_read(argv, "LD_TRACE_LOADED_OBJECTS=1", &trace, err);
     if (rc)

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * A toolchain's identity: SHA-256 over the build ids of all files that determine its output.
+ * A toolchain's identity: the SHA-256 over the build ids of all files that determine the
+ * toolchain's output.
  *
  * Role       Two hosts, or one host before and after an upgrade, have the same toolchain if and
  *            only if the identities are equal.  A file without a build id is hashed completely
@@ -28,7 +29,7 @@ KILN_MUST_CHECK enum kiln_code identity_put_needed(struct identity *id, const ch
                                                    const char *const *prefixes,
                                                    struct kiln_err *err);
 struct digest identity_end(struct identity *id);
-/* libkiln-rtc identifies NVRTC and hiprtc by this digest: the build ids of the library |path|, and
- * then, for each of |parts|, of the loaded libraries whose file name begins with it.  Returns zeros
- * if there are no such libraries, or if a file has no build id or cannot be read. */
+/* Returns the digest by which libkiln-rtc identifies NVRTC and hiprtc: over the build ids of the
+ * library |path| and, for each of |parts|, of the loaded libraries whose file name begins with it.
+ * Returns zeros if there are no such libraries, or if a file has no build id or cannot be read. */
 struct digest identity_of_build_ids(const char *path, const char *const *parts);

@@ -8,8 +8,9 @@
 
 #define PATH_LENGTH_MAX 512
 
-/* Keeps dlerror()'s first message about a file that exists but does not load, for example because a
- * library that it needs is missing.  Messages about absent files begin with |path| itself. */
+/* Stores dlerror()'s first message about a file that exists but cannot be loaded, for example
+ * because a library that it needs is missing. Ignores messages that a file is absent; these begin
+ * with |path|. */
 static void keep_reason(const char *path, char *reason, size_t size)
 {
     const char *text = dlerror();

@@ -14,7 +14,7 @@
 
 struct library_search {
     const char *what;
-    const char *const *directories; /* NULL-terminated; "" means the dynamic linker's search */
+    const char *const *directories; /* NULL-terminated; "": the dynamic linker's search path */
     const char *const *names;       /* best first; NULL-terminated */
     const char *advice;
 };

@@ -97,7 +97,7 @@ size_t opencl_devices(const struct opencl_library *library, struct opencl_device
                 library->clGetDeviceIDs(platforms[i], types[t], 1, &d.device, &found) != 0 ||
                 !found)
                 continue;
-            platforms[i] = NULL; /* each platform reports one device */
+            platforms[i] = NULL; /* at most one device of each platform is returned */
             name_device(library, &d);
             ret_devices[count++] = d;
         }

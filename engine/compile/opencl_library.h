@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * OpenCL, loaded at run time.  Its handles are plain pointers here, so that no vendor's header is
- * needed.
+ * OpenCL, loaded at run time. OpenCL's handles are plain pointers here, so that no vendor's header
+ * is needed.
  *
  * Ownership  stays open for the life of the process (engine/compile/library.h)
  * Threading  one thread

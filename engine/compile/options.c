@@ -45,8 +45,8 @@ static bool is_identifier(struct bytes name)
     return name.size && !isdigit(name.data[0]);
 }
 
-/* Compilers interpret quotes, backslashes and '#' differently, and no number or type name needs
- * them. */
+/* Rejects quotes, backslashes and '#', because compilers interpret them differently, and no number
+ * or type name needs them. */
 static bool value_is_fine(struct bytes value)
 {
     for (size_t i = 0; i < value.size; i++) {
@@ -139,14 +139,15 @@ static enum kiln_code split_options(struct bytes text, struct option *options, s
     return KILN_OK;
 }
 
-/* Returns the macro, or for other options the whole text. A later option replaces an earlier one
- * with the same subject. */
+/* Returns the name of the macro for -D and -U, and the whole option otherwise. A later option
+ * replaces an earlier one with the same subject. */
 static struct bytes option_subject(const struct option *o)
 {
     return o->macro.size ? o->macro : o->text;
 }
 
-/* Puts macros first, and options with equal subjects next to each other in the given order. */
+/* Sorts macros first, and options with equal subjects next to each other, in the order in which
+ * they were given. */
 static int compare_subjects(const void *left, const void *right)
 {
     const struct option *a = left, *b = right;

@@ -7,9 +7,9 @@
  * Allowed: -D -U (macro names must be identifiers), -O0..-O3, -Os, -std=, and a list of switches
  * for floating point, vectorisation, the target and OpenCL's mathematics (-cl-*).
  *
- * In the canonical form, one blank separates options.  -D and -U come first, sorted by macro name;
- * of several with the same name, only the last one remains.  The others follow in their given
- * order, without exact repeats.  So equivalent texts give the same key.
+ * In the canonical form, one blank separates options. -D and -U come first, sorted by macro name;
+ * of several with the same name, only the last one remains. The other options follow in the order
+ * in which they were given, without repetitions. So texts with the same meaning give the same key.
  *
  * Threading  pure functions
  */

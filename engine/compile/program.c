@@ -14,8 +14,8 @@
 #define EXIT_NOT_STARTED 127
 #define PASSED_FD 3
 
-/* Returns the rest of this process's limit of CPU time. The rest becomes the child's limit, because
- * the child's CPU time is counted from zero. */
+/* Returns the CPU time that this process has left. It becomes the child's limit, because the kernel
+ * counts the child's CPU time from zero. */
 static struct rlimit cpu_left(void)
 {
     struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
@@ -28,7 +28,8 @@ static struct rlimit cpu_left(void)
     return limit;
 }
 
-/* Makes only system calls, because a thread of the parent may have held a lock of libc. */
+/* Runs in the forked child. Makes only system calls, because a thread of the parent may have held a
+ * lock of libc at the fork. */
 _Noreturn static void exec_program(const struct program *p, const struct rlimit *cpu, pid_t parent,
                                    char *const *environment)
 {

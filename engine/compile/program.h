@@ -19,12 +19,13 @@ struct program {
     const char *directory;   /* working directory; NULL: that of the caller */
     const char *environment;
     int out_fd;  /* becomes the standard output; -1: inherited */
-    int pass_fd; /* becomes the child's descriptor 3; -1: none */
+    int pass_fd; /* the child gets it as descriptor 3; -1: none */
 };
 
 KILN_MUST_CHECK enum kiln_code program_start(const struct program *program, pid_t *ret_pid,
                                              struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code program_wait(pid_t pid, int *ret_status, struct kiln_err *err);
-/* Appends the standard output.  Returns KILN_UNAVAILABLE unless the program exits with 0. */
+/* Runs the program and appends its standard output. Returns KILN_UNAVAILABLE unless the program
+ * exits with 0. */
 KILN_MUST_CHECK enum kiln_code program_read(const char *const *argv, const char *environment,
                                             struct buffer *ret_output, struct kiln_err *err);

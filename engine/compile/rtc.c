@@ -77,7 +77,8 @@ static void write_log(const struct rtc_library *library, void *program)
         compiler_log(log, size - 1);
 }
 
-/* Returns COMPILE_UNAVAILABLE, so that kilnd does not record a failure for the kernel. */
+/* Returns COMPILE_UNAVAILABLE, because the installation is at fault: kilnd must not record a
+ * failure of the kernel. */
 static enum compile_end fail_builtins(const struct rtc *rtc, struct kiln_err *err)
 {
     if (rtc->builtins_err.code)
@@ -208,10 +209,9 @@ enum compile_end rtc_compile(struct compiler *compiler, const struct compile_job
     return end;
 }
 
-/* Compiles a probe, because the library loads comgr or its builtins only with the first compile,
- * and identity_put_loaded only adds loaded libraries.  The library may reject |first_target|. Any
- * other failure is returned, because an identity without one of the libraries would look like
- * another version. */
+/* Compiles a probe, so that the library loads comgr or its builtins before identity_put_loaded,
+ * which only adds loaded libraries. The library may reject |first_target|. Any other failure is
+ * returned: without one of the libraries, the identity would look like that of another version. */
 static enum kiln_code load_everything(struct rtc *rtc, struct kiln_err *err)
 {
     const struct rtc_kind *kind = rtc->kind;
@@ -276,9 +276,9 @@ static enum kiln_code open_library(struct rtc *rtc, struct kiln_err *err)
 }
 
 /* Loads NVRTC's builtins library from NVRTC's own directory before NVRTC loads it by its bare name.
- * The dynamic linker would then read /etc/ld.so.cache.  ldconfig replaces that file, and Landlock
- * only allows the file that existed when the process was confined.  A failure is reported only if
- * NVRTC does not find the library. */
+ * For a bare name, the dynamic linker reads /etc/ld.so.cache. It may not do so after ldconfig has
+ * replaced that file, because Landlock only allows the file that existed when the process was
+ * confined. A failure is reported only if NVRTC does not find the library. */
 static void load_builtins(struct rtc *rtc)
 {
     char directory[sizeof(rtc->path)], name[64], found[sizeof(rtc->path)];

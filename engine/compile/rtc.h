@@ -20,8 +20,8 @@ struct rtc_library {
     int (*log)(void *program, char *log);
     int (*code_size)(void *program, size_t *size);
     int (*code)(void *program, char *code);
-    /* The functions from here to |optixir| are NULL if the library lacks them.  Jobs with
-     * |is_program| need add_name and lowered, and those of NVRTC also ptx_size and ptx. */
+    /* Each member from here to |optixir| is NULL if the library lacks that function. Jobs with
+     * |is_program| need add_name and lowered; with NVRTC, they also need ptx_size and ptx. */
     int (*add_name)(void *program, const char *expression);
     int (*lowered)(void *program, const char *expression, const char **name);
     int (*ptx_size)(void *program, size_t *size);
@@ -48,19 +48,19 @@ struct rtc_kind {
     const char *advice;
     const struct library_symbol *symbols;
     const char *const *deciding;
-    /* Beginnings of the file names of other libraries. libkiln-rtc identifies the compiler by their
-     * build ids and its own. */
+    /* How the file names of the compiler's other libraries begin. libkiln-rtc identifies the
+     * compiler by the build ids of these libraries and of the compiler's own. */
     const char *const *parts;
-    /* A result with one of these texts may depend on the directory of the compile. */
+    /* If a result contains one of these texts, it may depend on the directory of the compile. */
     const char *const *path_marks;
-    /* A compile for this target makes the library load its other libraries. */
+    /* Compiling for this target makes the compiler's library load the libraries that it needs. */
     const char *first_target;
     void (*add_options)(struct arguments *options, const struct compile_job *job,
                         const struct target *target);
 };
 
-/* |kind| must be static.  A back end's compiler_ops have rtc_describe, rtc_compile and rtc_close,
- * and an open function that calls rtc_open. */
+/* |kind| must be static. The back end's compiler_ops use rtc_describe, rtc_compile and rtc_close
+ * directly; only their open function is the back end's own, and calls rtc_open. */
 KILN_MUST_CHECK enum kiln_code rtc_open(const struct rtc_kind *kind, struct compiler **ret_compiler,
                                         struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code rtc_describe(struct compiler *compiler,

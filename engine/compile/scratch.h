@@ -10,11 +10,11 @@
 #include "common/base/err.h"
 #include "engine/compile/compile_job.h"
 
-/* No program has this name, because a program's name does not begin with '-'. */
+/* Cannot be the name of a program's file, because such names do not begin with '-'. */
 #define SCRATCH_HEADERS "-headers"
 
-/* Creates an empty file without a name, for the output of a child program.  The file is in the
- * private directory, because the sandbox forbids memfd_create. */
+/* Creates an empty nameless file for the output of a child program. The file is in the private
+ * directory, because the sandbox forbids memfd_create. */
 KILN_MUST_CHECK enum kiln_code scratch_unnamed(int *ret_fd, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code scratch_put(const char *directory, const char *name,
                                            struct bytes content, struct kiln_err *err);

@@ -11,8 +11,8 @@
  *            toolchain_table_describe
  * Threading  one thread at a time (the daemon's loop)
  *
- * Probe results are cached by (identity, target).  The identity (identity.h) changes with an
- * upgrade.
+ * Probe results are cached by (identity, target). An upgrade changes the identity (identity.h), so
+ * the old results no longer apply.
  */
 #include "common/base/digest.h"
 #include "common/base/err.h"
@@ -24,7 +24,7 @@ enum probe_state {
     PROBE_UNKNOWN,
     PROBE_WORKS,
     PROBE_FAILS,
-    PROBE_NOT_NOW, /* no process was free to probe; says nothing about the target */
+    PROBE_NOT_NOW, /* no process was free to probe, so nothing is known about the target */
 };
 
 struct toolchain {
@@ -33,9 +33,11 @@ struct toolchain {
     char path[256];
     enum target_family family;
     struct digest identity;
-    /* identity_of_build_ids (identity.h); zeros if the toolchain compiles no whole programs */
+    /* identity_of_build_ids (identity.h); zeros if the toolchain does not do jobs with
+     * |is_program| */
     struct digest library;
-    /* Set if the toolchain can only build one target (OpenCL: the device's); else empty. */
+    /* The only target for which the toolchain can build: with OpenCL, that of the device. Otherwise
+     * "". */
     char only_target[LIMIT_TARGET_TEXT];
 };
 
@@ -46,7 +48,7 @@ KILN_MUST_CHECK enum kiln_code toolchain_table_create(struct toolchain_table **r
 void toolchain_table_destroy(struct toolchain_table *table);
 KILN_DEFINE_AUTO(toolchain_table)
 
-/* Replaces all rows with those of a COMPILE_DESCRIBE answer, which comes from a worker and is
+/* Replaces all rows with those in |json|, a worker's answer to COMPILE_DESCRIBE. The answer is
  * validated. */
 KILN_MUST_CHECK enum kiln_code toolchain_table_describe(struct toolchain_table *table,
                                                         struct bytes json, struct kiln_err *err);

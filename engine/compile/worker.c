@@ -33,10 +33,11 @@ struct worker {
     struct compiler *opened[COMPILERS]; /* in the order of compilers[] */
     struct digest identity[COMPILERS];
     bool identified[COMPILERS];
-    bool restarted; /* kiln-compiler re-executed itself for the current job */
-    /* Owned copies of the original standard output and error, which are restored after each job. */
+    bool restarted; /* kiln-compiler has re-executed itself for the current job (restart_worker) */
+    /* Owned copies of the standard output and error with which the process started. The job's log
+     * replaces them while a job runs. */
     int worker_out, worker_err;
-    unsigned jobs_left; /* counts the current job; 0: unlimited */
+    unsigned jobs_left; /* including the current job; 0: unlimited */
 };
 
 struct current_job {
@@ -124,8 +125,8 @@ static void add_argument(const char *arguments[ARGUMENTS_MAX], const char *flag,
     arguments[count + 1] = value;
 }
 
-/* Executes kiln-compiler again, without any compiler library loaded.  Process, socket and sandbox
- * remain the same.  Returns only on failure. */
+/* Re-executes kiln-compiler, so that no compiler library is loaded. Process, socket and sandbox
+ * remain the same. Returns only on failure. */
 static enum compile_end restart_worker(const struct worker *w, const struct job_files *files,
                                        struct kiln_err *err)
 {
@@ -177,9 +178,10 @@ static bool accepts_any_version(const struct compile_job *job)
     return digest_equal(&job->toolchain_id, &any);
 }
 
-/* Compares the compiler with the version that kilnd expects.  A process keeps the libraries that it
- * has loaded, even after an upgrade, so it restarts once.  If the versions still differ, kilnd must
- * request a new description.  Returns COMPILE_UNAVAILABLE if a compiler cannot be identified. */
+/* Compares the compiler's identity with the one that kilnd expects. If they differ, the process
+ * restarts once, because after an upgrade it still uses the old libraries that it has loaded. If
+ * the versions still differ, kilnd must request a new description. Returns COMPILE_UNAVAILABLE if a
+ * compiler cannot be identified. */
 static enum compile_end check_identity(struct worker *w, const struct current_job *current,
                                        struct kiln_err *err)
 {
@@ -217,8 +219,9 @@ static enum kiln_code check_job(const struct compile_job *job, const struct comp
     return rc ? rc : headers_check(job->headers, job->header_count, err);
 }
 
-/* Mentions a kernel's log in the message.  The log of a probe is never shown.  The message names
- * the language, because OpenCL C source for an AMD GPU is a common mistake. */
+/* Adds to the message of a failed kernel that its log has the errors. The log of a probe is never
+ * shown. The message names the language, because OpenCL C source for an AMD GPU is a common
+ * mistake. */
 static void refer_to_log(const struct compiler_ops *ops, const struct compile_job *job, int log_fd,
                          struct kiln_err *err)
 {
@@ -243,8 +246,9 @@ static enum compile_end compile_with(struct compiler *compiler, const struct cur
     return end;
 }
 
-/* The first compile loads the libraries that identify the compiler.  So the first job of a process
- * is compiled first and checked afterwards; every later job is checked first. */
+/* Checks the compiler's identity before the compile, except in a process's first job: only the
+ * first compile loads the libraries that identify the compiler, so then the check follows the
+ * compile. */
 static enum compile_end compile_checked(struct worker *w, const struct current_job *current,
                                         struct buffer *object, struct kiln_err *err)
 {
@@ -256,12 +260,12 @@ static enum compile_end compile_checked(struct worker *w, const struct current_j
         return checked;
     enum compile_end end = compile_with(w->opened[current->place], current, object, err);
     if (!is_first || (end != COMPILE_DONE && end != COMPILE_REFUSED && end != COMPILE_CRASHED))
-        return end; /* identifying the compiler would need more memory or time */
+        return end; /* identifying the compiler would need even more memory or time */
     struct kiln_err mismatch = KILN_ERR_INIT;
     checked = check_identity(w, current, &mismatch);
     if (checked == COMPILE_DONE)
         return end;
-    *err = mismatch; /* the right compiler may accept this source */
+    *err = mismatch; /* the compiler that kilnd expects may accept this source */
     return checked;
 }
 

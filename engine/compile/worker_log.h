@@ -4,8 +4,8 @@
 /*
  * A compiler's log: reads it up to a limit, and searches it for the cause of a crash.
  *
- * Role       distinguishes a compiler that ran out of memory from one with a bug: both abort, and
- *            only their last lines of output differ
+ * Role       distinguishes a compiler that ran out of memory from one with a bug: both end with
+ *            abort(), and only the last lines of their output differ
  * Ownership  the caller owns worker_log_read's result
  * Threading  no shared state
  */

@@ -20,7 +20,7 @@
 #define WORKER_JOB 1
 #define WORKER_JOB_FILES 3
 #define WORKER_PACKET_MAX 1024
-/* 64 KiB are for names and options. */
+/* LIMIT_FRAME_BODY covers the source and headers; 64 KiB are added for names and options. */
 #define WORKER_JOB_MAX (LIMIT_FRAME_BODY + (64u << 10))
 
 void worker_job_write(struct buffer *b, const struct compile_job *job);

@@ -14,7 +14,8 @@
  *                             empty log file
  *   worker -> kilnd   result  the object and log files are now filled
  *
- * The daemon keeps its descriptors of the files, so it can read the log of a worker that died.
+ * The daemon keeps its own descriptors of the three files, so it can read the log of a worker that
+ * died.
  */
 #include "engine/compile/compile_job.h"
 #include "engine/sandbox/layers.h"
@@ -42,9 +43,9 @@ KILN_MUST_CHECK enum kiln_code worker_send_job(int socket_fd, const struct compi
 KILN_MUST_CHECK enum kiln_code worker_receive(int socket_fd, enum worker_message *ret_message,
                                               struct worker_result *ret_result,
                                               struct kiln_err *err);
-/* For the daemon: creates a compile result and closes both files.  If the worker died, |result| is
- * NULL, and |end| and |text| say how.  A file that cannot be sealed is rejected.  A log longer than
- * LIMIT_COMPILE_LOG loses its middle. */
+/* For the daemon: creates a compile result and closes both files. If the worker died, |result| is
+ * NULL, and |end| and |text| say how it died. Rejects a file that cannot be sealed. Leaves out the
+ * middle of a log longer than LIMIT_COMPILE_LOG. */
 void worker_collect(struct worker_files *files, enum compile_end end, const char *text,
                     const struct worker_result *result, struct compile_result *ret_result);
 
