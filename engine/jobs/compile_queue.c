@@ -10,7 +10,7 @@ struct compile_queue {
     struct executor *executor;
     unsigned running_count;
     struct fair_queue_options limits;
-    struct fair_queue waiting[PRIORITIES]; /* the items are compile_order.slot */
+    struct fair_queue waiting[PRIORITIES]; /* the queued items are compile_order.slot */
     struct list running;                   /* newest start first */
     struct yield_use use;
 };
@@ -64,11 +64,12 @@ static struct yield_question yield_now(const struct compile_queue *q)
                                     .now_ns = clock_monotonic_ns() };
 }
 
-struct start { /* a filter for waiting orders */
+struct start { /* which waiting orders to consider */
     struct yield_question question;
-    bool in_need;     /* only orders of users who hold no compiler */
-    uint64_t wait_ns; /* only orders that have waited at least this long */
-    /* True: only orders that gave way and may not start yet; false: only the others. */
+    bool in_need;     /* true: only orders of users who have no running compile */
+    uint64_t wait_ns; /* only orders that have waited at least this many ns */
+    /* True: only orders that gave way before and may not start yet. False: only orders that may
+     * start. */
     bool is_blocked;
 };
 
@@ -83,8 +84,9 @@ static bool may_start(void *context, const struct fair_item *item)
     return yield_may_start(q, order) != start->is_blocked;
 }
 
-/* Within a priority, an order that has waited long goes first if its user holds no compiler,
- * because another compile may have been stopped for it. */
+/* Takes the next order to start from the first priority that has one. If a user without a running
+ * compile has waited for YIELD_WAIT_NS, that user's order goes first, because another compile may
+ * have been stopped for it. */
 static struct compile_order *take_next(struct compile_queue *q)
 {
     struct start any = { .question = yield_now(q) };
@@ -135,8 +137,8 @@ static bool one_is_stopping(const struct compile_queue *q)
     return false;
 }
 
-/* Returns NULL if |need| accepts no order.  While interactive orders wait, prefetch orders are not
- * considered. */
+/* Returns the first waiting order that |need| accepts, or NULL. Does not consider prefetch orders
+ * while interactive ones wait. */
 static const struct compile_order *find_in_need(const struct compile_queue *q, struct start need)
 {
     need.question = yield_now(q);
@@ -156,8 +158,8 @@ static bool is_full(const struct compile_queue *q)
     return q->running_count >= count_compilers(q);
 }
 
-/* Returns the waiting order for which a running order should be stopped, or NULL.  While a compiler
- * is free, this can only be an order that gave way before (yield_may_start). */
+/* Returns the waiting order for which a running order should be stopped, or NULL. If a compiler is
+ * free, only an order that gave way before can still be waiting for one (yield_may_start). */
 static const struct compile_order *find_hungry(const struct compile_queue *q)
 {
     const struct start need = { .wait_ns = YIELD_WAIT_NS };
@@ -166,8 +168,8 @@ static const struct compile_order *find_hungry(const struct compile_queue *q)
     return order ? order : find_in_need(q, blocked);
 }
 
-/* Does nothing while another order is still stopping.  An order whose result nobody wants gives way
- * to any order, even of the same user. */
+/* Stops one running order if a waiting order needs its compiler. Does nothing while another order
+ * is still stopping. An abandoned order is stopped for any waiting order, even of the same user. */
 static void free_a_compiler(struct compile_queue *q)
 {
     if (compile_queue_waiting(q) == 0 || one_is_stopping(q))
@@ -221,8 +223,9 @@ static bool starts_again(struct compile_queue *q, struct compile_order *order)
     return true;
 }
 
-/* If another user waited for a compiler meanwhile, the host was busy, which may have caused the
- * time-out.  So the time-out must not be stored as a failure of this kernel. */
+/* Turns a time-out into KILN_UNAVAILABLE if another user waited for a compiler meanwhile. The host
+ * was busy then, which may have caused the time-out, so it must not be stored as a failure of this
+ * kernel. */
 static void excuse_time_out(struct compile_order *order)
 {
     struct compile_result *result = &order->task.result;
@@ -235,7 +238,7 @@ static void excuse_time_out(struct compile_order *order)
 
 static void on_compiled(struct compile_task *task)
 {
-    struct compile_order *order = (struct compile_order *)task; /* the task is the first member */
+    struct compile_order *order = (struct compile_order *)task;
     struct compile_queue *q = order->queue;
     uint64_t now_ns = clock_monotonic_ns(), took = now_ns - order->started_ns;
     q->running_count--;
@@ -277,7 +280,7 @@ static void move_order(struct compile_order *order, enum priority priority, uid_
 {
     struct compile_queue *q = order->queue;
     if (!fair_queue_move(&q->waiting[order->priority], &order->slot, &q->waiting[priority], uid))
-        return; /* out of memory: the order stays where it is */
+        return; /* out of memory: the order keeps its place */
     order->priority = priority;
     order->uid = uid;
 }

@@ -23,7 +23,7 @@ struct compile_order { /* to be embedded */
     struct compile_task task;
     uid_t uid;
     enum priority priority;
-    /* Called once, on the engine's thread, never from within submit. */
+    /* Called once, on the engine's thread, but never by compile_queue_submit itself. */
     void (*done)(struct compile_order *order);
     /* The members below belong to the queue. */
     struct compile_queue *queue;
@@ -31,8 +31,8 @@ struct compile_order { /* to be embedded */
     struct list_link running;
     bool is_abandoned;
     bool is_stopping;
-    bool has_yielded;        /* gave its compiler to another user, and starts again */
-    bool has_delayed_others; /* another user waited for a compiler while it ran */
+    bool has_yielded;        /* its compile was stopped for another user, and starts again */
+    bool has_delayed_others; /* another user waited for a compiler while this order ran */
     uint64_t queued_ns, started_ns;
 };
 
@@ -48,7 +48,7 @@ KILN_MUST_CHECK enum kiln_code compile_queue_create(const struct compile_queue_o
 void compile_queue_destroy(struct compile_queue *queue);
 KILN_DEFINE_AUTO(compile_queue)
 
-/* Orders that already wait stay in the queue even if they exceed the new limits. */
+/* If more orders wait than the new limits allow, these orders stay in the queue. */
 void compile_queue_set_limits(struct compile_queue *queue, unsigned limit, unsigned limit_uid);
 /* Returns KILN_BUSY if too many orders wait; the message names the limit.  Returns KILN_UNAVAILABLE
  * after compile_queue_drain. */
@@ -57,16 +57,17 @@ KILN_MUST_CHECK enum kiln_code compile_queue_submit(struct compile_queue *queue,
                                                     struct kiln_err *err);
 /* Removes a waiting order; |done| will not be called.  Returns false if the order runs. */
 bool compile_queue_cancel(struct compile_queue *queue, struct compile_order *order);
-/* Call this function when nobody wants the order's result any longer, or when somebody wants it
- * again.  An abandoned order that runs is stopped when another order needs its compiler, or after
- * YIELD_SHARE_NS. */
+/* Call this function when nobody wants the order's result any longer (|is_abandoned|), or when
+ * somebody wants it again. A running order that is abandoned is stopped when another order needs
+ * its compiler, or after YIELD_SHARE_NS. */
 void compile_queue_set_abandoned(struct compile_queue *queue, struct compile_order *order,
                                  bool is_abandoned);
 /* Call this function once a second, and more often while orders wait. */
 void compile_queue_tick(struct compile_queue *queue);
 void compile_queue_promote(struct compile_queue *queue, struct compile_order *order);
-/* Call this function if another user, |uid|, needs the result of a waiting order, too.  If |uid|
- * has fewer waiting orders than there are before this one, moves the order behind |uid|'s. */
+/* Call this function if another user, |uid|, also needs the result of a waiting order. If |uid|
+ * would get the result sooner with an order of their own (fewer orders of |uid| wait than are
+ * before this one), moves the order to the end of |uid|'s orders. */
 void compile_queue_share(struct compile_queue *queue, struct compile_order *order, uid_t uid);
 /* Refuses new orders.  Waiting orders end with COMPILE_UNAVAILABLE within this call.  Running
  * orders finish. */

@@ -22,7 +22,9 @@ bool yield_may_start(const struct yield_question *q, const struct compile_order 
 }
 
 #define DRAIN_DIVISOR 8
-#define USED_MAX_NS 120000000000u /* decreases to 0 in 16 minutes */
+#define USED_MAX_NS                                                        \
+    120000000000u /* with DRAIN_DIVISOR, it decreases from this to 0 in 16 \
+                   * minutes */
 
 static uint64_t left_of(const struct yield_user *user, uint64_t now_ns)
 {
@@ -53,8 +55,8 @@ void yield_use_add(struct yield_use *use, uid_t uid, uint64_t took_ns, uint64_t 
                                    .at_ns = now_ns };
 }
 
-/* Returns by how much |user|'s compiler time must exceed that of |waiting|, so that a compile of
- * |user| gives way. */
+/* Returns how much more compiler time than |waiting| the user |user| must have used before a
+ * compile of |user| gives way. */
 static uint64_t lead_of(const struct yield_question *q, uid_t user, uid_t waiting)
 {
     bool is_single = compile_queue_waiting_of(q->queue, waiting) == 1 &&
@@ -62,7 +64,8 @@ static uint64_t lead_of(const struct yield_question *q, uid_t user, uid_t waitin
     return is_single ? 0 : YIELD_LEAD_NS;
 }
 
-/* Returns how long the order may run before it must give way to |uid|, or UINT64_MAX. */
+/* Returns how many ns the order may run before it must give way to |uid|; UINT64_MAX: it need
+ * not. */
 static uint64_t share_of(const struct yield_question *q, const struct compile_order *order,
                          unsigned held, uid_t uid)
 {
@@ -101,8 +104,8 @@ struct compile_order *yield_choose(const struct yield_question *q,
             return order;
     if (!waiting)
         return NULL;
-    /* |waiting| gave way before, so it can only get the compiler of another order that gave way
-     * before. */
+    /* If |waiting| gave way before and may not start, only the compiler of another order that gave
+     * way before can help: orders that gave way must not occupy all compilers. */
     bool needs_a_place = !yield_may_start(q, waiting);
     struct compile_order *chosen =
         needs_a_place ? NULL : choose_among(q, /* has_yielded= */ false, waiting->uid);

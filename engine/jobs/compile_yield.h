@@ -5,12 +5,13 @@
  * The rule by which a running compile gives its compiler to another user.
  *
  * Role       lets a user who holds no compiler get one soon, however long the others' compiles
- *            take.  Chooses the compile that must stop; compile_queue.c stops it
+ *            take. yield_choose returns the compile that must stop; compile_queue.c stops it
  * Threading  the engine's thread
  *
  * A compile gives way when all compilers are busy and a user who holds no compiler has waited for
- * YIELD_WAIT_NS.  The compile itself must have run for YIELD_WAIT_NS, too.  Whether it gives way
- * then depends on how many compilers there are, and how many of them the compile's user holds:
+ * YIELD_WAIT_NS. The running compile, too, must have run for YIELD_WAIT_NS. Whether it then gives
+ * way depends on how many compilers there are, and how many of them the user of the running compile
+ * holds:
  *
  *     compilers    held by the user    the compile gives way
  *     several      several             always
@@ -34,15 +35,15 @@
  */
 #include "engine/jobs/compile_queue.h"
 
-/* Longer than an iteration of the event loop under load, and shorter than most compiles. */
+/* Longer than an iteration of the event loop under load, shorter than most compiles. */
 #define YIELD_WAIT_NS 500000000u
 #define YIELD_LEAD_NS 3000000000u
 /* Nine of ten kernels take less time to compile. */
 #define YIELD_SHARE_NS 10000000000u
 #define YIELD_SHARE_AGAIN_NS 60000000000u
 
-/* The recent compiler time of each user.  This time decreases by one second every eight seconds (a
- * leaky bucket).  Of more than YIELD_USERS users, those with the least time are forgotten. */
+/* The recent compiler time of each user. It decreases by one second every eight seconds (a leaky
+ * bucket). If there are more than YIELD_USERS users, those with the least time are forgotten. */
 #define YIELD_USERS 64
 struct yield_use {
     struct yield_user {
@@ -55,15 +56,16 @@ void yield_use_add(struct yield_use *use, uid_t uid, uint64_t took_ns, uint64_t 
 struct yield_question {
     const struct compile_queue *queue;
     const struct list *running;
-    const struct yield_use *use; /* does not include the running compiles */
+    const struct yield_use *use; /* without the time of the compiles that still run */
     unsigned compilers;
     uint64_t now_ns;
 };
 
 unsigned yield_count_of(const struct list *running, uid_t uid);
-/* If there are several compilers, the last one is for orders that have not given way. */
+/* Returns whether a waiting order may start now. If there are several compilers, one is left for
+ * orders that have not given way. */
 bool yield_may_start(const struct yield_question *question, const struct compile_order *order);
-/* Returns the running order that must give way to |waiting|, or NULL.  An order whose result nobody
- * wants gives way first.  If |waiting| is NULL, no other order gives way. */
+/* Returns the running order that must stop so that |waiting| can start, or NULL. An abandoned order
+ * is chosen first, and is the only choice if |waiting| is NULL. */
 struct compile_order *yield_choose(const struct yield_question *question,
                                    const struct compile_order *waiting);

@@ -26,17 +26,18 @@ enum work_queue {
     WORK_QUEUES
 };
 
-/* After this time on the engine's thread, a task with more to do lets other users' tasks run
- * (executor_ops.later). */
+/* When a task has used the engine's thread for this long and has more to do, it lets the tasks of
+ * other users run (executor_ops.later). */
 #define TASK_SLICE_NS 1000000u
 
-/* Each queue first serves the user whose tasks have taken the least time.  One user's tasks run in
- * order of submission, except that brief tasks may overtake others. */
+/* Each queue first runs tasks of the user whose tasks have taken the least time. Tasks of one user
+ * run in order of submission, except that brief tasks may overtake others. */
 struct task {
-    void (*work)(struct task *task); /* off the loop; may block */
+    void (*work)(struct task *task); /* not on the engine's thread; may block */
     void (*done)(struct task *task); /* on the loop */
-    uid_t uid;                       /* who is charged for the time */
-    /* One reader thread runs only brief tasks.  It runs several before it calls their |done|. */
+    uid_t uid;                       /* the user to whom the time is charged */
+    /* The task takes little time. One reader thread runs only such tasks, several of them before it
+     * calls their |done|. */
     bool is_brief;
     uint64_t worked_ns; /* how long |work| ran; set before |done| is called */
     struct fair_item item;
@@ -63,20 +64,22 @@ struct executor;
 
 struct executor_ops {
     void (*run)(struct executor *executor, enum work_queue work_queue, struct task *task);
-    /* Removes a waiting task and returns true; neither callback is called.  Returns false if |work|
-     * runs or has ended; |done| will be called. */
+    /* Removes a waiting task and returns true; then neither |work| nor |done| is called. Returns
+     * false if |work| is running or has ended; then |done| will be called. */
     bool (*cancel)(struct executor *executor, enum work_queue work_queue, struct task *task);
-    /* Calls only |done|, after the callbacks that are already due.  The engine uses this function
-     * to split long work on the loop into slices, and to handle several callbacks together. */
+    /* Calls |done| without |work|, after the callbacks that are already due. The engine uses this
+     * function to split long work on the loop into slices, and to handle several callbacks
+     * together. */
     void (*later)(struct executor *executor, struct task *task);
     void (*compile)(struct executor *executor, struct compile_task *task);
-    /* |done| is called later.  The result is COMPILE_UNAVAILABLE unless the compile had already
-     * ended. May be NULL. */
+    /* Stops a compile. |done| is called later; the result is COMPILE_UNAVAILABLE unless the compile
+     * had already ended. May be NULL. */
     void (*compile_stop)(struct executor *executor, struct compile_task *task);
     unsigned (*compile_slots)(struct executor *executor);
     /* NULL if this executor cannot transfer files. */
     void (*transfer)(struct executor *executor, struct transfer_task *task);
-    /* |done| is still called, with KILN_CANCELLED unless the transfer had already ended. */
+    /* Cancels a transfer. |done| is still called; the result is KILN_CANCELLED unless the transfer
+     * had already ended. */
     void (*transfer_cancel)(struct executor *executor, struct transfer_task *task);
     /* Reads or adds a file in the directory that the hosts of a fleet share.  NULL: there is no
      * fleet. */

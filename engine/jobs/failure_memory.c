@@ -14,7 +14,7 @@ struct entry {
     struct list_link by_age;
     struct digest key;
     uid_t uid;       /* the first user whose compile failed */
-    bool is_for_all; /* otherwise, only |uid| gets this failure */
+    bool is_for_all; /* true: any user gets this failure; false: only |uid| */
     struct kiln_err err;
     uint64_t noted_ns;
     char log[];
@@ -107,7 +107,8 @@ void failure_memory_add(struct failure_memory *m, const struct failure_report *r
         return;
     struct entry *e = find_entry(m, report->key);
     if (e && report->is_for_all && !e->is_for_all) {
-        forget_entry(m, e); /* only the new failure is caused by the source itself */
+        forget_entry(m, e); /* replace it: unlike the old failure, the new one is caused by the
+                             * source itself */
         e = NULL;
     }
     if (e) {

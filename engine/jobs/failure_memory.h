@@ -31,7 +31,7 @@ struct failure {
 struct failure_report {
     const struct digest *key;
     uid_t uid;
-    bool is_for_all; /* the failure does not depend on how this user's compile ran */
+    bool is_for_all; /* the failure is due to the source, not to how this user's compile ran */
     const char *log; /* may be NULL */
     struct kiln_err err;
 };
@@ -43,7 +43,8 @@ void failure_memory_destroy(struct failure_memory *memory);
 KILN_DEFINE_AUTO(failure_memory)
 
 void failure_memory_set_ttl(struct failure_memory *memory, unsigned ttl_s);
-/* Does nothing if the lifetime is 0 or if memory runs out; the compile is then repeated. */
+/* Does nothing if the lifetime is 0 or memory runs out; a later request then repeats the
+ * compile. */
 void failure_memory_add(struct failure_memory *memory, const struct failure_report *report,
                         uint64_t now_ns);
 /* Returns false if there is no failure for |uid|, or if it has expired. */

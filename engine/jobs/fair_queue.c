@@ -57,7 +57,7 @@ static struct fair_user *find_or_add_user(struct fair_queue *queue, uid_t uid)
         list_append(&queue->users, &user->link);
     }
     if (user->count == 0 && user->served < queue->now)
-        user->served = queue->now; /* a user gets no priority because of a pause */
+        user->served = queue->now; /* no credit for the time in which the user had no items */
     return user;
 }
 
@@ -148,8 +148,8 @@ static struct fair_item *first_item(const struct fair_user *user, fair_filter *m
     return NULL;
 }
 
-/* Of users with the same virtual time, the first in the list goes first.  New users, and users who
- * were just served, are at the end of the list. */
+/* Returns the first item of the user with the lowest virtual time. Of several such users, the first
+ * in the list is chosen; new users, and users who were just served, are at the end. */
 struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
                                      void *context)
 {
@@ -171,10 +171,12 @@ void fair_queue_pop_before(struct fair_queue *queue, struct fair_item *item,
         queue->now = next->user->served;
     take_item(queue, item);
     queue->running++;
-    if (user->served < queue->now) /* a user gets no priority because others went first */
+    if (user->served < queue->now) /* no credit for the time in which this user's items could not
+                                    * start */
         user->served = queue->now;
     user->served += queue->options.unit;
-    list_remove(&user->link); /* others with the same virtual time come first */
+    list_remove(&user->link); /* at the end of the list, the user comes after others with the same
+                               * virtual time */
     list_append(&queue->users, &user->link);
 }
 
@@ -204,7 +206,7 @@ bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item)
 void fair_queue_settle(struct fair_queue *queue, uid_t uid, uint64_t cost)
 {
     struct fair_user *user = cost > queue->options.unit ? find_or_add_user(queue, uid) : NULL;
-    if (user) /* NULL: memory ran out; one uncharged item does little harm */
+    if (user) /* NULL if memory ran out: not charging one item does little harm */
         user->served += cost - queue->options.unit;
     queue->running--;
     end_busy_time(queue);

@@ -9,13 +9,14 @@
  * Ownership  borrows items from fair_queue_push until fair_queue_pop or fair_queue_remove
  * Threading  has no lock: use it on one thread, or hold the owner's lock
  *
- * The algorithm is start-time fair queuing (Goyal, Vin, Cheng, 1996).  Each user has a virtual
- * time: the sum of the costs of the user's items so far, in any unit.  The user with the lowest
- * virtual time is served next.  Each item costs one unit when it is popped; fair_queue_settle adds
- * the rest once the true cost is known.  The queue's virtual time is that of the user served last.
- * A user who returns after a pause starts at that time, so nobody is served first because of a
- * pause.  When nothing waits and nothing runs, the queue's virtual time becomes the highest of all
- * users'. This forgets how much each user was served until then, which no longer matters.  Example:
+ * The algorithm is start-time fair queuing (Goyal, Vin, Cheng, 1996). Each user has a virtual time:
+ * the sum of the costs of the user's items so far. Costs can have any unit. The user with the
+ * lowest virtual time is served next. Each item costs one unit when it is popped; fair_queue_settle
+ * adds the rest once the true cost is known. The queue's virtual time is that of the user served
+ * last. A user who returns after a pause starts at the queue's virtual time, so a pause gives no
+ * advantage. When nothing waits and nothing runs, the queue's virtual time becomes the highest of
+ * all users'. So the queue forgets how much each user was served until then, which no longer
+ * matters. Example:
  *
  *     user 1 pushes a b c, user 2 then pushes d    popped: a d b c
  */
@@ -28,10 +29,10 @@
 
 #define FAIR_QUEUE_UNIT 1000000u /* 1 ms if costs are in ns */
 
-struct fair_item { /* to be embedded; zeroed at first */
+struct fair_item { /* embedded by the caller, who zeroes it first */
     struct list_link link;
     struct fair_user *user;
-    bool lets_pass; /* while this item may not start, later items of its user may start */
+    bool lets_pass; /* true: if this item may not start, later items of the same user may */
 };
 
 struct fair_queue_options {
@@ -45,7 +46,8 @@ struct fair_queue {
     struct fair_queue_options options;
     struct list users;
     unsigned count;
-    unsigned running; /* items popped and not settled; valid if the owner calls fair_queue_settle */
+    unsigned running; /* items that were popped but not settled; only valid if the owner calls
+                       * fair_queue_settle */
     uint64_t now;
     bool is_closed;
 };
@@ -57,34 +59,37 @@ void fair_queue_done(struct fair_queue *queue);
 /* Returns KILN_BUSY if too many items wait, and KILN_UNAVAILABLE if the queue is closed. */
 KILN_MUST_CHECK enum kiln_code fair_queue_push(struct fair_queue *queue, uid_t uid,
                                                struct fair_item *item, struct kiln_err *err);
-/* Checks limits that several queues share.  |waiting| items wait in total, |waiting_uid| of them
- * for |uid|.  Returns KILN_BUSY if one more would exceed a limit. */
+/* Checks limits that apply to several queues together. In these queues, |waiting| items wait,
+ * |waiting_uid| of them for |uid|. Returns KILN_BUSY if one more item would exceed a limit. */
 KILN_MUST_CHECK enum kiln_code fair_queue_check(const struct fair_queue_options *limits,
                                                 unsigned waiting, uid_t uid, unsigned waiting_uid,
                                                 struct kiln_err *err);
-/* For a queue without limits.  Cannot fail: if there is no memory to add |uid| as a user, the item
- * waits among the items of |reserved|, a user with a reservation. */
+/* For a queue without limits. Cannot fail: if there is no memory for a new user |uid|, the item is
+ * queued for |reserved|, a user for whom fair_queue_reserve was called. */
 void fair_queue_push_unlimited(struct fair_queue *queue, uid_t uid, uid_t reserved,
                                struct fair_item *item);
 /* Returns NULL if no item waits.  Charges the item's user one unit of the queue. */
 struct fair_item *fair_queue_pop(struct fair_queue *queue);
-/* Considers only items that |may_start| accepts; NULL accepts all.  If |may_start| rejects a user's
- * first item, the user is skipped, unless the item |lets_pass| later ones.  May return NULL. */
+/* Considers only items that |may_start| accepts; NULL accepts all. If |may_start| rejects an item,
+ * the later items of the same user are skipped, unless the rejected item has |lets_pass|. Returns
+ * NULL if no item may start. */
 typedef bool fair_filter(void *context, const struct fair_item *item);
 struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_start,
                                     void *context);
 struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
                                      void *context);
-/* Pops |item| before |next|, which is the result of fair_queue_peek_if.  The queue's virtual time
- * becomes that of |next|'s user, so that users who have to wait for |item| lose nothing. */
+/* Pops |item|, which goes before |next|, the result of fair_queue_peek_if. The queue's
+ * virtual time becomes that of |next|'s user, so that users who have to wait for |item| lose
+ * nothing. */
 void fair_queue_pop_before(struct fair_queue *queue, struct fair_item *item,
                            const struct fair_item *next);
 bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item);
 /* Call this function once for each popped item, when the item's work has ended.  |cost| is the
  * item's total cost. */
 void fair_queue_settle(struct fair_queue *queue, uid_t uid, uint64_t cost);
-/* Moves a waiting item of |from| to the end of |uid|'s items in |to|, which may be the same queue.
- * Ignores the limits.  Returns false if memory runs out; the item then stays where it is. */
+/* Moves a waiting item from |from| to |to|, which may be the same queue, and makes it the last item
+ * of |uid|. Ignores the limits. Returns false if memory runs out; the item then stays where it
+ * is. */
 bool fair_queue_move(struct fair_queue *from, struct fair_item *item, struct fair_queue *to,
                      uid_t uid);
 /* Keeps |uid| as a user of the queue until the matching fair_queue_release.  Until then, a push for
@@ -95,7 +100,7 @@ void fair_queue_release(struct fair_queue *queue, uid_t uid);
 void fair_queue_close(struct fair_queue *queue);
 
 unsigned fair_queue_count_of(const struct fair_queue *queue, uid_t uid);
-/* Returns whether more than |count| items of the same user wait before |item|. */
+/* Returns whether more than |count| items of the same user are before |item|. */
 bool fair_queue_is_behind(const struct fair_item *item, unsigned count);
 void fair_queue_each_user(const struct fair_queue *queue,
                           void (*visit)(void *context, uid_t uid, unsigned waiting), void *context);

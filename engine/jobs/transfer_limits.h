@@ -7,10 +7,11 @@
  * transfer at a time: one kiln-transfer process (daemon/workers/transfer.c).
  */
 #define UPLOADS_MAX 16u
-/* Reserved for administrators, so that users' imports cannot block the installation of packages. */
+/* This many of UPLOADS_MAX are reserved for administrators, so that users' imports cannot block the
+ * installation of packages. */
 #define UPLOADS_FOR_ADMINS 4u
 /* The limit for a user who is not an administrator. */
 #define UPLOADS_MAX_UID 2u
-/* A user's further transfers are refused while this many of the user's transfer processes have not
- * ended after SIGKILL. */
+/* If this many transfer processes of a user were killed (SIGKILL) but have not ended yet, further
+ * transfers of the user are refused. */
 #define TRANSFERS_STUCK_MAX_UID 2u
