@@ -16,8 +16,8 @@ bool has_capability(int capability)
            (data[capability / BITS_OF_ONE].effective >> (capability % BITS_OF_ONE)) & 1u;
 }
 
-/* The kernel may have more capabilities than the headers name.  The call fails after the last
- * one. */
+/* Tries every number until the call fails, because the kernel may have more capabilities than the
+ * headers name. */
 void give_up_future_capabilities(void)
 {
     if (!has_capability(CAP_SETPCAP))

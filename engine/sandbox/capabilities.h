@@ -11,9 +11,9 @@
 #include <stdbool.h>
 
 bool has_capability(int capability);
-/* Clears the bounding and ambient sets, so that no set-user-id program and no file capabilities can
- * give capabilities back.  Does nothing without CAP_SETPCAP. */
+/* Clears the bounding and ambient sets, so that this process cannot gain capabilities again by
+ * executing a program (set-user-id, file capabilities). Does nothing without CAP_SETPCAP. */
 void give_up_future_capabilities(void);
-/* Returns false if the kernel refuses.  Without capabilities, root can only open files by their
- * permissions. */
+/* Returns false if the kernel refuses. Without capabilities, even root can only open the files that
+ * their permissions allow. */
 bool give_up_capabilities(void);

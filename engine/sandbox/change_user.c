@@ -8,11 +8,12 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* setresuid(2) keeps the capabilities if the parent process set SECBIT_NO_SETUID_FIXUP or
- * SECBIT_KEEP_CAPS (capabilities(7)), so they are also dropped explicitly. */
+/* Also drops the capabilities explicitly, because setresuid(2) does not drop them if the parent
+ * process set SECBIT_NO_SETUID_FIXUP or SECBIT_KEEP_CAPS (capabilities(7)). */
 static bool become_user(uid_t uid, gid_t gid)
 {
-    give_up_future_capabilities(); /* before setresuid, which drops the needed CAP_SETPCAP */
+    give_up_future_capabilities(); /* first, because setresuid drops CAP_SETPCAP, which this call
+                                    * needs */
     return setgroups(0, NULL) == 0 && setresgid(gid, gid, gid) == 0 &&
            setresuid(uid, uid, uid) == 0 && give_up_capabilities();
 }
@@ -26,8 +27,8 @@ static bool has_only(uid_t uid, gid_t gid)
            getgroups(0, NULL) == 0;
 }
 
-/* Tries to become the old user again: the ids that the kernel reports do not prove that the attempt
- * would fail. */
+/* Tries to become root again, because the ids that the kernel reports do not prove that this is
+ * impossible. */
 static bool can_return(void)
 {
     return setresuid(0, 0, 0) == 0 || setresgid(0, 0, 0) == 0 || setgroups(0, NULL) == 0;

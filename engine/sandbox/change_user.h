@@ -4,8 +4,9 @@
 /*
  * Switches to another user permanently.
  *
- * Role       ensures that a process that root's kilnd starts may only open files that its new user
- *            may open.  So a kernel's source cannot include files that only root may read
+ * Role       If kilnd runs as root, the processes that it starts switch to a user without rights,
+ *            so they may only open files that this user may open. So a kernel's source cannot
+ *            include files that only root may read
  * Ownership  permanent for this process and all processes that it starts
  * Threading  call before any thread is started
  */
@@ -14,9 +15,9 @@
 #include <sys/types.h>
 
 /* If the process is root, it becomes |uid| and |gid|, without supplementary groups and
- * capabilities.  Otherwise it must be that user already.  In both cases the result is verified, and
- * other processes of that user are prevented from inspecting this one.  |setting| is the
- * responsible setting, for messages.  After a failure the process must exit, because it may have
- * switched only partly. */
+ * capabilities. Otherwise it must be that user already. In both cases the result is verified, and
+ * other processes of that user are prevented from inspecting this one. |setting| is the name of the
+ * setting that chooses the user, for messages. After a failure the process must exit, because it
+ * may have switched only partly. */
 KILN_MUST_CHECK enum kiln_code change_user(uid_t uid, gid_t gid, const char *setting,
                                            struct kiln_err *err);

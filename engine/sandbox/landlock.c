@@ -22,7 +22,8 @@ unsigned landlock_version(void)
 
 struct landlock_rights landlock_rights(unsigned version)
 {
-    static const unsigned files[] = { 0, 13, 14, 15, 15, 16 }; /* number of rights, by version */
+    static const unsigned files[] = { 0, 13, 14, 15, 15, 16 }; /* how many file rights each version
+                                                                * has; the index is the version */
     size_t last = sizeof(files) / sizeof(files[0]) - 1;
     return (struct landlock_rights){
         .files = (1ull << files[version < last ? version : last]) - 1,
@@ -31,8 +32,9 @@ struct landlock_rights landlock_rights(unsigned version)
     };
 }
 
-/* |attributes|, the kernel's struct landlock_ruleset_attr, has grown with the versions.  An older
- * kernel accepts a longer struct if the bytes that it does not know are zero. */
+/* |attributes| is the kernel's struct landlock_ruleset_attr, which becomes longer with new
+ * versions. An older kernel accepts the longer struct if the bytes that it does not know are
+ * zero. */
 enum kiln_code landlock_begin(const struct landlock_rights *handled,
                               struct landlock_rules *ret_rules, struct kiln_err *err)
 {

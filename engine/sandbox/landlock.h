@@ -25,7 +25,7 @@
 #include <linux/landlock.h>
 #include <stdint.h>
 
-/* Older kernel headers lack these. */
+/* Older kernel headers do not define these. */
 #define LANDLOCK_TRUNCATE (1ull << 14)        /* since version 3; in |files| */
 #define LANDLOCK_BIND_TCP (1ull << 0)         /* since version 4; in |network| */
 #define LANDLOCK_CONNECT_TCP (1ull << 1)      /* since version 4; in |network| */
@@ -33,9 +33,9 @@
 #define LANDLOCK_SIGNALS (1ull << 1)          /* since version 6; in |scoped| */
 
 struct landlock_rights {
-    uint64_t files; /* rights that landlock_allow can grant */
+    uint64_t files; /* rights on files; only landlock_allow grants them again */
     uint64_t network;
-    uint64_t scoped; /* only allowed towards processes with the same ruleset */
+    uint64_t scoped; /* if handled, only possible towards processes under the same ruleset */
 };
 
 struct landlock_rules {

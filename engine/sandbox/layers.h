@@ -25,7 +25,7 @@ enum sandbox_layer {
 struct sandbox_report {
     uint32_t has;      /* one bit for each layer that was verified to be in force */
     uint32_t landlock; /* the version in force; 0: none */
-    /* Such as "network: Operation not permitted; ..."; "" if no layer is missing. */
+    /* Why layers are missing, such as "network: Operation not permitted; ..."; "" if none is. */
     char why[LAYERS_TEXT_MAX];
 };
 
@@ -36,9 +36,9 @@ static inline bool report_has(const struct sandbox_report *report, enum sandbox_
     return (report->has >> layer) & 1u;
 }
 
-/* Writes names, such as "network, ipc"; "" if no layer is missing. */
+/* Writes the names of the missing layers, such as "network, ipc"; "" if none is missing. */
 void report_missing(const struct sandbox_report *report, char text[LAYERS_TEXT_MAX]);
 const char *report_advice(const struct sandbox_report *report);
-/* Keeps only the layers that both reports have, and adds |other|'s reasons. */
+/* Removes the layers that |other| does not have, and adds |other|'s reasons. */
 void report_worsen(struct sandbox_report *report, const struct sandbox_report *other);
 void report_add_reason(struct sandbox_report *report, enum sandbox_layer layer, const char *reason);

@@ -15,8 +15,8 @@
 
 #define FILES_MAX 16384u
 
-/* Makes later mounts of the host appear in this namespace, but not the reverse
- * (mount_namespaces(7)). */
+/* Mounts that the host makes later then appear in this namespace, but mounts made here do not
+ * appear on the host (mount_namespaces(7)). */
 static bool make_mounts_slaves(void)
 {
     return mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) == 0;
@@ -36,12 +36,14 @@ enum kiln_code mounts_own_proc(unsigned processes, struct kiln_err *err)
     if (!make_mounts_slaves() ||
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
         return kiln_fail_errno(err, errno, "cannot mount a private /proc");
-    if (kernel_since(6, 14)) /* before 6.14, pid_max was one number for the whole host */
+    if (kernel_since(6, 14)) /* before Linux 6.14, pid_max was one number for the whole host, which
+                              * must not be changed */
         limit_processes(processes);
     return KILN_OK;
 }
 
-/* Without root, this user owns the tmpfs, because its user namespace has no other users. */
+/* Root gives the tmpfs to the owner of |directory|. Any other user must own it, because the user
+ * namespace has no other users. */
 static bool mount_tmpfs(const char *directory, uint64_t bytes)
 {
     char options[128];
@@ -55,7 +57,7 @@ static bool mount_tmpfs(const char *directory, uint64_t bytes)
     return mount("kiln", directory, "tmpfs", MS_NOSUID | MS_NODEV, options) == 0;
 }
 
-/* glibc has this function since 2.36. */
+/* Used instead of glibc's mount_setattr, which only exists since glibc 2.36. */
 static bool set_attributes(const char *path, unsigned flags, const struct mount_attr *attributes)
 {
     return syscall(SYS_mount_setattr, AT_FDCWD, path, flags, attributes, sizeof(*attributes)) == 0;

@@ -39,8 +39,8 @@ void namespaces_read(struct namespace_ids *ret_ids)
 /* The kernel numbers the initial namespaces below 0xf0000000, and all later ones from there. */
 bool namespace_is_hosts(uint64_t id) { return id >= 0xeffffff0u && id <= 0xefffffffu; }
 
-/* Returns whether every line of |path|, after the first |skipped| ones, has "lo" in column
- * |column|. Accepts a missing file, as on a system without IPv6. */
+/* Returns whether every line of |path|, except the first |skipped| ones, has "lo" in column
+ * |column| (from 0). Returns true if the file is missing, as on a system without IPv6. */
 static bool names_only_loopback(const char *path, unsigned skipped, unsigned column)
 {
     char line[512];
@@ -59,8 +59,8 @@ static bool names_only_loopback(const char *path, unsigned skipped, unsigned col
     return alone;
 }
 
-/* Interfaces without address and route do not count: every new namespace has tunnel devices that
- * are down. */
+/* Reads routes and addresses instead of the list of interfaces, because every new network namespace
+ * has tunnel interfaces that are down. */
 bool network_is_empty_by(const char *routes, const char *addresses)
 {
     return names_only_loopback(routes, 1, 0) && names_only_loopback(addresses, 0, 5);
@@ -116,9 +116,9 @@ static bool map_own_user(uid_t uid, gid_t gid)
            write_text("/proc/self/gid_map", group);
 }
 
-/* Returns 0 or an errno.  The process writes its maps of users and groups in /proc.  After a change
- * of user it is not dumpable, so root owns these files.  So this function makes the process
- * dumpable meanwhile. */
+/* Returns 0 or an errno. The process must write its maps of users and groups in /proc. After a
+ * change of user, a process is not dumpable, and root owns these files. So this function makes the
+ * process dumpable while it writes them. */
 static int enter_user_namespace(void)
 {
     uid_t uid = geteuid();
@@ -165,8 +165,8 @@ void namespaces_leave(const struct namespace_ids *outside, struct namespace_erro
         user = try_user_namespace();
         if (!user)
             user = enter_user_namespace();
-        /* The current namespaces belong to another user namespace, so this process cannot mount
-         * anything in them. */
+        /* The current mount and process namespaces belong to another user namespace, so this
+         * process may not mount anything in them: they must be replaced, too. */
         if (!user)
             own.of[NAMESPACE_MOUNT] = own.of[NAMESPACE_PID] = 0;
     }

@@ -37,7 +37,7 @@ struct namespace_ids {
 
 #define NAMESPACE_TEXT_MAX 128
 
-struct namespace_errors { /* 0 if the namespace is private */
+struct namespace_errors { /* 0, or the errno of the failure to make the namespace private */
     int of[NAMESPACES];
 };
 
@@ -56,7 +56,7 @@ bool namespaces_from_text(const char *text, struct namespace_ids *ret_ids);
  * not backport. */
 bool kernel_since(unsigned major, unsigned minor);
 
-/* Leaves every namespace that this process still shares with |outside| or with the host.  Without
- * CAP_SYS_ADMIN, first creates a user namespace that has only this user and group.  Children, but
- * not this process, are in the new process namespace. */
+/* Leaves every namespace that this process still shares with |outside| or with the host. Without
+ * CAP_SYS_ADMIN, first creates a user namespace that has only this user and group. The new process
+ * namespace applies to children, not to this process itself. */
 void namespaces_leave(const struct namespace_ids *outside, struct namespace_errors *ret_errors);

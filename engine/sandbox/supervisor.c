@@ -13,8 +13,8 @@
 #define EXIT_LOST 4
 #define FILES_MAX (1 << 20)
 
-/* closefrom(3) aborts if close_range(2) fails and /proc is missing.  An old kernel or the filter of
- * a container may reject close_range, and the worker may have hidden /proc. */
+/* Replaces closefrom(3), which aborts if close_range(2) fails and /proc is missing. An old kernel
+ * or a container's filter may reject close_range, and the worker may have hidden /proc. */
 static void close_from(int first)
 {
     struct rlimit files;
@@ -27,7 +27,8 @@ static void close_from(int first)
         close(fd);
 }
 
-/* Sets the parent's death signal last, because a change of user clears it. */
+/* Closes all descriptors except standard output and error, and drops the privileges. Sets the
+ * parent's death signal last, because a change of user clears it. */
 static void drop_everything(const char *name, supervisor_give_up *give_up, void *context)
 {
     prctl(PR_SET_NAME, name);
@@ -38,8 +39,9 @@ static void drop_everything(const char *name, supervisor_give_up *give_up, void 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* Returns false if the supervisor has ended.  If the supervisor ended before PR_SET_PDEATHSIG was
- * set, no signal comes, but the pipe has no reader. */
+/* Tells the supervisor that init is ready. Returns false if the supervisor has ended. If that
+ * happened before PR_SET_PDEATHSIG was set, init gets no signal, but the write fails, because the
+ * pipe has no reader. */
 static bool report_ready(int ready_fd)
 {
     ssize_t put;
@@ -58,7 +60,8 @@ _Noreturn static void run_init(int ready_fd, supervisor_give_up *give_up, void *
     if (!report_ready(STDOUT_FILENO))
         _exit(EXIT_LOST);
     close(STDOUT_FILENO);
-    signal(SIGCHLD, SIG_IGN); /* the kernel reaps orphaned processes */
+    signal(SIGCHLD, SIG_IGN); /* processes whose parent has ended become children of init; the
+                               * kernel reaps them */
     for (;;)
         pause();
 }
@@ -76,7 +79,8 @@ static int wait_for(pid_t child)
 static void kill_namespace(pid_t init)
 {
     kill(init, SIGKILL);
-    wait_for(init); /* returns when no process is left in the namespace */
+    wait_for(init); /* the kernel reports the end of init only when no process is left in the
+                     * namespace */
 }
 
 _Noreturn static void exit_like_worker(int status)
@@ -91,23 +95,25 @@ _Noreturn static void exit_like_worker(int status)
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST);
 }
 
-/* |starter| was this process's parent when supervisor_fork was called.  If |starter| ended before
- * PR_SET_PDEATHSIG was set, the kernel sends no signal, but getppid() returns another number. */
+/* |starter| was the parent of this process when supervisor_fork was called. If |starter| ended
+ * before PR_SET_PDEATHSIG was set, the kernel sends no signal, but getppid() returns another
+ * number. */
 _Noreturn static void run_supervisor(pid_t init, pid_t worker, pid_t starter,
                                      supervisor_give_up *give_up, void *context)
 {
     drop_everything("kiln-supervisor", give_up, context);
     if (getppid() != starter)
-        _exit(EXIT_LOST); /* init then gets its death signal, and the namespace ends with it */
+        _exit(EXIT_LOST); /* init then gets its death signal, and its end ends the namespace's other
+                           * processes */
     close(STDOUT_FILENO);
     int status = wait_for(worker);
     kill_namespace(init);
     exit_like_worker(status);
 }
 
-/* Waits until init has dropped its privileges.  Returns false if init ended.  The supervisor drops
- * its own privileges next, and can then kill init only if init has the same user.  Killing init
- * ends all processes of the namespace. */
+/* Waits until init has dropped its privileges. Returns false if init ended. The supervisor drops
+ * its own privileges afterwards. Then it can only kill init, and thereby all processes of the
+ * namespace, if init has the same user. */
 static bool wait_until_ready(int fd)
 {
     char said;
@@ -123,8 +129,8 @@ static enum kiln_code fail_start(struct kiln_err *err)
     return kiln_fail_errno(err, errno, "cannot start a process in a private process namespace");
 }
 
-/* If init has ended, fork of the worker would fail with ENOMEM (pid_namespaces(7)), which is not a
- * useful message. */
+/* Waits until init is ready, for a useful message if init ends early: fork of the worker would then
+ * only fail with ENOMEM (pid_namespaces(7)). */
 static enum kiln_code start_init(supervisor_give_up *give_up, void *context, pid_t *ret_init,
                                  struct kiln_err *err)
 {

@@ -20,8 +20,8 @@
  */
 #include "common/base/err.h"
 
-/* Drops the privileges that creating the namespace needed, in the supervisor and in init.  If the
- * function returns false, the process must exit. */
+/* Called in the supervisor and in init: drops the privileges that were needed to create the
+ * namespace. If it returns false, the process must exit. */
 typedef bool supervisor_give_up(void *context);
 
 /* Call it after unshare(CLONE_NEWPID).  On success, it returns only in the worker.  On failure, it

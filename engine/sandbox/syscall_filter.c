@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 
 #define PERSONALITY_QUERY 0xffffffffu
-/* The kernel reads only these bits of an int argument. */
+/* An int argument has these bits of a 64-bit register; the kernel ignores the others. */
 #define INT_BITS 0xffffffffu
 #define CLONE_NAMESPACES                                                                          \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | \
@@ -77,8 +77,8 @@ static int add_table_rules(scmp_filter_ctx filter)
     return rc;
 }
 
-/* Standard error may be kilnd's terminal.  Compilers may query the terminal, but not change it:
- * TIOCSTI would type commands into the terminal. */
+/* Allows only requests that query a terminal or set flags of a descriptor. Standard error may be
+ * kilnd's terminal, and TIOCSTI would type commands into it. */
 static int add_ioctl_rules(scmp_filter_ctx filter)
 {
     static const unsigned long requests[] = { TCGETS,  TIOCGWINSZ, FIONREAD,
@@ -98,14 +98,14 @@ static int add_prctl_rules(scmp_filter_ctx filter)
     int rc = 0, number = seccomp_syscall_resolve_name("prctl");
     for (size_t i = 0; !rc && i < sizeof(options) / sizeof(options[0]); i++)
         rc = add_rule_if(filter, SCMP_ACT_ALLOW, "prctl", argument(0, INT_BITS, options[i]));
-    /* With 0, other processes cannot inspect this one. */
+    /* Allows only the value 0, which prevents other processes from inspecting this one. */
     const struct scmp_arg_cmp off[] = { argument(0, INT_BITS, PR_SET_DUMPABLE),
                                         argument(1, UINT64_MAX, 0) };
     return rc ? rc : seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, number, 2, off);
 }
 
-/* Before its third version (Linux 6.2), Landlock lets a process truncate files that it may only
- * read, with open(O_RDONLY | O_TRUNC).  For the same reason, no list allows truncate(). */
+/* Forbids open(O_RDONLY | O_TRUNC): before its third version (Linux 6.2), Landlock lets a process
+ * truncate files that it may only read. For the same reason, no list allows truncate(). */
 static int add_open_rules(scmp_filter_ctx filter)
 {
     static const struct {
@@ -138,8 +138,8 @@ static int add_conditional_rules(scmp_filter_ctx filter)
     return rc ? rc : add_prctl_rules(filter);
 }
 
-/* Adds the rules, and loads the filter if it has all of them.  If an allocation fails, libseccomp
- * may omit rules and still return 0.  Only errno shows that. */
+/* Adds the rules, and loads the filter only if it has all of them. If an allocation fails,
+ * libseccomp may omit rules and still return 0; only errno shows that. */
 static int load_whole(scmp_filter_ctx filter, int (*add_rules)(scmp_filter_ctx))
 {
     errno = 0;
@@ -155,9 +155,9 @@ static enum kiln_code install_filter(scmp_filter_ctx filter, int (*add_rules)(sc
     int rc = filter ? 0 : -ENOMEM;
     if (!rc)
         rc = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-    /* TSYNC applies the filter to all threads, also to those of a sanitizer.  TSYNC needs
-     * seccomp(2).  If a service manager forbids seccomp(2), libseccomp uses prctl(2), which applies
-     * the filter only to this thread. */
+    /* TSYNC applies the filter to all threads, also to those of a sanitizer, but needs seccomp(2).
+     * If a service manager forbids seccomp(2), libseccomp must use prctl(2), which applies the
+     * filter only to this thread. */
     if (!rc && seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) != 0)
         rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 0);
     if (!rc)
@@ -223,7 +223,7 @@ static int add_transfer_rules(scmp_filter_ctx filter)
         "reboot",
         "request_key",
         "setns",
-        "setpgid", /* kilnd kills the process group */
+        "setpgid", /* a process that left its group would survive, because kilnd kills the group */
         "setsid",
         "settimeofday",
         "swapoff",
@@ -234,7 +234,8 @@ static int add_transfer_rules(scmp_filter_ctx filter)
         "userfaultfd",
         "vhangup",
     };
-    /* A filter cannot read the flags of clone3, which are in a struct. */
+    /* ENOSYS makes libraries use clone instead: the flags of clone3 are in a struct, which a filter
+     * cannot read. */
     int rc = add_rule(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3");
     for (size_t i = 0; !rc && i < sizeof(denied) / sizeof(denied[0]); i++)
         rc = add_rule(filter, SCMP_ACT_ERRNO(EPERM), denied[i]);

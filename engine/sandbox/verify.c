@@ -21,8 +21,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Addresses for documentation, which no network uses (RFC 5737, RFC 3849).  Connecting a datagram
- * socket sends nothing; the kernel only looks for a route. */
+/* Addresses that no network uses (RFC 5737, RFC 3849). Connecting a datagram socket to them sends
+ * nothing; the kernel only looks for a route. */
 #define SOMEWHERE "192.0.2.1"
 #define SOMEWHERE_6 "2001:db8::1"
 #define ANY_PORT 9
@@ -104,8 +104,8 @@ static void undo_escapes(char *text)
     *to = '\0';
 }
 
-/* A line of mountinfo is "ID PARENT DEVICE ROOT PLACE OPTIONS ..." (proc(5)).  A malformed line
- * counts as writable. */
+/* Parses a line of mountinfo: "ID PARENT DEVICE ROOT PLACE OPTIONS ..." (proc(5)). PLACE is where
+ * it is mounted. A malformed line counts as writable. */
 static bool is_writable(char *line, const char **ret_place)
 {
     char *rest = NULL, *place = strtok_r(line, " ", &rest);
@@ -135,7 +135,7 @@ static bool directory_alone_is_writable(const char *directory)
     return alone;
 }
 
-/* Without Landlock, every user may list "/". */
+/* Tests whether Landlock is in force: without it, every user may list "/". */
 static bool cannot_list_root(void)
 {
     KILN_AUTO(fd) int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -166,7 +166,8 @@ void verify_surroundings(const struct namespace_ids *outside, const char *direct
 
 static bool is_denied(long result) { return result < 0 && errno == EPERM; }
 
-/* Without the filter, each of these calls would succeed or fail with another errno. */
+/* Tests with calls that the filter denies. Without the filter, each of them would succeed or fail
+ * with another errno. */
 void verify_filter(struct sandbox_report *report)
 {
     bool denied =

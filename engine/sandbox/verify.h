@@ -12,10 +12,10 @@
 #include "engine/sandbox/layers.h"
 #include "engine/sandbox/namespaces.h"
 
-/* Checks all layers except seccomp, whose filter would block the attempts.  This process's
- * namespaces must differ from |outside| and from the host's; only |directory| may be writable.  The
- * caller sets |report->landlock|. */
+/* Checks all layers except seccomp. Must precede the installation of the seccomp filter, which
+ * would block the attempts. This process's namespaces must differ from |outside| and from the
+ * host's; only |directory| may be writable. The caller sets |report->landlock|. */
 void verify_surroundings(const struct namespace_ids *outside, const char *directory,
                          struct sandbox_report *report);
-/* Call it after the filter was installed. */
+/* Call this function after the seccomp filter was installed. */
 void verify_filter(struct sandbox_report *report);
