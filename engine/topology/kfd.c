@@ -18,7 +18,9 @@ struct properties {
         capability, num_xcc, local_mem_size, mem_banks_count;
 };
 
-#define SEEN_SIMD_COUNT 1u /* bit of the first row, simd_count */
+#define SEEN_SIMD_COUNT                                                 \
+    1u /* bit of kfd_properties.seen for the first row of |properties|, \
+        * simd_count */
 static const struct kfd_property properties[] = {
 #define PROPERTY(name)                           \
     {                                            \
@@ -56,8 +58,8 @@ static const char *arch_of_device(const struct properties *p)
     return NULL;
 }
 
-/* gfx_target_version has two decimal digits each for major, minor and stepping.  In the arch, minor
- * and stepping are one hexadecimal digit each: 90010 is gfx90a. */
+/* gfx_target_version has two decimal digits each for major, minor and stepping. The arch has one
+ * hexadecimal digit each for minor and stepping: 90010 is gfx90a. */
 static bool set_arch(struct gpu *gpu, const struct properties *p)
 {
     uint64_t version = p->gfx_target_version;
@@ -75,7 +77,8 @@ static bool set_arch(struct gpu *gpu, const struct properties *p)
     return true;
 }
 
-/* For gfx10 and later, counts work group processors, which have two compute units each. */
+/* Counts compute units or, for gfx10 and later, work group processors, which have two compute units
+ * each. */
 static bool set_compute_units(struct gpu *gpu, const struct properties *p)
 {
     bool pairs = strlen(gpu->arch) > strlen("gfx90a");
@@ -94,7 +97,8 @@ static bool set_database_id(struct gpu *gpu)
     return database_id_write(&id, gpu->database_id);
 }
 
-/* Kernels that do not state gfx_target_version are too old to state sramecc, or use another bit. */
+/* States sramecc only if the kernel states gfx_target_version: older kernels do not state sramecc,
+ * or use another bit for it. */
 static void set_target(struct gpu *gpu, const struct properties *p)
 {
     static const char *const with_sramecc[] = { "gfx906", "gfx908", "gfx90a", "gfx940",
@@ -127,7 +131,7 @@ static enum kiln_code describe_gpu(const struct properties *p, struct gpu *gpu,
     return KILN_OK;
 }
 
-/* |ret_gpu| has no compute units if the node is not a GPU, or is hidden from this process. */
+/* If the node is not a GPU, or is hidden from this process, |ret_gpu|->compute_units is 0. */
 static enum kiln_code read_gpu(const char *directory, unsigned node, struct gpu *ret_gpu,
                                struct kiln_err *err)
 {
@@ -142,7 +146,7 @@ static enum kiln_code read_gpu(const char *directory, unsigned node, struct gpu 
         return kiln_fail(err, KILN_INVALID, "its path is too long");
     enum kiln_code rc = kfd_properties_read(path, &reading, &errnum, err);
     if (rc)
-        return errnum == EPERM ? KILN_OK : rc; /* the cgroup hides this device */
+        return errnum == EPERM ? KILN_OK : rc; /* the cgroup hides this device from the process */
     if (!(reading.seen & SEEN_SIMD_COUNT))
         return kiln_fail(err, KILN_INVALID, "it states no simd_count");
     if (p.simd_count == 0)
@@ -253,7 +257,7 @@ uint64_t kfd_memory(const char *directory, const struct gpu *gpu)
         if (size < 0 || (size_t)size >= sizeof(path) ||
             kfd_properties_read(path, &reading, &errnum, &ignored) || reading.seen != 3u ||
             (is_of_device(&bank) && bank.size_in_bytes > UINT64_MAX - sum))
-            return 0; /* the sum of the other banks would be wrong */
+            return 0; /* the total is unknown: the sum of the other banks would be wrong */
         sum += is_of_device(&bank) ? bank.size_in_bytes : 0;
     }
     return sum;

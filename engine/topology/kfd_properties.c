@@ -24,7 +24,8 @@ bool kfd_parse_number(const char *text, size_t size, uint64_t max, uint64_t *ret
     return size > 0;
 }
 
-/* Returns the name if its number is malformed or repeated, else NULL. */
+/* If the line has the name of a row, stores its number. Returns the name if its number is malformed
+ * or the name is repeated, else NULL. */
 static const char *read_line(struct kfd_properties *p, const char *line, size_t size)
 {
     const char *blank = memchr(line, ' ', size);

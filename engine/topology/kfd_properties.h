@@ -21,11 +21,12 @@ struct kfd_properties {
     const struct kfd_property *rows;
     size_t count;
     void *numbers; /* the struct that receives the numbers; zeroed by the caller */
-    unsigned seen; /* bit i is set if the file has row i */
+    unsigned seen; /* bit i is set if the file has the property rows[i] */
 };
 
-/* Skips names that no row has.  Returns KILN_INVALID if a number is malformed or a name is
- * repeated. |ret_errno| receives errno if the file could not be opened or read, otherwise 0. */
+/* Skips properties that are not in |properties|->rows. Returns KILN_INVALID if a number is
+ * malformed or a name is repeated. |ret_errno| receives errno if the file could not be opened or
+ * read, otherwise 0. */
 KILN_MUST_CHECK enum kiln_code kfd_properties_read(const char *path,
                                                    struct kfd_properties *properties,
                                                    int *ret_errno, struct kiln_err *err);
