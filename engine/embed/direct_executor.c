@@ -14,7 +14,7 @@ static void run_on_work_queue(struct executor *base, enum work_queue work_queue,
     list_append(&self_of(base)->tasks, &task->item.link);
 }
 
-/* A task that is about to run is in no list, and cannot be cancelled. */
+/* Returns false for a task that is about to run, because no list contains it. */
 static bool cancel_task(struct executor *base, enum work_queue work_queue, struct task *task)
 {
     (void)base;
@@ -72,7 +72,7 @@ bool direct_executor_compiles(const struct direct_executor *x)
 void direct_executor_end_compile(struct direct_executor *x)
 {
     struct compile_task *task = x->compile;
-    x->compile = NULL; /* before the done callback, which may start the next compile */
+    x->compile = NULL; /* before the callback, because the callback may start the next compile */
     task->done(task);
 }
 

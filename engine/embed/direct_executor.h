@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * An executor without threads.  A caller that needs a result runs the tasks (direct_executor_step).
+ * An executor without threads. The tasks run on the thread of a caller that waits for a result
+ * (direct_executor_step).
  *
  * Role       passes compiles, one at a time, to an embed_compiler.  Does not support transfers
  * Ownership  borrows the compiler
@@ -13,17 +14,17 @@
 
 struct direct_executor {
     struct executor base;
-    struct list tasks, later;   /* of struct task; they run in the next iteration */
-    struct list due, due_later; /* of struct task; they run in the current iteration */
+    struct list tasks, later;   /* of struct task; to run in the next iteration */
+    struct list due, due_later; /* of struct task; to run in the current iteration */
     struct compile_task *compile;
     bool compile_has_begun;
     struct embed_compiler *compiler; /* borrowed; NULL: kernels cannot be compiled */
 };
 
 void direct_executor_init(struct direct_executor *x, struct embed_compiler *compiler);
-/* Begins a compile or runs a task.  An iteration runs the tasks that waited when it began: first
- * those of executor_ops.run, then those of executor_ops.later.  Returns false if no task is left;
- * the compiler may still be busy. */
+/* Begins a waiting compile, or runs one task. An iteration runs the tasks that were waiting when it
+ * began: first those of executor_ops.run, then those of executor_ops.later. Returns false if no
+ * task is left; a compile may still be running. */
 bool direct_executor_step(struct direct_executor *executor);
 bool direct_executor_compiles(const struct direct_executor *executor);
 void direct_executor_end_compile(struct direct_executor *x);

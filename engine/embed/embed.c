@@ -22,28 +22,30 @@
 #define IDLE_STEP_NS 10000000ull
 #define SECOND 1000000000ull
 
-/* Each object in memory uses a descriptor.  Objects may use 1 / HOT_PART_OF_FILES of the program's
- * limit of open files. */
+/* Each object in memory uses a descriptor. Objects may use this fraction of the process's limit of
+ * descriptors: 1 / HOT_PART_OF_FILES. */
 #define HOT_PART_OF_FILES 4
 
 struct embed_transport {
     struct transport base;
     struct caller caller;
     pid_t pid;               /* the process that opened this transport */
-    struct list ready;       /* of struct embed_frame, owned; not received yet */
+    struct list ready;       /* of struct embed_frame, owned: replies that the client has not
+                              * received yet */
     struct embed_frame *out; /* owned; the frame that was received last */
-    /* After a failure to store a reply, no more replies follow. */
+    /* Why a reply could not be stored. From then on, the client receives no further replies. */
     enum kiln_code failed;
     bool is_stopped;
 };
 
 static struct {
-    /* The process that owns this state; 0: none.  |pid| is negative while a thread takes over the
-     * state. */
+    /* The process to which the variables below belong; 0: none. Negative (-pid) while a thread of
+     * that process initialises the variables or, after a fork, resets them. */
     _Atomic pid_t pid;
-    /* A child that is forked while a thread is inside the engine cannot have an engine. */
+    /* A thread is inside the engine. If the process forks now, the child cannot open an engine. */
     atomic_bool is_inside;
-    bool is_lost;          /* this process was forked while a thread was inside the engine */
+    bool is_lost;          /* this process was forked while a thread of its parent was inside the
+                            * engine */
     pthread_mutex_t mutex; /* protects the members below */
     pthread_cond_t changed;
     unsigned transports;
@@ -62,7 +64,7 @@ static void init_changed(void)
     pthread_condattr_destroy(&attributes);
 }
 
-/* Does not free the parent's engine, because its state may be inconsistent. */
+/* Forgets the parent's engine without freeing it, because its state may be inconsistent. */
 static void reset_in_child(void)
 {
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
@@ -75,8 +77,9 @@ static void reset_in_child(void)
     here.is_waiting = false;
 }
 
-/* Detects a fork at the child's first call.  A child that is forked while its parent takes over the
- * state does not wait for a thread that only exists in the parent. */
+/* Detects at the child's first call that the process was forked. |here.pid| contains a process id,
+ * so a child that is forked while a thread of its parent is in this function does not wait for that
+ * thread. */
 static void detect_fork(void)
 {
     pid_t own = getpid(), had = atomic_load(&here.pid);
@@ -278,7 +281,7 @@ static struct embed_frame *take_frame(struct embed_transport *t)
 
 static const struct caller_ops caller_ops = { .reply = store_reply };
 
-/* If enter_engine returns KILN_OK, the caller holds the mutex and must call release_mutex. */
+/* On KILN_OK, the caller holds the mutex and must call release_mutex. */
 static enum kiln_code enter_engine(const struct embed_transport *t, struct kiln_err *err)
 {
     detect_fork();
@@ -373,8 +376,8 @@ static enum kiln_code report_failure(const struct embed_transport *t, struct kil
                      "(LimitNOFILE=, ulimit -n)");
 }
 
-/* The caller holds the mutex.  Runs at least one waiting step, even after the deadline, so that a
- * caller that polls with short deadlines makes progress, too. */
+/* The caller holds the mutex. Runs at least one step even if the deadline has passed, so that a
+ * caller that polls with short deadlines makes progress. */
 static enum kiln_code await_frame(struct embed_transport *t, uint64_t deadline_ns,
                                   struct kiln_err *err)
 {

@@ -12,8 +12,8 @@
 struct embed_compiler;
 
 struct embed_compiler_ops {
-    /* |job| and |result| must stay valid until the job has ended.  If the job cannot start,
-     * |result| says so. */
+    /* Starts a job. |job| and |result| must stay valid until the job has ended. A failure to start
+     * is reported in |result|, like any other end of the job. */
     void (*begin)(struct embed_compiler *compiler, const struct compile_job *job,
                   struct compile_result *result);
     /* Returns true if the job has ended.  Returns false if |deadline_ns| (clock_monotonic_ns) has
@@ -22,7 +22,8 @@ struct embed_compiler_ops {
     void (*wake)(struct embed_compiler *compiler);
     /* Ends the compiler process.  The result of its job is COMPILE_UNAVAILABLE. */
     void (*stop)(struct embed_compiler *compiler);
-    /* In a forked child: forgets the parent's compiler process, and sends nothing to it. */
+    /* Called in a forked child: forgets the compiler process, which belongs to the parent, without
+     * sending anything to it. */
     void (*forget)(struct embed_compiler *compiler);
 };
 
