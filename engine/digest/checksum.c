@@ -21,8 +21,8 @@ static uint64_t tail_at(const uint8_t *at, size_t size)
     return word;
 }
 
-/* For a fixed |sum|, different words give different results; for a fixed |word|, different sums do.
- * So two inputs that differ in only one word never have the same sum. */
+/* With one argument fixed, different values of the other argument give different results. So two
+ * inputs that differ in only one word never have the same sum. */
 static uint64_t mix_word(uint64_t sum, uint64_t word)
 {
     sum = (sum ^ word) * 0x9e3779b97f4a7c15ULL;
@@ -48,7 +48,7 @@ enum kiln_code hash_key_draw(struct hash_key *ret_key, struct kiln_err *err)
 
 static uint64_t rotate_bits(uint64_t v, unsigned bits) { return (v << bits) | (v >> (64 - bits)); }
 
-/* Inlined, so that the four sums stay in registers, which makes the hash twice as fast. */
+/* Inlined, so that the four words of |v| stay in registers, which makes the hash twice as fast. */
 __attribute__((always_inline)) static inline void sip_round(uint64_t v[4])
 {
     v[0] += v[1];

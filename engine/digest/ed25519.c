@@ -4,12 +4,13 @@
 #include <errno.h>
 #include <sys/random.h>
 
-#include <nettle/eddsa.h> /* does not compile if the two sizes differ from those of ed25519.h */
+#include <nettle/eddsa.h> /* declares arrays with its own sizes, so that a difference to ed25519.h
+                           * is a compile error */
 
 enum kiln_code ed25519_generate(uint8_t secret[ED25519_KEY_SIZE], struct kiln_err *err)
 {
     ssize_t got = 0;
-    do /* a request of up to 256 bytes is filled completely, or fails */
+    do /* never returns fewer bytes, because the request has at most 256 */
         got = getrandom(secret, ED25519_KEY_SIZE, 0);
     while (got < 0 && errno == EINTR);
     if (got != ED25519_KEY_SIZE)

@@ -9,5 +9,6 @@
  */
 #include "common/protocol/program_inputs.h"
 
-/* |source| is the SHA-256 of the source, which libkiln-rtc needs for another key, too. */
+/* |source| is the SHA-256 of the source. The caller computes it, because libkiln-rtc needs it for
+ * another key, too. */
 struct digest program_key(const struct program_inputs *inputs, const struct digest *source);

@@ -18,8 +18,8 @@ struct sha256 {
 
 void sha256_init(struct sha256 *s);
 void sha256_put(struct sha256 *s, struct bytes part);
-/* Adds the length as a u64, then the bytes.  So "ab" and "c" give another digest than "a" and
- * "bc". */
+/* Adds the length as a u64, then the bytes. So the parts "ab" and "c" give another digest than "a"
+ * and "bc". */
 void sha256_put_sized(struct sha256 *s, struct bytes part);
 struct digest sha256_end(struct sha256 *s);
 

@@ -3,7 +3,7 @@
 
 /*
  * Adds the headers of a source to a digest: their number, then the name and text of each, sorted by
- * name. So their order in the request does not matter.
+ * name. So the order of the headers in the request does not matter.
  *
  * Threading  see engine/digest/sha256.h
  */
