@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 /* The limit of all users together is this multiple of one user's limit. A user may hold at most
- * half of what the other users leave. So if two users hold as much as they may, a third user can
- * still hold a full share. */
+ * half of what the other users leave. So when two users hold as much as they may, a third user may
+ * still hold the maximum for one user. */
 #define HELD_SHARES 4
 
 static struct held_limits held_limits_of(const struct engine_options *o)
@@ -33,7 +33,7 @@ static struct held_limits held_limits_of(const struct engine_options *o)
                                  .bytes = HELD_SHARES * o->held_limit_bytes_uid };
 }
 
-/* A kernel is added to the fleet's tree after it was stored. */
+/* Kernels are added to the fleet's tree after they were stored, so the store must be on. */
 static bool adds_kernels(const struct engine_options *o)
 {
     return o->fleet_builder && *o->fleet_builder && o->store_mode == KERNEL_STORE_ON;

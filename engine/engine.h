@@ -27,7 +27,7 @@ struct engine_report {
 };
 
 struct engine_host {
-    /* Returns the settings with their origins.  The caller owns the result.  May be NULL. */
+    /* Returns the settings and where each comes from. The caller owns the result. May be NULL. */
     struct json *(*config)(struct engine_host *host);
     void (*add_status)(struct engine_host *host, struct json *status);
     void (*add_stats)(struct engine_host *host, struct json *stats);
@@ -44,20 +44,20 @@ struct engine_options {
     uint64_t store_limit_bytes;
     uint64_t store_limit_bytes_uid; /* 0: none */
     enum kernel_store_mode store_mode;
-    /* Directory of tuning.db.  If NULL, records are kept in memory if |data| is given, else not at
-     * all. */
+    /* Directory of tuning.db. If NULL, records are kept in memory, but only if |data| is set. */
     const char *state_directory;
     uint64_t tuning_records_per_uid, tuning_bytes_per_uid; /* 0: no limit */
     enum tuning_stale tuning_stale;
-    /* If NULL, there are only the packages of |data|, and none can be written. */
+    /* If NULL, there are only the packages of |data|, and no package can be installed. */
     const char *package_directory;
     /* NULL-terminated; may be NULL */
     const char *const *more_package_directories;
     const char *trusted_keys;
-    bool has_fleet;         /* the executor can read a fleet's tree */
+    bool has_fleet;         /* the executor can read the files that the hosts of a fleet share */
     uint64_t fleet_wait_ms; /* how long a look-up may wait for the fleet; 0: the default */
     const char *fleet_keys; /* directory of the public keys of the fleet; NULL: none */
-    /* hosts coordinate compiles by leases if the expected time is at least this */
+    /* Hosts use leases to avoid repeating each other's compiles that are expected to take at least
+     * this long. */
     uint64_t fleet_lease_ns;
     const char *fleet_builder; /* file of the secret key that signs compiled kernels; NULL: none */
     uint64_t package_limit;
@@ -66,9 +66,10 @@ struct engine_options {
     bool require_signature;
     uint64_t hot_limit_bytes;
     unsigned hot_limit_count;
-    /* Limit of the bytes of code objects that one user's processes may still hold; 0: no limit. */
+    /* Maximum number of bytes of code objects that one user's processes may hold (held_objects.h);
+     * 0: no limit. */
     uint64_t held_limit_bytes_uid;
-    unsigned failure_ttl_s; /* how long a failed compile is not repeated */
+    unsigned failure_ttl_s; /* a failed compile is not repeated for this long */
     unsigned queue_limit;
     unsigned queue_limit_uid;
     uint64_t queue_bytes;
@@ -77,12 +78,12 @@ struct engine_options {
 
 KILN_MUST_CHECK enum kiln_code engine_open(const struct engine_options *options,
                                            struct engine **ret_engine, struct kiln_err *err);
-/* Call it only if engine_idle() returns true: no task runs, and no caller has joined
+/* Call this function only while engine_idle() returns true: no task runs, and no caller has joined
  * (service_join). */
 void engine_close(struct engine *engine);
 
-/* Reports what was found when the store was opened, and asks a compiler process for the installed
- * toolchains.  Requests that need a toolchain wait for its answer. */
+/* Reports problems that were found when the store was opened. Starts a compiler process that finds
+ * the installed toolchains; requests that need a toolchain wait until it answers. */
 void engine_start(struct engine *engine);
 void engine_drain(struct engine *engine);
 bool engine_idle(const struct engine *engine);
@@ -97,12 +98,12 @@ struct engine_pulse {
 struct engine_pulse engine_pulse(const struct engine *engine);
 
 struct engine_waiting {
-    uint64_t now, peak; /* |peak|: the maximum since the previous call */
+    uint64_t now, peak; /* |peak|: the maximum of |now| since the previous call */
 };
 struct engine_waiting engine_waiting(const struct engine *engine);
 
-/* Call it about once a second. */
+/* Call this function about once a second. */
 void engine_tick(struct engine *engine);
-/* Stops compiles that must give way to another user, as engine_tick does.  Call it more often than
- * engine_tick while compiles wait. */
+/* Stops compiles that must give way to another user, as engine_tick does. While compiles wait, call
+ * this function more often than engine_tick. */
 void engine_share_compilers(struct engine *engine);
