@@ -15,7 +15,8 @@ static bool on_checked(void *context, uint64_t done, uint64_t rows)
 enum kiln_code check_package_rows(const char *path, const struct transfer_sink *sink,
                                   uint64_t *ret_rows, struct kiln_err *err)
 {
-    /* Messages name the file without the staging directory. */
+    /* Messages should name the file without the staging directory, which is the working
+     * directory. */
     if (strncmp(path, "./", 2) == 0)
         path += 2;
     const struct package_options options = { .path = path, .readers = 1 };

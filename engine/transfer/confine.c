@@ -20,8 +20,8 @@
     (READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | \
      LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_TRUNCATE)
 
-/* Allows |directory| without its subdirectory "private".  In the directory of trusted authorities,
- * this subdirectory has the private keys of this host's servers. */
+/* Allows |directory| without its subdirectory "private". The directory is that of the trusted
+ * certificate authorities, whose "private" has the private keys of this host's servers. */
 static void allow_all_but_private(const struct landlock_rules *rules, const char *directory)
 {
     char path[512];
@@ -84,7 +84,7 @@ static void allow_source(const struct landlock_rules *rules, const char *text)
     landlock_allow(rules, manifest, READ_FILE);
 }
 
-/* Allows the files that one kind of process needs in addition to the system's files. */
+/* Allows the files that one kind of transfer process needs, in addition to the system's files. */
 typedef void allower(const struct landlock_rules *rules, const void *context);
 
 static void allow_job(const struct landlock_rules *rules, const void *context)
@@ -112,7 +112,8 @@ static enum kiln_code confine_files(allower *allow, const void *context, struct 
                          "this kernel has no Landlock: it is older than Linux 5.13, or Landlock is "
                          "switched off");
     struct landlock_rights handled = landlock_rights(version);
-    handled.network &= LANDLOCK_BIND_TCP; /* may connect to any port, but not listen */
+    handled.network &= LANDLOCK_BIND_TCP; /* connecting stays allowed; only listening on a port is
+                                           * forbidden */
     enum kiln_code rc = landlock_begin(&handled, &rules, err);
     if (rc)
         return rc;
@@ -121,8 +122,8 @@ static enum kiln_code confine_files(allower *allow, const void *context, struct 
     return landlock_enforce(&rules, err);
 }
 
-/* Adds the Landlock rules before it switches the user, because adding a rule opens a file that the
- * other user may not reach. */
+/* Adds the Landlock rules before it switches the user: adding a rule opens the file, which the new
+ * user may not be allowed to do. */
 static enum kiln_code confine_process(allower *allow, const void *context,
                                       const struct transfer_user *user, struct kiln_err *err)
 {

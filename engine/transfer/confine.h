@@ -19,9 +19,9 @@ struct transfer_user {
     gid_t gid;
 };
 
-/* Switches permanently to |user| unless it is NULL.  Outside job->staging, the process can
- * afterwards read only the source (if its URL begins with file:), the manifest of the source, the
- * trusted keys, certificate authorities, the resolver's files and system libraries.  Returns
+/* Switches permanently to |user| unless it is NULL. Afterwards, outside job->staging, the process
+ * can only read the source (if its URL begins with file:), the manifest of the source, the trusted
+ * keys, certificate authorities, the resolver's files and system libraries. Returns
  * KILN_UNSUPPORTED if the kernel has no Landlock (before 5.13, or switched off) or no system-call
  * filter; the other restrictions still apply. */
 KILN_MUST_CHECK enum kiln_code transfer_confine(const struct transfer_job *job,

@@ -9,23 +9,24 @@
  * Ownership  borrows everything
  * Threading  one thread for each fetch; blocks
  *
- * libcurl uses the proxy variables and the system's certificate authorities.  SSL_CERT_FILE and
- * SSL_CERT_DIR replace those authorities.
+ * libcurl uses the proxy variables (such as https_proxy) and the system's certificate authorities,
+ * unless SSL_CERT_FILE or SSL_CERT_DIR names others.
  */
 #include "engine/transfer/transfer_job.h"
 #include "engine/transfer/url.h"
 
 struct fetch_policy {
-    unsigned barren_max; /* successive attempts without new bytes */
+    unsigned barren_max; /* maximum number of successive attempts that fetch no new bytes */
     unsigned attempts_max;
-    /* The pause doubles before each further attempt; up to half of the pause is random. */
+    /* Pause after an attempt that fetched new bytes. It doubles with each successive attempt that
+     * fetches none, up to |pause_max_ms|. At most half of the pause is random. */
     uint64_t pause_ms;
     uint64_t pause_max_ms;
     unsigned connect_s;
-    /* A transfer slower than |stall_rate| for this time is ended. */
+    /* A transfer is ended if it is slower than |stall_rate| bytes/s for this time. */
     unsigned stall_s;
     unsigned stall_rate;
-    void (*pause)(uint64_t ms); /* waits; tests only count the calls */
+    void (*pause)(uint64_t ms); /* waits for |ms|; tests replace it */
 };
 extern const struct fetch_policy fetch_policy_standard;
 

@@ -19,7 +19,7 @@ struct attempt {
     struct curl_slist *headers;
     unsigned number;
     const char *note;
-    bool begun; /* the response has a body that will be stored */
+    bool begun; /* the response's body has begun, and is being stored */
     enum attempt_end end;
     struct kiln_err *err;
     char reason[CURL_ERROR_SIZE];
@@ -39,9 +39,9 @@ static const char *header_of(const struct attempt *a, const char *name)
     return found->value;
 }
 
-/* Returns the Last-Modified date if it identifies a version of the file, else NULL.  The date has a
- * resolution of one second.  So the date identifies a version only if that second was over when the
- * server answered. */
+/* Returns the Last-Modified date if it identifies a version of the file, else NULL. The date has a
+ * resolution of one second, in which the file may change twice. So it identifies a version only if
+ * that second was over when the server answered (Date). */
 static const char *strong_date(const struct attempt *a)
 {
     const char *modified = header_of(a, "Last-Modified"), *now = header_of(a, "Date");
@@ -213,7 +213,7 @@ static bool request_rest(struct attempt *a)
            !curl_easy_setopt(a->curl, CURLOPT_HTTPHEADER, a->headers);
 }
 
-/* OpenSSL uses SSL_CERT_FILE and SSL_CERT_DIR, but libcurl overrides them. */
+/* OpenSSL would use SSL_CERT_FILE and SSL_CERT_DIR by itself, but libcurl overrides them. */
 static bool set_authorities(CURL *curl)
 {
     const char *file = getenv("SSL_CERT_FILE"), *directory = getenv("SSL_CERT_DIR");
@@ -234,7 +234,6 @@ static bool set_timeouts(const struct attempt *a)
            !curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, (long)policy->stall_rate);
 }
 
-/* A redirect must not lead from https to http. */
 static bool set_url(const struct attempt *a)
 {
     CURL *curl = a->curl;
@@ -271,7 +270,8 @@ static void refuse_status(struct attempt *a)
         code = KILN_UNAVAILABLE;
     curl_easy_getinfo(a->curl, CURLINFO_RETRY_AFTER, &wait);
     a->part->wait_s = wait > 0 ? (uint64_t)wait : 0;
-    if (status == 416 && a->part->size > 0) { /* the file on the server became shorter */
+    if (status == 416 && a->part->size > 0) { /* the file on the server has become shorter than the
+                                               * part that was fetched */
         forget_part(a->part);
         may_repair = true;
     }
@@ -323,11 +323,11 @@ static void refuse_curl(struct attempt *a, CURLcode failed)
 static enum attempt_end judge_response(struct attempt *a, CURLcode failed)
 {
     if (a->end != ATTEMPT_DONE)
-        return a->end; /* a callback stopped the request */
+        return a->end; /* a callback has already ended the attempt */
     if (failed == CURLE_HTTP_RETURNED_ERROR)
         refuse_status(a);
     else if (failed && !a->begun && content_length(a) > a->request->size_limit)
-        refuse_size(a); /* the server stated too large a size, and sent no body */
+        refuse_size(a); /* the server stated a size above the limit, so libcurl read no body */
     else if (failed)
         refuse_curl(a, failed);
     else if ((a->begun || begin_body(a)) && a->part->whole > 0 && a->part->size != a->part->whole)

@@ -6,8 +6,8 @@
  *
  * If an earlier attempt fetched a part of the file, the request continues it with Range and
  * If-Range. To allow that, the server must have sent a strong validator with the part: an ETag that
- * is not weak, or a Last-Modified older than the response's Date.  The response is appended only if
- * it begins where the part ends and has the same validator.
+ * is not weak, or a Last-Modified older than the response's Date. The response is appended to the
+ * part only if it begins where the part ends, and has the same validator.
  *
  * Threading  one thread for each fetch; blocks
  */
@@ -18,8 +18,9 @@
 struct part {
     int fd;
     uint64_t size;
-    uint64_t whole; /* bytes of the whole file; 0: not stated */
-    /* Identifies the version of the file; "": the part cannot be continued. */
+    uint64_t whole; /* size of the whole file in bytes; 0: the server did not state it */
+    /* The server's ETag or Last-Modified, which identifies the version of the file; "": the part
+     * cannot be continued. */
     char validator[VALIDATOR_MAX];
     bool by_date;
     long status;     /* 0: there was no response */

@@ -10,7 +10,7 @@ static int compare_requests(const void *a, const void *b)
     int order = strcmp(x->name, y->name);
     if (order)
         return order;
-    if ((x->size == 0) != (y->size == 0)) /* requests for the whole file come first */
+    if ((x->size == 0) != (y->size == 0))
         return x->size == 0 ? -1 : 1;
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }

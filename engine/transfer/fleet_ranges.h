@@ -3,8 +3,8 @@
 
 /*
  * Joins kilnd's requests for ranges of one file that are close together. One request to the store
- * then answers several of them. Joining pays because each request to a store takes a round trip,
- * and the kernels of a job are mostly adjacent in their pack.
+ * then answers several of them. Joining saves round trips, because the kernels of a job are mostly
+ * adjacent in their pack file.
  *
  * Ownership  plain values; a range borrows the requests
  * Threading  pure functions
@@ -13,19 +13,20 @@
 
 #include <stddef.h>
 
-/* Two ranges are joined if at most this many bytes are between them. Fetching these bytes in vain
- * is cheaper than another request. */
+/* Two ranges are joined if at most this many bytes are between them. Fetching bytes that nobody
+ * needs takes less time than another request. */
 #define FLEET_GAP_MAX (64u << 10)
-/* A joined range is not larger than this, unless a single request is. */
+/* A joined range has at most this many bytes, unless one request alone has more. */
 #define FLEET_RANGE_MAX (4u << 20)
 
 struct fleet_range { /* a range of one file, which answers |count| requests */
     struct fleet_request *requests;
     size_t count;
-    uint64_t first, end; /* if they are equal, the whole file */
+    uint64_t first, end; /* bytes from |first| up to, but not including, |end|; if both are equal,
+                          * the whole file */
 };
 
-/* Sorts |requests| so that those for one range follow each other. */
+/* Sorts |requests| so that requests that can be joined follow each other. */
 void fleet_ranges_sort(struct fleet_request *requests, size_t count);
 /* Returns a range that answers the first request, and the following requests that can be joined
  * with the first. |requests| must be sorted, and |count| must not be 0. */

@@ -27,8 +27,8 @@ enum kiln_code fleet_source_open(const struct url *url, struct fleet_source *ret
 }
 
 /* Linux limits how many descriptors a user's processes have sent but not received yet
- * (RLIMIT_NOFILE). If the limit is reached, tries again for a while, because kilnd soon receives
- * some. */
+ * (RLIMIT_NOFILE). If the limit is reached, tries again for a while: kilnd will soon receive some
+ * of the descriptors. */
 static void send_answer(int socket, const struct fleet_answer *answer)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -37,7 +37,7 @@ static void send_answer(int socket, const struct fleet_answer *answer)
         usleep(BUSY_US);
 }
 
-/* If the answer cannot be sent, kilnd's own time limit ends the request. */
+/* If sending fails, kilnd gets no answer, and its own time limit ends the request. */
 void fleet_serve_answer(int socket, const struct fleet_request *request, enum fleet_end end,
                         struct bytes content)
 {
@@ -64,7 +64,8 @@ static enum fleet_end end_of_errno(int errnum)
     }
 }
 
-/* Reads the requested range, or the whole file of at most |size_max| bytes. */
+/* Reads the requested range or, if |request|->size is 0, the whole file, which may have at most
+ * size_max bytes. */
 static enum fleet_end read_range(int fd, const struct fleet_request *request,
                                  struct buffer *content)
 {

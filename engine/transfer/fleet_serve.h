@@ -20,8 +20,8 @@ struct fleet_source {
     struct store_credentials credentials;
 };
 
-/* Opens the directory of a file: URL, or reads the credentials for a server. Must be called while
- * the process still has kilnd's rights. */
+/* Opens the directory of a file: URL, or reads the credentials for a server. Call this function
+ * while the process still has kilnd's rights. */
 KILN_MUST_CHECK enum kiln_code fleet_source_open(const struct url *url,
                                                  struct fleet_source *ret_source,
                                                  struct kiln_err *err);
@@ -29,9 +29,9 @@ KILN_MUST_CHECK enum kiln_code fleet_source_open(const struct url *url,
 KILN_MUST_CHECK enum kiln_code fleet_serve(int socket, const struct fleet_source *source,
                                            struct kiln_err *err);
 
-/* Sends the answer to one request. |content| is not used unless |end| is FLEET_END_DONE. */
+/* Sends the answer to one request. |content| is sent only with FLEET_END_DONE. */
 void fleet_serve_answer(int socket, const struct fleet_request *request, enum fleet_end end,
                         struct bytes content);
-/* The part of fleet_serve for http: and https:. */
+/* Does the work of fleet_serve for http: and https: URLs. */
 KILN_MUST_CHECK enum kiln_code fleet_serve_http(int socket, const struct fleet_source *source,
                                                 struct kiln_err *err);

@@ -11,23 +11,23 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REQUESTS_MAX 256u   /* requests that are read from kilnd at a time */
-#define CONNECTIONS_MAX 16L /* connections with HTTP/1.1; HTTP/2 needs only one */
+#define REQUESTS_MAX 256u   /* how many requests are read from kilnd before they are sent on */
+#define CONNECTIONS_MAX 16L /* for HTTP/1.1; with HTTP/2, one connection is enough */
 #define CONNECT_MS 5000L
 #define EXPECT_MS 100L
 #define IDLE_MS 1000
-/* kilnd sends the requests of one job one after the other. After the first one, kiln-transfer waits
- * this long for more, so that they can be joined. */
+/* kilnd sends the requests of one job immediately after each other. After the first one,
+ * kiln-transfer waits this long for more, so that it can join them. */
 #define LINGER_US 1000
 
-/* A request to the server, which answers one or several requests of kilnd. */
+/* One HTTP request to the server, which answers one or several requests of kilnd. */
 struct exchange {
     CURL *curl;
     struct curl_slist *headers; /* owned */
-    struct fleet_range range;   /* its requests are owned */
+    struct fleet_range range;   /* the requests in it are owned */
     struct buffer body;         /* owned; the content that is received or sent */
     size_t sent;
-    bool is_conditional; /* asks the store not to replace a file (If-None-Match) */
+    bool is_conditional; /* asks the store not to replace an existing file (If-None-Match) */
 };
 
 struct http_server {
@@ -61,8 +61,8 @@ static long status_of(const struct exchange *x)
     return status;
 }
 
-/* Stores the body of the expected status. Ignores the body of an error. Ends the transfer if the
- * server ignores the range and sends the whole file, which may be large. */
+/* Stores the body if the status is the expected one, and ignores the body of an error. If a range
+ * was requested, but the server sends the whole file, which may be large, ends the transfer. */
 static size_t on_body(char *data, size_t one, size_t size, void *context)
 {
     struct exchange *x = context;
@@ -87,7 +87,7 @@ static size_t on_upload(char *to, size_t one, size_t size, void *context)
     return part;
 }
 
-/* libcurl calls this to send the body again, if the first connection was closed meanwhile. */
+/* libcurl calls this function when it must send the body again on another connection. */
 static int on_seek(void *context, curl_off_t offset, int origin)
 {
     struct exchange *x = context;
@@ -111,7 +111,7 @@ static enum fleet_end end_of_status(const struct exchange *x)
         return FLEET_END_DONE;
     if (status < 300)
         return FLEET_END_MALFORMED;
-    if (is_put(x) && status == 412) /* another host was first */
+    if (is_put(x) && status == 412) /* another host has added the file first */
         return FLEET_END_EXISTS;
     if (status == 404 || status == 410)
         return FLEET_END_ABSENT;
@@ -119,9 +119,9 @@ static enum fleet_end end_of_status(const struct exchange *x)
         return FLEET_END_FORBIDDEN;
     if (status == 413)
         return FLEET_END_TOO_LARGE;
-    if (status == 416) /* the file is shorter than its index says */
+    if (status == 416) /* the file has fewer bytes than its index says */
         return FLEET_END_MALFORMED;
-    /* S3 answers 409 if somebody else puts the same file at the same time; repeat the put. */
+    /* S3 answers 409 while another host puts the same file; then the put must be repeated. */
     bool is_temporary = status == 408 || status == 409 || status == 429 || status >= 500;
     return is_temporary ? FLEET_END_BROKEN : FLEET_END_REFUSED;
 }
@@ -152,7 +152,7 @@ static void answer_exchange(const struct http_server *s, const struct exchange *
     }
 }
 
-/* Uses the variables SSL_CERT_FILE and SSL_CERT_DIR as OpenSSL does; libcurl would ignore them. */
+/* OpenSSL would use SSL_CERT_FILE and SSL_CERT_DIR by itself, but libcurl overrides them. */
 static bool set_authorities(CURL *curl)
 {
     const char *file = getenv("SSL_CERT_FILE"), *directory = getenv("SSL_CERT_DIR");
@@ -160,7 +160,7 @@ static bool set_authorities(CURL *curl)
            (!directory || !*directory || !curl_easy_setopt(curl, CURLOPT_CAPATH, directory));
 }
 
-/* Does not enable redirects, which would send requests and credentials to another server. */
+/* Leaves redirects disabled: they could send requests and credentials to another server. */
 static bool set_options(struct exchange *x)
 {
     CURL *curl = x->curl;
@@ -189,7 +189,7 @@ static bool set_url(struct exchange *x, const struct url *root)
     KILN_AUTO(url) struct url url = { 0 };
     struct kiln_err ignored = KILN_ERR_INIT;
     char name[FLEET_FILE_NAME_MAX + 1];
-    /* |root->name| is empty if the path of the URL ends with a slash. */
+    /* |root->name| is empty if the URL already ends with a slash. */
     snprintf(name, sizeof(name), "%s%s", root->name[0] ? "/" : "", x->range.requests->name);
     return !url_beside(root, name, &url, &ignored) &&
            !curl_easy_setopt(x->curl, CURLOPT_URL, url.text);
@@ -205,8 +205,8 @@ static bool set_range(struct exchange *x)
     return !curl_easy_setopt(x->curl, CURLOPT_RANGE, text);
 }
 
-/* Before it sends a large body, libcurl asks the server for permission (header "Expect"). Do not
- * disable this header, because libcurl 7.88 would not send it but would still sign it. */
+/* libcurl asks the server for permission (header "Expect") before it sends a large body. This
+ * header must stay enabled: libcurl 7.88 would otherwise sign it although it does not send it. */
 static bool set_upload(struct exchange *x)
 {
     CURL *curl = x->curl;
@@ -240,7 +240,7 @@ static bool add_token(struct exchange *x, const char *token)
     return !*token || add_header(x, text);
 }
 
-/* Signs the request for S3 (AWS Signature Version 4). */
+/* Makes libcurl sign the request for S3 (AWS Signature Version 4). */
 static bool set_signature(struct exchange *x, const struct store_credentials *c)
 {
     char provider[sizeof(c->region) + 16], user[sizeof(c->id) + sizeof(c->secret)];
@@ -266,7 +266,7 @@ static bool prepare_body(struct exchange *x)
     return !is_put(x) || fs_read_fd(request->fd, (size_t)size, &x->body, &ignored) == KILN_OK;
 }
 
-/* Copies the range's requests. Returns NULL if memory ran out. */
+/* The exchange has its own copy of the range's requests. Returns NULL if memory ran out. */
 static struct exchange *create_exchange(const struct fleet_range *range)
 {
     struct exchange *x = calloc(1, sizeof(*x));
@@ -292,9 +292,10 @@ static bool add_exchange(struct http_server *s, struct exchange *x)
     return is_added;
 }
 
-/* Sends a put again without its condition if the store refuses conditions: OpenStack Swift answers
- * 501. On such a store, a record may replace another record of the same kernel, but readers check
- * every record. Returns false if nothing was sent again. */
+/* If the store refused a put because it does not support conditions (OpenStack Swift answers 501),
+ * sends the put again without its condition, and returns true. On such a store, a record may
+ * replace another record of the same kernel; this does no harm, because readers check every
+ * record. */
 static bool send_without_condition(struct http_server *s, struct exchange *x)
 {
     if (!is_put(x) || !x->is_conditional || status_of(x) != 501)
@@ -347,7 +348,6 @@ static void start_reads(struct http_server *s, struct fleet_request *requests, s
     }
 }
 
-/* Starts the puts one by one, and joins requests to read. */
 static void start_all(struct http_server *s, struct fleet_request *requests, size_t count)
 {
     size_t reads = 0;
@@ -363,7 +363,8 @@ static void start_all(struct http_server *s, struct fleet_request *requests, siz
     start_reads(s, requests, reads);
 }
 
-/* Reads the requests that have arrived. Returns KILN_UNAVAILABLE if kilnd will send no more. */
+/* Reads the requests that have arrived, without blocking. Returns KILN_UNAVAILABLE if kilnd will
+ * send no more. */
 static enum kiln_code read_requests(const struct http_server *s, struct fleet_request *requests,
                                     size_t *count, struct kiln_err *err)
 {
@@ -422,7 +423,8 @@ static enum kiln_code serve_requests(struct http_server *s, struct kiln_err *err
     }
 }
 
-/* If kilnd closes the socket, the exchanges that still run end with the process. */
+/* Requests to the server that still run when kilnd closes the socket are not completed, because the
+ * process ends. */
 enum kiln_code fleet_serve_http(int socket, const struct fleet_source *source, struct kiln_err *err)
 {
     struct http_server server = { .socket = socket,

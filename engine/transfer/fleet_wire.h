@@ -22,7 +22,7 @@
 #include <stdbool.h>
 
 #define FLEET_URL_MAX 2048
-/* A larger range is refused; the largest record has a little more than 4 MiB. */
+/* Maximum size of a requested range. The largest record of a tree has a little more than 4 MiB. */
 #define FLEET_RANGE_SIZE_MAX (16u << 20)
 
 struct fleet_setup {
@@ -37,16 +37,16 @@ KILN_MUST_CHECK enum kiln_code fleet_receive_setup(int socket, struct fleet_setu
 struct fleet_request {
     uint64_t id;
     char name[FLEET_FILE_NAME_MAX];
-    uint64_t offset, size; /* if |size| is 0, the whole file, of at most |size_max| bytes */
+    uint64_t offset, size; /* |size| 0: the whole file, of at most |size_max| bytes */
     uint64_t size_max;
     bool is_put; /* the request adds a file with the content of |fd| */
-    int fd;      /* -1 unless |is_put|; sending does not close the sender's descriptor */
+    int fd;      /* -1 unless |is_put|; fleet_send_request does not close it */
 };
 /* Does not block. Returns KILN_BUSY if the socket is full. */
 KILN_MUST_CHECK enum kiln_code fleet_send_request(int socket, const struct fleet_request *request,
                                                   struct kiln_err *err);
-/* Does not block. Returns KILN_BUSY if no request has arrived, and KILN_UNAVAILABLE if no further
- * request will arrive, both without filling |err|. */
+/* Does not block. Returns KILN_BUSY if no request has arrived, and KILN_UNAVAILABLE if kilnd has
+ * closed the socket, both without filling |err|. */
 KILN_MUST_CHECK enum kiln_code fleet_receive_request(int socket, struct fleet_request *ret_request,
                                                      struct kiln_err *err);
 
@@ -61,7 +61,7 @@ KILN_MUST_CHECK enum kiln_code fleet_send_answer(int socket, const struct fleet_
 /* Does not block. Returns the same codes as fleet_receive_request. */
 KILN_MUST_CHECK enum kiln_code fleet_receive_answer(int socket, struct fleet_answer *ret_answer,
                                                     struct kiln_err *err);
-/* Returns whether |name| can be that of a file of the tree, so that it cannot lead out of the tree.
- * The name must have a directory, and only characters that the tree's names have. No part of it may
- * be empty or begin with a dot. */
+/* Returns whether |name| can be the name of a file in the tree. Such a name cannot lead out of the
+ * tree: it has a directory, only characters that occur in the tree's names, and no part that is
+ * empty or begins with a dot. */
 bool fleet_name_is_fine(const char *name);

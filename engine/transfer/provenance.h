@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the fetched file must match: the SHA-256 that the user gave, and the signed manifest.
+ * What a fetched file must match: the SHA-256 that the user gave, and the file's signed manifest.
  *
  * Ownership  a plain value
  * Threading  blocks
@@ -20,13 +20,14 @@ struct provenance {
 
 struct provenance_source { /* borrowed */
     const struct transfer_job *job;
-    /* The manifest is next to this URL; NULL: a manifest can only come from job->manifest_fd. */
+    /* The URL of the file; its manifest is next to it. NULL: a manifest can only come from
+     * job->manifest_fd. */
     const struct url *url;
     const char *fetched_name;
     const struct fetch_policy *policy;
 };
-/* Finds out what the file must match.  Appends the manifest, if there is one.  Returns KILN_DENIED
- * if a required signature is missing or not valid. */
+/* Finds the manifest, if there is one, and checks its signature. Appends the manifest to
+ * |ret_manifest|. Returns KILN_DENIED if a required signature is missing or not valid. */
 KILN_MUST_CHECK enum kiln_code provenance_find(const struct provenance_source *source,
                                                struct provenance *ret_provenance,
                                                struct buffer *ret_manifest, struct kiln_err *err);

@@ -15,14 +15,14 @@
 #include <sys/stat.h>
 
 #define HELD_MAX 32
-/* open(2) never returns this code for a file. */
+/* Our errno for a file that is not regular; open(2) never returns it. */
 #define NOT_REGULAR ENOTUNIQ
-/* Higher than the limits of manifest_keys.c, which reads the copies and reports keys that are too
- * large. */
+/* These limits are higher than those of manifest_keys.c. So manifest_keys.c, which reads the
+ * copies, still detects keys that are too large, and reports them. */
 #define KEYS_MAX 1024
 #define KEY_COPY_MAX (4 * KEY_FILE_MAX)
 
-/* Sets |name| to a path that works even when |path| is no longer reachable. */
+/* Writes a path to |name| that works even after this process has lost access to |path|. */
 static bool hold_path(const char *path, char name[HELD_MAX])
 {
     int fd = open(path, O_PATH | O_CLOEXEC);
@@ -39,7 +39,8 @@ static void hold_variable(const char *variable)
         setenv(variable, name, 1);
 }
 
-/* Checks the kind of the file first: opening a device or a pipe may have effects, or block. */
+/* Checks that the file is regular before it opens it for reading, because opening a device or a
+ * pipe may have effects, or block. */
 static int open_regular(const char *path)
 {
     char name[HELD_MAX];
@@ -57,7 +58,8 @@ static int open_regular(const char *path)
 static enum kiln_code open_source(struct received_job *received, struct kiln_err *err)
 {
     KILN_AUTO(url) struct url url = { 0 };
-    struct kiln_err ignored = KILN_ERR_INIT; /* the transfer reports this error */
+    struct kiln_err ignored = KILN_ERR_INIT; /* transfer_run parses the URL again, and then reports
+                                              * a failure */
     char manifest[URL_MAX + 64];
     struct transfer_job *job = &received->job;
     if (!job->url || url_parse(job->url, &url, &ignored) || url.scheme != URL_FILE)
@@ -99,7 +101,7 @@ static enum kiln_code copy_keys(struct transfer_job *job, struct kiln_err *err)
 {
     struct dirent **entries = NULL;
     int count = scandir(job->trusted_keys, &entries, key_file_is_public, alphasort);
-    if (count < 0) /* no keys, or an error that is reported when they are read */
+    if (count < 0) /* there are no keys; any other error is reported when the keys are read */
         return KILN_OK;
     enum kiln_code rc = KILN_OK;
     if (mkdir(REACH_KEYS, 0755) != 0)
@@ -123,7 +125,7 @@ enum kiln_code transfer_reach(struct received_job *received, bool leaves, struct
         return rc;
     if (chdir(job->staging) != 0)
         return kiln_fail_errno(err, errno, "cannot enter the directory '%s'", job->staging);
-    job->staging = "."; /* so that messages do not name a directory that kilnd removes */
+    job->staging = "."; /* so that messages do not contain the path, which kilnd removes */
     db_stay_in_working_directory();
     hold_variable("SSL_CERT_FILE");
     hold_variable("SSL_CERT_DIR");

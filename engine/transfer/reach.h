@@ -9,12 +9,12 @@
  */
 #include "engine/transfer/transfer_wire.h"
 
-/* The directory of the copied keys, in the staging directory. kilnd removes both directories. */
+/* Directory for copies of the trusted keys, in the staging directory. kilnd removes both. */
 #define REACH_KEYS ".keys"
 
-/* Enters job.staging, which becomes ".".  Opens a file: URL and its manifest.  Replaces
- * SSL_CERT_FILE and SSL_CERT_DIR by paths of open descriptors.  If |leaves| is true, the process
- * will switch to another user, so it also copies the trusted keys, which this user may not be
- * allowed to read. */
+/* Enters job.staging, which becomes ".". Opens a file: URL and its manifest. Opens what
+ * SSL_CERT_FILE and SSL_CERT_DIR name, and sets these variables to paths of the descriptors. If
+ * |leaves| is true, the process will switch to another user, so it also copies the trusted keys,
+ * which this user may not be allowed to read. */
 KILN_MUST_CHECK enum kiln_code transfer_reach(struct received_job *received, bool leaves,
                                               struct kiln_err *err);

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 #define MAGIC "SQLite format 3"
-#define WRITE_VERSION 18 /* offset of a byte that is 2 in WAL mode */
+#define WRITE_VERSION 18 /* offset of the byte in the header that is 2 in WAL mode */
 #define HEADER_READ 20
 
 static off_t size_of_companion(const char *path, const char *suffix)
@@ -47,8 +47,6 @@ static enum kiln_code open_file(const char *path, int *ret_fd, struct kiln_err *
     fd = -1;
     return KILN_OK;
 }
-
-/* ---- tuning data: includes the parts of a damaged log that SQLite would drop ---- */
 
 static void note_damage(struct snapshot *s, const char *path, const struct kiln_err *why)
 {

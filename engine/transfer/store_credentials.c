@@ -40,7 +40,6 @@ static bool set_member(struct store_credentials *c, const struct member *m, cons
 
 static bool is_complete(const struct store_credentials *c) { return c->id[0] && c->secret[0]; }
 
-/* Removes blanks at both ends. */
 static char *trim(char *text)
 {
     text += strspn(text, " \t");
@@ -86,7 +85,7 @@ bool store_credentials_parse(struct bytes content, const char *profile, struct s
     return fits && is_complete(c);
 }
 
-/* Returns NULL if no file is named. */
+/* Returns the credentials file; NULL: neither a variable nor systemd names one. */
 static const char *find_file(char path[PATH_MAX])
 {
     const char *directory = getenv("CREDENTIALS_DIRECTORY");

@@ -25,11 +25,12 @@ struct transfer {
     const struct transfer_job *job;
     const struct fetch_policy *policy;
     const struct transfer_sink *sink;
-    struct url url;   /* owned; has no text if the job has a descriptor instead */
-    int source_fd;    /* borrowed from the job, or |opened_fd|; -1: fetch |url| by HTTP */
+    struct url url;   /* owned; without a text if the job has a descriptor instead */
+    int source_fd;    /* the file to copy, borrowed from the job or from |opened_fd|; -1: fetch
+                       * |url| by HTTP */
     int opened_fd;    /* owned; the file of a file: URL */
     int directory_fd; /* owned; the staging directory */
-    int file_fd;      /* owned; the fetched file, later the unpacked one */
+    int file_fd;      /* owned; first the fetched file, later the unpacked one */
     uint64_t fetched;
     struct copy_limit limit;
     struct provenance provenance;
@@ -72,8 +73,8 @@ static enum kiln_code choose_name(struct transfer *t)
                            : package_name_check(t->result->name, /* ret_id= */ NULL, t->err);
 }
 
-/* A package's name states its device.  If the name could differ, the signature would also be
- * accepted for other devices. */
+/* The signed name and the package's name must state the same device. Otherwise a signature would
+ * also be accepted for other devices. */
 static enum kiln_code check_signed_name(struct transfer *t)
 {
     char signed_name[NAME_SIZE];
@@ -99,10 +100,10 @@ static enum kiln_code open_source(struct transfer *t)
     snprintf(t->result->source, sizeof(t->result->source), "%s", t->url.shown);
     if (t->url.scheme != URL_FILE)
         return KILN_OK;
-    t->source_fd = t->job->content_fd; /* transfer_reach may have opened it already */
+    t->source_fd = t->job->content_fd; /* not -1 if transfer_reach has opened the file already */
     if (t->source_fd >= 0)
         return KILN_OK;
-    /* O_NONBLOCK: opening a pipe must not wait for its other end. */
+    /* O_NONBLOCK, so that opening a pipe does not wait for the pipe's other end. */
     t->opened_fd = open(t->url.path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     t->source_fd = t->opened_fd;
     if (t->opened_fd < 0)
@@ -119,7 +120,8 @@ static enum kiln_code open_file(struct transfer *t, const char *name)
     return KILN_OK;
 }
 
-/* Any user may import a cache, so its packed and its unpacked file must not fill the disk. */
+/* Limits what any user may import, so that neither the fetched nor the unpacked file fills the
+ * disk. */
 static void choose_limit(struct transfer *t)
 {
     struct statvfs disk;
@@ -211,7 +213,7 @@ static enum kiln_code unpack_file(struct transfer *t)
         return rc;
     if (lseek(packed, 0, SEEK_SET) < 0)
         return kiln_fail_errno(t->err, errno, "cannot read the fetched file");
-    choose_limit(t); /* once more, because the fetched file has reduced the free space */
+    choose_limit(t); /* again, because the fetched file has reduced the free space */
     const struct bzip2_progress progress = { on_unpacked, t };
     rc = bzip2_unpack_file(packed, t->file_fd, t->limit.bytes, &progress, t->err);
     if (rc == KILN_FULL)
@@ -235,7 +237,8 @@ static enum kiln_code rename_fetched(struct transfer *t)
 
 static enum kiln_code finish_file(struct transfer *t)
 {
-    /* Some servers decompress files before they send them, so the content decides, not the name. */
+    /* The content decides whether the file is packed, not its name: some servers decompress files
+     * before they send them. */
     enum kiln_code rc = bzip2_is_packed(t->file_fd) ? unpack_file(t) : rename_fetched(t);
     if (rc)
         return rc;

@@ -7,7 +7,7 @@
  *   choose the name -> find the manifest and check its signature -> fetch or copy
  *   -> check size and SHA-256 -> unpack -> check every row
  *
- * Ownership  job->staging is for this transfer alone. After a failure, the directory is empty;
+ * Ownership  only this transfer uses job->staging. After a failure, the directory is empty;
  *            after success, it contains the file that the result names, and its manifest
  * Threading  one thread for each transfer; blocks
  */
@@ -18,7 +18,7 @@ struct transfer_sink {
     void *context;
 };
 
-/* Reports the progress of a stage that is never retried. */
+/* For stages that are never retried: reports attempt 1 and no note. */
 static inline void transfer_report(const struct transfer_sink *sink, const char *stage,
                                    uint64_t done, uint64_t total)
 {
@@ -30,6 +30,6 @@ static inline void transfer_report(const struct transfer_sink *sink, const char 
 
 void transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
                   const struct transfer_sink *sink, struct transfer_result *ret_result);
-/* Name of the fetched file in the staging directory. Code that clears the directory must know
- * it. */
+/* Name of the fetched file in the staging directory. Code that empties the directory must know this
+ * name. */
 #define TRANSFER_FETCHED ".fetched"

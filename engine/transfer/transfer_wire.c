@@ -154,7 +154,8 @@ bool transfer_is_file_name(const char *name)
     return true;
 }
 
-/* Replaces control characters, because texts of packages and servers are printed on terminals. */
+/* Replaces control characters by '?', because texts from packages and servers are printed on
+ * terminals. */
 static bool copy_text(const struct json *from, const char *name, char *to, size_t size)
 {
     const char *text = json_get_text(from, name, NULL);

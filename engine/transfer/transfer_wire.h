@@ -6,8 +6,8 @@
  * (SOCK_SEQPACKET).
  *
  *   job       {"url", "name", "sha256", "staging", "trusted_keys", "size_limit",
- *              "require_signature", "of_user", "content", "manifest"}; the last two state which
- *              descriptors are attached, in that order
+ *              "require_signature", "of_user", "content", "manifest"}; "content" and "manifest"
+ *              state whether the packet has these descriptors, in this order
  *   progress  {"stage", "done", "total", "attempt", "note"}
  *   result    {"code", "text", "name", "sha256", "signer", "source", "fetched", "size", "rows",
  *              "damaged", "notice"}
@@ -17,7 +17,7 @@
  *            parts of it borrow from other parts
  * Threading  plain values
  *
- * Hostile input may have taken control of the process, so kilnd checks its reports.
+ * Hostile input may have taken control of the kiln-transfer process, so kilnd checks its reports.
  */
 #include "common/base/json.h"
 #include "engine/transfer/snapshot.h"
@@ -34,9 +34,9 @@ KILN_MUST_CHECK enum kiln_code transfer_receive_job(int socket, struct received_
                                                     struct kiln_err *err);
 void received_job_done(struct received_job *job);
 
-/* Drops the report while the socket is full; a later one replaces it. */
+/* Drops the report if the socket is full; a later report will replace it. */
 void transfer_send_progress(int socket, const struct transfer_progress *progress);
-/* |notice| is for the operator; usually "". */
+/* |notice| is a message for the operator; usually "". */
 void transfer_send_result(int socket, const struct transfer_result *result, const char *notice);
 
 struct transfer_report {
@@ -45,8 +45,8 @@ struct transfer_report {
     struct transfer_result result;     /* has no path */
     char notice[512], stage[16], note[512];
 };
-/* Does not block.  Returns KILN_BUSY if no report has arrived, and KILN_UNAVAILABLE if no report
- * will arrive, both without a message.  Returns KILN_INVALID if the report is not valid. */
+/* Does not block. Returns KILN_BUSY if no report has arrived, and KILN_UNAVAILABLE if no further
+ * report will arrive, both without a message. Returns KILN_INVALID if the report is not valid. */
 KILN_MUST_CHECK enum kiln_code transfer_receive_report(int socket,
                                                        struct transfer_report *ret_report,
                                                        struct kiln_err *err);
