@@ -26,7 +26,7 @@ struct held_object {
     struct list_link link; /* in |open| of its holder, or in |unwatched| */
     struct hash_link by_watch;
     int watch;
-    uint64_t closed_s; /* when the entry was added to |unwatched| */
+    uint64_t closed_s;
 };
 
 struct held_objects {

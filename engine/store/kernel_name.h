@@ -15,7 +15,8 @@
 
 /* The scope of a private kernel is its owner's uid, and that of a public kernel is this value. */
 #define KERNEL_SCOPE_EVERYONE UINT64_MAX
-/* The scope of programs that kilnd compiled itself. A promoted result never has this scope. */
+/* The scope of programs that kilnd compiled itself. The result of a client's compile never has this
+ * scope, even if it is promoted to all users. */
 #define KERNEL_SCOPE_PROGRAMS (UINT64_MAX - 2)
 
 struct digest kernel_name_key(uint64_t scope, struct bytes database_id, struct bytes name,

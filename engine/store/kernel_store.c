@@ -209,8 +209,6 @@ static enum kiln_code refuse_by_mode(const struct kernel_store *store, struct ki
         store->path);
 }
 
-/* Vacuums some pages. A failure is ignored, because the write itself has succeeded; the next write
- * tries again. */
 static void vacuum_after_write(struct kernel_store *store)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

@@ -34,8 +34,7 @@ static bool reuse_result(struct kernel_store *store, uint64_t age_max_s, struct 
     return true;
 }
 
-/* Stores the result for later calls, unless damage was seen during the check. |now| was filled
- * before the check began. */
+/* |now| was filled before the check. If damage was seen since then, the result is not stored. */
 static void remember_result(struct kernel_store *store, struct store_checked now,
                             const struct kernel_check *check)
 {

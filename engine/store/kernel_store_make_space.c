@@ -31,7 +31,6 @@
 #define SPARE_SHARE 20u
 #define EXTRA_MAX 256u
 #define EVICT_BATCH 32u
-/* One step evicts kernels for STEP_NS and moves at most MOVE_MAX pages. */
 #define STEP_NS 20000000u
 #define MOVE_MAX 1024u
 #define VACUUM_STEPS 64u
@@ -49,7 +48,7 @@ struct goal {
     uint64_t used_max;    /* if more bytes of pages are used after the eviction, the put does not
                            * fit */
     uint64_t extra_max;   /* maximum number of kernels to evict after |used_max| was reached */
-    uint64_t end_ns;      /* after this time, no further kernel is evicted */
+    uint64_t end_ns;
     uint64_t file_before;
     /* The members below change during the eviction. */
     uint64_t used, evicted, extra;

@@ -54,8 +54,6 @@ static int score_digest(const struct digest *wanted, struct bytes there)
     return digest_is_known(wanted) && bytes_equal(digest_view(wanted), there) ? AGREES : 0;
 }
 
-/* Scores the arch, which ends at the first colon of "gfx90a:sramecc+:xnack-", and the features
- * after it. */
 static int score_target(const char *wanted, const char *there)
 {
     if (!wanted || !*wanted)

@@ -184,8 +184,9 @@ KILN_MUST_CHECK enum kiln_code store_wipe(struct kernel_store *store, struct kil
 void store_check_discard(struct kernel_store *store);
 
 enum store_write_kind {
-    STORE_AWAITED,    /* a caller waits: always tries, and returns failures */
-    STORE_BACKGROUND, /* no caller waits: dropped with KILN_OK if store_health_drops */
+    STORE_AWAITED,    /* a caller waits: the write is always tried, and a failure is returned */
+    STORE_BACKGROUND, /* no caller waits: if store_health_drops, the write is dropped with
+                       * KILN_OK */
 };
 
 /* If the file was removed, creates an empty one before |work| runs. If the file turns out to be
@@ -212,7 +213,8 @@ struct stored_row { /* a row of the table kernel with its object; borrowed from 
     const struct digest *key;
     struct bytes claim, sha256;
     struct packed_object packed;
-    uint64_t piece_set; /* 0: |packed| is the whole object, not only its size */
+    uint64_t piece_set; /* 0: |packed| contains the whole object; otherwise it only states the
+                         * size */
     struct db *db;
 };
 struct checked_row {

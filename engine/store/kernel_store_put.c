@@ -99,7 +99,6 @@ static enum kiln_code pack_object(struct kernel_store *store, struct put *put, s
     return rc;
 }
 
-/* Sets |put|->stored_size. A large object that is not stored yet counts with its pieces so far. */
 static enum kiln_code find_or_pack(struct kernel_store *store, struct put *put,
                                    struct kiln_err *err)
 {
@@ -372,8 +371,8 @@ static enum kiln_code pack_piece(struct kernel_store *store, struct put *put,
 }
 
 /* Stores the next piece. If kernels must be evicted for it, first checks that the whole object
- * would fit. In this check, the pieces that follow count uncompressed, because its compressed size
- * is not known yet. */
+ * would fit. In this check, the pieces that follow count uncompressed, because their compressed
+ * sizes are not known yet. */
 static enum kiln_code put_piece(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
     struct kernel_putting *putting = put->putting;

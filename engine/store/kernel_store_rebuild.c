@@ -69,7 +69,6 @@ static enum kiln_code open_again(struct kernel_store *store, const char *damage,
         rc = remove_files(store, 1, err);
     if (rc)
         return rc;
-    /* If the file was removed, does not report damage that was found in it. */
     return store_open_or_rebuild(store, store->file.is_gone ? NULL : damage, notice, err);
 }
 
