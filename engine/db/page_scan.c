@@ -223,7 +223,6 @@ static bool columns_next(struct columns *c, uint64_t *ret_at)
     return c->body >= *ret_at;
 }
 
-/* Returns false unless the columns' lengths in the header add up to the length of the record. */
 static bool describe_record(const uint8_t *record, struct page_cell *cell, uint64_t *of_headers)
 {
     struct columns c;

@@ -29,10 +29,8 @@
 
 #define LOCK_WAIT_MS 5000
 #define LOCK_PAUSE_MS 5
-#define ATTEMPTS 8 /* a log starts over once in a thousand pages, so rarely twice in a row */
-#define SETTLED_MS                                                                    \
-    100 /* usually, a transaction ends less than 100 ms after it has written its last \
-         * page */
+#define ATTEMPTS 8     /* a log starts over once in a thousand pages, so rarely twice in a row */
+#define SETTLED_MS 100 /* a transaction usually ends sooner after its last page */
 #define CHUNK (256 << 10)
 #define LOG_HEADER 32
 
@@ -294,8 +292,6 @@ static enum kiln_code check_settled(const char *from_log, const char *to_log, bo
     return copy_failed(begins_with(from_log, to_log, ret_settled, err), from_log, err);
 }
 
-/* |ret_consistent| is false if the copy must be made again: another process started the log over,
- * or was writing it, during the copy. */
 static enum kiln_code copy_once(struct source *s, const char *to, bool *ret_consistent,
                                 struct kiln_err *err)
 {
