@@ -46,7 +46,7 @@ struct compile_job {
      * run-time compiler itself. The resulting object contains everything that the compiler returns
      * (common/protocol/program_result.h). */
     bool is_program;
-    /* Name expressions for |is_program|, as sized texts with their NUL. */
+    /* Only with |is_program|: name expressions, as sized texts that end with a NUL. */
     struct bytes expressions;
     /* The toolchain identity that is part of the kernel's key. If the worker's compiler is another
      * one, because it was upgraded meanwhile, the result is COMPILE_OUTDATED. Zeros: any

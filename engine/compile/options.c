@@ -146,8 +146,6 @@ static struct bytes option_subject(const struct option *o)
     return o->macro.size ? o->macro : o->text;
 }
 
-/* Sorts macros first, and options with equal subjects next to each other, in the order in which
- * they were given. */
 static int compare_subjects(const void *left, const void *right)
 {
     const struct option *a = left, *b = right;

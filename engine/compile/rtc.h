@@ -42,8 +42,8 @@ struct rtc_kind {
     const char *root;
     const char *below;
     const char *const *names;
-    /* File name of a library of builtins, without its version; NULL: none.  If "NAME.so",
-     * NAME.so.MAJOR.MINOR is loaded before the compiler needs it. */
+    /* File name of a library of builtins, such as "NAME.so"; NULL: none. NAME.so.MAJOR.MINOR is
+     * loaded before the compiler needs it. */
     const char *builtins;
     const char *advice;
     const struct library_symbol *symbols;

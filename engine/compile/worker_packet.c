@@ -51,7 +51,6 @@ void worker_ready_write(struct buffer *b, const struct sandbox_report *sandbox)
     buffer_put_sized(b, bytes_of_text(KILN_VERSION));
 }
 
-/* Replaces control characters by spaces.  Returns false if the text does not fit. */
 static bool take_text(struct bytes text, char *copy, size_t size)
 {
     if (text.size >= size)
