@@ -66,8 +66,8 @@ static struct yield_question yield_now(const struct compile_queue *q)
 
 struct start { /* which waiting orders to consider */
     struct yield_question question;
-    bool in_need;     /* true: only orders of users who have no running compile */
-    uint64_t wait_ns; /* only orders that have waited at least this many ns */
+    bool in_need; /* true: only orders of users who have no running compile */
+    uint64_t wait_ns;
     /* True: only orders that gave way before and may not start yet. False: only orders that may
      * start. */
     bool is_blocked;

@@ -22,9 +22,7 @@ bool yield_may_start(const struct yield_question *q, const struct compile_order 
 }
 
 #define DRAIN_DIVISOR 8
-#define USED_MAX_NS                                                        \
-    120000000000u /* with DRAIN_DIVISOR, it decreases from this to 0 in 16 \
-                   * minutes */
+#define USED_MAX_NS 120000000000u /* with DRAIN_DIVISOR, decreases to 0 in 16 minutes */
 
 static uint64_t left_of(const struct yield_user *user, uint64_t now_ns)
 {
