@@ -75,7 +75,8 @@ static void allow_system(const struct landlock_rules *rules)
 static void allow_source(const struct landlock_rules *rules, const char *text)
 {
     KILN_AUTO(url) struct url url = { 0 };
-    struct kiln_err ignored = KILN_ERR_INIT; /* the transfer reports this error */
+    struct kiln_err ignored = KILN_ERR_INIT; /* a URL that is not valid is reported later, by the
+                                              * transfer */
     char manifest[URL_MAX + 64];
     if (!text || url_parse(text, &url, &ignored) || url.scheme != URL_FILE)
         return;

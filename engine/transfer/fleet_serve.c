@@ -64,8 +64,6 @@ static enum fleet_end end_of_errno(int errnum)
     }
 }
 
-/* Reads the requested range or, if |request|->size is 0, the whole file, which may have at most
- * size_max bytes. */
 static enum fleet_end read_range(int fd, const struct fleet_request *request,
                                  struct buffer *content)
 {

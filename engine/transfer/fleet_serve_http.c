@@ -25,7 +25,7 @@ struct exchange {
     CURL *curl;
     struct curl_slist *headers; /* owned */
     struct fleet_range range;   /* the requests in it are owned */
-    struct buffer body;         /* owned; the content that is received or sent */
+    struct buffer body;
     size_t sent;
     bool is_conditional; /* asks the store not to replace an existing file (If-None-Match) */
 };
@@ -240,7 +240,6 @@ static bool add_token(struct exchange *x, const char *token)
     return !*token || add_header(x, text);
 }
 
-/* Makes libcurl sign the request for S3 (AWS Signature Version 4). */
 static bool set_signature(struct exchange *x, const struct store_credentials *c)
 {
     char provider[sizeof(c->region) + 16], user[sizeof(c->id) + sizeof(c->secret)];

@@ -58,8 +58,8 @@ static int open_regular(const char *path)
 static enum kiln_code open_source(struct received_job *received, struct kiln_err *err)
 {
     KILN_AUTO(url) struct url url = { 0 };
-    struct kiln_err ignored = KILN_ERR_INIT; /* transfer_run parses the URL again, and then reports
-                                              * a failure */
+    struct kiln_err ignored = KILN_ERR_INIT; /* a URL that is not valid is reported later, by the
+                                              * transfer */
     char manifest[URL_MAX + 64];
     struct transfer_job *job = &received->job;
     if (!job->url || url_parse(job->url, &url, &ignored) || url.scheme != URL_FILE)

@@ -85,7 +85,6 @@ bool store_credentials_parse(struct bytes content, const char *profile, struct s
     return fits && is_complete(c);
 }
 
-/* Returns the credentials file; NULL: neither a variable nor systemd names one. */
 static const char *find_file(char path[PATH_MAX])
 {
     const char *directory = getenv("CREDENTIALS_DIRECTORY");

@@ -38,7 +38,6 @@ static enum kiln_code find_scheme(CURLU *handle, enum url_scheme *ret_scheme, st
                      "kiln does not fetch '%s://' URLs, only https, http and file", scheme);
 }
 
-/* Copies the last part of |path|, or "" if that is too long for a file name. */
 static void copy_name(const char *path, char name[URL_NAME_MAX])
 {
     const char *slash = strrchr(path, '/');
