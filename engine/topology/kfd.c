@@ -18,9 +18,7 @@ struct properties {
         capability, num_xcc, local_mem_size, mem_banks_count;
 };
 
-#define SEEN_SIMD_COUNT                                                 \
-    1u /* bit of kfd_properties.seen for the first row of |properties|, \
-        * simd_count */
+#define SEEN_SIMD_COUNT 1u /* bit in kfd_properties.seen of the first row, simd_count */
 static const struct kfd_property properties[] = {
 #define PROPERTY(name)                           \
     {                                            \
