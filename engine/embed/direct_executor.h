@@ -14,8 +14,8 @@
 
 struct direct_executor {
     struct executor base;
-    struct list tasks, later;   /* of struct task; to run in the next iteration */
-    struct list due, due_later; /* of struct task; to run in the current iteration */
+    struct list tasks, later;   /* of struct task, for the next iteration */
+    struct list due, due_later; /* of struct task, for the current iteration */
     struct compile_task *compile;
     bool compile_has_begun;
     struct embed_compiler *compiler; /* borrowed; NULL: kernels cannot be compiled */
