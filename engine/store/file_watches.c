@@ -72,8 +72,6 @@ static int compare_watches(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-/* Parses lines such as "inotify wd:7f ino:..." of /proc/self/fdinfo. Returns false if memory runs
- * out or if reading fails. */
 static bool read_watches(FILE *info, struct file_watch_list *list)
 {
     char line[512];
