@@ -8,7 +8,6 @@
 /* How long SQLite waits for a lock. A writer in another process usually holds a lock for
  * milliseconds. */
 #define BUSY_MS 5000
-/* The log is checkpointed at this many pages if db_options.log_pages is 0. */
 #define LOG_PAGES 1000u
 #define LOG_PAGE_BYTES 4120u
 /* Files are not mapped: reading a mapped file that was truncated raises SIGBUS, whereas pread

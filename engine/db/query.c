@@ -56,8 +56,6 @@ void query_bind_bytes(struct query *q, int at, struct bytes bytes)
     note_failure(q, sqlite3_bind_blob64(q->statement, at, data, bytes.size, SQLITE_STATIC));
 }
 
-/* Runs the statement again with pages from the disk, and skips the rows that it has already
- * returned. */
 static int step_again(struct query *q)
 {
     int rc = SQLITE_ROW;

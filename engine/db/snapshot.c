@@ -252,8 +252,6 @@ static bool same_header(const struct log_header *a, const struct log_header *b)
     return a->size == b->size && memcmp(a->bytes, b->bytes, LOG_HEADER) == 0;
 }
 
-/* Returns whether |from| begins with the bytes of |copy|; |from| may have grown since it was
- * copied. */
 static enum kiln_code begins_with(const char *from, const char *copy, bool *ret_same,
                                   struct kiln_err *err)
 {
