@@ -85,7 +85,6 @@ static void allow_source(const struct landlock_rules *rules, const char *text)
     landlock_allow(rules, manifest, READ_FILE);
 }
 
-/* Allows the files that one kind of transfer process needs, in addition to the system's files. */
 typedef void allower(const struct landlock_rules *rules, const void *context);
 
 static void allow_job(const struct landlock_rules *rules, const void *context)

@@ -19,7 +19,7 @@ struct attempt {
     struct curl_slist *headers;
     unsigned number;
     const char *note;
-    bool begun; /* the response's body has begun, and is being stored */
+    bool begun;
     enum attempt_end end;
     struct kiln_err *err;
     char reason[CURL_ERROR_SIZE];

@@ -362,8 +362,6 @@ static void start_all(struct http_server *s, struct fleet_request *requests, siz
     start_reads(s, requests, reads);
 }
 
-/* Reads the requests that have arrived, without blocking. Returns KILN_UNAVAILABLE if kilnd will
- * send no more. */
 static enum kiln_code read_requests(const struct http_server *s, struct fleet_request *requests,
                                     size_t *count, struct kiln_err *err)
 {
