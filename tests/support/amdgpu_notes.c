@@ -12,7 +12,7 @@ enum kind { KIND_NUMBER, KIND_TEXT, KIND_LIST, KIND_MAP, KIND_OTHER };
 
 struct value {
     enum kind kind;
-    /* the value; for a list, the number of items; for a map, the number of pairs */
+    /* an integer's value, a list's number of items, or a map's number of pairs */
     uint64_t number;
     struct bytes text; /* borrowed */
 };
@@ -33,15 +33,15 @@ static struct value sized(struct reader *r, enum kind kind, uint64_t size)
     return v;
 }
 
-/* Reads a value whose type byte is 0xc0 or larger. After most of these type bytes comes a length or
- * a number of one to eight bytes. */
+/* Reads a value whose type byte is 0xc0 or larger. For most of these types, the value's length
+ * or the number itself follows, in one to eight bytes (big-endian). */
 static struct value long_form(struct reader *r, uint8_t type)
 {
     switch (type) {
     case 0xc4:
     case 0xc5:
     case 0xc6: return sized(r, KIND_OTHER, big_endian(r, (size_t)1 << (type - 0xc4)));
-    case 0xc7: /* extensions: a type byte comes before the content */
+    case 0xc7: /* MessagePack extensions: a type byte comes before the content */
     case 0xc8:
     case 0xc9: return sized(r, KIND_OTHER, big_endian(r, (size_t)1 << (type - 0xc7)) + 1);
     case 0xca: return sized(r, KIND_OTHER, 4);
@@ -50,7 +50,7 @@ static struct value long_form(struct reader *r, uint8_t type)
     case 0xcd:
     case 0xce:
     case 0xcf: return sized(r, KIND_NUMBER, big_endian(r, (size_t)1 << (type - 0xcc)));
-    case 0xd0: /* signed: no number that these tests read is signed */
+    case 0xd0: /* signed integers are only skipped: the metadata that the tests read are unsigned */
     case 0xd1:
     case 0xd2:
     case 0xd3: return sized(r, KIND_OTHER, (uint64_t)1 << (type - 0xd0));
@@ -66,11 +66,13 @@ static struct value long_form(struct reader *r, uint8_t type)
     case 0xdd: return sized(r, KIND_LIST, big_endian(r, (size_t)2 << (type - 0xdc)));
     case 0xde:
     case 0xdf: return sized(r, KIND_MAP, big_endian(r, (size_t)2 << (type - 0xde)));
-    default: return sized(r, KIND_OTHER, 0); /* nil, false, true, negative */
+    /* nil, false, true or a negative number, which have no further bytes */
+    default: return sized(r, KIND_OTHER, 0);
     }
 }
 
-/* Reads the head of a value. The items of a list and the pairs of a map come after it. */
+/* Reads one value. For a list or a map, reads only the number of items or pairs, which the
+ * caller reads next. */
 static struct value take(struct reader *r)
 {
     uint8_t type = reader_u8(r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Ends what a test opened, after its tear-down. */
+/* Implements test_at_end, and the files, variables and memory of a test that use it. */
 #include "tests/support/test.h"
 
 #include <ftw.h>
@@ -95,7 +95,8 @@ const char *test_empty_directory(void)
 
 struct variable {
     const char *name;
-    char *value; /* owned; NULL if the variable was not set */
+    /* earlier value, which the end restores; owned; NULL if the variable was not set */
+    char *value;
 };
 
 static void restore_variable(void *earlier)

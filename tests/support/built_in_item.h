@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Presents the content of a file like data that is built into a program. */
+/* Passes a file's content to the engine as if it was built into a program. */
 #include "engine/data/engine_data.h"
 #include "engine/digest/sha256.h"
 #include "tests/support/test_files.h"
@@ -11,7 +11,7 @@ struct image {
     unsigned long size;
 };
 
-/* |image| must exist as long as the returned item. */
+/* The returned item refers to |image|, which must exist as long. */
 static inline struct engine_item built_in_item(struct image *image, enum engine_item_kind kind,
                                                const char *name, const char *path)
 {

@@ -16,8 +16,8 @@ int await_process(pid_t pid, const char *what, int max_s)
 {
     int status = 0;
     pid_t ended;
-    /* With a pidfd, poll() returns as soon as the process ends. Without a pidfd, poll() only
-     * sleeps. */
+    /* With a pidfd, poll() returns as soon as the process ends. Otherwise, poll() waits
+     * PAUSE_MS, because it ignores the descriptor -1. */
     struct pollfd end = { .fd = pid > 0 ? pidfd_open(pid, 0) : -1, .events = POLLIN };
     for (int waited_ms = 0; (ended = waitpid(pid, &status, WNOHANG)) == 0; waited_ms += PAUSE_MS) {
         if (waited_ms >= max_s * 1000) {
@@ -52,7 +52,8 @@ void await_progress(int fd, unsigned count)
     }
 }
 
-/* poll(2) reports POLLHUP even if no event is requested. */
+/* Returns true if the pipe still has a writer after |timeout_ms|. poll(2) returns POLLHUP even
+ * if no event is requested. */
 static bool poll_writer(int reading_fd, int timeout_ms)
 {
     struct pollfd end = { .fd = reading_fd };

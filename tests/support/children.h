@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* The child processes of a process, whichever of its threads started them. */
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/types.h>
 
 #define CHILDREN_MAX 256u
 
-/* Returns the number of children. */
+/* Stores the pids of the children that any thread of |pid| has started. Returns their number. */
 static inline unsigned children_of(pid_t pid, pid_t *ret_pids, unsigned max)
 {
     char path[300];

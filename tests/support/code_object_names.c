@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Returns the text at |offset|, without its NUL. The result is empty if there is no such text. */
+/* Returns the NUL-terminated text at |offset| without its NUL, or empty bytes if there is none. */
 static struct bytes text_at(struct bytes strings, size_t offset)
 {
     if (offset >= strings.size)

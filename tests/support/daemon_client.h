@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A client of libkiln for a kilnd of daemon_process.h. */
 #include "tests/support/daemon_process.h"
 
 #include <kiln/kiln.h>
 
-/* Opens a client without an in-process cache, so that each fetch reaches kilnd. The caller closes
- * the client. */
+/* Opens a client of |d| without an in-process cache, so that each fetch reaches kilnd. The
+ * caller closes the client. */
 static inline struct kiln_client *daemon_client(const struct daemon_process *d)
 {
     const struct kiln_client_options options = {

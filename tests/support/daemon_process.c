@@ -115,7 +115,7 @@ void daemon_process_begin(struct daemon_process *d)
     assert_true(pid >= 0);
     if (pid == 0)
         exec_one(d);
-    /* stored only in the parent, because |d| may be in memory shared with the child */
+    /* set only in the parent, because parent and child may share the memory of |d| */
     d->pid = pid;
 }
 
@@ -188,7 +188,8 @@ static int signal_children(int pid, int signal)
     pid_t children[CHILDREN_MAX];
     unsigned count = children_of(pid, children, CHILDREN_MAX);
     for (unsigned i = 0; i < count; i++)
-        /* signals the whole group, in case the worker itself has ended */
+        /* signals the worker's process group, which may still have processes if the worker has
+         * ended */
         kill(-children[i], signal);
     return (int)count;
 }
@@ -205,8 +206,8 @@ static bool none_starts(void *context)
     return at_hand == json_get_u64(workers, "total", 0);
 }
 
-/* If SIGSTOP stopped a worker between fork and exec, the thread of kilnd that starts the worker
- * would hang. */
+/* Before SIGSTOP, waits until every worker has called exec: kilnd's thread that starts a worker
+ * waits for that. */
 void daemon_process_signal_workers(struct daemon_process *d, int signal)
 {
     if (signal == SIGSTOP)

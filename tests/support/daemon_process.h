@@ -2,7 +2,7 @@
 #pragma once
 
 /* Runs a real kilnd on a private directory, and other programs of this build.
- * daemon_process_stop ends all processes that it started. */
+ * daemon_process_stop ends all processes that kilnd started. */
 #include "common/base/json.h"
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
@@ -13,66 +13,67 @@
 #define DAEMON_ARGUMENTS_MAX 16
 
 struct daemon_process {
-    char directory[96]; /* private; contains everything below */
+    char directory[96]; /* private; contains all files of kilnd */
     char socket[128];
     char cache[128], state[128];
     char log[128];
     pid_t pid;                                   /* 0 if kilnd is not running */
-    const char *arguments[DAEMON_ARGUMENTS_MAX]; /* more arguments for kilnd; ends with NULL */
+    const char *arguments[DAEMON_ARGUMENTS_MAX]; /* further arguments for kilnd; ends with NULL */
     bool keep_log; /* kilnd writes to the file |log|, not to standard error */
-    uid_t user;    /* the user who runs the other programs; 0 means the test's user */
+    uid_t user;    /* runs the programs of run_program and start_program; 0 means the test's user */
     void (*prepare)(void *context); /* runs in the child before kilnd starts; may be NULL */
     void *context;
 };
 
-/* Makes the directory, but starts no process. |d| must exist until the end of the test, which calls
- * daemon_process_remove. */
+/* Makes the private directory, but starts no process. |d| must exist until the end of the test. */
 void daemon_process_init(struct daemon_process *d);
 void daemon_process_begin(struct daemon_process *d);
-/* Waits until kilnd answers. Fails the test after a minute. */
+/* Starts kilnd and waits until it answers. Fails the test after a minute. */
 void daemon_process_start(struct daemon_process *d);
-/* Does daemon_process_init and daemon_process_start. |arguments| ends with NULL. If |arguments|
- * itself is NULL, kilnd gets no arguments. */
+/* Calls daemon_process_init and daemon_process_start. |arguments| ends with NULL, or is NULL for
+ * no arguments. */
 void daemon_process_open(struct daemon_process *d, const char *const *arguments);
-/* Lets every user of this host connect. */
+/* Lets every user of this host connect to kilnd's socket. */
 void admit_all_users(const struct daemon_process *d);
-/* Like daemon_process_start, but requires every layer of the compilers' sandbox if this host has
- * all of them. Otherwise prints the missing layers. Only for a kilnd without arguments. */
+/* Like daemon_process_start, but kilnd must use every layer of the compilers' sandbox. If this
+ * host lacks layers, prints them and starts kilnd without that requirement. |arguments| must be
+ * empty. */
 void daemon_process_start_in_whole_sandbox(struct daemon_process *d);
 /* Sends SIGTERM, and returns kilnd's exit status. */
 int daemon_process_stop(struct daemon_process *d);
 void daemon_process_kill(struct daemon_process *d); /* SIGKILL */
-/* Waits for a kilnd that is ending. Returns its exit status. */
+/* Waits until kilnd, which is already ending, has ended. Returns its exit status. */
 int daemon_process_wait(struct daemon_process *d);
 /* Waits until no kiln-compiler of this kilnd is starting, then sends |signal| (SIGSTOP or
  * SIGCONT) to all of them. */
 void daemon_process_signal_workers(struct daemon_process *d, int signal);
-/* Returns a value of /proc/PID/status in kB, such as "VmRSS" or "VmHWM". */
+/* Returns a value of kilnd's /proc/PID/status in kB, such as "VmRSS" or "VmHWM". */
 long daemon_process_memory(const struct daemon_process *d, const char *name);
 void daemon_process_remove(struct daemon_process *d);
 /* Returns the text of |log|, which exists only with |keep_log|. The caller owns the text. */
 char *daemon_process_log(const struct daemon_process *d);
 
 struct program_result {
-    int status;         /* exit status; 128 + n after signal n */
+    int status;         /* exit status; 128 + n if signal n killed the program */
     char output[65536]; /* standard output and standard error, NUL-terminated; may be truncated */
 };
 
-/* Runs a program of this build by its name, such as "kilnctl", and waits for it. KILN_SOCKET is
- * |d|'s socket. HOME, XDG_* and POCL_CACHE_DIR are in |d|'s directory. */
+/* Runs a program of this build by its name, such as "kilnctl", and waits for it. The arguments
+ * end with NULL. KILN_SOCKET is |d|'s socket; HOME, XDG_* and POCL_CACHE_DIR are in |d|'s
+ * directory. */
 void run_program(struct daemon_process *d, struct program_result *ret_result, const char *name, ...)
     __attribute__((sentinel));
-/* Like run_program, but does not wait for the program. The caller reads its output from |ret_fd|
- * and closes |ret_fd|. */
+/* Like run_program, but returns without waiting. The caller reads the program's output from
+ * |ret_fd| and closes it. */
 pid_t start_program(struct daemon_process *d, int *ret_fd, const char *name, ...)
     __attribute__((sentinel));
-/* Returns the exit status. */
+/* Waits for the program, and returns its exit status. */
 int wait_program(pid_t pid);
 
-/* The caller owns the result. */
+/* Parses the program's output as JSON. The caller owns the result. */
 struct json *result_json(const struct program_result *result);
 
-/* Returns one number of an answer to "stats", such as "compiles" or "hits.hot". */
+/* Returns the number |name| of an answer to "stats", such as "compiles" or "hits.hot". */
 unsigned long long stats_number(const struct json *stats, const char *name);
 /* Returns the number |name| from `kilnctl stats --json`. */
 unsigned long long daemon_stat(struct daemon_process *d, const char *name);

@@ -119,7 +119,7 @@ void engine_fixture_stop(struct engine_fixture *f)
     while (fake_executor_next_compile(&f->executor))
         fake_executor_fail(&f->executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
     fake_executor_run_tasks(&f->executor);
-    assert_true(engine_idle(f->engine)); /* no request, task, probe or caller has leaked */
+    assert_true(engine_idle(f->engine)); /* the test has leaked no request, task, probe or caller */
     engine_close(f->engine);
     f->engine = NULL;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Counts the entries of directories, such as files that must be gone. */
 #include "tests/support/test.h"
 
 #include <dirent.h>
@@ -9,7 +8,8 @@
 #include <string.h>
 #include <sys/types.h>
 
-/* Counts the entries whose names begin with |prefix|, except "." and "..". */
+/* Returns how many entries of |directory| have names that begin with |prefix|. Does not count
+ * "." and "..". */
 static inline unsigned entry_count(const char *directory, const char *prefix)
 {
     unsigned count = 0;
@@ -23,8 +23,8 @@ static inline unsigned entry_count(const char *directory, const char *prefix)
     return count;
 }
 
-/* Returns the number of open descriptors of |pid|. For the test itself, the number includes the
- * descriptor that reads the directory. */
+/* Returns the number of open descriptors of |pid|. If |pid| is the test itself, the result
+ * includes the descriptor that this function opens. */
 static inline unsigned descriptor_count(pid_t pid)
 {
     char path[64];

@@ -53,7 +53,7 @@ static bool fails(const char *name)
 #define SIZE(name, parameters, arguments) CALL(ssize_t, -1, name, parameters, arguments)
 #define POINTER(type, name, parameters, arguments) CALL(type, NULL, name, parameters, arguments)
 
-/* The list FAILING_CALLS in tests/support/CMakeLists.txt must have the same names. */
+/* FAILING_CALLS in tests/support/CMakeLists.txt lists the same functions for the linker. */
 POINTER(void *, malloc, (size_t size), (size))
 POINTER(void *, calloc, (size_t count, size_t size), (count, size))
 POINTER(void *, realloc, (void *old, size_t size), (old, size))
@@ -125,8 +125,8 @@ SIZE(sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, f
 SIZE(recv, (int fd, void *to, size_t size, int flags), (fd, to, size, flags))
 SIZE(recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags))
 
-/* For calls with one optional argument, which is a number or a pointer. The argument is passed
- * on as a long. */
+/* Wraps a function with one optional argument, a number or a pointer, which is passed on as a
+ * long. */
 #define VARIADIC(name, parameters, last, arguments)         \
     int __real_##name parameters;                           \
     int __wrap_##name parameters;                           \
@@ -182,8 +182,8 @@ static unsigned open_descriptors(void)
     return count;
 }
 
-/* Runs |act| while the |nth| call (0: every call) fails. Returns false if there was no such
- * call. */
+/* Runs |act| while the call |nth| of |call.name| fails (0: every call). Returns false if |act|
+ * made fewer calls. */
 static bool fail_nth(fallible *act, void *context, struct failing_call call, unsigned nth,
                      struct kiln_err *err)
 {

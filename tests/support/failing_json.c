@@ -4,8 +4,8 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
-/* cJSON allocates with this function, whose call of malloc() can fail (failing_calls.c). Calls
- * inside cJSON would reach libc's malloc() directly. */
+/* cJSON gets this function as its allocator, because --wrap does not reach malloc() inside
+ * cJSON. */
 static void *allocate(size_t size) { return malloc(size); }
 
 void json_allocations_can_fail(void)

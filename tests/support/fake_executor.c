@@ -242,7 +242,8 @@ void fake_executor_transfer_progress(struct fake_executor *f, const char *stage,
     task->progress(task, &progress);
 }
 
-/* Signs with the key of |signer| if the directory of trusted keys has it. */
+/* Names |signer| in the result |o|. Adds a signed manifest if the directory of trusted keys has
+ * |signer|'s key. */
 static void sign_file(const struct transfer_task *task, const char *signer,
                       struct transfer_result *o, const struct digest *sha256)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A statfs(2) that reports the filesystem type that a test chooses. Tests link it, or start
- * programs with it in LD_PRELOAD.
- *
- * KILN_TEST_F_TYPE is the type, such as "0x6969" for NFS. If it is not set, statfs reports the
- * real type. KILN_TEST_F_DIRECTORY limits this to paths that begin with its value. */
+/* A statfs(2) that reports a filesystem type of the test's choice. Tests link it, or start
+ * programs with it in LD_PRELOAD. KILN_TEST_F_TYPE is the type, such as "0x6969" for NFS;
+ * without it, statfs reports the real type. KILN_TEST_F_DIRECTORY limits the change to paths
+ * that begin with its value. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +32,6 @@ __attribute__((visibility("default"))) int statfs(const char *path, struct statf
     return ask(path, ret_seen);
 }
 
-/* kiln runs only on 64-bit machines, where struct statfs and struct statfs64 are the same. */
 _Static_assert(sizeof(struct statfs) == sizeof(struct statfs64), "one struct for both");
 __attribute__((visibility("default"))) int statfs64(const char *path, struct statfs64 *ret_seen)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Signing keys for tests of the fleet tier. Each key depends only on a number, so results are
- * reproducible. */
+/* Signing keys for tests of the fleet tier. Each key is derived from a number, so that results
+ * are reproducible. */
 #include "common/base/fs.h"
 #include "common/base/hex.h"
 #include "common/base/json.h"

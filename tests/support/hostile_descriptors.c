@@ -51,7 +51,7 @@ static int make_file(const char *path)
     return fd >= 0 ? close(fd) : -1;
 }
 
-/* Nobody writes to the FIFO, so a blocking read never returns. */
+/* Opens a FIFO for reading and writing. No process writes to it, so a read blocks forever. */
 static int open_fifo(void) { return open_made(make_fifo, O_RDWR); }
 static int open_write_only(void) { return open_made(make_file, O_WRONLY); }
 static int open_path(void) { return open_made(make_file, O_PATH); }
@@ -66,7 +66,7 @@ static int open_timerfd(void) { return timerfd_create(CLOCK_MONOTONIC, TFD_CLOEX
 static int open_inotify(void) { return inotify_init1(IN_CLOEXEC); }
 static int open_pidfd(void) { return (int)syscall(SYS_pidfd_open, getpid(), 0); }
 
-/* Newer kernels refuse to send io_uring descriptors. */
+/* Linux 6.7 and later refuse to send io_uring descriptors. */
 static bool can_be_sent(int fd)
 {
     union {

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Descriptors that a hostile client may send in place of a file. Some are not files, some are
- * endless, some cannot be read, and some change while they are read. The caller owns an opened
- * descriptor. */
+/* Descriptors that a hostile client may send in place of a file: not a file, endless, not
+ * readable, or changing while it is read. */
 #include <stdbool.h>
 #include <stddef.h>
 
 struct hostile_descriptor {
     const char *name;
-    /* returns -1 if this Linux has no such descriptors or refuses to send them */
+    /* Opens the descriptor, which the caller owns. Returns -1 if this Linux has no such
+     * descriptors or refuses to send them. */
     int (*open)(void);
-    /* whether fstat(2) reports a regular file, so that only its content can be wrong */
+    /* fstat(2) reports a regular file, so kilnd can notice only by reading that the file is
+     * unusable */
     bool is_regular;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Emulates a socket unit with Accept=yes: starts a kiln-launch in a new directory for each
- * connection, as the service manager does. */
+/* Emulates a socket unit with Accept=yes: runs kiln-launch in a new directory for each
+ * connection, as systemd does. */
 #include <sys/types.h>
 
 struct launch_service {
@@ -11,10 +11,10 @@ struct launch_service {
     pid_t pid;
 };
 
-/* Makes the socket in |directory|. Runs |launcher| with the argument |program| for each
- * connection. Without |program| (NULL), |launcher| gets no argument. */
+/* Listens on a socket in |directory|. Runs |launcher| for each connection, with the argument
+ * |program| unless that is NULL. */
 void launch_service_start(struct launch_service *service, const char *directory,
                           const char *launcher, const char *program);
-/* Stops the service and kills all processes of its units, as `systemctl stop` does. */
+/* Kills the service and all processes that it started, as `systemctl stop` does. */
 void launch_service_end_units(struct launch_service *service);
 void launch_service_stop(struct launch_service *service);

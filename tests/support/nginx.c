@@ -51,7 +51,7 @@ static void write_configuration(const struct nginx *n, const char *files, const 
     assert_int_equal(fclose(f), 0);
 }
 
-/* Returns true if nginx serves or has ended. nginx ends if another process has taken one of its
+/* Returns true if nginx answers, or if it has ended because another process has taken one of its
  * ports. */
 static bool is_settled(void *context)
 {
@@ -76,7 +76,7 @@ static void exec_program(const char *program, const struct nginx *n)
     _exit(127);
 }
 
-/* Another process may take a chosen port before nginx starts. */
+/* Another process may take a port before nginx uses it, so nginx_start tries several times. */
 static void choose_ports(struct nginx *n)
 {
     int held[] = { http_hold_port(&n->port), http_hold_port(&n->tls_port) };

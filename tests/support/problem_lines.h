@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Reads the problems of a file with one MIOpenDriver command line per line, such as
+/* Reads the problems of a file that has one MIOpenDriver command per line, such as
  * scripts/networks/resnet50.txt. */
 #include "cli/lines.h"
 #include "tests/support/test.h"
 
 #include <kiln/kiln.h>
 
-/* Returns the number of problems, which is at most |max|. */
+/* Stores at most |max| problems, and returns their number. */
 static inline size_t problem_lines_read(const char *path, struct kiln_problem *problems, size_t max)
 {
     LINE_FILE_AUTO struct line_file file = { 0 };

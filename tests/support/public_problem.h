@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Problems of libkiln's public interface. */
 #include "tests/support/test_problem.h"
 
 #include <kiln/problem.h>

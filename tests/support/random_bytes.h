@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Incompressible content that depends only on the seed. */
+/* Makes incompressible content that depends only on |seed|. */
 #include "common/base/random.h"
 
 #include <stddef.h>

@@ -100,7 +100,8 @@ static void take_descriptors(struct msghdr *m, struct raw_frame *frame)
     }
 }
 
-/* Returns false at the end of the stream. */
+/* Receives |size| bytes, and adds received descriptors to |frame|. Returns false at the end of
+ * the stream. */
 static bool receive_all(int fd, void *data, size_t size, struct raw_frame *frame)
 {
     char *at = data;
@@ -211,7 +212,8 @@ void raw_serve(struct daemon_process *d, const char *const *arguments, int *clie
     test_at_end(close_client, client);
 }
 
-/* Runs in a separate process: connects as |uid| and sends the connection over the socket |way|. */
+/* Runs in a child process: becomes user |uid|, connects to kilnd, and sends the connection to
+ * the test over the socket |way|. */
 static void connect_as(const struct daemon_process *d, uid_t uid, int way)
 {
     if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)

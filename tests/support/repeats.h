@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* How often a test repeats a random damage or a kill. Under CTest the number is small.
- * scripts/test-damage multiplies the number by setting KILN_TEST_REPEATS. */
+/* How often a test repeats a random damage or a kill: rarely under CTest, more often under
+ * scripts/test-damage, which sets KILN_TEST_REPEATS. */
 #include <stdlib.h>
 
 #define TEST_REPEATS "KILN_TEST_REPEATS"
 
-/* Returns |usual|, multiplied by the number in TEST_REPEATS if this variable is set. */
+/* Returns |usual|, multiplied by KILN_TEST_REPEATS if that variable is set. */
 static inline unsigned test_repeats(unsigned usual)
 {
     const char *times = getenv(TEST_REPEATS);

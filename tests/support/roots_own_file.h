@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* Makes a file with |content| that only the test's user may read, in a directory where compilers
- * look for programs. Both exist until the end of the test. */
+/* Makes a file with |content| that only the test's user may read, and adds its directory to
+ * PATH, so that a compiler may look for it there. The end of the test restores both. */
 static inline void roots_own_file(const char *content, char ret_file[128])
 {
     char path[4096];

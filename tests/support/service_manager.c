@@ -130,7 +130,8 @@ static void *listen_to_it(void *context)
     return NULL;
 }
 
-/* Called in the child. Passes the descriptors in order, from number 3 on. */
+/* Called in the child. Moves the listening socket and the stored descriptors to the numbers 3,
+ * 4, ..., as sd_listen_fds(3) expects. */
 static void give_descriptors(const struct service_manager *m)
 {
     int fds[KEPT_MAX + 1];

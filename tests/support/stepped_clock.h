@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A clock that does not depend on the machine, for tests of work that ends after some time. */
 #include <stdint.h>
 
-/* Each reading of the monotonic clock then advances it by |ns|. 0 restores the real clock. */
+/* From now on, each reading of the monotonic clock advances it by |ns|, so that tests of time
+ * limits do not depend on the machine's speed. 0 restores the real clock. */
 void step_clock(uint64_t ns);

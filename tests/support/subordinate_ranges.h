@@ -9,8 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Makes |text| the content of /etc/subuid for the code under test. "" means that there is no
- * range. */
+/* Makes the code under test read |text| as the content of /etc/subuid. */
 static inline void set_subordinate_ranges(const char *text)
 {
     char path[64];

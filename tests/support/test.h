@@ -21,7 +21,6 @@
  * order of its files (test_main.c). A program that must prepare something has its own main() and
  * calls test_main() or test_run(). */
 
-/* cmocka needs these four headers before its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,14 +30,15 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Either function may be NULL. |state| is the initial *state of tests without a set-up. */
+/* The set-up and tear-down of a test. Either may be NULL. |state| is the initial *state of tests
+ * without a set-up. */
 struct test_fixture {
     int (*setup)(void **state);
     int (*teardown)(void **state);
     void *state;
 };
 
-/* One test, in static memory. |skip| is the reason why the test cannot run here, or NULL. */
+/* A test, in static memory. |skip| is the reason why it cannot run here, or NULL. */
 struct test_case {
     const char *name, *file;
     unsigned line;
@@ -48,8 +48,8 @@ struct test_case {
     struct test_case *next;
 };
 
-/* Defines the set-up of a |type|. The body follows; its parameter 'type *f' is zeroed, and exists
- * until the next set-up. */
+/* Defines a set-up whose *state is a |type|. The body follows. Its parameter 'type *f' is
+ * zeroed, and exists until the next test's set-up. */
 #define SET_UP_OF(name, type)                                               \
     static void name##_body(type *f);                                       \
     static int name(void **state)                                           \
@@ -73,7 +73,7 @@ struct test_case {
     static void name##_body(type *f __attribute__((unused)))
 #define TEAR_DOWN(name) TEAR_DOWN_OF(name, struct fixture)
 
-/* Like SET_UP and TEAR_DOWN, for tests whose state is in static variables. */
+/* Like SET_UP, for tests whose state is in static variables. */
 #define SET_UP_STATIC(name)        \
     static void name##_body(void); \
     static int name(void **state)  \
@@ -85,8 +85,8 @@ struct test_case {
     static void name##_body(void)
 #define TEAR_DOWN_STATIC(name) SET_UP_STATIC(name)
 
-/* Declares the set-up and tear-down of the tests of fixture |name|, whose *state is a |type|.
- * Use it once, where both functions are declared. */
+/* Declares the fixture |name|: its set-up and tear-down, and the |type| of its *state. Use it
+ * once for each fixture, after both functions are declared. */
 #define FIXTURE_OF(name, type, setup_, teardown_)   \
     typedef type name##_fixture_type;               \
     static const struct test_fixture name##_fixture \
@@ -119,12 +119,12 @@ FIXTURE(plain, NULL, NULL);
     TEST_REGISTERED(fixture_, name, name##_case, #name)     \
     static void name##_body(fixture_##_fixture_type *f)
 
-/* Runs the test of a preceding TEST once more with another fixture. */
+/* Runs the test that TEST or TEST_F defined above once more, with another fixture. */
 #define TEST_ALSO(fixture, name) \
     TEST_REGISTERED(fixture, name, fixture##_##name##_case, #name " (" #fixture ")")
 
-/* Declares functions that run before the first and after the last test. Use it at most once in a
- * program. The *state that |setup_| sets is the initial *state of all tests. */
+/* Declares functions that run before the first and after the last test of the program. Use it at
+ * most once. If |setup_| sets *state, every test begins with that *state. */
 #define TEST_PROGRAM(setup_, teardown_)                             \
     static void __attribute__((constructor)) register_program(void) \
     {                                                               \
@@ -138,30 +138,31 @@ void test_program(int (*setup)(void **state), int (*teardown)(void **state));
 int test_run(const char *filter);
 int test_main(int argc, char **argv);
 
-/* Registers |end|, which is called with |object| after the tear-down of this test. If
- * TEST_PROGRAM's set-up registers |end|, it is called after the last test. Registered functions are
- * called in reverse order. |object| must exist until then, so it must not be a local variable. A
- * fixture needs no tear-down for objects whose opening function calls test_at_end. */
+/* Registers |end|, which is called with |object| after the test's tear-down, or after the last
+ * test if TEST_PROGRAM's set-up registers it. Functions are called in reverse order of their
+ * registration. |object| must exist until then, so it must not be a local variable. A fixture
+ * needs no tear-down for an object whose opening function calls test_at_end. */
 void test_at_end(void (*end)(void *object), void *object);
-/* Cancels test_at_end() for these arguments, after the caller has already closed |object|. */
+/* Cancels test_at_end for these arguments, for a caller that has already closed |object|. */
 void test_not_at_end(void (*end)(void *object), void *object);
-/* Makes a private directory in $TMPDIR or /tmp, which is removed at the end with its contents. The
- * path is valid until then. */
+/* Makes a directory in $TMPDIR or /tmp that only this user may enter. The end of the test
+ * removes it with its contents, and frees the path. */
 const char *test_directory(void);
-/* Like test_directory, but the directory must be empty at the end. */
+/* Like test_directory, but the test fails if the directory is not empty at its end. */
 const char *test_empty_directory(void);
-/* Returns an empty file that has no name, which is closed at the end. */
+/* Opens an empty file without a name, which the end of the test closes. */
 FILE *test_file(void);
-/* Sets a variable, or removes it if |value| is NULL. The end restores its earlier value. */
+/* Sets a variable, or removes it if |value| is NULL. The end of the test restores its earlier
+ * value. */
 void test_setenv(const char *name, const char *value);
-/* Removes all these variables. */
+/* Calls test_setenv with NULL for each named variable. */
 #define test_unsetenv(...) test_unset_variables((const char *const[]){ __VA_ARGS__, NULL })
 void test_unset_variables(const char *const *names);
-/* Returns zeroed memory that later children of this process share. The memory is valid until the
- * end. */
+/* Returns zeroed memory that this process shares with its later children. The end of the test
+ * frees it. */
 void *test_shared_memory(size_t size);
-/* For test_run. test_end_count returns the number of registered functions. test_end calls all
- * except the |kept| that were registered first. */
+/* For test_run: test_end_count returns the number of functions registered with test_at_end, and
+ * test_end calls all of them except the first |kept|. */
 size_t test_end_count(void);
 void test_end(size_t kept);
 
@@ -172,14 +173,15 @@ void test_end(size_t kept);
             fail_msg("%s: code %d, '%s'", #call, must_rc_, (err).text); \
     } while (0)
 
-/* Begins the definition of a function that the linker calls in place of |name| (--wrap). The
- * body follows, and may call __real_NAME(). An attribute may precede the macro. */
+/* Defines a function that the linker calls in place of |name| (--wrap). The body follows, and
+ * may call __real_NAME(). An attribute may precede the macro. */
 #define WRAP(type, name, ...)        \
     type __wrap_##name(__VA_ARGS__); \
     type __real_##name(__VA_ARGS__); \
     type __wrap_##name(__VA_ARGS__)
 
-/* Skips the rest of a test, and reports the reason, which is a format. The tear-down still runs. */
+/* Skips the rest of a test and prints the reason (a format with arguments). The tear-down still
+ * runs. */
 #define SKIP(...)                   \
     do {                            \
         print_message("skipped: "); \

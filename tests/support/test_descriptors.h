@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Makes descriptors that are closed at the end of the test. A descriptor is not closed if its
- * variable is negative then (fd_close sets -1). The variables must exist until the end. */
+/* The end of the test closes the descriptors that these functions make, except those whose
+ * variables are negative then (fd_close sets -1). The variables must exist until then. */
 #include "common/base/cleanup.h"
 #include "tests/support/test.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Uses stdio, because some tests replace open(2), read(2) and write(2) by functions that fail. */
+/* Uses stdio, because some tests make open(2), read(2) and write(2) fail. */
 #include "tests/support/test_files.h"
 
 #include <stdlib.h>

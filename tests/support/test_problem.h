@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A small convolution, in the engine's form. */
 #include "common/protocol/problem.h"
 
-/* Problems with different |n| differ. */
+/* Returns a small convolution. Different |n| give different problems. */
 static inline struct problem test_problem(uint32_t n)
 {
     return (struct problem){ .direction = DIRECTION_FORWARD,

@@ -8,7 +8,7 @@
 
 #define TESTS_MAX 256
 
-/* The duration of longer tests is printed. */
+/* the durations of tests that take at least this long are printed */
 #define LONG_S 1.0
 
 static struct {
@@ -16,11 +16,12 @@ static struct {
     int (*setup)(void **state), (*teardown)(void **state);
     struct test_case *selected[TESTS_MAX];
     size_t count, begun;
-    size_t kept; /* number of functions that TEST_PROGRAM's set-up registered */
+    size_t kept; /* number of test_at_end functions that TEST_PROGRAM's set-up registered */
     double began;
 } tests;
 
-/* Constructors of one file run in any order, but those of different files do not mix. */
+/* Sorts the tests of a file by line, because the constructors of a file run in any order.
+ * Constructors of different files do not mix. */
 void test_register(struct test_case *test)
 {
     struct test_case **place = &tests.first;
@@ -45,11 +46,12 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* cmocka sets up each test once and in order. Counting the calls therefore identifies the test. */
+/* cmocka calls the set-up of each test once and in order, so the number of calls identifies the
+ * test. */
 static int set_up_next(void **state)
 {
     const struct test_case *test = tests.selected[tests.begun++];
-    test_end(tests.kept); /* cmocka calls no tear-down after a set-up that failed */
+    test_end(tests.kept); /* needed after a failed set-up, because cmocka then calls no tear-down */
     tests.began = seconds();
     return test->fixture->setup && !test->skip ? test->fixture->setup(state) : 0;
 }
@@ -130,7 +132,8 @@ int test_main(int argc, char **argv)
         fprintf(stderr, "Usage: %s [--list | PART-OF-A-NAME]\n", argv[0]);
         return 2;
     }
-    setenv("no_proxy", "127.0.0.1,localhost", 1); /* a host's proxy must not serve loopback */
+    /* a proxy that this host requires must not be used for loopback */
+    setenv("no_proxy", "127.0.0.1,localhost", 1);
     if (argc < 2 || strcmp(argv[1], "--list") != 0)
         return test_run(argv[1]);
     for (const struct test_case *t = tests.first; t; t = t->next)

@@ -4,7 +4,7 @@
 #include "engine/tuning/tuning.h"
 #include "engine/tuning/tuning_index.h"
 
-/* Runs all steps of a tuning job except the last one, in which the tuning database takes over the
+/* Calls all steps of a tuning job except the last one, in which the tuning database takes the
  * result. */
 static inline enum kiln_code work_all_steps(struct tuning *tuning, struct tuning_job *job,
                                             const struct tuning_job_events *events,

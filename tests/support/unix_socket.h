@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Sockets of AF_UNIX. |type| is that of socket(2). The caller closes them. */
+/* |type| is that of socket(2), such as SOCK_STREAM. The caller closes the sockets. */
 #include "tests/support/test.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static inline struct sockaddr_un unix_address(const char *path)
     return address;
 }
 
-/* Returns -1 with errno set if nobody listens. */
+/* Returns a connected socket, or -1 with errno set if no process listens on |path|. */
 static inline int unix_try_connect(int type, const char *path)
 {
     struct sockaddr_un address = unix_address(path);

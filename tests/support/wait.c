@@ -14,11 +14,12 @@
 #define PAUSE_MS 2
 
 static pid_t test_process;
-static const char *awaited; /* the condition that LOOP_UNTIL or IN_TIME waits for */
+static const char *awaited; /* the condition that wait_begin's caller waits for */
 
 static void __attribute__((constructor)) note_process(void) { test_process = getpid(); }
 
-/* cmocka's fail() jumps back into cmocka, so only the test's own thread may call it. */
+/* Outside the test's own thread, aborts the process: cmocka's fail() uses longjmp(3), which must
+ * not leave its thread. */
 void fail_wait(int seconds, const char *what)
 {
     if (getpid() == test_process && gettid() == test_process)
@@ -74,7 +75,8 @@ static bool thread_sleeps(void *context)
     if (file)
         fclose(file);
     text[used] = '\0';
-    const char *state = strrchr(text, ')'); /* the state follows the program's name */
+    /* after the program's name in parentheses comes the thread's state */
+    const char *state = strrchr(text, ')');
     return state && strncmp(state, ") S", 3) == 0;
 }
 

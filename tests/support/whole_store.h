@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Each function makes a change to the store in one call. kilnd makes the same change in several
- * steps. */
+/* Each function makes a change to the store in one call, where kilnd makes many small steps. */
 #include "engine/store/kernel_store.h"
 
 static inline enum kiln_code kernel_store_clear(struct kernel_store *store,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Reads a whole tuning file in one call. kilnd reads it in steps. */
+/* Reads a whole tuning file in one call, where kilnd makes many small steps. */
 #include "engine/miopen/tuning_reader.h"
 
 static inline enum kiln_code tuning_text_read(enum tuning_kind kind, struct bytes text,

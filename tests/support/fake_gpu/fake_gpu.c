@@ -69,7 +69,7 @@ int cuCtxPushCurrent_v2(void *context)
     return 0;
 }
 
-/* Never fails, because no caller could recover from a failure. */
+/* Does not call FAIL_IF_REPORTED, because callers could not recover from a failed pop. */
 PUBLIC int cuCtxPopCurrent_v2(void **ret_context);
 int cuCtxPopCurrent_v2(void **ret_context)
 {
@@ -345,7 +345,7 @@ const char *hipGetErrorName(int status)
                                      : "hipErrorUnknown";
 }
 
-/* Writes gcnArchName where the properties struct of this HIP version has it. */
+/* Writes gcnArchName at its offset in the properties struct of this HIP version. */
 #if FAKE_HIP >= 6
 PUBLIC int hipGetDevicePropertiesR0600(char *properties, int device);
 int hipGetDevicePropertiesR0600(char *properties, int device)

@@ -23,22 +23,23 @@
 #include <stdint.h>
 
 #define FAKE_GPU_DEVICES 3
-#define FAKE_GPU_SHARED_MAX 232448 /* bytes of dynamic shared memory, as on sm_90 */
+/* bytes of dynamic shared memory that a kernel can request, as on sm_90 */
+#define FAKE_GPU_SHARED_MAX 232448
 #define FAKE_GPU_SHARED_ALLOWED 49152
 #define FAKE_GPU_MEMORY_MAX ((uint64_t)1 << 40)
-#define FAKE_GPU_MS_PER_LAUNCH 2    /* milliseconds of the fake clock that events read */
-#define FAKE_GPU_OTHER_TARGET 0xbad /* value of e_flags in a code object for another target */
+#define FAKE_GPU_MS_PER_LAUNCH 2    /* each launch advances the clock that events read */
+#define FAKE_GPU_OTHER_TARGET 0xbad /* e_flags of a code object for another target */
 
 enum fake_gpu_kind {
     FAKE_MEMORY,
     FAKE_STREAM,
     FAKE_EVENT,
     FAKE_MODULE,
-    FAKE_CONTEXT, /* CUDA only: created contexts, and primary contexts in use */
+    FAKE_CONTEXT, /* CUDA only: contexts that the test created, and primary contexts in use */
     FAKE_KINDS
 };
 
-struct fake_gpu_map { /* the arguments of an encoded tensor map */
+struct fake_gpu_map { /* arguments of the last cuTensorMapEncode* call */
     bool is_im2col;
     int type, interleave, swizzle, promotion, fill; /* values of CUDA's enums */
     void *address;
@@ -51,15 +52,15 @@ struct fake_gpu_map { /* the arguments of an encoded tensor map */
 
 struct fake_gpu {
     int devices;
-    unsigned fail_at;      /* number of the call that fails, counted from now; 0 means none */
-    const char *fail_name; /* name of a function whose calls all fail; may be NULL */
+    unsigned fail_at;      /* the number of the call that fails, counted from 1; 0 means none */
+    const char *fail_name; /* every call of this function fails; may be NULL */
     int fail_status;
     unsigned calls;
     unsigned launches;
     unsigned modules_ever;
     int live[FAKE_KINDS];
-    const char *arch; /* HIP: the value of gcnArchName */
-    int capability;   /* CUDA: the compute capability, such as 90 */
+    const char *arch; /* HIP: gcnArchName of every device */
+    int capability;   /* CUDA: compute capability of every device, such as 90 */
     bool is_mig;      /* CUDA: whether every device is a MIG instance */
     void *last_stream;
     unsigned last_shared;

@@ -35,19 +35,20 @@ enum {
     LAUNCH_FAILED = 719
 };
 
-struct encoded { /* a tensor map as kernels receive it */
+struct encoded { /* a tensor map in the form that kernels receive */
     _Alignas(64) void *address;
     uint64_t bytes; /* size of the memory at |address| */
     uint64_t rest[14];
 };
 
 extern struct fake_gpu fake_control;
-extern pthread_mutex_t fake_mutex; /* protects state that several threads change */
+/* protects fake_control, fake_clock_ms, contexts and functions */
+extern pthread_mutex_t fake_mutex;
 extern unsigned fake_clock_ms;
 
-/* Stores |status| for hipGetLastError, and returns it. */
+/* Returns |status|, which hipGetLastError returns next. */
 int fake_remember(int status);
-/* Returns the status with which this call must fail, or 0. */
+/* Returns the status with which this call of |name| must fail, or 0. */
 int fake_failure_of(const char *name);
 #define FAIL_IF_REPORTED(function)                       \
     do {                                                 \
@@ -63,20 +64,20 @@ struct object { /* every object begins with this struct */
 
 struct stream {
     struct object object;
-    int failure; /* failure of a kernel, which the next wait reports */
+    /* status of a failed kernel, which the next wait for the stream returns; 0 means none */
+    int failure;
 };
 
 struct context { /* for HIP, a device */
     int device;
     unsigned users;
-    struct stream default_stream; /* the stream with the handle 0 */
+    struct stream default_stream; /* used for the stream handle 0 */
 };
 
 /* Returns the calling thread's context, or NULL. */
 struct context *fake_current(void);
 void *fake_make(enum fake_gpu_kind kind, size_t size);
 void fake_destroy(struct object *o);
-/* Returns true if the object has this kind and belongs to the current context. */
 bool fake_is_right(const struct object *o, enum fake_gpu_kind kind);
-/* Returns NULL if there is no such stream, or if it may not be used in this context. */
+/* Returns the stream of |handle|, or NULL if it does not exist or belongs to another context. */
 struct stream *fake_stream_of(void *handle);

@@ -16,7 +16,7 @@ static void copy_numbers(struct fake_gpu_map *map, const uint64_t *dims, const u
     }
 }
 
-/* Accepts contiguous elements of two bytes only. */
+/* Fails if |ret| or the memory is misaligned, as CUDA does. Elements have two bytes. */
 static int encode(struct encoded *ret, const struct fake_gpu_map *map)
 {
     if ((uintptr_t)ret % _Alignof(struct encoded) || (uintptr_t)map->address % 16)

@@ -37,7 +37,7 @@ int NAMED(cuMemFree_v2, hipFree)(void *memory)
     return 0;
 }
 
-/* Returns the context (|what| 1) or the device (|what| 9) of |memory|. */
+/* |what| is 1 for the context of |memory|, or 9 for its device. */
 PUBLIC int NAMED(cuPointerGetAttribute, hipPointerGetAttribute)(void *ret, int what, void *memory);
 int NAMED(cuPointerGetAttribute, hipPointerGetAttribute)(void *ret, int what, void *memory)
 {
@@ -102,7 +102,8 @@ int NAMED(cuMemsetD8Async, hipMemsetD8Async)(void *to, unsigned char value, size
 struct event {
     struct object object;
     unsigned at_ms;
-    bool is_waited_for; /* until an event has been waited for, |at_ms| may be in the future */
+    /* reading the time of an event that nobody has waited for fails, as on a GPU */
+    bool is_waited_for;
 };
 
 PUBLIC int NAMED(cuStreamCreate, hipStreamCreateWithFlags)(void **ret_stream, unsigned flags);
@@ -197,7 +198,8 @@ struct function {
 
 struct module {
     struct object object;
-    const unsigned char *image; /* borrowed; like HIP, each look-up of a function reads the image */
+    /* borrowed; HIP reads the image at each look-up of a function, so this fake does, too */
+    const unsigned char *image;
     size_t size;
     struct function functions[KERNELS_MAX];
 };
@@ -257,8 +259,7 @@ static const struct kernel {
     { "fault", run_fault }, { "copy_mapped", run_copy_mapped },
 };
 
-/* Computes the size from the section headers, which come last in compilers' output and in the fake
- * objects of tests. */
+/* The section headers come last in compilers' output and in the fake objects of tests. */
 static size_t image_size(const Elf64_Ehdr *header)
 {
     return header->e_shoff + (size_t)header->e_shnum * sizeof(Elf64_Shdr);
