@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A kilnd that runs as root, with two users: a victim with private data, and an attacker. */
+/* Runs kilnd as root, with two users: a victim with private data, and an attacker. */
 #include "tests/integration/host.h"
 #include "tests/support/raw_client.h"
 #include "tests/unit/engine/miopen/kern_db_fixture.h"
@@ -17,28 +17,31 @@
 
 struct attack_setting {
     struct daemon_process daemon;
-    struct fixture own;          /* the victim's cache, which has one kernel with a secret name */
-    struct fixture forged;       /* the attacker's cache, with another kernel of the same name */
+    /* the victim's cache, which contains a kernel with a secret name */
+    struct fixture own;
+    /* the attacker's cache, which contains another kernel of the same name */
+    struct fixture forged;
     struct fixture large;        /* a cache larger than a user's quota */
     int victim, attacker, admin; /* connections after the handshake */
     char key[DIGEST_HEX_SIZE];   /* hex key of the victim's kernel */
 };
 
-/* Makes the directories and caches, and starts kilnd. Does nothing if the test does not run as
- * root. |arguments| ends with NULL. */
+/* Makes the caches and starts kilnd. Does nothing unless the test runs as root. |arguments| ends
+ * with NULL. */
 void attack_begin(struct attack_setting *a, const char *const *arguments);
-/* The set-up and tear-down of each test, which open and close the three connections. Do nothing if
- * attack_begin did nothing because the test does not run as root. */
+/* The set-up and tear-down of each test, which open and close the three connections. Do nothing
+ * unless the test runs as root. */
 int attack_connect(void **state);
 int attack_disconnect(void **state);
 
 unsigned attack_descriptors(const struct attack_setting *a);
 
-/* Send a request, and return the answer's code. |ret_text| may be NULL. */
+/* Send a request, and return the code of kilnd's answer. |ret_text| is the error's message, and
+ * may be NULL. */
 enum kiln_code attack_ask(int fd, enum message_type type, const char *json, char ret_text[512]);
 enum kiln_code attack_ask_file(int fd, enum message_type type, const char *json, const char *path);
 enum kiln_code attack_import(int fd, const struct fixture *cache);
-/* Returns the bodies of all frames of the answer. The caller owns them. */
+/* Sends a request, and returns the bodies of all frames of the answer. The caller owns them. */
 char *attack_answer(int fd, enum message_type type, const char *json, size_t *ret_size);
 
 struct attack_result {
@@ -46,17 +49,17 @@ struct attack_result {
     unsigned tier;
     uint64_t size;
     char key[DIGEST_HEX_SIZE];
-    size_t answer_size; /* size of the frame's body */
+    size_t answer_size; /* size of the body of the answer's frame */
     struct digest object;
 };
 struct attack_result attack_fetch(int fd, const char *key);
 struct attack_result attack_fetch_name(int fd, const char *name, const char *args);
-/* Fetches a kernel by a source with the option -DN=|number|. */
+/* Fetches a kernel by its source, with the option -DN=|number|. */
 struct attack_result attack_fetch_source(int fd, unsigned number);
 
 enum kiln_code attack_put(int fd, uint32_t n, unsigned tier, const char *solver, double ms);
-/* Looks up the user's find record. |ret_value| is in MIOpen's format, or "" if there is no
- * record. */
+/* Looks up the user's find record for batch size |n|. |ret_value| is in MIOpen's format, or ""
+ * if there is no record. */
 void attack_get(int fd, uint32_t n, char ret_value[256]);
 
 struct attack_lease {

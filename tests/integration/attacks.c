@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One user attacks another user. docs/security.md lists the attacks. */
+/* One user attacks another, as listed in docs/security.md. */
 #include "tests/integration/attack_steps.h"
 
 #include <kiln/kiln.h>
@@ -97,7 +97,7 @@ TEST(attack, a_user_cannot_import_for_everyone)
     assert_string_equal(text, "");
 }
 
-/* The client claims that |hex| is the key of the compiled object. */
+/* Sends compile_end with a forged object, as if it was the compile's result for the key |hex|. */
 static void send_result(int fd, const char *hex)
 {
     static struct raw_frame frame;
@@ -116,8 +116,8 @@ static void send_result(int fd, const char *hex)
     close(file);
 }
 
-/* A client sends a key and an object only in compile_end. kilnd stores that object under a key
- * that contains the user's uid. */
+/* Only in compile_end does a client send both a key and an object. kilnd stores that object
+ * under another key, which contains the user's uid. */
 TEST(attack, no_request_stores_an_object_under_a_key)
 {
     struct attack_setting *a = *state;
@@ -220,7 +220,7 @@ static void report_no_secret(struct attack_setting *a, enum message_type type, c
     size_t size;
     KILN_AUTO(mem) char *answer = attack_answer(a->attacker, type, json, &size);
     for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++) {
-        bool is_asked = strstr(json, secrets[i]); /* an answer may repeat its request */
+        bool is_asked = strstr(json, secrets[i]); /* the answer may repeat words of the request */
         if (!is_asked && memmem(answer, size, secrets[i], strlen(secrets[i])))
             fail_msg("'%s' %s tells '%s': %.400s", message_name(type), json, secrets[i], answer);
     }
@@ -281,7 +281,7 @@ TEST(attack, the_attacker_learns_nothing_private_of_the_victim)
     assert_int_equal(attack_ask(a->victim, MESSAGE_tuning_remove, FORGET_OWN, NULL), KILN_OK);
 }
 
-/* All subscribers receive all events, so a change to private data must cause no event. */
+/* Every subscriber receives every event. */
 TEST(attack, changes_to_the_victims_private_kernels_make_no_event)
 {
     struct attack_setting *a = *state;
@@ -293,7 +293,7 @@ TEST(attack, changes_to_the_victims_private_kernels_make_no_event)
     assert_int_equal(attack_ask(a->victim, MESSAGE_clear, "{\"own\":true}", NULL), KILN_OK);
     assert_int_equal(attack_ask(a->admin, MESSAGE_clear, "{\"all\":true}", NULL), KILN_OK);
 
-    assert_true(raw_receive(a->attacker, &frame)); /* the administrator's event comes first */
+    assert_true(raw_receive(a->attacker, &frame)); /* the first event is the administrator's */
     assert_non_null(memmem(frame.body, frame.header.body_size, "cleared", 7));
     raw_expect_pong(a->attacker);
 }
@@ -304,7 +304,7 @@ TEST(attack, a_guessed_key_is_answered_like_an_absent_one)
     char wrong[DIGEST_HEX_SIZE], question[128], texts[2][512];
     need_root();
     victim_imports(a);
-    /* An administrator's clear empties the hot set, even if the request matches no kernel. */
+    /* An administrator's clear also empties the hot set, even if its filter matches no kernel. */
     assert_int_equal(attack_ask(a->admin, MESSAGE_clear, "{\"target\":\"gfx1030\"}", NULL),
                      KILN_OK);
     assert_int_equal(stat_of(a, "hot_objects"), 0);
@@ -344,8 +344,8 @@ TEST(attack, a_lease_is_neither_reported_nor_taken_by_another)
     assert_int_equal(attack_lease_report(a->attacker, &held).code, KILN_NOT_FOUND);
     struct attack_lease other = attack_lease_take(a->attacker, 5);
     assert_int_equal(other.state, LEASE_RESULT_GRANTED);
-    assert_int_equal(other.first,
-                     0); /* shares begin at candidate 0, so this lease is a different one */
+    /* Every lease begins with candidate 0, so this one does not continue the victim's. */
+    assert_int_equal(other.first, 0);
     assert_true(other.id != held.id);
     assert_int_equal(attack_lease_report(a->attacker, &other).code, KILN_OK);
     close(a->attacker);

@@ -15,8 +15,8 @@
 static const struct file_request {
     enum message_type type;
     const char *json;
-    size_t zeros; /* if not 0, the body consists of so many zero bytes instead of |json| */
-    /* whether kilnd accepts any file, because it skips invalid lines or takes any bytes */
+    size_t zeros; /* if not 0, the body is this many zero bytes instead of |json| */
+    /* kilnd accepts any file here, because it skips invalid lines or stores any bytes */
     bool is_text;
     bool by_admin;
     bool wants_seal;
@@ -48,7 +48,7 @@ static bool has_at_most(void *context)
     return attack_descriptors(count->arena) <= count->count_max;
 }
 
-/* Waits for the number of descriptors to fall. kilnd closes descriptors in other threads. */
+/* Waits, because kilnd closes descriptors in other threads. */
 static void expect_descriptors_at_most(const struct attack_setting *a, unsigned count_max)
 {
     struct count count = { .arena = a, .count_max = count_max };
@@ -75,7 +75,8 @@ static void send_first(struct attack_setting *a)
 {
     void *state = a;
     attack_connect(&state);
-    attack_fetch_source(a->admin, 1); /* makes kilnd find its toolchain for gfx90a */
+    /* makes kilnd look for its toolchain for gfx90a, which opens descriptors */
+    attack_fetch_source(a->admin, 1);
     for (size_t i = 0; i < FILE_REQUEST_COUNT; i++) {
         char text[512];
         int file = hostile_descriptors[0].open();
@@ -119,7 +120,7 @@ TEST(attack, a_hostile_descriptor_in_place_of_a_file_is_refused_and_closed)
     expect_descriptors_at_most(a, before);
 }
 
-/* With O_PATH, a user can open a file that they may not read. */
+/* A user can open a file with O_PATH although they may not read it. */
 TEST(attack, an_o_path_descriptor_is_not_reopened_for_reading)
 {
     struct attack_setting *a = *state;
@@ -147,7 +148,7 @@ static void *change_file(void *context)
     while (!atomic_load(&c->stop)) {
         if (ftruncate(c->file, 0) == 0 && ftruncate(c->file, CHANGING_SIZE) == 0)
             continue;
-        if (errno != EPERM) /* EPERM: kilnd has sealed the file */
+        if (errno != EPERM) /* EPERM: kilnd has sealed the file, so it cannot change any more */
             abort();
         return NULL;
     }
@@ -216,7 +217,7 @@ TEST(attack, a_wrong_number_of_descriptors_is_refused_and_closed)
 {
     static const struct {
         unsigned announced, sent;
-        /* whether the connection lives on after kilnd has closed the unannounced descriptors */
+        /* the connection stays usable, because kilnd only closes the unannounced descriptors */
         bool lives;
     } cases[] = {
         { 2, 1, false }, { 1, 0, false },  { 1, 2, false },     { 2, 3, false },

@@ -25,8 +25,8 @@ int write_large_cache(void **state)
         add_genuine_rows(large);
     else
         add_rows(large, 978);
-    for (size_t i = 0; i < large->count;
-         i++) /* MIOpen stores an object raw if bzip2 makes it larger */
+    /* bzip2 makes all these objects smaller, so they are compressed, as MIOpen would do. */
+    for (size_t i = 0; i < large->count; i++)
         large->rows[i].packed = true;
     assert_int_equal(large->count, 978);
     add_row(large, "small.cl.o", "", 3, false);
@@ -61,7 +61,7 @@ void use_small_cache(struct caches *f)
     use_rows(f, &f->small);
 }
 
-/* Compares the kernel with the bytes that make_kern_db.sh packed for row |at|. */
+/* Compares |kernel| with the object of row |at| before make_kern_db.sh compressed it. */
 static bool is_object(const struct caches *f, size_t at, struct kiln_kernel *kernel)
 {
     char path[PATH_LENGTH_MAX];

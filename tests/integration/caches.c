@@ -48,7 +48,8 @@ TEST_F(caches, several_caches_are_imported_at_once)
     expect_rows(f, KILN_TIER_DISK);
 }
 
-/* All rows but ten are only in the write-ahead log. An open transaction deletes all rows. */
+/* Makes a cache as a running MIOpen leaves it: most rows are only in the write-ahead log, and an
+ * open transaction has changed them all. */
 static void open_live_cache(struct caches *f, struct writer *w)
 {
     use_large_cache(f);
@@ -123,7 +124,7 @@ TEST_F(caches, an_export_equals_the_file_miopen_would_write)
                "sqlite3 -separator ' ' warm/" CACHE " \"attach 'original' as o; select "
                "(select count(*) from (select * from kern_db except select * from o.kern_db)), "
                "(select count(*) from (select * from o.kern_db except select * from kern_db))\"");
-    /* MIOpen's first statements when it opens a cache, and MIOpen's insert. */
+    /* MIOpen's first statement when it opens a cache, and its statement for a new kernel. */
     shell_says("wal", directory, "sqlite3 warm/" CACHE " 'pragma journal_mode = wal'");
     shell(directory, "sqlite3 warm/" CACHE
                      " \"insert or replace into kern_db(kernel_name, kernel_args, kernel_blob, "

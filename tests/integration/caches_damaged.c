@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* If a row is damaged, kilnctl imports all other rows. If the file is damaged, kilnctl imports
- * nothing. */
+/* kilnctl imports the other rows of a cache with a damaged row, but nothing from a damaged file. */
 #include "tests/integration/cache_steps.h"
 
 #include "common/base/fs.h"
@@ -78,7 +77,7 @@ TEST_F(caches, a_damaged_row_of_a_cache_is_skipped)
     assert_says(f->result.output, "39 imported, 1 damaged");
 }
 
-/* Returns the number of the table's leaf page that has row |at|. */
+/* Returns the number of the database page with row |at|. */
 static long page_of_row(const struct caches *f, size_t at)
 {
     KILN_AUTO(mem)
@@ -122,7 +121,8 @@ static void leave_log(struct caches *f)
     writer_kill(&w);
 }
 
-/* SQLite's recovery stops at the damaged page, as it does when MIOpen opens the cache. */
+/* SQLite's recovery ends at the damaged page. When MIOpen opens the cache, it recovers the same
+ * rows. */
 TEST_F(caches, transactions_after_a_damaged_page_of_a_caches_log_are_not_imported)
 {
     leave_log(f);
@@ -167,7 +167,7 @@ TEST_F(caches, a_file_that_is_no_cache_is_refused)
     expect_refused(f);
 }
 
-/* The help of 'kilnctl kernel import' describes these steps. */
+/* Follows the help of 'kilnctl kernel import'. */
 TEST(caches, the_rows_that_sqlite3_saves_of_a_damaged_cache_are_imported)
 {
     static const uint8_t nothing[4096];

@@ -12,8 +12,8 @@ static void become_another(void)
         _exit(200);
 }
 
-/* Fetches row |at|'s kernel as another user: by |key|, or by name if |key| is NULL. Returns the
- * code of the fetch, or 201 if the bytes are not those of the row's object. */
+/* Fetches the kernel of row |at| as another user: by |key|, or by name if |key| is NULL. Returns
+ * the fetch's code, or 201 if the object is wrong. */
 static int fetch_as_another(const struct caches *f, size_t at, const char *key)
 {
     pid_t pid = fork();
@@ -43,7 +43,7 @@ static int fetch_as_another(const struct caches *f, size_t at, const char *key)
     _exit(right ? KILN_E_OK : 201);
 }
 
-/* Finds the key of the kernel that has row |at|'s arguments. */
+/* Stores the key of the kernel with the arguments of row |at|. */
 static void find_key(struct caches *f, size_t at, bool is_private, char key[65])
 {
     kilnctl_ok(f, "kernel", "ls", "--json");

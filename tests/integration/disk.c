@@ -21,14 +21,14 @@ SET_UP(setup) { daemon_process_init(&f->daemon); }
 TEAR_DOWN(teardown)
 {
     if (f->daemon.pid)
-        daemon_process_stop(&f->daemon); /* the disk cannot be unmounted while kilnd uses it */
+        daemon_process_stop(&f->daemon);
     if (f->mounted)
         umount2(f->daemon.cache, MNT_DETACH);
 }
 
 FIXTURE(disk, setup, teardown);
 
-/* Only this process and its children see the mounted disk. */
+/* Mounts a tmpfs as kilnd's cache directory, in a new mount namespace. */
 static void mount_disk(struct fixture *f, const char *options)
 {
     shell(f->daemon.directory, "mkdir -p -m 0700 '%s'", f->daemon.cache);
@@ -97,7 +97,7 @@ static bool is_kept(void *context)
     return numbered_tier(&kept->f->daemon, kept->number) == KILN_TIER_DISK;
 }
 
-/* kilnd stores a kernel after the reply. */
+/* Waits, because kilnd replies before it stores a kernel. */
 static void expect_stored(struct fixture *f, unsigned number)
 {
     struct kernel_kept kept = { f, number };
@@ -114,7 +114,7 @@ static void expect_counted_after_restart(struct fixture *f)
     assert_says(f->result.output, words);
 }
 
-/* The prefetch may succeed, because the database's log may still have space for such a small
+/* The prefetch may also succeed, because the log of the database may have space for a small
  * kernel. */
 static void expect_prefetch_result(struct fixture *f, const char *problems, const char *target)
 {
@@ -159,7 +159,7 @@ TEST_F(disk, a_full_disk_is_reported_and_kilnd_serves_until_space_is_free)
 
     shell(f->daemon.cache, "rm filler");
 
-    expect_health(f, "\"ok\""); /* the health becomes "ok" although no client sends a request */
+    expect_health(f, "\"ok\""); /* without any request of a client */
     expect_stored(f, 7);
     expect_counted_after_restart(f);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
@@ -180,13 +180,13 @@ TEST_F(disk, a_disk_that_is_full_at_the_start_does_not_prevent_service)
     expect_stored(f, 1);
 }
 
-/* SQLite needs free space to remove a row, but not to remove the file. */
+/* To delete rows, SQLite needs free space; to delete the file, it does not. */
 TEST_F(disk, on_a_full_disk_gc_advises_and_clearing_all_frees_space)
 {
     mount_disk(f, "size=16m,mode=0700");
     start_kilnd(f);
-    for (unsigned n = 0; n < 30;
-         n++) /* frees more than 1 MiB, because a disk with less free space counts as full */
+    /* Clearing must free more than 1 MiB, because a disk with less free space counts as full. */
+    for (unsigned n = 0; n < 30; n++)
         assert_int_equal(numbered_tier(&f->daemon, n), KILN_TIER_COMPILED);
     numbered_stored(&f->daemon, 30);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
@@ -263,7 +263,8 @@ TEST(disk, a_network_filesystem_is_refused_for_cache_and_state)
     expect_status(&f->result, 2, "(nfs)");
     assert_says(f->result.output, "cache_dir");
 
-    /* with a network filesystem elsewhere, kilnd starts, so nothing else caused the refusal */
+    /* With the network filesystem elsewhere, kilnd starts: only the filesystem caused the
+     * refusal. */
     fake_filesystem_type("0x6969", "/absent");
     daemon_process_start(&f->daemon);
 }

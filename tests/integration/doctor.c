@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tests read doctor's advice and follow it. The failed check must then pass. */
+/* Each test follows doctor's advice, after which the failed check must pass. */
 #include "tests/integration/steps.h"
 #include "tests/support/test_files.h"
 
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define NOBODY 65534
-#define GROUP "games" /* exists on every Debian system, without members */
+#define GROUP "games" /* exists on every Debian system, and has no members */
 #define MOUNTS_MAX 8
 
 struct fixture {
@@ -36,7 +36,7 @@ static void unmount_all(struct fixture *f)
         umount2(f->mounted[--f->mount_count], MNT_DETACH);
 }
 
-/* Hides all compilers except clang, because each run of doctor compiles with every compiler. */
+/* Hides all compilers except clang, because doctor runs every compiler that it finds. */
 static void hide_libraries(void)
 {
     test_setenv("KILN_ROCM_PATH", "/absent");
@@ -61,7 +61,7 @@ FIXTURE(doctor, setup, teardown);
 
 static void need_other_users(void)
 {
-    /* under scripts/test-valgrind, only root can write valgrind's log */
+    /* under scripts/test-valgrind, only root can write to valgrind's log */
     bool logs = getenv("KILN_TEST_VALGRIND");
     if (geteuid() == 0 && !logs)
         return;
@@ -69,8 +69,8 @@ static void need_other_users(void)
          logs ? "valgrind cannot log what another user runs" : "only root can ask as another user");
 }
 
-/* Makes a mount namespace, so that new mounts are visible only to this process and its children.
- * Skips the test if that is impossible. */
+/* Makes a new mount namespace, so that no other process sees the test's mounts. Skips the test
+ * if this host forbids that. */
 static void need_mounts(void)
 {
     SKIP_IF(unshare(CLONE_NEWNS) != 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0,
@@ -118,8 +118,8 @@ TEST_F(doctor, a_missing_socket_is_fixed_by_the_advice_of_the_doctor)
     expect_status(&f->result, 1, "not run");
     assert_says(f->result.output, advice);
     assert_says(f->result.output, "unseen");
-    assert_says(f->result.output,
-                "cache directory"); /* the part that doctor checks without kilnd */
+    /* Without kilnd, doctor still checks the cache directory. */
+    assert_says(f->result.output, "cache directory");
 
     daemon_process_start(&f->daemon);
     doctor_ok(f);
@@ -151,8 +151,8 @@ static void run_as(const struct fixture *f, bool with_groups, const char *settin
     _exit(127);
 }
 
-/* Runs doctor as user nobody. With |is_new_login|, the process has all groups of nobody's account.
- * |settings| may be NULL. */
+/* Runs doctor as user nobody, with all groups of the account if |is_new_login|, otherwise
+ * without groups. |settings| may be NULL. */
 static void doctor_as_nobody(struct fixture *f, bool is_new_login, const char *settings)
 {
     int ends[2];
@@ -187,7 +187,8 @@ TEST_F(doctor, a_user_outside_the_group_is_advised_to_join_it_and_log_in_again)
     expect_status(&f->result, 1, "group " GROUP);
     assert_says(f->result.output, "usermod -aG " GROUP " nobody");
 
-    /* Writes what usermod would write, into a copy that only this test sees. */
+    /* Adds nobody to the group, as usermod would, but in a copy of /etc/group that only this
+     * test sees. */
     shell(f->daemon.directory,
           "sed '/^" GROUP ":/s/$/nobody/' /etc/group >group && chmod 644 group");
     assert_int_equal(mount(in_directory(f, "group"), "/etc/group", "none", MS_BIND, NULL), 0);
@@ -344,7 +345,7 @@ TEST_F(doctor, a_full_disk_is_reported_ok_once_it_has_free_space)
     doctor_fails(f, "disk is", "df -h");
 
     shell(cache, "rm filler");
-    /* kilnd checks the disk again although no client sends a request */
+    /* without any request of a client */
     if (!holds_in_time(is_content, f))
         fail_msg("doctor is not content: %s", f->result.output);
 }
@@ -434,7 +435,7 @@ static void terminal_start(struct terminal *t, const struct fixture *f)
     _exit(127);
 }
 
-/* Reads all pending output, and drops the oldest. A screen has a few KB. */
+/* Reads all pending output. When |text| is half full, drops the older half of it. */
 static void terminal_read(struct terminal *t)
 {
     struct pollfd ready = { .fd = t->fd, .events = POLLIN };
@@ -451,7 +452,7 @@ static void terminal_read(struct terminal *t)
     t->text[t->used] = '\0';
 }
 
-/* ncurses sends only changes. A new window size makes ncurses send the whole screen. */
+/* ncurses sends only what has changed, except after a change of the window's size. */
 static bool screen_shows(void *context)
 {
     struct terminal *t = context;
@@ -473,7 +474,7 @@ static void expect_shown(struct terminal *t, const char *words)
 static bool has_ended(void *context)
 {
     struct terminal *t = context;
-    terminal_read(t); /* the program ends only if its output is read */
+    terminal_read(t); /* the program cannot end before its output is read */
     return kill(t->pid, 0) != 0 || strstr(t->text, "\x1b[?1049l") != NULL;
 }
 
@@ -515,7 +516,7 @@ TEST_F(doctor, a_report_of_a_fresh_kilnd_is_one_file)
     const char *page = in_directory(f, "kiln.html");
     daemon_process_start(&f->daemon);
     kilnctl_ok(f, "report", "-o", page);
-    kilnctl_ok(f, "report", "-o", page); /* report may replace its own page */
+    kilnctl_ok(f, "report", "-o", page); /* the second report replaces the first */
     shell(f->daemon.directory,
           "head -1 kiln.html | grep -q 'kilnctl report' && grep -q '</html>' kiln.html");
     shell_says("kiln.html", f->daemon.directory, "ls -A | grep html");

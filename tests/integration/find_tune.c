@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One process measures, and the next process plans with the records. The GPU is PoCL. */
+/* One process measures on PoCL, and the next process plans with the records. */
 #include "tests/integration/steps.h"
 
 #include <signal.h>
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The problem is small because PoCL runs on the CPU. Two solvers apply to this 1x1 convolution,
- * and one of them can be tuned. */
+/* PoCL runs on the CPU, so the problem is small. Two solvers apply to this 1x1 convolution, and
+ * one of them can be tuned. */
 #define PROBLEM \
     "conv", "-n", "1", "-c", "8", "-H", "8", "-W", "8", "-k", "8", "-y", "1", "-x", "1", "-F", "1"
 #define TUNED "ConvImplicitGemm"
@@ -49,12 +49,13 @@ static const struct json *result_of(struct fixture *f)
     f->json = printed_json(&f->result);
     const struct json *first = json_first(json_get(f->json, "results"));
     assert_non_null(first);
-    /* whether the result was compared with the reference on the CPU */
+    /* kiln-driver compared the GPU's result with a computation on the CPU */
     assert_true(json_get_bool(first, "checked", false));
     return first;
 }
 
-/* Returns NULL if neither find nor tune ran, or if the solver does not apply. */
+/* Returns what find or tune reported for the solver |name|, or NULL if neither ran or the solver
+ * does not apply. */
 static const struct json *solver_of(const struct json *result, const char *name)
 {
     const struct json *list = json_get(json_get(result, "find"), "solvers");
@@ -72,7 +73,7 @@ static void expect_state(const struct json *result, const char *solver, const ch
     assert_string_equal(json_get_text(s, "state", ""), state);
 }
 
-/* On a busy CPU, one slow run can make find stop measuring the slower solver. */
+/* CUT_SHORT is right, too: on a busy CPU, find may stop measuring the slower solver early. */
 static void expect_measured(const struct json *result, const char *solver)
 {
     const struct json *s = solver_of(result, solver);
@@ -99,7 +100,7 @@ static void expect_same(const struct choice *a, const struct choice *b)
     assert_string_equal(a->config, b->config);
 }
 
-/* kilnd opens no tuning database in a directory that other users may write to. */
+/* kilnd opens no tuning database in a directory to which other users may write. */
 TEST(find, a_measurement_that_kilnd_cannot_record_is_warned_of)
 {
     struct fixture *f = *state;
@@ -170,8 +171,8 @@ TEST_F(find, find_and_tune_warn_without_a_daemon)
     assert_int_equal(f->result.status, 3);
 }
 
-/* Tunes until every config has been tried. On a slow machine, a search may end early because its
- * budget is spent. The next search then continues it. */
+/* Tunes until every config has been tried. On a slow machine, a search may use up its budget,
+ * and the next search then continues it. */
 static struct choice tune_to_the_end(struct fixture *f)
 {
     const struct json *r = NULL;
@@ -188,13 +189,12 @@ static struct choice tune_to_the_end(struct fixture *f)
 TEST_F(find, a_process_plans_with_the_tuning_results_of_an_earlier_one)
 {
     start_kilnd(f);
-    driver(f, "--find-mode", "normal",
-           /* compiles all kernels now, so that the search does not spend its budget on compiling */
-           "--no-record");
+    /* Compiles all kernels first, so that the search does not spend its budget on compiles. */
+    driver(f, "--find-mode", "normal", "--no-record");
     driver(f, "-s", "1", "-S", TUNED, "--budget", "8s");
     const struct json *r = result_of(f);
     expect_state(r, TUNED, "TIMED");
-    /* the exact number depends on the time that a trial takes */
+    /* how many depends on the speed of the machine */
     assert_true(json_get_u64(solver_of(r, TUNED), "tried", 0) >= 1);
     assert_true(json_count(json_get(json_get(r, "find"), "trials")) > 0);
     struct choice tuned = tune_to_the_end(f);
@@ -204,7 +204,7 @@ TEST_F(find, a_process_plans_with_the_tuning_results_of_an_earlier_one)
     struct choice planned = choice_of(result_of(f));
     expect_same(&tuned, &planned);
 
-    driver(f, "-s", "1", "-S", TUNED); /* the record saves the measurement */
+    driver(f, "-s", "1", "-S", TUNED); /* uses the record instead of measuring again */
     r = result_of(f);
     assert_int_equal(json_get_u64(solver_of(r, TUNED), "tried", 9), 0);
     planned = choice_of(r);
@@ -249,7 +249,7 @@ TEST_F(find, a_killed_tune_resumes_where_it_stopped)
     int out;
     pid_t pid = start_program(&f->daemon, &out, "kiln-driver", "--device", "opencl:0", PROBLEM,
                               "-s", "1", "-S", TUNED, "--budget", "10m", NULL);
-    /* two compiles may take longer than the time limit of a single wait */
+    /* two compiles may take longer than one wait allows */
     if (!holds_in_time(has_results, f))
         wait_until("two results in the journals", has_results, f);
     kill(pid, SIGKILL);

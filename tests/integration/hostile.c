@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The daemon must refuse bad input, count it, not grow, and serve other clients. */
+/* kilnd must refuse bad input, count it, not grow, and serve its other clients. */
 #include "tests/support/raw_client.h"
 #include "tests/support/roots_own_file.h"
 
@@ -146,8 +146,8 @@ TEST_F(hostile, a_client_that_never_reads_is_bounded_and_delays_nobody)
     buffer_init(&frame, 10000);
     buffer_put(&frame, raw, sizeof(raw));
     buffer_put(&frame, b.data, b.size);
-    /* Sends 400 MB of pings without reading the answers. The daemon must stop reading long before
-     * the end. */
+    /* Sends up to 400 MB of pings without reading the answers. kilnd must stop reading long
+     * before. */
     size_t sent = 0;
     for (int quiet = 0; quiet < 20 && sent < (400u << 20);) {
         ssize_t put = send(fd, frame.data, frame.size, MSG_NOSIGNAL);
@@ -220,8 +220,8 @@ TEST_F(hostile, unexpected_descriptors_are_closed)
     raw_expect_pong(f->bystander);
 }
 
-/* Starts kilnd again when a directory where compilers look for programs has a |file| that only root
- * may read. */
+/* Makes a file that only root may read, where compilers look for programs. kilnd starts again,
+ * because only a new kilnd has the changed PATH. */
 static void restart_beside_roots_own(struct fixture *f, char file[128])
 {
     roots_own_file("hidden_word();\n", file);
@@ -231,7 +231,7 @@ static void restart_beside_roots_own(struct fixture *f, char file[128])
     f->bystander = raw_greeted(&f->daemon);
 }
 
-/* Compiles a source that includes |file|, which must fail. Returns whether the compiler's log
+/* Compiles a source that includes |file| and cannot compile. Returns whether the compiler's log
  * quotes |file|. */
 static bool answer_quotes(struct fixture *f, const char *file, const char *options)
 {
@@ -254,7 +254,7 @@ TEST_F(hostile, a_file_only_root_may_read_is_not_quoted_in_a_compile_log)
 
     bool closed = answer_quotes(f, file, "-DTRY=1");
     assert_int_equal(chmod(file, 0644), 0);
-    /* |file| can now be read, so in the first attempt only its mode prevented that */
+    /* With a mode for all users, the log quotes the file: the mode alone prevented that before. */
     bool open = answer_quotes(f, file, "-DTRY=2");
 
     assert_false(closed);

@@ -105,7 +105,7 @@ TEST(lifecycle, a_state_directory_on_a_network_filesystem_is_refused)
     assert_int_equal(count_leftovers(f), 0);
 }
 
-/* The signal is already pending when kilnd starts, and arrives when kilnd unblocks it. */
+/* The signal is pending when kilnd starts, and is delivered when kilnd unblocks it. */
 TEST_F(lifecycle, a_pending_stop_signal_stops_a_starting_kilnd_in_order)
 {
     if (getenv("KILN_TEST_VALGRIND")) {
@@ -124,7 +124,7 @@ TEST_F(lifecycle, a_pending_stop_signal_stops_a_starting_kilnd_in_order)
     assert_int_equal(count_leftovers(f), 0);
 }
 
-/* Dnotify (F_NOTIFY) sends kilnd a signal as soon as kilnd has created a file. */
+/* F_NOTIFY makes Linux send kilnd a signal as soon as kilnd creates the socket's file. */
 TEST_F(lifecycle, a_stop_during_the_creation_of_the_socket_leaves_nothing_behind)
 {
     int go[2];
@@ -180,8 +180,8 @@ static void lock_file(const char *directory, const char *suffix)
         _exit(1);
 }
 
-/* Starts a process that holds the locks of a kilnd and, if |has_socket|, its listening socket. A
- * process that kilnd was just starting when it was killed holds the same. */
+/* Starts a process that holds kilnd's locks and, if |has_socket|, its listening socket. After
+ * kilnd is killed, a child that it had just forked holds the same until it calls exec. */
 static pid_t start_holder(const struct host *f, bool has_socket)
 {
     int ready[2];
@@ -260,7 +260,7 @@ TEST_F(lifecycle, a_socket_handed_over_by_systemd_is_used)
 {
     int fd = bound_socket(SOCK_STREAM, f->daemon.socket);
     assert_int_equal(listen(fd, 16), 0);
-    /* Passes the socket as systemd does: descriptor 3, LISTEN_FDS, and LISTEN_PID. */
+    /* Passes the socket as systemd does: as descriptor 3, with LISTEN_FDS and LISTEN_PID. */
     f->daemon.pid = fork();
     if (f->daemon.pid == 0) {
         char pid[32];
@@ -276,7 +276,7 @@ TEST_F(lifecycle, a_socket_handed_over_by_systemd_is_used)
     close(fd);
     expect_ping(f);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    /* only systemd removes a socket that systemd has created */
+    /* only systemd may remove the socket */
     assert_int_equal(access(f->daemon.socket, F_OK), 0);
 }
 

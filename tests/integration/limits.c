@@ -10,7 +10,7 @@
 #define TARGET "gfx90a"
 #define PROGRAM "extern \"C\" __attribute__((global)) void k(float *y) { *y = 1.0f; }\n"
 
-/* Sanitizers need shadow memory, and keep freed memory for a while. */
+/* Sanitizers need more memory: shadow memory, and freed memory that they keep for a while. */
 #ifndef RESIDENT_MAX_KB
 #define RESIDENT_MAX_KB 150000
 #define SOURCES 300
@@ -24,8 +24,8 @@ struct fixture {
 
 #define WORKERS 2
 
-/* Stopped compilers finish no compile, so the queue stays full. For the same reason, no compile may
- * time out. */
+/* While the compilers are stopped, no compile ends, so the queue stays full. The compile timeout
+ * is long, so that it does not end compiles either. */
 static const char *const settings[] = { "--queue-bytes-per-uid", "32MiB", "--workers", "2",
                                         "--compile-timeout",     "1d",    NULL };
 
@@ -41,8 +41,8 @@ static bool all_are_idle(void *context)
     return json_get_u64(workers, "idle", 0) == WORKERS;
 }
 
-/* Sends a probe, waits until it has run, and stops all compilers, so that later compiles wait. The
- * compiler that ran the probe exits. Its replacement must have started before. */
+/* Runs a probe, after which kilnd replaces the compiler that ran it. Then stops all compilers,
+ * so that later compiles stay in the queue. */
 static void stop_compilers(struct fixture *f)
 {
     run_program(&f->daemon, &f->result, "kilnctl", "toolchain", "ls", "--probe", TARGET, NULL);
@@ -58,8 +58,8 @@ static void release_compilers(struct fixture *f)
 
 #define SOURCE_SIZE (7u << 20)
 
-/* Reads replies until the pong to a ping that the caller has sent. Returns how many of the replies
- * are refusals. */
+/* Reads replies until the pong of a ping that the caller has sent. Returns the number of errors
+ * among them. */
 static unsigned count_refusals(int fd)
 {
     static struct raw_frame frame;

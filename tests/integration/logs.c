@@ -49,7 +49,7 @@ TEST_F(logs, each_line_of_a_json_log_is_an_object_with_an_id)
     assert_in_range(lines, 3, 100);
 }
 
-/* systemd sets this variable to the device and inode of standard error. */
+/* Sets JOURNAL_STREAM as systemd does: to the device and inode of standard error. */
 static void set_journal_stream(void *context)
 {
     struct stat seen;
@@ -72,7 +72,7 @@ TEST_F(logs, a_stream_of_an_unreachable_journal_gets_lines_with_priorities)
     assert_says(log, "<6>stopped\n");
 }
 
-/* kilnctl doctor finds the record in the journal by its fields. */
+/* kilnctl doctor finds the journal's record by these fields. */
 TEST_F(logs, a_refused_configuration_is_reported_to_the_journal)
 {
     SKIP_IF(access(JOURNAL, F_OK) == 0, "this host has journald");
@@ -89,8 +89,8 @@ TEST_F(logs, a_refused_configuration_is_reported_to_the_journal)
 static void name_another_stream(void *context)
 {
     (void)context;
-    setenv("JOURNAL_STREAM", "1:1",
-           1); /* JOURNAL_STREAM was inherited from a parent with another standard error */
+    /* Acts as if JOURNAL_STREAM came from a parent with another standard error. */
+    setenv("JOURNAL_STREAM", "1:1", 1);
 }
 
 TEST_F(logs, a_stream_that_is_not_a_journal_gets_plain_lines)

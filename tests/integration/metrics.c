@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define CLIENTS_MAX 64
-/* number of ticks in a second. Within a tick, a client sends its requests without pauses. */
+/* number of ticks per second; at each tick, a client sends its requests without pauses */
 #define TICKS 100
 #define TICK_NS (1000000000 / TICKS)
 #define BATCH 3
@@ -38,7 +38,7 @@ struct expected_increment {
     unsigned kernels;
 };
 
-/* How much each answered request adds to each series. */
+/* what each answered request adds to the series */
 static const struct expected_increment expected_increments[REQUEST_KINDS][3] = {
     [FETCH_HOT] = { { "kiln_requests_total{op=\"fetch\",result=\"ok\"}", 1 },
                     { "kiln_fetch_results_total{result=\"hot\"}", 1 },
@@ -66,9 +66,9 @@ struct load {
     struct daemon_process daemon;
     struct client clients[CLIENTS_MAX];
     int scraper;
-    pthread_barrier_t pause; /* at which all clients and the scraper wait for each other */
+    pthread_barrier_t pause; /* all clients and the scraper wait for each other here */
     struct digest key;
-    uint64_t saved_us; /* compile time that a hit saves */
+    uint64_t saved_us; /* compile time that each hit saves */
     struct timespec start;
 };
 
@@ -76,7 +76,7 @@ static bool read_all(int fd, void *data, size_t size)
 {
     char *at = data;
     while (size > 0) {
-        ssize_t got = read(fd, at, size); /* received descriptors are dropped */
+        ssize_t got = read(fd, at, size); /* read(2) discards descriptors that come with the data */
         if (got <= 0)
             return false;
         at += got;
@@ -113,7 +113,8 @@ static bool send_frame(struct client *c, enum message_type type, struct bytes bo
     return write_all(c->fd, raw, FRAME_HEADER_SIZE + body.size);
 }
 
-/* Returns the type of the answer's last frame, whose body is in |reply|, or 0 if no answer came. */
+/* Returns the type of the answer's last frame, whose body is then in |c->reply|, or 0 without an
+ * answer. */
 static unsigned receive_reply(struct client *c, size_t *ret_size)
 {
     struct frame_header h;
@@ -221,7 +222,7 @@ struct worker {
     unsigned index;
 };
 
-/* Returns how many requests client |index| must have sent after |tick| ticks. */
+/* Returns how many requests client |index| must have sent by the end of |tick|. */
 static uint64_t share_of(unsigned index, uint64_t tick)
 {
     uint64_t all = tick * plan.rate / TICKS;
@@ -322,8 +323,8 @@ static uint64_t micros_of(const char *seconds)
     return micros;
 }
 
-/* Each hit saves the compile time of its kernel. If a batch names a kernel several times, this
- * counts as one hit. */
+/* Each hit saves its kernel's compile time. A kernel that a batch names several times counts as
+ * one hit. */
 static void compare_saved(const struct load *load, const struct comparison *c)
 {
     static const char saved[] = "kiln_saved_compile_seconds_total";

@@ -21,7 +21,7 @@ static const struct product packages_built[] = {
     { KPKG, "gfx90a", "gfx90a68" },
 };
 
-static struct site builder; /* builds the packages that all tests use */
+static struct site builder; /* builds the packages once for all tests */
 
 static const char *network_file(void)
 {
@@ -31,7 +31,7 @@ static const char *network_file(void)
 
 SET_UP_STATIC(build_all)
 {
-    /* makes the manifests of two builds equal */
+    /* manifests contain this time instead of the current one, so that two builds are equal */
     setenv("SOURCE_DATE_EPOCH", "1764288000", /* overwrite= */ 1);
     site_open(&builder);
     site_build_all(&builder, packages_built, sizeof(packages_built) / sizeof(packages_built[0]),
@@ -40,7 +40,7 @@ SET_UP_STATIC(build_all)
 
 TEST_PROGRAM(build_all, NULL)
 
-/* Copies the built packages. The daemon trusts the key "ops". */
+/* Copies the built packages, and trusts the key "ops". */
 SET_UP_OF(setup, struct site)
 {
     site_open(f);
@@ -60,7 +60,7 @@ TEST_F(packages, the_same_inputs_make_the_same_bytes)
 {
     unsigned long long kernels = 0;
     shell(f->files, "mkdir first && mv gfx* first");
-    /* with one worker and an empty cache, the kernels are compiled in another order */
+    /* one worker and an empty cache change the order of the compiles */
     start_with(f, "--workers", "1");
 
     for (size_t i = 0; i < sizeof(packages_built) / sizeof(packages_built[0]); i++) {
@@ -71,8 +71,8 @@ TEST_F(packages, the_same_inputs_make_the_same_bytes)
     }
 
     assert_true(daemon_stat(&f->daemon, "compiles") > 0);
-    assert_true(daemon_stat(&f->daemon, "compiles") <
-                kernels); /* both gfx90a packages share kernels */
+    /* The two gfx90a packages share kernels, so there are fewer compiles. */
+    assert_true(daemon_stat(&f->daemon, "compiles") < kernels);
 }
 
 TEST_F(packages, a_built_kdb_is_a_database_of_miopens)
@@ -85,9 +85,8 @@ TEST_F(packages, a_built_kdb_is_a_database_of_miopens)
                "sqlite3 " KDB " \"select name || ' ' || [unique] || ' ' || (select "
                "group_concat(name) from pragma_index_info('idx_kern_db')) from "
                "pragma_index_list('kern_db')\"");
-    shell_says(" 01 01", f->files,
-               /* the database is not in WAL mode, which would need a writable disk */
-               "od -An -tx1 -j18 -N2 " KDB);
+    /* Bytes 18 and 19 are 1: the database is not in WAL mode, which would need a writable disk. */
+    shell_says(" 01 01", f->files, "od -An -tx1 -j18 -N2 " KDB);
     shell_says("0", f->files,
                "sqlite3 " KDB " \"select count(*) from kern_db where kernel_args not like "
                "'%%-mcpu=gfx906' or kernel_name not like '%%.o'\"");
@@ -123,7 +122,7 @@ static void expect_served_by_packages(struct site *f, const struct product *p)
     assert_int_equal(json_get_u64(done, "compiles", 99), 0);
     assert_int_equal(json_get_u64(json_get(done, "hits_by_tier"), "package", 0), kernels);
     assert_true(daemon_stat(&f->daemon, "hits.package") - before >= kernels);
-    /* |kernels| counts a kernel once if two problems share it. */
+    /* More fetches than kernels are possible, because problems may share kernels. */
     assert_true(daemon_stat(&f->daemon, "fetches") - fetches >= kernels);
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
     assert_int_equal(daemon_stat(&f->daemon, "misses"), 0);
@@ -164,7 +163,7 @@ TEST_F(packages, packages_from_urls_serve_a_host_without_compilers)
           " && test -z \"$(ls packages/incoming)\"",
           f->files, f->files);
 
-    expect_downloads(f, "ok", 2); /* a resumed download counts once */
+    expect_downloads(f, "ok", 2); /* each resumed download counts once */
 
     restart_without_compilers(f);
     expect_served_by_packages(f, &packages_built[0]);
@@ -196,7 +195,7 @@ TEST_F(packages, a_package_for_other_compute_units_does_not_apply)
     kilnctl_ok(f, "pkg", "install", site_file(f, OTHER_KDB));
     expect_nothing_served(f, &other);
 
-    /* A package for an arch applies to all targets of that arch. */
+    /* A package that names only the arch applies to all targets of that arch. */
     shell(f->files, "cp " OTHER_KDB " gfx90a.kdb");
     kilnctl_ok(f, "pkg", "sign", "--key", site_file(f, "ops.key"), site_file(f, "gfx90a.kdb"));
     kilnctl_ok(f, "pkg", "install", site_file(f, "gfx90a.kdb"));
@@ -217,8 +216,8 @@ TEST_F(packages, a_client_with_the_cache_off_takes_nothing_from_packages)
     expect_status(&f->result, 0, "");
 }
 
-/* Finds the first digit from |at| on. site_flip_byte changes a digit into another digit, so the
- * manifest remains well-formed. */
+/* Returns the offset of the first digit from |at| on. A test changes this digit with
+ * site_flip_byte, which makes it another digit, so that the manifest remains well-formed. */
 static size_t digit_from(const struct site *f, const char *name, size_t at)
 {
     FILE *file = fopen(site_file(f, name), "r");
@@ -236,7 +235,7 @@ static size_t place_of(const struct site *f, const char *name, const char *text)
     return (size_t)strtoul(found, NULL, 10);
 }
 
-/* The exit status is 1 for damage, and 4 for a missing or wrong signature. */
+/* kilnctl exits with 1 for a damaged package, and with 4 for a missing or wrong signature. */
 static void expect_refused(struct site *f, const char *from, const char *words)
 {
     char *before = describe_files(f->daemon.state);
@@ -276,7 +275,7 @@ TEST_F(packages, a_bad_download_is_refused_and_leaves_nothing)
     shell(f->keys, "cp '%s' .", site_file(f, "stranger.pub"));
     kilnctl_ok(f, "pkg", "install", from);
     assert_says(f->result.output, "'stranger'");
-    kilnctl_ok(f, "pkg", "install", from); /* unchanged, but downloaded completely again */
+    kilnctl_ok(f, "pkg", "install", from); /* fetches the unchanged package again */
 
     kilnctl(f, "pkg", "install", site_url(f->nginx.port, "gfx906_64.kdb"));
     assert_int_not_equal(f->result.status, 0);
@@ -309,7 +308,7 @@ TEST_F(packages, each_flipped_byte_is_noticed_and_the_old_package_stays)
     expect_served_by_packages(f, &packages_built[0]);
 }
 
-/* Reads until the first line that contains |word|. If |word| is NULL, reads to the end. */
+/* Reads up to the first line that contains |word|, or to the end if |word| is NULL. */
 static void read_until(FILE *stream, const char *word)
 {
     char line[4096];
@@ -325,7 +324,7 @@ TEST_F(packages, a_kilnd_killed_while_it_fetches_leaves_no_trace)
     site_serve(f, f->files);
     start_with(f, "--workers", "0");
     char *before = describe_files(f->daemon.state);
-    /* the proxy cuts each answer at the same place, so downloads make no progress */
+    /* cuts every answer at the same byte, so that the download never gets further */
     cut_line_start(&f->line, f->nginx.port, 1000, 5000);
     pid_t install = start_program(&f->daemon, &fd, "kilnctl", "pkg", "install",
                                   site_url(f->line.script.port, KDB), NULL);
@@ -386,7 +385,7 @@ TEST_F(packages, required_signatures_exclude_unsigned_packages)
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     f->daemon.arguments[7] = "no";
     daemon_process_start(&f->daemon);
-    /* the package comes from the vendor's directory */
+    /* the unsigned package in the directory "vendor" may be used now */
     expect_served_by_packages(f, &packages_built[0]);
     kilnctl_ok(f, "pkg", "install", site_file(f, KDB));
     assert_says(f->result.output, "signed");

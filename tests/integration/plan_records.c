@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The test does what find and tune do, with made-up times. A second process plans from the
- * records. */
+/* Records made-up times as find and tune would. Then a second process plans with the records. */
 #include "common/base/clock.h"
 #include "libclient/plans/problem.h"
 #include "libclient/plans/solutions.h"
@@ -73,8 +72,8 @@ static void assert_plan(const struct seen *seen, const char *solver, int source,
     assert_true(seen->expected_ms == expected_ms);
 }
 
-/* Returns the first solver that can be tuned. The texts of the solution are valid as long as
- * |ret_list|, which the caller owns. */
+/* Returns the first solver that can be tuned. Its texts are borrowed from |ret_list|, which the
+ * caller owns. */
 static struct kiln_solution find_tunable(struct fixture *f, struct kiln_solutions **ret_list)
 {
     struct kiln_solution s = { .size = sizeof(s) };
@@ -144,7 +143,8 @@ TEST_F(plan_records, plans_use_the_fastest_recorded_solver)
     kiln_solutions_free(list);
 }
 
-/* Takes shares and reports made-up times until the search is over. |best| has the shortest time. */
+/* Takes leases, and reports made-up times until the search is over. |best| gets the shortest
+ * time. */
 static void tune_all(struct fixture *f, const struct kiln_solution *s, const char *best)
 {
     const struct kiln_lease_request request = { .size = sizeof(request),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Jobs on a host without a kilnd, which start a private kilnd. A job is a separate process with
- * its own home directory. A job's exit status is the number of the failed check. */
+/* Jobs on a host where no kilnd runs, so libkiln starts a private one. A job is a child process
+ * with its own home directory, and exits with the number of the NEED that failed. */
 #include "tests/support/child.h"
 #include "tests/support/daemon_process.h"
 
@@ -19,7 +19,7 @@ struct private_shared { /* memory that all jobs of a test share */
 };
 
 struct fixture {
-    /* only for its directory and socket path; most tests do not start this kilnd */
+    /* gives the jobs a directory and a socket path; only some tests start this kilnd */
     struct daemon_process daemon;
     struct program_result result;
     struct private_shared *shared;
@@ -38,11 +38,11 @@ TEAR_DOWN(tear_down) { private_close(f); }
 FIXTURE(private_kilnd, set_up, tear_down);
 
 void private_path_of(const struct fixture *f, const char *below, char path[256]);
-/* Returns the process id in the lock file of a private kilnd, or 0 if no process holds the lock. */
+/* Returns the pid in the private kilnd's lock file, or 0 if no process holds the lock. */
 int private_holder_of_lock(const struct fixture *f);
-/* Returns whether the private kilnd has ended. For wait_until; |context| is the fixture. */
+/* For wait_until: returns whether the private kilnd has ended. |context| is the fixture. */
 bool private_has_ended(void *context);
-/* Reads a file of /proc/|pid|, with spaces instead of NULs. */
+/* Reads the file |name| of /proc/|pid|, and replaces NULs by spaces. */
 void private_read_proc(int pid, const char *name, char *text, size_t size);
 
 void private_be_a_job(const struct fixture *f);
@@ -50,10 +50,10 @@ void private_set_variable(const struct fixture *f, const char *name, const char 
 pid_t private_start_job(struct fixture *f, int (*body)(struct fixture *f));
 void private_run_job(struct fixture *f, int (*body)(struct fixture *f));
 
-/* Steps of a job. On failure, |shared->error| has the message. */
+/* Steps of a job. If a step fails, |shared->error| has its message. */
 int private_open_client(struct fixture *f, struct kiln_client **ret_client);
 int private_ping(struct fixture *f, struct kiln_client *client, int timeout_ms);
 struct kiln_status private_status(struct kiln_client *client);
-/* Pings the private kilnd with a new client. Stores kilnd's process id in |shared->servers[0]|, and
- * the reason for the use of a private kilnd in |shared->error|. */
+/* Pings the private kilnd with a new client. Stores its pid in |shared->servers[0]|, and the
+ * reason why libkiln uses a private kilnd in |shared->error|. */
 int private_use_once(struct fixture *f);

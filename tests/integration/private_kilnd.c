@@ -146,7 +146,7 @@ static int stay_for_a_while(struct fixture *f)
     NEED(1, private_open_client(f, &client) == 0);
     NEED(2, private_ping(f, client, 0) == 0);
     int pid = private_status(client).daemon_pid;
-    sleep(2); /* nothing reports that kilnd keeps running, so the test waits for a while */
+    sleep(2); /* no event would tell that kilnd keeps running */
     NEED(3, kill(pid, 0) == 0);
     NEED(4, private_ping(f, client, 0) == 0 && private_status(client).reconnects == 0);
     kiln_client_close(client);
@@ -234,7 +234,7 @@ static int wait_to_be_killed(struct fixture *f)
     return 1;
 }
 
-/* A batch system ends a job's cgroup in this way. */
+/* A batch system ends a job by killing its cgroup. */
 TEST_F(private_kilnd, a_private_kilnd_ends_with_the_cgroup_of_its_job)
 {
     char group[64], path[128], pid_text[16];
@@ -324,8 +324,8 @@ static int set_what_is_no_setting(struct fixture *f)
     uint64_t begin = clock_monotonic_ns();
     setenv("KILND_WORKERS", "many", 1);
     NEED(30, fail_with(f, 0) == KILN_E_IO);
-    NEED(31,
-         clock_monotonic_ns() - begin < 30000000000u); /* much less than the time-out of 120 s */
+    /* Far less than the time limit of 120 s. */
+    NEED(31, clock_monotonic_ns() - begin < 30000000000u);
     return 0;
 }
 

@@ -80,7 +80,7 @@ static int notice_nothing(struct fixture *f)
     atomic_store(&signals_seen, 0);
     signal(SIGCHLD, on_child);
     pthread_atfork(on_fork, NULL, NULL);
-    /* these descriptors are inherited, because they are not close-on-exec */
+    /* kilnd would inherit these descriptors, which are not close-on-exec */
     NEED(1, pipe(pipe_ends) == 0);
     setenv("NOTIFY_SOCKET", "/nowhere", 1);
     look_at_self(&before);
@@ -126,8 +126,7 @@ TEST(private_kilnd, a_job_that_is_a_subreaper_notices_nothing_of_a_private_kilnd
     private_run_job(*state, notice_nothing_as_subreaper);
 }
 
-/* Returns field |number| (from 4 on, see proc_pid_stat(5)) of a process, or 0 if the process has
- * ended. */
+/* Returns field |number| (4 or more) of /proc/|pid|/stat, or 0 if the process has ended. */
 static int stat_field(int pid, int number)
 {
     char text[1024];

@@ -24,7 +24,7 @@ static const struct product products[] = {
 };
 #define PRODUCTS (sizeof(products) / sizeof(products[0]))
 
-static struct site builder; /* has all served files: packages, manifests, keys, problems */
+static struct site builder; /* has all files that nginx serves, and the keys and problems */
 static struct kiln_problem problems[PROBLEMS_MAX];
 static size_t problem_count;
 
@@ -64,7 +64,8 @@ SET_UP_OF(setup, struct site)
 
 FIXTURE_OF(resnet50, struct site, setup, NULL);
 
-/* Without a hot set, kilnd looks each object up. */
+/* Starts a kilnd that cannot compile. Without a hot set, it looks up each object in the
+ * packages. */
 static void start_without_compilers(struct site *s)
 {
     static const char *const arguments[] = { "--workers", "0", "--hot-limit", "0" };

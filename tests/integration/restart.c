@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A service manager restarts kilnd, and 16 busy clients must not notice.
- *
+/* A service manager restarts kilnd while 16 clients are busy, and no request may fail.
  * Arguments: the number of restarts in the last test, and the tests to run. */
 #include "common/base/clock.h"
 #include "tests/support/daemon_client.h"
@@ -20,7 +19,7 @@
 
 #define CLIENTS 16
 #define KERNELS 3
-#define TARGET "gfx942" /* clang compiles the same source to the same bytes */
+#define TARGET "gfx942" /* for this target, clang compiles a source to the same bytes each time */
 #define REQUESTS_BETWEEN 2000
 
 static unsigned restarts = 4;
@@ -29,7 +28,7 @@ struct load {
     atomic_bool over;
     atomic_ullong requests, slowest_ns;
     atomic_uint failures, ready;
-    /* size and hash of each kernel; 0 until a client has received the kernel */
+    /* each kernel's size and hash; 0 until a client has received the kernel */
     atomic_ullong sizes[KERNELS], hashes[KERNELS];
 };
 
@@ -170,7 +169,7 @@ static bool has_reloaded(void *context) { return service_manager_counts(context)
 TEST_F(restart, the_service_manager_is_notified_of_start_reload_and_stop)
 {
     char text[256];
-    /* a longer time than TimeoutStopSec= in the unit */
+    /* longer than the unit's TimeoutStopSec= */
     start_with_flag(f, "--drain-timeout", "50s");
     start_kilnd(f, true);
     assert_int_equal(service_manager_counts(&f->manager).ready, 1);
@@ -190,7 +189,7 @@ TEST_F(restart, the_service_manager_is_notified_of_start_reload_and_stop)
     assert_int_equal(service_manager_counts(&f->manager).watchdog, 0);
 }
 
-/* The status text of the service, which `systemctl status` shows above the log. */
+/* `systemctl status` shows this text above the log. */
 TEST_F(restart, after_a_refused_reload_the_status_names_the_command_that_explains_it)
 {
     const char *path = test_path(f->daemon.directory, "kilnd.json");
@@ -258,8 +257,7 @@ TEST_F(restart, the_socket_of_the_manager_is_not_stored_with_it)
 
 TEST_F(restart, a_manager_without_a_descriptor_store_is_not_given_the_socket)
 {
-    service_manager_open(&f->manager, &f->daemon,
-                         false); /* the manager is to store no descriptors */
+    service_manager_open(&f->manager, &f->daemon, false);
     service_manager_start(&f->manager);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     service_manager_settle(&f->manager);
@@ -304,8 +302,8 @@ TEST_F(restart, a_socket_that_kilnd_made_takes_connections_while_there_is_no_kil
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     service_manager_settle(&f->manager);
 
+    /* No kilnd runs, but the service manager keeps the socket open, so connecting succeeds. */
     KILN_AUTO(fd)
-    /* the service manager holds the socket, so the connection is accepted although no kilnd runs */
     int early = raw_connect(&f->daemon);
     service_manager_start(&f->manager);
 
@@ -319,7 +317,7 @@ TEST_F(restart, a_socket_that_was_not_kept_is_created_again)
     start_kilnd(f, false);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     service_manager_settle(&f->manager);
-    service_manager_forget(&f->manager); /* drops the stored descriptors, like `systemctl stop` */
+    service_manager_forget(&f->manager);
     assert_int_equal(access(f->daemon.socket, F_OK), 0);
 
     service_manager_start(&f->manager);
@@ -356,9 +354,8 @@ TEST_F(restart, descriptors_that_kilnd_does_not_use_are_closed)
 {
     start_with_flag(f, "--descriptor-store", "on");
     service_manager_open(&f->manager, &f->daemon, true);
-    service_manager_put(&f->manager, pipe_end(),
-                        /* an earlier version of kilnd stored descriptors under this name */
-                        "kiln-hot-a");
+    /* An earlier version of kilnd stored descriptors under the first name. */
+    service_manager_put(&f->manager, pipe_end(), "kiln-hot-a");
     service_manager_put(&f->manager, pipe_end(), "kiln-listen-1-1");
 
     service_manager_start(&f->manager);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Hostile sources through a real kilnd. A system call filter around kilnd simulates hosts that
- * lack a sandbox layer. */
+/* Compiles hostile sources with a real kilnd. System call filters simulate hosts that lack a
+ * layer of the sandbox. */
 #include "tests/integration/host.h"
 #include "tests/support/raw_client.h"
 
@@ -20,13 +20,15 @@
 
 #define KERNEL "extern \"C\" __attribute__((global)) void k(int *y) { y[0] = VALUE; }\n"
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define ADDRESSES_ARE_LIMITED false /* a sanitizer reserves terabytes of address space */
+/* a sanitizer reserves terabytes of addresses, more than any limit allows */
+#define ADDRESSES_ARE_LIMITED false
 #else
 #define ADDRESSES_ARE_LIMITED true
 #endif
-#define LANDLOCK_FIRST_CALL 444 /* landlock_create_ruleset, on every architecture */
+/* number of landlock_create_ruleset, the same on every architecture */
+#define LANDLOCK_FIRST_CALL 444
 #define NO_CALL 0x7fffffff
-/* Offset of the low 32 bits of a system call's first argument. */
+/* offset of the low half of a system call's first argument */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define ARGUMENT_LOW offsetof(struct seccomp_data, args)
 #else
@@ -109,7 +111,7 @@ static void still_compiles(struct fixture *f)
 
 #define LEFT_OPEN 77
 
-/* A shell or a batch system may start kilnd with an open file. */
+/* Opens a file before kilnd starts, as a shell or a batch system may do. */
 static void leave_a_file_open(void *context)
 {
     const struct fixture *f = context;
@@ -124,8 +126,8 @@ struct open_file {
     const char *path;
 };
 
-/* Returns whether kilnd is the only process that has the file open. A process that kilnd is
- * starting has kilnd's descriptors, too, until it runs its program. */
+/* Returns whether kilnd is the only process that has the file open. Children have kilnd's
+ * descriptors, too, until they call exec. */
 static bool only_kilnd_has(void *context)
 {
     const struct open_file *file = context;
@@ -183,8 +185,7 @@ TEST_F(sandbox, options_that_load_code_or_name_files_are_refused)
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
 }
 
-/* Each level contains the next level a dozen times, so a few kilobytes expand to a hundred
- * gigabytes. */
+/* Each level contains the next one a dozen times, so a few kilobytes expand to 100 GB. */
 static char *bomb_source(void)
 {
     static char source[8192];
@@ -222,7 +223,7 @@ static bool all_are_idle(void *context)
     return json_get_u64(workers, "idle", 0) == json_get_u64(workers, "total", 1);
 }
 
-/* The number of types doubles with each level, so compiling never ends but needs little memory. */
+/* Each level doubles the number of types, so the compile takes forever, but little memory. */
 static const char endless_source[] =
     "template <unsigned long N, int D> struct Walk {\n"
     "  static constexpr unsigned long value =\n"
@@ -248,7 +249,7 @@ TEST_F(sandbox, a_compile_without_end_is_ended)
 
 #define ALICE 45001
 
-/* Returns the pid of kilnd's only child. Returns 0 if kilnd has no child or several. */
+/* Returns the pid of kilnd's compiler, or 0 unless kilnd has exactly one child. */
 static int only_compiler(const struct fixture *f)
 {
     int found = 0;
@@ -286,7 +287,7 @@ static bool has_come(void *context)
     return s->after != 0 && s->after != s->before;
 }
 
-/* Compiles a new source, and waits until another process replaces the only compiler. */
+/* Compiles a source, and waits until kilnd has replaced the only compiler. */
 static void use_up_compiler(struct fixture *f, int fd)
 {
     static int number = 1000;
@@ -357,13 +358,13 @@ static bool each_job_had_a_process(void *context)
            1 + daemon_stat(&f->daemon, "probes") + daemon_stat(&f->daemon, "compiles");
 }
 
-/* The probe of each toolchain finds that the toolchain does not know the target, so nothing is
- * compiled. */
+/* Each toolchain needs one process for its probe. No compile follows, because no toolchain knows
+ * the target. */
 TEST_F(sandbox, probes_of_an_unknown_target_need_a_process_each)
 {
     start_one_compiler(f);
-    bool clang = strstr(f->result.output, "\"clang\"") !=
-                 NULL; /* clang refuses the target without ending its process */
+    /* Unlike other compilers, clang refuses the target without ending its process. */
+    bool clang = strstr(f->result.output, "\"clang\"") != NULL;
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch",
                 KILN_SOURCE "/scripts/networks/smoke.txt", "--target", "gfx90a1b2c3", "--toolchain",
                 clang ? "clang" : "hiprtc", "--solver", "ConvDirectNaive", NULL);
@@ -398,12 +399,13 @@ TEST_F(sandbox, a_queue_of_sources_gets_a_process_for_each)
 
 /* ---- hosts without every layer ---- */
 
-/* Installs a system call filter, which applies to kilnd and to all its children. */
+/* Installs a system call filter in this process, which becomes kilnd. Children inherit it. */
 static void install_filter(const struct sock_filter *steps, size_t count)
 {
     const struct sock_fprog program = { .len = (unsigned short)count,
                                         .filter = (struct sock_filter *)(uintptr_t)steps };
-    /* Root needs no PR_SET_NO_NEW_PRIVS for a filter, so a filter can also forbid that call. */
+    /* Root can install a filter without PR_SET_NO_NEW_PRIVS, and must do so, because the filter
+     * may forbid that call. */
     if ((geteuid() != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
         _exit(125);
@@ -440,8 +442,7 @@ static void forbid_seccomp(void *context)
     forbid_prctl(PR_SET_SECCOMP, SYS_seccomp);
 }
 
-/* Forbids PR_CAPBSET_DROP. A program that root executes then regains the capabilities of the
- * bounding set. */
+/* Without PR_CAPBSET_DROP, a program that root executes gets all capabilities again. */
 static void forbid_giving_up_capabilities(void *context)
 {
     (void)context;
@@ -536,7 +537,7 @@ static void expect_doctor_fails(struct fixture *f, const char *says)
     assert_int_not_equal(f->result.status, 0);
 }
 
-/* Asks several times, so that a sanitizer also finds leaks in the answer. */
+/* Asks several times, so that a leak sanitizer finds each leaked answer. */
 TEST_F(sandbox, no_sandbox_is_claimed_before_a_compiler_has_reported_it)
 {
     enum { QUESTIONS = 16 };
@@ -619,8 +620,8 @@ TEST_F(sandbox, without_a_filter_of_calls_no_compiler_starts_where_it_is_require
     expect_doctor_fails(f, "not start");
 }
 
-/* Starts kilnd without a sandbox layer. |prepare|, which needs root, runs before kilnd starts and
- * takes |layer| away. Compilers must still run, and kilnd must report the missing layer. */
+/* Starts kilnd as root after |prepare| has taken |layer| of the sandbox away. Compilers must
+ * still work, and kilnd must report that |layer| is missing. */
 static void expect_layer_missing(struct fixture *f, void (*prepare)(void *context),
                                  const char *layer)
 {

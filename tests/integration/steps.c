@@ -26,7 +26,7 @@ struct json *printed_json(const struct program_result *result)
     return json;
 }
 
-/* Omits the tuning database, because its lock and its log change. */
+/* The tuning database is left out, because its lock and its log change. */
 char *describe_files(const char *directory)
 {
     return shell_text(directory,

@@ -7,8 +7,8 @@
 #include "common/base/cleanup.h"
 #include "common/base/err.h"
 
-/* Run kilnctl. |f| has the members daemon and result. kilnctl_fails expects |exit_status| and a
- * message that contains |words|. */
+/* Run kilnctl for the fixture |f|, which has the members |daemon| and |result|. kilnctl_fails
+ * expects |exit_status| and output that contains |words|. */
 #define kilnctl(f, ...) run_program(&(f)->daemon, &(f)->result, "kilnctl", __VA_ARGS__, NULL)
 #define kilnctl_ok(f, ...)                  \
     do {                                    \
@@ -22,21 +22,21 @@
     } while (0)
 
 void expect_status(const struct program_result *result, int status, const char *words);
-/* Returns the last JSON object of the output. The caller owns it. */
+/* Returns the last JSON object in a program's output. The caller owns it. */
 struct json *printed_json(const struct program_result *result);
 
-/* Returns names, sizes, modes and SHA-256 of all files below |directory|. The caller owns the
- * text. */
+/* Returns the names, sizes, modes and SHA-256 of the files below |directory|, except the tuning
+ * database. The caller owns the text. */
 char *describe_files(const char *directory);
 /* Fails the test if describe_files(|directory|) differs from |before|. Frees |before|. */
 void expect_files(const char *directory, char *before);
 
-/* Until the end of the test, programs see a filesystem of type |type| below |directory|. */
+/* Until the end of the test, statfs(2) reports |type| for paths below |directory|, to the test
+ * and to programs that it starts. */
 void fake_filesystem_type(const char *type, const char *directory);
 
-/* Returns the size of |directory| in bytes, as du counts it. */
+/* Returns the disk space of |directory| in bytes, as du counts it. */
 unsigned long long disk_used(const char *directory);
 
-/* Stores the member |member| of the object |part| of `kilnctl status --json` in |text|. A number is
- * stored as text. */
+/* Stores one member of `kilnctl status --json` as text: |member| of the object |part|. */
 void daemon_status(struct daemon_process *d, const char *part, const char *member, char text[512]);

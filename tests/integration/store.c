@@ -7,10 +7,11 @@
 #include <sys/stat.h>
 
 #define LIMIT (1024u * 1024u)
-/* Files that the limit does not count: the log's index, the tag, the lock, the directory itself. */
+/* Space that does not count towards the limit: the log's index, the tag, the lock, and the
+ * directory itself. */
 #define UNCOUNTED_BYTES (32768u + 3 * 4096u)
-/* Growth of the log between two checks: every ten seconds, kilnd writes the kernels' last uses and
- * the saved time to it. */
+/* Every ten seconds, kilnd writes the last uses of kernels and the saved compile time to the
+ * database's log, which may grow so much between two checks. */
 #define LOG_GROWTH (8 * 4096u)
 #define SOLVER "ConvDirectNaive"
 #define SMOKE KILN_SOURCE "/scripts/networks/smoke.txt"
@@ -27,7 +28,7 @@ SET_UP(setup) { daemon_process_init(&f->daemon); }
 
 FIXTURE(store, setup, NULL);
 
-/* Without a hot set, kilnd serves from disk. */
+/* Starts kilnd without a hot set, so that it serves from disk. */
 static void start_kilnd(struct fixture *f, const char *flag, const char *value)
 {
     f->daemon.arguments[0] = "--hot-limit";
@@ -43,8 +44,8 @@ static void restart_kilnd(struct fixture *f, const char *flag, const char *value
     start_kilnd(f, flag, value);
 }
 
-/* Stores the kernels from |from| up to, but without, |to|. The directory must never take more than
- * |most| bytes. */
+/* Stores the kernels |from| to |to| - 1. The cache directory must never take more than |most|
+ * bytes. */
 static void fill_store(struct fixture *f, unsigned from, unsigned to, unsigned long long most)
 {
     struct kiln_client *client = daemon_client(&f->daemon);
@@ -79,7 +80,8 @@ struct settling {
     unsigned all;
 };
 
-/* Returns whether kilnd has stored or evicted the last kernels. kilnd does so after its reply. */
+/* Returns whether kilnd has stored or evicted each of the |all| kernels, which it does after its
+ * reply. */
 static bool has_settled(void *context)
 {
     struct settling *s = context;
@@ -143,7 +145,7 @@ TEST_F(store, gc_to_a_size_leaves_that_much_and_pinned_kernels)
     assert_int_equal(numbered_tier(&f->daemon, 3), KILN_TIER_DISK);
 }
 
-/* Changes kernels as if an uninstalled version of the compiler had built them. */
+/* Makes kernels look as if a compiler that is no longer installed had built them. */
 static void make_stale(struct fixture *f, const char *where)
 {
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
@@ -208,8 +210,8 @@ TEST_F(store, a_read_only_cache_serves_its_kernels_and_changes_nothing)
     expect_files(f->daemon.cache, before);
 }
 
-/* Fetches a kernel with a client that is opened while the environment variable |name| is |value|.
- * Returns the kernel's tier. */
+/* Fetches the kernel |number| while the environment variable |name| is |value|. Returns its
+ * tier. */
 static int tier_with(struct fixture *f, const char *name, const char *value, unsigned number)
 {
     setenv(name, value, 1);
@@ -234,7 +236,7 @@ TEST_F(store, a_client_with_the_cache_off_neither_uses_nor_fills_it)
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 1 + 2 * 3);
     assert_int_equal(daemon_stat(&f->daemon, "store_objects"), 1);
 
-    setenv("MIOPEN_DISABLE_CACHE", "true", 1); /* kilnctl honours this variable of MIOpen */
+    setenv("MIOPEN_DISABLE_CACHE", "true", 1); /* a variable of MIOpen, which kilnctl honours */
     kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a");
     kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a", "--json");
     unsetenv("MIOPEN_DISABLE_CACHE");
@@ -243,8 +245,8 @@ TEST_F(store, a_client_with_the_cache_off_neither_uses_nor_fills_it)
     assert_int_equal(numbered_tier(&f->daemon, 9), KILN_TIER_COMPILED);
 }
 
-/* Checks the answer of `kilnctl why-miss`. |expected| lists the parts in which the nearest kernel
- * differs, such as "options, source". "found" means that the kernel exists. */
+/* Checks the answer of `kilnctl why-miss`: |expected| lists in what the nearest kernel differs,
+ * such as "options, source", or is "found" if the cache has the kernel. */
 static void expect_parts(struct fixture *f, const char *expected, const char *problem,
                          const char *target, const char *toolchain)
 {

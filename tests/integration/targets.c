@@ -11,8 +11,9 @@
 
 #define PROBLEMS_MAX 128
 
-/* Takes every n-th of the 69 problems, which alternate between the three directions. With
- * KILN_TEST_WHOLE=1, takes all. kernels.amd_targets compiles other layers for the same targets. */
+/* Takes every 11th of the 69 problems of ResNet-50 (with KILN_TEST_WHOLE=1, every problem). 11
+ * is not divisible by 3, so all three directions occur. kernels.amd_targets compiles other
+ * layers. */
 #define EVERY 11
 
 struct fixture {
@@ -122,8 +123,8 @@ static bool is_built_here(const struct json *toolchains, const char *target, cha
     return works;
 }
 
-/* Skips the test if NVRTC is absent. The other toolchains are Debian packages, so they must be
- * present. */
+/* Skips the test if the target needs NVRTC, which may be absent. All other toolchains are Debian
+ * packages that the tests require. */
 static void need_toolchain(struct fixture *f, const char *target)
 {
     char why[1024];

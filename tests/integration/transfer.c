@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Real kiln-transfer processes and a real nginx. A proxy between them cuts connections. */
+/* Real kiln-transfer processes download from a real nginx, through a proxy that cuts
+ * connections. */
 #include "daemon/workers/transfer.h"
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"
@@ -63,7 +64,7 @@ SET_UP(set_up)
         .loop = f->loop,
         .work_queues = f->work_queues,
         .program = KILN_BIN "/kiln-transfer",
-        /* transfers run as another user, who may not enter the directories */
+        /* transfers run as another user, who may not enter the test's directories */
         .user = { .uid = 65534, .gid = 65534, .other = geteuid() == 0 },
         .timeout_ms = 600000,
         .silence_ms = 600000,
@@ -203,7 +204,7 @@ TEST_F(transfer, progress_comes_no_more_than_five_times_a_second)
 
     must(o->err.code, o->err);
     uint64_t fifths = (clock_monotonic_ns() - begin) / 200000000;
-    /* one report at the beginning of each of the two stages, and at most five reports per second */
+    /* one report at the start of each of the two stages, then at most five a second */
     assert_in_range(t.reported, 2, 2 + fifths);
     assert_int_equal(unlink(o->path), 0);
 }
@@ -228,7 +229,7 @@ TEST_F(transfer, a_missing_package_is_reported_with_its_url)
     struct transfer t;
     SKIP_IF(!serve_files(f), "no nginx here");
     prepare_files(f, &t, 0, PACKAGE);
-    /* Uses a host name instead of an address, because looking it up reads files. */
+    /* A host name instead of an address, because looking it up reads files such as /etc/hosts. */
     snprintf(t.url, sizeof(t.url), "http://localhost:%u/" PACKAGE, f->nginx.port);
 
     const struct transfer_result *o = run_transfer(f, &t);
@@ -269,7 +270,7 @@ static void answer_a_little(struct http_script *s, unsigned number, int fd)
     http_wait_for_hang_up(fd);
 }
 
-/* Returns the only transfer process among the descendants of |parent|, or 0 if there is none. */
+/* Returns the pid of a kiln-transfer among the descendants of |parent|, or 0 if there is none. */
 static pid_t find_transfer_below(pid_t parent)
 {
     pid_t children[16], found = 0;
@@ -315,7 +316,7 @@ TEST_F(transfer, a_transfer_process_runs_as_a_user_without_privileges)
     assert_true(has_line(status, "\nNoNewPrivs:\t1\n"));
 }
 
-/* Returns the limit of processor time in seconds. */
+/* Returns the transfer's limit of CPU time in seconds. */
 static unsigned cpu_limit(void)
 {
     char path[64], line[256];
@@ -363,7 +364,7 @@ TEST_F(transfer, a_transfer_gives_way_to_kilnd_on_a_busy_processor)
     assert_int_equal(niceness, 10);
 }
 
-/* Reads the nice value of the transfer's scheduling group (CONFIG_SCHED_AUTOGROUP). */
+/* Returns the nice value of the transfer's autogroup (sched(7)). */
 static int niceness_of_group(void)
 {
     char path[64];
@@ -379,7 +380,7 @@ static int niceness_of_group(void)
 TEST_F(transfer, the_session_of_a_transfer_gives_way_to_kilnd)
 {
     struct transfer t;
-    /* for ordinary users, Linux limits how often they may change a group's nice value */
+    /* Linux limits how often an ordinary user may change an autogroup's nice value. */
     NEED_ROOT();
     SKIP_IF(access("/proc/self/autogroup", F_OK) != 0, "sessions are no scheduling groups here");
     begin_transfer(f, &t, /* is_of_user= */ true);
@@ -430,7 +431,7 @@ TEST_F(transfer, a_cancelled_transfer_leaves_no_trace)
     assert_int_equal(t.task.result.err.code, KILN_CANCELLED);
 }
 
-/* Starts a kiln-transfer without kilnd, and returns its socket. */
+/* Starts kiln-transfer without a kilnd. Returns the socket on which it expects its job. */
 static int start_alone(pid_t *ret_pid, const char *const *arguments)
 {
     int pair[2];
@@ -438,7 +439,7 @@ static int start_alone(pid_t *ret_pid, const char *const *arguments)
     *ret_pid = fork();
     assert_true(*ret_pid >= 0);
     if (*ret_pid == 0) {
-        int socket = fcntl(pair[1], F_DUPFD, 10); /* pair[1] may be 3 */
+        int socket = fcntl(pair[1], F_DUPFD, 10); /* first moves pair[1], which may itself be 3 */
         if (dup2(socket, 3) != 3)
             _exit(126);
         execv(KILN_BIN "/kiln-transfer", (char *const *)(uintptr_t)arguments);
@@ -509,8 +510,8 @@ TEST_F(transfer, a_transfer_process_whose_kilnd_dies_leaves_nothing)
 
 /* ---- a full disk ---- */
 
-/* Mounts a full disk in a new mount namespace, and runs a kiln-transfer that copies a file to the
- * disk. Returns 77 if the namespace cannot be made. */
+/* Mounts a full disk in a new mount namespace, and lets kiln-transfer copy a file to it. Returns
+ * 77 if this host allows no new mount namespace. */
 static int copy_to_a_full_disk(const struct fixture *f, const char *name)
 {
     struct transfer_result result;
@@ -612,7 +613,7 @@ static void serve_by_tls(struct fixture *f, struct transfer *t, const char *path
     snprintf(t->url, sizeof(t->url), "https://127.0.0.1:%u/%s" PACKAGE, f->nginx.tls_port, path);
 }
 
-/* Opening a pipe may block, and opening a device may have effects. */
+/* Opening a FIFO may block, and opening a device may have side effects. */
 TEST_F(transfer, a_source_that_is_not_a_regular_file_is_not_opened)
 {
     struct transfer t;
@@ -638,7 +639,7 @@ TEST_F(transfer, a_server_with_an_unknown_certificate_authority_is_refused)
     assert_int_equal(o->err.code, KILN_DENIED);
     assert_says(o->err.text, "certificate");
     assert_says(o->err.text, "SSL_CERT_FILE");
-    /* the download of the manifest failed, so the package was not tried */
+    /* the first download, of the manifest, failed */
     assert_int_equal(t.attempts, 0);
 }
 

@@ -18,7 +18,7 @@
 #include <sys/un.h>
 
 #define DEVICE "gfx90a68"
-#define RECORDS 700u /* number of records, whose problems have the batch sizes 1, 2, ... */
+#define RECORDS 700u /* the problem of record n has batch size n */
 #define ASKED (RECORDS + 50)
 #define TUNERS 3u
 #define CANDIDATES 100u
@@ -71,7 +71,7 @@ static void value_of(uint32_t n, char value[192])
              n, n * 16, n);
 }
 
-/* Imports a FindDb in the new dialect for all users. */
+/* Imports the records for all users, from a FindDb in the new dialect. */
 static void import_records(struct fixture *f)
 {
     char path[160], key[64], value[192];
@@ -298,7 +298,8 @@ TEST_F(tuning_api, recorded_measurements_outlive_a_killed_daemon)
 
 /* ---- a lost connection ---- */
 
-/* A relay between a client and kilnd. Drops the first |recorded| reply, and then the connection. */
+/* Forwards frames between a client and kilnd. Drops the first |recorded| reply and closes the
+ * connection, so that the client does not know whether kilnd has recorded. */
 struct relay {
     struct sockaddr_un here, kilnd;
     int listening, stop[2];
@@ -308,8 +309,8 @@ struct relay {
 
 static int relay_socket(void) { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
 
-/* Returns whether the bytes may be forwarded. kilnd's frames are short, so each read has whole
- * frames. */
+/* Returns false if |bytes| contain the reply to drop. A read never ends within a frame, because
+ * kilnd's frames are short. */
 static bool may_pass(struct relay *r, const uint8_t *bytes, ssize_t size)
 {
     for (ssize_t at = 0; at + FRAME_HEADER_SIZE <= size;) {
@@ -326,7 +327,7 @@ static bool may_pass(struct relay *r, const uint8_t *bytes, ssize_t size)
     return true;
 }
 
-/* Returns false if the connection has ended. */
+/* Returns false at the end of the connection. */
 static bool forward(struct relay *r, int from, int to, bool is_kilnds)
 {
     uint8_t bytes[65536];
@@ -353,8 +354,8 @@ static void relay_one(struct relay *r, int client)
     close(client);
 }
 
-/* A record has its time in seconds. Without this wait, two equal measurements within one second
- * would be equal records. */
+/* A record contains its time in seconds, so two equal measurements within a second would be the
+ * same record. */
 static void wait_for_another_second(void)
 {
     uint64_t then = clock_wall_s();
@@ -420,8 +421,7 @@ TEST_F(tuning_api, a_measurement_whose_confirmation_was_lost_counts_once)
 
 /* ---- two users ---- */
 
-/* Runs |act| as another user. Returns the result of |act|, or 200 if the other user could not
- * connect. */
+/* Runs |act| as another user, and returns its result, or 200 if that user could not connect. */
 static int as_another(struct fixture *f, int (*act)(struct fixture *f))
 {
     pid_t pid = fork();
@@ -437,7 +437,7 @@ static int as_another(struct fixture *f, int (*act)(struct fixture *f))
     _exit(f->client ? act(f) : 200);
 }
 
-/* Looks up a record. Returns 100 + the tier of the answer, or the error's code. */
+/* Looks up the record of problem 7. Returns 100 + its tier, or the error's code. */
 static int find_seven(struct fixture *f)
 {
     int rc = find_record(f, 7);
@@ -488,14 +488,16 @@ TEST_F(tuning_api, a_user_neither_sees_nor_changes_records_of_others)
 
 /* ---- leases ---- */
 
-struct tuner { /* a process that measures its share */
+struct tuner { /* a process that measures the candidates of its lease */
     struct fixture *f;
     struct kiln_client *client;
     struct kiln_problem problem;
-    /* pipe to which the process writes a byte when it has its first share of the candidates */
+    /* pipe to which the process writes a byte when it has its first lease */
     int holds;
-    int go_on; /* pipe from which the process reads a byte before it measures that share */
-    int log;   /* pipe to which the process writes the number of each measured candidate */
+    /* pipe from which the process reads a byte before it measures the candidates of that lease */
+    int go_on;
+    /* pipe to which the process writes the number of each candidate that it has measured */
+    int log;
     bool began;
 };
 
@@ -580,8 +582,8 @@ static pid_t start_tuner(struct fixture *f, int holds, int go_on, int log)
     _exit(0);
 }
 
-/* Returns after the daemon has noticed all closed connections. The daemon reads the second
- * request only after everything that was pending at the first request. */
+/* Waits until kilnd has noticed all closed connections: kilnd reads the second ping only after
+ * it has handled everything that was pending at the first one. */
 static void let_kilnd_notice(struct fixture *f)
 {
     for (int i = 0; i < 2; i++)

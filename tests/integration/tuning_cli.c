@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Standard tools (cmp, bunzip2, sqlite3) check the results of kilnctl. */
+/* Standard tools (cmp, bunzip2, sqlite3) check kilnctl's results. */
 #include "tests/integration/cache_steps.h"
 #include "tests/integration/host.h"
 #include "tests/support/test_data.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* MIOpen's keys and values. kiln has no problem for the type of the third record. */
+/* Keys and values as MIOpen writes them. kiln has no problem for the third key. */
 #define KEY "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NCHW-FP32-F"
 #define OTHER_KEY "64-56-56-3x3-64-56-56-16-1x1-1x1-1x1-0-NCHW-FP32-F"
 #define ALGORITHM "miopenConvolutionFwdAlgoGEMM"
@@ -74,7 +74,7 @@ TEST_F(tuning_cli, genuine_databases_are_exported_unchanged)
         snprintf(packed, sizeof(packed), "%s.bz2", names[i]);
         test_data_path(packed, path);
         kilnctl(f, "db", "import", path);
-        /* status 1: the import reported lines that are not records */
+        /* 1 means that some lines were not records */
         assert_true(f->result.status <= 1);
         kilnctl_ok(f, "db", "export", "--force", f->out);
         shell(f->out, "bunzip2 -c '%s' | cmp - %s", path, names[i]);
@@ -245,7 +245,7 @@ TEST_F(tuning_cli, a_job_starts_with_all_records_and_returns_its_findings)
     assert_says(f->result.output, "nothing new");
 }
 
-/* kilnd makes the tables that MIOpen's classes would make. */
+/* The tables are those that MIOpen would make. */
 TEST_F(tuning_cli, a_jobs_perf_db_is_collected_with_its_log)
 {
     const char *perf = "2x64x56x56x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF";

@@ -39,7 +39,7 @@ static void close_client(void *library)
     close_it(client);
 }
 
-/* Also waits for children that an ordinary wait would skip. */
+/* Also waits for children that waitpid(2) skips without __WALL. */
 static int wait_for_all_children(void)
 {
     int status, count = 0;

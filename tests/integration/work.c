@@ -13,12 +13,12 @@
 #define CLIENTS 8
 #define KERNELS_MAX 48
 
-/* Memory that the ranks of a job share. */
+/* Memory that all ranks of a job share. */
 struct job {
     unsigned kernels;
     atomic_uint joined;
     atomic_uint served; /* correct objects received */
-    /* hash of each kernel's bytes; 0 until a rank has received the kernel */
+    /* hash of each kernel's object; 0 until a rank has received it */
     atomic_uint_least64_t h[KERNELS_MAX];
 };
 
@@ -37,7 +37,7 @@ SET_UP(setup)
 
 FIXTURE(work, setup, NULL);
 
-/* Runs in a child process, because the sanitizer of the test would report leaks of PoCL. */
+/* Asks kiln-driver, because a sanitizer would report PoCL's leaks in the test itself. */
 static void need_opencl(struct fixture *f)
 {
     run_program(&f->daemon, &f->result, "kiln-driver", "devices", "--json", NULL);
@@ -47,7 +47,7 @@ static void need_opencl(struct fixture *f)
     for (; target; target = strstr(target + 1, "\"opencl:")) {
         sscanf(target, "\"%255[^\"]\"", f->target);
         if (strlen(f->target) > strlen("opencl:00"))
-            return; /* a target is longer than a device's name, such as "opencl:0" */
+            return; /* skips the shorter names of devices, such as "opencl:0" */
     }
     fail_msg("no target in '%s'", f->result.output);
 }
@@ -100,7 +100,7 @@ static bool all_joined(void *context)
     return atomic_load(&job->joined) == CLIENTS;
 }
 
-/* As in real jobs, all ranks start together and fetch kernels in the same order. */
+/* As in real jobs, all ranks start together and fetch the same kernels in the same order. */
 static bool run_rank(struct fixture *f, struct kiln_client *client, struct kiln_error *err)
 {
     if (kiln_client_ping(client, 0, NULL, err))
@@ -143,7 +143,7 @@ static void start_ranks(struct fixture *f, unsigned kernels, pid_t pids[CLIENTS]
     }
 }
 
-/* Every rank must have received every kernel, and no two kernels may be equal. */
+/* Every rank has received every kernel, and no two kernels are equal. */
 static void expect_all_served(struct fixture *f, const pid_t pids[CLIENTS])
 {
     struct job *job = f->job;
@@ -172,7 +172,7 @@ TEST_F(work, eight_cold_ranks_cost_each_kernel_one_compile)
                      fetches);
 }
 
-/* The test kills kilnd after |compiles| compiles, while other compiles run. */
+/* The moment to kill kilnd: after |compiles| compiles, while others run. */
 struct moment {
     int fd;
     struct job *job;
@@ -194,7 +194,7 @@ static bool has_come(void *context)
            (stats_number(stats, "compiling") > 0 && stats_number(stats, "compiles") >= m->compiles);
 }
 
-/* Kills kilnd after |compiles| compiles. Returns false if the job ended before. */
+/* Kills kilnd after |compiles| compiles. Returns false if the job ended earlier. */
 static bool kill_at(struct fixture *f, unsigned long long compiles)
 {
     struct moment m = { .fd = raw_greeted(&f->daemon), .job = f->job, .compiles = compiles };
@@ -208,8 +208,8 @@ static bool kill_at(struct fixture *f, unsigned long long compiles)
     return true;
 }
 
-/* Unlike PoCL, clang compiles the same source to the same bytes. So all ranks must get the same
- * bytes of a kernel, even if a kill lost its first object. */
+/* clang compiles a source to the same bytes each time (PoCL does not). So all ranks must get the
+ * same object, even if a kill lost the first one. */
 TEST_F(work, ranks_that_wait_are_served_after_kills_and_restarts)
 {
     static const unsigned long long moments[] = { 0, 1, 4, 0, 2, 6 };
@@ -218,9 +218,8 @@ TEST_F(work, ranks_that_wait_are_served_after_kills_and_restarts)
     strcpy(f->target, "gfx942");
     daemon_process_start(&f->daemon);
     start_ranks(f, KERNELS_MAX, pids);
-    wait_until("all ranks to connect", all_joined,
-               /* a rank that had never reached a daemon would not wait for a restarted one */
-               f->job);
+    /* A rank that has never reached kilnd would not wait for a restarted one. */
+    wait_until("all ranks to connect", all_joined, f->job);
     for (size_t i = 0; i < sizeof(moments) / sizeof(moments[0]); i++)
         kills += kill_at(f, moments[i]);
     expect_all_served(f, pids);
@@ -252,7 +251,8 @@ TEST_F(work, a_compiler_that_aborts_costs_one_request_and_is_remembered)
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch", file, "--target", "gfx942",
                 "--toolchain", "hiprtc", "--solver", "ConvDirectNaive", NULL);
     assert_int_equal(f->result.status, 1);
-    if (!strstr(f->result.output, "SIG")) /* a sanitizer may exit without a signal */
+    /* under a sanitizer, the compiler may exit instead of aborting */
+    if (!strstr(f->result.output, "SIG"))
         assert_says(f->result.output, "exited with");
     assert_int_equal(daemon_stat(&f->daemon, "probe_crashes"), crashes);
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
