@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COMPILE_S 0.005 /* duration of a compile by fake_executor_compile */
+#define COMPILE_S 0.005 /* what fake_executor_compile reports as a compile's duration */
 
 struct unstored {
     struct accounting *accounting;
@@ -108,7 +108,8 @@ TEST(unstored, a_kind_worth_little_loses_its_row_and_the_sums_stay)
         uint32_t number = kind_row(l, "gfx90a", name);
         first = i ? first : number;
         accounting_compiled(l, 1000, number, 1);
-        accounting_hit(l, 1000, number, 1000000); /* hits in a loop do not protect a row */
+        /* hits without compiles, as in a loop, must not keep a row */
+        accounting_hit(l, 1000, number, 1000000);
     }
     accounting_hit(l, 1000, first, 1);
 
@@ -149,7 +150,7 @@ TEST(unstored, names_are_cut_and_made_printable)
     struct accounting *l = ((struct unstored *)*state)->accounting;
     uint32_t number = kind_row(l, "gfx90a", "a\033[2J\nb\xff");
     assert_string_equal(accounting_kind_at(l, number)->what.program, "a?[2J?b?");
-    /* The user and the kind are unknown, so the hit counts in the row of all others. */
+    /* The hit belongs to the row of all others, because the table has no such user or kind. */
     assert_int_equal(kind_row(l, "", ""), 0);
 }
 
@@ -193,7 +194,7 @@ static struct json *ask_usage(struct test_caller *c, const char *by)
     return test_caller_ask(c, MESSAGE_accounting, question);
 }
 
-/* |name| is a user's name or uid. Returns NULL if there is no row. */
+/* Returns the row of the user |name| (a name or a uid), or NULL. */
 static const struct json *row_of(const struct json *answer, const char *name)
 {
     const char *by = json_get_text(answer, "by", "");
@@ -224,7 +225,7 @@ TEST_F(users, saved_time_survives_a_restart)
     fetch_times(f, &f->ann, "conv.cl", 3);
     fetch_times(f, &f->admin, "conv.cl", 1);
     restart_daemon(f);
-    fetch_times(f, &f->ann, "pool.cl", 2); /* the first fetch finds the kernel on disk */
+    fetch_times(f, &f->ann, "pool.cl", 2); /* the first of the two finds the kernel on disk */
     restart_daemon(f);
 
     KILN_AUTO(json) struct json *by_uid = ask_usage(&f->admin, "uid");
@@ -264,7 +265,8 @@ TEST_F(users, a_kernel_that_a_batch_names_twice_is_counted_once)
     send_batch(&f->ann, 3, twice);
     assert_int_equal(users_stat(f, "hits.hot"), 3);
     restart_daemon(f);
-    send_batch(&f->ann, 3, twice); /* both users fetch the same kernel, which is only on disk */
+    /* after the restart, the kernel is only on disk for both users */
+    send_batch(&f->ann, 3, twice);
     send_batch(&f->admin, 3, twice);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(users_stat(f, "hits.disk"), 6);
@@ -284,8 +286,8 @@ TEST_F(users, a_displaced_user_is_not_counted_twice_after_a_restart)
     fetch_times(f, &f->admin, "conv.cl", 1);
     restart_daemon(f);
     struct accounting *l = f->engine.engine->metrics.accounting;
+    /* The last of these users displaces the administrator, who only had a hit. */
     for (uint32_t uid = 5000; uid < 5000 + ACCOUNTING_USERS_MAX - 1; uid++)
-        /* The last user displaces the user who only had a hit. */
         accounting_compiled(l, uid, 0, 1);
     assert_int_equal(l->others.sums.hits, 1);
     restart_daemon(f);
@@ -403,7 +405,8 @@ TEST_F(users, usage_totals_that_cannot_be_read_are_not_overwritten)
     get_fails = true;
     restart_daemon(f);
     fetch_times(f, &f->ann, "conv.cl", 1);
-    accounting_write(f->engine.engine, /* force= */ true); /* fails to read the store */
+    /* cannot read the totals from the store */
+    accounting_write(f->engine.engine, /* force= */ true);
     fake_executor_run_tasks(&f->engine.executor);
     get_fails = false;
     accounting_write(f->engine.engine, /* force= */ true);
@@ -419,7 +422,7 @@ static void add_users(struct accounting *l, uint32_t first_uid)
         accounting_compiled(l, first_uid + i, 0, 1);
 }
 
-/* Each row that is read displaces another row. */
+/* Loading is slow, because each loaded row displaces another row. */
 TEST_F(users, a_full_usage_table_is_loaded_in_many_loop_iterations)
 {
     add_users(f->engine.engine->metrics.accounting, 5000);
@@ -441,7 +444,7 @@ TEST_F(users, a_full_usage_table_is_loaded_in_many_loop_iterations)
     assert_int_equal(accounting_total(l).compiles, 2 * ACCOUNTING_USERS_MAX);
 }
 
-/* A worker thread sorts and prints a copy of the rows, so later changes do not appear. */
+/* The answer is made from a copy of the rows, so later changes are not in it. */
 TEST_F(users, a_usage_answer_has_what_was_counted_before_its_request)
 {
     struct accounting *l = f->engine.engine->metrics.accounting;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A waiting request is charged to its user before it is accepted, and work on the loop runs in
- * slices. Each reading of the fake clock advances it. */
+/* Waiting requests are charged to their user, and the loop handles them in slices. */
 #include "common/base/clock.h"
 #include "engine/service/budget.h"
 #include "engine/service/internal.h"
@@ -12,7 +11,7 @@
 #define ITEMS 200u
 #define LIMIT (100u << 10)
 
-/* An advance of the clock that is too small to end a slice. */
+/* How far each reading of the fake clock advances it: too little to end a slice. */
 #define STANDING_NS 1u
 
 SET_UP_OF(setup, struct users)
@@ -97,7 +96,7 @@ TEST_F(admission, a_client_that_leaves_gives_back_all_charges_at_once)
     test_caller_leave(&f->ann);
 
     assert_int_equal(count_tasks(f), 0);
-    assert_true(charged(f) <= 4096); /* the running look-up is still charged */
+    assert_true(charged(f) <= 4096); /* only the running look-up is still charged */
 }
 
 TEST_F(admission, a_cancelled_batch_gives_back_all_charges)
@@ -236,7 +235,7 @@ TEST_F(admission, a_batch_without_budget_for_its_rest_ends_at_once)
 
 TEST_F(admission, a_batch_without_budget_for_its_rest_is_refused_after_a_slice)
 {
-    const uint32_t count = 4096; /* their results have more bytes than LIMIT */
+    const uint32_t count = 4096; /* their results take more than LIMIT bytes */
     limit_bytes(f);
     struct digest key = compile_program(&f->ann, "hot.cl");
     test_caller_forget_replies(&f->ann);
@@ -275,7 +274,7 @@ TEST_F(admission, a_kernel_for_which_many_wait_is_delivered_in_slices)
     assert_int_equal(counts.frames_last, 1);
 }
 
-#define OBJECT_SIZE (60u << 10) /* one object fits LIMIT, and two do not */
+#define OBJECT_SIZE (60u << 10) /* LIMIT has space for one object, but not for two */
 
 static void end_compile(struct users *f)
 {

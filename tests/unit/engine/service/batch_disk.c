@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Results of one loop iteration share frames. */
+/* Results that are ready in the same loop iteration share frames. */
 #include "tests/support/test_buffer.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* request_fetch.c begins so few look-ups without reading the clock. */
+/* so few look-ups that request_fetch.c does not read the clock between them */
 #define STORED 12
 #define ID 77
 
@@ -90,7 +90,7 @@ TEST_F(batch, kernels_found_in_one_loop_iteration_share_a_frame)
 
     assert_int_equal(f->users.ann.reply_count, 1);
     assert_int_equal(read_reply(f, true), STORED);
-    /* The other objects are inline. */
+    /* The other half of the objects is inline. */
     assert_int_equal(f->users.ann.replies[0].object_count, STORED / 2);
     assert_int_equal(f->failed, 0);
     assert_int_equal(engine_fixture_stat(&f->users.engine, "hits.disk"), STORED);
@@ -107,7 +107,8 @@ TEST_F(batch, kernels_found_on_disk_are_sent_at_the_end_of_the_loop_iteration)
     look_up(f, 2);
     assert_int_equal(f->users.ann.reply_count, 0);
 
-    assert_true(fake_executor_run_task(&f->users.engine.executor)); /* ends the loop iteration */
+    /* ends the loop iteration, because no task is left */
+    assert_true(fake_executor_run_task(&f->users.engine.executor));
 
     assert_int_equal(f->users.ann.reply_count, 1);
     assert_int_equal(read_reply(f, false), 4);

@@ -22,7 +22,7 @@ static void reopen(struct users *f, uint64_t bytes, unsigned compiles)
 SET_UP_OF(setup, struct users)
 {
     users_open(f, /* describe= */ true);
-    reopen(f, 1u << 20, 100); /* each queued compile is charged with the prelude's bytes */
+    reopen(f, 1u << 20, 100); /* the byte limit counts, for each queued compile, its prelude */
 }
 
 TEAR_DOWN_OF(teardown, struct users)
@@ -61,7 +61,7 @@ static void begin_build(struct users *f, const char *question, const uint32_t *c
     begin_with(f, question, problems_file(problems, count));
 }
 
-/* Each compile gets the object "for " and its options, so that all objects differ. */
+/* Ends all compiles. Each object is "for " and the compile's options, so that no two are equal. */
 static unsigned compile_all(struct users *f)
 {
     unsigned count = 0;
@@ -452,7 +452,7 @@ TEST_F(build, a_build_holds_few_kernels_in_memory_at_a_time)
     assert_int_equal(users_stat(f, "fetches"), fetches + 600);
 }
 
-/* If every kernel is hot, a build returns to the loop only when its time limit is reached. */
+/* The kernels are hot, so only its time limit makes a build return to the loop. */
 TEST_F(build, a_build_takes_hot_kernels_over_several_loop_iterations)
 {
     static struct problem problems[200];
@@ -470,7 +470,7 @@ TEST_F(build, a_build_takes_hot_kernels_over_several_loop_iterations)
     unsigned tasks = fake_executor_run_tasks(&f->engine.executor);
     step_clock(0);
 
-    assert_true(tasks >= 200); /* each iteration took one kernel */
+    assert_true(tasks >= 200); /* each task was a loop iteration that took one kernel */
     KILN_AUTO(json) struct json *answer = answer_of(f);
     assert_int_equal(json_get_u64(answer, "kernels", 0), 200);
     assert_int_equal(users_stat(f, "hits.hot"), 200);
@@ -509,7 +509,7 @@ TEST_F(build, each_user_has_one_build_at_a_time)
 {
     struct test_caller again;
     const struct problem problem = small_problem(8);
-    test_caller_connect(&again, &f->engine, 1000, ROLE_USE); /* a second connection of ann's user */
+    test_caller_connect(&again, &f->engine, 1000, ROLE_USE); /* ann's second connection */
     test_caller_forget_replies(&again);
     test_caller_forget_replies(&f->bob);
     begin_quietly(&f->ann, &problem, 1);
@@ -529,7 +529,7 @@ TEST_F(build, each_user_has_one_build_at_a_time)
     test_caller_leave(&again);
 }
 
-/* A running step cannot be stopped. A user who reconnects must not start more steps. */
+/* A build's running step cannot be stopped, so reconnecting must not start another build. */
 TEST_F(build, a_user_who_leaves_a_running_build_waits_for_its_end)
 {
     const struct problem problem = small_problem(8);

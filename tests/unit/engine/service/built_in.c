@@ -11,23 +11,24 @@
 #define MI210 "gfx90a68"
 
 #define LIST_MAX 20
-/* Set in the flags of an ELF file, changes gfx90a's number to a number that no machine has. */
+/* ELF flag that turns gfx90a's machine number into one that no machine has */
 #define OTHER_MACHINE 0x40u
 
 struct fixture {
     struct engine_fixture engine;
     struct test_caller caller;
-    /* A plan for the small problem looks in packages under these names. */
+    /* the names under which a plan for small_problem() looks in packages */
     struct program_names names;
     struct amd_object object;
     struct image image;
     struct engine_item item;
     struct engine_data data;
-    struct engine_item list[LIST_MAX]; /* used by open_with_list instead of |item| */
+    struct engine_item list[LIST_MAX]; /* the items that open_with_list uses instead of |item| */
     struct image index[2];
 };
 
-/* Makes f->item a package with the small problem's kernel. |flags| are ELF flags of its object. */
+/* Makes |f->item| a package with the kernel of small_problem(). |flags| are the ELF flags of its
+ * object. */
 static void make_item(struct fixture *f, unsigned flags)
 {
     char path[128];
@@ -66,7 +67,7 @@ SET_UP(setup)
 TEAR_DOWN(teardown)
 {
     test_caller_leave(&f->caller);
-    engine_fixture_stop(&f->engine); /* before the images are freed */
+    engine_fixture_stop(&f->engine); /* before |item|, whose images the engine uses */
     program_names_done(&f->names);
 }
 
@@ -152,8 +153,8 @@ static void open_engine(struct fixture *f)
     test_caller_connect(&f->caller, &f->engine, 1000, ROLE_ADMIN);
 }
 
-/* Opens an engine with a built-in item for each name: an empty index for the name of a tuning
- * database, and the package for any other name. */
+/* Opens an engine with one built-in item for each name: an empty index for names of tuning
+ * databases, otherwise the package |f->item|. */
 static void open_with_list(struct fixture *f, const char *const *names, size_t count)
 {
     close_engine(f);
@@ -195,7 +196,8 @@ TEST_F(built_in, a_long_list_of_built_in_devices_is_cut_and_counted)
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "KILN_EMBED_COMPILE=on");
 }
 
-/* The describe job is still pending, as with KILN_EMBED_COMPILE=on. */
+/* Opens an engine that can compile, as with KILN_EMBED_COMPILE=on. It does not know its
+ * toolchains yet. */
 static void open_with_compilers(struct fixture *f)
 {
     close_engine(f);
@@ -309,7 +311,8 @@ TEST(built_in, a_built_in_package_too_damaged_to_open_is_a_miss)
     f->image.size = whole;
 }
 
-/* kilnd checks a kernel's digest when it unpacks the kernel, and the package's digest later. */
+/* Unpacking a kernel checks its digest at once. The digest of the whole package is checked
+ * later. */
 TEST_F(built_in, a_damaged_built_in_kernel_is_reported)
 {
     close_engine(f);
@@ -326,7 +329,7 @@ TEST_F(built_in, a_damaged_built_in_kernel_is_reported)
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "nothing is");
 }
 
-/* The item was built with this kernel, so reinstalling the program would not help. */
+/* The program was built with this kernel, so advice to reinstall it would not help. */
 TEST_F(built_in, a_built_in_kernel_for_another_arch_is_not_called_damaged)
 {
     close_engine(f);

@@ -32,7 +32,7 @@ static void send_begin(struct test_caller *c, uint32_t wait_ms)
     fake_executor_run_tasks(&c->fixture->executor);
 }
 
-/* Returns the code of the answer, which must be the only one. */
+/* Asks to compile. Returns the code of the only answer. */
 static unsigned begin(struct test_caller *c, uint32_t wait_ms)
 {
     send_begin(c, wait_ms);
@@ -59,7 +59,8 @@ static void send_end_as(struct test_caller *c, int file, const struct message_co
     fake_executor_run_tasks(&c->fixture->executor);
 }
 
-/* Ends the compile with |content|. NULL gives the right to compile back. */
+/* Ends the compile with the result |content|. With NULL, ends it without a result, so that
+ * another client may compile. */
 static void send_end(struct test_caller *c, const char *content)
 {
     const struct message_compile_end m = { .key = key,
@@ -124,7 +125,7 @@ TEST_F(users, one_connection_compiles_and_the_others_wait)
     test_caller_leave(&twin);
 }
 
-/* The twin's look-up reads the store before the result is there, and ends after the result was
+/* Between the two halves of the look-up (reading the store, and its answer), ann's result is
  * stored. */
 TEST_F(users, a_result_that_arrives_during_a_look_up_is_not_compiled_again)
 {
@@ -199,7 +200,7 @@ TEST_F(users, a_wait_ends_when_its_time_is_up)
     test_caller_leave(&twin);
 }
 
-/* The client has stopped waiting, so it does not know that it may compile. */
+/* Ann cancels before she has read that she may compile, so she will not compile. */
 TEST_F(users, a_compile_that_is_cancelled_after_its_answer_goes_to_the_next)
 {
     struct test_caller twin;
@@ -226,7 +227,8 @@ TEST_F(users, a_refused_result_ends_the_compile)
     test_caller_leave(&twin);
 }
 
-/* A client of another kiln version may send a compile_end with other fields after the key. */
+/* The fields after the key may differ in another version of kiln. kilnd refuses the message, but
+ * must understand that the compile has ended. */
 TEST_F(users, a_client_of_another_build_gives_its_compiles_back)
 {
     struct test_caller twin;
@@ -294,8 +296,8 @@ TEST_F(users, results_that_are_no_memory_files_or_have_bad_texts_are_refused)
     assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
 }
 
-/* kilnd's loop must not call fstat(2) for the file, which may be on a filesystem of the client
- * that never answers. */
+/* kilnd must not call fstat(2) for a client's file: its filesystem may be the client's own, and
+ * never answer. */
 TEST_F(users, a_file_on_a_disk_is_refused_by_its_kind_alone)
 {
     const struct message_compile_end m = { .key = key };
@@ -303,8 +305,8 @@ TEST_F(users, a_file_on_a_disk_is_refused_by_its_kind_alone)
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "not a memory file");
 }
 
-/* If reading a client's file filled the holes of the file, a client could have kilnd allocate the
- * memory of any number of files, and keep it. */
+/* Reading a hole of a memory file must not allocate memory, because a client could make kilnd
+ * fill any number of files. */
 TEST_F(users, a_result_with_holes_takes_no_memory_of_the_clients_file)
 {
     const struct message_compile_end m = { .key = key };
@@ -399,7 +401,8 @@ TEST_F(users, a_result_beyond_64_mib_is_refused)
 
 TEST_F(users, waits_for_compiles_of_clients_are_limited_per_user)
 {
-    struct test_caller twins[3]; /* one connection may have 1024 unanswered requests */
+    /* more than one connection, because a connection may have only 1024 unanswered requests */
+    struct test_caller twins[3];
     unsigned refused = 0;
     for (unsigned i = 0; i < 3; i++)
         open_twin(f, &twins[i]);
@@ -415,7 +418,7 @@ TEST_F(users, waits_for_compiles_of_clients_are_limited_per_user)
         test_caller_leave(&twins[i]);
 }
 
-/* When the user's budget is used up, the client gets KILN_BUSY instead of the right to compile. */
+/* When a user's budget is used up, their clients get KILN_BUSY instead of the right to compile. */
 TEST_F(users, unfinished_compiles_are_charged_to_their_user)
 {
     struct message_compile_begin m = { .inline_limit = 0 };
@@ -488,8 +491,8 @@ static void take_part(struct test_caller *c, uint8_t part, uint8_t first)
     expect_content(c, "result");
 }
 
-/* A client takes the list of files, then the result. The two count as one compile, whether they
- * were hot or on disk. */
+/* A client takes a compile's list of files, then its result. Together they count as one hit,
+ * whether they are hot or on disk. */
 TEST_F(users, an_answered_compile_counts_once_and_apart_from_kernels)
 {
     for (unsigned part = 0; part < COMPILE_PARTS; part++)

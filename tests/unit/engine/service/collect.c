@@ -73,7 +73,7 @@ TEST_F(users, kernels_of_removed_toolchains_are_stale)
     assert_int_equal(json_get_u64(gone, "kernels", 9), 1);
     assert_false(is_stored(f, "old.cl"));
     assert_true(is_stored(f, "new.cl"));
-    assert_true(is_stored(f, "named.o")); /* named.o is an import, so its toolchain is unknown */
+    assert_true(is_stored(f, "named.o")); /* named.o was imported, so its toolchain is unknown */
 }
 
 TEST_F(users, two_versions_of_a_toolchain_live_side_by_side)
@@ -167,7 +167,8 @@ TEST_F(users, private_kernels_of_others_make_no_key_prefix_ambiguous)
     struct digest key = compile_program(&f->bob, "a.cl"), private;
     char hex[DIGEST_HEX_SIZE], question[100], name[32];
     unsigned number = 0;
-    do { /* until a kernel of ann has a key with the same first digit as |key| */
+    /* Until a private kernel of ann has a key with the same first digit as |key|. */
+    do {
         snprintf(name, sizeof(name), "k%u.o", number++);
         private = kernel_name_key(1000, bytes_of_text("gfx906_60"), bytes_of_text(name),
                                   bytes_of_text(ARGS));
@@ -186,8 +187,8 @@ TEST_F(users, private_kernels_of_others_make_no_key_prefix_ambiguous)
     test_caller_refused(&f->bob, MESSAGE_kernel_show, question, KILN_NOT_FOUND, "begins with");
 }
 
-/* a.cl of ann and b.cl of bob are compiled. named.o is ann's import from gfx906_60.ukdb, and
- * other.o a shared import from gfx90a68.ukdb. */
+/* Stores a.cl and b.cl, compiled for ann and bob; named.o, a private import of ann's from
+ * gfx906_60.ukdb; and other.o, an import for all users from gfx90a68.ukdb. */
 static void store_four_kernels(struct users *f)
 {
     compile_program(&f->ann, "a.cl");

@@ -22,7 +22,7 @@ struct fixture {
     struct kiln_err err;
 };
 
-static uint64_t fake_blocks, fake_free; /* 0: the real values */
+static uint64_t fake_blocks, fake_free; /* what statvfs(3) reports; 0 means the real values */
 
 WRAP(int, statvfs, const char *path, struct statvfs *disk)
 {
@@ -36,7 +36,7 @@ WRAP(int, statvfs, const char *path, struct statvfs *disk)
 }
 
 static bool cannot_watch;
-static uint64_t later_ns; /* added to the clock */
+static uint64_t later_ns; /* advances the clock */
 
 WRAP(int, inotify_add_watch, int fd, const char *path, uint32_t mask)
 {
@@ -116,7 +116,7 @@ TEST_F(exported_files, an_exported_file_counts_until_its_last_descriptor_closes)
     assert_int_equal(count_swept(f), 0);
 }
 
-/* Closing the file frees its space, which takes long. */
+/* Closing the file would free its space, which takes long. */
 TEST_F(exported_files, dropping_an_exported_object_does_not_close_its_file)
 {
     export_file(f, &ann, 4096);
@@ -195,7 +195,8 @@ TEST_F(exported_files, exports_that_grow_at_the_same_time_share_their_users_limi
     must(reserve(f, &first, 5ull << 30), f->err);
     assert_int_equal(reserve(f, &second, (3ull << 30) + 1), KILN_BUSY);
     must(reserve(f, &second, 3ull << 30), f->err);
-    must(reserve(f, &first, 5ull << 30), f->err); /* a reservation must not count twice */
+    /* replaces the first reservation, so it does not count twice */
+    must(reserve(f, &first, 5ull << 30), f->err);
     assert_int_equal(reserve(f, &first, (5ull << 30) + 1), KILN_BUSY);
     must(reserve(f, &others, 8ull << 30), f->err);
 
@@ -227,7 +228,7 @@ TEST_F(exported_files, nothing_is_exported_onto_a_nearly_full_disk)
     assert_int_equal(check_export(f, &admin, 0), KILN_FULL);
     fake_free = 1ull << 30;
     assert_int_equal(check_export(f, &ann, 0), KILN_OK);
-    fake_blocks = 1ull << 30; /* a sixteenth of a small disk must stay free */
+    fake_blocks = 1ull << 30; /* of a small disk, a sixteenth must stay free */
     fake_free = 64u << 20;
     assert_int_equal(check_export(f, &ann, 0), KILN_OK);
     fake_free -= 4096;

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #define ARGS "  -mcpu=gfx906"
-#define MANY 600 /* more than two steps of an export */
+#define MANY 600 /* number of kernels; an export needs more than two steps for them */
 
 static void import_file(struct users *f, struct test_caller *c, const char *path, const char *name,
                         const char *question)
@@ -105,7 +105,7 @@ TEST_F(users, each_version_of_miopen_is_exported_separately)
                         "version");
 }
 
-/* docs/formats/kdb.md: MIOpen's own arguments have some 2 KiB. */
+/* MIOpen's own arguments are much shorter: some 2 KiB (docs/formats/kdb.md). */
 TEST_F(users, a_kernel_with_the_longest_arguments_is_imported_and_exported)
 {
     static char longest[LIMIT_NAMED_TEXT + 1], name[LIMIT_NAMED_TEXT + 1];
@@ -259,7 +259,7 @@ TEST_F(users, a_damaged_kernel_is_left_out_and_counted)
     assert_int_equal(users_stat(f, "quarantined"), 1);
 }
 
-/* Exports are files on disk, so limits of memory do not apply. */
+/* An export is a file on disk, so limits of memory do not apply to it. */
 TEST_F(users, an_export_may_be_larger_than_any_code_object)
 {
     const off_t size = (off_t)LIMIT_CODE_OBJECT + 4097;
@@ -359,7 +359,7 @@ TEST_F(users, an_export_of_more_files_than_a_frame_carries_is_refused)
 #define HUGE (12u << 20)
 #define STEP (4u << 20)
 
-/* Ann has one object of |HUGE| bytes, which compresses well. */
+/* Imports one object of HUGE bytes for ann. The object compresses well. */
 static void import_huge(struct users *f)
 {
     static char content[HUGE];

@@ -61,7 +61,8 @@ TEST_F(users, many_kernels_are_exported_in_one_file)
     struct fleet_record record;
     char program[32];
     size_t at = 0, count = 0;
-    for (unsigned i = 0; i < 300; i++) { /* more than one page of keys */
+    /* 300 keys are more than one page. */
+    for (unsigned i = 0; i < 300; i++) {
         snprintf(program, sizeof(program), "%u.cl", i);
         compile_program(&f->ann, program);
     }

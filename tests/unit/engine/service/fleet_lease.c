@@ -17,13 +17,13 @@ static uint64_t passed_ns;
 
 WRAP(uint64_t, clock_monotonic_ns, void) { return __real_clock_monotonic_ns() + passed_ns; }
 
-/* A host that builds for a fleet. The fleet's store has no index, and the test answers in its
- * place. */
+/* A host that builds for a fleet. The test answers in place of the fleet's store, which has no
+ * index. */
 struct host {
     struct users users;
     char key[160], keys[160];
     char loose[FLEET_FILE_NAME_MAX];
-    struct buffer record; /* the record that make_record made */
+    struct buffer record; /* made by make_record */
     struct kiln_err err;
 };
 
@@ -100,7 +100,7 @@ static void expect_leases(struct host *f, const char *state)
     assert_string_equal(json_get_text(json_get(status, "fleet"), "leases", ""), state);
 }
 
-/* Fetches |program|. The fleet has no index for the kernel's target. */
+/* Fetches |program|. If the engine asks for the fleet's index, the answer is that there is none. */
 static void fetch(struct host *f, const char *program)
 {
     test_caller_forget_replies(&f->users.ann);
@@ -188,8 +188,8 @@ TEST_F(lease, the_host_that_has_the_lease_compiles_and_uploads_soon)
     assert_int_equal(count(f, "taken"), 1);
 }
 
-/* Copies the record that the host uploads for |program|, then deletes the kernel from the host's
- * store. */
+/* Compiles |program| and copies the record that the host uploads for it to |f->record|. Then
+ * deletes the kernel from the host's store. */
 static void make_record(struct host *f, const char *program)
 {
     fetch(f, program);

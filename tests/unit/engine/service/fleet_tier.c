@@ -22,7 +22,8 @@ static uint64_t passed_ns;
 
 WRAP(uint64_t, clock_monotonic_ns, void) { return __real_clock_monotonic_ns() + passed_ns; }
 
-/* An engine whose fleet has the kernels "a.cl" and "b.cl", which its own store does not have. */
+/* An engine with a fleet, whose store has the kernels "a.cl" and "b.cl". The engine's own store
+ * has not. */
 struct fleet_users {
     struct users users;
     char keys[128], tree[128];
@@ -100,7 +101,8 @@ static unsigned count_gets(const struct fleet_users *f)
 
 static void run_tasks(struct fleet_users *f) { fake_executor_run_tasks(&f->users.engine.executor); }
 
-/* Answers the next request with a file of the tree, as kiln-transfer does. */
+/* Answers the engine's next request to the fleet with a file of |f->root|, as kiln-transfer
+ * does. */
 static void serve_one(struct fleet_users *f)
 {
     struct fleet_access *get = next_get(f);
@@ -222,7 +224,7 @@ TEST_F(fleet, a_slow_index_lets_the_compile_begin)
     assert_true(is_compiling(f));
     finish_compile(&f->users, "compiled here");
     expect_tier(f, TIER_COMPILED);
-    serve_all(f); /* the index may still come */
+    serve_all(f); /* the late index is still accepted */
 }
 
 TEST_F(fleet, after_a_slow_answer_nobody_waits)
@@ -237,8 +239,7 @@ TEST_F(fleet, after_a_slow_answer_nobody_waits)
     serve_all(f);
 }
 
-/* If others waited again after a late answer, each look-up would wait for a store that is always
- * slow. */
+/* After one late answer, other look-ups must not wait for the store, which may always be slow. */
 TEST_F(fleet, a_late_answer_does_not_make_others_wait)
 {
     fetch_cold(f, "a.cl");
@@ -258,7 +259,7 @@ TEST_F(fleet, a_late_record_fills_the_store)
     serve_one(f);
     fake_executor_fleet_slow(next_get(f));
     assert_true(is_compiling(f));
-    test_caller_cancel(&f->users.ann, 7); /* nobody needs the compile */
+    test_caller_cancel(&f->users.ann, 7); /* the compile now has no client */
     serve_all(f);
     users_reopen(&f->users);
     fetch_cold(f, "a.cl");
@@ -409,7 +410,7 @@ TEST_F(fleet, a_key_that_is_revoked_while_kilnd_runs_counts_a_minute_at_most)
     assert_true(is_compiling(f));
 }
 
-/* The index was requested before the key was revoked, but is verified with the keys that are
+/* The index was requested before its key was revoked, but is verified with the keys that are
  * trusted when it arrives. */
 TEST_F(fleet, an_index_of_a_key_that_is_revoked_meanwhile_is_not_used)
 {
@@ -421,7 +422,8 @@ TEST_F(fleet, an_index_of_a_key_that_is_revoked_meanwhile_is_not_used)
     buffer_init(&content, FLEET_INDEX_MAX);
     must(fleet_tree_read(f->root, get->name, &content, &f->err), f->err);
     passed_ns += MINUTE_NS;
-    engine_tick(f->users.engine.engine); /* reads the keys before the index arrives */
+    /* reads the trusted keys again, before the index arrives */
+    engine_tick(f->users.engine.engine);
     fake_executor_fleet_got(get, buffer_view(&content));
     run_tasks(f);
     assert_int_equal(count_faults(f, FLEET_FAULT_UNTRUSTED), 1);
@@ -487,7 +489,7 @@ TEST_F(fleet, an_index_is_refreshed_before_it_is_used_after_an_idle_time)
     expect_tier(f, TIER_FLEET);
 }
 
-/* A mirror may have the new pointer before the new index. */
+/* A mirror may get the new pointer before the index to which it points. */
 TEST_F(fleet, an_index_is_used_until_the_new_one_is_there)
 {
     char current[FLEET_NAME_MAX];

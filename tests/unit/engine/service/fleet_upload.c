@@ -53,7 +53,7 @@ static struct fleet_access *next_access(struct builder *f)
 
 static void run_tasks(struct builder *f) { fake_executor_run_tasks(&f->users.engine.executor); }
 
-/* Compiles |program|, which the fleet does not have. */
+/* Compiles |program|. If the engine asks the fleet for it, the answer is that it is absent. */
 static void compile(struct builder *f, const char *program)
 {
     test_caller_forget_replies(&f->users.ann);
@@ -63,7 +63,8 @@ static void compile(struct builder *f, const char *program)
     finish_compile(&f->users, program);
 }
 
-/* Returns true for refreshes of indices and for probes whether the store supports leases. */
+/* Returns true unless |access| uploads a record: for reads, and for uploads that test whether
+ * the store supports leases. */
 static bool is_other_access(const struct fleet_access *access)
 {
     return access && (!access->is_put || strncmp(access->name, "v1/l/", 5) == 0);
@@ -78,7 +79,7 @@ static void pass_seconds(struct builder *f, unsigned seconds)
         fake_executor_fleet_failed(next_access(f), FLEET_END_ABSENT);
 }
 
-/* Less than a minute, after which the engine would describe its toolchains again. */
+/* Lets 6 seconds pass. After a minute, the engine would describe its toolchains again. */
 static void pass_time(struct builder *f) { pass_seconds(f, 6); }
 
 static void end_put(struct builder *f, enum fleet_end end)
@@ -112,7 +113,7 @@ static void expect_record(struct builder *f, const struct fleet_access *access, 
 TEST_F(builder, a_compiled_kernel_is_uploaded_signed)
 {
     compile(f, "a.cl");
-    assert_null(next_access(f)); /* the upload does not begin at once */
+    assert_null(next_access(f)); /* uploads begin after some seconds */
     pass_time(f);
     assert_non_null(next_access(f));
     expect_record(f, next_access(f), "a.cl");
@@ -142,7 +143,7 @@ TEST_F(builder, a_failed_upload_is_repeated)
     end_put(f, FLEET_END_FORBIDDEN);
     engine_tick(f->users.engine.engine);
     run_tasks(f);
-    assert_null(next_access(f)); /* the upload is repeated only after a pause */
+    assert_null(next_access(f)); /* the engine first waits for a minute */
     pass_seconds(f, 61);
     expect_record(f, next_access(f), "a.cl");
     end_put(f, FLEET_END_DONE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Clients keep the files of kernels open. The tests check which user is charged for the memory, and
- * what a user above the limit gets. */
+/* Clients keep the files of kernels open. Tests which user is charged for their memory, and what
+ * a user above the limit gets. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/protocol/limits.h"
@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #define SIZE (128u << 10)
-#define MANY 300 /* number of objects; the hot set holds fewer */
+#define MANY 300 /* number of kernels, more than the hot set can hold */
 
 static uint8_t content[SIZE];
 
-/* The files that a client has received and does not close. */
+/* The files of kernels that a client has received and keeps open. */
 struct files {
     int fds[MANY];
     unsigned count;

@@ -10,7 +10,7 @@
 
 #define START 1700000000u
 
-/* The clock advances only when a test advances it. */
+/* The clock advances only by pass_time, except for 1 ns per reading. */
 static uint64_t wall_s, past_ns;
 uint64_t __wrap_clock_wall_s(void);
 uint64_t __wrap_clock_wall_s(void) { return wall_s; }
@@ -32,8 +32,7 @@ SET_UP_OF(setup, struct users)
 
 FIXTURE_OF(history, struct users, setup, NULL);
 
-/* Answers the describe job, if there is one. The engine sends another describe job after a minute.
- */
+/* Answers the describe job, which the engine sends again a minute after the last one. */
 static void answer_describe(struct users *f)
 {
     struct compile_task *task = fake_executor_next_compile(&f->engine.executor);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Imports of MIOpen's per-user kernel caches. f->file is the cache. */
+/* Imports of MIOpen's per-user kernel caches. |f->file| is the cache. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #define ID "gfx906_60"
 #define ARGS "  -mcpu=gfx906"
-#define MANY 600 /* number of rows; more than two steps of an import */
+#define MANY 600 /* number of rows; an import needs more than two steps for them */
 
 void write_cache(struct users *f, const struct kernel_row *rows, size_t count);
 void write_many(struct users *f, unsigned count);

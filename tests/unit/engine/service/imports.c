@@ -133,8 +133,7 @@ TEST_F(users, kernels_are_listed_and_cleared_by_database_id_and_version)
     assert_int_equal(json_get_u64(rest, "kernels", 9), 2);
 }
 
-/* The answer for a page names the page's last key as "next". That key must not belong to a hidden
- * kernel. */
+/* "next" names the last key of a page, which must not be the key of a hidden kernel. */
 TEST_F(users, pages_of_a_list_reveal_no_hidden_kernel)
 {
     write_many(f, 20);
@@ -152,7 +151,7 @@ TEST_F(users, pages_of_a_list_reveal_no_hidden_kernel)
     assert_int_equal(listed_kernels(&f->admin), 21);
 }
 
-/* A user who guesses a key must not notice that the kernel became hot. */
+/* Fetches of a hot kernel are faster, so a user could tell that a guessed key exists. */
 TEST_F(users, guessing_a_private_key_does_not_make_it_hot)
 {
     import_one(f, &f->ann, "{}", "of ann");
@@ -435,7 +434,7 @@ TEST_F(users, imports_are_of_a_user_and_need_no_signature)
     assert_true(gets_content(&f->ann, "of ann"));
 }
 
-/* kilnd must not open files on a user's behalf. */
+/* kilnd itself must not open files for a user, who might not be allowed to read them. */
 TEST_F(users, an_import_needs_a_file_and_no_url)
 {
     test_caller_refused(&f->ann, MESSAGE_kernel_import, "{\"url\":\"file:///etc/passwd\"}",

@@ -266,7 +266,8 @@ TEST_F(users, a_client_that_leaves_ends_its_clear_after_the_step)
     assert_in_range(users_stat(f, "store_objects"), 1, MANY - 1);
 }
 
-/* Bob's list is answered between the steps of the administrator's request. */
+/* Starts the administrator's request, and runs tasks until bob's list is answered: that must
+ * happen between two steps of the request. */
 static void run_beside_a_list(struct users *f, enum message_type type, const char *question)
 {
     test_caller_forget_replies(&f->admin);
@@ -351,7 +352,7 @@ TEST_F(users, a_cache_larger_than_the_store_is_not_copied)
     fake_executor_transfer_fail(&f->engine.executor, KILN_FULL, "too large");
 }
 
-/* kilnctl compares a file with the limits before it reads the file. */
+/* kilnctl compares a file's size with these limits before it sends the file. */
 TEST_F(users, status_has_the_limits_of_uploaded_files)
 {
     f->engine.options.store_limit_bytes = 2u << 20;

@@ -30,8 +30,7 @@ static void overwrite(const struct users *f, size_t at, size_t size)
     close(fd);
 }
 
-/* Flips one bit in each occurrence of |content| in f->file. Returns false if there is no
- * occurrence. */
+/* Flips a bit in each occurrence of |content| in |f->file|. Returns false if there is none. */
 static bool damage_all(const struct users *f, const char *content)
 {
     BUFFER_AUTO struct buffer file;
@@ -85,8 +84,8 @@ TEST_F(users, an_imported_kernel_damaged_in_the_store_is_one_miss)
     assert_int_equal(listed_kernels(&f->ann), 0);
 }
 
-/* kiln-transfer checks the file before kilnd reads it. If the file is damaged between the two,
- * the rows before the damage stay. */
+/* kiln-transfer found the file undamaged, and the damage came later. Rows that were imported
+ * before it stay. */
 TEST_F(users, an_import_ends_at_a_page_that_cannot_be_read)
 {
     write_many(f, MANY);

@@ -94,7 +94,8 @@ TEST_F(install, an_unused_file_is_listed_with_the_packages)
     assert_true(json_get_text(json_first(refused), "directory", "")[0] == '/');
 }
 
-/* Hashing gigabytes takes seconds, which must not delay writes of compiled kernels. */
+/* Hashing a package of gigabytes takes seconds, during which the write queue must store compiled
+ * kernels. */
 TEST_F(install, an_install_uses_the_write_queue_only_for_the_rename)
 {
     begin_install(f, URL);
@@ -320,8 +321,7 @@ TEST_F(install, a_transfer_is_counted_with_its_result)
     assert_int_equal(count_transfers(f, "copy", "ok"), 0);
 }
 
-/* The transfer succeeds, and the later check of the package fails. The failure counts for the
- * request. */
+/* The transfer succeeds, and only the request fails, because the file is no package. */
 TEST_F(install, a_successful_transfer_of_an_invalid_package_counts_as_ok)
 {
     install_package(f, "kernels.zip");

@@ -20,7 +20,8 @@ struct amd_object amd_object(unsigned features, const char *mark)
 {
     struct amd_object o;
     for (size_t i = 0; i < sizeof(o.bytes); i++)
-        o.bytes[i] = (uint8_t)(i * i * 7919 >> 3); /* incompressible, so stored uncompressed */
+        /* incompressible, so packages store it uncompressed */
+        o.bytes[i] = (uint8_t)(i * i * 7919 >> 3);
     Elf64_Ehdr header = { .e_machine = MACHINE_AMDGPU, .e_flags = MACHINE_GFX90A | features };
     memcpy(header.e_ident, ELFMAG, SELFMAG);
     header.e_ident[EI_CLASS] = ELFCLASS64;

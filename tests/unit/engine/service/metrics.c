@@ -10,9 +10,9 @@
 #include <string.h>
 
 #define PAGE_MAX 65536
-#define COMPILE_S 0.005 /* duration of a compile by fake_executor_compile */
+#define COMPILE_S 0.005 /* what fake_executor_compile reports as a compile's duration */
 
-/* The text is valid until the next call. */
+/* Returns the page of metrics, valid until the next call. */
 static const char *scrape(struct users *f)
 {
     static char page[PAGE_MAX];
@@ -54,7 +54,7 @@ static void assert_balanced(struct users *f)
 {
     const char *page = scrape(f);
     double in_flight = number_in(page, "kiln_requests_in_flight");
-    /* The scrape itself is in flight. */
+    /* The request for the metrics is itself in flight. */
     assert_true(sum_in(page, "kiln_requests_total{") + in_flight ==
                 f->engine.engine->stats.requests);
     double results = sum_in(page, "kiln_fetch_results_total{");
@@ -80,7 +80,7 @@ static const struct {
 #undef METRIC
 };
 
-/* Returns true for metrics that the engine's host adds or that only an engine with a fleet has. */
+/* Returns true for metrics that kilnd adds to the engine's, or that exist only with a fleet. */
 static bool is_elsewhere(const char *name)
 {
     static const char *const elsewhere[] = {
@@ -144,7 +144,7 @@ TEST_F(users, a_request_is_counted_with_its_result)
         metric_now(f, "kiln_requests_total{op=\"kernel_list\",result=\"ok\"}");
     json_destroy(test_caller_ask(&f->ann, MESSAGE_kernel_list, "{}"));
     test_caller_refused(&f->ann, MESSAGE_kernel_list, "[]", KILN_INVALID, "JSON");
-    /* A task rejects the first request. The second is rejected before a task starts. */
+    /* A task refuses the first request. The second is refused before any task. */
     test_caller_refused(&f->ann, MESSAGE_kernel_show, "{\"key\":\"ab\"}", KILN_NOT_FOUND,
                         "stored kernel");
     test_caller_refused(&f->ann, MESSAGE_gc, "{}", KILN_DENIED, "administrator");
@@ -174,7 +174,8 @@ TEST_F(users, a_deferred_request_is_counted_when_it_ends)
 {
     fetch_afresh(f, &f->ann, "slow.cl");
     const char *page = scrape(f);
-    assert_true(number_in(page, "kiln_requests_in_flight") == 2); /* the fetch and the scrape */
+    /* the fetch, and the request for the metrics */
+    assert_true(number_in(page, "kiln_requests_in_flight") == 2);
     assert_true(number_in(page, "kiln_requests_total{op=\"fetch_source\",result=\"ok\"}") == 0);
     assert_true(number_in(page, "kiln_inflight_compiles") == 1);
     finish_compile(f, "the object");
@@ -302,7 +303,7 @@ TEST_F(users, every_hot_look_up_is_counted_though_few_are_timed)
         fetch_afresh(f, &f->ann, "k.cl");
         const char *page = scrape(f);
         assert_true(number_in(page, "kiln_lookup_duration_seconds_count{tier=\"hot\"}") == i);
-        /* Buckets are cumulative and never decrease. */
+        /* Counters such as a bucket never decrease. */
         unsigned long long within = (unsigned long long)number_in(
             page, "kiln_lookup_duration_seconds_bucket{tier=\"hot\",le=\"0.000004096\"}");
         assert_true(within >= before);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* FETCH_NO_CACHE: a compile for one request, whose object is neither stored nor kept hot. */
+/* FETCH_NO_CACHE compiles for one request only: the object is neither stored nor kept hot. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include <string.h>
@@ -59,7 +59,7 @@ TEST_F(users, a_fetch_without_cache_joins_no_other_and_no_other_joins_it)
     assert_int_equal(users_stat(f, "store_objects"), 1);
 }
 
-/* Another user's look-ups of neighbouring keys and of the same key are in flight. */
+/* While ann fetches, bob looks up the same key and 15 similar ones. */
 TEST_F(users, concurrent_look_ups_do_not_disturb_a_fetch_without_cache)
 {
     fetch_uncached(f, &f->ann, 1);

@@ -202,7 +202,8 @@ TEST_F(users, an_unreadable_package_directory_is_reported)
     static char other[100];
     static const char *others[] = { other, NULL };
     snprintf(other, sizeof(other), "%s/loop", f->engine.directory);
-    assert_int_equal(symlink(other, other), 0); /* fails with ELOOP, also for root */
+    /* opening a link to itself fails with ELOOP, also for root */
+    assert_int_equal(symlink(other, other), 0);
     f->engine.options.more_package_directories = others;
 
     users_reopen(f);
@@ -356,7 +357,7 @@ TEST_F(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
 
     install_signed(f, path, "gfx90a68.kpkg", "");
     assert_int_equal(ask_key(f, &key).code, KILN_NOT_FOUND);
-    install_signed(f, path, "gfx90a68.kpkg", "somebody"); /* the key of "somebody" is not trusted */
+    install_signed(f, path, "gfx90a68.kpkg", "somebody"); /* "somebody" has no trusted key */
     assert_int_equal(ask_key(f, &key).code, KILN_NOT_FOUND);
     install_signed(f, path, "gfx90a68.kpkg", "release");
     assert_content(ask_key(f, &key), TIER_PACKAGE, "the signed object");
@@ -366,7 +367,7 @@ TEST_F(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
     assert_content(last_result(&f->ann), TIER_PACKAGE, "the signed object");
 }
 
-/* The compile fails, and the reply has the kernel's key. */
+/* Makes the compile of conv.cl fail. Returns the kernel's key, which is in the answer. */
 static struct digest fail_conv(struct users *f)
 {
     test_caller_forget_replies(&f->ann);
@@ -416,7 +417,7 @@ TEST_F(users, a_compile_that_fails_after_an_install_is_not_remembered)
     assert_int_equal(last_result(&f->ann).tier, TIER_PACKAGE);
 }
 
-/* A failure at one tier must not prevent a look at the next. */
+/* The damage at the first level of the look-up must not prevent the next level. */
 TEST_F(users, a_kernel_damaged_under_its_key_is_found_by_name_in_another_package)
 {
     struct kiln_err err = KILN_ERR_INIT;

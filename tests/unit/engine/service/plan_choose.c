@@ -14,7 +14,8 @@
 
 static const struct target target = { .family = TARGET_OPENCL, .text = FIXTURE_TARGET };
 
-/* A plan of two programs is charged with both sources while it waits. */
+/* A byte limit that is high enough for a plan of two programs, which is charged with both
+ * sources while it waits. */
 SET_UP_OF(setup, struct users)
 {
     users_open(f, /* describe= */ true);
@@ -50,7 +51,7 @@ static void send_wanted(struct users *f, struct test_caller *c, const struct wan
     }
 }
 
-/* The texts are borrowed from the caller's kept reply. */
+/* Returns the answer, whose texts are borrowed from |c|'s reply. */
 static struct message_planned ask_plan(struct users *f, struct test_caller *c,
                                        const struct wanted *w)
 {
@@ -119,8 +120,8 @@ static void record_for_host(struct users *f, struct put put)
     tuning_put(f, &f->publisher, &put);
 }
 
-/* Finds the |which|-th config, counted from 0, whose validity is |valid|. Skips the config that the
- * heuristic chooses. */
+/* Stores in |text| the config number |which| (from 0) among the valid or invalid ones, as
+ * |valid| says. Does not count the config that the heuristic chooses. */
 static void other_config_of_batch(uint32_t n, bool valid, unsigned which,
                                   char text[PERF_CONFIG_TEXT_MAX])
 {
@@ -159,7 +160,8 @@ TEST_F(with_engine, the_fastest_recorded_kiln_solver_is_chosen)
 {
     record_find(f, &f->ann, GEMM_SOLVER, 0.07);
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
-    record_find(f, &f->ann, "ConvBinWinogradRxSf2x3g1", 0.01); /* a solver of MIOpen */
+    /* MIOpen's solver, which kiln does not have */
+    record_find(f, &f->ann, "ConvBinWinogradRxSf2x3g1", 0.01);
 
     struct message_planned m = plan_simply(f);
 
@@ -169,7 +171,7 @@ TEST_F(with_engine, the_fastest_recorded_kiln_solver_is_chosen)
 
 TEST_F(with_engine, a_recorded_solver_that_does_not_apply_is_skipped)
 {
-    /* This solver applies only if there are as many groups as channels. */
+    /* ConvDepthwise applies only to problems with as many groups as channels. */
     record_find(f, &f->ann, "ConvDepthwise", 0.01);
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
     struct message_planned m = plan_simply(f);
@@ -267,7 +269,7 @@ TEST_F(with_engine, records_of_another_device_or_backend_do_not_count)
     tuning_put(f, &f->ann, &put);
     put = of_device(find_put(NAIVE_SOLVER, 0.05));
     put.m.database_id = bytes_of_text("gfx90a68");
-    tuning_put(f, &f->ann, &put); /* a solver of MIOpen's OpenCL back end */
+    tuning_put(f, &f->ann, &put); /* recorded for MIOpen's OpenCL backend */
     struct message_planned m = plan_simply(f);
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
 }

@@ -20,7 +20,7 @@
 
 struct fixture {
     struct users users;
-    struct test_caller no_maps; /* has ann's uid, but not CAPABILITY_TENSOR_MAPS */
+    struct test_caller no_maps; /* connection of ann's user without CAPABILITY_TENSOR_MAPS */
     const char *device;
 };
 
@@ -54,7 +54,7 @@ static void run_to_end(struct fixture *f)
     }
 }
 
-/* A layer of ResNet-50 in fp16, channels last. */
+/* Returns a layer of ResNet-50 in fp16 with channels last. */
 static struct problem layer(void)
 {
     struct problem problem = problem_of_batch(64);
@@ -79,7 +79,7 @@ static void send_plan_of(struct fixture *f, struct test_caller *c, const char *c
     assert_int_equal(c->reply_count, 1);
 }
 
-/* The texts are borrowed from the caller's kept reply. */
+/* Returns the answer, whose texts are borrowed from |c|'s reply. */
 static struct message_planned ask_plan(struct fixture *f, struct test_caller *c, const char *config)
 {
     send_plan_of(f, c, config);
@@ -93,7 +93,7 @@ static struct message_planned ask_plan(struct fixture *f, struct test_caller *c,
     return m;
 }
 
-/* Counts the tensor maps in the plan's kernels. All must be valid. */
+/* Returns the number of tensor maps in the plan's kernels, which must all be valid. */
 static unsigned count_maps(const struct message_planned *m)
 {
     struct reader kernels = reader_of(m->kernels);
@@ -119,7 +119,8 @@ static unsigned count_maps(const struct message_planned *m)
     return all;
 }
 
-/* The last number of a config is 2 for bulk copies, or 3 if the groups are persistent, too. */
+/* Returns whether a config copies in bulk: its last number is then 2, or 3 with persistent
+ * groups. */
 static bool is_in_bulk(struct bytes config)
 {
     return config.size > 2 && config.data[config.size - 2] == ',' &&
@@ -133,7 +134,7 @@ TEST_F(plan, a_client_that_encodes_tensor_maps_gets_them_behind_the_arguments)
     assert_in_range(count_maps(&m), 2, 3);
     m = ask_plan(f, &f->users.ann, IN_BULK);
     assert_int_equal(count_maps(&m), 2);
-    m = ask_plan(f, &f->users.ann, LASTING); /* one more map for the result */
+    m = ask_plan(f, &f->users.ann, LASTING); /* LASTING also writes the result with a map */
     assert_int_equal(count_maps(&m), 3);
     m = ask_plan(f, &f->users.ann, FED_BY_ALL);
     assert_int_equal(count_maps(&m), 0);
@@ -151,7 +152,7 @@ TEST_F(plan, a_client_that_encodes_no_tensor_maps_gets_a_plan_without_any)
     assert_reply_refuses(&f->no_maps, 0, KILN_INVALID, LASTING);
 }
 
-/* The number of multiprocessors is part of the database id. */
+/* The database id ends with the number of multiprocessors. */
 TEST_F(plan, persistent_groups_are_as_many_as_the_device_holds)
 {
     static const struct {
@@ -228,7 +229,7 @@ static struct message_solution solution(struct fixture *f, struct test_caller *c
 
 TEST_F(plan, solutions_count_configs_that_the_client_can_run)
 {
-    /* The first request counts the valid configs, and the second uses the cached count. */
+    /* The first request counts the valid configs; the second uses the cached number. */
     for (unsigned i = 0; i < 2; i++) {
         const struct message_solution with = solution(f, &f->users.ann);
         const struct message_solution without = solution(f, &f->no_maps);

@@ -7,8 +7,8 @@
 
 #define MI210 "gfx90a68"
 
-static struct program_names
-    small_names; /* the names under which a plan for the small problem looks in packages */
+/* The names under which a plan for small_problem() looks in packages. */
+static struct program_names small_names;
 
 SET_UP_OF(setup, struct users)
 {
@@ -217,7 +217,7 @@ TEST_F(plan, an_object_for_another_arch_is_damage)
     assert_int_equal(users_stat(f, "quarantined"), 1);
 }
 
-/* An ELF header as NVRTC of CUDA 12 and earlier writes it. */
+/* Makes an object with an ELF header like those of NVRTC up to CUDA 12. */
 static void make_cubin(unsigned sm, uint8_t cubin[AMD_OBJECT_MAX])
 {
     struct amd_object o = amd_object(0, "a cubin from the package");
@@ -358,7 +358,8 @@ TEST_F(plan, a_forced_toolchain_uses_no_package)
     assert_int_equal(f->ann.reply_count, 0);
 }
 
-/* A package does not contain sources, so its hot objects answer only requests by name. */
+/* kilnd does not know the sources of a package's kernels, so these kernels only answer requests
+ * by name. */
 TEST_F(plan, a_package_object_does_not_answer_a_fetch_by_source)
 {
     describe_clang(f);
@@ -396,7 +397,8 @@ TEST_F(plan, a_package_object_does_not_answer_a_forced_plan_that_joins)
     describe_clang(f);
     put_kernel(f, "gfx90a68.kdb");
     struct message_plan m = plan_for(MI210);
-    m.toolchain = bytes_of_text("clang"); /* to learn that clang works for the target */
+    /* makes the engine learn that clang works for the target */
+    m.toolchain = bytes_of_text("clang");
     ask_plan(&f->bob, &m);
     answer_probe(f);
     fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "not now", NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* compile_program: kilnd compiles programs for all users. */
+/* compile_program: kilnd compiles a program once for all users. */
 #include "engine/digest/program_key.h"
 #include "engine/digest/sha256.h"
 #include "engine/service/internal.h"
@@ -79,7 +79,7 @@ static struct digest key_of(const struct message_compile_program *m)
     return program_key(&inputs, &source);
 }
 
-/* Makes the key under which a client stores its own result, which is not the program's key. */
+/* Returns a key for the result of a client's own compile, different from the key of kilnd's. */
 static struct digest own_key_of(const struct message_compile_program *m)
 {
     struct digest key = key_of(m);
@@ -107,7 +107,8 @@ static void give_back(struct test_caller *c, const struct message_compile_progra
     assert_int_equal(c->replies[c->reply_count - 1].type, MESSAGE_recorded);
 }
 
-/* If the request gets the right to compile, gives the right back. */
+/* Asks for the program without waiting, and returns the answer's code. If the client may
+ * compile, declines. */
 static unsigned look(struct test_caller *c, const struct message_compile_program *m)
 {
     send_look(c, m, 0);
@@ -160,7 +161,7 @@ TEST_F(undescribed, a_program_that_kilnd_compiles_is_counted_apart_from_kernels)
     json_destroy(list);
 }
 
-/* Stores |content| under |key| as if |c| had compiled the program itself. */
+/* Uploads |content| under |key|, as if |c| had compiled the program itself. */
 static void claim(struct test_caller *c, const struct digest *key, const char *content)
 {
     const struct message_compile_end end = { .key = *key };
@@ -174,8 +175,7 @@ static void claim(struct test_caller *c, const struct digest *key, const char *c
     assert_int_equal(c->replies[0].type, MESSAGE_recorded);
 }
 
-/* If a promoted result answered, two users who cooperate could forge the result of kilnd's
- * compiler. */
+/* Otherwise two users who cooperate could forge the result of kilnd's compiler for all users. */
 TEST_F(undescribed, a_promoted_result_does_not_answer_for_kilnds_compiler)
 {
     const struct message_compile_program m = program_of("int k;");
@@ -214,7 +214,7 @@ TEST_F(undescribed, one_request_finds_a_program_or_the_users_own_result)
     }
 }
 
-/* If a request may not wait, the process compiles the program itself. */
+/* Bob may compile the program himself instead, because his request does not allow waiting. */
 TEST_F(undescribed, a_request_does_not_wait_for_a_compile_of_kilnd)
 {
     const struct message_compile_program m = program_of("int k;");

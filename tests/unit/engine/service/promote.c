@@ -9,7 +9,7 @@
 
 struct part {
     uint8_t kind;    /* enum compile_part */
-    uint8_t compile; /* first byte of the key */
+    uint8_t compile; /* first byte of the compile's key */
     const char *content;
     const char *program;
 };
@@ -38,14 +38,16 @@ static void store_part(struct test_caller *c, const struct part *p)
     assert_int_equal(c->replies[0].type, MESSAGE_recorded);
 }
 
-/* Stores a compile's result, its list of files, and the mark that the compile has ended. */
+/* Stores the three parts of a client's compile: its result, its list of files, and the mark that
+ * it has ended. */
 static void store_compile(struct test_caller *c, uint8_t compile, const char *content)
 {
     for (unsigned kind = 0; kind < COMPILE_PARTS; kind++)
         store_part(c, &(struct part){ (uint8_t)kind, compile, content, "k.cu" });
 }
 
-/* Returns the answer's code. If the answer has a part, it must be |content|. */
+/* Takes a part of a compile, which must be |content| if the answer has it. Returns the answer's
+ * code. */
 static unsigned take_part(struct test_caller *c, uint8_t kind, uint8_t compile, const char *content)
 {
     const struct part part = { .kind = kind, .compile = compile };
@@ -93,7 +95,7 @@ TEST_F(users, a_promoted_compile_answers_all_users)
     promote(f, OF_ANN, (struct expected){ .compiles = 1 });
 }
 
-/* Another user would take a promoted mark as the end of a compile, but could not get its result. */
+/* To bob, the mark would mean that the compile has ended, but he could not get its result. */
 TEST_F(users, marks_are_not_promoted)
 {
     store_compile(&f->ann, 1, "result");
@@ -182,7 +184,7 @@ TEST_F(users, a_promotion_can_be_taken_back)
     assert_int_equal(take_part(&f->ann, COMPILE_PART_RESULT, 1, "result"), KILN_OK);
 }
 
-/* kilnd's own kernels are public, too, but were not promoted. */
+/* Kernels that kilnd compiled are also available to all users, but nobody promoted them. */
 TEST_F(users, taking_promotions_back_keeps_compiled_kernels)
 {
     compile_program(&f->ann, "conv.cl");
@@ -210,7 +212,7 @@ TEST_F(users, more_compiles_than_a_page_are_promoted)
     promote(f, "{\"undo\":true}", (struct expected){ .compiles = 150 });
 }
 
-/* Each reading of the fake clock advances it by more than the time limit of a step. */
+/* The fake clock makes each step reach its time limit after one compile. */
 TEST_F(users, compiles_are_promoted_in_steps_that_let_others_in)
 {
     for (uint8_t i = 1; i <= 3; i++)
@@ -228,7 +230,7 @@ TEST_F(users, compiles_are_promoted_in_steps_that_let_others_in)
     fake_executor_run_tasks(&f->engine.executor);
     step_clock(0);
 
-    assert_true(*writes >= before + 3); /* one compile in each step */
+    assert_true(*writes >= before + 3); /* each step promotes one compile */
     KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
     assert_int_equal(json_get_u64(answer, "promoted", 0), 3);
 }

@@ -59,7 +59,7 @@ TEST_F(users, an_unknown_request_is_refused_without_closing)
     must(send_text(f, &f->ann, 9999, ""), f->engine.err);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     assert_int_equal(f->ann.replies[0].request_id, 5);
-    /* MESSAGE_kernels is a reply. */
+    /* The message is a reply, so kilnd refuses it as a request. */
     must(send_text(f, &f->ann, MESSAGE_kernels, ""), f->engine.err);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     assert_int_equal(users_stat(f, "refused"), 2);
@@ -228,7 +228,8 @@ TEST_F(users, every_request_of_the_table_answers_an_empty_body)
 #undef KILN_REPLY
     };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        list_remove(&f->admin.base.subscribed); /* events would count as replies */
+        /* unsubscribes, because test_caller would keep events as replies */
+        list_remove(&f->admin.base.subscribed);
         must(send_text(f, &f->admin, types[i], ""), f->engine.err);
         assert_int_equal(f->admin.reply_count, 1);
         assert_int_equal(f->admin.replies[0].request_id, 5);
@@ -249,7 +250,7 @@ TEST_F(users, too_many_unanswered_requests_are_refused_one_by_one)
     struct message_cancel m = { .cancelled_id = 7 };
     test_caller_forget_replies(&f->ann);
     SEND_MESSAGE(&f->ann, cancel, 3000, &m);
-    /* A cancel is accepted although the limit is reached. */
+    /* The limit does not apply to cancel. */
     assert_int_equal(f->ann.replies[0].request_id, 7);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
 }
@@ -269,8 +270,8 @@ TEST_F(users, only_subscribers_get_events)
     assert_int_equal(f->admin.reply_count, 1);
 }
 
-/* Thousands of clients may be connected, and there is an event for each kernel. So the record of
- * a client who did not subscribe is not even read. */
+/* With thousands of clients and an event for each kernel, kilnd cannot afford to look at clients
+ * that have not subscribed. The test makes this client's memory unreadable. */
 TEST_F(users, an_event_does_not_look_at_clients_without_a_subscription)
 {
     const size_t size = sizeof(struct caller);
@@ -290,7 +291,7 @@ TEST_F(users, an_event_does_not_look_at_clients_without_a_subscription)
     munmap(idle, size);
 }
 
-/* The event does not know the key's owner, so the kernel may be private. */
+/* The event does not contain the key's owner, so the kernel may be private. */
 TEST_F(users, an_event_about_a_damaged_key_goes_only_to_administrators)
 {
     const struct digest key = { .bytes = { 0xab } };
@@ -315,7 +316,7 @@ static void assert_hears_failure(struct test_caller *c, bool quotes)
     assert_int_equal(strstr(text, "secret_word") != NULL, quotes);
 }
 
-/* A compiler's message quotes the source. */
+/* Others must not see the reason, because it quotes the source. */
 TEST_F(users, the_reason_of_a_failed_compile_goes_to_its_user_and_administrators)
 {
     struct test_caller asker, other, anonymous;
@@ -361,7 +362,7 @@ TEST_F(users, a_user_gets_events_on_a_bounded_number_of_connections)
         test_caller_leave(&callers[i]);
 }
 
-/* All anonymous clients share one uid, so nothing can be private to one of them. */
+/* All anonymous clients have the same uid, so they would share private data. */
 TEST_F(users, an_anonymous_client_may_fetch_but_not_keep_private_data)
 {
     static const enum message_type refused[] = {

@@ -41,7 +41,7 @@ static enum kiln_code send_solutions(struct test_caller *c, const struct message
     return test_caller_try_send(c, MESSAGE_solutions, 8, buffer_view(&body));
 }
 
-struct answer { /* texts are borrowed from the caller's kept reply */
+struct answer { /* an answer; its texts are borrowed from the caller's reply */
     struct message_solution list[SOLUTIONS_MAX];
     uint32_t count;
 };
@@ -428,7 +428,8 @@ TEST_F(users, solver_questions_of_users_are_served_alternately)
 
 TEST_F(users, a_user_has_at_most_256_solver_questions_waiting)
 {
-    for (uint64_t id = 1; id <= 257; id++) /* one is running, the others wait */
+    /* One request runs, and the others wait. */
+    for (uint64_t id = 1; id <= 257; id++)
         must(send_one_config(&f->ann, id), f->engine.err);
     (void)send_one_config(&f->ann, 258);
     assert_int_equal(f->ann.reply_count, 1);

@@ -82,7 +82,7 @@ TEST_F(undescribed, a_client_that_leaves_while_waiting_for_toolchains_is_forgott
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
 
-/* Two requests with a source of 60,000 bytes exceed this limit. */
+/* Sets a limit that one request with a source of 60,000 bytes fits, but not two. */
 static void limit_bytes(struct users *f)
 {
     f->engine.options.queue_bytes_uid = 100u << 10;
@@ -162,7 +162,7 @@ TEST_F(undescribed, probe_results_survive_a_restart)
     finish_compile(f, "probe");
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
     fake_executor_run_tasks(&f->engine.executor);
-    users_reopen(f); /* the new engine knows only opencl, not gfx942 */
+    users_reopen(f); /* the new engine has described opencl only, but still remembers gfx942 */
     fetch_amd(f, 2, "");
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNSUPPORTED);
 }
@@ -202,7 +202,7 @@ static void plan_for(struct users *f, uint64_t id, const char *target, const cha
     send_plan(&f->ann, id, &m);
 }
 
-/* The source is kiln's own, but the client chose the target. */
+/* The program is kiln's, but a client chose the target, which crashes the compiler. */
 TEST_F(undescribed, a_plan_is_a_clients_job_until_its_target_was_probed)
 {
     describe_two(f);
@@ -282,7 +282,8 @@ TEST_F(undescribed, a_crash_does_not_rule_out_a_target_forever)
     assert_null(fake_executor_next_compile(&f->engine.executor));
     test_caller_forget_replies(&f->ann);
 
-    for (unsigned i = 0; i < 96; i++) { /* more probe results than are remembered */
+    /* More probes than the engine remembers. */
+    for (unsigned i = 0; i < 96; i++) {
         char target[16];
         snprintf(target, sizeof(target), "gfx9%03u", i);
         crash_for(f, 10 + i, target);
@@ -332,7 +333,7 @@ static void take_kernel(struct users *f, const char *program)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-/* The queue alternates between users for probes as it does for kernels. */
+/* For probes, too, the queue alternates between users. */
 TEST_F(undescribed, a_probe_gets_the_best_queue_slot_of_its_requests)
 {
     step_clock(1);
@@ -385,7 +386,7 @@ TEST_F(undescribed, a_probe_leaves_the_queue_with_its_last_request)
     assert_int_equal(count_queued(f), 2);
     test_caller_cancel(&f->ann, 2);
     assert_int_equal(count_queued(f), 1);
-    test_caller_cancel(&f->ann, 1); /* a running probe continues */
+    test_caller_cancel(&f->ann, 1); /* a running probe cannot be stopped */
     take_probe(f, "gfx90a");
     take_probe(f, "gfx942");
     take_kernel(f, "k");
@@ -508,8 +509,7 @@ TEST_F(undescribed, a_build_waits_for_its_toolchain)
                              "\"family\":\"nvidia\",\"identity\":\"cccccccccccccccccccccccccc" \
                              "cccccccccccccccccccccccccccccccccccccc\"}]}"
 
-/* The request asks for all known targets and for 16 others. That is more probes than may be in
- * flight. */
+/* The list needs more probes than may be in flight: for all known targets and 16 others. */
 TEST_F(undescribed, a_long_list_of_targets_is_probed_to_its_end)
 {
     char question[512] = "{\"all\":true,\"probe\":[";
@@ -532,7 +532,7 @@ TEST_F(undescribed, a_long_list_of_targets_is_probed_to_its_end)
     assert_says(text, "{\"target\":\"gfx9015\",\"works\":true}");
 }
 
-/* The 64 probes that may be in flight all belong to other requests. */
+/* 64 probes of other requests are in flight, and more are not allowed. */
 TEST_F(undescribed, a_list_that_can_start_no_probe_is_refused)
 {
     char target[16];

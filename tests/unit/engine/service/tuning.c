@@ -28,7 +28,8 @@ TEST_F(users, an_unknown_problem_is_a_miss_without_a_message)
     assert_int_equal(users_stat(f, "tuning_misses"), 1);
 }
 
-/* Checks that the answers begin at |index|. Returns the index after them. */
+/* Checks that |reply| answers the problems from |index| on. Returns the index of the next
+ * problem. */
 static uint32_t check_answers(const struct kept_reply *reply, uint32_t index)
 {
     struct reader r = reader_of(reply->body);
@@ -298,7 +299,7 @@ TEST_F(users, look_ups_with_a_wrong_count_are_refused)
     }
 }
 
-/* Returns whether the look-up is answered. If it is not, it must be refused as invalid. */
+/* Returns true if the look-up is answered, and false if it is refused as invalid. */
 static bool is_answered(struct users *f, enum tuning_kind kind, const char *id, const char *backend)
 {
     uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
@@ -412,7 +413,7 @@ TEST_F(users, one_user_cannot_fill_the_tuning_queue)
     test_caller_forget_replies(&f->ann);
     tuning_send_put(f, &f->bob, &put, false);
     assert_int_equal(f->bob.reply_count, 0);
-    test_caller_leave(&f->ann); /* ann gets more replies than a test_caller keeps */
+    test_caller_leave(&f->ann); /* a test_caller cannot keep as many replies as ann would get */
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
 }
@@ -459,7 +460,7 @@ TEST_F(users, a_users_records_are_limited)
 
 /* ---- without tuning.db ---- */
 
-/* Puts a file in place of a parent directory, so that not even root can create the directory. */
+/* Puts a file in place of the state directory's parent, so that not even root can create it. */
 static void block_directory(struct users *f)
 {
     snprintf(f->file, sizeof(f->file), "%s/blocked", f->engine.directory);
@@ -490,7 +491,7 @@ TEST_F(users, tuning_opens_without_a_restart_once_its_directory_can_be_made)
     assert_int_equal(unlink(f->file), 0);
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
-    /* The next attempt is due after ten seconds. */
+    /* The next attempt would be after ten seconds. */
     assert_null(f->engine.engine->tuning->databases);
     f->engine.engine->tuning->retry_ns = 0;
     engine_tick(f->engine.engine);
@@ -570,7 +571,7 @@ TEST_F(users, a_repeated_put_counts_once)
     put.m.token = bytes_of_text("sixteen letters!");
     tuning_put(f, &f->ann, &put);
 
-    put.entry.median_ms = double_bits(0.0301); /* ignored: the token is known */
+    put.entry.median_ms = double_bits(0.0301); /* ignored, because the token is known */
     tuning_put(f, &f->ann, &put);
 
     assert_int_equal(samples_of_mine(f), 5);
@@ -578,7 +579,7 @@ TEST_F(users, a_repeated_put_counts_once)
     put.m.token = bytes_of_text("sixteen letters?");
     tuning_put(f, &f->ann, &put);
     assert_int_equal(samples_of_mine(f), 10);
-    put.m.token = bytes_of_text(""); /* from a client that does not repeat requests */
+    put.m.token = bytes_of_text(""); /* a client that does not repeat requests sends no token */
     put.entry.median_ms = double_bits(0.0302);
     tuning_put(f, &f->ann, &put);
     put.entry.median_ms = double_bits(0.0303);

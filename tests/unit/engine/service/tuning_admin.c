@@ -140,7 +140,8 @@ TEST_F(users, a_problem_is_promoted_in_both_kinds_or_in_none)
     test_caller_send(&f->admin, MESSAGE_tuning_promote, 3,
                      bytes_of_text("{\"problem\":\"" DRIVER "\",\"uid\":1000}"));
     assert_true(fake_executor_run_task(&f->engine.executor));
-    engine_drain(f->engine.engine); /* a second step would now be rejected */
+    /* the engine now rejects a second step, so the first must do everything */
+    engine_drain(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
 
     KILN_AUTO(json) struct json *a = reply_json(&f->admin, f->admin.reply_count - 1);
@@ -427,7 +428,8 @@ TEST(users, a_tuning_file_is_charged_to_its_user_before_it_is_read)
 {
     static const char diff[] = DIFF "\"a_tier\":\"user\",\"b_name\":\"mine.txt\"}";
     struct users *f = *state;
-    for (unsigned i = 0; i < 2; i++) { /* the limit is 16 MiB; a comparison counts a file twice */
+    /* The user's limit is 16 MiB, and a comparison counts its file twice. */
+    for (unsigned i = 0; i < 2; i++) {
         write_blank_lines(f, 9u << 20);
         tuning_send_file(f, &f->ann, MESSAGE_tuning_diff, diff, "mine.txt");
         fake_executor_run_tasks(&f->engine.executor);
@@ -451,7 +453,7 @@ TEST(users, a_tuning_file_is_charged_to_its_user_before_it_is_read)
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-/* Compares f->file with ann's records, of which there are none. Returns the number of tasks that it
+/* Compares |f->file| with ann's records, of which there are none. Returns how many tasks that
  * took. */
 static unsigned compare_with_nothing(struct users *f, uint64_t *ret_records)
 {
@@ -556,7 +558,7 @@ static const struct json *first_records(const struct json *answer, const char *k
     return json_first(json_get(json_first(json_get(answer, "problems")), kind));
 }
 
-/* The policy ignores stale records. */
+/* The records are ignored because they are stale. */
 TEST_F(users, show_lists_ignored_records_last_and_counts_them)
 {
     struct put stale = find_put("Stale", 0.03), fresh = find_put("Fresh", 0.04);
@@ -582,7 +584,7 @@ TEST_F(users, show_lists_ignored_records_last_and_counts_them)
     assert_int_equal(answer_number(stats, "ignored"), 1);
 }
 
-/* A look-up answers with the nearest record, too. */
+/* The nearest record comes first, because a look-up would answer with it. */
 TEST_F(users, show_lists_the_nearest_record_before_ignored_ones)
 {
     struct put stale = find_put("Stale", 0.03), other = find_put("Other", 0.04);
@@ -642,8 +644,7 @@ TEST_F(users, an_unrecorded_problem_is_answered_with_its_keys)
     assert_int_equal(json_count(json_get(problem, "find")), 0);
 }
 
-/* Stores a record under a key that need not be valid, as an older kiln or a damaged file may have
- * left one. */
+/* Stores a record without checking its key, as an older kiln or a damaged file may have done. */
 static void put_key(struct users *f, enum tuning_kind kind, const char *key)
 {
     struct tuning *tuning = tuning_databases(f->engine.engine);
@@ -704,7 +705,7 @@ TEST_F(users, a_verbatim_record_is_removed_by_its_key)
     put_key(f, TUNING_FIND, "hello world");
     test_caller_refused(&f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"problem\":\"hello\"}",
                         KILN_INVALID, "MIOpenDriver");
-    /* The message must not reveal ann's record. */
+    /* Bob must not learn that ann has this record. */
     test_caller_refused(&f->bob, MESSAGE_tuning_remove,
                         "{\"tier\":\"user\",\"problem\":\"hello world\"}", KILN_INVALID,
                         "MIOpenDriver");
@@ -716,7 +717,8 @@ TEST_F(users, a_verbatim_record_is_removed_by_its_key)
 
 #define MIXED "64-56-56-1x1-64-56-56-1-0x0-1x1-1x1-0-NHWC-NCHW-NCHW-FP32-F"
 
-/* Old text PerfDbs use FindDb keys. A problem with mixed layouts has only a FindDb key. */
+/* The key is one of FindDb, as in old text PerfDbs: the problem has mixed layouts, for which
+ * PerfDb has no key. */
 TEST_F(users, a_perf_record_without_a_key_of_its_own_is_shown_under_find_dbs)
 {
     put_key(f, TUNING_PERF, MIXED);

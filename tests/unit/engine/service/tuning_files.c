@@ -12,7 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-static unsigned looks_until_full; /* the disk is full from this statvfs call on; 0: never */
+static unsigned looks_until_full; /* statvfs reports a full disk from this call on; 0 means never */
 
 WRAP(int, statvfs, const char *path, struct statvfs *disk)
 {
@@ -195,9 +195,8 @@ TEST_F(users, a_failed_transfer_fails_the_tuning_import_with_its_reason)
     assert_int_equal(test_caller_metric(&f->ann, failed), 1);
 }
 
-/* Writes a PerfDb of problems without solvers. Returns the file's size. The numbers in the keys
- * have many digits, so the keys need more than twice the file's size in memory, and more than one
- * step. */
+/* Writes a PerfDb of problems without solvers, and returns its size. The keys have so many
+ * digits that they need several steps, and more than twice the file's size in memory. */
 static uint64_t write_perf_db(struct users *f, unsigned count)
 {
     char sql[1600];
@@ -337,7 +336,7 @@ TEST_F(users, perf_records_are_exported_as_miopens_sqlite_file)
     assert_memory_equal(content.data, "SQLite format 3", 16);
 }
 
-/* The names are in docs/formats/miopen-versions.md. */
+/* docs/formats/miopen-versions.md lists these names. */
 TEST_F(users, exported_files_have_the_names_that_the_users_miopen_reads)
 {
     static const struct {
@@ -371,8 +370,8 @@ TEST_F(users, exported_files_have_the_names_that_the_users_miopen_reads)
         KILN_INVALID, "3.5.2.abc");
 }
 
-/* Fusions and batch normalisation have separate databases. Those of batch normalisation are text
- * files only. */
+/* MIOpen keeps fusions and batch normalisation in separate databases; those of batch
+ * normalisation are always text. */
 TEST_F(users, records_of_miopens_other_parts_come_out_in_their_own_files)
 {
     static const char *const names[] = { ID ".HIP.3_2_0_36bb7fd4a.fusion.ufdb.txt",
@@ -428,7 +427,7 @@ TEST_F(users, only_administrators_get_a_backup_which_is_a_database)
 TEST_F(users, nothing_is_exported_onto_a_full_disk)
 {
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
-    /* The export checks the free space before it writes records and again afterwards. */
+    /* An export checks the free space twice: before and after it writes. */
     for (unsigned looks = 1; looks <= 2; looks++) {
         looks_until_full = looks;
         test_caller_refused(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_FULL,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Requests about tuning records, and files to import. f->file is the path of the file. A returned
- * record is borrowed from the reply that its test_caller keeps. */
+/* Requests about tuning records, and the file |f->file| to import. A returned message is
+ * borrowed from the caller's reply. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #define ID "gfx90a68"
@@ -13,14 +13,14 @@
 #define WINOGRAD "ConvBinWinogradRxSf2x3g1:0.05,0,miopenConvolutionFwdAlgoWinograd"
 #define GEMM "GemmFwd1x1_0_1:0.07,0,miopenConvolutionFwdAlgoGEMM"
 
-struct problem problem_of_batch(uint32_t n); /* the problem of DRIVER, but with batch size |n| */
+struct problem problem_of_batch(uint32_t n); /* DRIVER with batch size |n| */
 
 void tuning_write(struct users *f, const char *text);
-/* Sends f->file with a request of |type|, and ends the transfer with the file name |name|. Does
- * not run a task yet. */
+/* Sends a request of |type|, whose transfer ends with a copy of |f->file| called |name|. Runs no
+ * task. */
 void tuning_send_file(struct users *f, struct test_caller *c, enum message_type type,
                       const char *question, const char *name);
-/* Imports |text| as a file called |name|, which must succeed. The caller owns the answer. */
+/* Imports |text| as a file called |name|. The import must succeed. The caller owns the answer. */
 struct json *tuning_import(struct users *f, struct test_caller *c, const char *question,
                            const char *name, const char *text);
 void tuning_import_system(struct users *f);
@@ -30,7 +30,7 @@ struct message_tuning_answer tuning_ask(struct users *f, struct test_caller *c, 
                                         uint8_t flags, uint32_t n);
 bool tuning_finds(struct users *f, struct test_caller *c, const char *value);
 
-/* A put with one entry. A test may change members of the put and of the entry. */
+/* A put with one entry, which a test may change before it sends the put. */
 struct put {
     struct message_tuning_put m;
     struct message_tuning_entry entry;
@@ -39,7 +39,7 @@ struct put {
 struct put find_put(const char *solver, double median_ms);
 struct put perf_put(const char *solver, const char *params, double median_ms);
 uint64_t double_bits(double value);
-/* Runs the tasks only if |runs| is true. */
+/* Sends a put. Runs its tasks if |runs| is true. */
 void tuning_send_put(struct users *f, struct test_caller *c, const struct put *put, bool runs);
 void tuning_put(struct users *f, struct test_caller *c, const struct put *put);
 
@@ -47,7 +47,7 @@ void tuning_put(struct users *f, struct test_caller *c, const struct put *put);
 #define USER_QUESTION "{\"name\":\"" FIND_FILE "\",\"tier\":\"user\"}"
 #define MINE KEY "=Mine:0.03,128,miopenConvolutionFwdAlgoDirect\n"
 
-/* UINT64_MAX if the answer has no such number */
+/* Returns a number of an answer, or UINT64_MAX if there is none called |name|. */
 uint64_t answer_number(const struct json *answer, const char *name);
-/* Returns the first progress frame that has a list |name|. The caller owns it. */
+/* Returns the first progress frame with a list called |name|. The caller owns it. */
 struct json *tuning_reported(const struct test_caller *c, const char *name);

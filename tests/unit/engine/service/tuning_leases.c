@@ -14,7 +14,7 @@ static const struct message_tuning_lease wanted = { .candidates = 8,
                                                     .flags = LEASE_SHARE,
                                                     .wait_ms = 60000 };
 
-/* Without LEASE_SHARE, one process searches alone while the others wait. */
+/* Without LEASE_SHARE, one process gets all candidates, and the others wait. */
 static const struct message_tuning_lease exclusive = { .candidates = 4,
                                                        .flags = LEASE_WAIT,
                                                        .wait_ms = 60000 };
@@ -241,7 +241,8 @@ TEST(users, a_lease_waiter_gets_the_state_at_its_timeout)
     send_lease(&f->ann, &waits);
     send_lease(&rank, &waits);
     assert_int_equal(rank.reply_count, 0);
-    WAIT_FOR((engine_tick(f->engine.engine), rank.reply_count > 0)); /* the wait of 1 ms ends */
+    /* until the rank's wait of 1 ms has ended */
+    WAIT_FOR((engine_tick(f->engine.engine), rank.reply_count > 0));
     assert_int_equal(last_leased(&rank).state, LEASE_RESULT_TAKEN);
     test_caller_leave(&rank);
 }
@@ -268,7 +269,8 @@ TEST_F(users, the_best_result_is_recorded_if_its_last_reporter_leaves)
     send_lease(&rank, &whole);
     struct message_leased mine = last_leased(&rank);
     struct put put = find_put("Mine", 1);
-    tuning_send_put(f, &f->bob, &put, false); /* the lease's record must wait for this put */
+    /* the lease's result must wait in the queue behind this put */
+    tuning_send_put(f, &f->bob, &put, false);
     send_report(&rank, &mine, "1,2", 0.5);
     test_caller_leave(&rank);
     fake_executor_run_tasks(&f->engine.executor);

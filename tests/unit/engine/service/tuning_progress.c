@@ -20,7 +20,7 @@ TEAR_DOWN(tear_down) { tuning_progress_destroy(f->progress); }
 
 FIXTURE(tuning_progress, set_up, tear_down);
 
-/* Adds bytes that JSON escapes to six characters each. */
+/* Adds an item with |size| bytes that JSON escapes to six characters each. */
 static void add_of(struct tuning_progress *progress, size_t size)
 {
     KILN_AUTO(mem) char *text = malloc(size);
@@ -77,7 +77,7 @@ static void add_number(struct tuning_progress *progress, const char *list, unsig
     tuning_progress_add(progress, list, item);
 }
 
-/* A full list of notes leaves space for errors. */
+/* Each list has its own limit, so a full list of notes must not displace errors. */
 TEST_F(tuning_progress, a_full_progress_list_takes_no_space_from_another)
 {
     struct tuning_progress *progress = f->progress;

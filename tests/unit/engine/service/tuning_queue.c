@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BEYOND_STEP_NS 11000000u /* a step takes 10 ms */
+#define BEYOND_STEP_NS 11000000u /* longer than a step may take (10 ms) */
 
 static uint64_t clock_step_ns;
 
@@ -119,8 +119,8 @@ TEST_F(tuning_order, puts_run_between_the_steps_of_a_verification)
     assert_int_equal(answer_number(a, "damaged"), 0);
 }
 
-/* With this clock, each step examines exactly one part of the records. The request names neither
- * driver nor toolchain, so the records are visited twice. */
+/* The clock makes every step end after one part. Each record is looked at twice, because the
+ * request names neither driver nor toolchain. */
 TEST_F(tuning_order, stale_records_are_looked_for_in_steps_that_let_puts_run)
 {
     struct put put = find_put("Mine", 1), old = find_put("Old", 2);
@@ -146,7 +146,7 @@ TEST_F(tuning_order, stale_records_are_looked_for_in_steps_that_let_puts_run)
 
 #define TWO_RECORDS KEY "=" GEMM "\n" KEY_OF_TWO "=" GEMM "\n"
 
-/* With this clock, the export writes one record in each step. */
+/* The clock makes the export write one record per step. */
 TEST_F(tuning_order, puts_run_between_the_steps_of_an_export)
 {
     struct put put = find_put("Mine", 1);
@@ -167,8 +167,8 @@ TEST_F(tuning_order, puts_run_between_the_steps_of_an_export)
     assert_true(bytes_equal_text(buffer_view(&content), TWO_RECORDS));
 }
 
-/* With this clock, listing the files takes several steps. The put is stored before the export
- * begins a file. */
+/* The clock makes the list of files take several steps, before the export begins its first file.
+ * The put must not wait for them. */
 TEST_F(tuning_order, puts_run_between_the_steps_that_list_the_files_of_an_export)
 {
     struct put put = find_put("Mine", 1);
@@ -219,7 +219,7 @@ TEST_F(tuning_order, a_comparison_keeps_the_records_it_read_before_a_put)
     assert_int_equal(json_count(json_get(frame, "differences")), 3);
 }
 
-/* Ann's verification has several steps. Bob's begins before hers ends. */
+/* Ann's verifications take several steps. Bob's export must not wait for their end. */
 TEST_F(tuning_order, long_changes_of_two_users_alternate)
 {
     tuning_import_system(f);

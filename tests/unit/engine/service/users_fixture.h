@@ -5,14 +5,15 @@
 
 struct users {
     struct engine_fixture engine;
-    struct test_caller ann, bob;         /* users 1000 and 1001 */
-    struct test_caller publisher, admin; /* users 1002 and 0 */
-    char file[96], made[96], again[96];  /* paths in the engine's directory; no files yet */
-    unsigned descriptors; /* number of open descriptors before the engine was opened */
+    struct test_caller ann, bob;         /* uids 1000 and 1001 */
+    struct test_caller publisher, admin; /* uids 1002 and 0 */
+    /* paths in the engine's directory, where no files are yet */
+    char file[96], made[96], again[96];
+    unsigned descriptors; /* number of open descriptors before users_open */
 };
 
-/* Opens the engine, which knows its toolchains if |describe| is true. The end of the test checks
- * that no staged file and no descriptor remains. */
+/* Opens an engine, which knows its toolchains if |describe| is true. The end of the test checks
+ * that no staged file and no descriptor is left. */
 void users_open(struct users *f, bool describe);
 SET_UP_OF(users_setup, struct users) { users_open(f, /* describe= */ true); }
 FIXTURE_OF(users, struct users, users_setup, NULL);
@@ -21,7 +22,7 @@ FIXTURE_OF(undescribed, struct users, users_setup_undescribed, NULL);
 
 void users_stop(struct users *f);
 void users_start(struct users *f);
-/* |toolchains| is the answer to the describe job. NULL leaves the job without an answer. */
+/* Starts the engine. |toolchains| is the answer to its describe job, or NULL for no answer. */
 void users_start_as(struct users *f, const char *toolchains);
 void users_reopen(struct users *f);
 
@@ -30,11 +31,10 @@ uint64_t users_stat(struct users *f, const char *name);
 unsigned count_tasks(const struct users *f);
 
 void fetch_program(struct test_caller *c, uint64_t id, const char *program);
-/* The next compile, which must be pending, gets |content| as its object. */
+/* Ends the pending compile, which must exist, with the object |content|. */
 void finish_compile(struct users *f, const char *content);
-/* Ends all compiles with |object|, including compiles that these lead to. */
+/* Ends all compiles with |object|, and those that follow from them. */
 void finish_compiles(struct users *f, struct bytes object);
-/* Fetches |program|, compiles it, and returns its key. */
 struct digest compile_program(struct test_caller *c, const char *program);
 
 void put_one(struct users *f, const char *file_name, const char *name, const char *content);

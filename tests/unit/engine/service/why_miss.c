@@ -303,7 +303,7 @@ TEST_F(why, why_miss_reports_a_package_kernel_as_found)
     assert_says(json_get_text(answer, "message", ""), "gfx90a68.kdb");
 
     KILN_AUTO(json) struct json *forced = ask_mi210(f, ",\"toolchain\":\"clang\"");
-    /* A plan with a forced toolchain uses no package. */
+    /* A plan that names its toolchain does not use packages. */
     assert_false(json_get_bool(forced, "found", true));
 }
 
@@ -361,7 +361,7 @@ TEST_F(why, why_miss_finds_a_package_kernel_by_name)
 TEST_F(why, why_miss_compares_named_kernels_by_their_names)
 {
     import_kernel(f, "gfx906_60.ukdb");
-    plan_opencl(f, 8); /* a kernel from a source has no name to compare */
+    plan_opencl(f, 8); /* this kernel has a source and no name to compare */
     KILN_AUTO(json) struct json *answer = ask_why(&f->ann, NAMED("gfx906_64", "conv.o"));
     assert_int_equal(json_count(json_get(answer, "nearest")), 1);
     only_difference(answer, "compute units");
@@ -382,7 +382,8 @@ TEST_F(why, why_miss_compares_no_name_that_memory_did_not_suffice_for)
         test_caller_send(&f->ann, MESSAGE_why_miss, 4, bytes_of_text(NAMED("gfx906_64", "conv.o")));
         fake_executor_run_tasks(&f->engine.executor);
         failed = calls_failed();
-        if (f->ann.replies[0].body.size == 0) /* the test could not copy the answer */
+        /* the failing allocation was the test's own copy of the answer */
+        if (f->ann.replies[0].body.size == 0)
             continue;
         if (f->ann.replies[0].type == MESSAGE_error) {
             assert_reply_refuses(&f->ann, 0, KILN_NO_MEMORY, "");
@@ -438,7 +439,7 @@ static const char *tier_of_answer(const struct json *answer)
     return tier;
 }
 
-/* |tier| is "none" if the kernel must not be found. */
+/* Checks that why_miss and a fetch find the key in |tier|, or nowhere if |tier| is "none". */
 static void assert_key_is_in(struct users *f, struct test_caller *c, const struct digest *key,
                              const char *tier)
 {
@@ -450,7 +451,7 @@ static void assert_key_is_in(struct users *f, struct test_caller *c, const struc
     assert_string_equal(tier_of_fetch(c), tier);
 }
 
-/* why_miss and a fetch look the kernel up by MIOpen's name. */
+/* Like assert_key_is_in, but looks the kernel up by its MIOpen name. */
 static void assert_name_is_in(struct test_caller *c, const char *tier)
 {
     KILN_AUTO(json) struct json *answer = ask_why(c, NAMED("gfx906_60", "conv.o"));
@@ -566,7 +567,7 @@ TEST_F(why, why_miss_of_a_client_that_left_leaves_nothing)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-/* why_miss may examine many kernels that are private to others. */
+/* Either scan may read many kernels that are private to others, so only one runs at a time. */
 TEST_F(why, why_miss_waits_for_a_scan_of_the_store)
 {
     const unsigned *tasks = f->engine.executor.tasks_of, before = tasks[WORK_QUEUE_READ];
