@@ -167,7 +167,7 @@ TEST_F(users, private_kernels_of_others_make_no_key_prefix_ambiguous)
     struct digest key = compile_program(&f->bob, "a.cl"), private;
     char hex[DIGEST_HEX_SIZE], question[100], name[32];
     unsigned number = 0;
-    /* Until a private kernel of ann has a key with the same first digit as |key|. */
+    /* Finds a name for a kernel of ann's whose key begins with the same digit as |key|. */
     do {
         snprintf(name, sizeof(name), "k%u.o", number++);
         private = kernel_name_key(1000, bytes_of_text("gfx906_60"), bytes_of_text(name),

@@ -282,7 +282,7 @@ TEST_F(undescribed, a_crash_does_not_rule_out_a_target_forever)
     assert_null(fake_executor_next_compile(&f->engine.executor));
     test_caller_forget_replies(&f->ann);
 
-    /* More probes than the engine remembers. */
+    /* These are more probes than the engine remembers. */
     for (unsigned i = 0; i < 96; i++) {
         char target[16];
         snprintf(target, sizeof(target), "gfx9%03u", i);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A space with a single axis, so it has as many points as the axis has values. */
+/* A space with one axis, so it has one point for each value. */
 struct made_up {
     struct perf_axis axis;
     struct perf_space space;
@@ -42,7 +42,7 @@ TEST(plain, a_space_without_axes_has_no_candidates)
     assert_int_equal(candidate_order_of("Some", &none).count, 0);
 }
 
-/* Processes of different versions may share a lease, so the order must never change. */
+/* The order must never change, because processes of different versions may share a search. */
 TEST(plain, the_order_stays_as_it_is)
 {
     static const uint32_t pinned[] = { 210, 646, 715, 230, 102, 638, 125, 894 };
@@ -62,7 +62,7 @@ TEST(plain, solvers_and_sizes_have_orders_of_their_own)
         same_as_b += candidate_point(&a, i) == candidate_point(&b, i);
         c_same_as_b += candidate_point(&c, i) == candidate_point(&b, i);
     }
-    assert_true(same_as_b < 20 && c_same_as_b < 20); /* about one is expected by chance */
+    assert_true(same_as_b < 20 && c_same_as_b < 20); /* by chance, about one would be equal */
 }
 
 TEST(plain, every_range_is_a_fair_sample)
@@ -77,7 +77,8 @@ TEST(plain, every_range_is_a_fair_sample)
             odd += point % 2;
         }
         assert_in_range(in_first_tenth, 52,
-                        153);           /* 102 expected, within five standard deviations */
+                        /* 102 expected; the bounds are five standard deviations away */
+                        153);
         assert_in_range(odd, 431, 592); /* 511 expected */
     }
 }
@@ -85,7 +86,7 @@ TEST(plain, every_range_is_a_fair_sample)
 #define PARTS 3
 static const uint32_t sizes[PARTS] = { 100, 3, 10 };
 
-/* Makes a space of three parts. The hundreds digit of a value is the number of its part. */
+/* Makes a space of PARTS parts with 100 values each. A value's hundreds digit is its part. */
 static struct perf_space parted_space(void)
 {
     static uint16_t values[PARTS][100], all[PARTS * 100];
@@ -117,7 +118,8 @@ TEST(plain, parts_alternate_until_they_are_used_up)
     assert_int_equal(order.count, 113);
     for (uint32_t i = 0; i < order.count; i++) {
         taken[part_of_candidate(&space, &order, i)]++;
-        if (i == 8) /* three candidates of each part, which are all of the second part */
+        /* By now, the order has all three candidates of the second part. */
+        if (i == 8)
             assert_true(taken[0] == 3 && taken[1] == 3 && taken[2] == 3);
         if (i == 22)
             assert_true(taken[0] == 10 && taken[1] == 3 && taken[2] == 10);
@@ -237,7 +239,7 @@ TEST(plain, valid_points_are_counted_or_estimated)
     assert_true(count.is_estimate);
     assert_in_range(count.valid, 300 * 512 - 29400,
                     300 * 512 + 29400);   /* five standard deviations */
-    solver.config_is_valid = is_the_last; /* one valid point exists, but is not sampled */
+    solver.config_is_valid = is_the_last; /* the only valid point, which is not sampled */
     count = candidates_count_valid(&solver, NULL, NULL);
     assert_true(count.is_estimate);
     assert_int_equal(count.valid, 1);
@@ -256,8 +258,8 @@ static bool is_of_forty(const struct problem *p, const struct target *t,
     return c->values[0] < 40;
 }
 
-/* All 40 points of one part are checked. Of the other part, 2008 of 2048 points are checked, and 40
- * of these are valid. */
+/* Of one part, all 40 points are checked. Of the other part, 2008 of 2048 points are checked,
+ * and 40 of them are valid. */
 TEST(plain, each_part_is_estimated_by_its_own_sample)
 {
     const struct solver solver = { .name = "Made",

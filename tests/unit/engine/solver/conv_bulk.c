@@ -17,12 +17,12 @@
 #define BULK_COPIES 2
 #define PERSISTENT_GROUPS 3
 #define REGISTERS 65536
-#define PROCESSORS 132 /* the default if the target does not state the number */
+#define PROCESSORS 132 /* number of multiprocessors if the target does not contain it */
 enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE };
 
 SET_UP(make_fixture)
 {
-    /* ResNet-50's 3x3 layer with stride 2, fp16, batch 8 */
+    /* ResNet-50's 3x3 layer with stride 2, in fp16, batch 8 */
     const struct problem problem = {
         .type = TYPE_FLOAT16, .n = 8, .c = 128, .k = 256, .in = { 1, 56, 56 }, .stride = { 1, 2, 2 }
     };
@@ -42,7 +42,7 @@ static const struct solution_kernel *product_of_solution(const struct fixture *f
     return NULL;
 }
 
-/* Returns the number of -DKILN_<name>= in the program of the product. */
+/* Returns the value of -DKILN_<name>= in the program that multiplies. */
 static uint32_t option(const struct fixture *f, const char *name)
 {
     const char *options = f->solution.programs[product_of_solution(f)->program].options;
@@ -64,8 +64,8 @@ static uint32_t number_argument(const struct fixture *f, unsigned from_the_end)
     return (uint32_t)a->value;
 }
 
-/* All persistent work groups but the last compute the same number of tiles, and no more are
- * launched than are resident at once. */
+/* Checks that all persistent work groups except the last compute the same number of tiles, and
+ * that all groups are resident at the same time. */
 static void expect_persistent_groups(const struct fixture *f, uint32_t processors)
 {
     uint32_t tiles = number_argument(f, 1), groups = number_argument(f, 0);
@@ -129,24 +129,25 @@ TEST_F(solver, a_problem_that_no_tensor_map_can_describe_is_refused)
         assert_int_equal(solve(f, BULK), KILN_INVALID); \
     } while (0)
     for (uint32_t direction = 0; direction < 3; direction++) {
-        WITH(direction, pad, (struct extent){ 0, 300, 1 }); /* a corner beyond 127 */
+        /* the box's corner would be beyond 127, which a tensor map cannot express */
+        WITH(direction, pad, (struct extent){ 0, 300, 1 });
         WITH(direction, c, 3);
     }
     f->problem = good;
     WITH(DIRECTION_FORWARD, stride, (struct extent){ 1, 9, 1 });
     WITH(DIRECTION_BACKWARD_WEIGHTS, stride, (struct extent){ 1, 1, 9 });
     WITH(DIRECTION_BACKWARD_DATA, stride, (struct extent){ 1, 3, 3 }); /* nine residues */
-    /* a panel of 64 channels would have channels of two filter taps */
+    /* A panel of 64 channels would mix the channels of two filter taps. */
     WITH(DIRECTION_BACKWARD_WEIGHTS, c, 96);
     f->problem = good;
     f->problem.in.w = 299;
     f->problem.pad.w = 128;
     f->problem.dilation.w = 127;
     assert_int_equal(solve(f, BULK), KILN_OK);
-    f->problem.dilation.w = 128; /* 256 pixels to the last tap */
+    f->problem.dilation.w = 128; /* the last tap is 256 pixels away */
     assert_int_equal(solve(f, BULK), KILN_INVALID);
     f->problem = good;
-    /* a group has 32 channels, but a copy takes 64, and so some of the next group */
+    /* A group has 32 channels, but a copy takes 64, so it would include the next group's. */
     f->problem.groups = 4;
     assert_int_equal(solve(f, BULK), KILN_INVALID);
 #undef WITH
@@ -164,10 +165,10 @@ TEST_F(solver, a_3d_problem_with_far_taps_is_refused_by_the_bulk_solver)
         f->problem.dilation.d = 15;
         f->problem.pad.d = 16;
         assert_int_equal(solve(f, BULK), KILN_OK);
-        f->problem.pad.d = 17; /* a corner beyond -16 */
+        f->problem.pad.d = 17; /* the box's corner would be beyond -16 */
         assert_int_equal(solve(f, BULK), KILN_INVALID);
         f->problem.pad.d = 16;
-        f->problem.dilation.d = 16; /* 32 pixels to the last tap */
+        f->problem.dilation.d = 16; /* the last tap is 32 pixels away */
         assert_int_equal(solve(f, BULK), KILN_INVALID);
     }
 }
@@ -179,13 +180,16 @@ TEST_F(solver, tiles_of_192_are_for_bulk_copies_alone)
     assert_int_equal(solve(f, "192,128,64,12,1,5,1,1,0,1"), KILN_INVALID);
     assert_int_equal(solve(f, "128,192,64,8,1,5,1,1,0,2"), KILN_OK);
     assert_int_equal(solve(f, "128,192,64,8,1,5,1,1,0,1"), KILN_INVALID);
-    assert_int_equal(solve(f, "128,192,64,8,2,5,1,1,0,2"), KILN_INVALID); /* teams of 96 columns */
-    assert_int_equal(solve(f, "128,128,32,8,1,4,1,1,0,2"), KILN_INVALID); /* rows of 64 bytes */
-    assert_int_equal(solve(f, "256,128,64,8,1,5,1,1,0,2"), KILN_INVALID); /* 240 KiB of tiles */
+    /* the two teams would have 96 columns each */
+    assert_int_equal(solve(f, "128,192,64,8,2,5,1,1,0,2"), KILN_INVALID);
+    /* rows of 64 bytes are too short */
+    assert_int_equal(solve(f, "128,128,32,8,1,4,1,1,0,2"), KILN_INVALID);
+    /* tiles of 240 KiB are too large */
+    assert_int_equal(solve(f, "256,128,64,8,1,5,1,1,0,2"), KILN_INVALID);
     assert_int_equal(solve(f, "256,256,64,8,2,3,1,1,0,2"), KILN_INVALID); /* too many registers */
 }
 
-/* wgmma does not round to TF32, but bulk copies do. */
+/* In TF32, the bulk copies must round, because wgmma does not. */
 TEST_F(solver, products_in_tf32_are_fed_by_bulk_copies)
 {
     f->problem.type = TYPE_FLOAT32;
@@ -198,8 +202,9 @@ TEST_F(solver, products_in_tf32_are_fed_by_bulk_copies)
         assert_int_equal(solve(f, ""), KILN_OK);
         assert_in_range(wide_of(f), BULK_COPIES, PERSISTENT_GROUPS);
         assert_int_equal(solve(f, BULK_TF32), KILN_OK);
-        assert_int_equal(solve(f, BULK), KILN_INVALID); /* rows of 256 bytes */
-        assert_int_equal(solve(f, "128,128,16,8,1,4,1,1,0,2"), KILN_INVALID); /* rows of 64 bytes */
+        assert_int_equal(solve(f, BULK), KILN_INVALID); /* rows of 256 bytes are too long */
+        /* rows of 64 bytes are too short */
+        assert_int_equal(solve(f, "128,128,16,8,1,4,1,1,0,2"), KILN_INVALID);
         assert_int_equal(solve(f, "128,128,32,8,1,4,1,1,0,1"), KILN_INVALID); /* would not round */
         f->target.has_tensor_maps = false;
         assert_int_equal(solve(f, BULK_TF32), KILN_INVALID);
@@ -207,8 +212,8 @@ TEST_F(solver, products_in_tf32_are_fed_by_bulk_copies)
     }
 }
 
-/* In TF32, wgmma reads only operands whose rows run along the sum. In backward weights, the rows
- * of both operands run across it. */
+/* In TF32, wgmma needs operands whose rows run along the sum. In backward weights, the rows of
+ * both operands run across it, so one is transposed. */
 TEST_F(solver, backward_weights_in_tf32_transpose_an_operand)
 {
     f->problem.type = TYPE_FLOAT32;
@@ -220,13 +225,13 @@ TEST_F(solver, backward_weights_in_tf32_transpose_an_operand)
     assert_int_equal(f->solution.maps[0].type, TENSOR_MAP_TF32);
     assert_int_equal(f->solution.maps[1].type, TENSOR_MAP_TF32);
     assert_int_equal(solve(f, "128,256,32,8,1,3,4,1,0,2"), KILN_INVALID); /* too many registers */
-    f->problem.in = (struct extent){ 1, 4, 4 }; /* a sum of 32 pixels: one tile */
+    f->problem.in = (struct extent){ 1, 4, 4 }; /* the sum is over 32 pixels, which are one tile */
     assert_int_equal(solve(f, ""), KILN_OK);
     assert_int_equal(f->solution.map_count, 0);
 }
 
-/* U-Net's innermost layer. Copying 128 pixels of x takes as long as multiplying them with 128
- * channels, so a tile of 64 channels would take no less time. */
+/* U-Net's innermost layer. Tiles of 64 channels would not be faster: copying 128 pixels of x
+ * takes as long as multiplying them with 128 channels. */
 TEST_F(solver, long_sums_of_few_pixels_are_not_multiplied_in_narrow_tiles)
 {
     f->problem.n = 1;
@@ -243,7 +248,7 @@ TEST_F(solver, long_sums_of_few_pixels_are_not_multiplied_in_narrow_tiles)
     }
 }
 
-/* If there are few products, packing tensors with channels first costs more time than it saves. */
+/* With few products, packing channels-first tensors takes longer than it saves. */
 TEST_F(solver, channels_first_are_packed_for_tf32_if_that_pays)
 {
     f->problem.type = TYPE_FLOAT32;
@@ -269,7 +274,8 @@ TEST_F(solver, channels_first_are_packed_for_tf32_if_that_pays)
     assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_vector);
 }
 
-/* RegNetY's last layer with strides: 759 us on the vector path of an H200, 339 with packing. */
+/* RegNetY's last layer with strides. On an H200, it takes 759 us on the vector path, but 339 us
+ * with packed tensors. */
 TEST_F(solver, groups_with_channels_first_are_packed_for_tf32_if_that_pays)
 {
     f->problem.type = TYPE_FLOAT32;
@@ -308,8 +314,8 @@ TEST_F(solver, forward_reads_pixels_under_the_first_tap_and_the_weights)
                                   .strides = { 2, 256, 14336, 802816 },
                                   .steps = { 1, 2, 2, 1 },
                                   .lower = { -1, -1 },
-                                  /* With these corners, the last filter tap starts at pixel 53
-                                   * of 0 to 55. */
+                                  /* With these corners, the first tap reads the pixels -1, 1,
+                                   * ..., 53 of the pixels 0 to 55. */
                                   .upper = { -2, -2 },
                                   .channels = 64,
                                   .pixels = 128 };
@@ -326,7 +332,7 @@ TEST_F(solver, forward_reads_pixels_under_the_first_tap_and_the_weights)
     assert_memory_equal(&f->solution.maps[1], &w, sizeof(w));
 }
 
-/* wgmma ignores bits beyond TF32's, so the copies must round. */
+/* wgmma ignores the bits that TF32 lacks instead of rounding them, so the copies must round. */
 TEST_F(solver, maps_of_operands_in_tf32_round_them)
 {
     f->problem.type = TYPE_FLOAT32;
@@ -360,7 +366,7 @@ TEST_F(solver, maps_of_operands_in_tf32_round_them)
     assert_memory_equal(&f->solution.maps[1], &w, sizeof(w));
 }
 
-/* Only copies to shared memory round values to TF32. */
+/* The map of the result must not be of type TF32, which would round the sums. */
 TEST_F(solver, persistent_groups_in_tf32_write_all_bits_of_their_sums)
 {
     f->problem.type = TYPE_FLOAT32;
@@ -379,7 +385,7 @@ TEST_F(solver, persistent_groups_in_tf32_write_all_bits_of_their_sums)
     assert_memory_equal(&f->solution.maps[2], &y, sizeof(y));
 }
 
-/* The sum runs over k, so the weights are packed in rows of k, one for each tap and c. */
+/* The sum is over k, so the weights are packed: a row of k for each tap and c. */
 TEST_F(solver, backward_data_in_tf32_reads_turned_weights)
 {
     f->problem.type = TYPE_FLOAT32;
@@ -419,7 +425,9 @@ TEST_F(solver, maps_of_3d_problems_have_a_depth)
                                   .strides = { 2, 256, 14336, 802816, 8028160 },
                                   .steps = { 1, 2, 2, 3, 1 },
                                   .lower = { -1, -1, -1 },
-                                  .upper = { -2, -2, -4 }, /* planes -1, 2 and 5 of 0 to 9 */
+                                  /* the first tap reads the planes -1, 2 and 5 of the planes 0
+                                   * to 9 */
+                                  .upper = { -2, -2, -4 },
                                   .channels = 64,
                                   .pixels = 128 };
     assert_memory_equal(&f->solution.maps[0], &x, sizeof(x));
@@ -448,7 +456,7 @@ TEST_F(solver, groups_that_last_write_by_a_map_of_the_result)
     assert_int_equal(solve(f, PERSISTENT), KILN_OK);
     const struct solution_kernel *k = product_of_solution(f);
     assert_string_equal(k->name, KERNEL "_forward");
-    assert_int_equal(k->argument_count, 7); /* maps; batch, slice, tiles, groups */
+    assert_int_equal(k->argument_count, 7); /* three maps, then batch, slice, tiles and groups */
     assert_int_equal(k->arguments[2].kind, ARGUMENT_TENSOR_MAP);
     assert_int_equal(f->solution.map_count, 3);
     const struct tensor_map y = { .operand = ARGUMENT_Y,
@@ -477,9 +485,11 @@ TEST_F(solver, results_not_in_rows_of_pixels_have_no_persistent_groups)
 {
     assert_int_equal(solve(f, "128,128,64,8,1,4,2,1,0,3"), KILN_INVALID); /* two slices */
     assert_int_equal(solve(f, "128,128,64,8,1,2,1,1,0,3"), KILN_OK);
-    assert_int_equal(solve(f, "128,128,64,8,1,2,1,1,0,2"), KILN_INVALID); /* 3 stages at least */
+    /* without persistent groups, 3 stages are needed */
+    assert_int_equal(solve(f, "128,128,64,8,1,2,1,1,0,2"), KILN_INVALID);
     assert_int_equal(solve(f, "64,64,64,4,2,4,1,1,0,2"), KILN_OK);
-    assert_int_equal(solve(f, "64,64,64,4,2,4,1,1,0,3"), KILN_INVALID); /* teams of 32 columns */
+    /* the teams would have 32 columns */
+    assert_int_equal(solve(f, "64,64,64,4,2,4,1,1,0,3"), KILN_INVALID);
     f->target.has_tensor_maps = false;
     assert_int_equal(solve(f, PERSISTENT), KILN_INVALID);
     f->target.has_tensor_maps = true;
@@ -490,7 +500,8 @@ TEST_F(solver, results_not_in_rows_of_pixels_have_no_persistent_groups)
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     assert_int_equal(solve(f, BULK), KILN_OK);
     assert_int_equal(solve(f, PERSISTENT), KILN_INVALID);
-    f->problem.direction = DIRECTION_BACKWARD_DATA; /* the problem has strides */
+    /* not in rows of pixels, because the problem has strides */
+    f->problem.direction = DIRECTION_BACKWARD_DATA;
     assert_int_equal(solve(f, BULK), KILN_OK);
     assert_int_equal(solve(f, PERSISTENT), KILN_INVALID);
 }
@@ -548,8 +559,8 @@ struct axis {
     uint32_t residue;
 };
 
-/* Counts the pixels of x along an axis whose index plus pad is congruent to |a.residue| modulo the
- * stride. Returns 0 if no tap reaches them. */
+/* Returns how many pixels of x along an axis have the residue |a.residue| (of index plus pad,
+ * modulo the stride), or 0 if no tap reaches them. */
 static uint32_t pixels_met(struct axis a)
 {
     uint32_t count = 0, taps = 0;
@@ -579,8 +590,8 @@ static uint32_t residues_of(const struct problem *p)
     return p->direction == DIRECTION_BACKWARD_DATA ? p->stride.w * p->stride.h * p->stride.d : 2;
 }
 
-/* Along an axis, the copies must cover as many pixels as y has or, in backward data, as many
- * pixels of x as have one residue. */
+/* Checks that the copies cover, along each axis, as many pixels as y has; in backward data, as
+ * many pixels of x as have the same residue modulo the stride. */
 static void expect_pixels(const struct fixture *f, const struct tensor_map *map, uint32_t index)
 {
     const struct problem *p = &f->problem;
@@ -609,18 +620,18 @@ static bool has_option(const struct fixture *f, const char *name)
     return strstr(f->solution.programs[product_of_solution(f)->program].options, text);
 }
 
-/* Returns whether the right operand is transposed, into two more tiles of shared memory. In
- * TF32, that is so in backward weights with channels last. */
+/* Returns whether the right operand is transposed into two more tiles of shared memory: in TF32,
+ * for backward weights with channels last. */
 static bool turns_right(const struct fixture *f)
 {
     return f->problem.type == TYPE_FLOAT32 && f->problem.direction == DIRECTION_BACKWARD_WEIGHTS &&
            !has_option(f, "PLANES");
 }
 
-/* Shared memory holds the tiles of the operands, and then two barriers for each stage, which
- * nothing may overwrite. The result's tile overwrites those of the operands, but has its own
- * space in persistent work groups. Split sums and most fp32 sums have no such tile, because they
- * are stored from registers. */
+/* Checks the size of shared memory: the tiles of the operands, then two barriers for each stage.
+ * The result's tile replaces those of the operands, except in persistent work groups, where it
+ * has its own space. Split sums and most fp32 sums have no such tile, because they are stored
+ * from registers. */
 static void expect_shared_memory(const struct fixture *f)
 {
     const uint16_t *v = f->solution.config.values;
@@ -643,9 +654,9 @@ static void expect_shared_memory(const struct fixture *f)
     assert_true(bytes <= SHARED_MAX);
 }
 
-/* The promised number of resident work groups limits ptxas's registers for a thread. ptxas needs 26
- * registers in addition to the sums (NVRTC 13.0), and rejects the program if it has fewer. A left
- * operand in registers takes 16 of them for each 64 rows of a team. */
+/* Checks that ptxas has enough registers for each thread with the promised number of resident
+ * work groups. ptxas needs 26 registers in addition to the sums (NVRTC 13.0). A left operand in
+ * registers takes 16 of them for each 64 rows of a team. */
 static void expect_registers(const struct fixture *f)
 {
     const uint16_t *v = f->solution.config.values;
@@ -720,8 +731,8 @@ TEST_F(solver, every_valid_point_in_tf32_fits_and_its_maps_do)
     }
 }
 
-/* A sum with a single tile needs so little shared memory that only registers limit the number of
- * work groups. */
+/* A sum of one tile needs so little shared memory that only registers limit the number of
+ * resident work groups. */
 TEST_F(solver, short_sums_have_as_many_groups_as_registers_allow)
 {
     f->problem.c = f->problem.k = 64;
@@ -734,7 +745,7 @@ TEST_F(solver, short_sums_have_as_many_groups_as_registers_allow)
     }
     assert_int_equal(solve(f, "128,64,64,8,1,3,1,1,0,2"), KILN_OK);
     assert_int_equal(option(f, "STAGES"), 1);
-    /* with 4 work groups, a thread would have only 56 registers */
+    /* Four resident work groups would leave a thread only 56 registers. */
     assert_int_equal(option(f, "BLOCKS"), 3);
 }
 

@@ -35,7 +35,7 @@ static bool has_planes(const struct fixture *f)
     return false;
 }
 
-/* Returns how many elements of the problem's type a row of 128 bytes has. */
+/* Returns how many elements fit a row of 128 bytes. */
 static uint32_t panel_of(const struct fixture *f)
 {
     return 128 / (uint32_t)data_type_size((enum data_type)f->problem.type);
@@ -71,13 +71,14 @@ TEST_F(solver, planes_of_1x1_layers_are_read_where_they_are)
         f->problem.direction = i % 3;
         assert_int_equal(solve_in_tiles(f, 128, 64, 2), KILN_OK);
         assert_true(has_planes(f));
-        /* In TF32, backward data also has a kernel that transposes the weights. */
+        /* In TF32, backward data has a second kernel, which transposes the weights. */
         bool is_turned = i == DIRECTION_BACKWARD_DATA;
         assert_int_equal(f->solution.kernel_count, is_turned ? 2 : 1);
-        if (i % 3 == DIRECTION_BACKWARD_WEIGHTS) { /* a box has the channels of a tile */
+        /* In backward weights, a box has the channels of a tile; otherwise, those of a step. */
+        if (i % 3 == DIRECTION_BACKWARD_WEIGHTS) {
             expect_map_of_planes(f, 0, 128);
             expect_map_of_planes(f, 1, 64);
-        } else { /* a box has the channels of a step */
+        } else {
             expect_map_of_planes(f, 0, panel_of(f));
         }
         assert_int_equal(solve(f, ""), KILN_OK);
@@ -85,7 +86,7 @@ TEST_F(solver, planes_of_1x1_layers_are_read_where_they_are)
     }
 }
 
-/* One box of the result has the channels that a team multiplies. */
+/* A box of the result has the channels that one team computes. */
 TEST_F(solver, bulk_copies_write_planes_in_16_bits)
 {
     for (uint32_t wide = 2; wide <= 3; wide++)
@@ -104,12 +105,12 @@ TEST_F(solver, bulk_copies_write_planes_in_16_bits)
     f->problem.c = 2048;
     f->problem.n = 1;
     assert_int_equal(solve(f, "128,64,64,8,1,3,2,1,0,2"), KILN_OK);
-    assert_int_equal(f->solution.map_count, 2); /* sums of slices need no map */
+    assert_int_equal(f->solution.map_count, 2); /* the sums of slices need no map */
     assert_int_equal(f->solution.kernel_count, 2);
 }
 
-/* The operands of a 3x3 layer are packed. The result is packed only if slices are added up at the
- * end. */
+/* A 3x3 layer's operands are packed. Its result is unpacked only after the sums of slices are
+ * added up. */
 TEST_F(solver, results_are_written_with_channels_first)
 {
     f->problem.filter = (struct extent){ 1, 3, 3 };
@@ -130,7 +131,8 @@ TEST_F(solver, results_are_written_with_channels_first)
     assert_int_equal(solve(f, "128,64,64,8,1,3,2,1,0,2"), KILN_OK);
     assert_non_null(kernel_named(f, "conv_reorder_unpack"));
     f->problem.direction = DIRECTION_BACKWARD_DATA;
-    f->problem.stride = (struct extent){ 1, 2, 2 }; /* a tile's pixels are not neighbours */
+    /* with strides, the pixels of a tile are not neighbours */
+    f->problem.stride = (struct extent){ 1, 2, 2 };
     assert_int_equal(solve_in_tiles(f, 128, 64, 2), KILN_OK);
     assert_non_null(kernel_named(f, "conv_reorder_unpack"));
 }
@@ -138,9 +140,10 @@ TEST_F(solver, results_are_written_with_channels_first)
 TEST_F(solver, planes_that_bulk_copies_cannot_read_or_that_fill_few_runs_are_packed)
 {
     static const struct problem others[] = {
-        { .in = { 1, 7, 7 } }, /* no multiple of 16 bytes */
-        { .in = { 1, 6,
-                  6 } }, /* fp32: 36 of two runs' 64 pixels; 16 bits: no multiple of 16 bytes */
+        { .in = { 1, 7, 7 } }, /* a plane's size is no multiple of 16 bytes */
+        /* In fp32, 36 pixels fill too little of two runs (64 pixels). In 16 bits, a plane's size
+         * is no multiple of 16 bytes. */
+        { .in = { 1, 6, 6 } },
         { .in = { 1, 28, 28 }, .stride = { 1, 2, 2 } },
         { .in = { 1, 28, 28 }, .c = 66 },
         { .in = { 1, 28, 28 }, .x_layout = LAYOUT_CHANNELS_LAST },
@@ -160,7 +163,8 @@ TEST_F(solver, planes_that_bulk_copies_cannot_read_or_that_fill_few_runs_are_pac
         f->problem = layer;
         use_type(f, type);
         assert_true(bulk_reads_planes(&f->problem));
-        f->problem.in = (struct extent){ 1, 14, 14 }; /* 784 bytes in fp32, but 392 in 16 bits */
+        /* a plane has 784 bytes in fp32, but 392 in 16 bits, which 16 does not divide */
+        f->problem.in = (struct extent){ 1, 14, 14 };
         assert_int_equal(bulk_reads_planes(&f->problem), type == TYPE_FLOAT32);
     }
     f->problem = layer;

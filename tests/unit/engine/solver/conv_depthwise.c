@@ -9,10 +9,10 @@
 static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a", "gfx942", "gfx1030",
                                        "gfx1100", "gfx1201", "sm_90",  NULL };
 
-/* Indices of the axes. In backward weights, the number of splits replaces that of rows. */
+/* Indices of the axes. In backward weights, SPLITS replaces ROWS. */
 enum { COLUMNS, ROWS, VECTOR, LANES, GROUP, AXES, SPLITS = ROWS };
 
-/* MobileNet's 3x3 layer at 28x28, batch 32 */
+/* MobileNet's 3x3 layer at 28x28, batch 32. */
 SOLVER_FIXTURE("ConvDepthwise", "sm_90", .n = 32, .c = 256, .k = 256, .groups = 256,
                .in = { 1, 28, 28 });
 
@@ -34,7 +34,7 @@ static bool default_is_valid(const struct fixture *f, struct perf_config *ret_co
 TEST_F(solver, applies_where_each_group_has_one_input_channel)
 {
     assert_true(applies(f));
-    f->problem.k = 512; /* two outputs for each channel */
+    f->problem.k = 512; /* two output channels for each input channel */
     assert_true(applies(f));
     f->problem.groups = 128;
     assert_false(applies(f));
@@ -54,7 +54,8 @@ TEST_F(solver, does_not_apply_to_integers_or_layouts_that_differ)
     f->problem.type = TYPE_INT8;
     assert_false(applies(f));
     f->problem.type = TYPE_FLOAT16;
-    f->problem.w_layout = LAYOUT_CHANNELS_LAST; /* with one channel, both layouts are equal */
+    /* a filter with one channel is the same in both layouts */
+    f->problem.w_layout = LAYOUT_CHANNELS_LAST;
     assert_true(applies(f));
     f->problem.y_layout = LAYOUT_CHANNELS_LAST;
     assert_false(applies(f));
@@ -65,8 +66,8 @@ static bool is_favoured(const struct fixture *f)
     return solver_conv_depthwise.is_favoured(&f->problem, &f->target);
 }
 
-/* 64 channels of y from one channel of x, 3x3, in fp16. An H200 takes 41 us with this solver, and
- * 250 us with ConvImplicitGemm. */
+/* Forward computes 64 channels of y from one channel of x, in fp16. On an H200, a 3x3 filter
+ * takes 41 us with this solver, and 250 us with ConvImplicitGemm. */
 TEST_F(solver, one_channel_in_one_group_is_favoured_only_forward_with_few_taps)
 {
     assert_true(is_favoured(f));
@@ -81,8 +82,8 @@ TEST_F(solver, one_channel_in_one_group_is_favoured_only_forward_with_few_taps)
     assert_false(is_favoured(f));
 }
 
-/* ConvNeXt's last stage takes 83 us on an H200 if an item sums four channels, and 36 us if it
- * sums one. */
+/* ConvNeXt's last stage: on an H200, it takes 83 us if an item sums four channels, and 36 us if
+ * it sums one. */
 TEST_F(solver, weights_of_large_filters_in_fp32_sum_one_channel)
 {
     struct perf_config config = { 0 };
@@ -157,7 +158,7 @@ TEST_F(solver, the_heuristic_is_valid_for_odd_problems)
     }
 }
 
-/* On an H200, each of these configs took at most a sixth longer than the fastest config that was
+/* On an H200, each of these configs takes at most a sixth longer than the fastest of those
  * tried. */
 TEST_F(solver, the_heuristic_config_is_one_measured_to_be_fast)
 {
@@ -184,8 +185,8 @@ TEST_F(solver, the_heuristic_config_is_one_measured_to_be_fast)
     }
 }
 
-/* A 7x7 layer on an H100 takes 228 us with one pixel of four channels at a time, and 44 us with
- * blocks of 4 x 8 pixels. */
+/* On an H100, a 7x7 layer takes 228 us if an item computes one pixel of four channels, and 44 us
+ * if it computes a block of 4 x 8 pixels. */
 TEST_F(solver, large_filters_give_up_channels_of_an_item_for_a_block)
 {
     static const uint32_t filters[] = { 5, 7 };
@@ -230,13 +231,16 @@ TEST_F(solver, a_config_that_does_not_fit_is_refused)
     assert_int_equal(solve(f, "8,14,1,1,128"), KILN_INVALID); /* too many registers */
     assert_says(f->err.text, "fit");
     f->problem.in.h = f->problem.in.w = 4;
-    assert_int_equal(solve(f, "8,1,1,1,128"), KILN_INVALID); /* half of the block is outside */
+    /* half of a block of 8 x 1 pixels would be outside the image */
+    assert_int_equal(solve(f, "8,1,1,1,128"), KILN_INVALID);
     f->problem.direction = DIRECTION_BACKWARD_DATA;
     f->problem.stride.h = f->problem.stride.w = 2;
-    assert_int_equal(solve(f, "3,2,1,1,128"), KILN_INVALID); /* not a multiple of the stride */
+    /* a block's 3 columns are no multiple of the stride 2 */
+    assert_int_equal(solve(f, "3,2,1,1,128"), KILN_INVALID);
     put_channels_last(f);
     f->problem.c = f->problem.k = f->problem.groups = 12;
-    assert_int_equal(solve(f, "1,1,8,4,128"), KILN_INVALID); /* 12 is not a multiple of 8 */
+    /* the 12 channels are no multiple of the vector's 8 */
+    assert_int_equal(solve(f, "1,1,8,4,128"), KILN_INVALID);
 }
 
 TEST_F(solver, the_grid_covers_every_block_of_every_channel)
@@ -245,7 +249,7 @@ TEST_F(solver, the_grid_covers_every_block_of_every_channel)
     assert_int_equal(f->solution.kernel_count, 1);
     assert_string_equal(f->solution.kernels[0].name, "conv_depthwise_forward");
     assert_int_equal(f->solution.kernels[0].group[0], 256);
-    /* 32 images with 4 x 14 blocks in 256 channels; a work group has 256 items. */
+    /* A work group has 256 items. The blocks are 4 x 14 for each of 32 images and 256 channels. */
     assert_int_equal(f->solution.kernels[0].grid[0], 32 * 4 * 14 / 256 * 256);
     assert_int_equal(f->solution.workspace_size, 0);
 }
@@ -265,7 +269,7 @@ TEST_F(solver, split_sums_go_through_the_workspace)
     assert_int_equal(f->solution.kernels[1].arguments[1].kind, ARGUMENT_W);
 }
 
-/* The filters are as large as the volume, with a thousand channels: a copy of w is 28 MB. */
+/* The filter is as large as the volume: with 1024 channels, each copy of w takes 28 MB. */
 TEST_F(solver, parts_of_sums_take_no_more_than_a_job_spares)
 {
     struct perf_config config;
@@ -279,7 +283,8 @@ TEST_F(solver, parts_of_sums_take_no_more_than_a_job_spares)
     assert_int_equal(f->solution.workspace_size, 16ull * 1024 * 31 * 15 * 15 * 4);
     assert_int_equal(solve(f, "1,32,1,1,64"), KILN_INVALID);
     f->problem.c = f->problem.k = f->problem.groups = 64;
-    f->problem.filter = (struct extent){ 1, 999, 999 }; /* 256 MB, and strips for more parts */
+    /* each part takes 256 MB, so there are only two */
+    f->problem.filter = (struct extent){ 1, 999, 999 };
     f->problem.in = (struct extent){ 30, 16, 16 };
     f->problem.pad = (struct extent){ 0, 499, 499 };
     assert_true(default_is_valid(f, &config));

@@ -4,7 +4,7 @@
 #include "tests/unit/engine/solver/solver_fixture.h"
 #include "tests/unit/engine/solver/spaces.h"
 
-/* A 3x3 layer with 32 groups at 28x28, fp16, batch 16 */
+/* A 3x3 layer with 32 groups at 28x28, in fp16, batch 16. */
 SOLVER_FIXTURE("ConvGrouped", "sm_90a", .type = TYPE_FLOAT16, .n = 16, .c = 128, .k = 128,
                .groups = 32, .in = { 1, 28, 28 }, CHANNELS_LAST);
 
@@ -42,7 +42,7 @@ TEST_F(solver, the_grouped_solver_is_favoured_for_few_channels_and_for_weights_o
     assert_false(solver_conv_grouped.is_favoured(&f->problem, &f->target));
 }
 
-/* ConvDirectNarrow applies, too, but computes on the vector units. */
+/* ConvDirectNarrow also applies, but uses only the vector units. */
 TEST_F(solver, backward_data_of_narrow_groups_is_chosen_over_vector_units)
 {
     f->problem.direction = DIRECTION_BACKWARD_DATA;

@@ -12,7 +12,7 @@ static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a",  "gfx942"
 
 enum { TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, STAGES, SPLITS, PREPARE, ROWS_FIRST, AXES };
 
-/* ResNet-50's 3x3 layer with stride 2, batch 8 */
+/* ResNet-50's 3x3 layer with stride 2, batch 8. */
 SOLVER_FIXTURE("ConvImplicitGemm", "sm_90", .n = 8, .c = 128, .k = 256, .in = { 1, 56, 56 },
                .stride = { 1, 2, 2 });
 
@@ -60,7 +60,8 @@ TEST_F(solver, does_not_apply_to_integers_or_very_large_filters)
     f->problem.filter = (struct extent){ 1, 15, 15 };
     f->problem.pad = (struct extent){ 0, 7, 7 };
     assert_true(igemm_path_vector.applies(&f->problem, &f->target));
-    f->problem.filter = (struct extent){ 1, 16, 15 }; /* one more bit than a mask has */
+    /* one more row and column of taps than a mask has bits */
+    f->problem.filter = (struct extent){ 1, 16, 15 };
     assert_false(igemm_path_vector.applies(&f->problem, &f->target));
     f->problem.filter = (struct extent){ 1, 3, 3 };
     f->problem.type = TYPE_INT8;
@@ -77,7 +78,7 @@ TEST_F(solver, backward_data_does_not_apply_to_too_many_classes)
     assert_true(igemm_path_vector.applies(&f->problem, &f->target));
 }
 
-/* If taps can be outside the image, a mask needs a bit for each row and column of taps. */
+/* Only taps that can be outside the image need mask bits: one for each row and column of taps. */
 TEST_F(solver, filters_of_any_size_apply_where_no_tap_is_masked)
 {
     f->problem.filter = (struct extent){ 1, 16, 16 };
@@ -106,13 +107,13 @@ TEST_F(solver, backward_data_of_patches_has_a_row_for_each_channel_and_tap)
     f->problem.filter = f->problem.stride = (struct extent){ 1, 16, 16 };
     f->problem.in = (struct extent){ 1, 64, 64 };
     assert_ptr_equal(solver_choose(&f->problem, &f->target), &solver_conv_implicit_gemm);
-    /* 768 rows, and 8 images of 16 pixels of y */
+    /* The matrix has 768 rows, and 8 images of 16 pixels as columns. */
     assert_int_equal(count_work_groups(f, "128,64,8,8,8,2,1,0,1"), 6 * 2);
-    f->problem.in.w = 65; /* one column of x that no output reads */
+    f->problem.in.w = 65; /* no output reads the last column of x */
     assert_false(igemm_path_vector.applies(&f->problem, &f->target));
 }
 
-/* The problems are heads of segmentation networks, and ResNeXt's groups of four channels. */
+/* Problems like the heads of segmentation networks, and ResNeXt's groups of four channels. */
 TEST_F(solver, is_chosen_before_the_naive_solver_where_tiles_are_mostly_empty)
 {
     f->problem.spatial_dims = 3;
@@ -174,7 +175,7 @@ TEST_F(solver, the_heuristic_is_valid_for_the_smallest_problem)
     }
 }
 
-/* A filter of 1.7 GB: its rearranged copy does not fit the workspace. */
+/* The filter takes 1.7 GB, so its rearranged copy does not fit the workspace. */
 TEST_F(solver, weights_too_large_to_rearrange_are_read_as_they_come)
 {
     f->problem.c = f->problem.k = 4096;
@@ -182,7 +183,8 @@ TEST_F(solver, weights_too_large_to_rearrange_are_read_as_they_come)
     f->problem.pad = (struct extent){ 0, 2, 2 };
     for (size_t i = 0; i < 2 * TARGETS; i++) {
         set_target(f, targets[i / 2]);
-        f->problem.direction = i % 2; /* backward weights never rearranges */
+        /* two directions only, because backward weights never rearranges the filter */
+        f->problem.direction = i % 2;
         assert_int_equal(solve(f, ""), KILN_OK);
         assert_int_equal(f->solution.config.values[PREPARE], 0);
         assert_true(
@@ -217,15 +219,15 @@ static void make_layer(struct fixture *f, struct layer l)
     f->problem.stride = (struct extent){ 1, l.stride, l.stride };
 }
 
-/* On an H200, each of these configs took at most 15 % longer than the best of dozens of configs. */
+/* On an H200, each of these configs takes at most 15 % longer than the best of dozens. */
 TEST_F(solver, the_heuristic_is_as_measured_for_layers_of_resnet_50)
 {
     make_layer(f, (struct layer){ DIRECTION_FORWARD, 3, 64, 224, 7, 2 });
     expect_default(f, "64,128,16,8,8,3,1,1,1");
     make_layer(f, (struct layer){ DIRECTION_FORWARD, 64, 64, 56, 1, 1 });
     expect_default(f, "64,128,16,8,8,3,1,0,1");
-    make_layer(f,
-               (struct layer){ DIRECTION_FORWARD, 2048, 512, 7, 1, 1 }); /* few tiles, long sums */
+    /* Few tiles with long sums. */
+    make_layer(f, (struct layer){ DIRECTION_FORWARD, 2048, 512, 7, 1, 1 });
     expect_default(f, "64,64,16,8,4,3,1,1,1");
     make_layer(f, (struct layer){ DIRECTION_BACKWARD_DATA, 64, 64, 56, 3, 1 });
     expect_default(f, "64,128,16,8,8,3,1,1,1");
@@ -239,7 +241,8 @@ TEST_F(solver, the_heuristic_is_as_measured_for_layers_of_resnet_50)
     expect_default(f, "128,64,16,8,8,3,4,0,1");
 }
 
-/* With many tiles, long and short sums are mixed. With few tiles, the long sums go first. */
+/* Backward data has sums of different lengths. With many tiles, long and short sums alternate;
+ * with few tiles, the long sums go first. */
 TEST_F(solver, backward_data_with_strides_orders_its_tiles_by_how_many_there_are)
 {
     struct perf_config config;
@@ -285,7 +288,8 @@ TEST_F(solver, a_config_that_needs_too_much_is_refused)
                      KILN_INVALID); /* too much shared memory */
     assert_int_equal(solve(f, "128,128,8,16,16,2,1,1,0"), KILN_INVALID); /* too many registers */
     assert_int_equal(solve(f, "16,16,8,4,4,2,1,1,0"), KILN_INVALID);     /* only 16 items */
-    assert_int_equal(solve(f, "64,128,8,8,8,2,256,1,0"), KILN_INVALID); /* more splits than steps */
+    /* more splits than steps of the sum */
+    assert_int_equal(solve(f, "64,128,8,8,8,2,256,1,0"), KILN_INVALID);
 }
 
 TEST_F(solver, weights_are_rearranged_multiplied_and_summed_in_this_order)
@@ -325,8 +329,8 @@ TEST_F(solver, the_grid_covers_rows_pixels_groups_and_splits)
     assert_int_equal(k->grid[0], 128 / 64 * (8 * 28 * 28 / 128) * 2 * 3);
 }
 
-/* A pixel's residue modulo the stride decides which taps reach it. There are four residues, each
- * with 28 x 28 pixels. */
+/* Which taps reach a pixel depends on its residue modulo the stride. There are four residues
+ * with 28 x 28 pixels each. */
 TEST_F(solver, backward_data_tiles_each_residue_for_itself)
 {
     f->problem.direction = DIRECTION_BACKWARD_DATA;
@@ -375,7 +379,7 @@ TEST_F(solver, only_nvidia_copies_past_the_registers_and_in_fp32_alone)
     }
 }
 
-/* cp.async came with compute capability 8.0. */
+/* cp.async needs compute capability 8.0. */
 TEST_F(solver, older_gpus_of_nvidias_copy_through_registers)
 {
     static const char *const older[] = { "sm_70", "sm_75" };
@@ -389,8 +393,7 @@ TEST_F(solver, older_gpus_of_nvidias_copy_through_registers)
     }
 }
 
-/* TF32 also needs compute capability 8.0. Tensors need no packing only if their channels are
- * last. */
+/* TF32 needs compute capability 8.0. Tensors with channels last need no packing. */
 TEST_F(solver, tf32_is_used_where_the_problem_allows_it_and_the_gpu_has_it)
 {
     set_target(f, "sm_90");

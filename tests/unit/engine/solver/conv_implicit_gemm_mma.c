@@ -18,7 +18,7 @@ static const char *const others[] = { "sm_70",   "sm_75",   "gfx900",     "gfx90
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* ResNet-50's 3x3 layer with stride 2, fp16, batch 8 */
+/* ResNet-50's 3x3 layer with stride 2, in fp16, batch 8. */
 SOLVER_FIXTURE("ConvImplicitGemm", "sm_90", .type = TYPE_FLOAT16, .n = 8, .c = 128, .k = 256,
                .in = { 1, 56, 56 }, .stride = { 1, 2, 2 }, CHANNELS_LAST);
 
@@ -35,7 +35,7 @@ static enum kiln_code solve_on(struct fixture *f, const char *target, const char
     return solve(f, config);
 }
 
-/* Returns the value of -DKILN_<name>= in the program of a launch, or -1 if it is not defined. */
+/* Returns the value of -DKILN_<name>= in the program of |kernel|, or -1 if it is not defined. */
 static long option(const struct fixture *f, const char *kernel, const char *name)
 {
     const struct solution_kernel *k = kernel_named(f, kernel);
@@ -77,7 +77,8 @@ TEST_F(solver, do_not_apply_to_fp32_or_very_large_filters)
     f->problem.pad = (struct extent){ 0, 7, 7 };
     set_target(f, "sm_90");
     assert_true(igemm_path_mma.applies(&f->problem, &f->target));
-    f->problem.filter = (struct extent){ 1, 16, 15 }; /* one more bit than a mask has */
+    /* one more row and column of taps than a mask has bits */
+    f->problem.filter = (struct extent){ 1, 16, 15 };
     assert_false(igemm_path_mma.applies(&f->problem, &f->target));
     set_target(f, "gfx942");
     assert_false(igemm_path_mfma.applies(&f->problem, &f->target));
@@ -88,7 +89,8 @@ TEST_F(solver, do_not_apply_to_fp32_or_very_large_filters)
     assert_false(igemm_path_mma.applies(&f->problem, &f->target));
 }
 
-/* A depthwise filter of 2^28 elements would have 2^34 after padding to eight channels per group. */
+/* Packing pads each group to eight channels: a depthwise filter of 2^28 elements would then have
+ * 2^34, more than an index can count. */
 TEST_F(solver, do_not_apply_where_packing_would_outgrow_an_index)
 {
     shrink(f);
@@ -99,13 +101,13 @@ TEST_F(solver, do_not_apply_where_packing_would_outgrow_an_index)
     assert_true(igemm_path_mma.applies(&f->problem, &f->target));
 }
 
-/* There are more residue classes than a launch can have work groups. */
+/* A launch cannot have as many work groups as there are residues modulo the stride. */
 TEST_F(solver, do_not_apply_where_strides_have_too_many_remainders)
 {
     shrink(f);
     f->problem.direction = DIRECTION_BACKWARD_DATA;
-    f->problem.stride =
-        (struct extent){ 1, 4096, 65535 }; /* with 8 channels: 2^31 - 32768 elements */
+    /* There are 4096 * 65535 residues with 8 channels each: 2^31 - 32768 elements. */
+    f->problem.stride = (struct extent){ 1, 4096, 65535 };
     set_target(f, "sm_90");
     assert_true(igemm_path_mma.applies(&f->problem, &f->target));
     f->problem.stride.w = 65536;
@@ -125,7 +127,7 @@ TEST_F(solver, are_not_favoured_for_groups_of_few_channels)
     assert_false(igemm_path_mfma.is_favoured(&f->problem, &f->target));
 }
 
-/* DCGAN's last layer: packing a single channel of y takes longer than the products. */
+/* DCGAN's last layer: packing one channel of y takes longer than the products. */
 TEST_F(solver, are_not_favoured_for_small_backward_data_of_one_channel)
 {
     f->problem.direction = DIRECTION_BACKWARD_DATA;
@@ -141,8 +143,8 @@ TEST_F(solver, are_not_favoured_for_small_backward_data_of_one_channel)
     assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_mma);
 }
 
-/* DCGAN's last layer again, in NCHW on an H200. Packing y and w takes 14 us in fp16. In TF32, the
- * vector path took 4.5 us, without packing. */
+/* DCGAN's last layer in NCHW: on an H200, packing y and w takes 14 us in fp16. The whole layer
+ * takes 4.5 us on the vector path in TF32, which packs nothing. */
 TEST_F(solver, are_not_favoured_for_backward_weights_of_one_pixel_and_few_channels)
 {
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
@@ -155,11 +157,11 @@ TEST_F(solver, are_not_favoured_for_backward_weights_of_one_pixel_and_few_channe
     set_target(f, "sm_90a");
     assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_vector);
     assert_int_equal(solve(f, ""), KILN_OK);
-    assert_int_equal(f->solution.config.values[2], 32); /* four steps for 128 images */
+    assert_int_equal(f->solution.config.values[2], 32); /* four steps for the 128 images */
     f->problem.k = 8;
     assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_mma);
     f->problem.k = 1;
-    f->problem.pad.w = 1; /* three pixels of y */
+    f->problem.pad.w = 1; /* y then has three pixels */
     assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_mma);
 }
 
@@ -197,7 +199,7 @@ static bool is_wgmma(const struct perf_config *config)
     return config->values[config->count - 1] == 1;
 }
 
-/* ResNet-50's 3x3 layer at 14x14, batch 64. */
+/* Makes the problem ResNet-50's 3x3 layer at 14x14, batch 64. */
 static void enlarge(struct fixture *f)
 {
     f->problem.n = 64;
@@ -247,20 +249,20 @@ TEST_F(solver, wgmma_refuses_shapes_that_four_warps_cannot_share)
     assert_int_equal(solve_on(f, "sm_90a", WGMMA), KILN_OK);
     assert_int_equal(solve_on(f, "sm_90a", "128,128,64,2,1,4,1,1,0,1"),
                      KILN_INVALID); /* two warps */
-    assert_int_equal(solve_on(f, "sm_90a", "64,128,64,8,1,4,1,1,0,1"),
-                     KILN_INVALID); /* 32 rows for each team */
+    /* A team would have only 32 rows. */
+    assert_int_equal(solve_on(f, "sm_90a", "64,128,64,8,1,4,1,1,0,1"), KILN_INVALID);
     assert_int_equal(solve_on(f, "sm_90a", "128,256,64,4,4,3,1,1,0,1"), KILN_INVALID); /* 4 teams */
     assert_int_equal(solve_on(f, "sm_90a", "128,128,64,8,1,2,1,1,0,1"),
                      KILN_INVALID); /* too few stages */
     assert_int_equal(solve_on(f, "sm_90a", "128,256,64,4,1,3,1,1,0,1"),
                      KILN_INVALID); /* too many sums */
-    assert_int_equal(solve_on(f, "sm_90a", "128,128,64,8,1,4,1,1,1,1"),
-                     KILN_INVALID); /* wgmma uses no L1 */
-    assert_int_equal(solve_on(f, "sm_90a", "256,128,64,8,1,5,1,1,0,1"),
-                     KILN_INVALID); /* 240 KiB of tiles */
+    /* wgmma reads nothing through L1. */
+    assert_int_equal(solve_on(f, "sm_90a", "128,128,64,8,1,4,1,1,1,1"), KILN_INVALID);
+    /* The tiles would take 240 KiB. */
+    assert_int_equal(solve_on(f, "sm_90a", "256,128,64,8,1,5,1,1,0,1"), KILN_INVALID);
 }
 
-/* A transposed operand is in panels of 64 columns. Forward transposes no operand. */
+/* A transposed operand comes in panels of 64 columns, but forward transposes none. */
 TEST_F(solver, wgmma_takes_32_columns_forward_alone)
 {
     static const char narrow[] = "128,64,64,4,2,3,1,1,0,1";
@@ -286,7 +288,7 @@ TEST_F(solver, large_problems_on_sm_90a_take_wgmma_unasked)
     }
 }
 
-/* Compute capability 9.0 gives a work group 227 KiB at most. */
+/* With compute capability 9.0, a work group has at most 227 KiB of shared memory. */
 static void expect_launch_fits(const struct fixture *f)
 {
     const struct solution_kernel *k = NULL;
@@ -376,8 +378,8 @@ TEST_F(solver, a_config_that_needs_too_much_is_refused)
     assert_int_equal(solve_on(f, "sm_90", "256,128,64,1,1,2,1,1,0,0"),
                      KILN_INVALID); /* too many registers */
     assert_int_equal(solve_on(f, "sm_90", "64,32,32,1,1,2,1,1,0,0"), KILN_INVALID); /* one warp */
-    assert_int_equal(solve_on(f, "sm_90", "128,128,64,2,2,3,1,1,1,0"),
-                     KILN_INVALID); /* only backward weights use L1 */
+    /* Only backward weights may use L1. */
+    assert_int_equal(solve_on(f, "sm_90", "128,128,64,2,2,3,1,1,1,0"), KILN_INVALID);
     assert_int_equal(solve_on(f, "gfx90a", "256,256,64,4,2,2,1,1"),
                      KILN_INVALID); /* too much LDS */
     assert_int_equal(solve_on(f, "gfx90a", "256,128,32,2,1,1,1,1"),
@@ -386,8 +388,7 @@ TEST_F(solver, a_config_that_needs_too_much_is_refused)
                      KILN_INVALID); /* too many registers */
 }
 
-/* A tile that is transposed on its way to shared memory must not be wider than the number of
- * items. */
+/* A tile that is transposed on its way to shared memory needs at least as many items as columns. */
 TEST_F(solver, amd_takes_no_wide_turned_tiles_with_few_items)
 {
     assert_int_equal(solve_on(f, "gfx90a", "64,128,32,1,1,1,1,1"), KILN_OK);
@@ -426,8 +427,8 @@ TEST_F(solver, other_layouts_are_packed_and_unpacked_in_the_workspace)
     assert_int_equal(f->solution.kernels[2].arguments[1].value, x);
 }
 
-/* 64 pixels of 64 channels are packed at a time: 128 bytes of each plane and of each packed pixel.
- */
+/* Packing takes 64 pixels of 64 channels at a time, which are 128 bytes of each plane and of
+ * each packed pixel. */
 TEST_F(solver, packing_of_planes_fills_sectors_of_both_tensors)
 {
     f->problem.x_layout = f->problem.w_layout = f->problem.y_layout = LAYOUT_CHANNELS_FIRST;
@@ -441,29 +442,29 @@ TEST_F(solver, packing_of_planes_fills_sectors_of_both_tensors)
     assert_int_equal(option(f, "conv_reorder_pack", "TOGETHER"), 8);
     assert_int_equal(option(f, "conv_reorder_pack", "PIXELS"), 64);
     assert_int_equal(option(f, "conv_reorder_pack", "VECTOR"), 1);
-    /* 147 pixels, 64 at a time; 16 chunks of 128 channels */
+    /* 16 chunks of 128 channels, and 147 pixels in three runs of 64. */
     assert_int_equal(f->solution.kernels[0].grid[0], 3 * 16 / 8);
     assert_int_equal(option(f, "conv_reorder_unpack", "TOGETHER"), 8);
     f->problem.c = 24; /* three chunks */
     assert_int_equal(solve_on(f, "gfx942", ""), KILN_OK);
     assert_int_equal(option(f, "conv_reorder_pack", "TOGETHER"), 4);
     assert_int_equal(f->solution.kernels[0].grid[0], 2);
-    f->problem.in.w = 2; /* planes of 28 bytes */
+    f->problem.in.w = 2; /* a plane has 28 bytes */
     assert_int_equal(solve_on(f, "gfx942", ""), KILN_OK);
     assert_int_equal(option(f, "conv_reorder_pack", "VECTOR"), 2);
-    f->problem.in.w = 8; /* planes of 112 bytes */
+    f->problem.in.w = 8; /* a plane has 112 bytes */
     assert_int_equal(solve_on(f, "gfx942", ""), KILN_OK);
     assert_int_equal(option(f, "conv_reorder_pack", "VECTOR"), 8);
-    f->problem.stride = (struct extent){ 1, 2, 2 }; /* reads 4 of 7 rows */
+    f->problem.stride = (struct extent){ 1, 2, 2 }; /* 4 of 7 rows are read */
     assert_int_equal(solve_on(f, "gfx942", ""), KILN_OK);
     assert_int_equal(option(f, "conv_reorder_pack", "VECTOR"), 1);
     assert_int_equal(option(f, "conv_implicit_gemm_mma_forward", "IN_H"), 4);
     assert_int_equal(option(f, "conv_implicit_gemm_mma_forward", "STRIDE_H"), 1);
 }
 
-/* ConvNeXt's first layer: a patch of 4 x 4 pixels of 3 channels becomes one pixel of 48 channels.
- * Without patches, the pixels with each of the 16 residues modulo the stride would be padded to 8
- * channels. */
+/* ConvNeXt's first layer: a patch of 4 x 4 pixels with 3 channels is like one pixel with 48
+ * channels. Without patches, the pixels of each of the 16 residues modulo the stride would be
+ * padded to 8 channels. */
 TEST_F(solver, backward_data_of_patches_is_one_pointwise_product)
 {
     f->problem.direction = DIRECTION_BACKWARD_DATA;
@@ -482,7 +483,7 @@ TEST_F(solver, backward_data_of_patches_is_one_pointwise_product)
     assert_int_equal(option(f, f->solution.kernels[1].name, "STRIDE_W"), 3);
 }
 
-/* The first layer of ViT-B/16. Without patches, the filter's sizes sum to more than the path
+/* The first layer of ViT-B/16. Without patches, its filter has more taps than this path
  * supports. */
 TEST_F(solver, patches_of_any_size_go_to_the_matrix_cores)
 {

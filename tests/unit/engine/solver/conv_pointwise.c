@@ -31,7 +31,8 @@ TEST_F(solver, is_chosen_where_few_channels_are_computed)
     assert_ptr_equal(solver_choose(&f->problem, &f->target), pointwise);
     assert_int_equal(solve(f, ""), KILN_OK);
     assert_string_equal(f->solution.kernels[0].name, "conv_pointwise_gather");
-    assert_int_equal(f->solution.config.values[0], 8); /* 2 * 8192 vectors, 8 parts */
+    /* 2 * 8192 vectors, and 8 parts of the sum */
+    assert_int_equal(f->solution.config.values[0], 8);
     assert_int_equal(f->solution.config.values[1], 4);
     assert_int_equal(f->solution.kernels[0].arguments[1].kind, ARGUMENT_X);
     assert_int_equal(f->solution.kernels[0].arguments[2].kind, ARGUMENT_Y);
@@ -39,13 +40,14 @@ TEST_F(solver, is_chosen_where_few_channels_are_computed)
     assert_int_equal(f->solution.kernels[0].grid[0], 2 * 32 * 32 * 32 / (4 * 32));
     assert_int_equal(solve(f, "16,1,128"), KILN_OK);
     f->problem.c = 120;
-    assert_int_equal(solve(f, "16,1,128"), KILN_INVALID); /* parts with less than eight channels */
-    f->problem.c = 1025;                                  /* the weights do not fit shared memory */
+    /* the parts would have fewer than eight channels */
+    assert_int_equal(solve(f, "16,1,128"), KILN_INVALID);
+    f->problem.c = 1025; /* the weights do not fit shared memory */
     assert_false(pointwise->applies(&f->problem, &f->target));
 }
 
-/* YOLOv8: on an H200, ConvImplicitGemm takes 38 us, ConvDirectNarrow at least 7.5, and this solver
- * 6.5. */
+/* A layer of YOLOv8: on an H200, it takes 6.5 us with this solver, at least 7.5 us with
+ * ConvDirectNarrow, and 38 us with ConvImplicitGemm. */
 TEST_F(solver, is_chosen_for_one_channel_of_a_wide_image)
 {
     f->problem.n = f->problem.c = 16;
@@ -83,16 +85,17 @@ TEST_F(solver, the_heuristic_fills_the_device)
 {
     struct perf_config config = { 0 };
     assert_true(choice_is_valid(pointwise, &f->problem, &f->target, &config));
-    assert_int_equal(config.values[0], 32); /* 2 * 4 blocks of 32 channels, 32768 pixels */
+    assert_int_equal(config.values[0], 32); /* 2 * 4 blocks of 32 channels for 32768 pixels */
     f->problem.type = TYPE_FLOAT32;
     assert_true(choice_is_valid(pointwise, &f->problem, &f->target, &config));
-    assert_int_equal(config.values[0], 16); /* 2 * 8 blocks of 16 channels, 8192 times 4 pixels */
+    /* 2 * 8 blocks of 16 channels for 8192 vectors of 4 pixels */
+    assert_int_equal(config.values[0], 16);
     assert_int_equal(config.values[1], 4);
     f->problem.in.w = 33;
     f->problem.in.h = f->problem.in.d = 1;
     assert_true(choice_is_valid(pointwise, &f->problem, &f->target, &config));
     assert_int_equal(config.values[0], 8);
-    assert_int_equal(config.values[1], 1); /* 33 pixels are no whole number of vectors */
+    assert_int_equal(config.values[1], 1); /* 33 pixels are not a multiple of a vector's */
 }
 
 TEST_F(solver, the_grid_covers_images_groups_channels_and_pixels)
@@ -108,5 +111,5 @@ TEST_F(solver, the_grid_covers_images_groups_channels_and_pixels)
     assert_int_equal(k->arguments[2].kind, ARGUMENT_X);
     assert_int_equal(f->solution.workspace_size, 0);
     assert_string_equal(k->name, "conv_pointwise_spread");
-    assert_int_equal(solve(f, "16,4,64"), KILN_INVALID); /* a group has 6 channels */
+    assert_int_equal(solve(f, "16,4,64"), KILN_INVALID); /* a group has only 6 channels */
 }

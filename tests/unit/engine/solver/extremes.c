@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Problems at the limits of problem_check. Every applicable solver must choose a valid config,
- * and its plan must be launchable. */
+/* Problems at the limits of problem_check. Each solver that applies must choose a valid config,
+ * with which its plan can be launched. */
 #include "engine/solver/candidates.h"
 #include "engine/solver/geometry.h"
 
@@ -17,14 +17,13 @@ static const struct {
 };
 #define TARGETS (sizeof(targets) / sizeof(targets[0]))
 
-/* Bytes of workspace that a training job can spare for one layer, not counting copies of the
- * layer's tensors. */
+/* bytes of workspace for one layer that a training job can spare, in addition to copies of the
+ * layer's tensors */
 #define WORKSPACE_MAX (2ull << 30)
 #define GROUP_MAX 1024u
 #define CANDIDATES 24u
 
-/* Returns |p| with 1 for each size that is not set. Unless |p| sets spatial_dims, the problem is
- * 2-D. */
+/* Returns |p|, in which each size that is not set is 1. Without spatial_dims, |p| is 2-D. */
 static struct problem problem_of(struct problem p)
 {
     uint32_t *const sizes[] = { &p.spatial_dims, &p.n,        &p.c,          &p.k,
@@ -52,7 +51,7 @@ static void complain(const struct problem *p, const struct target *t, const char
              (unsigned)p->w_layout, (unsigned)p->y_layout, what);
 }
 
-/* Returns NULL if nothing is wrong. */
+/* Returns what is wrong with the plan, or NULL. */
 static const char *what_is_wrong_with(const struct solver *solver, const struct problem *p,
                                       const struct target *t, const struct perf_config *config)
 {
@@ -71,7 +70,7 @@ static const char *what_is_wrong_with(const struct solver *solver, const struct 
         if (t->family == TARGET_AMDGPU && (uint64_t)k->grid[0] * k->group[0] > UINT32_MAX)
             return "more work items than HIP launches";
     }
-    /* Packing pads the channels of a group to a multiple of eight. */
+    /* Packing may pad each group to eight channels. */
     return solution.workspace_size > WORKSPACE_MAX + 8 * tensors_of(p) ? "its workspace" : NULL;
 }
 
@@ -138,7 +137,7 @@ TEST(plain, images_one_pixel_wide_or_high_are_solved)
         expect_sane_in_every_way(problem_of(problems[i]));
 }
 
-/* 400 MB to 8 GB of weights: a copy may exceed the workspace. */
+/* The weights take 400 MB to 8 GB, so a copy may not fit the workspace. */
 TEST(plain, huge_weights_are_solved)
 {
     static const struct problem problems[] = {
@@ -238,8 +237,7 @@ TEST(plain, a_launch_ends_where_the_runtimes_counting_does)
     }
 }
 
-/* Most of a tile, or of a work group's items, is idle, so there are many more items than
- * elements. */
+/* There are far more items than elements, because most items of a tile or a work group are idle. */
 TEST(plain, launches_of_mostly_idle_items_are_bounded)
 {
     static const struct problem problems[] = {
@@ -282,7 +280,8 @@ static uint32_t below(uint64_t *state, uint32_t count)
     return (uint32_t)((*state >> 33) % count);
 }
 
-/* Returns 1 to 2^|bits| - 1, with logarithmic distribution. */
+/* Returns a random number from 1 to 2^|bits| - 1. Each number of digits in binary is equally
+ * likely. */
 static uint32_t size_of(uint64_t *state, uint32_t bits)
 {
     uint32_t whole = below(state, bits);

@@ -7,7 +7,7 @@
 
 #define NAIVE "ConvDirectNaive"
 
-/* ResNet-50's second convolution, batch 4 */
+/* ResNet-50's second convolution, batch 4. */
 SOLVER_FIXTURE(NAIVE, "gfx90a", .type = TYPE_FLOAT16, .x_layout = LAYOUT_CHANNELS_LAST, .n = 4,
                .c = 64, .k = 64, .in = { 1, 56, 28 }, .stride = { 1, 2, 1 });
 
@@ -92,7 +92,8 @@ TEST_F(solver, passes_x_w_y_and_the_batch_size)
 
 TEST_F(solver, the_grid_covers_every_output_and_less_than_a_group_more)
 {
-    f->problem.k = 60; /* blocks of 4; 28 * 28 * 15 * 4 is not a multiple of 64 */
+    /* blocks of 4 channels; the 28 * 28 * 15 * 4 items do not fill the last work group */
+    f->problem.k = 60;
     f->problem.n = 3;
     assert_int_equal(solve_by(f, NAIVE), KILN_OK);
     assert_true(defines(f, "-DKILN_BLOCK=4"));
@@ -109,7 +110,7 @@ TEST_F(solver, the_grid_covers_every_output_and_less_than_a_group_more)
 
 TEST_F(solver, blocks_never_cross_a_group)
 {
-    f->problem.groups = 64; /* depthwise: one channel per group */
+    f->problem.groups = 64; /* depthwise: one channel in each group */
     for (unsigned direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
         assert_int_equal(solve_by(f, NAIVE), KILN_OK);
@@ -183,7 +184,7 @@ TEST_F(solver, a_meaningless_problem_is_refused_before_any_solver_sees_it)
     assert_int_equal(solve_by(f, NAIVE), KILN_INVALID);
 }
 
-/* problem_check refuses coordinates beyond 32 bits today, but might allow them one day. */
+/* problem_check already refuses such coordinates, but may allow them one day. */
 TEST_F(solver, does_not_apply_where_coordinates_exceed_32_bits)
 {
     const struct solver *naive = solver_find(bytes_of_text(NAIVE));

@@ -12,11 +12,12 @@ struct fixture {
     struct kiln_err err;
 };
 
-/* Members of |problem| that are zero get the values of a 2-D 3x3 convolution that keeps the
- * images' size. This concerns the dimensions, filter, stride, padding, dilation and groups. */
+/* Makes |f->problem| from |problem|. Sizes, filter, stride, padding, dilation and groups that
+ * are 0 get the values of a 2-D 3x3 convolution whose y is as large as x. */
 void fill_fixture(struct fixture *f, const char *solver, const char *target,
                   const struct problem *problem);
-/* Defines FIXTURE(solver). The arguments after |target| are the members of its problem. */
+/* Defines FIXTURE(solver) for the solver |name|. The further arguments are members of the
+ * problem. */
 #define SOLVER_FIXTURE(name, target, ...)               \
     SET_UP(make_fixture)                                \
     {                                                   \
@@ -29,7 +30,7 @@ void fill_fixture(struct fixture *f, const char *solver, const char *target,
     .y_layout = LAYOUT_CHANNELS_LAST
 void set_target(struct fixture *f, const char *text);
 void put_channels_last(struct fixture *f);
-/* A |config| of "" means the solver's own choice. */
+/* Solves |f->problem| with |config|, or with the solver's own choice if |config| is "". */
 enum kiln_code solve(struct fixture *f, const char *config);
-/* Returns NULL if no kernel of the solution has this name. */
+/* Returns the solution's kernel |name|, or NULL. */
 const struct solution_kernel *kernel_named(const struct fixture *f, const char *name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of a space must miss no valid point. Also tests the first points of a search on
- * Hopper, where the value of the axis "wgmma" restricts the other axes. */
+/* The parts of a space must contain every valid point. Also tests with which points a search
+ * begins on Hopper, where the value of the axis "wgmma" restricts the other axes. */
 #include "common/miopen/driver_line.h"
 #include "engine/solver/candidates.h"
 #include "tests/support/test.h"
@@ -11,8 +11,8 @@
 #define LINES KILN_SOURCE "/scripts/networks/resnet50.txt"
 #define SOLVER "ConvImplicitGemm"
 #define PROBLEMS 69
-#define FEEDS 4u   /* values of wgmma: narrow, async, bulk, persistent */
-#define DRAWS 200u /* valid candidates that a search of some seconds tries */
+#define FEEDS 4u   /* number of values of the axis "wgmma": narrow, async, bulk, persistent */
+#define DRAWS 200u /* how many valid candidates a search of some seconds tries */
 #define SHARE_MIN (DRAWS / 15)
 
 struct fixture {
@@ -58,7 +58,7 @@ static bool is_in(const struct perf_space *space, uint32_t part, const struct pe
     return true;
 }
 
-/* The parts may omit only invalid points. */
+/* Checks that each valid point is in exactly one part. Invalid points may be in none. */
 static void expect_every_valid_point_in_one_part(const struct fixture *f, const struct problem *p)
 {
     const struct perf_space space = solver_space(f->solver, p, &f->target);
@@ -99,10 +99,10 @@ TEST_F(plain, no_valid_point_in_tf32_is_left_out_or_there_twice)
 }
 
 struct draws {
-    unsigned all; /* number of valid candidates in |of|, at most |DRAWS| */
-    /* how many of the first |DRAWS| valid candidates have each value of wgmma */
+    unsigned all; /* sum of |of|, at most DRAWS */
+    /* number of the first DRAWS valid candidates by their value of "wgmma" */
     unsigned of[FEEDS];
-    unsigned there[FEEDS]; /* how many valid points of the whole space have each value of wgmma */
+    unsigned there[FEEDS]; /* number of all valid points by their value of "wgmma" */
 };
 
 static struct draws draw(const struct fixture *f, const struct problem *p)
@@ -137,10 +137,11 @@ TEST_F(plain, each_way_to_feed_wgmma_has_its_share_of_the_first_draws)
         }
         in_bulk += d.there[2] > 0;
     }
-    assert_int_equal(in_bulk, PROBLEMS - 3); /* all but the first layer */
+    /* all problems but the first layer, in its three directions */
+    assert_int_equal(in_bulk, PROBLEMS - 3);
 }
 
-/* For a search, libkiln's tune requests a list of all candidates, which kilnd has to make. */
+/* For a search, libkiln asks kilnd for a list of all candidates. */
 TEST_F(plain, the_whole_space_is_no_larger_than_one_list)
 {
     const struct perf_space space = solver_space(f->solver, &f->problems[0], &f->target);

@@ -16,8 +16,8 @@ static inline uint32_t valid_points(const struct solver *solver, const struct pr
     return valid;
 }
 
-/* Returns whether the config that the solver chooses is valid and in the space. |ret_config|
- * receives the config. */
+/* Stores the config that the solver chooses in |ret_config|. Returns whether that config is
+ * valid and in the space. */
 static inline bool choice_is_valid(const struct solver *solver, const struct problem *problem,
                                    const struct target *target, struct perf_config *ret_config)
 {
