@@ -17,22 +17,21 @@ import victim as victims
 import wire
 
 SETTLE_S = 1.0
-LEAVE_S = 1.0  # after this time without attackers, everything must be as before
-PROCESSES_MAX = 16  # maximum number of attackers' processes
+LEAVE_S = 1.0  # after this time without attackers, everything must be as before the attack
+PROCESSES_MAX = 16  # maximum number of processes that attack at the same time
 COUNT = struct.Struct("<Q")
 PROBES = 3
-# While kilnd serves one request of the victim, it may serve at most this many requests of
-# attackers, or frames of their answers. On a busy machine, an attacker reads its answers late, so
-# its counts are too high.
+# How many requests of attackers, or frames of their answers, kilnd may serve while a request of the
+# victim waits. Generous, because on a busy machine an attacker counts its answers late.
 BEFORE_MAX = 16
 RECOVER_MAX_S = 120.0
 
 
 class Options(NamedTuple):
     programs: pathlib.Path  # directory of the built programs
-    # directory of fault_compiler and of the library that is preloaded into kiln-transfer
+    # directory of fault_compiler, and of the library that is preloaded into kiln-transfer
     helpers: pathlib.Path
-    short: bool  # the form for CTest: fault_compiler as the compiler, one round, generous bounds
+    short: bool  # for CTest: fault_compiler instead of a compiler, one round, generous bounds
     made: bool  # use fault_compiler instead of real compilers
     seconds: float
     rounds: int
@@ -78,9 +77,9 @@ class Stage:
 class Attack:
     """One attack.  The first sentence of a class's docstring says what the attacker does."""
     name: ClassVar[str]
-    finding: ClassVar[str]  # number of the finding that the attack repeats, or "suspected"
+    finding: ClassVar[str]  # number of the finding whose attack this repeats, or "suspected"
     settings: ClassVar[dict[str, str]] = {}
-    needs_compiler: ClassVar[bool] = False  # needs a real compiler, even in the short form
+    needs_compiler: ClassVar[bool] = False  # needs a real compiler, even with Options.short
 
     def says(self) -> str:
         return " ".join((self.__doc__ or "").split())
@@ -136,14 +135,14 @@ class Measurement:
         self.stage = Stage(options, attack.settings)
         self.attackers: list[int] = []
         self.victim: victims.Victim
-        # period of the victim's first requests, in the short form
+        # begin and end of the victim's first requests, which Options.short uses as the quiet window
         self.first_requests: tuple[float, float]
         self.windows: list[Windows] = []
         self.memories: list[figures.Memory] = []
-        # the share of the processors' time that was used in each quiet window
+        # for each quiet window, the share of CPU time that was used
         self.busy: list[float] = []
         self.notes: list[str] = []
-        self.broken: list[str] = []  # broken promises that inspections found
+        self.broken: list[str] = []  # the promises that inspections found broken
 
     def run(self) -> figures.Outcome:
         try:

@@ -9,10 +9,10 @@ from typing import Any, Iterable, NamedTuple
 import victim as victims
 
 P99_FACTOR = 5
-STEP_MS = 20.0  # duration of one step of kilnd's executors
-# bytes by which kilnd's memory may grow, because an allocator may keep freed memory
+STEP_MS = 20.0  # time that kilnd's executors spend on a step before they let others run
+# bytes by which kilnd's memory may stay larger, because an allocator may keep freed memory
 AFTER_MEMORY_MORE = 64 << 20
-SHORT_WAIT_MAX_S = 10.0  # bound of the short form, which must not depend on speed
+SHORT_WAIT_MAX_S = 10.0  # bound for Options.short, which must not depend on the machine's speed
 
 
 def with_missed(samples: Iterable[victims.Sample], interval_s: float) -> list[victims.Sample]:
@@ -143,7 +143,7 @@ class Outcome(NamedTuple):
     memory: Memory | None
     broken: list[str]
     notes: list[str]
-    busy: float = math.nan  # share of the processors' time that was used in the quiet windows
+    busy: float = math.nan  # share of CPU time that was used in the quiet windows
 
     def to_json(self) -> dict[str, Any]:
         return {"attack": self.attack, "finding": self.finding, "says": self.says,

@@ -23,16 +23,16 @@ STOP_MAX_S = 20
 MIB = 1 << 20
 
 HOT_LIMIT = 64 * MIB
-QUEUE_PER_UID = 256 * MIB  # this and the next value are kilnd's defaults
+QUEUE_PER_UID = 256 * MIB  # kilnd's default, like QUEUE_BYTES
 QUEUE_BYTES = 1024 * MIB
 KILND_ITSELF = 64 * MIB
-# limit of code objects that a user has received; hot-limit, if that is larger
+# bytes of received code objects that each user may keep open; hot-limit if that is larger
 HELD_PER_UID = 256 * MIB
 HELD_BYTES = 4 * HELD_PER_UID
 OBJECT_FILE = "/memfd:kiln-object"
 SETTINGS = {
     "hot-limit": str(HOT_LIMIT),
-    # small, so that kernels of the victim that are not in use are read from the disk
+    # small, so that kilnd reads most of the victim's kernels from the disk
     "hot-count": "16",
     "queue-bytes": str(QUEUE_BYTES),
     "queue-bytes-per-uid": str(QUEUE_PER_UID),
@@ -42,7 +42,7 @@ SETTINGS = {
     "package-path": "",
 }
 
-HELD_BY_VICTIM = 8  # maximum number of code objects that the victim receives at a time
+HELD_BY_VICTIM = 8  # maximum number of code objects that the victim keeps open at a time
 
 PR_SET_PDEATHSIG = 1
 ATTACKER_NICENESS = 15
@@ -54,8 +54,8 @@ class Waiting(NamedTuple):
     """What kilnd is doing for its clients at one moment."""
     connections: int
     compiles: int
-    size: int  # bytes of waiting requests
-    held: int  # code objects that kilnd closed and a client keeps
+    size: int  # total bytes of the waiting requests
+    held: int  # code objects that kilnd has closed, but a client keeps open
 
     def beyond(self, before: Waiting) -> list[str]:
         """Returns a message for each count that is higher than before the attack. The victim always
@@ -245,7 +245,7 @@ class Host:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log,
                                             stdin=subprocess.DEVNULL, env=self.environment(),
-                                            start_new_session=True,  # as its unit does
+                                            start_new_session=True,  # like kilnd's unit
                                             user=self.user, group=self.user, extra_groups=[])
         wait_until("kilnd to answer", self._answers, START_MAX_S)
         self.socket.chmod(0o666)

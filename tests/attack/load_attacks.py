@@ -20,18 +20,18 @@ import wire
 from attack import Load, Stage
 
 MIB = 1 << 20
-REFUSED_PAUSE_S = 0.02  # pause before an attacker repeats a rejected request
-# Time after which the attack counts as being at its full strength, even if kilnd has stopped
-# reading.
+REFUSED_PAUSE_S = 0.02  # pause before an attacker repeats a refused request
+# After this time, an attack counts as being at full strength, even if kilnd has stopped reading its
+# requests.
 FULL_MAX_S = 3.0
 GC_MAX_S = 10
 LIST_MAX_S = 5
 PUT_MAX_S = 5
-PUTS = 8  # number of the victim's puts, one after the other
+PUTS = 8  # number of the victim's puts, each of which waits for the previous one
 BOMB_SIZE = 64 * MIB  # size of the largest object that kilnd imports
 DEVICE = material.DEVICE
 
-# Each request has a message type, members and a file.
+# For each request: its message type, the members of its JSON, and the file that it sends.
 Requests = tuple[tuple[str, dict[str, str], pathlib.Path], ...]
 
 
@@ -46,7 +46,7 @@ class Flood:
         self.frames = [wire.frame(kind, 1 + i, body) for i, (kind, body) in enumerate(requests)]
         self.depth, self.sent, self.answered, self.refused = depth, 0, 0, 0
         self.frames_read = 0
-        self.rest = memoryview(b"")  # rest of the frame that is being sent
+        self.rest = memoryview(b"")  # unsent rest of the current frame
 
     def send(self) -> None:
         """Sends as much as the socket accepts."""
@@ -118,7 +118,7 @@ class LongBatches(Load):
     """Keeps more batches of 4,096 sources with long options in flight than may wait."""
     name, finding = "long_batches", "H1"
     BODIES, DEPTH = 6, 100
-    OPTIONS_SIZE = 1900  # with this size, 4,096 items fill a frame
+    OPTIONS_SIZE = 1900  # with this size, 4,096 items just fit a frame
 
     def options(self, body: int, item: int) -> str:
         """Returns options in the order that takes the longest to sort, different for each item."""
@@ -172,7 +172,7 @@ class Churn(Load):
     """Connects and closes the connection at once, in a loop; half of the processes say hello in
     between."""
     name, finding = "churn", "suspected"
-    processes = 4  # half of these say hello
+    processes = 4  # one of two processes says hello
 
     def assail(self, stage: Stage, number: int) -> None:
         path, begin = str(stage.host.socket), time.monotonic()
@@ -183,7 +183,7 @@ class Churn(Load):
                 try:
                     one.connect(path)
                     one.send(hello)
-                # the backlog is full, so the attack is at its full strength
+                # kilnd's backlog is full, so the attack is at full strength
                 except BlockingIOError:
                     stage.ready[number] = 1
             stage.ready[number] = stage.ready[number] or time.monotonic() > begin + FULL_MAX_S
@@ -216,9 +216,10 @@ class Nearest(Load):
 class BombImport(Load):
     """Imports caches of a few bytes, whose rows unpack to 64 MiB each."""
     name, finding = "bomb_import", "H2"
-    processes = 2  # number of uploads that a user may have
+    processes = 2  # as many as a user may have uploads
     ROWS = 6
-    UNPACKING = b'"importing"'  # kiln-transfer is done, and kilnd is unpacking
+    # this progress report means that kiln-transfer is done and kilnd unpacks
+    UNPACKING = b'"importing"'
     ready_max_s = 60.0
 
     def prepare(self, stage: Stage) -> None:
@@ -257,7 +258,7 @@ class BombImport(Load):
 class LargeCopies(Load):
     """Imports caches that kilnd copies for a long time, and disconnects before kilnd reads them."""
     name, finding = "large_copies", "suspected"
-    processes = 2  # number of uploads that a user may have
+    processes = 2  # as many as a user may have uploads
     SIZE = 256 * MIB
     ready_max_s = 60.0
 
@@ -319,7 +320,7 @@ class Scans(Load):
     """Makes kilnd search a store of 100,000 kernels in every way that a user may request."""
     name, finding = "scans", "suspected"
     ROWS = 100_000
-    DEPTH = 4  # number of administrative requests that a user may have
+    DEPTH = 4  # as many as a user may have administrative requests in flight
     REQUESTS = (("kernel_list", b'{"program":"none"}'), ("kernel_list", b'{"count":1000}'),
                 ("accounting", b'{"by":"program"}'), ("history", b'{"slowest":100}'),
                 ("why_miss", b'{"name":"none.o","args":"","database_id":"gfx906_60"}'),
@@ -339,7 +340,7 @@ class Scans(Load):
 class Exports(Load):
     """Imports a cache, exports it and removes it, without a pause. Keeps no file."""
     name, finding = "exports", "suspected"
-    processes = 2  # number of uploads that a user may have
+    processes = 2  # as many as a user may have uploads
     ROWS = 2000
 
     def prepare(self, stage: Stage) -> None:
@@ -362,10 +363,11 @@ class Exports(Load):
 class LargeExports(Load):
     """Exports large kernels that bzip2 compresses slowly, and disconnects each time."""
     name, finding = "large_exports", "suspected"
-    processes = 4  # number of administrative requests that a user may have
+    processes = 4  # as many as a user may have administrative requests in flight
     ROWS = 3
     SIZE = 16 * MIB
-    PERIOD = 100_000  # in bytes; long repetitions are the slowest to sort
+    # bytes after which the content repeats; bzip2 sorts long repetitions most slowly
+    PERIOD = 100_000
 
     def prepare(self, stage: Stage) -> None:
         seed = os.urandom(self.PERIOD)
@@ -397,7 +399,7 @@ class LargeExports(Load):
 class Clears(Load):
     """Removes many kernels of its own, and imports them again."""
     name, finding = "clears", "suspected"
-    processes = 2  # number of uploads that a user may have
+    processes = 2  # as many as a user may have uploads
     ROWS = 20_000
 
     def prepare(self, stage: Stage) -> None:
@@ -501,7 +503,7 @@ class PerfFiles(TuningFiles):
     """Imports and compares PerfDbs of a million problems without a solver. These need far more
     memory than the size of their files."""
     name = "perf_files"
-    processes = 2  # number of uploads that a user may have
+    processes = 2  # as many as a user may have uploads
     PROBLEMS = 1_000_000
 
     def prepare(self, stage: Stage) -> None:
@@ -519,7 +521,7 @@ class TuningReads(Load):
     """Repeats a request that makes kilnd read as many records as a user may have."""
     RECORDS = 90_000
     REQUEST: tuple[str, bytes]
-    DEPTH = 4  # number of administrative requests that a user may have
+    DEPTH = 4  # as many as a user may have administrative requests in flight
 
     def prepare(self, stage: Stage) -> None:
         count = 5000 if stage.options.short else self.RECORDS
@@ -548,7 +550,7 @@ class ParallelExports(Load):
     """Exports the same large kernels as often at once as a user may, and keeps the files open."""
     name, finding = "parallel_exports", "suspected"
     ROWS, SIZE = 8, 16 * MIB
-    DEPTH = 4  # number of administrative requests that a user may have
+    DEPTH = 4  # as many as a user may have administrative requests in flight
 
     def prepare(self, stage: Stage) -> None:
         rows = material.random_rows(2 if stage.options.short else self.ROWS, self.SIZE, "parallel")
@@ -582,7 +584,7 @@ class ParallelExports(Load):
 class TinyRows(Load):
     """Imports caches of two million tiny rows, none of which is a kernel."""
     name, finding = "tiny_rows", "suspected"
-    processes = 2  # number of uploads that a user may have
+    processes = 2  # as many as a user may have uploads
     ROWS = 2_000_000
     ready_max_s = 60.0
 
@@ -614,7 +616,8 @@ class DamagedCaches(TinyRows):
                 cache.write(os.urandom(64))
 
     def assail(self, stage: Stage, number: int) -> None:
-        stage.ready[number] = 1  # set here, because kilnd may reject the import before it begins
+        # set before the import, because kilnd may refuse it before it begins
+        stage.ready[number] = 1
         super().assail(stage, number)
 
 
@@ -623,7 +626,7 @@ class KeptKernels(Load):
     open, mapped, or opened as a path."""
     name, finding = "kept_kernels", "suspected"
     ROWS, SIZE = 6, 16 * MIB
-    KEPT_MAX = 512 * MIB  # of each user; at this size, the attack is at its full strength, too
+    KEPT_MAX = 512 * MIB  # for each user; the attack counts as being at full strength at this size
 
     def prepare(self, stage: Stage) -> None:
         rows = material.random_rows(self.ROWS, self.SIZE, "kept")
@@ -662,7 +665,7 @@ class LargeResults(Load):
     """Sends results of compiles that cannot be compressed and have the maximum size."""
     name, finding = "large_results", "suspected"
     SIZE = 64 * MIB
-    DEPTH = 3  # requests beyond those that may wait are rejected
+    DEPTH = 3  # kilnd would refuse further requests
 
     def assail(self, stage: Stage, number: int) -> None:
         connection = wire.Connection(str(stage.host.socket), None)

@@ -13,7 +13,7 @@ import host as hosts
 import wire
 
 DEVICE = "gfx906_60"
-MACROS = 40  # the source has 2 to the power of this many expansions
+MACROS = 40  # number of macros, each of which doubles the expansions of the source
 
 CREATE = """CREATE TABLE `kern_db` (`id` INTEGER PRIMARY KEY ASC,`kernel_name` TEXT NOT NULL,
 `kernel_args` TEXT NOT NULL,`kernel_blob` BLOB NOT NULL,`kernel_hash` TEXT NOT NULL,
@@ -26,7 +26,7 @@ class Row(NamedTuple):
     args: str
     blob: bytes
     md5: str
-    size: int  # unpacked size; 0 if the blob is not packed
+    size: int  # unpacked size; 0 if |blob| is not packed
 
 
 def plain_row(name: str, content: bytes) -> Row:

@@ -119,7 +119,7 @@ def main(argv: list[str]) -> int:
         print("attack: skipped: several users are needed, and only root can be all of them",
               file=sys.stderr)
         return SKIPPED
-    # the exit handlers stop kilnd
+    # so that exit handlers, which stop kilnd, also run after SIGTERM
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     given.load = os.getloadavg()[0]
     run, options = Run(), options_of(given)

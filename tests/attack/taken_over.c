@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A stand-in for a decompressor that was taken over.  It is preloaded into kiln-transfer, and
- * replaces what libbz2 unpacks by the bytes of the file in ATTACK_FORGED.  The forged file must be
- * as long as the genuine one.
- */
+/* Stands for a decompressor under an attacker's control. Preloaded into kiln-transfer, it
+ * replaces what libbz2 unpacks by the bytes of the file in ATTACK_FORGED, which must be as long
+ * as the genuine content. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +14,8 @@
 static char forged[FORGED_MAX];
 static size_t size, given;
 
-/* Later, kiln-transfer is confined and may not open the file. */
+/* Reads the file at the start, because kiln-transfer may not open it after it has confined
+ * itself. */
 __attribute__((constructor)) static void read_forged(void)
 {
     const char *path = getenv("ATTACK_FORGED");

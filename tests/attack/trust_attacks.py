@@ -116,7 +116,8 @@ class Rollback(PackageAttack):
             vendor = Vendor(other.host, other.host.directory / "keys")
             old, new = os.urandom(OBJECT_SIZE), os.urandom(OBJECT_SIZE)
             old_path = vendor.sign("old", old)
-            time.sleep(1.1)  # the times in manifests may have a resolution of one second
+            # the second manifest needs a later time, whose resolution may be a second
+            time.sleep(1.1)
             new_path = vendor.sign("new", new)
             status, output = other.host.kilnctl("pkg", "install", str(new_path))
             if status:
@@ -140,7 +141,7 @@ class KilledCompiler(Trust):
     def judge(self, stage: Stage) -> list[str]:
         host, number = stage.host, int.from_bytes(os.urandom(3), "little")
         source, other = stage.sources.trivial(number), stage.sources.trivial(number + 1)
-        # makes sure that the target is known to work
+        # the compile makes kilnd learn that the target works
         host.as_user(hosts.VICTIM, lambda c: c.fetch_source(other))
         hosts.wait_until("compilers to start", host.compilers_are_idle)
         compilers = host.descendants("compiler")
@@ -236,7 +237,7 @@ class FalseClaims(Trust):
     name, finding = "false_claims", "H7"
     TARGET = "gfx906"
     CLAIMS = (wire.Entry("", 1e-6, 4_000_000_000, 0.0),  # impossible
-              # plausible, so that a promotion has an entry that it can hold back
+              # plausible, so that a promotion has an entry to hold back
               wire.Entry("", 0.5, 9, 0.01))
 
     def judge(self, stage: Stage) -> list[str]:
@@ -395,7 +396,7 @@ class ForeignCache(Trust):
         try:
             victim.start()
         except RuntimeError:
-            return []  # kilnd refused to start
+            return []  # kilnd has refused to start, as it must
         return ["kilnd uses a cache below a directory that another user can exchange"] \
             if (cache / "kernels.db").exists() else []
 

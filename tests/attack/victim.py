@@ -18,9 +18,10 @@ import wire
 DISK_KERNELS = 64
 KERNEL_SIZE = 20000
 SAMPLES_MAX = 200_000
-CLOSED = 255  # code of an operation whose connection was closed
-HEADER = struct.Struct("<Qd")  # number of samples; start of the running operation, or 0
-SAMPLE = struct.Struct("<ddQ")  # start, duration in seconds, code
+CLOSED = 255  # result of an operation whose connection was closed, in place of an error code
+# number of samples; start time of the running operation, or 0 if none runs
+HEADER = struct.Struct("<Qd")
+SAMPLE = struct.Struct("<ddQ")  # start time, duration in seconds, error code
 RETRY_S = 0.1
 CONNECT_MAX_S = 60
 MEASURED = wire.Entry("ConvDirectNaiveConvFwd", 1.5, 9)
@@ -48,7 +49,8 @@ OPERATIONS = (
     Operation("echo", 0.01, wire.OK),
 )
 COMPILE = "compile"
-ECHO = "echo"  # an operation that sends nothing to kilnd, so it waits only for the scheduler
+# an operation without kilnd, which shows how long the scheduler makes the victim wait
+ECHO = "echo"
 ECHO_SIZE = 64
 TITLES = {operation.name: operation.name for operation in OPERATIONS} | {
     "warm": "warm fetch", "miss": "fetch of an absent key", "disk": "cold fetch",

@@ -23,7 +23,7 @@ READ_SIZE = 1 << 20
 BATCH_ITEMS_MAX = 4096
 IN_FLIGHT_MAX = 1024
 
-# Codes of common/base/err_codes.def that the attacks use.
+# Values of the error codes in common/base/err_codes.def that the attacks use.
 OK, NOT_FOUND, INVALID, DENIED, FULL, BUSY, CORRUPT, UNAVAILABLE = range(8)
 COMPILE_FAILED = 13
 
@@ -151,7 +151,7 @@ class Result(NamedTuple):
     code: int
     tier: int
     key: bytes
-    object: bytes  # SHA-256 of the object's bytes
+    object: bytes  # SHA-256 of the object
     size: int
     content: bytes
     text: str

@@ -18,16 +18,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* number of threads; several, so that the engine opens and closes while other threads wait */
+/* number of threads: enough that the engine opens and closes while others wait */
 #define ASKERS 4
-#define CHILD_S 60 /* a child without an answer is ended after this time */
+#define CHILD_S 60 /* seconds after which a child without an answer is ended */
 #define PAUSES_US 3000
-#define STEP_US 37 /* step in microseconds, which makes the pauses differ */
+/* microseconds by which each pause before a fork is longer than the previous one */
+#define STEP_US 37
 
 enum { ANSWERED = 0, REPORTED = 3 };
 
 static atomic_bool is_over, has_failed;
-static struct kiln_client *parents; /* the first client, which children inherit */
+static struct kiln_client *parents; /* the client from before the forks, which children inherit */
 
 static unsigned fork_handlers;
 
@@ -40,7 +41,7 @@ int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(vo
     return 0;
 }
 
-/* The engine opens with the first client and closes with the last one. */
+/* Opens the only client, so the engine opens with it, and closes with it. */
 static int ask_engine(struct kiln_error *err)
 {
     struct kiln_client *client = NULL;
@@ -91,8 +92,8 @@ static int be_child_of_busy_parent(void)
     return 1;
 }
 
-/* Returns how many of |count| children reported that they were forked during a call, or -1 if a
- * child failed in another way. */
+/* Forks |count| children. Returns how many reported that they were forked during a call, or -1
+ * if one failed in another way. */
 static long fork_many(unsigned long count, int (*run_child)(void))
 {
     long reported = 0;

@@ -43,7 +43,7 @@ static bool keep_record(struct kiln_client *client, const struct kiln_problem *p
     return true;
 }
 
-/* Returns false if the look-up failed. */
+/* Prints the record, or "-" if there is none. Returns false if the look-up failed. */
 static bool look_up(struct kiln_client *client, const char *kind, const char *id, const char *key)
 {
     bool is_find = strcmp(kind, "perf") != 0;

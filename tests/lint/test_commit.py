@@ -20,7 +20,7 @@ class Commit(unittest.TestCase):
         (self.tree / "cmake").mkdir(parents=True)
         for name in (".gitattributes", "cmake/commit.cmake"):
             shutil.copy(ROOT / name, self.tree / name)
-        # the text that the file has in the repository
+        # as the file is in the repository
         (self.tree / "cmake/commit.txt").write_text("$Format:%H$\n")
         (self.tree / "print.cmake").write_text(
             "include(${CMAKE_CURRENT_LIST_DIR}/cmake/commit.cmake)\nmessage(NOTICE "
@@ -69,7 +69,7 @@ class Commit(unittest.TestCase):
         self.assertEqual(self.found(), "unknown")
         (self.tree / "cmake/commit.txt").unlink()
         self.assertEqual(self.found(), "unknown")
-        (self.tree / ".git").mkdir()  # without a repository in it
+        (self.tree / ".git").mkdir()  # an empty directory, which is no repository
         self.assertEqual(self.found(), "unknown")
 
     def test_the_commit_of_an_enclosing_repository_is_not_used(self):

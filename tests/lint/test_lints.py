@@ -397,7 +397,7 @@ class Metrics(unittest.TestCase):
     def test_an_unknown_metric_is_reported(self):
         self.assertEqual(self.complaints("kiln_wishes_total > 1"),
                          ["here: kilnd has no metric 'kiln_wishes_total'"])
-        self.assertTrue(self.complaints("kiln_clients_bucket"))  # the metric is not a histogram
+        self.assertTrue(self.complaints("kiln_clients_bucket"))  # kiln_clients is no histogram
 
     def test_an_unknown_metric_label_is_reported(self):
         self.assertEqual(self.complaints('kiln_hits_total{uid!="7"}'),

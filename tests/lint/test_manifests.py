@@ -12,7 +12,7 @@ except ImportError:
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLACE = ROOT / "docs/operations/kubernetes"
-WATCHDOG_S = 30  # value of WatchdogSec= in the unit
+WATCHDOG_S = 30  # WatchdogSec= of the unit
 
 
 def objects(name):

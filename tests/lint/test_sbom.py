@@ -32,7 +32,7 @@ class Bill(unittest.TestCase):
         cls.place = tempfile.TemporaryDirectory()
         cls.program = pathlib.Path(cls.place.name, "bin", "copy")
         cls.program.parent.mkdir()
-        shutil.copy("/bin/ls", cls.program)  # an arbitrary program that links more than libc
+        shutil.copy("/bin/ls", cls.program)  # any program that needs more libraries than libc
         cls.program.with_name("script").write_text("#!/bin/sh\n", encoding="utf-8")
         cls.text = bill("--built-with", "dpkg", cls.place.name)
         cls.bill = json.loads(cls.text)

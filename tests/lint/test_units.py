@@ -7,10 +7,10 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-# limit of code objects that were sent to users, as a multiple of hot_limit; HELD_SHARES of
-# engine/engine.c
+# HELD_SHARES of engine/engine.c: code objects that users keep open may take this multiple of
+# hot_limit
 HELD_SHARES = 4
-UNREAD = 2 << 30  # replies that are not read yet, and unfinished requests (docs/limits.md)
+UNREAD = 2 << 30  # replies that clients have not read, and incomplete requests (docs/limits.md)
 
 
 def size(text):
@@ -31,7 +31,7 @@ def default_of(setting):
 class UnitLimits(unittest.TestCase):
     def test_the_units_memory_is_above_what_the_default_settings_permit(self):
         hot = size(default_of("hot_limit"))
-        # requests, and kernels that are still to be stored
+        # queued requests, and as much for kernels that are still to be stored
         waiting = 2 * size(default_of("queue_bytes"))
         needed = waiting + hot + HELD_SHARES * hot + UNREAD
         self.assertGreater(size(unit_value("MemoryHigh")), needed)

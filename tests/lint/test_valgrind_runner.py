@@ -11,7 +11,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# Starts a process outside of its group, prints the process id, then runs |rest|.
+# Shell code that starts a process in another process group, prints its pid, and runs |rest|.
 LEAVES_ONE = "setsid sleep 600 & echo $! ; {rest}"
 
 

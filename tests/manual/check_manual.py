@@ -20,12 +20,12 @@ sys.path.insert(0, str(ROOT / "scripts/manual"))
 import values  # noqa: E402  pylint: disable=wrong-import-position
 
 LONG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
-# An option at the beginning of a line of --help. kiln-driver's flags have '_' in their names.
+# An option at the start of a line of --help. kiln-driver's options contain '_'.
 IN_HELP = re.compile(r"^  (?:(-.), |    )?(--[\w-]+)", re.M)
 TAG = re.compile(r"^\.TP\n(.*)$", re.M)
 REFERENCE = re.compile(r"\b((?:kiln|libkiln)[\w.-]*)\((\d)\)")
-# Words with which a comment refers to the comment above it in the header. On the page, there is no
-# comment above.
+# First words of a comment that refers to the comment above it in the header. A manual page contains
+# only one of the two.
 HANGING = re.compile(r"^\.SH DESCRIPTION\n(?:\.PP\n)?(The same|The other way|Its|Both)\b", re.M)
 
 

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 
-# As with readline, a word ends at blanks, and ':' and '=' are separate words.
+# Asks as readline does: words end at blanks, and ':' and '=' are words of their own.
 BASH = r"""
 source "$1"
 COMP_LINE=$2 COMP_POINT=${#2} COMP_CWORD=$(($# - 3)) COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
@@ -74,7 +74,7 @@ def _zsh_on_terminal(environment, seconds):
         while select.select([parent], [], [], max(0.0, end - time.monotonic()))[0]:
             try:
                 some = os.read(parent, 4096)
-            except OSError:  # on Linux, this means that the other end was closed
+            except OSError:  # Linux's way to say that the other end is closed
                 break
             if not some:
                 break

@@ -22,7 +22,7 @@ BIN, MANUAL, SHELL = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[
 WAIT_MAX_S = 60
 COMPLETIONS = MANUAL.resolve() / "completions"
 ASK = {"bash": shells.ask_bash, "zsh": shells.ask_zsh}[SHELL]
-# Names of packages. A shell that executed any of them would create a file.
+# Names of packages. If a shell executed one, there would be a file "ran".
 HOSTILE = ("gfx906$(touch ran).kdb", "gfx906`touch ran`.kdb", "gfx906;touch ran.kdb",
            "gfx906 x.kdb")
 
@@ -171,8 +171,8 @@ class WithoutKilndTest(unittest.TestCase):
             mute.listen(8)
             words = environment(self.directory, KILN_SOCKET=str(self.directory / "mute.sock"))
             del words["KILN_COMPLETION_TIMEOUT"]
-            # The shell may take up to 30 s; the completion itself waits at most half a second for
-            # kilnd's answer.
+            # The completion waits at most half a second for kilnd's answer, but starting a shell
+            # may take long.
             self.assertEqual(ASK(COMPLETIONS, "kilnctl kernel show ", words, 30), [])
 
 
@@ -181,8 +181,7 @@ class WithKilndTest(unittest.TestCase):
     def setUpClass(cls):
         cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="kiln-complete-"))
         cls.addClassCleanup(shutil.rmtree, cls.directory)
-        # kilnd's compilers run as another user if kilnd runs as root, so that user must be able to
-        # enter
+        # If kilnd runs as root, its compilers run as another user, who must be able to enter.
         cls.directory.chmod(0o711)
         cls.kilnd = Kilnd(cls.directory)
         cls.addClassCleanup(cls.kilnd.stop)

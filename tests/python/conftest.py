@@ -16,7 +16,7 @@ import kiln
 
 BUILD = pathlib.Path(os.environ["KILN_BUILD"])
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-TARGET = "gfx1030"  # this target's compiler needs no GPU
+TARGET = "gfx1030"  # clang compiles for this target without a GPU
 DATABASE_ID = "gfx90a68"
 WAIT_MAX_S = 60  # long enough for sanitizers on a loaded machine
 PR_SET_PDEATHSIG = 1

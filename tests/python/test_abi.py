@@ -14,20 +14,21 @@ from kiln import _abi, enums
 INCLUDE = SOURCE / "libclient/include"
 STRUCTS = {name: value for name, value in vars(_abi).items()
            if isinstance(value, type) and issubclass(value, ctypes.Structure)}
-# Functions that the binding omits, because frameworks have memory, streams and events of their own.
+# Functions that the binding leaves out, because frameworks manage memory, streams and events
+# themselves.
 LEFT_OUT = re.compile(
     r"kiln_(admin_call|events|conv_\w+|driver_flag|event_\w+|lease_\w+|library_\w+|memory_\w+"
     r"|device_(?!(list|open|close|target|database_id|driver)$)\w+"
     r"|problem_from_driver|run_launch|stream_\w+)$")
-# The prefixes that C has before the names of the enums' members.
+# For each enum, the prefix of its members' names in C.
 PREFIXES = {"ErrorCode": "KILN_E_", "Level": "KILN_LEVEL_", "Tier": "KILN_TIER_",
             "Priority": "KILN_", "Direction": "KILN_", "Layout": "KILN_", "DataType": "KILN_",
             "Tensor": "KILN_TENSOR_", "PlanSource": "KILN_PLAN_", "TuningTier": "KILN_TUNING_"}
-NOT_IN_C = {"Role"}  # C has no such enum, only a number with a comment
+NOT_IN_C = {"Role"}  # in C, roles are numbers that only a comment describes
 C_TYPES = {ctypes.c_int: "int", ctypes.c_uint: "unsigned", ctypes.c_size_t: "size_t",
            ctypes.c_uint64: "uint64_t", ctypes.c_uint32: "uint32_t", ctypes.c_double: "double",
            ctypes.c_char_p: "char *", None: "void"}
-# ctypes does not distinguish types of the same size: size_t is uint64_t, unsigned is uint32_t.
+# Pairs of types that ctypes cannot tell apart, because they have the same size.
 SAME = {"size_t": "uint64_t", "unsigned": "uint32_t"}
 
 
@@ -176,7 +177,7 @@ def test_callbacks_have_the_types_of_the_c_headers(callback, headers):
 def test_enums_have_the_values_of_the_c_headers(kind, facts, headers):
     for member in getattr(enums, kind):
         assert facts[f"{kind}.{member.name}"] == (member.value,), member
-    # C's enum with the same first member must have as many members, so the binding lacks none
+    # the binding has all members: C's enum with the same first member has as many
     first = PREFIXES[kind] + next(iter(getattr(enums, kind))).name
     bodies = re.findall(r"enum \{([^}]*)\}", headers)
     body = next(b for b in bodies if re.search(rf"\b{first}\b", b))

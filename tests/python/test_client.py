@@ -23,7 +23,7 @@ THREADS = 8
 @pytest.fixture
 def closed(monkeypatch):
     """Collects the pointers of released clients, in order."""
-    gc.collect()  # releases what earlier tests left behind
+    gc.collect()  # releases the clients of earlier tests
     given = []
     original = Handle.__del__
 
@@ -117,7 +117,7 @@ def test_a_timeout_is_a_positive_number_of_seconds(client, wrong):
 
 def test_a_request_that_libkiln_refuses_raises():
     with pytest.raises(kiln.InvalidError):
-        kiln.Client("/" + "x" * 200)  # longer than the path of a socket may be
+        kiln.Client("/" + "x" * 200)  # too long for the path of a socket
     with pytest.raises(kiln.InvalidError, match="cache_entries"):
         kiln.Client(cache_entries=2**31)
     with pytest.raises(kiln.InvalidError, match="NUL"):

@@ -17,8 +17,8 @@ from conftest import BUILD
 WORKERS = 3
 TASKS = 12
 
-# In the code below, |parent| is a client that was opened before the fork. Each process has its own
-# client, which its first task opens. A task returns which kilnd has served that client.
+# Each worker process needs its own client, which its first task opens, because |parent| was opened
+# before the fork. A task returns which kilnd has served the client.
 COMMON = f"""
 import multiprocessing, os, sys
 import kiln
@@ -62,7 +62,7 @@ check_all_is_there(parent)
 print(served)
 """
 
-# While the workers are forked and run tasks, threads of the parent call the parent's client.
+# While workers are forked and run tasks, threads of the parent process call |parent|.
 BUSY = COMMON + """
 import threading
 
@@ -91,7 +91,7 @@ check_all_is_there(parent)
 print(served)
 """
 
-# The parent has sent no request, so a worker starts the private kilnd.
+# |parent| has sent no request before the fork, so a worker starts the private kilnd.
 UNUSED = COMMON + """
 served = workers()
 check_all_is_there(parent)

@@ -18,14 +18,14 @@ from kiln._library import library
 from test_client import in_child
 
 ELF = b"\x7fELF"
-MAPPED_FROM = 16 << 10  # larger kernels are mappings
+MAPPED_FROM = 16 << 10  # bytes from which on libkiln maps a kernel instead of copying it
 UNKNOWN = "0" * 64
 
 
 @pytest.fixture
 def freed(monkeypatch):
     """Collects the pointers of released kernels."""
-    gc.collect()  # releases what earlier tests left behind
+    gc.collect()  # releases the kernels of earlier tests
     given = []
     original = Handle.__del__
 
@@ -153,7 +153,7 @@ def test_the_memory_of_a_kernel_view_cannot_be_written(small, large):
             (ctypes.c_char * 4).from_buffer(view.obj)
         with pytest.raises((TypeError, BufferError)):
             ctypes.c_char.from_buffer(view)
-        # both are one object, so there is one copy however often the data is requested
+        # views share one copy of the bytes
         assert kernel.data.obj is view.obj
 
 

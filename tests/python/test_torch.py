@@ -20,7 +20,7 @@ from kiln.torch._choice import State, TRIALS_MAX  # noqa: E402
 from kiln.torch._operators import Operators  # noqa: E402
 
 F = torch.nn.functional
-IMPORT_MAX_S = 600  # on a loaded machine, a new process takes a minute to import PyTorch
+IMPORT_MAX_S = 600  # on a loaded machine, importing PyTorch takes a minute
 KINDS = {0: torch.float32, 1: torch.float16, 2: torch.bfloat16}
 
 
@@ -386,7 +386,7 @@ def test_one_thread_at_a_time_compares(fake, x, w, monkeypatch):
 
     def times_with_another_call(index, first, second):
         calls.append(1)
-        simple(x, w)  # as in a call from another thread
+        simple(x, w)  # stands for a call in another thread
         return times(index, first, second)
 
     monkeypatch.setattr(fake, "times", times_with_another_call)
@@ -456,7 +456,7 @@ def test_memory_that_is_always_misaligned_is_pytorchs_from_the_first_call(fake, 
         assert torch.equal(one, other)
     reasons = {choice.result: choice.reason for choice in fake.operators.choices.values()}
     assert "multiple of 16 bytes" in reasons["output"] and "multiple" in reasons["weight"]
-    # only the request for the input's gradient
+    # the one request is for the gradient of the input
     assert len(fake.asked) == 1 and fake.operators.errors == []
 
 
@@ -774,13 +774,14 @@ def images():
     return torch.randn(2, 3, 16, 16)
 
 
-# On the CPU, the result of a transposed convolution is never channels last.
+# PyTorch's CPU never returns a transposed convolution's result with channels last.
 @pytest.mark.parametrize("form,kind", [
     (torch.contiguous_format, torch.nn.ConvTranspose2d), (LAST, torch.nn.Conv2d)],
     ids=["first", "last"])
 def test_a_prepared_step_requests_no_plan(fake, images, form, kind):
     model, images = Network(kind).to(memory_format=form), images.contiguous(memory_format=form)
-    assert kiln.torch.prepare(model, images) == 11  # the images need no gradient
+    # 4 outputs, 4 gradients of weights, 3 of inputs: the images need none
+    assert kiln.torch.prepare(model, images) == 11
     assert fake.batches == [11] and fake.launches == 0 and fake.operators.errors == []
     assert fake.answer() == 11
     assert fake.loads == 11 and fake.states() == {State.PLANNED}

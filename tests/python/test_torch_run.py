@@ -9,9 +9,10 @@ import pytest
 
 from conftest import BUILD, SOURCE
 
-WAIT_S = 600  # on a loaded machine, PyTorch takes a minute to import
+WAIT_S = 600  # on a loaded machine, importing PyTorch takes a minute
 PACKAGE = SOURCE / "libclient/python/kiln"
-# All of PyTorch that kiln.torch.install() needs. |replaced| lists the names of replaced operators.
+# The parts of PyTorch that kiln.torch.install() uses. |replaced| lists the operators that it has
+# replaced.
 FAKE_TORCH = """
 from types import SimpleNamespace as Names
 __version__, replaced = "2.9", []
@@ -157,7 +158,8 @@ def test_without_libkiln_the_program_runs(program):
     assert "kiln.torch is not installed: cannot load '/nonexistent'" in done.stderr
 
 
-# PyTorch runs the first 2 calls of one convolution and kiln 5 more. PyTorch runs 7 of another one.
+# Two known convolutions: PyTorch has run the first one 2 times and kiln 5 times, and PyTorch has
+# run the second one 7 times.
 CALLS = """
 import os, sys, torch, kiln.torch
 of = kiln.torch.Convolution

@@ -74,7 +74,7 @@ def test_a_record_of_another_driver_is_stale(client, own):
 
 
 def test_a_near_record_answers_if_allowed(client, own):
-    near = dataclasses.replace(own, c=16, k=16)  # no other test uses these numbers of channels
+    near = dataclasses.replace(own, c=16, k=16)  # numbers of channels that no other test uses
     client.find_put(near, recording(found()))
     asked = dataclasses.replace(near, n=near.n * 2)
     with pytest.raises(kiln.NotFoundError):
