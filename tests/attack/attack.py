@@ -77,7 +77,7 @@ class Stage:
 class Attack:
     """One attack.  The first sentence of a class's docstring says what the attacker does."""
     name: ClassVar[str]
-    finding: ClassVar[str]  # number of the finding whose attack this repeats, or "suspected"
+    finding: ClassVar[str]  # number of the finding that this attack repeats, or "suspected"
     settings: ClassVar[dict[str, str]] = {}
     needs_compiler: ClassVar[bool] = False  # needs a real compiler, even with Options.short
 

@@ -77,7 +77,7 @@ def bound_ms(name: str, quiet: Wait) -> float:
 class Share(NamedTuple):
     """The operation whose p99 is the largest share of its bound."""
     part: float
-    name: str  # name of the operation
+    name: str
 
 
 def largest_share(quiet: dict[str, Wait], now: dict[str, Wait]) -> Share:

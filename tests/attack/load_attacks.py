@@ -216,7 +216,7 @@ class Nearest(Load):
 class BombImport(Load):
     """Imports caches of a few bytes, whose rows unpack to 64 MiB each."""
     name, finding = "bomb_import", "H2"
-    processes = 2  # as many as a user may have uploads
+    processes = 2  # as many uploads as a user may have at a time
     ROWS = 6
     # this progress report means that kiln-transfer is done and kilnd unpacks
     UNPACKING = b'"importing"'
@@ -258,7 +258,7 @@ class BombImport(Load):
 class LargeCopies(Load):
     """Imports caches that kilnd copies for a long time, and disconnects before kilnd reads them."""
     name, finding = "large_copies", "suspected"
-    processes = 2  # as many as a user may have uploads
+    processes = 2  # as many uploads as a user may have at a time
     SIZE = 256 * MIB
     ready_max_s = 60.0
 
@@ -320,7 +320,7 @@ class Scans(Load):
     """Makes kilnd search a store of 100,000 kernels in every way that a user may request."""
     name, finding = "scans", "suspected"
     ROWS = 100_000
-    DEPTH = 4  # as many as a user may have administrative requests in flight
+    DEPTH = 4  # as many administrative requests as a user may have at a time
     REQUESTS = (("kernel_list", b'{"program":"none"}'), ("kernel_list", b'{"count":1000}'),
                 ("accounting", b'{"by":"program"}'), ("history", b'{"slowest":100}'),
                 ("why_miss", b'{"name":"none.o","args":"","database_id":"gfx906_60"}'),
@@ -340,7 +340,7 @@ class Scans(Load):
 class Exports(Load):
     """Imports a cache, exports it and removes it, without a pause. Keeps no file."""
     name, finding = "exports", "suspected"
-    processes = 2  # as many as a user may have uploads
+    processes = 2  # as many uploads as a user may have at a time
     ROWS = 2000
 
     def prepare(self, stage: Stage) -> None:
@@ -363,7 +363,7 @@ class Exports(Load):
 class LargeExports(Load):
     """Exports large kernels that bzip2 compresses slowly, and disconnects each time."""
     name, finding = "large_exports", "suspected"
-    processes = 4  # as many as a user may have administrative requests in flight
+    processes = 4  # as many administrative requests as a user may have at a time
     ROWS = 3
     SIZE = 16 * MIB
     # bytes after which the content repeats; bzip2 sorts long repetitions most slowly
@@ -399,7 +399,7 @@ class LargeExports(Load):
 class Clears(Load):
     """Removes many kernels of its own, and imports them again."""
     name, finding = "clears", "suspected"
-    processes = 2  # as many as a user may have uploads
+    processes = 2  # as many uploads as a user may have at a time
     ROWS = 20_000
 
     def prepare(self, stage: Stage) -> None:
@@ -503,7 +503,7 @@ class PerfFiles(TuningFiles):
     """Imports and compares PerfDbs of a million problems without a solver. These need far more
     memory than the size of their files."""
     name = "perf_files"
-    processes = 2  # as many as a user may have uploads
+    processes = 2  # as many uploads as a user may have at a time
     PROBLEMS = 1_000_000
 
     def prepare(self, stage: Stage) -> None:
@@ -521,7 +521,7 @@ class TuningReads(Load):
     """Repeats a request that makes kilnd read as many records as a user may have."""
     RECORDS = 90_000
     REQUEST: tuple[str, bytes]
-    DEPTH = 4  # as many as a user may have administrative requests in flight
+    DEPTH = 4  # as many administrative requests as a user may have at a time
 
     def prepare(self, stage: Stage) -> None:
         count = 5000 if stage.options.short else self.RECORDS
@@ -550,7 +550,7 @@ class ParallelExports(Load):
     """Exports the same large kernels as often at once as a user may, and keeps the files open."""
     name, finding = "parallel_exports", "suspected"
     ROWS, SIZE = 8, 16 * MIB
-    DEPTH = 4  # as many as a user may have administrative requests in flight
+    DEPTH = 4  # as many administrative requests as a user may have at a time
 
     def prepare(self, stage: Stage) -> None:
         rows = material.random_rows(2 if stage.options.short else self.ROWS, self.SIZE, "parallel")
@@ -584,7 +584,7 @@ class ParallelExports(Load):
 class TinyRows(Load):
     """Imports caches of two million tiny rows, none of which is a kernel."""
     name, finding = "tiny_rows", "suspected"
-    processes = 2  # as many as a user may have uploads
+    processes = 2  # as many uploads as a user may have at a time
     ROWS = 2_000_000
     ready_max_s = 60.0
 

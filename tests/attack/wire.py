@@ -151,7 +151,7 @@ class Result(NamedTuple):
     code: int
     tier: int
     key: bytes
-    object: bytes  # SHA-256 of the object
+    object: bytes
     size: int
     content: bytes
     text: str

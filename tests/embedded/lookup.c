@@ -43,7 +43,6 @@ static bool keep_record(struct kiln_client *client, const struct kiln_problem *p
     return true;
 }
 
-/* Prints the record, or "-" if there is none. Returns false if the look-up failed. */
 static bool look_up(struct kiln_client *client, const char *kind, const char *id, const char *key)
 {
     bool is_find = strcmp(kind, "perf") != 0;

@@ -41,7 +41,7 @@ static int take_line(struct question *q, const char *text, struct kiln_error *er
     struct kiln_driver_line line = { .size = sizeof(line) };
     int rc = kiln_driver_line_parse(text, &line, err);
     if (rc == KILN_E_NOT_FOUND)
-        return KILN_E_OK; /* a comment */
+        return KILN_E_OK; /* the line is a comment */
     for (unsigned i = 0; !rc && i < line.count; i++)
         rc = take_plan(q, &line.problems[i], err);
     return rc;

@@ -281,7 +281,7 @@ TEST(attack, the_attacker_learns_nothing_private_of_the_victim)
     assert_int_equal(attack_ask(a->victim, MESSAGE_tuning_remove, FORGET_OWN, NULL), KILN_OK);
 }
 
-/* Every subscriber receives every event. */
+/* kilnd sends each event to all subscribers, so a change to private kernels must cause none. */
 TEST(attack, changes_to_the_victims_private_kernels_make_no_event)
 {
     struct attack_setting *a = *state;

@@ -167,7 +167,7 @@ TEST_F(caches, a_file_that_is_no_cache_is_refused)
     expect_refused(f);
 }
 
-/* Follows the help of 'kilnctl kernel import'. */
+/* The commands are those in the help of 'kilnctl kernel import'. */
 TEST(caches, the_rows_that_sqlite3_saves_of_a_damaged_cache_are_imported)
 {
     static const uint8_t nothing[4096];

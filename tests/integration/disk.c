@@ -159,7 +159,7 @@ TEST_F(disk, a_full_disk_is_reported_and_kilnd_serves_until_space_is_free)
 
     shell(f->daemon.cache, "rm filler");
 
-    expect_health(f, "\"ok\""); /* without any request of a client */
+    expect_health(f, "\"ok\""); /* kilnd notices the free space without any request of a client */
     expect_stored(f, 7);
     expect_counted_after_restart(f);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
@@ -263,8 +263,7 @@ TEST(disk, a_network_filesystem_is_refused_for_cache_and_state)
     expect_status(&f->result, 2, "(nfs)");
     assert_says(f->result.output, "cache_dir");
 
-    /* With the network filesystem elsewhere, kilnd starts: only the filesystem caused the
-     * refusal. */
+    /* If only another directory is on a network filesystem, kilnd starts. */
     fake_filesystem_type("0x6969", "/absent");
     daemon_process_start(&f->daemon);
 }

@@ -345,7 +345,7 @@ TEST_F(doctor, a_full_disk_is_reported_ok_once_it_has_free_space)
     doctor_fails(f, "disk is", "df -h");
 
     shell(cache, "rm filler");
-    /* without any request of a client */
+    /* kilnd notices the free space without any request of a client */
     if (!holds_in_time(is_content, f))
         fail_msg("doctor is not content: %s", f->result.output);
 }

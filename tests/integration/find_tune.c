@@ -73,7 +73,7 @@ static void expect_state(const struct json *result, const char *solver, const ch
     assert_string_equal(json_get_text(s, "state", ""), state);
 }
 
-/* CUT_SHORT is right, too: on a busy CPU, find may stop measuring the slower solver early. */
+/* CUT_SHORT also passes: on a busy CPU, find may stop measuring the slower solver early. */
 static void expect_measured(const struct json *result, const char *solver)
 {
     const struct json *s = solver_of(result, solver);

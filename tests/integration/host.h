@@ -11,7 +11,6 @@ struct host {
 /* any uid except the overflow uid, whose users cannot have private data */
 #define OTHER_USER 45001
 
-/* Skips the test unless it runs as root. */
 void need_root(void);
 /* Lets all users connect, and runs later programs as user |uid|. Skips the test if |uid| cannot
  * run them, for example because the build is in a private home directory. */

@@ -40,7 +40,6 @@ SET_UP_STATIC(build_all)
 
 TEST_PROGRAM(build_all, NULL)
 
-/* Copies the built packages, and trusts the key "ops". */
 SET_UP_OF(setup, struct site)
 {
     site_open(f);

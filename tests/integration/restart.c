@@ -169,7 +169,7 @@ static bool has_reloaded(void *context) { return service_manager_counts(context)
 TEST_F(restart, the_service_manager_is_notified_of_start_reload_and_stop)
 {
     char text[256];
-    /* longer than the unit's TimeoutStopSec= */
+    /* longer than the unit's TimeoutStopSec=, so kilnd must extend that time */
     start_with_flag(f, "--drain-timeout", "50s");
     start_kilnd(f, true);
     assert_int_equal(service_manager_counts(&f->manager).ready, 1);

@@ -210,8 +210,6 @@ TEST_F(store, a_read_only_cache_serves_its_kernels_and_changes_nothing)
     expect_files(f->daemon.cache, before);
 }
 
-/* Fetches the kernel |number| while the environment variable |name| is |value|. Returns its
- * tier. */
 static int tier_with(struct fixture *f, const char *name, const char *value, unsigned number)
 {
     setenv(name, value, 1);

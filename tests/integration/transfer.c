@@ -31,8 +31,6 @@
 #define ROWS 40
 #define OBJECT_SIZE 20000
 
-/* ---- fixture ---- */
-
 struct fixture {
     struct package_fixture p;
     struct nginx nginx;
@@ -161,8 +159,6 @@ static bool serve_files(struct fixture *f)
     http_script_start(&f->line);
     return true;
 }
-
-/* ---- tests ---- */
 
 TEST_F(transfer, a_signed_package_arrives_though_the_line_is_cut_twice)
 {
@@ -316,7 +312,6 @@ TEST_F(transfer, a_transfer_process_runs_as_a_user_without_privileges)
     assert_true(has_line(status, "\nNoNewPrivs:\t1\n"));
 }
 
-/* Returns the transfer's limit of CPU time in seconds. */
 static unsigned cpu_limit(void)
 {
     char path[64], line[256];

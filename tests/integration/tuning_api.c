@@ -18,7 +18,7 @@
 #include <sys/un.h>
 
 #define DEVICE "gfx90a68"
-#define RECORDS 700u /* the problem of record n has batch size n */
+#define RECORDS 700u /* number of records; the problem of record n has batch size n */
 #define ASKED (RECORDS + 50)
 #define TUNERS 3u
 #define CANDIDATES 100u
@@ -327,7 +327,6 @@ static bool may_pass(struct relay *r, const uint8_t *bytes, ssize_t size)
     return true;
 }
 
-/* Returns false at the end of the connection. */
 static bool forward(struct relay *r, int from, int to, bool is_kilnds)
 {
     uint8_t bytes[65536];

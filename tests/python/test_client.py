@@ -23,7 +23,7 @@ THREADS = 8
 @pytest.fixture
 def closed(monkeypatch):
     """Collects the pointers of released clients, in order."""
-    gc.collect()  # releases the clients of earlier tests
+    gc.collect()
     given = []
     original = Handle.__del__
 

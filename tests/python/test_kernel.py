@@ -25,7 +25,7 @@ UNKNOWN = "0" * 64
 @pytest.fixture
 def freed(monkeypatch):
     """Collects the pointers of released kernels."""
-    gc.collect()  # releases the kernels of earlier tests
+    gc.collect()
     given = []
     original = Handle.__del__
 

@@ -456,7 +456,7 @@ def test_memory_that_is_always_misaligned_is_pytorchs_from_the_first_call(fake, 
         assert torch.equal(one, other)
     reasons = {choice.result: choice.reason for choice in fake.operators.choices.values()}
     assert "multiple of 16 bytes" in reasons["output"] and "multiple" in reasons["weight"]
-    # the one request is for the gradient of the input
+    # only the gradient of the input is requested
     assert len(fake.asked) == 1 and fake.operators.errors == []
 
 

@@ -41,7 +41,7 @@ static struct value long_form(struct reader *r, uint8_t type)
     case 0xc4:
     case 0xc5:
     case 0xc6: return sized(r, KIND_OTHER, big_endian(r, (size_t)1 << (type - 0xc4)));
-    case 0xc7: /* MessagePack extensions: a type byte comes before the content */
+    case 0xc7:
     case 0xc8:
     case 0xc9: return sized(r, KIND_OTHER, big_endian(r, (size_t)1 << (type - 0xc7)) + 1);
     case 0xca: return sized(r, KIND_OTHER, 4);
@@ -66,7 +66,6 @@ static struct value long_form(struct reader *r, uint8_t type)
     case 0xdd: return sized(r, KIND_LIST, big_endian(r, (size_t)2 << (type - 0xdc)));
     case 0xde:
     case 0xdf: return sized(r, KIND_MAP, big_endian(r, (size_t)2 << (type - 0xde)));
-    /* nil, false, true or a negative number, which have no further bytes */
     default: return sized(r, KIND_OTHER, 0);
     }
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Implements test_at_end, and the files, variables and memory of a test that use it. */
+/* Implements test_at_end, and the functions of test.h whose results last until the end of a
+ * test. */
 #include "tests/support/test.h"
 
 #include <ftw.h>

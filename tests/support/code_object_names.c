@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-/* Returns the NUL-terminated text at |offset| without its NUL, or empty bytes if there is none. */
 static struct bytes text_at(struct bytes strings, size_t offset)
 {
     if (offset >= strings.size)

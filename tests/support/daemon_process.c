@@ -206,8 +206,8 @@ static bool none_starts(void *context)
     return at_hand == json_get_u64(workers, "total", 0);
 }
 
-/* Before SIGSTOP, waits until every worker has called exec: kilnd's thread that starts a worker
- * waits for that. */
+/* Waits until each worker has called exec before it is stopped. kilnd's thread that starts a
+ * worker waits for the exec, and would hang. */
 void daemon_process_signal_workers(struct daemon_process *d, int signal)
 {
     if (signal == SIGSTOP)

@@ -20,8 +20,10 @@ struct daemon_process {
     pid_t pid;                                   /* 0 if kilnd is not running */
     const char *arguments[DAEMON_ARGUMENTS_MAX]; /* further arguments for kilnd; ends with NULL */
     bool keep_log; /* kilnd writes to the file |log|, not to standard error */
-    uid_t user;    /* runs the programs of run_program and start_program; 0 means the test's user */
-    void (*prepare)(void *context); /* runs in the child before kilnd starts; may be NULL */
+    /* who runs the programs of run_program and start_program; 0 means the test's user */
+    uid_t user;
+    /* called in the child before kilnd's program starts; may be NULL */
+    void (*prepare)(void *context);
     void *context;
 };
 
@@ -33,7 +35,6 @@ void daemon_process_start(struct daemon_process *d);
 /* Calls daemon_process_init and daemon_process_start. |arguments| ends with NULL, or is NULL for
  * no arguments. */
 void daemon_process_open(struct daemon_process *d, const char *const *arguments);
-/* Lets every user of this host connect to kilnd's socket. */
 void admit_all_users(const struct daemon_process *d);
 /* Like daemon_process_start, but kilnd must use every layer of the compilers' sandbox. If this
  * host lacks layers, prints them and starts kilnd without that requirement. |arguments| must be
@@ -67,7 +68,6 @@ void run_program(struct daemon_process *d, struct program_result *ret_result, co
  * |ret_fd| and closes it. */
 pid_t start_program(struct daemon_process *d, int *ret_fd, const char *name, ...)
     __attribute__((sentinel));
-/* Waits for the program, and returns its exit status. */
 int wait_program(pid_t pid);
 
 /* Parses the program's output as JSON. The caller owns the result. */

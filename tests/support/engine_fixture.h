@@ -87,7 +87,6 @@ enum kiln_code test_caller_try_send(struct test_caller *c, enum message_type typ
 /* Sends request 3 with descriptors. Afterwards closes those that the engine has not taken over. */
 void test_caller_send_files(struct test_caller *c, enum message_type type, const char *json,
                             const int *files, unsigned file_count);
-/* Sends |m|, a struct message_<name>. */
 #define SEND_MESSAGE(c, name, id, m)                                           \
     do {                                                                       \
         BUFFER_AUTO struct buffer send_body_;                                  \

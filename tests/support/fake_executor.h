@@ -9,7 +9,7 @@
 struct fake_executor {
     struct executor base; /* first member */
     unsigned slots;       /* returned by compile_slots */
-    /* lists of struct task; the tasks are borrowed; |later| runs in the next loop iteration */
+    /* lists of struct task, which are borrowed; those in |later| run in the next loop iteration */
     struct list tasks, later;
     /* the task that fake_executor_begin_task started and whose |done| has not been called;
      * borrowed; may be NULL */
@@ -42,13 +42,11 @@ bool fake_executor_run_task(struct fake_executor *f);
 void fake_executor_begin_task(struct fake_executor *f);
 /* Returns the oldest pending compile, or NULL. */
 struct compile_task *fake_executor_next_compile(struct fake_executor *f);
-/* Ends the oldest pending compile successfully, with the object |content|. */
 void fake_executor_compile(struct fake_executor *f, struct bytes content);
 void fake_executor_end_stopped(struct fake_executor *f);
 void fake_executor_fail(struct fake_executor *f, enum compile_end end, const char *text,
                         const char *log);
 
-/* Returns the oldest pending transfer, or NULL. */
 struct transfer_task *fake_executor_next_transfer(struct fake_executor *f);
 void fake_executor_transfer_progress(struct fake_executor *f, const char *stage, uint64_t done,
                                      uint64_t total);
@@ -56,7 +54,6 @@ void fake_executor_transfer_progress(struct fake_executor *f, const char *stage,
  * called |name| and signed by |signer| ("": unsigned). */
 void fake_executor_transfer(struct fake_executor *f, const char *content_path, const char *name,
                             const char *signer);
-/* Returns the oldest pending request for a file of the fleet's tree, or NULL. */
 struct fleet_access *fake_executor_next_fleet_access(struct fake_executor *f);
 void fake_executor_fleet_got(struct fleet_access *get, struct bytes content);
 void fake_executor_fleet_failed(struct fleet_access *get, enum fleet_end end);

@@ -26,7 +26,6 @@ struct http_script {
 
 void http_script_start(struct http_script *script);
 void http_script_stop(struct http_script *script);
-/* Returns true if a line of the request begins with |line|. */
 bool http_script_was_asked(const struct http_script *script, const char *line);
 
 /* Sends a formatted text. Ignores that the client has closed the connection. */

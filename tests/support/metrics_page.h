@@ -24,5 +24,4 @@ const char *metrics_page_number(const struct metrics_page *page, const char *nam
 /* Returns the value of series |name|, or 0 if there is no such series: kilnd exports the count
  * of an error only after the error has occurred. */
 uint64_t metrics_page_count(const struct metrics_page *page, const char *name);
-/* Returns the sum of all series whose names begin with |prefix|. */
 uint64_t metrics_page_sum(const struct metrics_page *page, const char *prefix);

@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 struct nginx {
-    pid_t pid; /* 0 if nginx is not running */
+    pid_t pid;
     uint16_t port, tls_port;
     char directory[128];
 };

@@ -12,7 +12,6 @@ struct raw_frame {
     size_t fd_count;
 };
 
-/* Returns a connection on which nothing has been sent. */
 int raw_connect(const struct daemon_process *d);
 /* Sends hello. Returns false if no welcome arrives. After kilnd was killed, connecting can still
  * succeed without an answer: a child that kilnd had forked keeps the socket open until it calls
@@ -26,7 +25,6 @@ void raw_serve(struct daemon_process *d, const char *const *arguments, int *clie
  * these functions. Fails the test if the user may not connect to the socket. */
 int raw_connect_as(const struct daemon_process *d, uid_t uid);
 int raw_greeted_as(const struct daemon_process *d, uid_t uid);
-/* Fails the test if not all bytes can be sent. */
 void raw_send(int fd, const void *data, size_t size);
 void raw_send_frame(int fd, unsigned type, uint64_t id, struct bytes body);
 struct raw_message {

@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 
 /* Makes a file with |content| that only the test's user may read, and adds its directory to
- * PATH, so that a compiler may look for it there. The end of the test restores both. */
+ * PATH, so that a compiler may look for it there. The end of the test removes the file and
+ * restores PATH. */
 static inline void roots_own_file(const char *content, char ret_file[128])
 {
     char path[4096];

@@ -50,7 +50,6 @@ void service_manager_settle(struct service_manager *m);
 void service_manager_restart(struct service_manager *m, int signal);
 struct service_manager_counts service_manager_counts(struct service_manager *m);
 void service_manager_status(struct service_manager *m, char text[256]);
-/* Returns the number of stored descriptors whose names begin with |prefix|. */
 size_t service_manager_kept(struct service_manager *m, const char *prefix);
 /* Stores |fd| under |name|, as if kilnd had sent it. Takes ownership of |fd|. */
 void service_manager_put(struct service_manager *m, int fd, const char *name);

@@ -14,7 +14,7 @@
 #define PAUSE_MS 2
 
 static pid_t test_process;
-static const char *awaited; /* the condition that wait_begin's caller waits for */
+static const char *awaited;
 
 static void __attribute__((constructor)) note_process(void) { test_process = getpid(); }
 

@@ -53,7 +53,7 @@ struct fake_gpu_map { /* arguments of the last cuTensorMapEncode* call */
 struct fake_gpu {
     int devices;
     unsigned fail_at;      /* the number of the call that fails, counted from 1; 0 means none */
-    const char *fail_name; /* every call of this function fails; may be NULL */
+    const char *fail_name; /* name of a function whose calls all fail; may be NULL */
     int fail_status;
     unsigned calls;
     unsigned launches;

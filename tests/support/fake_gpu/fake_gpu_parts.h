@@ -48,7 +48,6 @@ extern unsigned fake_clock_ms;
 
 /* Returns |status|, which hipGetLastError returns next. */
 int fake_remember(int status);
-/* Returns the status with which this call of |name| must fail, or 0. */
 int fake_failure_of(const char *name);
 #define FAIL_IF_REPORTED(function)                       \
     do {                                                 \
@@ -74,7 +73,6 @@ struct context { /* for HIP, a device */
     struct stream default_stream; /* used for the stream handle 0 */
 };
 
-/* Returns the calling thread's context, or NULL. */
 struct context *fake_current(void);
 void *fake_make(enum fake_gpu_kind kind, size_t size);
 void fake_destroy(struct object *o);

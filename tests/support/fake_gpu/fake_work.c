@@ -259,7 +259,8 @@ static const struct kernel {
     { "fault", run_fault }, { "copy_mapped", run_copy_mapped },
 };
 
-/* The section headers come last in compilers' output and in the fake objects of tests. */
+/* Returns the end of the section headers, which come last in compilers' output and in the tests'
+ * fake objects. */
 static size_t image_size(const Elf64_Ehdr *header)
 {
     return header->e_shoff + (size_t)header->e_shnum * sizeof(Elf64_Shdr);

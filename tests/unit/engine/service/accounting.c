@@ -444,7 +444,6 @@ TEST_F(users, a_full_usage_table_is_loaded_in_many_loop_iterations)
     assert_int_equal(accounting_total(l).compiles, 2 * ACCOUNTING_USERS_MAX);
 }
 
-/* The answer is made from a copy of the rows, so later changes are not in it. */
 TEST_F(users, a_usage_answer_has_what_was_counted_before_its_request)
 {
     struct accounting *l = f->engine.engine->metrics.accounting;

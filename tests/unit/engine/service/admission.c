@@ -11,7 +11,7 @@
 #define ITEMS 200u
 #define LIMIT (100u << 10)
 
-/* How far each reading of the fake clock advances it: too little to end a slice. */
+/* Each reading of the fake clock advances it by this time, which is too short to end a slice. */
 #define STANDING_NS 1u
 
 SET_UP_OF(setup, struct users)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Results that are ready in the same loop iteration share frames. */
 #include "tests/support/test_buffer.h"
 #include "tests/unit/engine/service/users_fixture.h"
 

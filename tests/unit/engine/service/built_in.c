@@ -67,7 +67,8 @@ SET_UP(setup)
 TEAR_DOWN(teardown)
 {
     test_caller_leave(&f->caller);
-    engine_fixture_stop(&f->engine); /* before |item|, whose images the engine uses */
+    /* must stop before |item| is freed, because it uses the item's images */
+    engine_fixture_stop(&f->engine);
     program_names_done(&f->names);
 }
 

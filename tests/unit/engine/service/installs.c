@@ -321,7 +321,6 @@ TEST_F(install, a_transfer_is_counted_with_its_result)
     assert_int_equal(count_transfers(f, "copy", "ok"), 0);
 }
 
-/* The transfer succeeds, and only the request fails, because the file is no package. */
 TEST_F(install, a_successful_transfer_of_an_invalid_package_counts_as_ok)
 {
     install_package(f, "kernels.zip");

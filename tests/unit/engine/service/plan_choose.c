@@ -14,8 +14,8 @@
 
 static const struct target target = { .family = TARGET_OPENCL, .text = FIXTURE_TARGET };
 
-/* A byte limit that is high enough for a plan of two programs, which is charged with both
- * sources while it waits. */
+/* The byte limit must allow a plan of two programs, which is charged with both sources while it
+ * waits. */
 SET_UP_OF(setup, struct users)
 {
     users_open(f, /* describe= */ true);

@@ -107,8 +107,8 @@ static void give_back(struct test_caller *c, const struct message_compile_progra
     assert_int_equal(c->replies[c->reply_count - 1].type, MESSAGE_recorded);
 }
 
-/* Asks for the program without waiting, and returns the answer's code. If the client may
- * compile, declines. */
+/* Asks for the program without waiting, and returns the answer's code. If this allows the client
+ * to compile, ends that compile without a result. */
 static unsigned look(struct test_caller *c, const struct message_compile_program *m)
 {
     send_look(c, m, 0);
@@ -175,7 +175,8 @@ static void claim(struct test_caller *c, const struct digest *key, const char *c
     assert_int_equal(c->replies[0].type, MESSAGE_recorded);
 }
 
-/* Otherwise two users who cooperate could forge the result of kilnd's compiler for all users. */
+/* If a promoted result answered, two users could together forge the result of kilnd's compiler
+ * for all users. */
 TEST_F(undescribed, a_promoted_result_does_not_answer_for_kilnds_compiler)
 {
     const struct message_compile_program m = program_of("int k;");

@@ -230,7 +230,7 @@ TEST_F(users, compiles_are_promoted_in_steps_that_let_others_in)
     fake_executor_run_tasks(&f->engine.executor);
     step_clock(0);
 
-    assert_true(*writes >= before + 3); /* each step promotes one compile */
+    assert_true(*writes >= before + 3);
     KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
     assert_int_equal(json_get_u64(answer, "promoted", 0), 3);
 }

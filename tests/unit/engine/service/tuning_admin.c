@@ -558,7 +558,6 @@ static const struct json *first_records(const struct json *answer, const char *k
     return json_first(json_get(json_first(json_get(answer, "problems")), kind));
 }
 
-/* The records are ignored because they are stale. */
 TEST_F(users, show_lists_ignored_records_last_and_counts_them)
 {
     struct put stale = find_put("Stale", 0.03), fresh = find_put("Fresh", 0.04);
@@ -717,8 +716,8 @@ TEST_F(users, a_verbatim_record_is_removed_by_its_key)
 
 #define MIXED "64-56-56-1x1-64-56-56-1-0x0-1x1-1x1-0-NHWC-NCHW-NCHW-FP32-F"
 
-/* The key is one of FindDb, as in old text PerfDbs: the problem has mixed layouts, for which
- * PerfDb has no key. */
+/* MIXED is a FindDb key, as in old text PerfDbs. The problem has mixed layouts, for which PerfDb
+ * has no key. */
 TEST_F(users, a_perf_record_without_a_key_of_its_own_is_shown_under_find_dbs)
 {
     put_key(f, TUNING_PERF, MIXED);

@@ -500,7 +500,7 @@ TEST_F(solver, results_not_in_rows_of_pixels_have_no_persistent_groups)
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     assert_int_equal(solve(f, BULK), KILN_OK);
     assert_int_equal(solve(f, PERSISTENT), KILN_INVALID);
-    /* not in rows of pixels, because the problem has strides */
+    /* with strides, the result is not in rows of pixels */
     f->problem.direction = DIRECTION_BACKWARD_DATA;
     assert_int_equal(solve(f, BULK), KILN_OK);
     assert_int_equal(solve(f, PERSISTENT), KILN_INVALID);

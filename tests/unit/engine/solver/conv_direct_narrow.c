@@ -16,7 +16,7 @@ SOLVER_FIXTURE("ConvDirectNarrow", "sm_90", .direction = DIRECTION_BACKWARD_DATA
 TEST_F(solver, the_first_layer_of_an_image_network_is_its_to_solve)
 {
     assert_ptr_equal(solver_choose(&f->problem, &f->target), narrow);
-    f->problem.direction = DIRECTION_FORWARD; /* with strides */
+    f->problem.direction = DIRECTION_FORWARD; /* does not apply to problems with strides */
     assert_false(narrow->applies(&f->problem, &f->target));
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     assert_false(narrow->applies(&f->problem, &f->target));
@@ -42,7 +42,8 @@ TEST_F(solver, does_not_apply_to_integers_volumes_or_too_many_sums)
 TEST_F(solver, sums_beyond_64_bits_are_too_many)
 {
     f->problem.c = 16;
-    f->problem.stride = (struct extent){ 1, 1u << 29, 1u << 29 }; /* 2^64 sums with 4 columns */
+    /* there would be 2^64 sums with 4 columns */
+    f->problem.stride = (struct extent){ 1, 1u << 29, 1u << 29 };
     assert_false(narrow->applies(&f->problem, &f->target));
 }
 

@@ -226,7 +226,7 @@ TEST_F(solver, the_heuristic_is_as_measured_for_layers_of_resnet_50)
     expect_default(f, "64,128,16,8,8,3,1,1,1");
     make_layer(f, (struct layer){ DIRECTION_FORWARD, 64, 64, 56, 1, 1 });
     expect_default(f, "64,128,16,8,8,3,1,0,1");
-    /* Few tiles with long sums. */
+    /* This layer has few tiles with long sums. */
     make_layer(f, (struct layer){ DIRECTION_FORWARD, 2048, 512, 7, 1, 1 });
     expect_default(f, "64,64,16,8,4,3,1,1,1");
     make_layer(f, (struct layer){ DIRECTION_BACKWARD_DATA, 64, 64, 56, 3, 1 });

@@ -442,10 +442,10 @@ TEST_F(solver, packing_of_planes_fills_sectors_of_both_tensors)
     assert_int_equal(option(f, "conv_reorder_pack", "TOGETHER"), 8);
     assert_int_equal(option(f, "conv_reorder_pack", "PIXELS"), 64);
     assert_int_equal(option(f, "conv_reorder_pack", "VECTOR"), 1);
-    /* 16 chunks of 128 channels, and 147 pixels in three runs of 64. */
+    /* The 147 pixels make three runs of 64. The 128 channels make 16 chunks of 8. */
     assert_int_equal(f->solution.kernels[0].grid[0], 3 * 16 / 8);
     assert_int_equal(option(f, "conv_reorder_unpack", "TOGETHER"), 8);
-    f->problem.c = 24; /* three chunks */
+    f->problem.c = 24; /* three chunks of 8 channels */
     assert_int_equal(solve_on(f, "gfx942", ""), KILN_OK);
     assert_int_equal(option(f, "conv_reorder_pack", "TOGETHER"), 4);
     assert_int_equal(f->solution.kernels[0].grid[0], 2);
@@ -496,7 +496,7 @@ TEST_F(solver, patches_of_any_size_go_to_the_matrix_cores)
         f->problem.direction = direction;
         assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_mma);
         assert_int_equal(solve(f, ""), KILN_OK);
-        assert_in_range(f->solution.map_count, 2, 3); /* bulk copies */
+        assert_in_range(f->solution.map_count, 2, 3); /* as many maps as bulk copies have */
     }
 }
 
@@ -547,6 +547,7 @@ TEST_F(solver, each_amd_target_gets_its_instructions)
         assert_int_equal(option(f, name, "PAIRS"), expected[i].pairs);
         assert_int_equal(option(f, name, "TILES_BYTES"), 2 * (128 + 64) * 32 * 2);
         assert_int_equal(kernel_named(f, name)->group[0], 8 * expected[i].wave);
-        assert_int_equal(kernel_named(f, name)->shared_bytes, 0); /* a static array */
+        /* shared memory is a static array */
+        assert_int_equal(kernel_named(f, name)->shared_bytes, 0);
     }
 }

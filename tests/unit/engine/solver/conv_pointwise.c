@@ -31,7 +31,7 @@ TEST_F(solver, is_chosen_where_few_channels_are_computed)
     assert_ptr_equal(solver_choose(&f->problem, &f->target), pointwise);
     assert_int_equal(solve(f, ""), KILN_OK);
     assert_string_equal(f->solution.kernels[0].name, "conv_pointwise_gather");
-    /* 2 * 8192 vectors, and 8 parts of the sum */
+    /* for 2 images with 8192 vectors each, and 8 parts of the sum */
     assert_int_equal(f->solution.config.values[0], 8);
     assert_int_equal(f->solution.config.values[1], 4);
     assert_int_equal(f->solution.kernels[0].arguments[1].kind, ARGUMENT_X);
@@ -85,17 +85,18 @@ TEST_F(solver, the_heuristic_fills_the_device)
 {
     struct perf_config config = { 0 };
     assert_true(choice_is_valid(pointwise, &f->problem, &f->target, &config));
-    assert_int_equal(config.values[0], 32); /* 2 * 4 blocks of 32 channels for 32768 pixels */
+    /* for 2 images with 4 blocks of 32 channels, and 32768 pixels each */
+    assert_int_equal(config.values[0], 32);
     f->problem.type = TYPE_FLOAT32;
     assert_true(choice_is_valid(pointwise, &f->problem, &f->target, &config));
-    /* 2 * 8 blocks of 16 channels for 8192 vectors of 4 pixels */
+    /* for 2 images with 8 blocks of 16 channels, and 8192 vectors of 4 pixels each */
     assert_int_equal(config.values[0], 16);
     assert_int_equal(config.values[1], 4);
     f->problem.in.w = 33;
     f->problem.in.h = f->problem.in.d = 1;
     assert_true(choice_is_valid(pointwise, &f->problem, &f->target, &config));
     assert_int_equal(config.values[0], 8);
-    assert_int_equal(config.values[1], 1); /* 33 pixels are not a multiple of a vector's */
+    assert_int_equal(config.values[1], 1); /* 33 pixels cannot be divided into vectors */
 }
 
 TEST_F(solver, the_grid_covers_images_groups_channels_and_pixels)

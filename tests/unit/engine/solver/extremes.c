@@ -280,8 +280,7 @@ static uint32_t below(uint64_t *state, uint32_t count)
     return (uint32_t)((*state >> 33) % count);
 }
 
-/* Returns a random number from 1 to 2^|bits| - 1. Each number of digits in binary is equally
- * likely. */
+/* Returns a random number from 1 to 2^|bits| - 1. Each length in bits is equally likely. */
 static uint32_t size_of(uint64_t *state, uint32_t bits)
 {
     uint32_t whole = below(state, bits);
