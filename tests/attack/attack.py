@@ -31,7 +31,7 @@ class Options(NamedTuple):
     programs: pathlib.Path  # directory of the built programs
     # directory of fault_compiler, and of the library that is preloaded into kiln-transfer
     helpers: pathlib.Path
-    short: bool  # for CTest: fault_compiler instead of a compiler, one round, generous bounds
+    short: bool  # for CTest: implies |made|, runs one round, and has generous bounds
     made: bool  # use fault_compiler instead of real compilers
     seconds: float
     rounds: int

@@ -237,7 +237,7 @@ class FalseClaims(Trust):
     name, finding = "false_claims", "H7"
     TARGET = "gfx906"
     CLAIMS = (wire.Entry("", 1e-6, 4_000_000_000, 0.0),  # impossible
-              # plausible, so that a promotion has an entry to hold back
+              # plausible, so kilnd records this claim, and only a promotion may hold it back
               wire.Entry("", 0.5, 9, 0.01))
 
     def judge(self, stage: Stage) -> list[str]:

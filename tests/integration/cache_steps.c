@@ -61,7 +61,7 @@ void use_small_cache(struct caches *f)
     use_rows(f, &f->small);
 }
 
-/* Compares |kernel| with the object of row |at| before make_kern_db.sh compressed it. */
+/* Returns whether |kernel| is the uncompressed object of row |at|. */
 static bool is_object(const struct caches *f, size_t at, struct kiln_kernel *kernel)
 {
     char path[PATH_LENGTH_MAX];

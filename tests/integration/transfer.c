@@ -434,7 +434,8 @@ static int start_alone(pid_t *ret_pid, const char *const *arguments)
     *ret_pid = fork();
     assert_true(*ret_pid >= 0);
     if (*ret_pid == 0) {
-        int socket = fcntl(pair[1], F_DUPFD, 10); /* first moves pair[1], which may itself be 3 */
+        /* moves pair[1], which may be 3: dup2(3, 3) would leave it close-on-exec */
+        int socket = fcntl(pair[1], F_DUPFD, 10);
         if (dup2(socket, 3) != 3)
             _exit(126);
         execv(KILN_BIN "/kiln-transfer", (char *const *)(uintptr_t)arguments);

@@ -11,7 +11,7 @@ struct image {
     unsigned long size;
 };
 
-/* The returned item refers to |image|, which must exist as long. */
+/* The returned item refers to |image|, which must exist as long as the item. */
 static inline struct engine_item built_in_item(struct image *image, enum engine_item_kind kind,
                                                const char *name, const char *path)
 {

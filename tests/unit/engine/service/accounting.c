@@ -150,7 +150,7 @@ TEST(unstored, names_are_cut_and_made_printable)
     struct accounting *l = ((struct unstored *)*state)->accounting;
     uint32_t number = kind_row(l, "gfx90a", "a\033[2J\nb\xff");
     assert_string_equal(accounting_kind_at(l, number)->what.program, "a?[2J?b?");
-    /* The hit belongs to the row of all others, because the table has no such user or kind. */
+    /* A kernel without target and program belongs to row 0, the row of all others. */
     assert_int_equal(kind_row(l, "", ""), 0);
 }
 
@@ -286,7 +286,7 @@ TEST_F(users, a_displaced_user_is_not_counted_twice_after_a_restart)
     fetch_times(f, &f->admin, "conv.cl", 1);
     restart_daemon(f);
     struct accounting *l = f->engine.engine->metrics.accounting;
-    /* The last of these users displaces the administrator, who only had a hit. */
+    /* The last of these users takes the row of the administrator, who only had a hit. */
     for (uint32_t uid = 5000; uid < 5000 + ACCOUNTING_USERS_MAX - 1; uid++)
         accounting_compiled(l, uid, 0, 1);
     assert_int_equal(l->others.sums.hits, 1);
@@ -405,7 +405,7 @@ TEST_F(users, usage_totals_that_cannot_be_read_are_not_overwritten)
     get_fails = true;
     restart_daemon(f);
     fetch_times(f, &f->ann, "conv.cl", 1);
-    /* cannot read the totals from the store */
+    /* must not write the totals, because the earlier ones cannot be read (get_fails) */
     accounting_write(f->engine.engine, /* force= */ true);
     fake_executor_run_tasks(&f->engine.executor);
     get_fails = false;

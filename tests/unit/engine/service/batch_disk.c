@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* so few look-ups that request_fetch.c does not read the clock between them */
+/* number of kernels, so few that request_fetch.c does not read the clock between their look-ups */
 #define STORED 12
 #define ID 77
 

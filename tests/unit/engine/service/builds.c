@@ -22,7 +22,8 @@ static void reopen(struct users *f, uint64_t bytes, unsigned compiles)
 SET_UP_OF(setup, struct users)
 {
     users_open(f, /* describe= */ true);
-    reopen(f, 1u << 20, 100); /* each queued compile also counts the bytes of its prelude */
+    /* 1 MiB, because each queued compile also counts the bytes of its prelude */
+    reopen(f, 1u << 20, 100);
 }
 
 TEAR_DOWN_OF(teardown, struct users)

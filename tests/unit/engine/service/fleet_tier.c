@@ -22,8 +22,8 @@ static uint64_t passed_ns;
 
 WRAP(uint64_t, clock_monotonic_ns, void) { return __real_clock_monotonic_ns() + passed_ns; }
 
-/* An engine with a fleet, whose store has the kernels "a.cl" and "b.cl". The engine's own store
- * has not. */
+/* An engine with a fleet. The fleet's store has the kernels "a.cl" and "b.cl", but the engine's
+ * own store does not. */
 struct fleet_users {
     struct users users;
     char keys[128], tree[128];

@@ -151,7 +151,7 @@ TEST_F(users, pages_of_a_list_reveal_no_hidden_kernel)
     assert_int_equal(listed_kernels(&f->admin), 21);
 }
 
-/* Fetches of a hot kernel are faster, so a user could tell that a guessed key exists. */
+/* If a guessed key made its kernel hot, faster fetches would show that the key exists. */
 TEST_F(users, guessing_a_private_key_does_not_make_it_hot)
 {
     import_one(f, &f->ann, "{}", "of ann");

@@ -84,8 +84,8 @@ TEST_F(users, an_imported_kernel_damaged_in_the_store_is_one_miss)
     assert_int_equal(listed_kernels(&f->ann), 0);
 }
 
-/* kiln-transfer found the file undamaged, and the damage came later. Rows that were imported
- * before it stay. */
+/* The file was damaged after kiln-transfer had checked it. Rows that were imported before the
+ * damaged page stay. */
 TEST_F(users, an_import_ends_at_a_page_that_cannot_be_read)
 {
     write_many(f, MANY);

@@ -144,7 +144,7 @@ TEST_F(users, a_request_is_counted_with_its_result)
         metric_now(f, "kiln_requests_total{op=\"kernel_list\",result=\"ok\"}");
     json_destroy(test_caller_ask(&f->ann, MESSAGE_kernel_list, "{}"));
     test_caller_refused(&f->ann, MESSAGE_kernel_list, "[]", KILN_INVALID, "JSON");
-    /* A task refuses the first request. The second is refused before any task. */
+    /* A task refuses the first request. The second is refused without a task. */
     test_caller_refused(&f->ann, MESSAGE_kernel_show, "{\"key\":\"ab\"}", KILN_NOT_FOUND,
                         "stored kernel");
     test_caller_refused(&f->ann, MESSAGE_gc, "{}", KILN_DENIED, "administrator");

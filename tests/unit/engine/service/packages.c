@@ -417,7 +417,7 @@ TEST_F(users, a_compile_that_fails_after_an_install_is_not_remembered)
     assert_int_equal(last_result(&f->ann).tier, TIER_PACKAGE);
 }
 
-/* The damage at the first level of the look-up must not prevent the next level. */
+/* The damage under the kernel's key must not prevent the look-up by name. */
 TEST_F(users, a_kernel_damaged_under_its_key_is_found_by_name_in_another_package)
 {
     struct kiln_err err = KILN_ERR_INIT;

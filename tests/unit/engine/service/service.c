@@ -271,7 +271,7 @@ TEST_F(users, only_subscribers_get_events)
 }
 
 /* With thousands of clients and an event for each kernel, kilnd cannot afford to look at clients
- * that have not subscribed. The test makes this client's memory unreadable. */
+ * that have not subscribed. The test makes the memory of |idle| inaccessible. */
 TEST_F(users, an_event_does_not_look_at_clients_without_a_subscription)
 {
     const size_t size = sizeof(struct caller);

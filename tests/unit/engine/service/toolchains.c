@@ -202,7 +202,7 @@ static void plan_for(struct users *f, uint64_t id, const char *target, const cha
     send_plan(&f->ann, id, &m);
 }
 
-/* The program is kiln's, but a client chose the target, which crashes the compiler. */
+/* The program is one of kiln's own, but a client chose the target, which may crash the compiler. */
 TEST_F(undescribed, a_plan_is_a_clients_job_until_its_target_was_probed)
 {
     describe_two(f);

@@ -491,7 +491,7 @@ TEST_F(users, tuning_opens_without_a_restart_once_its_directory_can_be_made)
     assert_int_equal(unlink(f->file), 0);
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
-    /* The next attempt would be after ten seconds. */
+    /* The next attempt would come after ten seconds. */
     assert_null(f->engine.engine->tuning->databases);
     f->engine.engine->tuning->retry_ns = 0;
     engine_tick(f->engine.engine);

@@ -241,7 +241,7 @@ TEST(users, a_lease_waiter_gets_the_state_at_its_timeout)
     send_lease(&f->ann, &waits);
     send_lease(&rank, &waits);
     assert_int_equal(rank.reply_count, 0);
-    /* rank's time limit of 1 ms ends */
+    /* waits until rank's time limit of 1 ms has ended */
     WAIT_FOR((engine_tick(f->engine.engine), rank.reply_count > 0));
     assert_int_equal(last_leased(&rank).state, LEASE_RESULT_TAKEN);
     test_caller_leave(&rank);

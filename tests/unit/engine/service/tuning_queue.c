@@ -119,8 +119,8 @@ TEST_F(tuning_order, puts_run_between_the_steps_of_a_verification)
     assert_int_equal(answer_number(a, "damaged"), 0);
 }
 
-/* The clock makes every step end after one part. Each record is looked at twice, because the
- * request names neither driver nor toolchain. */
+/* The clock makes every step end after one part of the records. Each record is looked at twice,
+ * because the request names neither driver nor toolchain. */
 TEST_F(tuning_order, stale_records_are_looked_for_in_steps_that_let_puts_run)
 {
     struct put put = find_put("Mine", 1), old = find_put("Old", 2);

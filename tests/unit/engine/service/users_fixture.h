@@ -33,7 +33,7 @@ unsigned count_tasks(const struct users *f);
 void fetch_program(struct test_caller *c, uint64_t id, const char *program);
 /* Ends the pending compile, which must exist, with the object |content|. */
 void finish_compile(struct users *f, const char *content);
-/* Ends all compiles with |object|, and those that follow from them. */
+/* Ends all compiles with |object|, and then the compiles that the engine adds because of that. */
 void finish_compiles(struct users *f, struct bytes object);
 struct digest compile_program(struct test_caller *c, const char *program);
 

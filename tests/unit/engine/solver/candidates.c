@@ -86,7 +86,8 @@ TEST(plain, every_range_is_a_fair_sample)
 #define PARTS 3
 static const uint32_t sizes[PARTS] = { 100, 3, 10 };
 
-/* Makes a space of PARTS parts with 100 values each. A value's hundreds digit is its part. */
+/* Makes a space of PARTS parts, which have the numbers of values in |sizes|. A value's hundreds
+ * digit is its part. */
 static struct perf_space parted_space(void)
 {
     static uint16_t values[PARTS][100], all[PARTS * 100];
@@ -239,7 +240,7 @@ TEST(plain, valid_points_are_counted_or_estimated)
     assert_true(count.is_estimate);
     assert_in_range(count.valid, 300 * 512 - 29400,
                     300 * 512 + 29400);   /* five standard deviations */
-    solver.config_is_valid = is_the_last; /* the only valid point, which is not sampled */
+    solver.config_is_valid = is_the_last; /* the only valid point is not in the sample */
     count = candidates_count_valid(&solver, NULL, NULL);
     assert_true(count.is_estimate);
     assert_int_equal(count.valid, 1);

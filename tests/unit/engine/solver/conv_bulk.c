@@ -17,7 +17,8 @@
 #define BULK_COPIES 2
 #define PERSISTENT_GROUPS 3
 #define REGISTERS 65536
-#define PROCESSORS 132 /* number of multiprocessors if the target does not contain it */
+/* number of multiprocessors that the solver assumes if the target does not contain it */
+#define PROCESSORS 132
 enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE };
 
 SET_UP(make_fixture)
@@ -137,7 +138,7 @@ TEST_F(solver, a_problem_that_no_tensor_map_can_describe_is_refused)
     WITH(DIRECTION_FORWARD, stride, (struct extent){ 1, 9, 1 });
     WITH(DIRECTION_BACKWARD_WEIGHTS, stride, (struct extent){ 1, 1, 9 });
     WITH(DIRECTION_BACKWARD_DATA, stride, (struct extent){ 1, 3, 3 }); /* nine residues */
-    /* A panel of 64 channels would mix the channels of two filter taps. */
+    /* 96 is no multiple of 64, so a copy of 64 channels would mix those of two filter taps. */
     WITH(DIRECTION_BACKWARD_WEIGHTS, c, 96);
     f->problem = good;
     f->problem.in.w = 299;
@@ -182,7 +183,7 @@ TEST_F(solver, tiles_of_192_are_for_bulk_copies_alone)
     assert_int_equal(solve(f, "128,192,64,8,1,5,1,1,0,1"), KILN_INVALID);
     /* the two teams would have 96 columns each */
     assert_int_equal(solve(f, "128,192,64,8,2,5,1,1,0,2"), KILN_INVALID);
-    /* rows of 64 bytes are too short */
+    /* rows of 64 bytes, where bulk copies need 128 */
     assert_int_equal(solve(f, "128,128,32,8,1,4,1,1,0,2"), KILN_INVALID);
     /* tiles of 240 KiB are too large */
     assert_int_equal(solve(f, "256,128,64,8,1,5,1,1,0,2"), KILN_INVALID);
@@ -202,10 +203,12 @@ TEST_F(solver, products_in_tf32_are_fed_by_bulk_copies)
         assert_int_equal(solve(f, ""), KILN_OK);
         assert_in_range(wide_of(f), BULK_COPIES, PERSISTENT_GROUPS);
         assert_int_equal(solve(f, BULK_TF32), KILN_OK);
-        assert_int_equal(solve(f, BULK), KILN_INVALID); /* rows of 256 bytes are too long */
-        /* rows of 64 bytes are too short */
+        /* rows of 256 bytes, where bulk copies need 128 */
+        assert_int_equal(solve(f, BULK), KILN_INVALID);
+        /* rows of 64 bytes, where bulk copies need 128 */
         assert_int_equal(solve(f, "128,128,16,8,1,4,1,1,0,2"), KILN_INVALID);
-        assert_int_equal(solve(f, "128,128,32,8,1,4,1,1,0,1"), KILN_INVALID); /* would not round */
+        /* only bulk copies round to TF32 */
+        assert_int_equal(solve(f, "128,128,32,8,1,4,1,1,0,1"), KILN_INVALID);
         f->target.has_tensor_maps = false;
         assert_int_equal(solve(f, BULK_TF32), KILN_INVALID);
         assert_int_equal(solve(f, ""), KILN_OK);

@@ -16,7 +16,8 @@ SOLVER_FIXTURE("ConvDirectNarrow", "sm_90", .direction = DIRECTION_BACKWARD_DATA
 TEST_F(solver, the_first_layer_of_an_image_network_is_its_to_solve)
 {
     assert_ptr_equal(solver_choose(&f->problem, &f->target), narrow);
-    f->problem.direction = DIRECTION_FORWARD; /* does not apply to problems with strides */
+    /* forward, the solver does not apply to problems with strides */
+    f->problem.direction = DIRECTION_FORWARD;
     assert_false(narrow->applies(&f->problem, &f->target));
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     assert_false(narrow->applies(&f->problem, &f->target));
@@ -181,7 +182,7 @@ TEST_F(solver, the_heuristic_takes_small_groups_that_hide_each_others_latency)
     assert_int_equal(config.values[4], 1);
 }
 
-/* Tiles of 32 x 32 pixels would be only 16, and leave most multiprocessors idle. */
+/* There would be only 16 tiles of 32 x 32 pixels, which would leave most multiprocessors idle. */
 TEST_F(solver, the_heuristic_fills_the_device_with_one_image)
 {
     f->problem.n = 1;

@@ -77,7 +77,7 @@ TEST_F(solver, do_not_apply_to_fp32_or_very_large_filters)
     f->problem.pad = (struct extent){ 0, 7, 7 };
     set_target(f, "sm_90");
     assert_true(igemm_path_mma.applies(&f->problem, &f->target));
-    /* one more row and column of taps than a mask has bits */
+    /* 16 + 15 rows and columns of taps, one more than a mask has bits */
     f->problem.filter = (struct extent){ 1, 16, 15 };
     assert_false(igemm_path_mma.applies(&f->problem, &f->target));
     set_target(f, "gfx942");
@@ -483,8 +483,8 @@ TEST_F(solver, backward_data_of_patches_is_one_pointwise_product)
     assert_int_equal(option(f, f->solution.kernels[1].name, "STRIDE_W"), 3);
 }
 
-/* The first layer of ViT-B/16. Without patches, its filter has more taps than this path
- * supports. */
+/* The first layer of ViT-B/16. Without patches, its filter has more rows and columns of taps
+ * than this path supports. */
 TEST_F(solver, patches_of_any_size_go_to_the_matrix_cores)
 {
     f->problem.c = 3;
