@@ -121,8 +121,7 @@ static void leave_log(struct caches *f)
     writer_kill(&w);
 }
 
-/* SQLite's recovery ends at the damaged page. When MIOpen opens the cache, it recovers the same
- * rows. */
+/* SQLite's recovery ends at the damaged page, so MIOpen would see the same rows. */
 TEST_F(caches, transactions_after_a_damaged_page_of_a_caches_log_are_not_imported)
 {
     leave_log(f);

@@ -249,7 +249,7 @@ TEST_F(find, a_killed_tune_resumes_where_it_stopped)
     int out;
     pid_t pid = start_program(&f->daemon, &out, "kiln-driver", "--device", "opencl:0", PROBLEM,
                               "-s", "1", "-S", TUNED, "--budget", "10m", NULL);
-    /* two compiles may take longer than one wait allows */
+    /* waits twice, because two compiles may take longer than one wait allows */
     if (!holds_in_time(has_results, f))
         wait_until("two results in the journals", has_results, f);
     kill(pid, SIGKILL);

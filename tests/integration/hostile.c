@@ -147,7 +147,7 @@ TEST_F(hostile, a_client_that_never_reads_is_bounded_and_delays_nobody)
     buffer_put(&frame, raw, sizeof(raw));
     buffer_put(&frame, b.data, b.size);
     /* Sends up to 400 MB of pings without reading the answers. kilnd must stop reading long
-     * before. */
+     * before that. */
     size_t sent = 0;
     for (int quiet = 0; quiet < 20 && sent < (400u << 20);) {
         ssize_t put = send(fd, frame.data, frame.size, MSG_NOSIGNAL);

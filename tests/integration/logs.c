@@ -72,7 +72,7 @@ TEST_F(logs, a_stream_of_an_unreachable_journal_gets_lines_with_priorities)
     assert_says(log, "<6>stopped\n");
 }
 
-/* kilnctl doctor finds the journal's record by these fields. */
+/* Checks the fields by which kilnctl doctor finds the record in the journal. */
 TEST_F(logs, a_refused_configuration_is_reported_to_the_journal)
 {
     SKIP_IF(access(JOURNAL, F_OK) == 0, "this host has journald");

@@ -146,7 +146,7 @@ static int stay_for_a_while(struct fixture *f)
     NEED(1, private_open_client(f, &client) == 0);
     NEED(2, private_ping(f, client, 0) == 0);
     int pid = private_status(client).daemon_pid;
-    sleep(2); /* no event would tell that kilnd keeps running */
+    sleep(2); /* waits, because nothing reports that kilnd keeps running */
     NEED(3, kill(pid, 0) == 0);
     NEED(4, private_ping(f, client, 0) == 0 && private_status(client).reconnects == 0);
     kiln_client_close(client);

@@ -28,7 +28,7 @@
 /* number of landlock_create_ruleset, the same on every architecture */
 #define LANDLOCK_FIRST_CALL 444
 #define NO_CALL 0x7fffffff
-/* offset of the low half of a system call's first argument */
+/* offset of the low 32 bits of a system call's first argument */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define ARGUMENT_LOW offsetof(struct seccomp_data, args)
 #else
@@ -126,8 +126,7 @@ struct open_file {
     const char *path;
 };
 
-/* Returns whether kilnd is the only process that has the file open. Children have kilnd's
- * descriptors, too, until they call exec. */
+/* Returns true if only kilnd has the file open. A child also has it open until it calls exec. */
 static bool only_kilnd_has(void *context)
 {
     const struct open_file *file = context;

@@ -10,8 +10,8 @@
 /* Space that does not count towards the limit: the log's index, the tag, the lock, and the
  * directory itself. */
 #define UNCOUNTED_BYTES (32768u + 3 * 4096u)
-/* Every ten seconds, kilnd writes the last uses of kernels and the saved compile time to the
- * database's log, which may grow so much between two checks. */
+/* bytes by which the database's log may grow between two checks, because kilnd writes the last
+ * uses of kernels and the saved compile time to it every ten seconds */
 #define LOG_GROWTH (8 * 4096u)
 #define SOLVER "ConvDirectNaive"
 #define SMOKE KILN_SOURCE "/scripts/networks/smoke.txt"

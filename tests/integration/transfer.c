@@ -225,7 +225,8 @@ TEST_F(transfer, a_missing_package_is_reported_with_its_url)
     struct transfer t;
     SKIP_IF(!serve_files(f), "no nginx here");
     prepare_files(f, &t, 0, PACKAGE);
-    /* A host name instead of an address, because looking it up reads files such as /etc/hosts. */
+    /* The host name tests that kiln-transfer can read the files that a look-up needs, such as
+     * /etc/hosts. */
     snprintf(t.url, sizeof(t.url), "http://localhost:%u/" PACKAGE, f->nginx.port);
 
     const struct transfer_result *o = run_transfer(f, &t);
@@ -635,7 +636,7 @@ TEST_F(transfer, a_server_with_an_unknown_certificate_authority_is_refused)
     assert_int_equal(o->err.code, KILN_DENIED);
     assert_says(o->err.text, "certificate");
     assert_says(o->err.text, "SSL_CERT_FILE");
-    /* the first download, of the manifest, failed */
+    /* the manifest, which is downloaded first, failed, so the package was not tried */
     assert_int_equal(t.attempts, 0);
 }
 

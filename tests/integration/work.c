@@ -47,7 +47,7 @@ static void need_opencl(struct fixture *f)
     for (; target; target = strstr(target + 1, "\"opencl:")) {
         sscanf(target, "\"%255[^\"]\"", f->target);
         if (strlen(f->target) > strlen("opencl:00"))
-            return; /* skips the shorter names of devices, such as "opencl:0" */
+            return; /* a target is longer than a device's name, such as "opencl:0" */
     }
     fail_msg("no target in '%s'", f->result.output);
 }
