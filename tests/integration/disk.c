@@ -28,7 +28,6 @@ TEAR_DOWN(teardown)
 
 FIXTURE(disk, setup, teardown);
 
-/* Mounts a tmpfs as kilnd's cache directory, in a new mount namespace. */
 static void mount_disk(struct fixture *f, const char *options)
 {
     shell(f->daemon.directory, "mkdir -p -m 0700 '%s'", f->daemon.cache);

@@ -69,8 +69,6 @@ static void need_other_users(void)
          logs ? "valgrind cannot log what another user runs" : "only root can ask as another user");
 }
 
-/* Makes a new mount namespace, so that no other process sees the test's mounts. Skips the test
- * if this host forbids that. */
 static void need_mounts(void)
 {
     SKIP_IF(unshare(CLONE_NEWNS) != 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0,
@@ -516,7 +514,7 @@ TEST_F(doctor, a_report_of_a_fresh_kilnd_is_one_file)
     const char *page = in_directory(f, "kiln.html");
     daemon_process_start(&f->daemon);
     kilnctl_ok(f, "report", "-o", page);
-    kilnctl_ok(f, "report", "-o", page); /* the second report replaces the first */
+    kilnctl_ok(f, "report", "-o", page);
     shell(f->daemon.directory,
           "head -1 kiln.html | grep -q 'kilnctl report' && grep -q '</html>' kiln.html");
     shell_says("kiln.html", f->daemon.directory, "ls -A | grep html");

@@ -38,7 +38,6 @@ struct expected_increment {
     unsigned kernels;
 };
 
-/* what each answered request adds to the series */
 static const struct expected_increment expected_increments[REQUEST_KINDS][3] = {
     [FETCH_HOT] = { { "kiln_requests_total{op=\"fetch\",result=\"ok\"}", 1 },
                     { "kiln_fetch_results_total{result=\"hot\"}", 1 },

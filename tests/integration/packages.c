@@ -2,7 +2,7 @@
 /* Packages are built without a GPU, signed, fetched over a connection that breaks, refused if
  * anything is wrong, and served by a kilnd without compilers.
  *
- * KILN_TEST_NETWORK names another file of problems. ResNet-50's takes a minute. */
+ * KILN_TEST_NETWORK names another file of problems. ResNet-50's file takes a minute. */
 #include "tests/integration/package_site.h"
 #include "tests/support/test_files.h"
 
@@ -384,7 +384,7 @@ TEST_F(packages, required_signatures_exclude_unsigned_packages)
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     f->daemon.arguments[7] = "no";
     daemon_process_start(&f->daemon);
-    /* the unsigned package in the directory "vendor" may be used now */
+    /* now the unsigned package in the directory "vendor" may be used */
     expect_served_by_packages(f, &packages_built[0]);
     kilnctl_ok(f, "pkg", "install", site_file(f, KDB));
     assert_says(f->result.output, "signed");

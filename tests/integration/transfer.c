@@ -267,7 +267,6 @@ static void answer_a_little(struct http_script *s, unsigned number, int fd)
     http_wait_for_hang_up(fd);
 }
 
-/* Returns the pid of a kiln-transfer among the descendants of |parent|, or 0 if there is none. */
 static pid_t find_transfer_below(pid_t parent)
 {
     pid_t children[16], found = 0;

@@ -245,7 +245,7 @@ TEST_F(tuning_cli, a_job_starts_with_all_records_and_returns_its_findings)
     assert_says(f->result.output, "nothing new");
 }
 
-/* The tables are those that MIOpen would make. */
+/* The tables are those that MIOpen makes. */
 TEST_F(tuning_cli, a_jobs_perf_db_is_collected_with_its_log)
 {
     const char *perf = "2x64x56x56x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF";

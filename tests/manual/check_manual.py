@@ -24,8 +24,7 @@ LONG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 IN_HELP = re.compile(r"^  (?:(-.), |    )?(--[\w-]+)", re.M)
 TAG = re.compile(r"^\.TP\n(.*)$", re.M)
 REFERENCE = re.compile(r"\b((?:kiln|libkiln)[\w.-]*)\((\d)\)")
-# Words at the start of a comment that refer to the comment above it in the header, which the manual
-# page does not contain.
+# First words that refer to the preceding comment of the header, which is not on the manual page.
 HANGING = re.compile(r"^\.SH DESCRIPTION\n(?:\.PP\n)?(The same|The other way|Its|Both)\b", re.M)
 
 

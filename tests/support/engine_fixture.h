@@ -81,7 +81,6 @@ void test_caller_forget_replies(struct test_caller *c);
 /* Sends a request that the engine must accept. */
 void test_caller_send(struct test_caller *c, enum message_type type, uint64_t id,
                       struct bytes body);
-/* Returns the result of service_handle. */
 enum kiln_code test_caller_try_send(struct test_caller *c, enum message_type type, uint64_t id,
                                     struct bytes body);
 /* Sends request 3 with descriptors. Afterwards closes those that the engine has not taken over. */

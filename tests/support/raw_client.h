@@ -47,7 +47,6 @@ enum kiln_code raw_refusal(const struct raw_frame *frame, char text[512]);
 /* Receives and ignores data until kilnd closes the connection, which must happen within a
  * minute. */
 void raw_expect_closed(int fd);
-/* Receives a frame, which must be an error with |code| whose message contains |says|. */
 void raw_expect_error(int fd, unsigned code, const char *says);
 void raw_expect_pong(int fd);
 /* Returns kilnd's answer to an administrative request. The caller owns the answer. */

@@ -20,7 +20,6 @@ static inline void test_descriptors(int *one, int *other, const int ends[2])
     test_at_end(test_descriptor_close, other);
 }
 
-/* |type| is that of socketpair(2), such as SOCK_STREAM. */
 static inline void test_socket_pair(int type, int *one, int *other)
 {
     int ends[2];
@@ -28,7 +27,6 @@ static inline void test_socket_pair(int type, int *one, int *other)
     test_descriptors(one, other, ends);
 }
 
-/* |flags| are those of pipe2(2). */
 static inline void test_pipe(int flags, int *reading, int *writing)
 {
     int ends[2];

@@ -6,7 +6,6 @@
 #include "common/base/bytes.h"
 #include "tests/support/test.h"
 
-/* Returns "DIRECTORY/NAME". */
 const char *test_path(const char *directory, const char *name);
 /* Makes a directory that other users may read, and returns its path. */
 const char *test_subdirectory(const char *directory, const char *name);

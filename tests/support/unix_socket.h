@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* |type| is that of socket(2), such as SOCK_STREAM. The caller closes the sockets. */
+/* The caller closes the sockets. */
 #include "tests/support/test.h"
 
 #include <string.h>

@@ -32,7 +32,6 @@ static void send_begin(struct test_caller *c, uint32_t wait_ms)
     fake_executor_run_tasks(&c->fixture->executor);
 }
 
-/* Asks to compile, and returns the code of the answer, which must be the only one. */
 static unsigned begin(struct test_caller *c, uint32_t wait_ms)
 {
     send_begin(c, wait_ms);

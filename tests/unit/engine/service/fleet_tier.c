@@ -239,7 +239,8 @@ TEST_F(fleet, after_a_slow_answer_nobody_waits)
     serve_all(f);
 }
 
-/* After one late answer, other look-ups must not wait for the store, which may always be slow. */
+/* After one late answer, other look-ups must not wait for the fleet's store, which may always be
+ * slow. */
 TEST_F(fleet, a_late_answer_does_not_make_others_wait)
 {
     fetch_cold(f, "a.cl");

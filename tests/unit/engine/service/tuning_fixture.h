@@ -39,7 +39,6 @@ struct put {
 struct put find_put(const char *solver, double median_ms);
 struct put perf_put(const char *solver, const char *params, double median_ms);
 uint64_t double_bits(double value);
-/* Sends a put. Runs its tasks if |runs| is true. */
 void tuning_send_put(struct users *f, struct test_caller *c, const struct put *put, bool runs);
 void tuning_put(struct users *f, struct test_caller *c, const struct put *put);
 

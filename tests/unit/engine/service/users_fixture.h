@@ -31,7 +31,6 @@ uint64_t users_stat(struct users *f, const char *name);
 unsigned count_tasks(const struct users *f);
 
 void fetch_program(struct test_caller *c, uint64_t id, const char *program);
-/* Ends the pending compile, which must exist, with the object |content|. */
 void finish_compile(struct users *f, const char *content);
 /* Ends all compiles with |object|, and then the compiles that the engine adds because of that. */
 void finish_compiles(struct users *f, struct bytes object);
