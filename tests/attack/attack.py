@@ -142,7 +142,7 @@ class Measurement:
         # for each quiet window, the share of CPU time that was used
         self.busy: list[float] = []
         self.notes: list[str] = []
-        self.broken: list[str] = []  # the promises that inspections found broken
+        self.broken: list[str] = []  # promises that inspections found broken
 
     def run(self) -> figures.Outcome:
         try:

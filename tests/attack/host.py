@@ -55,7 +55,7 @@ class Waiting(NamedTuple):
     connections: int
     compiles: int
     size: int  # total bytes of the waiting requests
-    held: int  # code objects that kilnd has closed, but a client keeps open
+    held: int  # number of code objects that kilnd has closed, but a client keeps open
 
     def beyond(self, before: Waiting) -> list[str]:
         """Returns a message for each count that is higher than before the attack. The victim always
@@ -245,7 +245,8 @@ class Host:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log,
                                             stdin=subprocess.DEVNULL, env=self.environment(),
-                                            start_new_session=True,  # like kilnd's unit
+                                            # kilnd's unit has its own session, too
+                                            start_new_session=True,
                                             user=self.user, group=self.user, extra_groups=[])
         wait_until("kilnd to answer", self._answers, START_MAX_S)
         self.socket.chmod(0o666)

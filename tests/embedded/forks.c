@@ -41,7 +41,8 @@ int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(vo
     return 0;
 }
 
-/* Opens the only client, so the engine opens with it, and closes with it. */
+/* Opens a client for one ping. The engine opens with the first client and closes with the last
+ * one. */
 static int ask_engine(struct kiln_error *err)
 {
     struct kiln_client *client = NULL;

@@ -194,7 +194,7 @@ TEST_F(find, a_process_plans_with_the_tuning_results_of_an_earlier_one)
     driver(f, "-s", "1", "-S", TUNED, "--budget", "8s");
     const struct json *r = result_of(f);
     expect_state(r, TUNED, "TIMED");
-    /* how many depends on the speed of the machine */
+    /* the number depends on the machine's speed */
     assert_true(json_get_u64(solver_of(r, TUNED), "tried", 0) >= 1);
     assert_true(json_count(json_get(json_get(r, "find"), "trials")) > 0);
     struct choice tuned = tune_to_the_end(f);

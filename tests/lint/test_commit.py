@@ -20,7 +20,7 @@ class Commit(unittest.TestCase):
         (self.tree / "cmake").mkdir(parents=True)
         for name in (".gitattributes", "cmake/commit.cmake"):
             shutil.copy(ROOT / name, self.tree / name)
-        # as the file is in the repository
+        # the file's content in the repository
         (self.tree / "cmake/commit.txt").write_text("$Format:%H$\n")
         (self.tree / "print.cmake").write_text(
             "include(${CMAKE_CURRENT_LIST_DIR}/cmake/commit.cmake)\nmessage(NOTICE "

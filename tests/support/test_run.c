@@ -51,7 +51,8 @@ static double seconds(void)
 static int set_up_next(void **state)
 {
     const struct test_case *test = tests.selected[tests.begun++];
-    test_end(tests.kept); /* needed after a failed set-up, because cmocka then calls no tear-down */
+    /* cmocka calls no tear-down after a failed set-up, so the earlier test may have left objects */
+    test_end(tests.kept);
     tests.began = seconds();
     return test->fixture->setup && !test->skip ? test->fixture->setup(state) : 0;
 }
