@@ -77,7 +77,6 @@ TEST_F(caches, a_damaged_row_of_a_cache_is_skipped)
     assert_says(f->result.output, "39 imported, 1 damaged");
 }
 
-/* Returns the number of the database page with row |at|. */
 static long page_of_row(const struct caches *f, size_t at)
 {
     KILN_AUTO(mem)

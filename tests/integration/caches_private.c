@@ -43,8 +43,6 @@ static int fetch_as_another(const struct caches *f, size_t at, const char *key)
     _exit(right ? KILN_E_OK : 201);
 }
 
-/* Stores the key of the kernel with the arguments of row |at| that is private, or not, as
- * |is_private| says. */
 static void find_key(struct caches *f, size_t at, bool is_private, char key[65])
 {
     kilnctl_ok(f, "kernel", "ls", "--json");

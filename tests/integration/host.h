@@ -8,7 +8,7 @@ struct host {
     struct program_result result;
 };
 
-/* any uid except the overflow uid, whose users cannot have private data */
+/* any uid except the overflow uid, with which a user cannot have private data */
 #define OTHER_USER 45001
 
 void need_root(void);

@@ -13,7 +13,7 @@
 #define PRIVATE "cache-home/kiln/private"
 #define PRIVATE_LOCK "state-home/kiln/private/private.lock"
 
-struct private_shared { /* memory that all jobs of a test share */
+struct private_shared {
     atomic_int ready, go, servers[PRIVATE_RACERS];
     char error[1024];
 };

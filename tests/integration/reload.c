@@ -44,7 +44,6 @@ static void reload_and_wait(struct fixture *f, const char *configuration, const 
         fail_msg("the log never said '%s'", words);
 }
 
-/* Reads a setting's "value" or "origin", as |member| says. */
 static void read_setting(struct fixture *f, const char *key, const char *member, char text[256])
 {
     run_program(&f->daemon, &f->result, "kilnctl", "config", "--json", NULL);

@@ -359,7 +359,6 @@ TEST_F(transfer, a_transfer_gives_way_to_kilnd_on_a_busy_processor)
     assert_int_equal(niceness, 10);
 }
 
-/* Returns the nice value of the transfer's autogroup (sched(7)). */
 static int niceness_of_group(void)
 {
     char path[64];

@@ -436,7 +436,6 @@ static int as_another(struct fixture *f, int (*act)(struct fixture *f))
     _exit(f->client ? act(f) : 200);
 }
 
-/* Looks up the record of problem 7. Returns 100 + its tier, or the error's code. */
 static int find_seven(struct fixture *f)
 {
     int rc = find_record(f, 7);

@@ -13,7 +13,6 @@
 #define CLIENTS 8
 #define KERNELS_MAX 48
 
-/* Memory that all ranks of a job share. */
 struct job {
     unsigned kernels;
     atomic_uint joined;
@@ -172,7 +171,6 @@ TEST_F(work, eight_cold_ranks_cost_each_kernel_one_compile)
                      fetches);
 }
 
-/* The moment to kill kilnd: after |compiles| compiles, while others run. */
 struct moment {
     int fd;
     struct job *job;

@@ -78,7 +78,6 @@ void test_caller_connect(struct test_caller *c, struct engine_fixture *f, uid_t 
 void test_caller_leave(struct test_caller *c);
 void test_caller_forget_replies(struct test_caller *c);
 
-/* Sends a request that the engine must accept. */
 void test_caller_send(struct test_caller *c, enum message_type type, uint64_t id,
                       struct bytes body);
 enum kiln_code test_caller_try_send(struct test_caller *c, enum message_type type, uint64_t id,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* kilnd's metrics at one moment. */
 #include <stddef.h>
 #include <stdint.h>
 

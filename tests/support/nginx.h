@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Runs a private nginx on loopback, with its own configuration. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>

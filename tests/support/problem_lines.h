@@ -8,7 +8,6 @@
 
 #include <kiln/kiln.h>
 
-/* Stores at most |max| problems, and returns their number. */
 static inline size_t problem_lines_read(const char *path, struct kiln_problem *problems, size_t max)
 {
     LINE_FILE_AUTO struct line_file file = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Makes incompressible content that depends only on |seed|. */
+/* Writes incompressible content that depends only on |seed|. */
 #include "common/base/random.h"
 
 #include <stddef.h>

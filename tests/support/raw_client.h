@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Sends kilnd exactly the bytes that a test chooses. */
 #include "common/protocol/messages.h"
 #include "tests/support/daemon_process.h"
 

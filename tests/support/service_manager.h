@@ -46,7 +46,6 @@ void service_manager_open(struct service_manager *m, struct daemon_process *daem
 void service_manager_start(struct service_manager *m);
 /* Waits until the manager's thread has read all notifications sent so far. */
 void service_manager_settle(struct service_manager *m);
-/* Ends kilnd with |signal| (SIGTERM or SIGKILL), then starts it again. */
 void service_manager_restart(struct service_manager *m, int signal);
 struct service_manager_counts service_manager_counts(struct service_manager *m);
 void service_manager_status(struct service_manager *m, char text[256]);

@@ -422,7 +422,6 @@ static void add_users(struct accounting *l, uint32_t first_uid)
         accounting_compiled(l, first_uid + i, 0, 1);
 }
 
-/* Loading is slow, because each loaded row displaces another row. */
 TEST_F(users, a_full_usage_table_is_loaded_in_many_loop_iterations)
 {
     add_users(f->engine.engine->metrics.accounting, 5000);

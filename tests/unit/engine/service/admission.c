@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting requests are charged to their user, and the loop handles them in slices. */
 #include "common/base/clock.h"
 #include "engine/service/budget.h"
 #include "engine/service/internal.h"

@@ -510,7 +510,7 @@ TEST_F(build, each_user_has_one_build_at_a_time)
 {
     struct test_caller again;
     const struct problem problem = small_problem(8);
-    test_caller_connect(&again, &f->engine, 1000, ROLE_USE); /* ann's second connection */
+    test_caller_connect(&again, &f->engine, 1000, ROLE_USE);
     test_caller_forget_replies(&again);
     test_caller_forget_replies(&f->bob);
     begin_quietly(&f->ann, &problem, 1);

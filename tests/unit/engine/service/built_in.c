@@ -23,7 +23,7 @@ struct fixture {
     struct image image;
     struct engine_item item;
     struct engine_data data;
-    struct engine_item list[LIST_MAX]; /* the items that open_with_list uses instead of |item| */
+    struct engine_item list[LIST_MAX];
     struct image index[2];
 };
 

@@ -417,7 +417,6 @@ TEST_F(users, waits_for_compiles_of_clients_are_limited_per_user)
         test_caller_leave(&twins[i]);
 }
 
-/* When a user's budget is used up, their clients get KILN_BUSY instead of the right to compile. */
 TEST_F(users, unfinished_compiles_are_charged_to_their_user)
 {
     struct message_compile_begin m = { .inline_limit = 0 };

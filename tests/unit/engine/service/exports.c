@@ -359,7 +359,6 @@ TEST_F(users, an_export_of_more_files_than_a_frame_carries_is_refused)
 #define HUGE (12u << 20)
 #define STEP (4u << 20)
 
-/* Imports one object of HUGE bytes for ann. The object compresses well. */
 static void import_huge(struct users *f)
 {
     static char content[HUGE];

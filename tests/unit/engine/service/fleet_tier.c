@@ -411,8 +411,6 @@ TEST_F(fleet, a_key_that_is_revoked_while_kilnd_runs_counts_a_minute_at_most)
     assert_true(is_compiling(f));
 }
 
-/* The index was requested before its key was revoked, but is verified with the keys that are
- * trusted when it arrives. */
 TEST_F(fleet, an_index_of_a_key_that_is_revoked_meanwhile_is_not_used)
 {
     fetch_cold(f, "a.cl");

@@ -18,7 +18,6 @@
 
 static uint8_t content[SIZE];
 
-/* The files of kernels that a client has received and keeps open. */
 struct files {
     int fds[MANY];
     unsigned count;

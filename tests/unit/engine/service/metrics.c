@@ -303,7 +303,6 @@ TEST_F(users, every_hot_look_up_is_counted_though_few_are_timed)
         fetch_afresh(f, &f->ann, "k.cl");
         const char *page = scrape(f);
         assert_true(number_in(page, "kiln_lookup_duration_seconds_count{tier=\"hot\"}") == i);
-        /* Counters such as a bucket never decrease. */
         unsigned long long within = (unsigned long long)number_in(
             page, "kiln_lookup_duration_seconds_bucket{tier=\"hot\",le=\"0.000004096\"}");
         assert_true(within >= before);

@@ -59,7 +59,6 @@ TEST_F(users, a_fetch_without_cache_joins_no_other_and_no_other_joins_it)
     assert_int_equal(users_stat(f, "store_objects"), 1);
 }
 
-/* While ann fetches, bob looks up the same key and 15 similar ones. */
 TEST_F(users, concurrent_look_ups_do_not_disturb_a_fetch_without_cache)
 {
     fetch_uncached(f, &f->ann, 1);

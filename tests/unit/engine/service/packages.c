@@ -367,7 +367,6 @@ TEST_F(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
     assert_content(last_result(&f->ann), TIER_PACKAGE, "the signed object");
 }
 
-/* Makes the compile of conv.cl fail. Returns the kernel's key, which is in the answer. */
 static struct digest fail_conv(struct users *f)
 {
     test_caller_forget_replies(&f->ann);

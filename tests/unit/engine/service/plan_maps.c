@@ -54,7 +54,6 @@ static void run_to_end(struct fixture *f)
     }
 }
 
-/* Returns a layer of ResNet-50 in fp16 with channels last. */
 static struct problem layer(void)
 {
     struct problem problem = problem_of_batch(64);
@@ -93,7 +92,6 @@ static struct message_planned ask_plan(struct fixture *f, struct test_caller *c,
     return m;
 }
 
-/* Returns the number of tensor maps in the plan's kernels, which must all be valid. */
 static unsigned count_maps(const struct message_planned *m)
 {
     struct reader kernels = reader_of(m->kernels);

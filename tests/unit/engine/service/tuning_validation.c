@@ -49,7 +49,6 @@ TEST_F(tuning_validation, a_database_is_checked_once_and_then_known)
     assert_known(f, "gfx906_60", "OpenCL");
 }
 
-/* A missing backend means the default of the device, whatever the look-up before asked for. */
 TEST_F(tuning_validation, a_missing_backend_defaults_to_the_devices)
 {
     must(take_database(f, TUNING_FIND, "gfx90a68", "OpenCL"), f->err);

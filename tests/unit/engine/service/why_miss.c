@@ -451,7 +451,6 @@ static void assert_key_is_in(struct users *f, struct test_caller *c, const struc
     assert_string_equal(tier_of_fetch(c), tier);
 }
 
-/* Like assert_key_is_in, but looks the kernel up by its MIOpen name. */
 static void assert_name_is_in(struct test_caller *c, const char *tier)
 {
     KILN_AUTO(json) struct json *answer = ask_why(c, NAMED("gfx906_60", "conv.o"));

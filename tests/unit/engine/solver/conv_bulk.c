@@ -190,7 +190,6 @@ TEST_F(solver, tiles_of_192_are_for_bulk_copies_alone)
     assert_int_equal(solve(f, "256,256,64,8,2,3,1,1,0,2"), KILN_INVALID); /* too many registers */
 }
 
-/* In TF32, the bulk copies must round, because wgmma does not. */
 TEST_F(solver, products_in_tf32_are_fed_by_bulk_copies)
 {
     f->problem.type = TYPE_FLOAT32;

@@ -35,7 +35,6 @@ static bool has_planes(const struct fixture *f)
     return false;
 }
 
-/* Returns how many elements fit a row of 128 bytes. */
 static uint32_t panel_of(const struct fixture *f)
 {
     return 128 / (uint32_t)data_type_size((enum data_type)f->problem.type);

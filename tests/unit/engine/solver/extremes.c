@@ -51,7 +51,6 @@ static void complain(const struct problem *p, const struct target *t, const char
              (unsigned)p->w_layout, (unsigned)p->y_layout, what);
 }
 
-/* Returns what is wrong with the plan, or NULL. */
 static const char *what_is_wrong_with(const struct solver *solver, const struct problem *p,
                                       const struct target *t, const struct perf_config *config)
 {

@@ -58,7 +58,6 @@ static bool is_in(const struct perf_space *space, uint32_t part, const struct pe
     return true;
 }
 
-/* Checks that each valid point is in exactly one part. Invalid points may be in none. */
 static void expect_every_valid_point_in_one_part(const struct fixture *f, const struct problem *p)
 {
     const struct perf_space space = solver_space(f->solver, p, &f->target);
