@@ -22,7 +22,7 @@
 #include <stdlib.h>
 
 #define READERS 4
-/* How long kilnd waits for a free descriptor if it has no client and can accept none. */
+/* Time after which kilnd exits if it has no client and no free descriptor to accept one. */
 #define STARVED_MAX_MS 10000
 
 struct daemon {
@@ -96,8 +96,8 @@ static struct daemon *reloaded(struct reload *reload)
     return LOOP_OWNER_OF(struct daemon, reload, reload);
 }
 
-/* Applies all settings that config.def marks NOW, except drain_timeout, which is read at the
- * stop. */
+/* Applies all settings that config.def marks NOW. Of these, kilnd reads drain_timeout only when it
+ * stops. */
 static enum kiln_code apply_config(struct reload *reload, const struct config *c,
                                    const struct peer_groups *groups, struct kiln_err *err)
 {

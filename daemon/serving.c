@@ -7,10 +7,10 @@
 #define TICK_MS 1000
 #define SHARE_MS 100
 #define DRAIN_TICK_MS 10
-/* Protects against a server that sends just enough to keep the transfer alive. */
+/* The limit also ends a transfer from a server that sends just enough to avoid the stall limit. */
 #define TRANSFER_MAX_MS (24u * 3600 * 1000)
-/* Longer than any step that reports no progress: libcurl's stall limit (a minute), a pause between
- * two attempts (a minute), and hashing or syncing 8 GiB on a slow disk. */
+/* No step of a transfer is silent for longer: neither libcurl's stall limit (a minute), nor a pause
+ * between two attempts (a minute), nor hashing or syncing 8 GiB on a slow disk. */
 #define TRANSFER_SILENCE_MS (10u * 60 * 1000)
 #define TRANSFER_EXIT_MS 5000
 
@@ -76,7 +76,7 @@ void serving_end(struct serving *s)
     s->loop = NULL;
 }
 
-/* Ends the requests to the fleet.  The engine only waits for them to fill the store. */
+/* Ends the pending requests to the fleet.  Their results would only fill the store. */
 static void stop_fleet(struct serving *s)
 {
     if (s->fleet)

@@ -35,7 +35,7 @@ struct serving_options {
     const struct pool_options *pool;
     /* The loop and the work queues need not be set. */
     const struct transfers_options *transfers;
-    const struct fleet_process_options *fleet; /* likewise; NULL: there is no fleet */
+    const struct fleet_process_options *fleet; /* as for |transfers|; NULL: there is no fleet */
     const struct engine_options *engine;       /* the executor and the readers need not be set */
     const struct server_limits *limits;
     struct listener *listener;

@@ -12,7 +12,7 @@
  */
 #include "common/base/err.h"
 
-/* A part of the start that changes nothing if it returns KILN_BUSY. */
+/* A step of kilnd's start.  If it returns KILN_BUSY, it has changed nothing and may be repeated. */
 typedef enum kiln_code start_step(void *context, struct kiln_err *err);
 
 /* Runs |step|, and repeats it while it returns KILN_BUSY.  Returns KILN_BUSY, with the step's own

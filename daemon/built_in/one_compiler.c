@@ -119,8 +119,8 @@ static void fail_job(struct one_compiler *c, enum compile_end end, const char *h
     end_process(c);
 }
 
-/* Call it if kiln-compiler sends an invalid message before it is ready, or exits as if it did not
- * know its flags: kiln-compiler then belongs to another build. */
+/* For a kiln-compiler that sends an invalid message before it is ready, or exits with a usage
+ * error.  In both cases, it belongs to another build of kiln. */
 static void fail_other_build(struct one_compiler *c, const char *how)
 {
     struct kiln_err said = KILN_ERR_INIT;
@@ -139,7 +139,8 @@ static enum compile_end end_of_signal(int signal)
     case SIGXFSZ: return COMPILE_OUTPUT;
     case SIGKILL:
         return COMPILE_UNAVAILABLE; /* sent by the OOM killer or a person */
-    /* worker_collect finds a better cause in the log, such as a lack of memory. */
+    /* For other signals, worker_collect may find a better cause in the compiler's log, such as a
+     * lack of memory. */
     default: return COMPILE_CRASHED;
     }
 }
@@ -225,7 +226,8 @@ static enum kiln_code pass_launch_request(struct one_compiler *c,
     return rc ? rc : launch_send_request(c->launch, request, err);
 }
 
-/* kiln-launch forks a child, which starts the program that is requested over this connection. */
+/* Asks kiln-launch to start the compiler: passes it one end of a new connection. kiln-launch forks
+ * a child for the connection, and the child waits there for the arguments of run_compiler. */
 static enum kiln_code reach_launch(struct one_compiler *c, struct kiln_err *err)
 {
     const char *const arguments[] = { c->programs.compiler, NULL };

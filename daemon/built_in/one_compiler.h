@@ -5,9 +5,9 @@
  * One kiln-compiler process, for an engine without an event loop.
  *
  * Role       starts the process at its first job, through a kiln-launch that is not a child of the
- *            program.  Replaces it after a job whose source came from outside, after many jobs, and
- *            after a failure
- * Ownership  one for the process, never freed
+ *            program.  Replaces it after a job with a source that is not kiln's own, after many
+ *            jobs, and after a failure
+ * Ownership  the process has one such object, which is never freed
  * Threading  see engine/embed/embed_compiler.h
  */
 #include "engine/embed/embed_compiler.h"

@@ -53,8 +53,9 @@ KILN_MUST_CHECK enum kiln_code config_load(int argc, const char *const *argv,
 bool config_is_default(const struct config *config, enum config_key key);
 uint64_t config_number(const struct config *config, enum config_key key);
 const char *config_text(const struct config *config, enum config_key key);
-/* A socket that the service manager opened replaces the setting.  The default directory for
- * temporary files is next to the socket. */
+/* Call it after the listening socket was chosen.  If the service manager opened the socket
+ * (|inherited|), sets the setting socket to |path|.  If temp_dir is not set, chooses a directory
+ * next to the socket. */
 KILN_MUST_CHECK enum kiln_code config_use_socket(struct config *config, const char *path,
                                                  bool inherited, struct kiln_err *err);
 /* Returns {"value": text, "origin": text}; the caller owns it. */

@@ -21,7 +21,8 @@
 #define KILN_TRANSFER_FROM_KILND "../libexec/kiln/kiln-transfer"
 #endif
 
-/* -DKILN_CACHE_DIR sets this text.  If it is "", the default depends on the user. */
+/* CMake's -DKILN_CACHE_DIR sets this default of cache_dir.  If it is "", the default depends on the
+ * user. */
 #ifndef KILN_BUILT_CACHE_DIR
 #define KILN_BUILT_CACHE_DIR ""
 #endif

@@ -35,7 +35,7 @@ struct setting_value {
     char text[PATH_TEXT_MAX]; /* for PATH, TEXT and CHOICE */
 };
 
-/* On failure, the message describes a valid value; the caller adds the origin of the value. */
+/* On failure, the message describes a valid value; the caller adds where the value came from. */
 KILN_MUST_CHECK enum kiln_code setting_parse(const struct setting *setting, const char *text,
                                              struct setting_value *ret_value, struct kiln_err *err);
 /* Reads a text, or a number: in bytes for SIZE and in seconds for DURATION. */

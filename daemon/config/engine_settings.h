@@ -21,7 +21,6 @@ struct engine_settings {
     const char *directories[PACKAGE_DIRECTORIES_MAX + 1];
 };
 
-/* Does not set executor, host and readers.  |hot_count| is the number of descriptors of the hot
- * set. */
+/* Does not set executor, host and readers.  |hot_count| limits the descriptors of the hot set. */
 void engine_settings_of(const struct config *config, unsigned hot_count,
                         struct engine_settings *ret_settings);

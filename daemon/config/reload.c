@@ -23,8 +23,6 @@ static void task_destroy(struct reload_task *t)
     free(t);
 }
 
-/* Does not run on the loop's thread, because the disk may be asleep, and the name service may use a
- * network. */
 static void on_work_queue(struct task *task)
 {
     struct reload_task *t = (struct reload_task *)task;

@@ -4,9 +4,9 @@
 /*
  * Reloads the configuration on SIGHUP.
  *
- * Role       reads every source of settings again on another thread.  Applies all changes that
- *            config.def marks NOW, or nothing if any source is wrong.  Remembers the changes that
- *            need a restart
+ * Role       reads every source of settings again, on another thread, because reading may block.
+ *            Applies all changes that config.def marks NOW, or nothing if any source is wrong.
+ *            Remembers the changes that need a restart
  * Ownership  borrows its parts; the caller embeds the struct
  * Threading  the loop's thread
  */
@@ -24,7 +24,8 @@ struct reload_parts { /* all borrowed */
     /* Applies all settings that config.def marks NOW, or none of them if it fails. */
     enum kiln_code (*apply)(struct reload *reload, const struct config *fresh,
                             const struct peer_groups *groups, struct kiln_err *err);
-    /* |note| says what was wrong, or is "". */
+    /* Called before and after each reload.  |note| says what was wrong with the settings, or is
+     * "". */
     void (*begins)(struct reload *reload);
     void (*ended)(struct reload *reload, const char *note);
 };
@@ -45,7 +46,7 @@ struct reload {
 KILN_MUST_CHECK enum kiln_code reload_init(struct reload *reload, const struct reload_parts *parts,
                                            struct kiln_err *err);
 void reload_begin(struct reload *reload);
-/* Lets the current reload finish, and drops one that has not begun. */
+/* Drops a reload that was requested but has not begun.  A reload in progress still finishes. */
 void reload_cancel(struct reload *reload);
 bool reload_is_under_way(const struct reload *reload);
 /* Returns the new value of |key| if that value needs a restart, else NULL. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A check handle runs the tasks, after the events of an iteration.  While tasks wait, an idle
- * handle keeps the loop from blocking.  A timer with a delay of zero would not work: if another
- * timer's callback starts a timer with no delay, libuv 1.44 runs the new timer before the loop
- * looks for events.
+ * A check handle of libuv runs the tasks, after the events of an iteration.  While tasks wait, an
+ * idle handle keeps the loop from blocking.  A timer with a delay of zero would not work: if
+ * another timer's callback starts a timer with no delay, libuv 1.44 runs the new timer before the
+ * loop looks for events.
  */
 #include "daemon/loop/loop_queue.h"
 
@@ -20,8 +20,8 @@ static void do_nothing(uv_idle_t *uv) { (void)uv; }
 /* Returns the time that is charged for a task.  On a busy host, the scheduler often interrupts the
  * task that sends a reply, in order to run the client.  If the user were charged for the
  * interruption, their next tasks would wait until all others have used as much processor time.  So
- * a task that took longer than a slice is charged for processor time only.  For a shorter task, the
- * system call would cost more than it gains. */
+ * a task that took longer than a slice is charged for processor time only.  For a shorter task,
+ * reading the processor time would cost more than it gains. */
 static uint64_t cost_of(const struct loop *loop, uint64_t took_ns)
 {
     if (took_ns <= LOOP_SLICE_NS)

@@ -15,8 +15,8 @@
 
 #include <stdbool.h>
 
-/* In each iteration, no task begins after this time.  The last task may end later, and a request
- * that arrives meanwhile waits for it, even if its user has used little time. */
+/* How long tasks may begin in one iteration.  The last task may end later.  A request that arrives
+ * meanwhile waits for that task, even if the request's user has used little time. */
 #define LOOP_SLICE_NS 1000000u
 
 /* Uses only the task's done callback, which runs after the events that have arrived by now, never

@@ -47,8 +47,9 @@ static int spawn_with(const struct loop_spawn *spawn, int fd_2, int fd_3, pid_t 
     return rc;
 }
 
-/* Copies |fd| to a number that no later dup2 overwrites, unless |fd| has such a number or |child|.
- * Returns -1 with errno set on failure. */
+/* Returns a descriptor for |fd| that the later calls of dup2 do not overwrite: |fd| itself if its
+ * number is |child| or is not used in the child, else a copy.  Returns -1 with errno set on
+ * failure. */
 static int copy_above_childs(int fd, int child)
 {
     return fd >= FIRST_CLOSED || fd == child ? fd : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_CLOSED);

@@ -86,7 +86,8 @@ static void on_due(uv_check_t *uv)
     set_alarm(loop);
 }
 
-/* Events that have arrived by now come first, because they may postpone a deadline. */
+/* Runs due timers after the events that have arrived by now, because these events may postpone a
+ * deadline. */
 static void on_alarm(uv_poll_t *uv, int status, int events)
 {
     (void)status;

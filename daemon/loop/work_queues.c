@@ -14,10 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A wake-up of the loop takes as long as some brief tasks, so a thread runs several of them
- * first. */
+/* The maximum number of brief tasks that a thread runs before it wakes the loop.  Waking the loop
+ * takes as long as some of these tasks. */
 #define BRIEF_MAX 8
-/* This is as long as a look-up of a kernel that is not in the store. */
+/* About the time of a look-up of a kernel that is not in the store. */
 #define TASK_UNIT_NS 20000u
 /* The nice value of these threads, relative to the loop's thread. */
 #define NICENESS 5

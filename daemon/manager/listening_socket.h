@@ -16,9 +16,9 @@ KILN_MUST_CHECK enum kiln_code listening_socket_open(struct inherited *inherited
                                                      const char *group,
                                                      struct listener *ret_listener,
                                                      struct kiln_err *err);
-/* Adopts the socket that libkiln created (private_kilnd.c) and passed as descriptor 3.  Descriptor
- * 4 is the lock, which is held until this process ends.  If a person started kilnd, creates a new
- * socket. */
+/* Adopts the socket that libkiln created (private_kilnd.c) and passed as descriptor 3, and keeps
+ * descriptor 4, which holds the socket's lock, until this process ends.  If libkiln did not start
+ * this kilnd, creates a new socket. */
 KILN_MUST_CHECK enum kiln_code listening_socket_open_private(const char *path,
                                                              struct listener *ret_listener,
                                                              struct kiln_err *err);

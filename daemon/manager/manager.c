@@ -36,8 +36,8 @@ static void report_status(struct manager *m, const char *before)
     notify_manager(message, NULL, *before ? NOTIFY_MUST_ARRIVE : NOTIFY_MAY_BE_LOST);
 }
 
-/* Sends the watchdog's signal unless a thread hangs, for example in a filesystem.  Without the
- * signal, the manager restarts kilnd; no request is lost. */
+/* Sends WATCHDOG=1 unless a thread hangs, for example in a filesystem.  Without this message, the
+ * service manager restarts kilnd, and clients send their unanswered requests again. */
 static void on_watchdog(struct loop_timer *timer)
 {
     struct manager *m = LOOP_OWNER_OF(struct manager, watchdog, timer);

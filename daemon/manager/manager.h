@@ -16,8 +16,8 @@
 #include "daemon/server/server.h"
 #include "engine/engine.h"
 
-/* The longest normal tasks read a whole package or compact the kernel store, which takes minutes on
- * a slow disk. */
+/* A thread that has worked on one task for this time counts as stuck.  The longest normal tasks
+ * read a whole package or compact the kernel store, which takes minutes on a slow disk. */
 #define MANAGER_STUCK_S 900u
 
 struct manager {
@@ -30,7 +30,7 @@ struct manager {
     bool is_stuck;
     bool keeps; /* the manager has a descriptor store, which keeps the socket */
     char status[160];
-    char note[160]; /* text before the status; usually "" */
+    char note[160]; /* text before |status|; usually "" */
     uint64_t reported_ms;
 };
 
@@ -41,7 +41,7 @@ void manager_forget(const char *name);
 
 void manager_ready(struct manager *manager);
 void manager_tick(struct manager *manager);
-/* |note| is added to the status line. */
+/* |note| is added before the status line. */
 void manager_reloading(struct manager *manager);
 void manager_reloaded(struct manager *manager, const char *note);
 /* Running work may take up to |timeout_ms| to finish. */

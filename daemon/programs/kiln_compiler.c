@@ -40,8 +40,9 @@
 #define SOCKET_FD 3
 #define EXIT_USAGE 2
 #define EXIT_SURROUNDINGS 4
-/* The private directory is in memory.  At their peak, hiprtc and clang store the object twice
- * (before and after linking), and PoCL three times. */
+/* Size of the private directory, as a multiple of the limit for one object.  The directory is in
+ * memory.  At their peak, hiprtc and clang store the object twice (before and after linking), and
+ * PoCL three times. */
 #define DIRECTORY_FILES 4u
 /* With this nice value, a compiler gets a third as much processor time as kilnd or a client. */
 #define SESSION_NICENESS 5
@@ -200,7 +201,7 @@ static enum kiln_code give_up_privileges(const struct arguments_given *given, st
     enum kiln_code rc = KILN_OK;
     if (given->user)
         rc = change_user(given->uid, given->gid, "compiler_user", err);
-    /* Every user gets these privileges in a new user namespace. */
+    /* Even a process of an unprivileged user has privileges after it created a user namespace. */
     if (!rc && !give_up_capabilities())
         rc = kiln_fail_errno(err, errno, "cannot drop the privileges of a compiler process");
     return rc;
@@ -266,10 +267,10 @@ static enum kiln_code stay_in_box(char directory[PATH_MAX], struct kiln_err *err
     return KILN_OK;
 }
 
-/* The kernel sends no signal if the parent ended before the call of prctl, so this function
- * compares the parent with |starter|.  |starter| was the parent when this program began.  If the
- * parent is the supervisor of this process namespace, it is outside of the namespace, and getppid()
- * returns 0. */
+/* Makes the kernel kill this process when its parent ends.  Returns false if the parent ended
+ * before the call of prctl, because the kernel then sends no signal.  |starter| was the parent when
+ * this program began. getppid() returns 0 for a parent outside of this process namespace, such as
+ * the namespace's supervisor. */
 static bool die_with_parent(pid_t starter)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -277,8 +278,8 @@ static bool die_with_parent(pid_t starter)
     return parent == starter || parent == 0;
 }
 
-/* Limits the processor time of the steps, because libseccomp can loop without end after a failed
- * allocation. */
+/* Confines the process with a limit of processor time, because libseccomp can loop without end
+ * after a failed allocation. */
 static enum kiln_code confine_in_time(struct confinement *c, struct kiln_err *err)
 {
     struct rlimit limit;
@@ -317,7 +318,8 @@ static int prepare_process(struct arguments_given *given, pid_t starter, struct 
         fprintf(stderr, "kiln-compiler: cannot set up its environment: %s\n", strerror(errno));
         return EXIT_SURROUNDINGS;
     }
-    /* Programs that this process runs must not read its memory.  execve has reset this setting. */
+    /* Other programs that this process runs must not read its memory. execve has reset this
+     * setting. */
     prctl(PR_SET_DUMPABLE, 0);
     if (given->resume || !confine_in_time(c, &err))
         return 0;

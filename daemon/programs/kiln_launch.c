@@ -162,8 +162,9 @@ static void keep_process(int control, const struct watched *process, const struc
     report_end(control, process->pid);
 }
 
-/* For --keep.  This process is a subreaper: it becomes the parent of all orphaned processes, even
- * of other sessions.  Otherwise the program with the engine could become their parent. */
+/* For --keep: kills everything that the process left running.  As a subreaper, kiln-launch is the
+ * parent of all orphaned processes, even of other sessions.  Otherwise the program with the engine
+ * could become their parent. */
 static void end_rest(void)
 {
     int pid;
@@ -257,7 +258,8 @@ static bool take_one(int control, struct launch_received *ret_given)
            ret_given->directory >= 0 && ret_given->arguments[0][0] == '/';
 }
 
-/* Waits for all children before it returns.  Each child ends when its own connection ends. */
+/* Returns when the engine has ended, and all children with it.  Each child ends when its own
+ * connection ends. */
 static int serve_requests(int control)
 {
     static struct launch_received given;

@@ -144,8 +144,9 @@ static bool limit_cpu(rlim_t seconds)
  * not the parent, and the unit ends with kiln-launch. */
 static bool is_launched;
 
-/* The kernel sends no signal if the parent ended before the call of prctl, so this function
- * compares the parent with the peer of the socket. */
+/* Makes the kernel send signal |number| when the parent ends.  The kernel sends no signal if the
+ * parent ended before the call of prctl, so this function also compares the parent with the peer of
+ * the socket. */
 static void die_with_parent(int number)
 {
     struct ucred peer = { 0 };
@@ -352,7 +353,7 @@ int main(int argc, char **argv)
                         "start this program\n");
         return EXIT_USAGE;
     }
-    closefrom(SOCKET_FD + 1); /* a server must not reach descriptors that kilnd inherited */
+    closefrom(SOCKET_FD + 1); /* a malicious server must not use descriptors that kilnd inherited */
     signal(SIGPIPE, SIG_IGN); /* a server may close a connection while this process writes */
     if (fleet)
         return serve_fleet(other ? &user : NULL);

@@ -19,8 +19,8 @@
 
 #define SOCKETS_MAX_UID 64
 #define SPARES_MAX 256u
-/* A uid that no user has.  Preallocated entries, for use when memory runs out, are queued under
- * this uid. */
+/* A uid that no user has, for the queue of preallocated entries, which are used when memory runs
+ * out. */
 #define SPARES_UID ((uid_t)-1)
 
 enum closing_kind { A_FILE, A_SOCKET, A_SPARE }; /* A_SPARE: a socket in a preallocated entry */
@@ -220,8 +220,8 @@ static void *run_thread(void *context)
     return NULL;
 }
 
-/* The caller holds the lock.  If no thread can start, a running thread or the next call does the
- * work. */
+/* The caller holds the lock.  If no thread can be started, a running thread closes the files, or
+ * the next call of this function starts one. */
 static void start_thread(struct closer *closer)
 {
     pthread_attr_t attributes;
@@ -290,7 +290,7 @@ void closer_leave(struct closer *closer, uid_t uid)
     struct user *user = find_user(closer, uid);
     user->connections--;
     remove_if_gone(closer, user);
-    /* For descriptors that still wait because no thread could be started. */
+    /* Descriptors may still wait because no thread could be started earlier. */
     start_thread(closer);
     pthread_mutex_unlock(&closer->lock);
 }

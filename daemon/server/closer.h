@@ -5,9 +5,9 @@
  * Closes descriptors that clients sent, on other threads than the loop's.
  *
  * Role       close(2) of a file on FUSE or on a network filesystem can wait for its server for
- *            ever.  So at most one thread closes the files of a user.  A file counts towards its
- *            user's limit from its reception until it is closed.  closer_join allocates the memory
- *            for all files of a user, so closer_take cannot fail
+ *            ever.  So at most one thread at a time closes the files of a user.  A file counts
+ *            towards its user's limit from its reception until it is closed. closer_join allocates
+ *            the memory for all files of a user, so closer_take cannot fail
  * Ownership  owns the descriptors that it takes.  closer_destroy does not wait for a close that
  *            hangs; the thread of that close frees the memory that it still uses
  * Threading  any thread; nothing blocks

@@ -15,7 +15,8 @@ static uint64_t raise_limit(void)
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
         return 1024;
     if (files.rlim_cur == files.rlim_max)
-        return files.rlim_cur; /* the system-call filter of a unit may forbid setrlimit */
+        /* do not call setrlimit: a unit's system-call filter may forbid it */
+        return files.rlim_cur;
     files.rlim_cur = files.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &files) < 0)
         log_event(LOG_EVENT_descriptors_few, NULL, "cannot raise the limit of open files to %llu",

@@ -83,8 +83,9 @@ static enum kiln_code make_directory(const char *path, struct kiln_err *err)
     return rc ? add_advice(err) : KILN_OK;
 }
 
-/* Returns whether the process that holds the lock or the socket is alive.  If kilnd was killed
- * while it started a child, the child may hold both, but both name the pid of the killed kilnd. */
+/* Returns whether the process that holds the lock or the socket is alive.  |pid| is recorded in the
+ * lock file or the socket.  If kilnd was killed while it started a child, the child may hold both,
+ * but |pid| is that of the killed kilnd. */
 static bool is_alive(pid_t pid) { return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM); }
 
 static enum kiln_code refuse_live(const char *path, pid_t pid, struct kiln_err *err)
@@ -313,7 +314,8 @@ void listener_close(struct listener *l)
     if (l->lock_fd >= 0) {
         char lock[sizeof(l->path) + sizeof(LISTENER_LOCK_SUFFIX)];
         snprintf(lock, sizeof(lock), "%s" LISTENER_LOCK_SUFFIX, l->path);
-        /* Another process that has already opened the lock file notices that the name is gone. */
+        /* Another process may have opened the lock file already.  It notices that the file's name
+         * is gone. */
         unlink(lock);
         close(l->lock_fd);
     }

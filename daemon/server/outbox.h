@@ -23,7 +23,7 @@ struct outbox {
     size_t bytes;       /* each reference counts as OUTBOX_OBJECT_COST */
     size_t limit;       /* beyond it, the connection is dropped */
     bool starved;       /* too many of kilnd's descriptors are in transit, so retry later */
-    bool progressed;    /* something was sent since the owner last cleared this */
+    bool progressed;    /* bytes were sent since the owner last cleared this flag */
 };
 
 /* Bytes that are charged for a queued reference: its descriptor and some bookkeeping. */

@@ -40,7 +40,7 @@ struct peer_overflow {
     uid_t uid;
     gid_t gid;
 };
-/* Returns 65534 if the ids cannot be read. */
+/* Reads the ids from /proc.  Returns 65534 for an id that cannot be read. */
 struct peer_overflow peer_overflow(void);
 
 /* The role is ADMIN for root, for kilnd's own user and for members of |groups.admin|; PUBLISH for

@@ -5,7 +5,7 @@
  * Descriptors that come with a request, such as a package to install.
  *
  * Role       takes them from a received message and keeps them until their frame is complete.
- *            Passes unwanted ones to the closer, because close(2) may block
+ *            Passes descriptors that no request wants to the closer, because close(2) may block
  * Ownership  owns the descriptors that it keeps; the caller embeds the struct
  * Threading  the loop's thread
  *

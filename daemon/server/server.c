@@ -16,8 +16,8 @@
 #define ACCEPT_PAUSE_MS 2
 /* Time between two attempts to accept while no descriptor is free, not even the spare one. */
 #define STARVED_PAUSE_MS 100
-/* One connection in ADMINS_SHARE, at most ADMINS_MAX, is reserved for administrators, so that many
- * users together cannot lock them out. */
+/* One in ADMINS_SHARE connections, but at most ADMINS_MAX, is reserved for administrators, so that
+ * other users cannot lock them out. */
 #define ADMINS_SHARE 8u
 #define ADMINS_MAX 16u
 
@@ -88,8 +88,8 @@ static void pause_accepting(struct server *server, uint64_t pause_ms)
     loop_timer_start(&server->accept_again, pause_ms, 0);
 }
 
-/* Accepts one connection with the spare descriptor, and refuses it.  A connection that remained
- * pending would wake the loop again and again. */
+/* Accepts one connection with the spare descriptor, and refuses it.  If the connection stayed in
+ * the socket's queue, it would wake the loop again and again. */
 static void refuse_without_descriptors(struct server *server)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -143,8 +143,9 @@ static bool accept_one(struct server *server)
     return true;
 }
 
-/* Accepts for a limited time, then pauses.  Otherwise clients that connect and disconnect in a loop
- * would keep the loop always busy, and a busy host's scheduler makes a busy thread wait. */
+/* Accepts connections for a limited time, then pauses.  Without pauses, clients that connect and
+ * disconnect in a loop would keep this thread always busy, and on a busy host the scheduler makes
+ * such threads wait. */
 static void on_accept(struct task *acceptor)
 {
     struct server *server = LOOP_OWNER_OF(struct server, acceptor, acceptor);
@@ -220,8 +221,8 @@ void server_check_times(struct server *server, uint64_t now_ms)
         server_reap_soon(server);
 }
 
-/* Checks whether a descriptor is free again.  Without this check, kilnd would only notice at the
- * next connection, which may never come. */
+/* Notices that a descriptor is free again.  Otherwise kilnd would only notice it at the next
+ * connection, which may never come. */
 static void end_starvation(struct server *server)
 {
     if (!server->starved_ms)

@@ -19,9 +19,9 @@
 struct server_limits {
     unsigned connections;
     unsigned connections_per_uid;
-    uint64_t hello_ms; /* from the connection to its hello */
-    uint64_t frame_ms; /* from a frame's first byte to its last */
-    uint64_t stuck_ms; /* while replies wait and the peer reads none */
+    uint64_t hello_ms; /* maximum time from the connection to its hello message */
+    uint64_t frame_ms; /* maximum time from a frame's first byte to its last */
+    uint64_t stuck_ms; /* maximum time for which the peer may leave replies unread */
     /* How long a user may stay at the maximum number of files that wait to be closed. */
     uint64_t full_ms;
     size_t bytes_per_session; /* limit of unread replies */
@@ -52,7 +52,8 @@ struct server_counts {
     uint64_t slow_peers_closed;
 };
 
-/* All sessions share it: each request is handled before the next read. */
+/* Size of the buffer for reads.  All sessions share the buffer: each request is handled before the
+ * next read. */
 #define SERVER_SCRATCH (64u << 10)
 
 struct server {
@@ -69,8 +70,8 @@ struct server {
     /* Owned; closed when no other descriptor is free, so that a connection can be refused with a
      * reason. */
     int spare_fd;
-    /* The time from which on no descriptor was free for a connection, and no session ended; 0 if a
-     * descriptor is free. */
+    /* The time since which no descriptor has been free for a connection and no session has ended; 0
+     * if a descriptor is free. */
     uint64_t starved_ms;
     bool draining, own_user_only;
     struct loop_owner owner;
@@ -98,7 +99,7 @@ struct server_options {
 
 KILN_MUST_CHECK enum kiln_code server_create(const struct server_options *options,
                                              struct server **ret_server, struct kiln_err *err);
-/* The limits apply to new connections. */
+/* The new limits only apply to connections accepted from now on. */
 void server_set_limits(struct server *server, unsigned connections, unsigned connections_per_uid);
 void server_set_groups(struct server *server, const struct peer_groups *groups);
 /* Pending requests are answered; each session ends when it is idle. */

@@ -257,7 +257,7 @@ static bool receive_some(struct session *s, struct bytes *ret_received)
 }
 
 /* Reads at most once in a time slice, so that a peer with very many requests does not delay other
- * peers.  Requests that are left from the previous slice come first. */
+ * peers.  Requests that the previous slice received but did not handle come first. */
 static void read_requests(struct session *s)
 {
     bool was_partial = inbox_is_partial(&s->inbox);

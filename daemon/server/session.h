@@ -5,8 +5,8 @@
  * One connection: passes frames to the service and sends its replies.
  *
  * Role       stops reading from a peer that does not read its replies.  Closes the connection to a
- *            peer that is too slow, sends too much or breaks the protocol.  Work that costs time
- *            waits in the loop's queue, which is fair between users
+ *            peer that is too slow, sends too much or breaks the protocol.  Requests wait in the
+ *            loop's queue, which is fair between users
  * Ownership  belongs to its server; frees itself after its last handle closed
  * Threading  the loop's thread.  The service may reply within a call of the session, so a broken
  *            session is only marked, and the server's reaper closes it later
@@ -46,13 +46,14 @@ struct session {
     struct request_files files;
     uint64_t joined_ms;
     uint64_t frame_ms; /* when the unfinished frame began */
-    /* When bytes were sent last, or a reply was added to the empty outbox. */
+    /* When bytes were last sent, or when a reply was added to the empty outbox, whichever is
+     * later. */
     uint64_t moved_ms;
     enum session_end end;
-    bool hold; /* more requests are already received, so combine small replies */
-    /* Nothing is read, because too many files of this user wait to be closed. */
+    bool hold; /* more requests were received already, so small replies are combined */
+    /* Nothing is read from the peer, because too many files of this user wait to be closed. */
     bool is_barred;
-    /* No requests are read; the session is closed once the pending ones are answered. */
+    /* No more requests are read; the session is closed once the pending requests are answered. */
     bool draining;
     struct list_link link;
 };
@@ -64,8 +65,8 @@ KILN_MUST_CHECK enum kiln_code session_open(struct server *server, int fd, const
 void session_close(struct session *session);
 /* Ends the session if the peer is too slow.  |now_ms| is a time of the loop's clock. */
 void session_check_time(struct session *session, uint64_t now_ms);
-/* Sends again after Linux lacked memory or had too many of kilnd's descriptors in transit.  Reads
- * again after too many of the user's files waited to be closed. */
+/* Continues after a pause.  Sends again after Linux lacked memory or had too many of kilnd's
+ * descriptors in transit.  Reads again after too many of the user's files waited to be closed. */
 void session_retry(struct session *session);
 void session_drain(struct session *session);
 bool session_is_idle(const struct session *session);

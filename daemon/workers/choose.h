@@ -10,8 +10,8 @@
  */
 #include "daemon/workers/worker.h"
 
-enum loaded { /* from worst to best for a job */
-              /* An older version of the job's compiler, which was upgraded since. */
+enum loaded { /* what a worker has loaded, from worst to best for a job */
+              /* An older version of the job's compiler; the compiler was upgraded since. */
               LOADED_STALE,
               LOADED_OTHER,
               LOADED_NOTHING,
@@ -19,7 +19,8 @@ enum loaded { /* from worst to best for a job */
 };
 
 bool worker_is_idle(const struct worker *worker);
-/* An |id| of zeros matches any version. */
+/* Returns what |worker| has loaded, compared with |toolchain|.  An |id| of zeros matches any
+ * version. */
 enum loaded worker_loaded(const struct worker *worker, struct bytes toolchain,
                           const struct digest *id);
 /* Prefers an idle worker with the job's toolchain loaded, then one with nothing loaded, then any

@@ -12,16 +12,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* How often budgets and time limits of requests are checked. */
+/* How often kilnd checks whether requests are slow (beyond their budget) or hang. */
 #define TICK_MS 10u
-/* A process that has not answered for this time hangs. This time is longer than the process's own
- * time limit for a request. */
+/* A process that has not answered for this time counts as hanging.  The time is longer than the
+ * process's own time limit for a request. */
 #define HANG_MS (FLEET_ACCESS_MAX_MS + 5000u)
-/* At most this many processes exist at a time, because a process that waits for a hanging file
- * system cannot be killed. */
+/* Maximum number of processes at a time.  A process that waits for a hanging filesystem cannot be
+ * killed, and each one that replaces it may hang, too. */
 #define CHILDREN_MAX 4u
 
-/* One run of the program. The struct frees itself after its handles have closed. */
+/* One kiln-transfer process.  The struct frees itself after its handles have closed. */
 struct fleet_child {
     struct fleet_process *parent;
     struct loop_owner owner;
@@ -87,7 +87,7 @@ static void on_child_closed(struct loop_owner *owner)
     close_if_done(p);
 }
 
-/* Makes the next request start another process. */
+/* Makes the next request start a new process. */
 static void detach_child(struct fleet_process *p)
 {
     if (p->child)
@@ -103,7 +103,8 @@ static void kill_child(struct fleet_process *p)
         worker_process_kill(&child->process);
 }
 
-/* Reports the end of a process that had requests.  An idle process may end without a report. */
+/* Logs why a process ended that had pending requests.  An idle process may end without a log
+ * record. */
 static void report_exit(const struct fleet_child *child, int status, int number)
 {
     const struct fleet_process *p = child->parent;
@@ -143,8 +144,8 @@ static struct fleet_access *find_get(struct fleet_process *p, uint64_t id)
     return NULL;
 }
 
-/* Ends the request that |answer| belongs to. An answer without a request is an error, so that a
- * process cannot occupy the loop by sending answers without end. */
+/* Ends the request that |answer| belongs to.  An answer to no pending request is an error, so that
+ * a process cannot occupy the loop by sending answers without end. */
 static enum kiln_code take_answer(struct fleet_process *p, const struct fleet_answer *answer,
                                   struct kiln_err *err)
 {
@@ -178,7 +179,8 @@ static enum kiln_code send_get(const struct fleet_process *p, const struct fleet
     return fleet_send_request(p->child->socket, &request, err);
 }
 
-/* Sends requests until the socket is full. The others are sent after the next answer or tick. */
+/* Sends requests until the socket is full.  The remaining requests are sent after the next answer
+ * or tick. */
 static void send_requests(struct fleet_process *p)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -277,7 +279,8 @@ static enum kiln_code start_child(struct fleet_process *p, struct kiln_err *err)
     enum kiln_code rc =
         loop_watch_init(p->options.loop, &child->watch, &child->owner, pair[0], err);
     if (rc)
-        on_child_closed(&child->owner); /* no handle is open whose end would call it */
+        /* call it here, because no handle is open whose closing would call it */
+        on_child_closed(&child->owner);
     else
         rc = run_program(p, child, pair[1], err);
     close(pair[1]);
@@ -315,7 +318,6 @@ static void note_slow(struct list *accesses, uint64_t now_ms)
     }
 }
 
-/* Ends a process that hangs, and all requests. */
 static void check_times(struct fleet_process *p)
 {
     uint64_t now_ms = loop_now_ms(p->options.loop);

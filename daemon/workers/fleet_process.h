@@ -19,9 +19,10 @@ struct fleet_process_options {
     struct loop *loop;               /* borrowed */
     struct work_queues *work_queues; /* borrowed */
     const char *program;             /* kiln-transfer; copied */
-    const char *service;             /* systemd unit that starts the program; copied; "": none */
-    const char *url;                 /* URL of the tree; copied */
-    bool writes;                     /* kilnd may add files to the tree */
+    /* socket of the systemd unit that starts the program; copied; "": none */
+    const char *service;
+    const char *url; /* URL of the tree; copied */
+    bool writes;     /* kilnd may add files to the tree */
     struct worker_user user;
 };
 

@@ -48,8 +48,8 @@ struct pool {
     void *context;
 };
 
-/* Returns true if no worker can take a job now or later.  A worker that is starting does not count:
- * it may hang, and the next one is started after it. */
+/* Returns true if no worker can take a job now, and none is expected to later.  Does not count a
+ * worker that is starting, because it may hang; the pool starts another one after it. */
 static bool is_broken(const struct pool *p)
 {
     bool may_start = p->failures < FAILURES_REPORTED, one_works = false;
@@ -75,8 +75,8 @@ static void note_started(struct pool *p, const struct compile_job *job)
         loop_timer_start(&p->review, warming_window_ms(&p->warming), 0);
 }
 
-/* Retires warm processes that are no longer needed, because they hold memory.  Their number depends
- * on how many sources were compiled at the same time recently. */
+/* Retires warm workers that are no longer needed, because they hold memory.  How many are needed
+ * depends on how many sources were recently compiled at the same time. */
 static void on_review(struct loop_timer *timer)
 {
     struct pool *p = LOOP_OWNER_OF(struct pool, review, timer);
@@ -115,8 +115,8 @@ static void end_soon(struct pool *p, struct compile_task *task, const struct kil
     loop_timer_start(&p->settle, 0, 0);
 }
 
-/* If the worker's process is gone, tries the next best worker.  Returns false if the job remains in
- * the queue. */
+/* If the chosen worker's process is gone, tries the next best worker.  Returns false if no worker
+ * took the job, which then stays in the queue. */
 static bool give_job(struct pool *p, struct compile_task *task)
 {
     for (struct worker *w; (w = worker_choose(&p->workers, task));) {
@@ -213,7 +213,8 @@ static void log_probe_end(const struct compile_task *task)
     const struct log_fields fields = { .target = target[0] ? target : NULL,
                                        .duration_us = task->result.wall_ns / 1000 };
     const struct bytes name = task->job.toolchain;
-    if (task->job.kind == COMPILE_PROBE) /* many compilers abort for an unknown target */
+    /* has a separate event, because many compilers abort for an unknown target */
+    if (task->job.kind == COMPILE_PROBE)
         log_event(LOG_EVENT_probe_failed, &fields,
                   "'%.*s' failed the one-line test compile for %s: %s", (int)name.size,
                   (const char *)name.data, target, task->result.err.text);
@@ -258,9 +259,9 @@ static uint64_t pause_ms(const struct pool *p)
     return pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS;
 }
 
-/* Returns how many workers may start at the same time.  One per processor: more would delay each
- * other and kilnd's first answers.  At least two, so that one worker that hangs does not delay all
- * others. */
+/* Returns how many workers may start at the same time: one for each processor, because more would
+ * delay each other and kilnd's first answers.  At least two, so that one worker that hangs does not
+ * delay all others. */
 static unsigned count_starting_max(void)
 {
     cpu_set_t allowed;
@@ -268,8 +269,8 @@ static unsigned count_starting_max(void)
     return count > 2 ? (unsigned)count : 2;
 }
 
-/* Starts workers until enough run.  Retired workers do not count, because they are about to end;
- * but at most |wanted| of them are left out, in case they do not end. */
+/* Starts workers until |wanted| run.  Retired workers do not count, because they are about to end.
+ * But at most |wanted| retired workers are left out of the count, in case they do not end. */
 static void keep_up(struct pool *p)
 {
     unsigned retired = 0, starting = 0;
@@ -326,7 +327,7 @@ static void on_exited(struct worker *w, const struct kiln_err *err)
     if (p->stopping)
         return;
     if (w->jobs == 0)
-        on_start_failed(p, err); /* the worker never became ready, so pause before the next start */
+        on_start_failed(p, err); /* the worker never ran a job */
     else if (!w->task && w->blame != BLAME_LINGERED && w->blame != BLAME_RETIRED &&
              w->jobs < p->options.limits.jobs)
         log_event(LOG_EVENT_compiler_died, NULL, "%s while it was idle", err->text);

@@ -5,9 +5,9 @@
  * The pool of kiln-compiler processes.
  *
  * Role       keeps |workers| processes running before there is work.  Gives each job to the best
- *            free process.  A process gets no further job after a client's job.  Has some processes
- *            load the libraries that the next source needs (warmup.h).  Restarts processes that
- *            end, with growing pauses if they die before they are ready
+ *            free process.  A process that ran a client's job gets no other job.  Has some
+ *            processes load the libraries that the next source needs (warmup.h).  Restarts
+ *            processes that end, with growing pauses if they die before they are ready
  * Ownership  owns the workers; borrows tasks until their done callback
  * Threading  the loop's thread; done callbacks never run from within pool_compile
  */
@@ -20,7 +20,7 @@ struct pool_options {
     struct loop *loop;               /* borrowed */
     struct work_queues *work_queues; /* borrowed */
     const char *program;             /* copied */
-    /* The unit that starts workers; copied; NULL or "": none. */
+    /* Path of the socket of the unit that starts workers; copied; NULL or "": none. */
     const char *service;
     const char *temp_base;
     struct worker_user user;
@@ -31,8 +31,9 @@ struct pool_options {
     uint64_t timeout_ms;       /* the maximum wall-clock time of one job */
     uint64_t start_timeout_ms; /* 0: the default */
     uint64_t grace_ms;         /* how long a job may wait for a warm-up; 0: the default */
-    /* Length of a window; 0: the default.  The pool keeps N workers warm. N is the largest number
-     * of clients' sources that were compiled at the same time in this window or the last one. */
+    /* Length of a window; 0: the default.  The pool keeps N workers warm, where N is the largest
+     * number of clients' sources that were compiled at the same time in this window or in the
+     * previous one. */
     uint64_t window_ms;
 };
 
@@ -40,8 +41,8 @@ struct pool_counts {
     /* |total| is the configured number; |starting| includes warm-ups. */
     unsigned total, busy, starting, idle;
     uint64_t worker_starts;
-    uint64_t worker_crashes;  /* kernels during whose compile the worker died */
-    uint64_t worker_timeouts; /* kernels whose compile took too long */
+    uint64_t worker_crashes;  /* workers that died while they compiled a kernel */
+    uint64_t worker_timeouts; /* compiles of kernels that took too long */
     /* Crashes and time-outs of probes and descriptions, not of warm-ups. */
     uint64_t probe_crashes;
 };
@@ -58,14 +59,14 @@ KILN_MUST_CHECK enum kiln_code pool_create(const struct pool_options *options,
                                            struct pool **ret_pool, struct kiln_err *err);
 /* If no worker can be started, the result is COMPILE_UNAVAILABLE with the reason. */
 void pool_compile(struct pool *pool, struct compile_task *task);
-/* The job ends as COMPILE_UNAVAILABLE, unless it has ended already. */
+/* Stops the task's job, which then ends as COMPILE_UNAVAILABLE, unless it has ended already. */
 void pool_stop_compile(struct pool *pool, struct compile_task *task);
 void pool_set_timeout(struct pool *pool, uint64_t timeout_ms);
 struct pool_counts pool_counts(const struct pool *pool);
 struct pool_confinement pool_confinement(const struct pool *pool);
 /* Counts tasks that have not ended. */
 unsigned pool_out(const struct pool *pool);
-/* Running, waiting and later jobs end as COMPILE_UNAVAILABLE. */
+/* Ends running and waiting jobs as COMPILE_UNAVAILABLE, and later jobs, too. */
 void pool_stop(struct pool *pool);
 /* |closed| is called when all workers are gone and the pool is freed, but never within this call.
  * The caller must not pass any more tasks. */

@@ -18,7 +18,7 @@
 struct process_stderr {
     const char *program; /* borrowed; set by the caller */
     struct loop_watch watch;
-    /* A process that prints a lot must not keep kilnd busy. */
+    /* Runs between two reads, so that a process that prints a lot does not keep kilnd busy. */
     struct loop_timer pause;
     int fd; /* owned */
     bool is_cut;

@@ -8,9 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Each piece of a synced copy is written to the disk before the next one is copied; otherwise the
- * sync at the end would have to write the whole file at once.  On a filesystem with reflinks,
- * copy_file_range shares the blocks of a piece. */
+/* Size of the pieces in which a file is copied.  If the copy must be synced, each piece is written
+ * to the disk before the next one is copied.  Otherwise the sync at the end would have to write the
+ * whole file at once.  On a filesystem with reflinks, copy_file_range shares the blocks of a
+ * piece. */
 #define PIECE (4u << 20)
 
 static enum kiln_code check_size(const struct stat *seen, uint64_t size_max, struct kiln_err *err)
@@ -41,9 +42,9 @@ static enum kiln_code begin(struct file_take *t, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* If the file changes its size meanwhile, the copy differs from it.  A package is then rejected,
- * because it does not match the digest that kiln-transfer reported.  A user's import is read as far
- * as possible, like a damaged file. */
+/* The other user may change the size of the file meanwhile, so that the copy differs from it. kilnd
+ * then rejects a package, because it does not match the digest that kiln-transfer reported.  Of a
+ * user's import, kilnd reads as much as possible, as of a damaged file. */
 static enum kiln_code copy_piece(struct file_take *t, struct kiln_err *err)
 {
     ssize_t done;

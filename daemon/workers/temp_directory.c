@@ -17,10 +17,12 @@
 #define PREFIX "kilnd-temp-"
 #define RANDOM_LETTERS 6
 #define NAME_LETTERS (sizeof(PREFIX) - 1 + RANDOM_LETTERS)
-/* At its start, kilnd removes the directories of dead daemons (the sweep).  A directory with files
- * but without this marker belongs to a user. */
+/* Name of the file that marks a directory as kilnd's.  When kilnd starts, it removes the
+ * directories of dead daemons (the sweep), but never a directory with files and without this
+ * marker, which belongs to a user. */
 #define MARKER ".made-by-kilnd"
-/* Another daemon's sweep may remove a new directory before it is locked. */
+/* Maximum number of attempts to create the directory: another daemon's sweep may remove it before
+ * it is locked. */
 #define TRIES_MAX 8
 
 static void dir_auto(DIR **dir)
@@ -29,8 +31,8 @@ static void dir_auto(DIR **dir)
         closedir(*dir);
 }
 
-/* Returns -1 with errno set if |name| belongs to another user, or is in use (EAGAIN), or if a call
- * failed. */
+/* Opens and locks the directory.  Returns -1 with errno set on failure; errno is EAGAIN if the
+ * directory belongs to another user, or if another process has locked it. */
 static int lock_directory(int base_fd, const char *name)
 {
     KILN_AUTO(fd) int fd = openat(base_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -117,8 +119,8 @@ static void sweep_directories(const char *base)
         KILN_AUTO(fd) int fd = lock_directory(dirfd(dir), e->d_name);
         if (fd >= 0 && is_marked(fd))
             remove_ours(dirfd(dir), e->d_name, fd);
-        /* The kilnd that created the directory was killed before it wrote the marker. unlinkat only
-         * removes an empty directory. */
+        /* An empty directory has no marker if its kilnd was killed before it wrote the marker.
+         * unlinkat fails if the directory is not empty. */
         else if (fd >= 0)
             unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
     }

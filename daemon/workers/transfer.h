@@ -18,10 +18,10 @@ struct transfers_options {
     struct loop *loop;               /* borrowed */
     struct work_queues *work_queues; /* borrowed */
     const char *program;             /* copied */
-    /* The unit that starts the processes; copied; NULL or "": none. */
+    /* Path of the socket of the unit that starts the processes; copied; NULL or "": none. */
     const char *service;
     struct worker_user user;
-    uint64_t timeout_ms; /* the maximum wall-clock time of one transfer */
+    uint64_t timeout_ms; /* see transfer_process_options, also for |exit_ms| */
     uint64_t silence_ms;
     uint64_t exit_ms; /* see transfer_process_options */
 };
@@ -30,11 +30,11 @@ KILN_MUST_CHECK enum kiln_code transfers_create(const struct transfers_options *
                                                 struct transfers **ret_transfers,
                                                 struct kiln_err *err);
 void transfers_start(struct transfers *transfers, struct transfer_task *task);
-/* The task ends with KILN_CANCELLED, unless it has ended already.  Ignores an unknown task. */
+/* Makes the task end with KILN_CANCELLED, unless it has ended already.  Ignores an unknown task. */
 void transfers_cancel(struct transfers *transfers, struct transfer_task *task);
 unsigned transfers_out(const struct transfers *transfers);
-/* Running and later transfers end with KILN_UNAVAILABLE. */
+/* Ends running and later transfers with KILN_UNAVAILABLE. */
 void transfers_stop(struct transfers *transfers);
-/* Calls |closed| later, never within this call: when everything is freed, except processes that
+/* Calls |closed| later, never within this call, when everything is freed except processes that
  * cannot be killed.  The caller must not pass any more tasks. */
 void transfers_close(struct transfers *transfers, void (*closed)(void *context), void *context);

@@ -40,8 +40,8 @@ static void say_stop(struct transfer_process *p, enum transfer_stop stop)
     }
 }
 
-/* Removes |path|, or records why not: kilnd may lack the rights to remove files that another user
- * created in it. */
+/* Removes |path|.  If that fails, records the reason: kilnd may lack the rights to remove files
+ * that another user created in |path|. */
 static void remove_it(struct transfer_process *p, const char *path)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -57,8 +57,8 @@ static void say_kept(const struct transfer_process *p)
                   p->kept.text);
 }
 
-/* Prepares a copy of the file.  The original is not used, because a process that still runs may
- * have it open, and could truncate it while kilnd has it mapped. */
+/* Prepares to copy the file that the process made. kilnd does not use the original, because a
+ * process that still runs may have it open and could truncate it while kilnd has it mapped. */
 static enum kiln_code prepare_copy(struct transfer_process *p)
 {
     struct transfer_result *o = &p->task->result;
@@ -84,7 +84,8 @@ static enum kiln_code take_file(struct transfer_process *p)
     return rc;
 }
 
-/* Reads the manifest.  A missing or incomplete manifest means that there is no signature. */
+/* Reads the package's manifest.  If the manifest is missing or incomplete, the package has no
+ * signature. */
 static void take_manifest(struct transfer_process *p)
 {
     struct transfer_result *o = &p->task->result;
@@ -406,7 +407,7 @@ static void start_process(struct transfer_process *p)
         close_handles(p);
         return;
     }
-    if (give_job(p)) { /* the process's exit explains the failure */
+    if (give_job(p)) { /* do not report the failure: the process's exit explains it */
         p->reported = true;
         end_process(p);
         return;

@@ -31,16 +31,16 @@ struct transfer_process_options {
     struct loop *loop;
     struct work_queues *work_queues;
     const char *program;
-    /* Borrowed; the unit that starts the process; "": none. */
+    /* Borrowed; path of the socket of the unit that starts the process; "": none. */
     const char *service;
     struct worker_user user;
     unsigned disk_part;  /* see struct transfer_job */
     uint64_t timeout_ms; /* the maximum wall-clock time of one transfer */
     /* After this time without progress, the process is killed. */
     uint64_t silence_ms;
-    /* The process may take this time to end, after its result and after SIGKILL. */
+    /* How long the process may take to end: after it sent its result, and after SIGKILL. */
     uint64_t exit_ms;
-    /* The result is filled in; a detached process may still exist. */
+    /* Called when the task's result is filled in; a detached process may still exist. */
     void (*ended)(struct transfer_process *process);
     void (*gone)(struct transfer_process *process);
 };
@@ -83,8 +83,8 @@ struct transfer_process {
 /* Returns NULL if out of memory. */
 struct transfer_process *transfer_process_start(const struct transfer_process_options *options,
                                                 void *context, struct transfer_task *task);
-/* A result that the process has already reported stays valid, but only if its file has been
- * copied. */
+/* Ends the process for the reason |why|.  A result that the process has already reported stays
+ * valid, but only if kilnd has copied its file. */
 void transfer_process_stop(struct transfer_process *process, enum transfer_stop why);
 /* Closes kilnd's descriptors of a detached process without waiting for its end.  Then calls
  * |gone|. */

@@ -4,8 +4,8 @@
 #include "common/base/clock.h"
 #include "daemon/workers/choose.h"
 
-/* Loading a compiler takes less than a second on an idle host.  A warm-up that takes longer than
- * this hangs, or the host is overloaded. */
+/* How long jobs wait for a warm-up.  Loading a compiler takes less than a second on an idle host,
+ * so a warm-up that takes longer than GRACE_MS hangs, or the host is overloaded. */
 #define GRACE_MS 2000
 #define WINDOW_MS 600000
 #define NS_PER_MS 1000000u
@@ -34,8 +34,8 @@ static bool has_needed_toolchain(const struct warming *warming, const struct wor
     return worker_loaded(w, bytes_of_text(need->toolchain), &need->toolchain_id) == LOADED_IT;
 }
 
-/* Ignores a target that the compiler is not known to support, because each process that warms up
- * for it might crash. */
+/* Notes which compiler the source of |job| needs.  Ignores a target that the compiler is not known
+ * to support, because each process that warms up for this target might crash. */
 static bool note_need(struct warming *warming, const struct compile_job *job)
 {
     unsigned under_way = 0;
@@ -73,8 +73,8 @@ static bool has_only_warmed_up(const struct worker *w)
     return worker_is_idle(w) && w->jobs == 1 && w->warmup.task.job.kind == COMPILE_PROBE;
 }
 
-/* Prefers workers that have loaded another compiler than the needed one.  Returns NULL if at most
- * |wanted| workers are warm. */
+/* Returns a warm worker to retire.  Prefers workers that have loaded another compiler than the
+ * needed one.  Returns NULL if at most |wanted| workers are warm. */
 static struct worker *next_to_retire(const struct warming *warming, unsigned wanted)
 {
     unsigned prepared = 0;
@@ -97,9 +97,9 @@ bool warming_retire_surplus(struct warming *warming)
     return wanted > 1;
 }
 
-/* Returns a worker that has loaded nothing yet and may run more jobs than the warm-up.  Returns
- * NULL if no such worker is idle, if enough are warm, or while the first one warms up: a warm-up
- * may kill its process, and should then kill only one. */
+/* Returns an idle worker that has loaded nothing yet and may run another job after the warm-up.
+ * Returns NULL if there is none, or if enough workers are warm.  Also returns NULL while the first
+ * worker warms up: if the warm-up kills its process, it should kill only one. */
 struct worker *warming_next(struct warming *warming)
 {
     unsigned prepared = 0, preparing = 0;
@@ -127,8 +127,8 @@ enum kiln_code warming_start(struct warming *warming, struct worker *w, struct k
     return rc;
 }
 
-/* Evaluates the end of a warm-up.  COMPILE_UNAVAILABLE means that a resource was temporarily
- * lacking, which loading the compiler did not cause. */
+/* Evaluates the result of a warm-up.  COMPILE_UNAVAILABLE does not count as a failure: a resource
+ * was temporarily lacking, and loading the compiler was not the cause. */
 void warming_ended(struct warming *warming, struct worker *w)
 {
     struct compile_result *result = &w->warmup.task.result;

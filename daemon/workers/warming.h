@@ -22,13 +22,13 @@ void warming_init(struct warming *warming, const struct list *workers,
 
 bool worker_is_warming_up(const struct worker *worker);
 
-/* Retires idle workers whose libraries were upgraded after they were loaded.  Returns true if
- * |job|, which a worker has started, is a client's source; the caller then calls
+/* Notes that a worker has started |job|, and retires idle workers whose libraries were upgraded
+ * after they were loaded.  Returns true if |job| is a client's source; the caller then calls
  * warming_retire_surplus one window later. */
 bool warming_note(struct warming *warming, const struct compile_job *job);
 uint64_t warming_window_ms(const struct warming *warming);
-/* Retires warm workers beyond the recent number of concurrent sources.  If this function returns
- * true, call it again one window (warmup.h) later. */
+/* Retires warm workers beyond the number of sources that were recently compiled at the same time.
+ * If this function returns true, call it again one window (warmup.h) later. */
 bool warming_retire_surplus(struct warming *warming);
 
 /* Returns NULL if no worker can or should load libraries now. */
@@ -41,5 +41,5 @@ void warming_ended(struct warming *warming, struct worker *worker);
  * Other jobs already wait for |claimed| of these workers. */
 bool warming_is_worth_waiting(const struct warming *warming, const struct compile_job *job,
                               unsigned claimed);
-/* Returns the time until jobs no longer wait for the oldest current warm-up. */
+/* Returns how much longer jobs may wait for the oldest current warm-up. */
 uint64_t warming_grace_ms(const struct warming *warming);

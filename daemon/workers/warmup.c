@@ -9,8 +9,8 @@ static void copy_text(struct bytes text, char *to, size_t size)
     snprintf(to, size, "%.*s", (int)text.size, text.size ? (const char *)text.data : "");
 }
 
-/* Begins a new window if the current one has passed.  If more than one window has passed, the
- * window before the new one saw no source. */
+/* Begins a new window if the current one has passed.  If at least two windows have passed, no
+ * source came in the last one. */
 static void turn_window(struct warmup_need *need, uint64_t now_ns)
 {
     uint64_t passed = now_ns - need->since_ns;

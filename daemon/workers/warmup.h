@@ -26,7 +26,8 @@ struct warmup_need {
     char toolchain[TOOLCHAIN_NAME_MAX]; /* "" if there was no source */
     char target[LIMIT_TARGET_TEXT];
     struct digest toolchain_id;
-    /* Length of a window, set by the owner.  A need is forgotten after two windows at most. */
+    /* Length of a window, set by the owner.  After two windows without a source, only one worker is
+     * kept warm. */
     uint64_t window_ns;
     uint64_t since_ns;
     /* Maximum number of concurrent sources in the current window, and in the previous one. */
@@ -36,16 +37,16 @@ struct warmup_need {
     uint64_t failed_ns;
 };
 
-/* |under_way| sources run now, including the source of |job|.  Call it only for a target that the
- * compiler is known to support.  Otherwise the compiler may abort in every process that warms up
- * for the target. */
+/* Records the needs of |job|'s source.  |under_way| sources run now, including this one.  Call it
+ * only for a target that the compiler is known to support.  Otherwise the compiler may abort in
+ * every process that warms up for the target. */
 void warmup_note(struct warmup_need *need, const struct compile_job *job, unsigned under_way,
                  uint64_t now_ns);
 /* Returns how many processes to keep warm; 0 if nothing is needed, or if a warm-up failed within
  * the last window. */
 unsigned warmup_wanted(struct warmup_need *need, uint64_t now_ns);
-/* For one window, no process warms up for the toolchain of |p| again.  Without this pause, warm-ups
- * might kill one process after another, and delay the jobs that wait for these processes. */
+/* Stops warm-ups for the toolchain of |p| for one window.  Without this pause, warm-ups might kill
+ * one process after another, and delay the jobs that wait for these processes. */
 void warmup_failed(struct warmup_need *need, const struct warmup *p, uint64_t now_ns);
 /* Postpones a warm-up that could not start, or that temporarily lacked a resource, until another
  * source needs the warm-up. */

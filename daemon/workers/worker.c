@@ -71,7 +71,8 @@ static void on_deadline(struct loop_timer *timer)
         kill_for(w, w->state == WORKER_LEAVING ? BLAME_LINGERED : BLAME_DEADLINE);
 }
 
-/* Does not kill the process at once: its own exit status says more than the signal of a kill. */
+/* Gives the process time to exit instead of killing it: its own exit status says more than
+ * SIGKILL. */
 static void on_hang_up(struct worker *w)
 {
     w->hung_up = true;
@@ -194,7 +195,8 @@ static void on_removed(struct task *task)
 static void on_handles_closed(struct loop_owner *owner)
 {
     struct worker *w = LOOP_OWNER_OF(struct worker, owner, owner);
-    if (w->failed_to_start) { /* no job ran in it, so removing its directory takes little time */
+    /* no job ran in the process, so removing its directory takes little time */
+    if (w->failed_to_start) {
         drop_directory(w);
         free(w);
         return;
@@ -233,7 +235,8 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
         .fd_3 = their_fd,
         .directory = -1,
         .work_queues = w->options->work_queues,
-        .uid = getuid(), /* the jobs of this process may belong to several users */
+        /* charge kilnd's user, because the jobs of this process may belong to several users */
+        .uid = getuid(),
     };
     return worker_process_start(w->options->loop, &w->process, &w->owner, &spawn, err);
 }

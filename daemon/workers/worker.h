@@ -51,7 +51,7 @@ struct worker_options {
     struct work_queues *work_queues; /* borrowed; removes temporary files */
     struct temp_root *temp;
     const char *program;
-    /* Borrowed; the unit that starts the process; "": none. */
+    /* Borrowed; path of the socket of the unit that starts the process; "": none. */
     const char *service;
     const char *outside;  /* borrowed; namespaces that the process must not be in */
     bool require_sandbox; /* a worker that lacks a layer of the sandbox is not used */
@@ -106,8 +106,8 @@ struct worker {
     struct list_link link;
 };
 
-/* The minimum applies even if the setting compile_timeout is shorter, because loading a compiler
- * takes seconds. */
+/* Minimum time limit of jobs that compile no client's kernel, even if the setting compile_timeout
+ * is shorter, because loading a compiler takes seconds. */
 #define WORKER_PROBE_MIN_MS 60000u
 
 static inline uint64_t worker_time_ms(const struct worker_options *options, enum compile_kind kind)
@@ -118,8 +118,8 @@ static inline uint64_t worker_time_ms(const struct worker_options *options, enum
 
 KILN_MUST_CHECK enum kiln_code worker_start(const struct worker_options *options, void *context,
                                             struct worker **ret_worker, struct kiln_err *err);
-/* The worker must be IDLE.  On failure, the caller keeps the job.  Returns KILN_UNAVAILABLE if the
- * process is gone or is being killed.  Any other failure has its cause in kilnd and leaves the
+/* Gives an IDLE worker a job.  On failure, the caller keeps the job.  Returns KILN_UNAVAILABLE if
+ * the process is gone or is being killed.  Any other failure has its cause in kilnd and leaves the
  * worker unchanged. */
 KILN_MUST_CHECK enum kiln_code worker_run_job(struct worker *worker, struct compile_task *task,
                                               struct kiln_err *err);

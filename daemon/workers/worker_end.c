@@ -11,8 +11,8 @@
 
 #define EXIT_USAGE 2
 
-/* Looks for the cause in the log: a compiler that runs out of memory prints a message and
- * aborts. */
+/* Looks for the cause in the compiler's log: for example, a compiler that runs out of memory prints
+ * a message and aborts. */
 static enum compile_end end_by_log(const struct worker *w)
 {
     const char *unused;
@@ -26,8 +26,7 @@ static enum compile_end end_of_signal(const struct worker *w, int signal)
     case SIGXCPU: return COMPILE_TIMED_OUT;
     case SIGXFSZ: return COMPILE_OUTPUT;
     case SIGKILL:
-        /* Linux's OOM killer or a person sent the signal, so the GPU kernel's source is not the
-         * cause. */
+        /* Linux's OOM killer or a person sent the signal, so the job is not the cause. */
         return COMPILE_UNAVAILABLE;
     default: return end_by_log(w);
     }

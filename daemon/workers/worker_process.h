@@ -37,11 +37,12 @@ struct worker_process {
 };
 
 struct worker_spawn {
-    /* Borrowed until the process ends; starts a child, which may block. */
+    /* The queue on which a child is started, because that may block.  Borrowed until the process
+     * ends. */
     struct work_queues *work_queues;
     uid_t uid;           /* the user who is charged for the start of a child */
     const char *program; /* only for a child */
-    const char *service; /* path of the unit's socket; "": none */
+    const char *service; /* path of the socket of the unit that starts the process; "": none */
     /* NULL-terminated, at most LAUNCH_ARGUMENTS_MAX; the program's name comes first, and must
      * outlive the process. */
     const char *const *arguments;
@@ -50,8 +51,8 @@ struct worker_spawn {
     uint64_t lost_ms; /* how long to wait for a launched process after a kill; 0: the default */
 };
 
-/* On failure, the handles that were opened close themselves, and |exited| is not called.  A child
- * is started after the call, on another thread. */
+/* Returns before a child is started, because another thread starts it.  After a failure, the
+ * handles that were opened close themselves, and |exited| is not called. */
 KILN_MUST_CHECK enum kiln_code worker_process_start(struct loop *loop,
                                                     struct worker_process *process,
                                                     struct loop_owner *owner,
