@@ -24,6 +24,6 @@ struct detached {
  * is blocked.  Returns 0 or an errno. */
 int detached_start(const struct detached *detached);
 
-/* Sets the same session, default actions and signal mask for posix_spawn.  Returns 0 or an
- * errno. */
+/* Sets in |attributes| what detached_start gives a program: a new session, default actions for all
+ * signals, and no blocked signal.  Returns 0 or an errno. */
 int detached_set_signals(posix_spawnattr_t *attributes);

@@ -32,7 +32,8 @@ struct removal {
 
 static void empty_directory(struct removal *r, int directory_fd, unsigned depth);
 
-/* Keeps only the first failure, because it makes the removal of all directories above fail, too. */
+/* Records only the first failure.  Later failures follow from it, because the directories above
+ * cannot be removed either. */
 static void note_failure(struct removal *r, const char *name, int number)
 {
     if (!r->rc)

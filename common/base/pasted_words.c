@@ -8,7 +8,7 @@
 
 static bool is_of_name(uint8_t c) { return isalnum(c) || c == '_'; }
 
-/* Returns the name that has the character |at|. */
+/* Returns the identifier that contains the character |at|. */
 static struct bytes name_around(struct bytes text, const uint8_t *at)
 {
     const uint8_t *begin = at, *end = at, *last = text.data + text.size;
@@ -29,7 +29,8 @@ static bool is_part(struct bytes name, const char *const *words)
     return false;
 }
 
-/* Quickly rules out most names, because they have a character that no searched word has. */
+/* Rules out most identifiers quickly, because they contain a character that is in none of the
+ * searched words. */
 static bool has_only(struct bytes name, const bool characters[256])
 {
     for (size_t i = 0; i < name.size; i++)

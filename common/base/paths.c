@@ -53,8 +53,8 @@ static const char *trusted_variable(const char *name)
     return value && value[0] ? value : NULL;
 }
 
-/* Returns whether the service manager started this very process.  A child also inherits the
- * variables of the unit. */
+/* Returns whether the service manager started this process itself.  The other variables of the unit
+ * do not show this, because child processes inherit them. */
 static bool is_of_a_unit(void)
 {
     uint64_t pid;

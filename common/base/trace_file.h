@@ -13,8 +13,8 @@
 #include "common/base/paths.h"
 #include "common/base/trace_text.h"
 
-/* Maximum size of a file.  The trace of a job that tries ten solvers for each of 2000 problems
- * would have about 5 MB.  Its first fifth lists what the job waits for first. */
+/* Maximum size of a file, in bytes.  A job that tries ten solvers for each of 2000 problems would
+ * write about 5 MB; the first MiB has the kernels that it waits for first. */
 #define TRACE_FILE_BYTES_MAX (1u << 20)
 #define TRACE_FILE_LINES_MAX 16384u
 /* A job's directory keeps this many files.  A new file replaces the oldest. */

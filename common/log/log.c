@@ -47,7 +47,7 @@ typedef void (*log_sink)(enum log_level level, const char *message);
 
 static atomic_int threshold = LOG_LEVEL_INFO;
 static _Atomic(log_sink) current_sink;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the members below */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
 static struct log_limit limits[LOG_EVENTS];
 static enum log_format form = LOG_FORMAT_TEXT;
 static bool for_stream;
@@ -116,7 +116,7 @@ static void write_record(const struct log_record *record)
         log_record_journal(&out, record);
         if (!out.failed && journal_send(journal, buffer_view(&out)))
             return;
-        out.size = 0; /* journald is being restarted, so the line goes to standard error */
+        out.size = 0; /* journald may be restarting, so write the record to standard error */
         out.failed = false;
     }
     if (form == LOG_FORMAT_JSON)

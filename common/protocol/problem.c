@@ -30,7 +30,8 @@ struct bound {
     uint32_t least, most;
 };
 
-/* Far above any real size, and so small that the products below fit into 64 bits. */
+/* Maximum sizes: far above any real size, but small enough that the products below fit into 64
+ * bits. */
 #define DIMENSION_MAX (1u << 24)
 #define SMALL_MAX (1u << 16)
 #define BOUND(name, field, least, most)                    \

@@ -30,8 +30,8 @@ struct program_inputs {
 #define PROGRAM_INPUTS_RULES 2u
 
 /* Returns NULL if the compile depends only on its inputs.  Otherwise returns a literal that names
- * another possible dependency.  Even a comment in the source may be taken for a dependency.  If the
- * target is an AMD GPU, the rules for hiprtc apply, else those for NVRTC. */
+ * something else that the compile may depend on.  Even a comment in the source may be taken for a
+ * dependency.  If the target is an AMD GPU, the rules for hiprtc apply, else those for NVRTC. */
 const char *program_inputs_obstacle(const struct program_inputs *inputs);
 /* Returns the architecture in the options, such as "sm_90" or "gfx90a"; empty: none. */
 struct bytes program_inputs_target(const struct program_inputs *inputs);

@@ -15,7 +15,8 @@
 /* kilnd accepts connections in the order of their arrival, whichever user they belong to.  If this
  * many wait, connect() blocks. */
 #define BACKLOG 128
-/* Another process may remove the lock file after this process opened it. */
+/* How often to try to lock the file.  Another process may remove the file after this process opened
+ * it; then the next attempt creates a new one. */
 #define LOCK_TRIES 8
 
 static bool is_same_file(int fd, const char *path)

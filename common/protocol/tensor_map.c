@@ -188,7 +188,7 @@ enum kiln_code tensor_map_check(const struct tensor_map *m, struct kiln_err *err
     return rc;
 }
 
-/* A product may need 72 bits: a stride has 40, and a size 32. */
+/* Checks every product for overflow: a stride has up to 40 bits, a size 32. */
 uint64_t tensor_map_reach(const struct tensor_map *m)
 {
     uint64_t reach = 0;

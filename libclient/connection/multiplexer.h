@@ -150,8 +150,8 @@ void waiter_init(struct waiter *waiter);
 void waiter_done(struct waiter *waiter);
 #define WAITER_AUTO __attribute__((cleanup(waiter_done)))
 
-/* Ends the connection, and with it what kilnd keeps for the connection.  Unanswered requests of
- * other threads are sent again on the next connection. */
+/* Closes the connection. kilnd then ends the leases and rights to compile that belong to this
+ * connection.  Unanswered requests of other threads are sent again on the next connection. */
 void multiplexer_disconnect(struct multiplexer *multiplexer);
 
 void multiplexer_status(struct multiplexer *multiplexer, struct multiplexer_status *ret_status);

@@ -33,7 +33,8 @@
 #endif
 #define PROGRAM_VARIABLE "KILN_KILND"
 #define RETRY_MS 1
-/* If this many connections in a row end without an answer, kilnd cannot start. */
+/* After this many successive connections that ended without an answer, kilnd counts as unable to
+ * start. */
 #define FAILURES_MAX 2
 #define LOG_TAIL 2048
 

@@ -209,7 +209,8 @@ static ino_t inode_of(int fd)
     return fstat(fd, &seen) == 0 ? seen.st_ino : 0;
 }
 
-/* The job may have closed libkiln's descriptor and then opened a file that got the same number. */
+/* Closes |fd| unless its inode has changed.  The job may have closed libkiln's descriptor and then
+ * opened a file that got the same number. */
 static void close_unless_replaced(int fd, ino_t inode)
 {
     if (fd >= 0 && inode_of(fd) == inode)

@@ -314,8 +314,9 @@ enum kiln_code bench_refer(struct bench *bench, struct kiln_plan *plan, struct k
 
 /* ---- subjects ---- */
 
-/* If there is too little memory, frees the old workspace first.  If this does not help, allocates
- * the old size again, because the existing subjects need it. */
+/* Enlarges the workspace to at least |bytes|.  If there is too little memory, frees the old
+ * workspace first.  If this does not help, allocates the old size again, because the existing
+ * subjects need it. */
 static enum kiln_code ensure_workspace(struct bench *b, uint64_t bytes, struct kiln_err *err)
 {
     struct kiln_error e, ignored;

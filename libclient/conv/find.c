@@ -348,8 +348,6 @@ static enum kiln_code build_result(struct work *work, struct kiln_err *err)
     return rc;
 }
 
-/* By default, tune searches for perf configs, and find does not.  |enforce| can change this
- * default. */
 static bool shall_search(const struct work *work, bool is_tune)
 {
     switch (work->options.enforce) {

@@ -202,7 +202,8 @@ struct agreement agreement_of(const struct problem *problem, bool is_winograd, d
     return (struct agreement){ .type = (enum data_type)problem->type, .bound = 2 * bound };
 }
 
-/* |value| may be subnormal. */
+/* Returns the largest error of rounding |value| to the type.  For half precision, 2^-25 is the
+ * largest error of a subnormal result. */
 static double storage_error(enum data_type type, double value)
 {
     switch (type) {

@@ -68,8 +68,8 @@ static enum kiln_code find_function(struct kiln_run *run, uint32_t index, struct
                : KILN_OK;
 }
 
-/* Returns whether the device has the features that |plan| names.  Other features may be on or off.
- */
+/* |device| and |plan| are targets.  Returns whether |device| has all features that |plan| names.
+ * Features that |plan| does not name may be on or off. */
 static bool features_suit(const char *device, const char *plan)
 {
     for (const char *at = strchr(plan, ':'); at; at = strchr(at + 1, ':')) {

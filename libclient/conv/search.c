@@ -195,7 +195,8 @@ static enum kiln_code time_first(struct search *s, size_t index, struct kiln_err
     return KILN_OK;
 }
 
-/* Loaded code takes memory, so at most FINALISTS trials stay loaded. */
+/* Unloads the slowest loaded trial if more than FINALISTS trials are loaded, because loaded code
+ * takes memory. */
 static void limit_held(struct search *s)
 {
     size_t slowest = SIZE_MAX;

@@ -16,7 +16,8 @@
  * processor.  A few more compilations keep the workers busy while this process measures.  Many more
  * would delay later requests, which queue behind them. */
 #define WINDOW_MAX 128u
-/* If a space is larger, the candidates are a sample of the space. */
+/* Maximum number of candidates.  In a larger tuning space, the candidates are a sample of the
+ * space. */
 #define CANDIDATES_MAX (1u << 17)
 /* At most this many of the fastest configs of an earlier search are measured again. */
 #define REMEMBERED_MAX 8u

@@ -197,7 +197,7 @@ static bool uuid_at(const void *context, int index, char text[DEVICE_UUID_SIZE])
 /* ---- properties ---- */
 
 /* For Hopper, the target is sm_90a if the driver can encode tensor maps.  Code for sm_90a may use
- * wgmma and bulk copies, which no other architecture has. */
+ * wgmma, which no other architecture has. */
 static void set_target(struct kiln_device *base, const struct cuda_library *cuda, int major,
                        int minor)
 {

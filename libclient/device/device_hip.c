@@ -59,7 +59,8 @@ static const char *hip_status_name(int status)
     return hip_library_use(&hip, &ignored) == KILN_OK ? hip->hipGetErrorName(status) : NULL;
 }
 
-/* The job's hipGetLastError() must not return libkiln's failure. */
+/* Clears HIP's last error, so that the job's hipGetLastError() does not return libkiln's
+ * failure. */
 static void hip_forget_failure(void)
 {
     const struct hip_library *hip = NULL;
@@ -130,7 +131,8 @@ static bool uuid_at(const void *context, int index, char text[DEVICE_UUID_SIZE])
     return text[0];
 }
 
-/* Only hipDeviceProp_t contains the arch with its features, "gfx90a:sramecc+:xnack-". */
+/* Reads the target from hipDeviceProp_t: no other call returns the arch with its features, as in
+ * "gfx90a:sramecc+:xnack-". */
 static enum kiln_code set_target(struct hip_device *h, int index, struct kiln_err *err)
 {
     const struct hip_library *hip = h->hip;

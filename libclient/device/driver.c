@@ -63,8 +63,8 @@ static enum kiln_code driver_enter(struct driver_device *d, struct driver_scope 
     return d->kind->enter(d, scope, err);
 }
 
-/* Ignores the status of a call that releases a handle, because libkiln does not use the handle any
- * longer. */
+/* Handles the status of a call that released a handle.  Ignores a failure, because libkiln does not
+ * use the handle any longer. */
 static void ignore_status(const struct driver_device *d, int status)
 {
     if (status && d->kind->forget_failure)

@@ -287,7 +287,8 @@ static void opencl_forget(struct kiln_device *device, void *function)
 
 /* ---- launching ---- */
 
-/* Sub-buffers must exist until the launch is enqueued. */
+/* The sub-buffers that a launch needs for its arguments (make_part).  They must exist until the
+ * launch is enqueued. */
 struct parts {
     const struct opencl_library *cl;
     cl_mem buffers[LIMIT_KERNEL_ARGUMENTS];

@@ -45,7 +45,7 @@ static bool is_name(struct bytes text)
 
 static bool is_name_or_empty(struct bytes text) { return text.size == 0 || is_name(text); }
 
-/* An argument of the kind ARGUMENT_TENSOR_MAP has one tensor map. */
+/* Reads the tensor maps of launch |l|, one for each argument of the kind ARGUMENT_TENSOR_MAP. */
 static enum kiln_code read_maps(struct plan_content *c, struct plan_launch *l, struct reader *r,
                                 struct failure *f)
 {

@@ -154,8 +154,8 @@ int kiln_perf_put(struct kiln_client *client, const struct kiln_problem *problem
  *
  *   1. call kiln_perf_get: if the perf config is known, there is nothing to do
  *   2. call kiln_lease_take: on TAKEN or DONE, go back to step 1.  If the lease is GRANTED after a
- *      TAKEN, call kiln_perf_get again before measuring: the other processes may just have
- *      finished, and then this lease begins a new search
+ *      TAKEN, call kiln_perf_get again before measuring: the other processes may just have finished
+ *      the search, and this lease would repeat it
  *   3. measure the share, then call kiln_lease_report; repeat this while it grants another share
  *
  * A lease belongs to the client's connection and ends with it.  If a process dies, the other
