@@ -22,7 +22,7 @@ _Static_assert(offsetof(struct kiln_problem, allow_tf32) + sizeof(uint32_t) -
 
 struct problem_set {
     struct kiln_problem *problems;
-    unsigned *lines; /* for each problem, the first line that has it */
+    unsigned *lines; /* for each problem, the first line of the file that has it */
     size_t count, capacity;
     size_t repeats;
     struct hash_table known;

@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Time limit of a look-up, because a name service in the network may be slow.  During a look-up, a
- * reload occupies a thread of a work queue, and the child has copies of kilnd's descriptors and
- * file locks. */
+/* Time limit of a look-up.  A name service in the network may be slow, and each look-up occupies a
+ * thread of a work queue and has a child process with copies of kilnd's descriptors and file
+ * locks. */
 #define ANSWER_MS 30000
 
 struct question {

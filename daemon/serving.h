@@ -31,12 +31,13 @@ enum serving_phase { SERVING_RUNS, SERVING_DRAINS, SERVING_CLOSES };
 
 struct serving_options {
     unsigned readers;
-    /* The loop and the work queues need not be set. */
+    /* The members |loop| and |work_queues| need not be set: serving_open sets them. */
     const struct pool_options *pool;
-    /* The loop and the work queues need not be set. */
+    /* The members |loop| and |work_queues| need not be set: serving_open sets them. */
     const struct transfers_options *transfers;
     const struct fleet_process_options *fleet; /* as for |transfers|; NULL: there is no fleet */
-    const struct engine_options *engine;       /* the executor and the readers need not be set */
+    /* the members |executor| and |readers| need not be set */
+    const struct engine_options *engine;
     const struct server_limits *limits;
     struct listener *listener;
     const char *publish_group;

@@ -21,7 +21,8 @@ _Static_assert(KNOWN_CODES == KILN_E_UNSUPPORTED + 1, "<kiln/error.h> lacks a co
 
 static bool is_known(unsigned code) { return code < KNOWN_CODES; }
 
-/* The text comes from the socket and may contain anything.  Control characters become blanks. */
+/* Copies |text|, which comes from the socket and may contain anything.  Control characters become
+ * blanks. */
 static void copy_text(char *to, size_t size, struct bytes text)
 {
     size_t count = text.size < size - 1 ? text.size : size - 1;

@@ -26,7 +26,7 @@ struct bench {
 /* An empty |solver| leaves the choice to kilnd. */
 struct kiln_plan_options bench_plan_options(const struct bench *bench, const char *solver);
 
-/* Seconds; 0 for phases that were not reached or not requested. */
+/* Times of the phases in seconds; 0 for phases that were not reached or not requested. */
 struct phases {
     double find;
     double plan;

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Outputs in a chunk; a thread takes one chunk at a time.  Smaller chunks let all threads end at
- * about the same time.  Larger chunks cost fewer atomic operations. */
+/* Number of outputs in a chunk; a thread takes one chunk at a time.  Smaller chunks let all threads
+ * end at about the same time.  Larger chunks cost fewer atomic operations. */
 #define CHUNK 256u
 #define THREADS_MAX 64u
 
@@ -239,8 +239,8 @@ static struct sum sum_backward_data(const struct job *job, const uint64_t at[AXE
     return sum;
 }
 
-/* Adds one row of y to the sum of sum_backward_weights.  |in| and |out| are places in that row.
- * Outputs at both ends, whose input would be in the padding, are skipped. */
+/* Adds one row of y to the sum of sum_backward_weights.  |in| and |out| are coordinates in x and in
+ * that row.  Outputs at both ends, whose input would be in the padding, are skipped. */
 static void add_row(const struct job *job, struct sum *sum, uint64_t in[AXES], uint64_t out[AXES],
                     uint64_t tap_width)
 {

@@ -94,8 +94,8 @@ UNWATCHED static long call_system(long number, long a, long b, long c, long d)
 #define call_system syscall /* sets errno, but only once, when the last child has ended */
 #endif
 
-/* Reaps children until there are none, or until |parent| has ended.  Both events send SIGCHLD,
- * which is blocked here. */
+/* Reaps children until there are none, or until |parent| has ended.  Both events send SIGCHLD. The
+ * signal is blocked, and this function waits for it. */
 UNWATCHED static void reap_children(pid_t parent)
 {
     static const unsigned long child_signal[_NSIG / CHAR_BIT] = { 1ul << (SIGCHLD - 1) };
@@ -201,7 +201,8 @@ static int set_file(struct spawn *s, int fd, int number)
                   : posix_spawn_file_actions_adddup2(&s->actions, fd, number);
 }
 
-/* The numbers of |files| in this process must be above those that they get in the program. */
+/* The descriptors in |files| must have higher numbers in this process than in the program.
+ * Otherwise placing one descriptor would overwrite another. */
 static int set_files(struct spawn *s, const int *files)
 {
     int count = (int)s->detached->file_count;

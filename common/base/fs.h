@@ -12,7 +12,7 @@
 
 #include <sys/types.h>
 
-/* Existing directories are not changed. */
+/* Creates |path| and its missing parents.  Does not change existing directories. */
 KILN_MUST_CHECK enum kiln_code fs_make_directories(const char *path, struct kiln_err *err);
 /* The umask does not change |mode|. */
 KILN_MUST_CHECK enum kiln_code fs_make_directories_mode(const char *path, mode_t mode,

@@ -66,7 +66,8 @@ bool sorted_runs_end_run(struct sorted_runs *r, void *context)
     return true;
 }
 
-/* ---- the heap: no run's next item comes before that of its parent ---- */
+/* ---- the heap of runs: a run's next item never comes before the next item of the run's parent
+ * ---- */
 
 static bool is_before(const struct sorted_runs *r, size_t a, size_t b, void *context)
 {

@@ -18,7 +18,8 @@ static enum kiln_code fill_file(int fd, const struct whole_file *file, struct ki
     return rc;
 }
 
-/* rename(2) replaces an existing file; link(2) fails if the name exists. */
+/* Uses rename(2) to replace an existing file.  Otherwise uses link(2), which fails if the name
+ * exists. */
 static enum kiln_code move_into_place(int directory_fd, const char *temp,
                                       const struct whole_file *file, struct kiln_err *err)
 {

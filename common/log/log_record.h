@@ -24,5 +24,6 @@ struct log_record {
  * streams. */
 void log_record_text(struct buffer *line, const struct log_record *record, bool for_stream);
 void log_record_json(struct buffer *line, const struct log_record *record);
-/* Writes for each field a line NAME=value, or NAME, a size and the bytes. */
+/* Writes each field as a line NAME=value.  For a value with line ends, writes NAME, the value's
+ * size and its bytes. */
 void log_record_journal(struct buffer *out, const struct log_record *record);

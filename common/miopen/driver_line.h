@@ -27,9 +27,9 @@ struct driver_line {
     bool transposed;
 };
 
-/* |words| are all words, with the program's path.  Everything before the word conv, convfp16,
- * convbfp16 or convint8 is skipped as a path or a log prefix.  The error message names the flag and
- * the value. */
+/* |words| are all words of the command line, with the program's path.  Everything before the word
+ * conv, convfp16, convbfp16 or convint8 is skipped as a path or a log prefix.  The error message
+ * names the flag and the value. */
 KILN_MUST_CHECK enum kiln_code driver_words_parse(const char *const *words, size_t count,
                                                   struct driver_line *ret_line,
                                                   struct kiln_err *err);

@@ -55,7 +55,7 @@ KILN_MUST_CHECK enum kiln_code tuning_entry_of(enum tuning_kind kind, struct byt
                                                struct bytes values, struct tuning_entry *ret_entry,
                                                struct kiln_err *err);
 /* Returns KILN_INVALID unless |solver| is a valid name: only letters, digits and _ < > -, at most
- * TUNING_WORD_MAX of them.  This rule applies to all input. */
+ * TUNING_WORD_MAX of them. kiln checks the names in all input in this way. */
 KILN_MUST_CHECK enum kiln_code tuning_solver_check(struct bytes solver, struct kiln_err *err);
 /* Returns KILN_INVALID unless the entry has MIOpen's names: tuning_solver_check accepts the solver,
  * and a find algorithm is miopenConvolution<Fwd|BwdData|BwdWeights>Algo<name>.  |direction| is 'F',

@@ -69,7 +69,8 @@ enum plan_source {
 #define TUNING_MEASUREMENTS 2u /* also return who measured each entry, where and when */
 /* in an answer: the record was measured with another driver or toolchain */
 #define TUNING_STALE 1u
-#define TUNING_NEAR 2u        /* in an answer: the problem has another batch or spatial size */
+/* in an answer: the record is of a problem with another batch or spatial size */
+#define TUNING_NEAR 2u
 #define TUNING_TOKEN_SIZE 16u /* in bytes; the token marks a tuning_put that is sent twice */
 
 /* Flags of tuning_lease.  A lease is the right to tune a problem.  A share is a range of the
@@ -80,15 +81,16 @@ enum plan_source {
 
 enum lease_result {
     LEASE_RESULT_GRANTED, /* measure the share, then report it */
-    LEASE_RESULT_TAKEN,   /* other clients measure the last shares; use the recorded result */
-    LEASE_RESULT_DONE,    /* every candidate was measured; the best is recorded, if any could run */
+    /* other clients still measure their shares; until then, use the recorded result */
+    LEASE_RESULT_TAKEN,
+    LEASE_RESULT_DONE, /* every candidate was measured; the best is recorded, if any could run */
 };
 
-/* A flag of compile_begin: kilnd may also answer with a result that it has under the key
- * |program|. */
+/* A flag of compile_begin: the request has a |program|, and kilnd may also answer with the result
+ * that it has under that key. */
 #define COMPILE_OR_PROGRAM 1u
-/* The index in the answer to compile_begin.  This index says under which key kilnd found the
- * result. */
+/* Under which key kilnd found the result.  This value is the index in the answer to
+ * compile_begin. */
 enum compile_answer {
     COMPILE_ANSWER_OWN,
     COMPILE_ANSWER_PROGRAM,

@@ -11,9 +11,9 @@
 #define TEXTS_MAX (1u << 20)
 #define COMPARISONS_MAX (1u << 20)
 
-/* Options that name no file and do not depend on the current directory.  If one of them puts the
- * program's name into an output, a search of the output finds the name.  Each option is listed
- * without its leading dashes and its value. */
+/* Options that name no file and do not depend on the current directory.  If such an option puts the
+ * program's name into an output, a later search of the output finds the name.  Each option is
+ * listed without its leading dashes and its value. */
 static const char *const nvrtc_options[] = {
     "gpu-architecture",
     "arch",

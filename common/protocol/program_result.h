@@ -32,7 +32,8 @@ struct program_functions { /* of a run-time compiler; each returns 0 for success
 };
 
 struct program_log_form {
-    /* Appends the log with its size before it.  Returns bits to set in the set of outputs. */
+    /* Appends the log with its size before it.  Returns bits to add to the set of outputs (see
+     * above). */
     uint32_t (*put)(const void *context, struct bytes log, struct buffer *to);
     const void *context;
 };

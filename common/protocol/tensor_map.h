@@ -16,7 +16,8 @@
 #define TENSOR_MAP_WIRE_SIZE \
     (4u + 4u + 8u + TENSOR_MAP_DIMS_MAX * 20u + TENSOR_MAP_SPATIAL_MAX * 8u + 8u)
 
-/* In addition to enum data_type: fp32 elements that the copy to shared memory rounds to TF32. */
+/* A value of |type| that enum data_type lacks: fp32 elements that the copy to shared memory rounds
+ * to TF32. */
 #define TENSOR_MAP_TF32 4u
 
 enum tensor_map_mode {

@@ -339,7 +339,7 @@ static void read_report(struct one_compiler *c)
     if (rc == KILN_BUSY || (!rc && report.kind == LAUNCH_STARTED))
         return;
     if (!c->has_hung_up && c->state == PROCESS_BUSY)
-        read_message(c); /* messages that the process sent before its exit still count */
+        read_message(c); /* reads messages that the process sent before its exit */
     if (!c->job)
         return;
     if (rc)

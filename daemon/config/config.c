@@ -298,7 +298,8 @@ bool config_is_default(const struct config *config, enum config_key key)
     return strcmp(config->entries[key].origin, "default") == 0;
 }
 
-/* Reads variables and flags twice: the first time only for --config, which names the file. */
+/* Reads the variables and the flags twice: first to find --config, which names the configuration
+ * file, and again after that file, because they override its settings. */
 enum kiln_code config_load(int argc, const char *const *argv, const char *const *environment,
                            struct config *ret_config, struct kiln_err *err)
 {

@@ -45,8 +45,8 @@ struct config {
 
 extern const struct setting config_table[CONFIG_KEYS];
 
-/* |environment| has the form of environ(7).  On failure, the message names the source and the
- * key. */
+/* |environment| has the form of environ(7).  On failure, the message names the wrong setting and
+ * where it came from. */
 KILN_MUST_CHECK enum kiln_code config_load(int argc, const char *const *argv,
                                            const char *const *environment,
                                            struct config *ret_config, struct kiln_err *err);

@@ -122,7 +122,7 @@ static void fill_temp(struct config *c)
              named && takes_files(general, &user) ? general : "/tmp");
 }
 
-/* Ignores that kiln-transfer may be missing: without it, kilnd only rejects requests that need a
+/* Does not fail if kiln-transfer is missing.  Without it, kilnd only rejects requests that need a
  * transfer. */
 static void find_transfer(char path[PATH_TEXT_MAX])
 {

@@ -12,7 +12,7 @@
 
 #include <unistd.h>
 
-/* This is about as long as a request for a hot kernel takes. */
+/* About the time of a request for a kernel that is in memory. */
 #define TASK_UNIT_NS 5000u
 
 static void do_nothing(uv_idle_t *uv) { (void)uv; }
@@ -45,7 +45,8 @@ static void on_check(uv_check_t *uv)
     struct loop *loop = uv_handle_get_data((uv_handle_t *)uv);
     unsigned left = loop->waiting.count;
     uint64_t now_ns = left > 0 ? clock_monotonic_ns() : 0;
-    if (left > 1) /* a single task competes with no other */
+    /* for a single task, the processor time is not needed: no other task competes with it */
+    if (left > 1)
         loop->slice_ns = clock_thread_ns();
     const uint64_t end_ns = now_ns + LOOP_SLICE_NS;
     for (; left > 0 && loop->waiting.count > 0; left--) {

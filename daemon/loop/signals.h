@@ -17,5 +17,4 @@ struct loop_signal {
 KILN_MUST_CHECK enum kiln_code loop_signal_init(struct loop *loop, struct loop_signal *signal,
                                                 struct loop_owner *owner, int number,
                                                 struct kiln_err *err);
-/* Accepts a zeroed struct. */
 void loop_signal_close(struct loop_signal *signal);

@@ -26,5 +26,4 @@ void loop_timer_init(struct loop *loop, struct loop_timer *timer, struct loop_ow
 void loop_timer_start(struct loop_timer *timer, uint64_t after_ms, uint64_t repeat_ms);
 void loop_timer_stop(struct loop_timer *timer);
 bool loop_timer_is_running(const struct loop_timer *timer);
-/* Accepts a zeroed struct. */
 void loop_timer_close(struct loop_timer *timer);

@@ -18,7 +18,7 @@ struct loop {
     /* Used by timer.c: */
     uv_poll_t alarm;
     int alarm_fd; /* owned timerfd, which fires when the first of |timers| is due */
-    /* Runs after the events that arrived together with the alarm. */
+    /* Runs due timers, after the events that arrived together with the alarm. */
     uv_check_t after_events;
     struct list timers; /* pending; earliest first */
     /* Used by loop_queue.c: */

@@ -27,5 +27,4 @@ KILN_MUST_CHECK enum kiln_code loop_watch_init(struct loop *loop, struct loop_wa
 /* Waits for WATCH_READ | WATCH_WRITE, or for nothing (0).  An unchanged value costs no system
  * call. */
 void loop_watch_set(struct loop_watch *watch, unsigned events);
-/* Accepts a zeroed struct. */
 void loop_watch_close(struct loop_watch *watch);

@@ -19,7 +19,7 @@
 #define BRIEF_MAX 8
 /* About the time of a look-up of a kernel that is not in the store. */
 #define TASK_UNIT_NS 20000u
-/* The nice value of these threads, relative to the loop's thread. */
+/* Nice value of the work queues' threads, relative to the loop's thread. */
 #define NICENESS 5
 
 struct slot {
@@ -51,7 +51,8 @@ struct work_queues {
     pthread_mutex_t mutex; /* protects the members below, and |tasks| of each slot */
     struct list done;
     bool ending;
-    struct slot slots[]; /* first the readers, then one for each ordered work queue */
+    /* first the slots of WORK_QUEUE_READ, then one slot for each other work queue */
+    struct slot slots[];
 };
 
 static void start_waiting(struct work_queues *work_queues, enum work_queue work_queue);
@@ -102,10 +103,10 @@ static void count_one_less(struct work_queues *work_queues)
         uv_unref((uv_handle_t *)&work_queues->wake);
 }
 
-/* Charges each task for the whole time for which it held its thread, until the loop gave the thread
- * new tasks.  If only the work were charged, all charges would grow much more slowly than the clock
- * while the loop is busy.  A user who has used 20 ms more than the others would then wait far
- * longer than 20 ms, although threads are idle. */
+/* Charges users for the whole time for which their tasks held the thread, including the wait until
+ * the loop gives the thread new tasks.  If only the work were charged, all charges would grow much
+ * more slowly than the clock while the loop is busy.  A user who has used 20 ms more than the
+ * others would then wait far longer than 20 ms, although threads are idle. */
 static void charge_users(struct queue *q, const struct slot *slot, struct list *finished)
 {
     uint64_t held_ns = clock_monotonic_ns() - slot->given_ns, worked_ns = 0;

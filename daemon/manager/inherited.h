@@ -27,7 +27,7 @@ struct inherited {
 };
 
 /* Takes the descriptors of LISTEN_FDS and sets close-on-exec on them.  Takes nothing if LISTEN_PID
- * names another process.  Always unsets the variables. */
+ * names another process.  Unsets the LISTEN_ variables in any case. */
 KILN_MUST_CHECK enum kiln_code inherited_take(struct inherited *ret_inherited,
                                               struct kiln_err *err);
 /* Looks from item |from| on.  Returns NULL if no name begins with |prefix|. */

@@ -44,6 +44,7 @@ void manager_tick(struct manager *manager);
 /* |note| is added before the status line. */
 void manager_reloading(struct manager *manager);
 void manager_reloaded(struct manager *manager, const char *note);
-/* Running work may take up to |timeout_ms| to finish. */
+/* Notifies the manager that kilnd is stopping, and that running work may take up to
+ * |timeout_ms|. */
 void manager_stopping(struct manager *manager, uint64_t timeout_ms);
 void manager_close(struct manager *manager);

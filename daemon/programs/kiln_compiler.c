@@ -66,8 +66,11 @@ const char *__tsan_default_suppressions(void)
 
 struct arguments_given {
     const char *temp;
-    const char *describe; /* internal: describe one back end, and answer on descriptor 3 */
-    bool resume;          /* internal: |files| belong to a job that was received already */
+    /* only set by another kiln-compiler: the back end to describe, with the answer on descriptor
+     * 3 */
+    const char *describe;
+    /* only set by another kiln-compiler: |files| belong to a job that was received already */
+    bool resume;
     int files[3];
     uint64_t max_jobs;
     const char *limits_text;
@@ -334,7 +337,7 @@ int main(int argc, char **argv)
     int status = read_arguments(argc, argv, &given);
     if (status >= 0)
         return status;
-    if (given.describe) /* started by a kiln-compiler that is confined already */
+    if (given.describe) /* another kiln-compiler, which is confined already, started this process */
         return compiler_describe_to(given.describe, SOCKET_FD);
     struct stat seen;
     if (fstat(SOCKET_FD, &seen) != 0 || !S_ISSOCK(seen.st_mode)) {

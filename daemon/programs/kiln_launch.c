@@ -158,7 +158,7 @@ static void keep_process(int control, const struct watched *process, const struc
             end_group(process->pid);
         }
     }
-    end_group(process->pid); /* not reaped yet, so its pid was not reused */
+    end_group(process->pid); /* safe: the process is not reaped yet, so its pid was not reused */
     report_end(control, process->pid);
 }
 
@@ -297,7 +297,7 @@ int main(int argc, char **argv)
                 "manager starts this program\n");
         return EXIT_USAGE;
     }
-    prctl(PR_SET_DUMPABLE, 0); /* other processes of this user cannot read its memory */
+    prctl(PR_SET_DUMPABLE, 0); /* prevents other processes of this user from reading its memory */
     KILN_AUTO(fd) int control = take_connection();
     if (control < 0) {
         fprintf(stderr, "kiln-launch: cannot accept the connection: %s\n", strerror(errno));

@@ -35,12 +35,14 @@
 #define EXIT_USAGE 2
 #define EXIT_SURROUNDINGS 4
 #define FILES_MAX 128
-/* libcurl resolves names in threads.  This limit does not apply to root. */
+/* Maximum number of processes and threads (RLIMIT_NPROC, which does not apply to root). libcurl
+ * resolves names in threads. */
 #define PROCESSES_MAX 4096
 #define MEMORY_MAX (2ull << 30)
 /* Unpacking the largest package takes about 400 seconds. */
 #define CPU_MAX_S 1200u
-/* A user's file needs no signature, so its content may be crafted to take long. */
+/* Limit for a user's file.  Such a file needs no signature, so its content may be crafted to take
+ * long. */
 #define CPU_MAX_USER_S 300u
 /* Limit until the process is confined.  libseccomp can loop without end after a failed
  * allocation. */
@@ -74,7 +76,7 @@ static void on_terminate(int signal)
         unlink(SNAPSHOT_COPY "-journal");
         if (workplace.result.name[0])
             unlink(workplace.result.name);
-        /* kilnd removes the directory if a confined process may not. */
+        /* if this confined process may not remove the directory, kilnd does */
         rmdir(workplace.directory);
     }
     _exit(128 + signal);
@@ -162,7 +164,8 @@ static enum kiln_code fail_limits(struct kiln_err *err)
     return kiln_fail(err, KILN_UNAVAILABLE, "cannot set the limits of a transfer process");
 }
 
-/* |ret_notice| does not change if every layer of the sandbox is in place. */
+/* |ret_notice| receives which layers of the sandbox are missing.  It does not change if all layers
+ * are in place. */
 static enum kiln_code prepare_process(struct received_job *received,
                                       const struct transfer_user *user, struct kiln_err *ret_notice,
                                       struct kiln_err *err)
@@ -180,7 +183,7 @@ static enum kiln_code prepare_process(struct received_job *received,
     if (user)
         strcpy(workplace.directory, ".");
     rc = transfer_confine(job, user, &why);
-    die_with_parent(SIGTERM); /* again after the change of user, which clears it */
+    die_with_parent(SIGTERM); /* call it again, because the change of user clears the signal */
     if (rc == KILN_UNSUPPORTED)
         kiln_fail(ret_notice, rc,
                   "transfers, which run as user %u, are less confined than they should be: %.300s",
@@ -210,7 +213,8 @@ static int serve_job(const struct transfer_user *user)
     if (!status)
         workplace.directory[0] = '\0'; /* from here on kilnd owns the file */
     transfer_send_result(SOCKET_FD, &workplace.result, notice.text);
-    _exit(status); /* kilnd has the result, and closing a file could block for ever */
+    /* exits at once: kilnd has the result, and closing a file could block for ever */
+    _exit(status);
 }
 
 static bool set_fleet_limits(void)
@@ -234,7 +238,7 @@ static enum kiln_code prepare_fleet(const struct url *url, bool writes,
     if (rc)
         return rc;
     rc = fleet_confine(&place, user, &why);
-    die_with_parent(SIGKILL); /* again after the change of user, which clears it */
+    die_with_parent(SIGKILL); /* call it again, because the change of user clears the signal */
     if (rc == KILN_UNSUPPORTED)
         fprintf(stderr, "kiln-transfer: less confined than it should be: %s\n", why.text);
     else if (rc)

@@ -21,7 +21,7 @@
 struct closer;
 
 struct closer_limits {
-    unsigned threads;      /* a thread ends when it is idle */
+    unsigned threads;      /* maximum number of threads; an idle thread ends */
     unsigned held_max_uid; /* at least the maximum number of descriptors in a message */
 };
 #define CLOSER_LIMITS_DEFAULT \

@@ -25,21 +25,22 @@ struct inbox {
     bool is_returned; /* |data| contains the body that the last inbox_next returned */
     uint8_t *kept;    /* owned; may be NULL */
     size_t kept_size;
-    struct bytes left; /* the part of |kept| that was not used yet */
+    struct bytes left; /* the part of |kept| that inbox_next has not used yet */
 };
 
 void inbox_init(struct inbox *inbox, struct account *account);
-/* Accepts a zeroed inbox. */
 void inbox_done(struct inbox *inbox);
 bool inbox_is_partial(const struct inbox *inbox);
 
-/* Fills |iov| for the next read and returns the number of buffers.  The first is for the rest of
- * the current frame, so that large bodies are not copied twice; the last is |scratch|. */
+/* Fills |iov| for the next read and returns the number of buffers, 1 or 2.  If a frame is
+ * unfinished, the first buffer receives its rest, so that large bodies are not copied twice.  The
+ * last buffer is |scratch|. */
 int inbox_buffers(struct inbox *inbox, struct bytes scratch, struct iovec iov[2]);
-/* |received| bytes were read into the buffers of inbox_buffers.  Returns the part in |scratch|. */
+/* Call it after |received| bytes were read into the buffers of inbox_buffers.  Returns the bytes
+ * that are in |scratch|. */
 struct bytes inbox_received(struct inbox *inbox, struct bytes scratch, size_t received);
-/* Keeps |rest|, received bytes that inbox_next has not used yet, for inbox_kept.  Drops bytes that
- * were kept before.  Returns KILN_BUSY if the user holds too many bytes. */
+/* Stores |rest|, received bytes that inbox_next has not used yet, for inbox_kept.  Drops bytes that
+ * were stored before.  Returns KILN_BUSY if the user holds too many bytes. */
 KILN_MUST_CHECK enum kiln_code inbox_keep(struct inbox *inbox, struct bytes rest,
                                           struct kiln_err *err);
 static inline struct bytes inbox_kept(const struct inbox *inbox) { return inbox->left; }

@@ -55,7 +55,8 @@ enum kiln_code listener_adopt(int fd, struct listener *ret_listener, struct kiln
     memcpy(l.path, address.sun_path, sizeof(l.path));
     l.path[sizeof(l.path) - 1] = '\0';
     struct kiln_err ignored = KILN_ERR_INIT;
-    (void)record_file(&l, &ignored); /* the socket's path may be in another mount namespace */
+    /* may fail, because the socket's path may be in another mount namespace */
+    (void)record_file(&l, &ignored);
     *ret_listener = l;
     return KILN_OK;
 }

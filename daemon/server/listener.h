@@ -46,9 +46,10 @@ KILN_MUST_CHECK enum kiln_code listener_adopt(int fd, struct listener *ret_liste
 #define LISTENER_NAME_PREFIX "kiln-listen-"
 #define LISTENER_NAME_MAX 64
 void listener_name(const struct listener *listener, char name[LISTENER_NAME_MAX]);
-/* Owns the descriptor of |kept| if it succeeds.  Returns KILN_NOT_FOUND, with a message, if |path|
- * no longer names this socket, and KILN_BUSY if another daemon uses |path|.  |group| is as for
- * listener_open, and may have changed since the socket was created. */
+/* Uses a socket that an earlier kilnd stored in the service manager.  Owns the descriptor of |kept|
+ * if it succeeds.  Returns KILN_NOT_FOUND, with a message, if |path| no longer names this socket,
+ * and KILN_BUSY if another daemon uses |path|.  |group| is as for listener_open, and may have
+ * changed since the socket was created. */
 KILN_MUST_CHECK enum kiln_code listener_resume(struct inherited_fd *kept, const char *path,
                                                const char *group, struct listener *ret_listener,
                                                struct kiln_err *err);

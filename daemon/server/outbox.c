@@ -9,7 +9,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-/* Up to this size, a copy costs less than a system call. */
+/* Maximum size of frames that are held back to be sent together.  Up to this size, copying a frame
+ * costs less than a system call. */
 #define HOLD_MAX 4096
 #define CHUNK_SIZE 16384
 #define GATHER_MAX 128
@@ -20,9 +21,10 @@ struct chunk {
     size_t segment_bytes;
     size_t sent;
     size_t charged;
-    size_t object_count; /* 0 after the objects were sent with the first byte */
+    size_t object_count; /* 0 after the objects' descriptors were sent, with the first byte */
     size_t segment_count;
-    struct object **objects; /* owned references; in this allocation, like the next two arrays */
+    /* owned references; the array is part of this allocation, like the next two arrays */
+    struct object **objects;
     struct segment *segments;
     uint8_t *data;
 };

@@ -20,10 +20,11 @@
 struct outbox {
     struct account *account;
     struct list chunks; /* of struct chunk */
-    size_t bytes;       /* each reference counts as OUTBOX_OBJECT_COST */
-    size_t limit;       /* beyond it, the connection is dropped */
-    bool starved;       /* too many of kilnd's descriptors are in transit, so retry later */
-    bool progressed;    /* bytes were sent since the owner last cleared this flag */
+    /* queued bytes; each reference to an object counts as OUTBOX_OBJECT_COST bytes */
+    size_t bytes;
+    size_t limit;    /* beyond it, the connection is dropped */
+    bool starved;    /* too many of kilnd's descriptors are in transit, so retry later */
+    bool progressed; /* bytes were sent since the owner last cleared this flag */
 };
 
 /* Bytes that are charged for a queued reference: its descriptor and some bookkeeping. */

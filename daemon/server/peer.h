@@ -29,7 +29,7 @@ struct peer_groups {
     gid_t publish; /* members may change data that all users share; or PEER_NO_GROUP */
 };
 /* Looks up kiln-admin and |publish_group|, which may be NULL or "".  A missing group is
- * PEER_NO_GROUP.  Not for the loop's thread, because it asks the name service. */
+ * PEER_NO_GROUP. Do not call it on the loop's thread, because it asks the name service. */
 KILN_MUST_CHECK enum kiln_code peer_groups_find(const char *publish_group,
                                                 struct peer_groups *ret_groups,
                                                 struct kiln_err *err);

@@ -36,7 +36,8 @@ struct request_files_buffer {
 
 /* |uid| must have joined the closer.  Receive a message only while closer_is_full is false. */
 void request_files_init(struct request_files *files, struct closer *closer, uid_t uid);
-/* |control| is used until request_files_received. */
+/* Prepares |message| to receive descriptors into |control|, which must exist until
+ * request_files_received. */
 void request_files_expect(struct request_files_buffer *control, struct msghdr *message);
 /* Call it after recvmsg.  Returns false if more descriptors arrived than allowed. */
 bool request_files_received(struct request_files *files, const struct msghdr *message);

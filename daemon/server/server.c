@@ -186,7 +186,8 @@ static void drop_session(struct server *server, struct session *s)
     list_remove(&s->link);
     server->counts.clients--;
     session_close(s);
-    if (server->starved_ms) /* the session's descriptor may be free now */
+    /* begins to count again, because the session's descriptor may be free now */
+    if (server->starved_ms)
         server->starved_ms = loop_now_ms(server->loop);
 }
 

@@ -102,7 +102,8 @@ KILN_MUST_CHECK enum kiln_code server_create(const struct server_options *option
 /* The new limits only apply to connections accepted from now on. */
 void server_set_limits(struct server *server, unsigned connections, unsigned connections_per_uid);
 void server_set_groups(struct server *server, const struct peer_groups *groups);
-/* Pending requests are answered; each session ends when it is idle. */
+/* Accepts no more connections and requests.  Pending requests are answered, and each session ends
+ * when it is idle. */
 void server_drain(struct server *server);
 bool server_is_empty(const struct server *server);
 void server_drop_sessions(struct server *server);

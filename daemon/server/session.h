@@ -61,7 +61,7 @@ struct session {
 /* Owns |fd| if it succeeds.  Returns KILN_BUSY if the user has as many connections as allowed. */
 KILN_MUST_CHECK enum kiln_code session_open(struct server *server, int fd, const struct peer *peer,
                                             struct session **ret_session, struct kiln_err *err);
-/* The caller has removed the session from the server. */
+/* Call it after the session was removed from the server's list. */
 void session_close(struct session *session);
 /* Ends the session if the peer is too slow.  |now_ms| is a time of the loop's clock. */
 void session_check_time(struct session *session, uint64_t now_ms);

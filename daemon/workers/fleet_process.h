@@ -34,7 +34,7 @@ KILN_MUST_CHECK enum kiln_code fleet_process_create(const struct fleet_process_o
 void fleet_process_access(struct fleet_process *process, struct fleet_access *get);
 /* Returns the number of requests that have not ended. */
 unsigned fleet_process_out(const struct fleet_process *process);
-/* Running and later requests end with FLEET_END_STOPPED. */
+/* Ends running and later requests with FLEET_END_STOPPED. */
 void fleet_process_stop(struct fleet_process *process);
 /* Calls |closed| later, when everything is freed. The caller must not pass any more requests. */
 void fleet_process_close(struct fleet_process *process, void (*closed)(void *context),

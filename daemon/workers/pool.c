@@ -29,7 +29,7 @@ struct pool {
     unsigned leaving;  /* exited but not freed yet */
     unsigned failures; /* failed starts in a row */
     struct kiln_err failure;
-    /* Compiles that wait for a worker; at most one for each compile slot. */
+    /* Compiles that wait for a worker.  The engine's number of compile slots limits them. */
     struct list waiting;
     struct list ending;
     struct warming warming;
@@ -327,7 +327,7 @@ static void on_exited(struct worker *w, const struct kiln_err *err)
     if (p->stopping)
         return;
     if (w->jobs == 0)
-        on_start_failed(p, err); /* the worker never ran a job */
+        on_start_failed(p, err); /* the worker never ran a job, so its start counts as failed */
     else if (!w->task && w->blame != BLAME_LINGERED && w->blame != BLAME_RETIRED &&
              w->jobs < p->options.limits.jobs)
         log_event(LOG_EVENT_compiler_died, NULL, "%s while it was idle", err->text);

@@ -131,7 +131,9 @@ static bool still_there(const char *path, int fd)
     struct stat by_name, by_fd;
     if (lstat(path, &by_name) < 0 || fstat(fd, &by_fd) < 0)
         return false;
-    errno = EAGAIN; /* a sweep removed the directory, and another process has created a new one */
+    /* lets the caller try again: a sweep removed the directory, and another process has created a
+     * new one */
+    errno = EAGAIN;
     return by_name.st_ino == by_fd.st_ino && by_name.st_dev == by_fd.st_dev;
 }
 
@@ -140,7 +142,8 @@ static bool claim_directory(struct temp_root *root)
     root->fd = lock_directory(AT_FDCWD, root->path);
     if (root->fd >= 0 && still_there(root->path, root->fd) && mark_directory(root))
         return true;
-    int why = errno == ENOENT ? EAGAIN : errno; /* a sweep has just removed it */
+    /* lets the caller try again if a sweep has just removed the directory */
+    int why = errno == ENOENT ? EAGAIN : errno;
     if (root->fd >= 0)
         close(root->fd);
     rmdir(root->path);

@@ -8,14 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The imports of all users together fill at most half of the free space. */
+/* The imports of all users together fill at most half of the free space: each import may fill
+ * 1/USERS_DISK_PART of it. */
 #define USERS_DISK_PART (2 * (UPLOADS_MAX - UPLOADS_FOR_ADMINS))
 
 struct transfers {
     char *program, *service; /* owned */
     struct transfer_process_options options;
     struct list processes, stuck;
-    /* Tasks of users' files.  Each waits for an earlier file of the same user. */
+    /* Tasks for users' files, each of which waits for an earlier file of the same user. */
     struct list waiting;
     unsigned out;
     struct list ended; /* the done callbacks are due */

@@ -158,7 +158,7 @@ static void on_exit_status(struct worker_process *process, int status, int signa
 {
     struct worker *w = LOOP_OWNER_OF(struct worker, process, process);
     w->hung_up = true;
-    /* Messages that the process sent before its exit still count. */
+    /* Reads messages that the process sent before its exit. */
     while (w->socket >= 0 && w->state == WORKER_BUSY && read_message(w)) {
     }
     worker_process_kill(process); /* processes of its group may still run */
@@ -319,7 +319,8 @@ enum kiln_code worker_run_job(struct worker *w, struct compile_task *task, struc
     w->started_ns = clock_monotonic_ns();
     if (task->job.toolchain.size > 0)
         remember_toolchain(w, &task->job);
-    bool prepares = task == &w->warmup.task; /* other jobs may wait for this one */
+    /* a warm-up always has the shortest time limit, because other jobs may wait for it */
+    bool prepares = task == &w->warmup.task;
     w->time_ms = prepares ? WORKER_PROBE_MIN_MS : worker_time_ms(w->options, task->job.kind);
     loop_timer_start(&w->deadline, w->time_ms, 0);
     return KILN_OK;

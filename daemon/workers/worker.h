@@ -125,7 +125,7 @@ KILN_MUST_CHECK enum kiln_code worker_run_job(struct worker *worker, struct comp
                                               struct kiln_err *err);
 /* The worker must be IDLE. */
 void worker_retire(struct worker *worker);
-/* The current job ends as COMPILE_UNAVAILABLE. */
+/* Kills the process.  The current job ends as COMPILE_UNAVAILABLE. */
 void worker_stop(struct worker *worker);
 /* Kills a BUSY worker, whose job must give way to others and ends as COMPILE_UNAVAILABLE. */
 void worker_yield(struct worker *worker);

@@ -14,15 +14,15 @@
 #include "daemon/loop/work_queues.h"
 #include "daemon/workers/process_stderr.h"
 
-/* The service manager did not start the process, or ended its unit. */
+/* A |status| for |exited|: the service manager did not start the process, or ended its unit. */
 #define WORKER_PROCESS_LOST (-1)
-/* The program could not be run, for the reason |start_errnum|. */
+/* A |status| for |exited|: the program could not be run, for the reason |start_errnum|. */
 #define WORKER_PROCESS_NOT_STARTED (-2)
 
 struct worker_process {
     struct loop_process child;
     bool is_starting; /* another thread has not yet finished starting the child */
-    bool is_killed;   /* perhaps before the child was started */
+    bool is_killed;   /* worker_process_kill was called, perhaps before the child was started */
     int start_errnum;
     /* Only for a child; for a launched process, the unit decides where its output goes. */
     struct process_stderr output;

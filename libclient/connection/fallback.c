@@ -101,7 +101,8 @@ enum kiln_code fallback_create(const struct fallback_options *options,
     f->off = off;
     f->grace_ms = grace_ms;
     if (!substitute.is_first)
-        load_lock_watch(); /* a job may fork while its first kilnd is being started */
+        /* makes fork() wait: a job may fork while its first kilnd is being started */
+        load_lock_watch();
     *ret_fallback = f;
     return KILN_OK;
 }
@@ -118,7 +119,7 @@ const char *fallback_mode(const struct fallback *f) { return f->off ? "off" : su
 
 uint64_t fallback_grace_ns(const struct fallback *f) { return f->grace_ms * MS; }
 
-/* Returns true if the fallback failed with KILN_IO while kilnd is only unavailable or busy.
+/* Returns true if the substitute failed with KILN_IO, but kilnd is only unavailable or busy.
  * KILN_IO means a lasting fault of the host, so the caller returns it instead of kilnd's code. */
 static bool lasts_longer(enum kiln_code other, enum kiln_code kilnd)
 {

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Only the leader may call this function.  Unanswered requests are sent again on the next
- * connection. */
+/* Only the leader, the thread that reads, may call this function.  Unanswered requests are sent
+ * again on the next connection. */
 static void drop_connection(struct multiplexer *x, const char *why)
 {
     transport_destroy(KILN_TAKE(x->transport));

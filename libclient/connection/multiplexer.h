@@ -115,9 +115,10 @@ struct multiplexer_options {
 };
 
 struct multiplexer_status {
-    bool answered;              /* the last wait ended because an answer came */
-    struct handshake handshake; /* of the last connection; zero before the first one */
-    char reason[512];           /* why there is no connection; "" if there is one */
+    bool answered; /* the last wait ended because an answer came */
+    /* result of the last connection's handshake; zero before the first one */
+    struct handshake handshake;
+    char reason[512]; /* why there is no connection; "" if there is one */
     uint64_t requests, reconnects;
 };
 

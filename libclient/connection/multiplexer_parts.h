@@ -20,7 +20,7 @@ struct multiplexer {
     bool stopping; /* the daemon is exiting and reads no more requests */
     bool leading;
     bool reached;
-    struct list sleepers; /* struct waiter; any of them may lead next */
+    struct list sleepers; /* sleeping struct waiter; one of them becomes the next leader */
 
     /* unanswered struct request, in the order in which they were submitted */
     struct list requests;

@@ -32,7 +32,7 @@ static void accept_frame(struct multiplexer *x, struct request *rq, const struct
 {
     bool is_error = reply->header->type == MESSAGE_error;
     bool is_last = is_error || !(reply->header->flags & FRAME_MORE);
-    struct failure f; /* a copy, because another thread may end the request in the meantime */
+    struct failure f; /* not |rq->failure|, because another thread may end the request meanwhile */
     failure_init(&f);
     pthread_mutex_unlock(&x->mutex);
     enum kiln_code rc = is_error ? read_error_frame(reply, &f) : rq->accept(rq, reply, &f);

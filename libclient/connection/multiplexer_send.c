@@ -26,7 +26,7 @@ static bool send_request(struct multiplexer *x, struct request *rq)
     kiln_err_init(&err);
     enum kiln_code rc = send_one(x->transport, rq, &err);
     if (rc && rq->file_count > 0 && rc != KILN_UNAVAILABLE) {
-        /* another connection would reject the files, too */
+        /* ends the request, because another connection would reject the files, too */
         multiplexer_end_with(x, rq, &err);
         return true;
     }

@@ -110,7 +110,8 @@ static enum kiln_code make_operands(struct bench *b, enum operands kind,
     return rc;
 }
 
-/* If there is too little memory, times are measured on the operands that results are checked on. */
+/* Creates the operands on which times are measured.  If there is too little memory, uses the
+ * operands on which results are checked. */
 static enum kiln_code make_timed(struct bench *b, struct kiln_err *err)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

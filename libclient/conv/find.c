@@ -367,7 +367,8 @@ static enum kiln_code measure_solvers(struct work *work, bool is_tune, struct ki
         return get_current_plan(work, err);
     enum kiln_code rc = find_fastest(work, err);
     if (!rc && does_search &&
-        !work->unchecked.code) /* a program with built-in kernels has no other configs */
+        /* unchecked: the program has built-in kernels, and no other configs to try */
+        !work->unchecked.code)
         rc = work_tune(work, err);
     return rc;
 }

@@ -32,8 +32,7 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-/* Half precision must represent |value| exactly.  |value| must be 0 or have a magnitude from 2^-14
- * to 1. */
+/* |value| must be exact in half precision: 0, or a magnitude from 2^-14 to 1. */
 static uint16_t half_bits(float value)
 {
     uint32_t bits = bits_of(value);
@@ -66,7 +65,7 @@ static double load_element(enum data_type type, const void *data, uint64_t index
     return type == TYPE_FLOAT16 ? half_value(bits) : (double)float_of((uint32_t)bits << 16);
 }
 
-/* The type must represent |value| exactly. */
+/* |value| must be exact in the type. */
 static void store_element(enum data_type type, void *data, uint64_t index, float value)
 {
     uint16_t half = type == TYPE_FLOAT16 ? half_bits(value) : (uint16_t)(bits_of(value) >> 16);

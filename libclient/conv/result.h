@@ -35,6 +35,6 @@ static inline void kiln_conv_result_auto(struct kiln_conv_result **result)
 KILN_MUST_CHECK enum kiln_code conv_list_add(struct conv_list *list,
                                              const struct kiln_conv_entry *entry,
                                              struct kiln_err *err);
-/* The order is: the entries that were timed or recorded, by time; the entries that were cut short,
- * by time; the rest in their old order. */
+/* Sorts the entries: first those that were timed or recorded, by time; then those that were cut
+ * short, by time; then the rest, in their old order. */
 void conv_list_sort(struct conv_list *list);

@@ -392,7 +392,7 @@ enum kiln_code search_halve(struct search *search, uint64_t until_ns, struct kil
         f.count = left;
     }
     for (unsigned i = 1; !rc && i < f.count;
-         i++) /* not after a failure, because then any config may be the best */
+         i++) /* after a failure, keep all finalists: any of them may be the best */
         drop_trial(s, f.list[i]);
     return rc;
 }

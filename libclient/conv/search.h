@@ -27,8 +27,9 @@
 enum trial_place { TRIAL_UNTRIED, TRIAL_REQUESTED, TRIAL_HELD, TRIAL_DONE };
 
 struct search_trial {
-    const char *config;     /* owned by the search's table of configs */
-    int state;              /* KILN_CONV_TIMED, ...; KILN_CONV_UNTIMED before that */
+    const char *config; /* owned by the search's table of configs */
+    /* KILN_CONV_TIMED, ...; KILN_CONV_UNTIMED until the trial has a result */
+    int state;
     enum trial_place place; /* HELD: loaded; DONE: has a result, and holds nothing */
     struct timing timing;
     uint64_t checked;

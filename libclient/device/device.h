@@ -118,7 +118,7 @@ struct device_ops {
                              void *address, struct device_map *ret_map, struct kiln_err *err);
     enum kiln_code (*launch)(struct kiln_device *device, void *function,
                              const struct device_launch *launch, struct kiln_err *err);
-    /* All objects that the runtime supplied have been released before. */
+    /* Called after all objects that the runtime supplied were released. */
     void (*close)(struct kiln_device *device);
 };
 

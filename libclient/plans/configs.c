@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* Enough for the longest texts and more candidates than any tuning space has. */
+/* Maximum bytes of all texts of a list: enough for the longest texts and more candidates than any
+ * tuning space has. */
 #define TEXTS_MAX (256u << 20)
 
 void config_list_done(struct config_list *list)

@@ -219,8 +219,8 @@ static enum kiln_code put_checked(struct kiln_client *client, enum tuning_kind k
     m.token = bytes_of(token, sizeof(token));
     m.entries = buffer_view(&entries);
     rc = send_put(client, &m, deadline_ns, failure);
-    /* even on failure, because kilnd may have recorded the measurements before the answer was
-     * lost */
+    /* forgets the plans even on failure, because kilnd may have recorded the measurements before
+     * the answer was lost */
     plans_forget(client, problem);
     return rc;
 }

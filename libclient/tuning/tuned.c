@@ -12,7 +12,7 @@
 
 struct entry {
     struct kiln_tuned_entry reported; /* its texts point into the record */
-    /* The solver or the algorithm.  Measurements refer to this entry by this text. */
+    /* Name of the solver or algorithm, by which measurements refer to this entry. */
     const char *id;
 };
 
@@ -37,7 +37,7 @@ static char *copy_text(struct kiln_tuned *t, struct bytes text)
     return copy;
 }
 
-/* |text| comes from a user.  Control characters become blanks. */
+/* Copies |text|, which comes from a user, and replaces control characters by blanks. */
 static const char *copy_printable(struct kiln_tuned *t, struct bytes text)
 {
     char *copy = copy_text(t, text);
