@@ -7,7 +7,7 @@
  *
  * Ownership  a plain value; the stream is borrowed
  * Threading  one thread at a time.  A ticker calls from its own thread, under the caller's lock
- * Time       passed by callers, so that tests need no clock
+ * Time       callers pass the current time, so that tests need no clock
  */
 #include <pthread.h>
 #include <stdbool.h>

@@ -36,7 +36,7 @@ struct daemon {
     struct manager manager;
     struct reload reload;
     struct free_memory free_memory;
-    bool failed;      /* kilnd stops because it could not serve */
+    bool failed;
     uint64_t busy_ms; /* when kilnd last had clients or work */
 };
 

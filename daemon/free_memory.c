@@ -6,8 +6,9 @@
 #define BUSY_BYTES (16u << 20)
 #define QUIET_BYTES (1u << 20)
 
-/* Memory is returned once, at the end of a burst: returning 300 MiB took the loop 29 ms.  malloc
- * does not report cheaply how much memory is free: mallinfo2(3) took up to 9 ms. */
+/* Returns freed memory to the system only at the end of a burst, because returning 300 MiB took the
+ * loop 29 ms. malloc does not report cheaply how much memory is free: mallinfo2(3) took up to 9
+ * ms. */
 void free_memory_tick(struct free_memory *f, uint64_t peak, uint64_t now)
 {
     f->was_busy = f->was_busy || peak > BUSY_BYTES;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Waits, during kilnd's start, for a process that is about to end.
+ * Waits, during kilnd's start, for a process that holds the socket and the locks of a killed kilnd.
  *
  * Role       if kilnd is killed while it starts a process, that process holds copies of kilnd's
  *            listening socket and locks until it executes its program.  The next kilnd waits for

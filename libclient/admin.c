@@ -201,7 +201,7 @@ static enum kiln_code accept_called(struct request *request, const struct reply 
     struct calling *c = request->context;
     bool more = reply->header->flags & FRAME_MORE;
     char **place = more ? &c->progress : &c->answer;
-    free(*place); /* drops older progress, because only the latest is reported */
+    free(*place);
     *place = NULL;
     enum kiln_code rc = read_json(reply, place, failure);
     return rc || more ? rc : take_files(c, reply, failure);

@@ -37,8 +37,6 @@ static void note_objects(struct measurement *m, const struct kiln_plan *plan)
     }
 }
 
-/* Returns whether the plan is from libkiln's in-process cache.  Such a plan has the planning time
- * of an earlier request. */
 static bool is_from_process_cache(const struct measurement *m)
 {
     return m->object_count > 0 && m->objects[0].tier == KILN_TIER_PROCESS;

@@ -23,7 +23,7 @@ struct bench {
     FILE *progress;
 };
 
-/* An empty |solver| leaves the choice to kilnd. */
+/* Returns the options for a plan with |solver|.  If |solver| is empty, kilnd chooses. */
 struct kiln_plan_options bench_plan_options(const struct bench *bench, const char *solver);
 
 /* Times of the phases in seconds; 0 for phases that were not reached or not requested. */

@@ -42,7 +42,7 @@ struct reference_verdict {
     double error;
 };
 
-/* |got| is a kernel's result, in the problem's type and layout. */
+/* Compares |got| with |result|.  |got| is a kernel's result, in the problem's type and layout. */
 struct reference_verdict reference_compare(const struct kiln_problem *problem, const void *got,
                                            const double *result, const double *magnitude,
                                            const struct rounding *rounding);

@@ -19,10 +19,10 @@ struct rounding {
 };
 
 /*
- * If |solver| is NULL or unknown, the bounds are for a solver that sums products of operands, in
- * TF32 if the problem allows TF32.  |config| is the perf config as in plans and databases, or NULL
- * for any.  Every product of operands must be a multiple of |quantum|; 0 allows any data.  Operands
- * must be below 1 in magnitude, with random signs.
+ * Returns the error bounds of |solver|.  If |solver| is NULL or unknown, the bounds are for a
+ * solver that sums products of operands, in TF32 if the problem allows TF32.  |config| is the perf
+ * config as in plans and databases, or NULL for any.  Every product of operands must be a multiple
+ * of |quantum|; 0 allows any data.  Operands must be below 1 in magnitude, with random signs.
  */
 struct rounding rounding_of(const struct kiln_problem *problem, const char *solver,
                             const char *config, double quantum);

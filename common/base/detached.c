@@ -201,8 +201,8 @@ static int set_file(struct spawn *s, int fd, int number)
                   : posix_spawn_file_actions_adddup2(&s->actions, fd, number);
 }
 
-/* The descriptors in |files| must have higher numbers in this process than in the program.
- * Otherwise placing one descriptor would overwrite another. */
+/* Makes |files| the program's descriptors 1, 2, ... |files| must have higher numbers in this
+ * process than in the program.  Otherwise placing one descriptor would overwrite another. */
 static int set_files(struct spawn *s, const int *files)
 {
     int count = (int)s->detached->file_count;

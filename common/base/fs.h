@@ -14,7 +14,7 @@
 
 /* Creates |path| and its missing parents.  Does not change existing directories. */
 KILN_MUST_CHECK enum kiln_code fs_make_directories(const char *path, struct kiln_err *err);
-/* The umask does not change |mode|. */
+/* Like fs_make_directories.  New directories get |mode|, which the umask does not change. */
 KILN_MUST_CHECK enum kiln_code fs_make_directories_mode(const char *path, mode_t mode,
                                                         struct kiln_err *err);
 /* Shortens |path| to its deepest part that exists; if none does, to "/" or ".".  A dangling

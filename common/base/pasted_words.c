@@ -8,7 +8,6 @@
 
 static bool is_of_name(uint8_t c) { return isalnum(c) || c == '_'; }
 
-/* Returns the identifier that contains the character |at|. */
 static struct bytes name_around(struct bytes text, const uint8_t *at)
 {
     const uint8_t *begin = at, *end = at, *last = text.data + text.size;

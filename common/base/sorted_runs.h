@@ -4,9 +4,9 @@
 /*
  * Sorts many items in short pieces (an external merge sort in memory).
  *
- * Role       divides a sort that would take seconds.  The caller adds some thousand items, sorts
- *            them as a run, and repeats this.  At the end the caller takes the items of all runs in
- *            order
+ * Role       divides a sort that would take seconds into short calls.  The caller adds some
+ *            thousand items, sorts them as a run, and repeats this.  At the end the caller takes
+ *            the items of all runs in order
  * Ownership  owns copies of the items; a zeroed struct is empty
  * Threading  one thread at a time
  */

@@ -60,14 +60,13 @@ const char *trace_tier_name(enum trace_tier tier) { return tiers[tier]; }
 
 /* ---- reading ---- */
 
-/* Returns the text before the next blank, and skips the blank. */
 static struct bytes take_word(struct reader *r)
 {
     size_t left = reader_left(r);
     const uint8_t *blank = left ? memchr(r->at, ' ', left) : NULL;
     struct bytes word = reader_take(r, blank ? (size_t)(blank - r->at) : left);
     if (blank && reader_left(r) == 1)
-        r->failed = true; /* nothing follows the blank */
+        r->failed = true;
     else if (blank)
         reader_u8(r);
     return word;

@@ -33,8 +33,8 @@ struct database_id {
 };
 
 bool database_id_write(const struct database_id *id, char text[DATABASE_ID_MAX]);
-/* OpenCL ids ignore |compute_units|, which counts multiprocessors on NVIDIA.  Returns false if the
- * id would be too long. */
+/* Writes the database id of a device.  OpenCL ids ignore |compute_units|, which counts
+ * multiprocessors on NVIDIA. Returns false if the id would be too long. */
 bool database_id_of_device(const struct target *target, unsigned compute_units,
                            char text[DATABASE_ID_MAX]);
 const char *database_id_backend(struct bytes id);

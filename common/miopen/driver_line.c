@@ -20,7 +20,7 @@ struct values {
 enum value { NUMBER, WORD, IGNORED, UNSUPPORTED };
 
 static const struct flag {
-    char letter; /* 0 if the flag has only its long name */
+    char letter;
     const char *name;
     enum value value;
     size_t slot;

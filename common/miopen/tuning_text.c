@@ -340,7 +340,6 @@ static void begin_entry(struct buffer *to, struct bytes id)
     put_text(to, ":");
 }
 
-/* Formats the time as in the C locale. */
 static void put_measure(struct buffer *to, const struct tuning_entry *e)
 {
     char text[64];

@@ -50,7 +50,7 @@ struct tuning_entry {
 KILN_MUST_CHECK enum kiln_code tuning_entry_next(enum tuning_kind kind, struct bytes *text,
                                                  struct tuning_entry *ret_entry,
                                                  struct kiln_err *err);
-/* |id| and |values| are the parts of the entry before and after its ':'. */
+/* Parses an entry.  |id| and |values| are the parts of the entry before and after its ':'. */
 KILN_MUST_CHECK enum kiln_code tuning_entry_of(enum tuning_kind kind, struct bytes id,
                                                struct bytes values, struct tuning_entry *ret_entry,
                                                struct kiln_err *err);

@@ -81,7 +81,7 @@ enum plan_source {
 
 enum lease_result {
     LEASE_RESULT_GRANTED, /* measure the share, then report it */
-    /* other clients still measure their shares; until then, use the recorded result */
+    /* other clients still measure; use the recorded result until they are done */
     LEASE_RESULT_TAKEN,
     LEASE_RESULT_DONE, /* every candidate was measured; the best is recorded, if any could run */
 };

@@ -38,8 +38,9 @@ struct program_log_form {
     const void *context;
 };
 
-/* |expressions| has sized texts with their NUL.  If |log_form| is NULL, the log is stored verbatim.
- * Returns false if a part of the result cannot be read or is too large for |to|. */
+/* Appends the result of |program| to |to|.  |expressions| has sized texts with their NUL. If
+ * |log_form| is NULL, the log is stored verbatim.  Returns false if a part of the result cannot be
+ * read or is too large for |to|. */
 bool program_result_collect(const struct program_functions *functions, void *program,
                             struct bytes expressions, const struct program_log_form *log_form,
                             struct buffer *to);

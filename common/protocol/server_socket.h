@@ -16,7 +16,7 @@
  * |ret_holder| is then the process id stored in the file, or 0. */
 KILN_MUST_CHECK enum kiln_code server_lock_take(const char *path, int *ret_fd, pid_t *ret_holder,
                                                 struct kiln_err *err);
-/* |path| must fit sockaddr_un.  The umask does not change |mode|; a |gid| of (gid_t)-1 means the
- * process's group.  Leaves no file after a failure. */
+/* Creates the listening socket |path|, which must fit sockaddr_un.  The umask does not change
+ * |mode|; a |gid| of (gid_t)-1 means the process's group.  Leaves no file after a failure. */
 KILN_MUST_CHECK enum kiln_code server_socket_listen(const char *path, mode_t mode, gid_t gid,
                                                     int *ret_fd, struct kiln_err *err);

@@ -56,7 +56,8 @@ struct tensor_map {
 void tensor_map_write(struct buffer *b, const struct tensor_map *map);
 /* Accepts any bits, so call tensor_map_check on the result. */
 struct tensor_map tensor_map_read(struct reader *r);
-/* The message of KILN_INVALID names the value that the copy hardware or kiln does not support. */
+/* Checks a map.  The message of KILN_INVALID names the value that the copy hardware or kiln does
+ * not support. */
 KILN_MUST_CHECK enum kiln_code tensor_map_check(const struct tensor_map *map, struct kiln_err *err);
 /* Returns how many bytes of the operand copies may read; UINT64_MAX on overflow.  The map must have
  * been checked. */

@@ -20,5 +20,6 @@ struct opencl_names {
     const char *driver_version;
 };
 
-/* The text has only the characters [A-Za-z0-9_.:+-].  Its hash covers all five strings. */
+/* Writes the target's text, which has only the characters [A-Za-z0-9_.:+-].  The hash covers all
+ * five names. */
 void opencl_target_text(const struct opencl_names *names, char text[LIMIT_TARGET_TEXT]);

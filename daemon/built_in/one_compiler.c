@@ -32,15 +32,15 @@ enum process_state { PROCESS_NONE, PROCESS_STARTING, PROCESS_IDLE, PROCESS_BUSY 
 struct one_compiler {
     struct embed_compiler base;
     struct built_in_programs programs;
-    struct temp_root temp; /* |temp.fd| is -1 while it is not open */
-    int wake_fd;           /* owned; -1: none */
-    int launch;            /* owned connection to kiln-launch; -1 if it does not run */
+    struct temp_root temp;
+    int wake_fd; /* owned; -1: none */
+    int launch;  /* owned connection to kiln-launch; -1 if it does not run */
     enum process_state state;
-    bool has_hung_up;    /* the process closed its end of |socket| */
+    bool has_hung_up;
     int socket, control; /* owned; -1: none */
     unsigned jobs;
     uint64_t deadline_ns;
-    char directory[PATH_TEXT_MAX]; /* "" if there is no process */
+    char directory[PATH_TEXT_MAX];
     const struct compile_job *job; /* borrowed; NULL if no job is running */
     struct compile_result *result;
     struct worker_files files; /* owned while |state| is PROCESS_BUSY */
@@ -105,7 +105,7 @@ static void fail_job(struct one_compiler *c, enum compile_end end, const char *h
 {
     struct kiln_err said = KILN_ERR_INIT;
     const struct compile_job *job = c->job;
-    if (c->state != PROCESS_BUSY) /* the process never received the job */
+    if (c->state != PROCESS_BUSY)
         kiln_fail(&said, KILN_UNAVAILABLE, "'%s' %s", c->programs.compiler, how);
     else if (job->kind == COMPILE_DESCRIBE)
         kiln_fail(&said, KILN_UNAVAILABLE, "kiln-compiler %s while looking for compilers", how);
@@ -119,8 +119,8 @@ static void fail_job(struct one_compiler *c, enum compile_end end, const char *h
     end_process(c);
 }
 
-/* For a kiln-compiler that sends an invalid message before it is ready, or exits with a usage
- * error.  In both cases, it belongs to another build of kiln. */
+/* Ends a kiln-compiler that belongs to another build of kiln.  Such a kiln-compiler sends an
+ * invalid message before it is ready, or exits with a usage error. */
 static void fail_other_build(struct one_compiler *c, const char *how)
 {
     struct kiln_err said = KILN_ERR_INIT;

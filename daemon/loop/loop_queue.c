@@ -45,7 +45,6 @@ static void on_check(uv_check_t *uv)
     struct loop *loop = uv_handle_get_data((uv_handle_t *)uv);
     unsigned left = loop->waiting.count;
     uint64_t now_ns = left > 0 ? clock_monotonic_ns() : 0;
-    /* for a single task, the processor time is not needed: no other task competes with it */
     if (left > 1)
         loop->slice_ns = clock_thread_ns();
     const uint64_t end_ns = now_ns + LOOP_SLICE_NS;

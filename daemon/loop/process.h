@@ -25,10 +25,10 @@ struct loop_process {
     void (*exited)(struct loop_process *process, int status, int signal);
 };
 
-/* The process may have ended already. */
+/* Watches the process |pid|, which may have ended already. */
 void loop_process_watch(struct loop *loop, struct loop_process *process, struct loop_owner *owner,
                         pid_t pid);
 /* Does nothing once the process was reaped. */
 void loop_process_kill(const struct loop_process *process);
-/* The process itself continues.  Accepts a zeroed struct. */
+/* Stops watching the process.  The process itself continues.  Accepts a zeroed struct. */
 void loop_process_close(struct loop_process *process);

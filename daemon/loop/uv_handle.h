@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Shared by the files of this directory: handle storage as libuv sees it.
+ * Shared by the files of this directory: the loop's state, and handles as libuv sees them.
  *
  * Ownership  owners embed handles, and may be freed once all their handles have closed
  * Threading  the loop's thread

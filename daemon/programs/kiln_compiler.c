@@ -337,7 +337,7 @@ int main(int argc, char **argv)
     int status = read_arguments(argc, argv, &given);
     if (status >= 0)
         return status;
-    if (given.describe) /* another kiln-compiler, which is confined already, started this process */
+    if (given.describe)
         return compiler_describe_to(given.describe, SOCKET_FD);
     struct stat seen;
     if (fstat(SOCKET_FD, &seen) != 0 || !S_ISSOCK(seen.st_mode)) {

@@ -135,8 +135,9 @@ static int wait_for_news(struct pollfd polled[3], const struct watched *process,
     return poll(polled, 3, ms);
 }
 
-/* kilnd sends no more messages, so any event on |control| means that the connection has ended.
- * |other| is the process at the connection's other end, or NULL. */
+/* Waits until the process ends, or kills it if the connection ends. kilnd sends no more messages,
+ * so any event on |control| means that the connection has ended.  |other| is the process at the
+ * connection's other end, or NULL. */
 static void keep_process(int control, const struct watched *process, const struct watched *other)
 {
     const struct launch_report started = { .kind = LAUNCH_STARTED,
@@ -266,7 +267,7 @@ static int serve_requests(int control)
     struct watched other;
     if (!watched_begin_peer(&other, control))
         return EXIT_SURROUNDINGS;
-    signal(SIGCHLD, SIG_IGN); /* the kernel reaps the children */
+    signal(SIGCHLD, SIG_IGN);
     while (wait_for_more(control, &other) && take_one(control, &given)) {
         if (fork() == 0) {
             close(control);

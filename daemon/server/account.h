@@ -5,7 +5,8 @@
  * Limits the connections of one user, and the bytes of their unfinished frames and unsent replies.
  * Sessions of the same uid share an account.
  *
- * Ownership  the list owns an account as long as the account counts connections
+ * Ownership  the list owns the accounts. account_join creates an account for a user's first
+ *            connection
  * Threading  the loop's thread
  */
 #include "common/base/list.h"

@@ -233,7 +233,7 @@ static void start_thread(struct closer *closer)
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_SIZE);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the loop's thread handles signals */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     closer->threads += pthread_create(&thread, &attributes, run_thread, closer) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
@@ -313,8 +313,9 @@ void closer_take(struct closer *closer, uid_t uid, int fd)
     pthread_mutex_unlock(&closer->lock);
 }
 
-/* If there is neither memory nor a preallocated entry, shuts the socket down but leaves it open,
- * because the loop must not wait for its close. */
+/* Closes a socket without unread data at once, and queues any other for a closing thread.  If there
+ * is neither memory nor a preallocated entry for the queue, leaves the socket open, because the
+ * loop must not wait for its close. */
 void closer_take_socket(struct closer *closer, uid_t uid, int fd)
 {
     int unread = 0;

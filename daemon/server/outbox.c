@@ -68,7 +68,6 @@ struct send_call {
     size_t object_count;
 };
 
-/* Returns 0 if the socket accepts nothing now, and a negative number if the peer is gone. */
 static ssize_t check_sent(struct outbox *o, ssize_t sent, struct kiln_err *err)
 {
     o->starved = sent < 0 && (errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM);

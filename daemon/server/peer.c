@@ -71,7 +71,8 @@ static bool is_member(int fd, gid_t wanted)
     return contains_group(many, size / sizeof(*many), wanted);
 }
 
-/* The overflow gid never matches, because it may stand for any group. */
+/* Returns whether the peer is a member of |group|.  The overflow gid never matches, because it may
+ * stand for any group. */
 static bool is_in_group(int fd, const struct ucred *credentials, gid_t group,
                         const struct peer_overflow *overflow)
 {

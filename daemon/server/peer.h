@@ -43,8 +43,9 @@ struct peer_overflow {
 /* Reads the ids from /proc.  Returns 65534 for an id that cannot be read. */
 struct peer_overflow peer_overflow(void);
 
-/* The role is ADMIN for root, for kilnd's own user and for members of |groups.admin|; PUBLISH for
- * members of |groups.publish|; USE for all others and for anonymous peers. */
+/* Identifies the peer of |fd|.  Its role is ADMIN for root, for kilnd's own user and for members of
+ * |groups.admin|; PUBLISH for members of |groups.publish|; USE for all others and for anonymous
+ * peers. */
 KILN_MUST_CHECK enum kiln_code peer_of(int fd, const struct peer_groups *groups,
                                        const struct peer_overflow *overflow, struct peer *ret_peer,
                                        struct kiln_err *err);

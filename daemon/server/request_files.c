@@ -25,7 +25,7 @@ static bool keep_file(struct request_files *files, int fd)
 bool request_files_received(struct request_files *files, const struct msghdr *message)
 {
     bool fits = !(message->msg_flags & MSG_CTRUNC);
-    int fds[LIMIT_FRAME_DESCRIPTORS]; /* the kernel's limit (SCM_MAX_FD) */
+    int fds[LIMIT_FRAME_DESCRIPTORS];
     size_t count = fd_message_take(message, fds, LIMIT_FRAME_DESCRIPTORS);
     if (count > 0)
         closer_charge(files->closer, files->uid, (unsigned)count);

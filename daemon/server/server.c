@@ -113,7 +113,7 @@ static void refuse_without_descriptors(struct server *server)
 static void take_connection(struct server *server, int fd)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    uid_t uid = geteuid(); /* kilnd's uid, until the peer is identified */
+    uid_t uid = geteuid();
     if (open_connection(server, fd, &uid, &err) != KILN_OK)
         refuse_connection(server, fd, uid, &err);
 }

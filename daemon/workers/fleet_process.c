@@ -21,7 +21,6 @@
  * killed, and each one that replaces it may hang, too. */
 #define CHILDREN_MAX 4u
 
-/* One kiln-transfer process.  The struct frees itself after its handles have closed. */
 struct fleet_child {
     struct fleet_process *parent;
     struct loop_owner owner;
@@ -36,7 +35,7 @@ struct fleet_process {
     char *program, *service, *url; /* owned */
     char user[32];
     struct loop_owner owner;
-    struct loop_timer timer;   /* runs while there are requests */
+    struct loop_timer timer;
     struct fleet_child *child; /* NULL: none runs */
     /* Lists of struct fleet_access, the oldest first. */
     /* requests that wait for space in the socket, which holds about 200 of them */
@@ -179,8 +178,6 @@ static enum kiln_code send_get(const struct fleet_process *p, const struct fleet
     return fleet_send_request(p->child->socket, &request, err);
 }
 
-/* Sends requests until the socket is full.  The remaining requests are sent after the next answer
- * or tick. */
 static void send_requests(struct fleet_process *p)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -279,7 +276,7 @@ static enum kiln_code start_child(struct fleet_process *p, struct kiln_err *err)
     enum kiln_code rc =
         loop_watch_init(p->options.loop, &child->watch, &child->owner, pair[0], err);
     if (rc)
-        /* call it here, because no handle is open whose closing would call it */
+        /* called here, because no handle is open whose closing would call it */
         on_child_closed(&child->owner);
     else
         rc = run_program(p, child, pair[1], err);

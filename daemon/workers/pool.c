@@ -24,10 +24,10 @@ struct pool {
     struct worker_options options;
     unsigned wanted;
     unsigned starting_max;
-    struct list workers; /* workers that have not exited */
+    struct list workers;
     unsigned living;
-    unsigned leaving;  /* exited but not freed yet */
-    unsigned failures; /* failed starts in a row */
+    unsigned leaving; /* exited but not freed yet */
+    unsigned failures;
     struct kiln_err failure;
     /* Compiles that wait for a worker.  The engine's number of compile slots limits them. */
     struct list waiting;
@@ -137,7 +137,6 @@ static bool give_job(struct pool *p, struct compile_task *task)
     return false;
 }
 
-/* Gives waiting jobs to idle workers in order, but skips jobs that wait for a warm-up. */
 static void give_jobs(struct pool *p)
 {
     unsigned claimed = 0;
@@ -327,7 +326,7 @@ static void on_exited(struct worker *w, const struct kiln_err *err)
     if (p->stopping)
         return;
     if (w->jobs == 0)
-        on_start_failed(p, err); /* the worker never ran a job, so its start counts as failed */
+        on_start_failed(p, err);
     else if (!w->task && w->blame != BLAME_LINGERED && w->blame != BLAME_RETIRED &&
              w->jobs < p->options.limits.jobs)
         log_event(LOG_EVENT_compiler_died, NULL, "%s while it was idle", err->text);

@@ -54,10 +54,10 @@ struct pool_confinement {
     struct sandbox_report sandbox; /* the layers of every running worker */
 };
 
-/* The first worker starts in the next loop iteration. */
+/* Creates the pool.  The first worker starts in the next loop iteration. */
 KILN_MUST_CHECK enum kiln_code pool_create(const struct pool_options *options,
                                            struct pool **ret_pool, struct kiln_err *err);
-/* If no worker can be started, the result is COMPILE_UNAVAILABLE with the reason. */
+/* Adds a task.  If no worker can be started, the result is COMPILE_UNAVAILABLE with the reason. */
 void pool_compile(struct pool *pool, struct compile_task *task);
 /* Stops the task's job, which then ends as COMPILE_UNAVAILABLE, unless it has ended already. */
 void pool_stop_compile(struct pool *pool, struct compile_task *task);

@@ -26,8 +26,9 @@ struct process_stderr {
     char line[STDERR_LINE_MAX + 1];
 };
 
-/* The struct must be zeroed, with |program| set.  |ret_fd| is the write end of the pipe; the caller
- * passes it to the process, then closes it.  After a failure, nothing is open. */
+/* Creates the pipe and reads it.  |output| must be zeroed, with |program| set.  |ret_fd| is the
+ * write end of the pipe; the caller passes it to the process, then closes it.  After a failure,
+ * nothing is open. */
 KILN_MUST_CHECK enum kiln_code process_stderr_open(struct loop *loop, struct process_stderr *output,
                                                    struct loop_owner *owner, int *ret_fd,
                                                    struct kiln_err *err);

@@ -7,9 +7,9 @@
  * Role       The directories belong to kilnd's user alone.  If compilers run as another user, that
  *            user owns the worker's directory and may pass through the ones above it, but not list
  *            them.  Also removes the directories of killed daemons
- * Ownership  an open root holds a lock on its directory.  The lock shows other daemons, in any
+ * Ownership  an open temp_root holds a lock on its directory.  The lock shows other daemons, in any
  *            process namespace, that the directory is in use
- * Threading  a root on one thread
+ * Threading  one thread for each temp_root
  */
 #include "common/base/err.h"
 #include "common/base/paths.h"

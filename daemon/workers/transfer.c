@@ -21,7 +21,7 @@ struct transfers {
     unsigned out;
     struct list ended; /* the done callbacks are due */
     struct loop_owner owner;
-    struct loop_timer settle; /* runs callbacks in the next loop iteration, never within a call */
+    struct loop_timer settle;
     bool stopping, closing;
     void (*closed)(void *context);
     void *context;

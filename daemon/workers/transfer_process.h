@@ -40,7 +40,7 @@ struct transfer_process_options {
     uint64_t silence_ms;
     /* How long the process may take to end: after it sent its result, and after SIGKILL. */
     uint64_t exit_ms;
-    /* Called when the task's result is filled in; a detached process may still exist. */
+    /* Called when the task's result is complete; a detached process may still exist. */
     void (*ended)(struct transfer_process *process);
     void (*gone)(struct transfer_process *process);
 };

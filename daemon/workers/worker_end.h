@@ -8,8 +8,9 @@
  */
 #include "daemon/workers/worker.h"
 
-/* |status| and |signal| say how the process ended.  |text| receives a complete message, which names
- * the compiled program, the target, the toolchain, and the limit that was exceeded. */
+/* Returns how the job ended, given how the process ended (|status|, |signal|).  |text| receives a
+ * complete message, which names the compiled program, the target, the toolchain, and the limit that
+ * was exceeded. */
 enum compile_end worker_end_of_job(const struct worker *worker, int status, int signal, char *text,
                                    size_t size);
 void worker_end_text(const struct worker *worker, int status, int signal, struct kiln_err *ret_err);

@@ -121,7 +121,6 @@ static void on_lost(struct loop_timer *timer)
     end_process(LOOP_OWNER_OF(struct worker_process, lost, timer), WORKER_PROCESS_LOST, 0);
 }
 
-/* kiln-launch reports first the user of the process, and later how the process ended. */
 static void on_control(struct loop_watch *watch, unsigned events)
 {
     struct worker_process *p = LOOP_OWNER_OF(struct worker_process, watch, watch);

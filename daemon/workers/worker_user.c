@@ -53,9 +53,9 @@ static enum kiln_code find_number(uid_t uid, struct name_service_user *ret_user,
     return KILN_OK;
 }
 
-/* A name of digits is always a user number, as in a unit's User=; useradd refuses such account
- * names.  Returns KILN_NOT_FOUND, without a message, if |name| is neither an account nor a
- * number. */
+/* Looks up |name|.  A name of digits is always a user number, as in a unit's User=; useradd refuses
+ * such account names.  Returns KILN_NOT_FOUND, without a message, if |name| is neither an account
+ * nor a number. */
 static enum kiln_code look_up(const char *name, struct worker_user *user, struct kiln_err *err)
 {
     struct name_service_user found = { 0 };

@@ -29,8 +29,8 @@ struct worker_user {
     char name[WORKER_USER_NAME_MAX];
 };
 
-/* |name| is an account or a user number; "" means kilnd's own user.  Only root may name another
- * user. */
+/* Looks up |name|, an account or a user number; "" means kilnd's own user.  Only root may name
+ * another user. */
 KILN_MUST_CHECK enum kiln_code worker_user_find(const struct worker_kind *kind, const char *name,
                                                 struct worker_user *ret_user, struct kiln_err *err);
 /* Returns KILN_NOT_FOUND if the host does not have the account. */

@@ -31,7 +31,7 @@ struct fallback {
     unsigned grace_ms;
     atomic_bool serves;
     pthread_mutex_t mutex;
-    bool reached; /* a kilnd has accepted a connection before */
+    bool reached;
     /* When attempts to reach kilnd began to fail. 0 if the last attempt succeeded. */
     uint64_t failing_ns;
     /* The code with which kilnd rejected this client, or KILN_OK. */
@@ -179,7 +179,8 @@ static bool is_awaited(const struct fallback *f, enum kiln_code rc)
     }
 }
 
-/* On failure, sets |ret_falls| if the client must now use the substitute. */
+/* Connects to the host's kilnd.  On failure, sets |ret_falls| if the client must now use the
+ * substitute. */
 static enum kiln_code connect_to_kilnd(struct fallback *f, struct transport **ret_transport,
                                        bool *ret_falls, struct kiln_err *err)
 {

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The kernel maps and wipes whole pages, so one byte is enough to get a page. */
 #define GUARD_SIZE 1
 
 void fork_guard_init(struct fork_guard *guard)

@@ -39,8 +39,8 @@ void multiplexer_link(struct multiplexer *x, struct request *rq);
 void multiplexer_unlink(struct multiplexer *x, struct request *rq);
 struct request *multiplexer_find(const struct multiplexer *x, uint64_t id);
 void multiplexer_wake(struct waiter *w);
-/* The caller must not use |rq| afterwards: its owner may read |ended| without the mutex and free
- * the request at once. */
+/* Ends |rq|.  The caller must not use |rq| afterwards: its owner may read |ended| without the mutex
+ * and free the request at once. */
 void multiplexer_end_request(struct multiplexer *x, struct request *rq, enum kiln_code code);
 void multiplexer_end_with(struct multiplexer *x, struct request *rq, const struct kiln_err *why);
 void multiplexer_fail_everyone(struct multiplexer *x, const struct kiln_err *why);

@@ -26,7 +26,8 @@ static void resend_request(struct multiplexer *x, struct request *rq)
         multiplexer_send_waiting(x);
 }
 
-/* The mutex is held on entry and exit, but not while accept() reads. */
+/* Lets |rq| accept the frame.  The mutex is held on entry and exit, but not while accept()
+ * reads. */
 static void accept_frame(struct multiplexer *x, struct request *rq, const struct reply *reply,
                          unsigned long generation)
 {
@@ -118,7 +119,7 @@ void multiplexer_deliver(struct multiplexer *x, struct waiter *me, struct transp
         multiplexer_stop_transport(x);
     }
     x->stopping |= (h->flags & FRAME_STOPPING) != 0;
-    if (!rq || !rq->sent) /* the request was abandoned, or was not sent yet */
+    if (!rq || !rq->sent)
         return;
     if (h->type == MESSAGE_error || !(h->flags & FRAME_MORE))
         /* prevents sending the request again before its owner reads this frame */

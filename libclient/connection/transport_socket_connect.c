@@ -77,9 +77,9 @@ static bool is_hosts(const char *path)
     return strncmp(path, HOSTS_DIRECTORY, sizeof(HOSTS_DIRECTORY) - 1) == 0;
 }
 
-/* Only root can start the host's kilnd, so the message advises other users to start a private
- * kilnd.  Clients find a private kilnd through XDG_RUNTIME_DIR, so client and kilnd need the same
- * value. */
+/* Fails because nothing listens at |path|.  Only root can start the host's kilnd, so the message
+ * advises other users to start a private kilnd.  Clients find a private kilnd through
+ * XDG_RUNTIME_DIR, so client and kilnd need the same value. */
 static enum kiln_code fail_absent(int errnum, const char *path, struct kiln_err *err)
 {
     if (!is_hosts(path) || geteuid() == 0)

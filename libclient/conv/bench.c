@@ -20,7 +20,7 @@ struct bench {
     int output;
     uint64_t bytes[3], elements[3];
     struct kiln_memory *checked[3], *timed[3];
-    bool is_given; /* the caller passed the tensors in |checked| */
+    bool is_given;
     struct kiln_memory *workspace;
     struct kiln_event *begin, *end;
     double largest; /* product of the operands' largest magnitudes; 0 for OPERANDS_EXACT */

@@ -79,8 +79,8 @@ static bool has_any_plan(const struct work *work)
     return false;
 }
 
-/* A program with built-in kernels may lack the reference solver's kernels.  The call then times the
- * kernels that the program has, but records nothing. */
+/* Continues without the reference solver, whose kernels a program with built-in kernels may lack.
+ * The call then times the kernels that the program has, but records nothing. */
 static enum kiln_code accept_unchecked(struct work *work, const struct kiln_err *why,
                                        struct kiln_err *err)
 {
@@ -92,7 +92,8 @@ static enum kiln_code accept_unchecked(struct work *work, const struct kiln_err 
     return KILN_OK;
 }
 
-/* Until at least one solver can be measured, the time budget does not limit the wait. */
+/* Returns when to stop waiting for plans.  Until at least one solver can be measured, the time
+ * budget does not limit the wait. */
 static uint64_t gather_end(const struct batch *b, uint64_t deadline_ns)
 {
     bool can_measure = b->reference && has_any_plan(b->work);
@@ -146,7 +147,6 @@ static enum kiln_code gather_plans(struct batch *b, struct kiln_err *err)
 
 /* ---- timing ---- */
 
-/* Returns a failure only if the device is lost. */
 static enum kiln_code handle_failed_run(struct work *work, struct work_solver *s,
                                         const struct kiln_err *why, struct kiln_err *err)
 {
@@ -373,8 +373,8 @@ static enum kiln_code measure_solvers(struct work *work, bool is_tune, struct ki
     return rc;
 }
 
-/* If the device is lost, earlier measurements are still recorded.  If recording fails, the
- * measurements are still returned. */
+/* Measures, records and reports.  If the device is lost, earlier measurements are still recorded.
+ * If recording fails, the measurements are still returned. */
 static enum kiln_code run_work(struct work *work, const struct kiln_conv_options *options,
                                bool is_tune, struct kiln_err *err)
 {

@@ -129,7 +129,6 @@ static bool read_number(const char *text, double *ret_number)
     return end != text && *end == '\0' && *ret_number >= 0 && *ret_number <= __DBL_MAX__;
 }
 
-/* Reads a line "= config state median spread samples reason". */
 static bool read_result(const struct fields *f, struct search_trial *t)
 {
     double state, samples;

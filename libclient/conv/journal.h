@@ -22,8 +22,9 @@ struct journal_subject {
     const char *problem;
 };
 
-/* |directory| is created if needed.  NULL means the user's default directory.  If the default
- * directory is not writable, there is no journal, and *ret_journal is NULL. */
+/* Opens the journal in |directory|, which is created if needed.  NULL means the user's default
+ * directory.  If the default directory is not writable, there is no journal, and *ret_journal is
+ * NULL. */
 KILN_MUST_CHECK enum kiln_code journal_open(const char *directory,
                                             const struct journal_subject *subject,
                                             struct journal **ret_journal, struct kiln_err *err);

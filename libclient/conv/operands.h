@@ -32,8 +32,9 @@ struct agreement { /* how far two results may differ, before they are rounded fo
     enum data_type type;
     double bound; /* 0 if the results must be equal */
 };
-/* |is_winograd| says whether Winograd transforms were used for one of the results.  |largest| is
- * the product of the operands' largest magnitudes, or 0 for OPERANDS_EXACT. */
+/* Returns how far results may differ.  |is_winograd| says whether Winograd transforms were used for
+ * one of the results.  |largest| is the product of the operands' largest magnitudes, or 0 for
+ * OPERANDS_EXACT. */
 struct agreement agreement_of(const struct problem *problem, bool is_winograd, double largest);
 
 struct disagreement {

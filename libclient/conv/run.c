@@ -9,7 +9,7 @@
 #include <kiln/run.h>
 #include <string.h>
 
-struct run_map { /* the last encoding of a tensor map */
+struct run_map {
     void *address;
     bool is_valid;
     uint64_t words[sizeof(struct device_map) / sizeof(uint64_t)];

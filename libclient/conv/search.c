@@ -362,7 +362,7 @@ static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned s
         if (s->trials[index].place == TRIAL_HELD)
             f->list[kept++] = index;
         else
-            report_trial(s, index); /* the trial failed: its result is wrong, or the run failed */
+            report_trial(s, index);
         if (rc)
             return rc;
     }

@@ -243,8 +243,6 @@ static enum kiln_code open_journal(struct tuner *t, struct kiln_err *err)
     return rc;
 }
 
-/* Queues the known configs, the best one first, because other configs are compared with the best
- * one. */
 static enum kiln_code queue_known(struct tuner *t, struct kiln_err *err)
 {
     size_t index;

@@ -108,7 +108,6 @@ static enum kiln_code list_solvers(struct work *work, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Removes the user's perf configs for the problem (KILN_ENFORCE_DB_CLEAN). */
 static enum kiln_code clean_records(struct work *work, struct kiln_err *err)
 {
     struct kiln_error e;

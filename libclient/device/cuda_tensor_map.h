@@ -22,6 +22,7 @@ typedef int cuda_encode_im2col(struct device_map *map, int type, uint32_t rank, 
                                const uint32_t *steps, int interleave, int swizzle, int promotion,
                                int fill);
 
-/* |address| includes the map's offset.  Returns a CUresult, 0 on success. */
+/* Encodes |map| for |address|, which includes the map's offset.  Returns a CUresult, 0 on
+ * success. */
 int cuda_tensor_map_encode(cuda_encode_tiled *tiled, cuda_encode_im2col *im2col,
                            const struct tensor_map *map, void *address, struct device_map *ret_map);

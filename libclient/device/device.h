@@ -147,15 +147,15 @@ static inline void device_auto(struct kiln_device **device) { device_unref(*devi
 
 /* Returns KILN_INVALID in a child that was forked by the process that opened |device|. */
 KILN_MUST_CHECK enum kiln_code device_enter(const struct kiln_device *device, struct kiln_err *err);
-/* NULL means the device's own stream.  Returns KILN_INVALID if |stream| belongs to another
- * device. */
+/* Gets the native handle of |stream|.  NULL means the device's own stream.  Returns KILN_INVALID if
+ * |stream| belongs to another device. */
 KILN_MUST_CHECK enum kiln_code device_stream(const struct kiln_device *device,
                                              const struct kiln_stream *stream, void **ret_stream,
                                              struct kiln_err *err);
 
-/* The database id is derived from target and compute units. */
+/* Derives the database id from target and compute units. */
 void device_set_database_id(struct kiln_device *device);
-/* |why_not| is NULL if the device can be opened. */
+/* Calls |found| for |device|.  |why_not| is NULL if the device can be opened. */
 void device_report(const struct kiln_device *device, const struct kiln_err *why_not,
                    kiln_device_found *found, void *context);
 

@@ -32,8 +32,8 @@ struct cuda_device {
     const struct cuda_library *cuda;
     int handle;
     void *context;
-    bool is_retained;       /* this device holds a reference to the primary context */
-    pthread_mutex_t shared; /* protects the shared-memory limits of functions */
+    bool is_retained;
+    pthread_mutex_t shared;
 };
 
 static struct cuda_device *cuda_of(struct driver_device *d) { return (struct cuda_device *)d; }
@@ -173,8 +173,9 @@ static enum kiln_code start_cuda(const struct cuda_library **ret_cuda, int *ret_
     return KILN_OK;
 }
 
-/* If this process sees only a part of a GPU (MIG), the newer of CUDA's two functions returns the
- * uuid of the part, and the older function returns the uuid of the whole GPU. */
+/* Writes the device's uuid.  If this process sees only a part of a GPU (MIG), the newer of CUDA's
+ * two functions returns the uuid of the part, and the older function returns the uuid of the whole
+ * GPU. */
 static bool uuid_of(const struct cuda_library *cuda, int handle, char text[DEVICE_UUID_SIZE])
 {
     unsigned char whole[DEVICE_UUID_BYTES] = { 0 }, seen[DEVICE_UUID_BYTES] = { 0 };

@@ -353,8 +353,7 @@ static enum kiln_code driver_encode(struct kiln_device *device, const struct ten
         return kiln_fail(err, KILN_UNSUPPORTED, "'%s' (%s) has no tensor maps: use another solver",
                          device->name, device->target);
     DRIVER_SCOPE(scope);
-    enum kiln_code rc =
-        driver_enter(d, &scope, err); /* CUDA needs a current context for this call */
+    enum kiln_code rc = driver_enter(d, &scope, err);
     if (rc)
         return rc;
     int status = d->kind->encode(d, map, address, ret_map);

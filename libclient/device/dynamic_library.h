@@ -46,8 +46,8 @@ struct dynamic_library {
  * tries again. */
 KILN_MUST_CHECK enum kiln_code dynamic_library_use(struct dynamic_library *library,
                                                    struct kiln_err *err);
-/* NULL or "" means no directories.  Returns KILN_INVALID if a directory is not an absolute path, or
- * if the library is open already. */
+/* Sets the directories to search first; NULL or "" means none.  Returns KILN_INVALID if a directory
+ * is not an absolute path, or if the library is open already. */
 KILN_MUST_CHECK enum kiln_code dynamic_library_set_path(struct dynamic_library *library,
                                                         const char *path, struct kiln_err *err);
 /* Returns NULL if no file is open.  The path is valid until the process exits. */

@@ -16,7 +16,8 @@
 
 #include <pthread.h>
 
-/* Enough for ResNet-50, which has 69 problems with up to three kernels each. */
+/* Maximum number of unused modules that stay loaded: enough for ResNet-50, which has 69 problems
+ * with up to three kernels each. */
 #define MODULES_IDLE_MAX 512
 
 struct kiln_device;

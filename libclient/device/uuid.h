@@ -12,7 +12,7 @@
 
 #define DEVICE_UUID_BYTES 16
 
-/* |prefix| is "GPU-" or "MIG-".  Writes "" if all bytes are zero. */
+/* Writes |bytes| as a uuid.  |prefix| is "GPU-" or "MIG-".  Writes "" if all bytes are zero. */
 void device_uuid_text(const char *prefix, const unsigned char bytes[DEVICE_UUID_BYTES],
                       char text[DEVICE_UUID_SIZE]);
 /* Writes a uuid as HIP does: "GPU-1901ead3a2ecd4a6" if the bytes are 16 hexadecimal digits,
@@ -29,8 +29,8 @@ struct device_census {
     const void *context;
 };
 
-/* The message of KILN_NOT_FOUND says how many devices this process sees, and which variable may
- * hide others. */
+/* Finds the device that |uri| names.  The message of KILN_NOT_FOUND says how many devices this
+ * process sees, and which variable may hide others. */
 KILN_MUST_CHECK enum kiln_code device_find(const struct device_census *census,
                                            const struct device_uri *uri, int *ret_index,
                                            struct kiln_err *err);

@@ -11,7 +11,7 @@ struct entry {
     struct hash_link by_identity;
     struct list_link by_use;
     struct answer answer;
-    size_t bytes; /* size of the entry, including its identity and value */
+    size_t bytes;
     enum answer_kind kind;
     size_t identity_size;
     uint8_t identity[]; /* for each part of the identity, its size (a size_t) and its bytes */

@@ -29,7 +29,7 @@ struct ready {
 struct chunk {
     struct request request;
     struct buffer frame; /* the whole frame, kept in case it must be sent again */
-    struct buffer items; /* the items, until the message is complete */
+    struct buffer items;
     struct batch *batch;
     /* The caller's index of each item, or SIZE_MAX once the item is answered. */
     size_t *indexes;

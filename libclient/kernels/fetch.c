@@ -64,7 +64,7 @@ enum kiln_code fetch_result(const struct message_result *result, const struct re
 }
 
 struct fetch {
-    uint16_t type; /* enum message_type of the request */
+    uint16_t type;
     struct buffer *frame;
     const struct digest *key; /* NULL if only the daemon knows the key */
     struct bytes target;      /* empty if only the daemon knows the target */

@@ -19,7 +19,7 @@ KILN_MUST_CHECK enum kiln_code fetch_key(const char *hex, struct digest *ret_key
 struct kiln_kernel *fetch_known_key(struct kiln_client *client, const struct digest *key);
 struct kiln_kernel *fetch_known_source(struct kiln_client *client,
                                        const struct kiln_kernel_source *source);
-/* |source| is NULL after a fetch by key. */
+/* Adds |kernel| to the in-process cache.  |source| is NULL after a fetch by key. */
 void fetch_remember(struct kiln_client *client, const struct kiln_kernel_source *source,
                     struct kiln_kernel *kernel);
 

@@ -280,7 +280,7 @@ int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem
 struct plan_batch {
     struct kiln_client *client;
     const struct kiln_problem *problems;
-    size_t count, next; /* |next| is the first problem that was not begun yet */
+    size_t count, next;
     struct plan_request asked;
     kiln_plan_ready *ready;
     void *context;

@@ -51,7 +51,6 @@ enum kiln_code recording_read(const struct kiln_recording *recording,
     return rc;
 }
 
-/* kilnd checks names by the same rules. */
 static enum kiln_code check_names(enum tuning_kind kind, const struct message_tuning_entry *e,
                                   struct kiln_err *err)
 {

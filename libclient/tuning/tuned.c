@@ -11,7 +11,7 @@
 #define ENTRIES_MAX (3 * TUNING_ENTRIES_MAX)
 
 struct entry {
-    struct kiln_tuned_entry reported; /* its texts point into the record */
+    struct kiln_tuned_entry reported;
     /* Name of the solver or algorithm, by which measurements refer to this entry. */
     const char *id;
 };
@@ -23,7 +23,7 @@ struct kiln_tuned {
     const char *key, *text;
     char *free; /* where the next text goes, while the record is built */
     unsigned count;
-    struct entry entries[]; /* the texts follow after the entries */
+    struct entry entries[];
 };
 
 /* |text| is printable: common/miopen/tuning_text.h accepts no other texts. */

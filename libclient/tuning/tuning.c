@@ -80,7 +80,7 @@ int kiln_perf_get(struct kiln_client *client, const struct kiln_problem *problem
 struct batch {
     struct kiln_client *client;
     const struct kiln_problem *problems;
-    size_t count, next; /* |next| is the first problem that was not requested yet */
+    size_t count, next;
     struct question question;
     struct waiter waiter;
     struct kiln_tuned **tuned;

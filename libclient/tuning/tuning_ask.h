@@ -43,9 +43,10 @@ struct kiln_tuned *ask_unanswered(void);
 
 void ask_init(struct ask *ask, const struct question *question, struct kiln_tuned **tuned,
               struct waiter *waiter);
-/* |problems| contains |count| encoded problems.  Marks all of them as not answered. */
+/* Writes the message for |count| encoded |problems|.  Marks all of them as not answered. */
 void ask_write(struct ask *ask, struct bytes problems, uint32_t count);
-/* |code| is the code with which the request ended.  Moves the failure, if any, to |failure|. */
+/* Returns the result of a request that ended with |code|.  Moves the failure, if any, to
+ * |failure|. */
 KILN_MUST_CHECK enum kiln_code ask_end(struct ask *ask, enum kiln_code code,
                                        struct failure *failure);
 void ask_done(struct ask *ask);
