@@ -4,9 +4,10 @@
 /*
  * Sizes and times, parsed from users' input and formatted for output.
  *
- *   sizes 4096, 20GB, 1.5GiB, 64K. kB, MB, GB and TB are powers of 1000; KiB, MiB, GiB and TiB
- *              powers of 1024, and so are K, M, G and T. 5g is 5G times 90 (seconds), 500ms, 90s,
- *              30m or 30min, 12h, 30d, 2w, and sums: 1d12h.  Units are in lower case
+ *   sizes      4096, 20GB, 1.5GiB, 64K.  kB, MB, GB and TB are powers of 1000; KiB, MiB, GiB and
+ *              TiB powers of 1024, and so are K, M, G and T.  5g is 5G
+ *   times      90 (seconds), 500ms, 90s, 30m or 30min, 12h, 30d, 2w, and sums: 1d12h.  Units are
+ *              in lower case
  *
  * A fraction has at most six digits.  Spaces are allowed before a unit.
  *

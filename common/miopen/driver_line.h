@@ -23,7 +23,7 @@ struct driver_line {
     bool search;
     /* Value of -S as given; "" for 0 and -1, which mean any solver. */
     char solver[DRIVER_SOLVER_MAX];
-    /* x and y of |problem| are already exchanged. */
+    /* True for -m trans. x and y of |problem| are then exchanged already. */
     bool transposed;
 };
 

@@ -59,6 +59,6 @@ struct tensor_map tensor_map_read(struct reader *r);
 /* Checks a map.  The message of KILN_INVALID names the value that the copy hardware or kiln does
  * not support. */
 KILN_MUST_CHECK enum kiln_code tensor_map_check(const struct tensor_map *map, struct kiln_err *err);
-/* Returns how many bytes of the operand copies may read; UINT64_MAX on overflow.  The map must have
- * been checked. */
+/* Returns how many bytes of the operand the copies may read; UINT64_MAX on overflow.  The map must
+ * have been checked. */
 uint64_t tensor_map_reach(const struct tensor_map *map);

@@ -69,7 +69,7 @@ struct transfer_process {
     enum transfer_stop stop;
     /* Why the file must not be copied (enum transfer_stop); 0: it may be copied. */
     atomic_int unwanted;
-    /* The file that the process made: |directory|, "/" and a name of at most 255 bytes. */
+    /* Path of the file that the process made: |directory|, "/" and a name of at most 255 bytes. */
     char made[TRANSFER_DIRECTORY_MAX + 256];
     struct file_take take;
     bool takes_more;

@@ -11,11 +11,13 @@
  *
  * Socket protocol: engine/compile/worker_wire.h.  States:
  *
- *   STARTING --ready--> IDLE --job--> BUSY --result--> IDLE BUSY --last result--> LEAVING it has
- *                                     run as many jobs as allowed BUSY --result--> KILLED after a
- *                                     client's job STARTING | IDLE | BUSY | LEAVING --kill-->
- *                                     KILLED time-out, invalid message, the pool stops; IDLE: its
- *                                     loaded libraries are useless any --exit--> GONE
+ *   STARTING --ready--> IDLE --job--> BUSY --result--> IDLE
+ *                                     BUSY --last result--> LEAVING   it has run as many jobs as
+ *                                                                     allowed
+ *                                     BUSY --result--> KILLED         after a client's job
+ *   STARTING | IDLE | BUSY | LEAVING --kill--> KILLED    time-out, invalid message, the pool stops;
+ *                                                        IDLE: its loaded libraries are useless
+ *   any --exit--> GONE
  */
 #include "daemon/loop/work_queues.h"
 #include "daemon/workers/temp_directory.h"

@@ -12,10 +12,10 @@
  *            CUDA_VISIBLE_DEVICES can hide devices.
  * Runtimes   libkiln opens libamdhip64 (ROCm 5 to 7), libcuda and libOpenCL with dlopen at their
  *            first use and never closes them.  docs/devices.md lists where it searches for them.
- * Contexts   libkiln creates no context if the job has one.  On CUDA, libkiln uses the calling
+ * Contexts   libkiln creates no context if the program has one.  On CUDA, libkiln uses the calling
  *            thread's current context if this context belongs to the device, else the primary
  *            context, which the CUDA runtime also uses.  On HIP, libkiln uses the device's context.
- *            On OpenCL, libkiln uses the job's context if the job passed this context to
+ *            On OpenCL, libkiln uses the caller's context if the caller passed it to
  *            kiln_device_open_in.  Calls leave a thread's current context (or device) unchanged.  A
  *            context that is not the primary one must outlive the device.
  * Threads    Any thread may make any call, but only one thread at a time may use an event.
@@ -43,7 +43,7 @@ struct kiln_event;  /* a point in a stream */
  * visible device has the number or uuid, and KILN_E_UNAVAILABLE if the runtime is absent, is too
  * old, or finds no device. */
 int kiln_device_open(const char *name, struct kiln_device **ret_device, struct kiln_error *err);
-/* Opens a device in the job's |context|, a CUcontext or a cl_context.  A cl_context must contain
+/* Opens a device in the caller's |context|, a CUcontext or a cl_context.  A cl_context must contain
  * the device, and libkiln retains the cl_context.  If |context| is NULL, does the same as
  * kiln_device_open.  |name| may not be "auto". */
 int kiln_device_open_in(const char *name, void *context, struct kiln_device **ret_device,
@@ -105,7 +105,7 @@ const char *kiln_library_file(const char *kind);
 /* Allocates device memory.  Returns KILN_E_NO_MEMORY if the device has too little. */
 int kiln_memory_create(struct kiln_device *device, uint64_t bytes, struct kiln_memory **ret_memory,
                        struct kiln_error *err);
-/* Wraps the job's own memory.  With CUDA and HIP, |native| is a device pointer, which must outlive
+/* Wraps memory of the caller.  With CUDA and HIP, |native| is a device pointer, which must outlive
  * the result.  With OpenCL, |native| is a cl_mem of the device's context. libkiln retains the
  * cl_mem.  Returns KILN_E_INVALID if |native| is not memory of the device. */
 int kiln_memory_wrap(struct kiln_device *device, void *native, uint64_t bytes,
@@ -126,8 +126,8 @@ int kiln_memory_fill(struct kiln_memory *memory, unsigned char value, struct kil
 
 int kiln_stream_create(struct kiln_device *device, struct kiln_stream **ret_stream,
                        struct kiln_error *err);
-/* Wraps the job's own stream.  With CUDA and HIP, |native| is a CUstream or hipStream_t, which must
- * outlive the result; NULL means the default stream.  With OpenCL, |native| is an in-order
+/* Wraps a stream of the caller.  With CUDA and HIP, |native| is a CUstream or hipStream_t, which
+ * must outlive the result; NULL means the default stream.  With OpenCL, |native| is an in-order
  * cl_command_queue of the device and its context. libkiln retains the queue. */
 int kiln_stream_wrap(struct kiln_device *device, void *native, struct kiln_stream **ret_stream,
                      struct kiln_error *err);

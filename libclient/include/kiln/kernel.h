@@ -24,12 +24,12 @@ struct kiln_kernel;
 /* Tiers: where a kernel came from. */
 enum {
     KILN_TIER_NONE = 0,
-    KILN_TIER_HOT = 1,
-    KILN_TIER_DISK = 2,
-    KILN_TIER_PACKAGE = 3,
-    KILN_TIER_FLEET = 4, /* another host compiled the kernel */
-    KILN_TIER_COMPILED = 5,
-    KILN_TIER_PROCESS = 6 /* the in-process cache */
+    KILN_TIER_HOT = 1,      /* kilnd's memory */
+    KILN_TIER_DISK = 2,     /* kilnd's store on the disk */
+    KILN_TIER_PACKAGE = 3,  /* an installed package */
+    KILN_TIER_FLEET = 4,    /* another host compiled the kernel */
+    KILN_TIER_COMPILED = 5, /* kilnd compiled the kernel for this request */
+    KILN_TIER_PROCESS = 6   /* the in-process cache */
 };
 
 enum { KILN_INTERACTIVE = 0, KILN_PREFETCH = 1 };

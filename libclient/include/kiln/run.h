@@ -37,18 +37,18 @@ struct kiln_tensors {
 };
 
 /* Launches every kernel of the plan on |stream| (NULL: the device's own), and does not wait.  The
- * stream may be a wrapped stream of the job (kiln_stream_wrap).  The memory objects must belong to
- * the run's device, begin at a multiple of 16 bytes, and hold the tensors in the layouts and the
+ * stream may be a wrapped stream of the caller (kiln_stream_wrap).  The memory objects must belong
+ * to the run's device, begin at a multiple of 16 bytes, and hold the tensors in the layouts and the
  * type of the problem.  Returns KILN_E_INVALID if a memory object has the wrong size, and
  * KILN_E_UNSUPPORTED if the device rejects the geometry or the resources of a launch.  If a kernel
  * fails while it runs, the next call that waits for the stream reports the failure. */
 int kiln_run_launch(struct kiln_run *run, const struct kiln_tensors *tensors,
                     struct kiln_stream *stream, struct kiln_error *err);
 
-/* The job's own memory and stream.  With CUDA and HIP, memory is a device pointer, and |stream| is
- * a CUstream or hipStream_t; NULL means the default stream.  With OpenCL, memory is a cl_mem, and
- * |stream| is an in-order cl_command_queue; NULL means the device's own.  All of them must belong
- * to the run's device and context. */
+/* Memory and a stream of the caller.  With CUDA and HIP, memory is a device pointer, and |stream|
+ * is a CUstream or hipStream_t; NULL means the default stream.  With OpenCL, memory is a cl_mem,
+ * and |stream| is an in-order cl_command_queue; NULL means the device's own.  All of them must
+ * belong to the run's device and context. */
 struct kiln_native_tensors {
     size_t size;
     void *x, *w, *y;
