@@ -64,7 +64,7 @@ static const char *find_attached_value(const char *word)
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* The edit distance by dynamic programming: rows[i][j] is the distance between the first i
+/* Computes the edit distance by dynamic programming: rows[i][j] is the distance between the first i
  * characters of |a| and the first j characters of |b|.  Only three rows are stored. */
 size_t options_distance(const char *a, const char *b)
 {

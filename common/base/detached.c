@@ -119,8 +119,8 @@ UNWATCHED static int spawn_and_wait(void *context)
     pid_t parent = s->parent;
     syscall(SYS_rt_sigaction, SIGCHLD, by_default, NULL, _NSIG / CHAR_BIT);
     syscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    /* The kernel sends this signal when the parent's thread that made this process exits, even if
-     * the parent continues. */
+    /* The kernel sends this signal when the thread that made this process exits, even if the
+     * thread's process continues. */
     syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGCHLD, 0, 0, 0);
     spawn_program(s);
     int done = s->done;

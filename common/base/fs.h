@@ -17,7 +17,7 @@ KILN_MUST_CHECK enum kiln_code fs_make_directories(const char *path, struct kiln
 /* Like fs_make_directories.  New directories get |mode|, which the umask does not change. */
 KILN_MUST_CHECK enum kiln_code fs_make_directories_mode(const char *path, mode_t mode,
                                                         struct kiln_err *err);
-/* Shortens |path| to its deepest part that exists; if none does, to "/" or ".".  A dangling
+/* Shortens |path| to its deepest part that exists, or to "/" or "." if no part exists.  A dangling
  * symbolic link counts as existing.  Returns -1 with errno set if a part cannot be examined. */
 int fs_cut_to_existing(char *path);
 /* Maximum number of entries that fs_remove removes, so that a huge directory costs only seconds. */

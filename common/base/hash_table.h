@@ -46,9 +46,9 @@ struct hash_link *hash_table_behind(const struct hash_table *table, const struct
 
 /* Iterates over all items, one bucket in each call.  Between the calls, items may be added and
  * removed.  |cursor| must be 0 for the first call; it is 0 again after the last one.  Returns the
- * first item of the bucket, whose link->next leads to the others, or NULL if the bucket is empty.
- * Each item that stays in the table until the end is visited once, even if the table grows
- * meanwhile. */
+ * first item of the bucket, whose link->next leads to the bucket's other items, or NULL if the
+ * bucket is empty.  Each item that stays in the table until the end is visited once, even if the
+ * table grows meanwhile. */
 struct hash_link *hash_table_visit(const struct hash_table *table, size_t *cursor);
 
 static inline struct hash_link *hash_table_same(struct hash_link *link, uint64_t hash)

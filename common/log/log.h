@@ -41,7 +41,7 @@ void log_set_level(enum log_level most);
 KILN_MUST_CHECK enum kiln_code log_set_format(enum log_format format, struct kiln_err *err);
 
 /* Sends every later record only to |sink|, on the thread that logs it.  A program with the engine
- * linked in uses this, because kiln may not write to its standard error. */
+ * linked in uses this, because kiln may not write to the program's standard error. */
 void log_set_sink(void (*sink)(enum log_level level, const char *message));
 
 void log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)

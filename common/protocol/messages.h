@@ -27,7 +27,7 @@ enum message_type {
 #undef KILN_REPLY
 };
 
-/* Where kilnd found a kernel.  TIER_COMPILED: kilnd found it nowhere, and compiled it. */
+/* Where kilnd found a kernel.  TIER_COMPILED: nowhere, so kilnd compiled the kernel. */
 enum tier { TIER_NONE, TIER_HOT, TIER_DISK, TIER_PACKAGE, TIER_FLEET, TIER_COMPILED };
 const char *tier_name(enum tier tier); /* "hot", "disk", ... */
 
@@ -55,7 +55,7 @@ enum plan_source {
     PLAN_SOURCE_FORCED, /* the client specified solver and perf config */
     /* the client or the heuristic chose the solver; a perf record has its perf config */
     PLAN_SOURCE_PERF,
-    /* a find record chose the solver; its perf config is from a perf record, if there is one */
+    /* a find record chose the solver; a perf record has the perf config, if there is one */
     PLAN_SOURCE_FIND,
     PLAN_SOURCE_HEURISTIC, /* no record applied */
 };

@@ -299,7 +299,7 @@ bool config_is_default(const struct config *config, enum config_key key)
 }
 
 /* Reads the variables and the flags twice: first to find --config, which names the configuration
- * file, and again after that file, because they override its settings. */
+ * file, and again after that file, because variables and flags override the file's settings. */
 enum kiln_code config_load(int argc, const char *const *argv, const char *const *environment,
                            struct config *ret_config, struct kiln_err *err)
 {

@@ -12,15 +12,16 @@
 
 #include <unistd.h>
 
-/* About the time of a request for a kernel that is in memory. */
+/* What a task costs its user until the real cost is known: about the time of a request for a kernel
+ * that is in memory. */
 #define TASK_UNIT_NS 5000u
 
 static void do_nothing(uv_idle_t *uv) { (void)uv; }
 
 /* Returns the time that is charged for a task.  On a busy host, the scheduler often interrupts the
  * task that sends a reply, in order to run the client.  If the user were charged for the
- * interruption, their next tasks would wait until all others have used as much processor time.  So
- * a task that took longer than a slice is charged for processor time only.  For a shorter task,
+ * interruption, their next tasks would wait until all other users have used as much processor time.
+ * So a task that took longer than a slice is charged for processor time only.  For a shorter task,
  * reading the processor time would cost more than it gains. */
 static uint64_t cost_of(const struct loop *loop, uint64_t took_ns)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Does not use libuv's thread pool, which the whole process shares: an environment variable sets
- * the pool's size, and its threads inherit the signal mask of the first thread that uses it.
+ * the pool's size, and the pool's threads inherit the signal mask of the first thread that uses it.
  */
 #include "daemon/loop/work_queues.h"
 
@@ -17,7 +17,8 @@
 /* The maximum number of brief tasks that a thread runs before it wakes the loop.  Waking the loop
  * takes as long as some of these tasks. */
 #define BRIEF_MAX 8
-/* About the time of a look-up of a kernel that is not in the store. */
+/* What a task costs its user until the real cost is known: about the time of a look-up of a kernel
+ * that is not in the store. */
 #define TASK_UNIT_NS 20000u
 /* Nice value of the work queues' threads, relative to the loop's thread. */
 #define NICENESS 5
@@ -105,8 +106,8 @@ static void count_one_less(struct work_queues *work_queues)
 
 /* Charges users for the whole time for which their tasks held the thread, including the wait until
  * the loop gives the thread new tasks.  If only the work were charged, all charges would grow much
- * more slowly than the clock while the loop is busy.  A user who has used 20 ms more than the
- * others would then wait far longer than 20 ms, although threads are idle. */
+ * more slowly than the clock while the loop is busy.  A user who has used 20 ms more than other
+ * users would then wait far longer than 20 ms, although threads are idle. */
 static void charge_users(struct queue *q, const struct slot *slot, struct list *finished)
 {
     uint64_t held_ns = clock_monotonic_ns() - slot->given_ns, worked_ns = 0;

@@ -30,6 +30,7 @@ struct inherited {
  * names another process.  Unsets the LISTEN_ variables in any case. */
 KILN_MUST_CHECK enum kiln_code inherited_take(struct inherited *ret_inherited,
                                               struct kiln_err *err);
-/* Looks from item |from| on.  Returns NULL if no name begins with |prefix|. */
+/* Returns the first descriptor, from item |from| on, whose name begins with |prefix|.  Returns NULL
+ * if there is none. */
 struct inherited_fd *inherited_find(struct inherited *inherited, const char *prefix, size_t from);
 void inherited_done(struct inherited *inherited);

@@ -7,8 +7,8 @@
  *     kiln-transfer --fleet [--user UID:GID | --launched]
  *         reads files of the fleet's tree for kilnd, until kilnd closes the socket
  *     kiln-transfer --snapshot PATH
- *         opens a database that may be in use, and sends its descriptor to kilnctl, which started
- *         it with its user's rights
+ *         opens a database that may be in use, and sends the descriptor to kilnctl.  kilnctl has
+ *         started this process with the rights of kilnctl's user
  */
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"

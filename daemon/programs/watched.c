@@ -62,8 +62,7 @@ bool watched_begin_peer(struct watched *ret_watched, int socket)
         *ret_watched = (struct watched){ .fd = fd };
         return true;
     }
-    if (errno == ESRCH ||
-        errno == EINVAL) /* each of these codes means that the process has ended */
+    if (errno == ESRCH || errno == EINVAL) /* both codes mean that the process has ended */
         return false;
     size = sizeof(peer);
     return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&

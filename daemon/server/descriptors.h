@@ -16,7 +16,7 @@
 struct descriptor_shares {
     unsigned connections;
     unsigned hot_count;
-    unsigned workers; /* gets descriptors before the other two */
+    unsigned workers; /* workers get their descriptors first */
 };
 
 struct descriptor_shares descriptors_share(struct descriptor_shares wanted);

@@ -28,7 +28,7 @@ struct request_files {
     uid_t uid; /* the user who sent them */
 };
 
-/* Has space for the descriptors of any frame.  With less space, the kernel would close the other
+/* Has space for the descriptors of any frame.  With less space, the kernel would close the surplus
  * descriptors during recvmsg, on the loop's thread. */
 struct request_files_buffer {
     FD_MESSAGE_SPACE(space, LIMIT_FRAME_DESCRIPTORS);

@@ -164,8 +164,8 @@ static void on_accept_again(struct loop_timer *timer)
     loop_watch_set(&server->watch, WATCH_READ);
 }
 
-/* Queues the acceptor like a request, so that users who open many connections do not delay the
- * requests of others. */
+/* Queues the acceptor like a request, so that users who open many connections do not delay other
+ * users' requests. */
 static void on_connection(struct loop_watch *watch, unsigned events)
 {
     (void)events;

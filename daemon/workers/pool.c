@@ -258,9 +258,9 @@ static uint64_t pause_ms(const struct pool *p)
     return pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS;
 }
 
-/* Returns how many workers may start at the same time: one for each processor, because more would
- * delay each other and kilnd's first answers.  At least two, so that one worker that hangs does not
- * delay all others. */
+/* Returns how many workers may start at the same time: one for each processor, because more workers
+ * would delay each other and kilnd's first answers.  At least two, so that one worker that hangs
+ * does not delay all others. */
 static unsigned count_starting_max(void)
 {
     cpu_set_t allowed;

@@ -22,8 +22,8 @@ struct transfers_options {
     const char *service;
     struct worker_user user;
     uint64_t timeout_ms; /* the maximum wall-clock time of one transfer */
-    uint64_t silence_ms;
-    uint64_t exit_ms; /* see transfer_process_options, also for |silence_ms| */
+    uint64_t silence_ms; /* see transfer_process_options */
+    uint64_t exit_ms;    /* see transfer_process_options */
 };
 
 KILN_MUST_CHECK enum kiln_code transfers_create(const struct transfers_options *options,

@@ -74,7 +74,7 @@ enum worker_blame {
     BLAME_LINGERED,
     BLAME_RETIRED,
     BLAME_STOPPED,
-    BLAME_YIELDED, /* killed because its job was stopped in favour of others */
+    BLAME_YIELDED, /* killed because its job was stopped in favour of other jobs */
 };
 
 struct worker {
@@ -128,5 +128,5 @@ KILN_MUST_CHECK enum kiln_code worker_run_job(struct worker *worker, struct comp
 void worker_retire(struct worker *worker);
 /* Kills the process.  The current job ends as COMPILE_UNAVAILABLE. */
 void worker_stop(struct worker *worker);
-/* Kills a BUSY worker, whose job must give way to others and ends as COMPILE_UNAVAILABLE. */
+/* Kills a BUSY worker, whose job must give way to other jobs and ends as COMPILE_UNAVAILABLE. */
 void worker_yield(struct worker *worker);

@@ -125,8 +125,8 @@ struct multiplexer_status {
 KILN_MUST_CHECK enum kiln_code multiplexer_create(const struct multiplexer_options *options,
                                                   struct multiplexer **ret_multiplexer,
                                                   struct kiln_err *err);
-/* No thread may be in one of the multiplexer's calls.  Sends nothing, so a forked child may call
- * this function. */
+/* Call it when no thread is in a call of the multiplexer.  Sends nothing, so a forked child may
+ * call this function. */
 void multiplexer_destroy(struct multiplexer *multiplexer);
 KILN_DEFINE_AUTO(multiplexer)
 

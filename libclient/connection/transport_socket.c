@@ -222,7 +222,8 @@ static void socket_stop(struct transport *base) { shutdown(socket_of(base)->fd, 
 static void socket_destroy(struct transport *base)
 {
     struct transport_socket *s = socket_of(base);
-    /* The descriptors of the last frame belong to its receiver. */
+    /* Closes the descriptors that no frame has passed on yet.  Those of the last frame belong to
+     * its receiver. */
     for (size_t i = s->descriptors_out; i < s->descriptor_count; i++)
         close(s->descriptors[i]);
     close_unless_replaced(s->fd, s->inode);

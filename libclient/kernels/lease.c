@@ -241,7 +241,7 @@ static enum kiln_code read_best(const struct kiln_recording *r,
 }
 
 struct reporting {
-    /* On another connection, another lease may have the same id. */
+    /* The lease's connection.  On another connection, another lease may have the same id. */
     uint64_t connection;
     struct message_tuning_report message;
     uint64_t deadline_ns;

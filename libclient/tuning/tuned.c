@@ -26,7 +26,7 @@ struct kiln_tuned {
     struct entry entries[];
 };
 
-/* |text| is printable: common/miopen/tuning_text.h accepts no other texts. */
+/* Copies |text|.  It is printable: common/miopen/tuning_text.h accepts no other texts. */
 static char *copy_text(struct kiln_tuned *t, struct bytes text)
 {
     char *copy = t->free;
