@@ -36,8 +36,8 @@ struct pool {
     unsigned out;
     struct pool_counts counts;
     struct loop_owner owner;
-    struct loop_timer restart; /* starts workers, one in each loop iteration */
-    struct loop_timer settle;  /* runs callbacks in the next loop iteration */
+    struct loop_timer restart;
+    struct loop_timer settle;
     struct loop_timer grace;
     struct loop_timer review;
     char outside[NAMESPACE_TEXT_MAX];

@@ -59,10 +59,11 @@ struct kiln_kernel_source {
 /* MIOpen's name of a kernel */
 struct kiln_kernel_name {
     size_t size;
-    const char *database_id; /* "gfx906_60", "gfx90a68", "gfx90a" */
-    const char *name;        /* name of the kernel's file, such as "conv3x3.s.o" */
-    const char *args;        /* the kernel's arguments, verbatim; NULL: none */
-    int timeout_ms;          /* 0: the client's default */
+    /* a device's database id, such as "gfx906_60" or "gfx90a68"; or an architecture, "gfx90a" */
+    const char *database_id;
+    const char *name; /* name of the kernel's file, such as "conv3x3.s.o" */
+    const char *args; /* the kernel's arguments, verbatim; NULL: none */
+    int timeout_ms;   /* 0: the client's default */
 };
 
 /* Fetches a kernel by its key (64 hexadecimal digits).  Never compiles: returns KILN_E_NOT_FOUND if
