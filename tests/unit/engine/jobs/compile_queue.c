@@ -3,7 +3,6 @@
 #include "common/base/clock.h"
 #include "engine/jobs/compile_yield.h"
 #include "tests/support/fake_executor.h"
-#include "tests/support/stepped_clock.h"
 #include "tests/support/test.h"
 
 #include <string.h>
@@ -37,7 +36,6 @@ static void on_done(struct compile_order *order)
 
 SET_UP(setup)
 {
-    step_clock(1); /* only let_time_pass lets time pass */
     fake_executor_init(&f->executor, 1);
     struct compile_queue_options options = { .executor = &f->executor.base,
                                              .limit = 20,

@@ -194,7 +194,7 @@ TEST_F(users, a_wait_ends_when_its_time_is_up)
     step_clock(60000000000u);
     engine_tick(f->engine.engine);
     engine_tick(f->engine.engine);
-    step_clock(0);
+    step_clock(1);
     assert_int_equal(last_result(&twin).code, KILN_BUSY);
     test_caller_leave(&twin);
 }
@@ -250,7 +250,7 @@ TEST_F(users, a_compile_that_is_held_for_a_minute_goes_to_the_next)
     assert_int_equal(begin(&f->ann, 0), KILN_NOT_FOUND);
     step_clock(60000000000u);
     assert_int_equal(begin(&twin, 1000), KILN_NOT_FOUND);
-    step_clock(0);
+    step_clock(1);
     send_end(&f->ann, NULL);
     assert_int_equal(begin(&f->ann, 0), KILN_BUSY);
     send_end(&f->ann, "result");

@@ -352,7 +352,7 @@ TEST_F(undescribed, a_probe_gets_the_best_queue_slot_of_its_requests)
     take_kernel(f, "b1");
     take_kernel(f, "a3");
     take_kernel(f, "a4");
-    step_clock(0);
+    step_clock(1);
 }
 
 TEST_F(undescribed, requests_waiting_for_one_probe_continue_in_order)

@@ -73,7 +73,7 @@ TEST_F(users, a_batch_for_neighbours_runs_over_several_loop_iterations)
     tuning_import_system(f);
     step_clock(5000);
     struct message_tuning_answer last = tuning_ask(f, &f->ann, 0, TUNING_NEAREST, 4096);
-    step_clock(0);
+    step_clock(1);
     assert_int_equal(last.flags, TUNING_NEAR);
     assert_int_equal(users_stat(f, "tuning_near"), 4095);
 }

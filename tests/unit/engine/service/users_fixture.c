@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/engine/service/users_fixture.h"
 #include "tests/support/entries.h"
+#include "tests/support/stepped_clock.h"
 
 #include <stdio.h>
 
@@ -32,6 +33,7 @@ static void users_close(void *users)
 
 void users_open(struct users *f, bool describe)
 {
+    step_clock(1);
     f->descriptors = descriptor_count(getpid());
     engine_fixture_open(&f->engine, describe);
     snprintf(f->file, sizeof(f->file), "%s/file", f->engine.directory);

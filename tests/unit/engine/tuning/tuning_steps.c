@@ -22,7 +22,7 @@ SET_UP(setup_steps)
     step_clock(MS);
 }
 
-TEAR_DOWN(teardown_steps) { step_clock(0); }
+TEAR_DOWN(teardown_steps) { step_clock(1); }
 
 FIXTURE(steps, setup_steps, teardown_steps);
 
