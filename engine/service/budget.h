@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * The memory that waiting requests hold, with the sources and texts that they copy. A request for a
- * hot kernel is answered at once, so it is not charged.
+ * The budget of memory that waiting requests hold, including the sources and texts that they copy.
+ * A request for a kernel in the hot set is answered at once, so it is not charged.
  *
- * Role       charges work to its user before kiln accepts it. Each user has a fixed limit, and may
- *            hold at most half of the bytes that the other users leave free
+ * Role       charges the bytes of a request to its user before kiln accepts the request. Each user
+ *            has a fixed limit, and may hold at most half of the bytes that the other users leave
+ *            free
  * Ownership  whoever frees the bytes also returns the charge (budget_return)
  * Threading  the engine's thread
  */
@@ -25,7 +26,7 @@ KILN_DEFINE_AUTO(budget)
 
 /* Charges that exceed the new limits stay until they are returned. */
 void budget_set_limits(struct budget *budget, uint64_t limit, uint64_t limit_uid);
-/* Returns KILN_BUSY, and charges nothing, if a limit would be exceeded. The message says whose
+/* Returns KILN_BUSY, and charges nothing, if a limit would be exceeded. The message names this
  * limit. */
 KILN_MUST_CHECK enum kiln_code budget_take(struct budget *budget, uid_t uid, uint64_t bytes,
                                            struct kiln_err *err);

@@ -107,7 +107,8 @@ static void step_work(struct task *task)
 
 static void start_next(struct request_queue *queue);
 
-/* Charges the user for the time of the step. The fair queue has already charged one unit. */
+/* Charges the step's time to the user. When the fair queue gave out the step, it charged only one
+ * unit. */
 static void leave_work_queue(struct deferred *d)
 {
     struct request_queue *queue = d->queue;

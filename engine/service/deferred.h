@@ -7,9 +7,9 @@
  * Role       implements what these requests have in common: the waiting caller, limits for each
  *            user, fair queues, steps on a work queue, the answer, and cancelling
  * Ownership  struct deferred is the first member of a request, and the request is one heap block,
- *            charged to its user's budget. The block belongs to its handler until deferred_wait.
- *            From then on, the request frees itself: in deferred_end, in deferred_destroy, or in
- *            deferred_cancel when its caller leaves
+ *            charged to its user's budget. The block belongs to the request's handler until
+ *            deferred_wait. From then on, the request frees itself: in deferred_end, in
+ *            deferred_destroy, or in deferred_cancel when its caller leaves
  * Threading  the engine's thread, except for a step's |work|, which runs on a work queue. While
  *            |work| runs, nothing else uses the data that it works on
  *
@@ -40,9 +40,10 @@ struct deferred_kind {
     /* Sends the answer after deferred_leave if rc is KILN_OK. NULL: d->answer is sent as JSON. */
     void (*reply)(struct deferred *d, struct caller *caller);
     /* Called when the caller has left or cancelled. Stops work that this request has started
-     * elsewhere. Returns false if the request will end by itself. Returns true if the request
-     * may be destroyed when none of its steps runs. A step that still waits is then dropped, and
-     * |stop| is called once more. NULL is the same as a function that returns true. */
+     * elsewhere, such as a fetch. Returns false if the request will end by itself. Returns true if
+     * the request may be destroyed when none of its steps runs. If a step still waits on its work
+     * queue, it is then dropped, and |stop| is called once more. NULL is the same as a function
+     * that returns true. */
     bool (*stop)(struct deferred *d);
     void (*release)(struct deferred *d);
 };

@@ -117,13 +117,14 @@ struct source;
 void event_kernel(struct engine *e, const char *name, const struct digest *key,
                   const struct source *source, const struct compile_result *result);
 void event_text(struct engine *e, const char *name, const char *text);
-/* For a problem that an operator should know about: kilnd also logs it. */
+/* Sends an event about a problem that an operator should know. kilnd also logs it. */
 void event_report(struct engine *e, const char *name, const char *text);
-/* For a problem with one kernel; kilnd also logs it. */
+/* Sends an event about a problem with one kernel to administrators. kilnd also logs it. */
 void event_report_key(struct engine *e, const char *name, const struct digest *key,
                       const char *text);
-/* For an event that is not a problem; kilnd also logs it. */
+/* Sends an event that is not a problem. kilnd also logs it. */
 void event_note(struct engine *e, const char *name, const char *text);
 void event_store(struct engine *e, enum kernel_notice kind, const char *text);
-/* Call it after each write to the store. Reports a failed write, and what the store repaired. */
+/* Call it after each write to the store. Sends events about a failed write, and about what the
+ * store has repaired. */
 void event_after_write(struct engine *e, enum kiln_code rc, const struct kiln_err *err);

@@ -80,7 +80,8 @@ void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id
     struct reply reply = {
         .type = MESSAGE_error,
         .request_id = request_id,
-        .body = buffer_view(&e->body), /* if memory ran out, a part, which the client refuses */
+        /* If memory ran out, this is only a part of the message, which the client refuses. */
+        .body = buffer_view(&e->body),
     };
     caller->ops->reply(caller, &reply);
 }

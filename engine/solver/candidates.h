@@ -9,9 +9,9 @@
  * Ownership  plain values
  * Threading  pure functions
  *
- * Successive candidates come from successive parts (round robin) until the smaller parts are used
- * up.  Any range within one part is a fair sample of that part.  So measuring equal ranges of
- * candidates (the shares of engine/tuning/lease.h) takes about equally long.
+ * Successive candidates come from the space's parts in turn, until the smaller parts are used up.
+ * The candidates of one part are a random sample of that part.  So jobs take about equally long to
+ * measure equally many candidates, such as the shares that engine/tuning/lease.h assigns to them.
  *
  * Points that the solver calls invalid are candidates, too.  The caller skips them when it reaches
  * them, so finding candidate n costs the same for every n.
@@ -39,7 +39,7 @@ uint32_t candidate_point(const struct candidate_order *order, uint32_t index);
 
 struct candidate_count {
     uint32_t valid;
-    /* Only a part of the points was checked. */
+    /* Only a sample of the points was checked. */
     bool is_estimate;
 };
 /* Counts the points that are valid for the problem.  In a space of more than 2048 points, only the

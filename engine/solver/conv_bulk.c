@@ -6,8 +6,8 @@
 /* Bytes of a panel, which is a row in shared memory.  The swizzle permutes the bytes of a panel. */
 #define PANEL_BYTES 128u
 #define COLUMNS_MIN 32u /* with at most this many columns, wgmma is not worth it */
-/* Strides of a tensor map must be multiples of this, so planes and rows of channels must be,
- * too. */
+/* In bytes.  The strides of a tensor map must be multiples of this, so the sizes of a plane and of
+ * a pixel's channels must be, too. */
 #define STRIDE_BYTES 16u
 #define RESIDUES_MAX 8u /* enough for strides of two in 3-D */
 #define RESIDUES_OF_PLANE 4u
@@ -200,8 +200,8 @@ static bool boxes_fit(const struct packing *packing)
 }
 
 /* A copy of a whole tile may read beyond the end of a group of channels.  The hardware supplies
- * zeros there only if the tensor ends, too.  So there must be one group, or groups must end with a
- * whole tile. */
+ * zeros there only if the tensor ends there, too.  So there must be one group, or groups must end
+ * with a whole tile. */
 static bool channels_fit(const struct packing *packing, const struct product_tiling *t)
 {
     const struct problem *q = &packing->problem;
@@ -279,7 +279,8 @@ static void add_map(const struct packing_plan *plan, struct solution_kernel *ker
         (struct solution_argument){ ARGUMENT_TENSOR_MAP, s->map_count++ };
 }
 
-/* The map of a flat convolution numbers the pixels of all images consecutively. */
+/* Adds the map of a tensor with channels last.  For a flat convolution, the map numbers the pixels
+ * of all images consecutively; otherwise it is an im2col map. */
 static void add_pixels(const struct packing_plan *plan, struct solution_kernel *kernel, int tensor,
                        uint32_t residue, uint32_t pixels)
 {

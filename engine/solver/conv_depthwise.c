@@ -42,10 +42,11 @@
 /* Blocks of two columns need this number of items to hide latency, because they use more
  * registers. */
 #define ITEMS_FOR_WIDE (1u << 19)
-/* A block of four channels has no registers for the weights of more taps in a plane. */
+/* Maximum number of taps in a plane of the filter.  With more, an item that computes four channels
+ * has no registers for all weights. */
 #define BLOCK_TAPS_MAX 16u
-/* With channels first, items keep at least this number of strips.  With fewer, another split is not
- * worth it. */
+/* With channels first, backward weights is split only as far as each item still sums this number of
+ * strips. */
 #define STRIPS_OF_ITEM 7ull
 
 enum axis { COLUMNS, ROWS, VECTOR, LANES, GROUP, AXES, SPLITS = ROWS };
@@ -107,6 +108,7 @@ static struct extent output_extent(const struct problem *p)
     return p->direction == DIRECTION_BACKWARD_DATA ? p->in : problem_output(p);
 }
 
+/* Returns how many inputs |count| neighbouring outputs read along one axis. */
 static uint64_t window(const struct problem *p, uint64_t count, uint32_t filter, uint32_t stride,
                        uint32_t dilation)
 {

@@ -31,8 +31,8 @@ static uint32_t block_of(uint32_t channels)
     return block;
 }
 
-/* The outputs of an item are neighbours along k if y is computed, and along c otherwise.  These
- * outputs must belong to one group of the convolution. */
+/* Returns the number of outputs of an item.  They are neighbours along k if y is computed, and
+ * along c otherwise, and belong to one group of the convolution. */
 static uint32_t block_for(const struct problem *p)
 {
     return block_of((p->direction == DIRECTION_FORWARD ? p->k : p->c) / p->groups);

@@ -51,7 +51,7 @@ static const struct perf_axis axes[AXES] = {
 #define WEIGHTS_MAX 64u
 #define ITEMS_MIN 32u
 #define ITEMS_MAX 256u
-/* ConvImplicitGemm is faster for wider groups. */
+/* With at least this number of channels in a group, ConvImplicitGemm is faster. */
 #define CHANNELS_TOO_WIDE 8u
 /* A split must sum at least this number of channels. */
 #define CHANNELS_OF_SPLIT 8u
@@ -62,7 +62,7 @@ static const struct perf_axis axes[AXES] = {
 /*
  * Returns the problem as backward data.
  *
- * Forward with a stride of 1 along one axis, where t counts the taps from the last of F:
+ * Forward with a stride of 1 along one axis, with F taps, which t counts from the last one:
  *
  *     y[i] = sum of w[F - 1 - t] * x[i + (F - 1) * dilation - pad - t * dilation]
  *
@@ -100,7 +100,8 @@ struct reach {
     uint64_t more;
 };
 
-/* |more| is the kernel's OFFSET of the first tap minus its OFFSET of the last tap. */
+/* A tap's offset is the index of the pixel of y that it multiplies, minus the index of the block of
+ * x (OFFSET in the kernel).  |more| is the first tap's offset minus the last tap's. */
 static struct reach reach_of(uint32_t in, uint32_t filter, uint32_t pad, uint32_t stride,
                              uint32_t dilation)
 {
@@ -141,7 +142,7 @@ static uint64_t tiles_of(const struct problem *p, const uint16_t *v)
            ceil_div(reach_w(p).blocks, (uint64_t)v[STRIPS] * v[COLUMNS]);
 }
 
-/* Returns the channels of y that a split sums, rounded up to whole steps. */
+/* Returns the channels of y that a split sums, rounded up to whole steps of DEPTH channels. */
 static uint64_t channels_of_split(const struct problem *p, const uint16_t *v)
 {
     uint64_t channels = ceil_div(p->k / p->groups, v[SPLITS]);
@@ -216,7 +217,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 /* The COST_ constants are costs for one item, in multiply-adds.  This one is for reading four
  * floats of y from shared memory. */
 #define COST_OF_READING 5.5
-/* To read four floats of weights, which all items of a wave read together. */
+/* The cost of reading four floats of weights, which all items of a wave read together. */
 #define COST_OF_WEIGHTS 1.5
 #define COST_OF_FETCHING 5.7 /* to copy an element of y to shared memory */
 /* Cycles of a step's barriers. */
@@ -225,7 +226,8 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define LATENCY 1600.0
 #define CYCLES_PER_US 930.0
 #define SECTOR_BYTES 32u /* memory is read in pieces of this size */
-#define EDGES_OF_ROW 0.8 /* additional sectors of a row, because it may begin within a sector */
+/* additional sectors of a row, on average, because it may begin within a sector */
+#define EDGES_OF_ROW 0.8
 #define READ_BYTES_PER_US 2.8e6
 #define WRITE_BYTES_PER_US 3.5e6
 /* The estimate is the longer of two times (products, memory accesses) plus this part of the shorter
@@ -235,8 +237,9 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define SPLIT_BYTES_PER_US 4.0e6
 #define SPLIT_US 6.4
 
-/* Bytes of y that all work groups read, in whole sectors.  If the channels come last, a sector also
- * contains channels of other steps, which read them from the caches. */
+/* Returns the bytes of y that all work groups read from memory.  With channels first, a row takes
+ * whole sectors.  With channels last, the rest of a sector belongs to channels of other steps,
+ * which find it in the caches. */
 static double bytes_read(const struct problem *p, const uint16_t *v)
 {
     double size = (double)data_type_size((enum data_type)p->type);
@@ -287,8 +290,9 @@ static double products_us(const struct problem *p, const struct target *target, 
 
 /*
  * Estimates the time in microseconds.  The constants were fitted to 500 trials on an H200, of 26
- * problems with channels first in fp32, fp16 and bf16.  Of the configs of these trials, the chosen
- * one took 7 % longer than the fastest in geometric mean, and at most 41 %.
+ * problems with channels first in fp32, fp16 and bf16.  Among the tried configs of a problem, the
+ * one with the lowest estimate took 7 % longer than the fastest one in geometric mean, and at most
+ * 41 % longer.
  */
 static double estimate(const struct problem *p, const struct target *target, const uint16_t *v)
 {
@@ -357,7 +361,8 @@ static bool is_large(const struct target *target)
     return capability == 80 || capability == 90 || capability == 100;
 }
 
-/* On the vector units, ConvImplicitGemm's tiles have 16 rows, and several items share one sum. */
+/* ConvImplicitGemm's vector path: its smallest tiles have 16 rows, most of which are idle if a
+ * group has few channels. */
 #define VECTOR_ROWS 16u
 #define VECTOR_FLOPS_PER_US 43e6
 #define VECTOR_US 10.0
@@ -369,8 +374,8 @@ static double estimate_vector(const struct problem *p)
     return VECTOR_US + problem_flops(p) * idle / VECTOR_FLOPS_PER_US;
 }
 
-/* Forward was measured only with channels first, on GPUs with large matrix cores.  With one tap, it
- * is slower than ConvDirectNaive. */
+/* Forward is favoured only where it was measured: with channels first, on GPUs with large matrix
+ * cores (is_large).  With one tap, it is slower than ConvDirectNaive. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     struct problem gather = gather_of(p);

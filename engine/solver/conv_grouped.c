@@ -244,9 +244,9 @@ static bool config_is_valid(const struct problem *p, const struct target *target
  * The two overlap partly: the slower one counts completely, and the faster one counts 0.3 of its
  * time.  |together| work groups share a multiprocessor, as far as shared memory, registers and the
  * number of groups allow.  Together they take the sum of their work, or the latency of one group,
- * whichever is longer.  The total is this time multiplied by the number of rounds in which the work
- * groups run on the device.  For backward weights, this time is multiplied by the number of tiles
- * of a split, and the time to write and sum the slots is added.
+ * whichever is longer.  The total is the time of such a round, multiplied by the number of rounds
+ * in which the work groups run on the device.  For backward weights, the total is multiplied by the
+ * number of tiles of a split, and the time to write and sum the slots is added.
  */
 static double estimate(const struct problem *p, const uint16_t *v)
 {

@@ -53,8 +53,9 @@ static enum kiln_code solve(const struct problem *p, const struct target *target
     return igemm_path_for(p, target)->solve(p, target, config, ret_solution, err);
 }
 
-/* Always favoured: solvers for few channels precede it in the list.  Tiles that are mostly idle
- * still read memory less often than ConvDirectNaive. */
+/* is_favoured is NULL, because the solvers for few channels precede this one in solvers[].  With
+ * few channels, most of a tile is idle, but this solver still reads memory less often than
+ * ConvDirectNaive. */
 const struct solver solver_conv_implicit_gemm = {
     .name = "ConvImplicitGemm",
     .algorithm = "ImplicitGEMM",

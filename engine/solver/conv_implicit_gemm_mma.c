@@ -196,6 +196,8 @@ static double packed_bytes(const struct problem *p, bool keeps_result)
     return (double)(keeps_result ? source : x + y) * sizeof(float);
 }
 
+/* Returns whether an fp32 product on wgmma, including the time to pack tensors with channels first,
+ * is faster than the vector path, which reads them in place. */
 static bool packing_pays(const struct problem *p, const struct target *target,
                          const struct packing *packing)
 {
@@ -388,7 +390,7 @@ static bool is_of_three(const uint16_t *v)
 /* wgmma multiplies 64 rows at a time for a team, and a transposed operand is stored in panels of 64
  * columns.  The previous tile is still being multiplied while the next ones are copied.  So there
  * must be at least three stages, or two for WIDE_PERSISTENT, where the copies of the next tile
- * overlap. */
+ * overlap with the end of the current one. */
 static bool is_wide_shape(const struct problem *p, const struct target *target, const uint16_t *v)
 {
     if (!has_wgmma(target) || v[WARPS_M] < 4 || v[STAGES] < 3 - (v[WIDE] == WIDE_PERSISTENT) ||
@@ -401,7 +403,8 @@ static bool is_wide_shape(const struct problem *p, const struct target *target, 
            (v[WIDE] >= WIDE_BULK || !is_of_three(v));
 }
 
-/* Only bulk copies round to TF32; wgmma does not. */
+/* wgmma ignores the bits of an fp32 operand that TF32 does not have, so it needs bulk copies, which
+ * round. */
 static bool has_wide_tf32(const uint16_t *v) { return v[WIDE] >= WIDE_BULK; }
 
 /* Each quarter of a multiprocessor has a quarter of the registers and runs whole warps. */
@@ -559,8 +562,8 @@ static double turning_cycles(const uint16_t *v)
     return v[TILE_M] * (1.0 + v[WARPS_N]) + v[TILE_N] * (3.0 + v[WARPS_M] / 4.0);
 }
 
-/* Returns the same as turning_cycles if the left operand is loaded into registers.  The lanes of a
- * warp then access each bank twice. */
+/* Returns the cycles that shared memory takes for a tile along the reduction, if the left operand
+ * is loaded into registers.  The lanes of a warp then access each bank twice. */
 static double holding_cycles(const uint16_t *v)
 {
     return v[TILE_M] * (1.0 + 2 * v[WARPS_N]) + v[TILE_N] * (1.0 + v[WARPS_M] / 4.0);

@@ -34,7 +34,8 @@ extern const struct igemm_path igemm_path_vector;
 
 extern const struct igemm_path *const igemm_paths[]; /* NULL-terminated, best first */
 
-/* Returns true in fp32 if the GPU has cp.async (sm_80 and later). */
+/* Returns whether the vector path copies tiles to shared memory asynchronously: in fp32, if the GPU
+ * has cp.async (sm_80 and later). */
 bool igemm_vector_copies_are_async(enum data_type type, const struct target *target);
 
 /* Returns true if the problem allows TF32 and the GPU supports it. */

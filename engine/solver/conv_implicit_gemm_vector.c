@@ -33,8 +33,8 @@
 #include "engine/solver/sources.h"
 #include "engine/solver/split_reduce.h"
 
-/* These limits are NVIDIA's for static arrays, AMD's for the LDS of a work group, and OpenCL's
- * guarantee. */
+/* Bytes of shared memory: NVIDIA's limit for static arrays, AMD's limit for the LDS of a work
+ * group, and OpenCL's guarantee. */
 #define SHARED_NVIDIA 49152u
 #define SHARED_AMDGPU 65536u
 #define SHARED_OPENCL 32768u
@@ -43,7 +43,8 @@
 #define WORKSPACE_MAX (512ull << 20)
 #define ASYNC_FROM 80u /* the first compute capability (8.0) with cp.async */
 #define TF32_FROM 80u
-/* A mask has one bit for each row, column and plane of taps. */
+/* Kernels mark taps that meet padding in a mask, which has one bit for each row, column and plane
+ * of taps. */
 #define TAP_BITS_MAX 31u
 #define PLACES_MAX 1024u
 #define PREPARE_TAPS_MAX 128u
@@ -64,7 +65,8 @@
         [ROWS_FIRST] = { "rows_first", PERF_VALUES(0, 1) },                                     \
     }
 
-/* First index: whether copies bypass registers.  Second: whether weights can be rearranged. */
+/* First index: whether copies bypass registers (cp.async).  Second: whether weights can be
+ * rearranged. */
 static const struct perf_axis spaces[2][2][AXES] = {
     { SPACE(PERF_VALUES(1, 2), PERF_VALUES(0)), SPACE(PERF_VALUES(1, 2), PERF_VALUES(0, 1)) },
     { SPACE(PERF_VALUES(2, 3, 4), PERF_VALUES(0)), SPACE(PERF_VALUES(2, 3, 4), PERF_VALUES(0, 1)) },

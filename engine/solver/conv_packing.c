@@ -12,8 +12,9 @@
 #define PATCH_CHANNELS_MAX 7u
 #define GROUP_SIZE 256u
 #define WORKSPACE_ALIGNMENT 256u
-/* Chunks of a square (struct square).  Images have enough squares to fill a GPU, so each item
- * copies two of their chunks. */
+/* Number of 16-byte chunks in a square (struct square).  In images, each of a work group's 256
+ * items copies two chunks.  Weights and slices have fewer squares, so items copy only one, to fill
+ * the GPU. */
 #define SQUARE_CHUNKS 256u
 #define IMAGE_SQUARE_CHUNKS 512u
 #define SQUARE_PIXELS_MAX 256u
@@ -105,8 +106,9 @@ static bool is_in_place(enum layout layout, struct extent e, bool same_channels)
     return same_channels && (layout == LAYOUT_CHANNELS_LAST || pixels(e) == 1);
 }
 
-/* Backward data numbers the pixels of x residue by residue, as if the length of each axis were a
- * multiple of its stride. */
+/* Returns whether the channels of all pixels of x can be indexed in 31 bits.  Backward data numbers
+ * the pixels of x residue by residue, as if the length of each axis were a multiple of its
+ * stride. */
 static bool strides_are_countable(const struct problem *p, uint64_t channels)
 {
     uint64_t places = (uint64_t)round_up(p->in.d, p->stride.d) * round_up(p->in.h, p->stride.h) *
@@ -182,13 +184,15 @@ static struct solution_argument reserve_workspace(struct solution *s, uint64_t s
     return (struct solution_argument){ ARGUMENT_WORKSPACE, at };
 }
 
-/* What a work group of kernels/conv_reorder.cl converts through shared memory. */
+/* The part of a tensor that a work group of kernels/conv_reorder.cl transposes in shared memory:
+ * |together| 16-byte chunks of channels, for each of |pixels| pixels. */
 struct square {
-    uint32_t together;       /* chunks of each pixel; 0: no shared memory is used */
-    uint32_t pixels, vector; /* |vector|: neighbours that an item copies at once */
+    uint32_t together;       /* 0: no shared memory is used */
+    uint32_t pixels, vector; /* |vector|: neighbouring pixels that an item copies at once */
 };
 
-/* Converts entries (images, or rows k of the weights).  An entry consists of pixels (or taps), and
+/* A conversion between a plain tensor (the caller's) and its packed form.  A tensor consists of
+ * entries, which are images or rows k of the weights.  An entry consists of pixels (or taps), and
  * each pixel has channels. */
 struct reorder {
     enum layout layout;           /* layout of the plain tensor; a packed one has channels last */
@@ -299,7 +303,8 @@ static uint32_t chunks_of(const struct reorder *r, uint32_t element)
     return r->c_packed * r->groups * element / COPY_BYTES;
 }
 
-/* Returns the largest power of two for which at most a quarter of each square is empty. */
+/* Returns how many chunks of a pixel belong to one square: the largest power of two for which at
+ * most a quarter of the squares' chunks are empty. */
 static uint32_t together_of(uint32_t chunks)
 {
     uint32_t together = SQUARE_TOGETHER_MAX;
@@ -308,8 +313,9 @@ static uint32_t together_of(uint32_t chunks)
     return together;
 }
 
-/* Returns how many neighbouring elements an item copies at once: 16 bytes or else 4 bytes, if the
- * size of the plane in bytes is a multiple of that. This needs channels first and no steps. */
+/* Returns how many neighbouring pixels an item copies at once.  They have 16 bytes if a plane's
+ * size is a multiple of 16 bytes, else 4 bytes if its size is a multiple of 4.  Only pixels of a
+ * plane with channels first and without steps are neighbours in memory. */
 static uint32_t vector_of(const struct reorder *r, uint32_t element)
 {
     uint64_t plane = pixels(r->pixels);
@@ -320,15 +326,16 @@ static uint32_t vector_of(const struct reorder *r, uint32_t element)
     return plane % 2 == 0 ? WORD_BYTES / element : 1;
 }
 
-/* Squares need tensors whose neighbouring elements are not neighbours in the packed tensor, and
- * chunks that do not extend over several pixels. */
+/* Returns whether the conversion uses squares.  They help if neighbouring elements of the plain
+ * tensor are not neighbours in the packed one.  They require chunks that belong to one pixel. */
 static bool has_squares(const struct packing_plan *plan, const struct reorder *r)
 {
     return r->layout != LAYOUT_CHANNELS_LAST && r->patches.w == 0 &&
            r->c_packed % chunk_of(plan->problem) == 0;
 }
 
-/* Slices and weights have smaller squares than images, because they have fewer elements. */
+/* Slices and weights have smaller squares than images, because they have fewer elements, but should
+ * still fill the GPU. */
 static struct square square_of(const struct reorder *r, uint32_t element, bool has_slices)
 {
     bool is_image = r->outer_packed == 1 && !has_slices;

@@ -52,8 +52,8 @@ struct packing {
  * also have fewer than 2^31 elements if each axis is padded to a multiple of the stride. */
 bool packing_of(const struct problem *p, struct packing *ret_packing);
 
-/* Gives the packed weights a row for each channel of x instead of y. The elements that backward
- * data sums are then contiguous in the weights, too, as wgmma with TF32 requires. */
+/* Gives the packed weights a row for each channel of x instead of y. Backward data sums over the
+ * channels of y, which are then contiguous in the weights, as wgmma with TF32 requires. */
 void packing_turn_weights(struct packing *packing);
 /* Lets the product read x and y in their own layout, which must have channels first. */
 void packing_keep_planes(struct packing *packing);

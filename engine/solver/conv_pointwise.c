@@ -22,19 +22,21 @@ static const struct perf_axis axes[2][AXES] = {
       { "items", PERF_VALUES(64, 128, 256) } },
 };
 
-/* An item keeps the pixels, or the sums, of these channels in registers. */
+/* Maximum number of channels that are read (SPREAD) or computed (GATHER).  An item keeps a value of
+ * each of them in registers. */
 #define FEW_MAX 8u
-/* With fewer channels, ConvImplicitGemm pads them, because it copies 16 bytes at a time, which are
- * 8 channels of 16 bits. */
+/* With at least this number of channels, ConvImplicitGemm is faster.  It copies 16 bytes (8
+ * channels of 16 bits) at a time, so it pads fewer channels. */
 #define TOO_WIDE 8u
 /* This number of items fills a large GPU. */
 #define ITEMS_WANTED (1u << 17)
 #define ITEMS_CHOSEN 128u
 #define PIXELS_FOR_VECTORS (1u << 15)
-/* With fewer channels, a work group takes longer to start than to compute. */
+/* choose_config chooses at least this number of CHANNELS if possible.  With fewer, a work group
+ * takes longer to start than to compute. */
 #define CHANNELS_CHOSEN 8u
 #define CHANNELS_OF_PART 8u
-/* Floats in shared memory: of the weights, and of the sums of all parts. */
+/* Maximum number of floats in shared memory: of the weights, and of the sums of all parts. */
 #define WEIGHTS_MAX 4096u
 #define SUMS_MAX 4096u
 
@@ -117,7 +119,8 @@ static bool config_is_valid(const struct problem *p, const struct target *target
     return fits(p, target, config->values);
 }
 
-/* On an H200, vectors help SPREAD only in fp32, and GATHER only if there are many pixels. */
+/* Returns how many neighbouring pixels an item loads at once.  On an H200, four are faster for
+ * SPREAD only in fp32, and for GATHER only if there are many pixels. */
 static uint16_t vector_for(const struct problem *p)
 {
     uint64_t pixels = sides_of(p).pixels;
@@ -131,8 +134,9 @@ static bool has_enough_items(const struct problem *p, const uint16_t *v)
     return groups_of(p, v) * v[ITEMS] >= ITEMS_WANTED;
 }
 
-/* For SPREAD, chooses the largest CHANNELS that leaves enough items, because every item reads its
- * pixels again.  For GATHER, chooses the smallest PARTS that makes enough items. */
+/* For SPREAD, chooses the largest CHANNELS that leaves enough items to fill the GPU, because then
+ * the fewest items read the same pixel.  For GATHER, chooses the smallest PARTS that makes enough
+ * items. */
 static void choose_config(const struct problem *p, const struct target *target,
                           struct perf_config *ret_config)
 {

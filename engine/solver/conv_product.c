@@ -50,17 +50,18 @@ bool product_covers(const struct problem *p, bool has_tf32, struct packing *ret_
     return filter.d + filter.h + filter.w <= FILTER_SUM_MAX;
 }
 
-/* Backward data of one channel of y sums one element for each tap, padded to 32 or more.  If x is
- * small, the kernels that pack the tensors take longer than the whole vector path. */
+/* Returns true for backward data of a small x with one channel of y in each group.  A sum then has
+ * one product for each tap, but the channel is padded to tile_k products.  The kernels that pack
+ * the tensors take longer than the whole vector path. */
 static bool is_short_sum(const struct problem *p)
 {
     return p->direction == DIRECTION_BACKWARD_DATA && p->k == p->groups &&
            problem_x_elements(p) <= SHORT_SUM_ELEMENTS_MAX;
 }
 
-/* Backward weights of a layer whose filter is as large as x, with few channels of y, as at the end
- * of a discriminator.  Packing y and w would take longer than the whole vector path, which reads x
- * once. */
+/* Returns true for backward weights with one pixel and few channels of y in each image, as in the
+ * last layer of a discriminator.  Packing y and w would take longer than the whole vector path,
+ * which reads x once. */
 static bool is_short_of_rows(const struct problem *p)
 {
     struct extent out = problem_output(p);
@@ -89,7 +90,7 @@ static uint32_t taps_of_residue(uint32_t filter, uint32_t stride, uint32_t dilat
  *     backward weights  ceil(pixels of y / tile_k)
  *
  * In backward data, the rows are the pixels of x with one residue modulo the strides.  With planes
- * (channels first), each image's pixels are padded to whole runs.
+ * (channels first), each image's pixels are padded to whole runs (RUN_BYTES).
  */
 struct product product_of(const struct packing *packing, uint32_t tile_k)
 {

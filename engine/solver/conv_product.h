@@ -32,7 +32,8 @@
  */
 #include "engine/solver/conv_packing.h"
 
-/* With channels first, a kernel numbers the pixels of a run consecutively. */
+/* With channels first, bulk copies load the pixels of a channel in runs of this size.  The pixels
+ * of each image are padded to whole runs. */
 #define RUN_BYTES 128u
 
 struct product {

@@ -226,8 +226,8 @@ static uint32_t best_tile(const struct problem *p)
 /* Rows of a direct convolution's smallest tile, on the vector units and in TF32. */
 #define ROWS_MIN 16u
 #define TF32_ROWS_MIN 32u
-/* Idle rows of a direct convolution are only counted up to this number of rows (in forward and
- * backward data with one group). */
+/* In forward and backward data with one group, direct_cost counts idle rows only if the product has
+ * at most this number of rows. */
 #define ROWS_FEW 4u
 #define STEP 8.0           /* products of a step */
 #define STEPS_OF_ENDS 20.0 /* to begin and end a tile, as a number of steps */
@@ -335,8 +335,8 @@ static void choose_tiling(const struct problem *p, const struct target *target,
     }
 }
 
-/* Takes the values that the vector path would choose, each rounded down to a value on this solver's
- * axis. */
+/* Takes the values that the vector path would choose for the product, each rounded down to a value
+ * on this solver's axis. */
 static void choose_as_product(const struct problem *p, const struct target *target,
                               struct perf_config *config)
 {

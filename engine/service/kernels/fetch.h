@@ -12,7 +12,7 @@
  *      |--miss, a source is known--> FLEET --found--> (delivered, stored)
  *      |                               |--miss, failure, too slow--v
  *      |--no fleet----------------> QUEUED --object--> SEALING --> (delivered, stored)
- *      `--miss, none--> (NOT_FOUND)   `--failure--> (delivered, remembered)
+ *      `--no source---> (NOT_FOUND)   `--failure--> (delivered, remembered)
  */
 #include "engine/service/kernels/name_key.h"
 
@@ -28,11 +28,11 @@ struct fetch_result {
 struct fetch_ticket {
     uid_t uid;
     enum priority priority;
-    bool no_object; /* only the result is wanted, not the object */
+    bool no_object; /* the caller needs only the other members of the result, not the object */
     bool is_rtc;    /* the look-up is for a compile that a client does itself; these are counted
                      * separately */
     uint64_t batch; /* 0: no batch. Several hits of one kernel in a batch count as one */
-    /* Never called from within the call to which the ticket was passed. */
+    /* Called with the result, but only after the function that got the ticket has returned. */
     void (*ready)(struct fetch_ticket *ticket, const struct fetch_result *result);
     struct inflight *inflight;
     uint64_t began_ns;
@@ -67,6 +67,6 @@ bool fetch_start(struct engine *e, const struct fetch_options *options, const st
 /* Counts a fetch that failed with |err| before fetch_start could be called. */
 void fetch_refuse(struct engine *e, const struct fetch_ticket *ticket, const struct digest *key,
                   const struct kiln_err *err);
-/* Removes the ticket. If no other ticket waits for the same work, also drops work that has not
- * begun. */
+/* Removes the ticket, whose |ready| is then never called. If no other ticket waits for the same
+ * kernel, also drops work that has not begun. */
 void fetch_cancel(struct engine *e, struct fetch_ticket *ticket);

@@ -61,9 +61,9 @@ KILN_MUST_CHECK enum kiln_code inflight_create(struct engine *e, const struct di
 void inflight_destroy(struct inflight *f);
 struct inflight *inflight_of_task(struct task *t);
 
-/* Returns the key of a fetch in the table. A fetch by name may be answered from packages, and a
- * fetch with |only_stored| does not wait for compiles, so each of them joins only identical
- * fetches. A kernel that must be compiled is still compiled only once
+/* Returns the key of a fetch in the table of in-flight requests. A fetch by name may be answered
+ * from packages, and a fetch with |only_stored| does not wait for compiles, so each of them joins
+ * only identical fetches. A kernel that must be compiled is still compiled only once
  * (inflight_compile_or_join). */
 struct digest inflight_place(const struct digest *key, const struct fetch_options *options);
 struct inflight *inflight_find(struct engine *e, const struct digest *place);

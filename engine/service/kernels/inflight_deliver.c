@@ -104,8 +104,6 @@ static enum miss_reason reason_of(const struct inflight *f, enum kiln_code code)
     return code && is_refusal(f, code) ? MISS_REFUSED : MISS_NEW;
 }
 
-/* Sets the origin of an object that is not from the store. If memory runs out, hits of this object
- * count under "others". */
 void inflight_label_object(struct inflight *f)
 {
     struct object *object = f->object;

@@ -11,13 +11,13 @@
 #include "engine/service/kernels/store_tasks.h"
 #include "engine/store/held_objects.h"
 
-/* Also puts the object into the hot set under the requested key. */
+/* Delivers f->object, and puts it into the hot set under the requested key. */
 void inflight_deliver_object(struct inflight *f, enum tier tier);
 /* Delivers a package's object, which answers only requests by name, because packages state no
  * source. */
 void inflight_deliver_packaged(struct inflight *f);
-/* Returns false if the ticket's user needs a copy (inflight_copy.h). Small objects are usually
- * sent inside frames. */
+/* Returns false if the ticket's user needs a copy (inflight_copy.h). Small objects need no copy,
+ * because they are usually sent inside frames. */
 static inline bool inflight_may_answer(struct object *object, const struct fetch_ticket *ticket)
 {
     return object->size <= OBJECT_INLINE_MAX || ticket->no_object ||
@@ -25,7 +25,8 @@ static inline bool inflight_may_answer(struct object *object, const struct fetch
 }
 void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, const char *log);
 
-/* Sets the origin under which hits are counted, before the source is freed. */
+/* Sets the origin (target and program) under which hits of f->object are counted. Call it before
+ * f->source is freed. If memory runs out, the hits count under "others". */
 void inflight_label_object(struct inflight *f);
 
 void inflight_count_result(struct engine *e, const struct fetch_result *r,
@@ -54,7 +55,7 @@ static inline void inflight_account_hit(struct engine *e, struct object *object,
     e->metrics.saved_us += worth_us;
     accounting_hit(e->metrics.accounting, ticket->uid, object->accounting_kind, worth_us);
 }
-/* Counts a hot kernel whose look-up time was already recorded. */
+/* Counts a hit in the hot set. Its look-up time must already be recorded. */
 static inline void inflight_count_hit(struct engine *e, const struct fetch_result *r,
                                       const struct fetch_ticket *ticket)
 {

@@ -3,7 +3,8 @@
 
 /*
  * A solver's program as a compile job: options in canonical order, headers gathered. A client
- * controls only numbers (of the problem, of a perf config) and a target that was parsed.
+ * determines only the target, which was parsed, and numbers in the options (from the problem and
+ * the perf config).
  *
  * Ownership  the job's views point into the program (static data) and into the struct program_job;
  *            free it with program_job_done

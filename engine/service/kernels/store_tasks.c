@@ -127,7 +127,6 @@ static void end_put(struct store_write *w)
 
 static const char *text_of(struct bytes b) { return (const char *)b.data; }
 
-/* Charges the object to its user. Returns NULL if the budget is used up or memory runs out. */
 static struct put_task *create_put(struct engine *e, const struct digest *key, uid_t uid,
                                    struct object *object)
 {

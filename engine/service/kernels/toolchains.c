@@ -48,7 +48,8 @@ struct probe {
     struct list_link link;
     uid_t uid; /* the user who asked first, and whose limit counts the probe */
     struct list watches;
-    struct task task;          /* the second half of the describe job */
+    /* The second step of the describe job, which reads the stored results of probes. */
+    struct task task;
     struct list cached_probes; /* of struct cached_probe; filled on a work queue */
     struct toolchain tc;       /* a copy, because the table may change meanwhile */
     struct target target;
@@ -416,7 +417,7 @@ enum kiln_code toolchains_check_description(const struct engine *e, struct probe
 {
     if (e->probes->is_described)
         return KILN_OK;
-    /* No probe starts before the describe job has ended. */
+    /* No probe starts before the describe job has ended, so the first entry is this job. */
     *ret_describe = LIST_FIRST(&e->probes->under_way, struct probe, link);
     if (*ret_describe)
         return KILN_BUSY;

@@ -6,7 +6,7 @@
  *
  * Role       describes the installed toolchains, and probes new targets; toolchain_waits.h lets
  *            requests wait for the results
- * Ownership  the engine's; a watch is embedded in its owner
+ * Ownership  the engine owns the probes; a watch is embedded in its owner
  * Threading  the engine's thread
  */
 #include "common/base/list.h"

@@ -113,9 +113,9 @@ static bool same_kind(const struct accounting_kind *kind, uint64_t hash,
            strcmp(kind->what.target, what->target) == 0;
 }
 
-/* Adds the kind with the least compile time to "others". The number of that kind becomes
- * invalid. A user who requests thousands of made-up names only replaces kinds with little
- * compile time. */
+/* Adds the sums of the kind with the least compile time to "others". Returns its index in |kinds|,
+ * which a new kind then takes; the replaced kind's number becomes invalid. A user who requests
+ * thousands of made-up names only replaces kinds with little compile time. */
 static unsigned kind_gives_way(struct accounting *accounting)
 {
     unsigned least = 1;

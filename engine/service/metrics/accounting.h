@@ -21,7 +21,8 @@
 #define ACCOUNTING_KINDS_MAX 512 /* including kind 0, the row "others" */
 #define ACCOUNTING_PRIVATE "(private)"
 #define ACCOUNTING_RTC "(NVRTC, hiprtc or comgr)"
-#define ACCOUNTING_OTHER_TARGET "(other)" /* any unknown target, in rows of ACCOUNTING_RTC */
+/* stands for all unknown targets in rows of ACCOUNTING_RTC */
+#define ACCOUNTING_OTHER_TARGET "(other)"
 /* The most compile time that one hit can count as saved. Packages state compile times that kiln did
  * not measure. */
 #define ACCOUNTING_WORTH_MAX_US 1000000000u
@@ -89,7 +90,7 @@ static inline struct accounting_kind *accounting_kind_at(struct accounting *acco
     return kind->number == number ? kind : &accounting->kinds[0];
 }
 
-/* Runs for every fetch that is found in memory, so it takes only a few instructions. */
+/* Called for every hit in the hot set, so it takes only a few instructions. */
 static inline void accounting_hit(struct accounting *accounting, uint32_t uid, uint32_t number,
                                   uint64_t worth_us)
 {
@@ -104,7 +105,7 @@ static inline void accounting_hit(struct accounting *accounting, uint32_t uid, u
 
 void accounting_compiled(struct accounting *accounting, uint32_t uid, uint32_t number,
                          uint64_t compile_us);
-/* Adds a row of an earlier daemon to what this daemon has counted. */
+/* Adds a row that an earlier kilnd stored to the sums that this kilnd has counted. */
 void accounting_take(struct accounting *accounting, const struct kernel_accounting_row *row);
 void accounting_touch_all(struct accounting *accounting);
 /* Replaces unprintable bytes by '?', because names come from users and files. */

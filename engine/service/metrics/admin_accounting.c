@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Limits of an answer. Its row "others" has the sums of all further rows. */
+/* Maximum numbers of rows from the store, and in an answer. The answer's row "others" has the sums
+ * of all further rows. */
 #define SHARES_MAX 1000
 #define ROWS_MAX 1000
 
@@ -104,7 +105,8 @@ static struct line *add_line(struct lines *lines, const char *name, uint32_t uid
 static void collect_shares(struct lines *lines, const struct json *rows)
 {
     for (const struct json *row = json_first(rows); row; row = json_next(row)) {
-        char name[ORIGIN_PROGRAM_MAX]; /* as long as the accounting's names */
+        /* cut like the accounting's names, so that join_equals joins both */
+        char name[ORIGIN_PROGRAM_MAX];
         snprintf(name, sizeof(name), "%s", json_get_text(row, "name", ""));
         const char *whole = json_get_text(row, "name", "");
         struct line *line = add_line(lines, lines->by == BY_PROGRAM ? name : whole,
@@ -169,7 +171,7 @@ static void join_equals(struct lines *lines)
     lines->count = kept;
 }
 
-/* Removes rows of other users, which only administrators may see. */
+/* Adds the rows of other users to "others", because only administrators may see them. */
 static void hide_others(struct lines *lines, const struct admin *a)
 {
     size_t kept = 0;

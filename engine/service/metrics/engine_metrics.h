@@ -6,7 +6,7 @@
  * their samples over time.
  *
  * Role       counts what the requests "metrics", "accounting" and "history" report
- * Ownership  the engine's
+ * Ownership  the engine owns the struct
  * Threading  the engine's thread; nothing here locks or waits
  */
 #include "common/base/clock.h"
@@ -18,7 +18,8 @@
 
 #define METRICS_REQUESTS 64
 #define METRICS_TOOLCHAINS (TOOLCHAINS_MAX + 1)
-/* A prime, so that every position in batches of one size is timed now and then. */
+/* Every 31st hit in the hot set is timed. 31 is a prime, so that in batches of equal size, each
+ * position is timed now and then. */
 #define HOT_TIMED_EVERY 31
 
 enum {

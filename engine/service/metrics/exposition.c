@@ -10,7 +10,6 @@
 
 static void put_text(struct buffer *out, const char *text) { buffer_put(out, text, strlen(text)); }
 
-/* Escapes backslashes, line feeds and, in label values, quotes. */
 static void put_escaped(struct buffer *out, const char *text, bool is_label)
 {
     for (; *text; text++) {

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A histogram of durations, with buckets of powers of two of a nanosecond.
+ * A histogram of durations, whose buckets end at powers of two in nanoseconds.
  *
  * Role       integers only, no lock, a fixed size; observing takes a few instructions
  * Threading  one thread

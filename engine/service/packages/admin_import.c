@@ -22,7 +22,7 @@ struct import {
     struct kernel_putting putting;
     bool replaces;
     uint64_t begun;     /* seconds since the epoch; the time of all kernels of this import */
-    struct buffer keys; /* of struct digest: the kernels of this step */
+    struct buffer keys; /* of struct digest: keys of the kernels that this step has stored */
     uint64_t charged;
     uint64_t reported_ns;
     struct json *damaged_rows;
@@ -130,7 +130,8 @@ static enum kiln_code store_object(struct import_step *s, struct kiln_err *err)
     return rc;
 }
 
-/* Reports an invalid row, and returns KILN_OK to continue the import. */
+/* Stores the object, or the next part of it. If its row is invalid, reports the row and returns
+ * KILN_OK, so that the import continues. */
 static enum kiln_code take_object(struct import_step *s, struct kiln_err *err)
 {
     struct cache_object *o = &s->import->object;

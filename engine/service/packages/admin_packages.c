@@ -137,7 +137,8 @@ static enum kiln_code check_package(struct upload *u, struct kiln_err *err)
     return rc ? rc : package_set_check(u->base.engine->packages, &package, checked, err);
 }
 
-/* Ignores failures, because they must not prevent installing or removing the package. */
+/* Forgets the damage recorded for a package. Ignores failures, because they must not prevent
+ * installing or removing the package. */
 static void forget_damage(struct engine *e, const char *name)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

@@ -18,8 +18,8 @@
 
 #include <limits.h>
 
-/* Kernels that may be fetched before the rows are written: enough to keep every compiler busy, but
- * with few open descriptors. */
+/* Maximum number of kernels that are fetched, but not yet written: enough to keep every compiler
+ * busy, but with few open descriptors. */
 #define BUILD_WINDOW 256
 #define BUILD_ROWS_A_STEP 64
 /* Estimated memory of one item, including the kernel's name and arguments. */
@@ -86,7 +86,7 @@ void build_begin(struct build *b);
 
 /* Begins fetches or the step that writes rows. May free the build. */
 void build_go_on(struct build *b);
-/* Keeps the first failures for the answer. */
+/* Counts the failure, and adds it to the answer if it is one of the first. */
 void build_note_failure(struct build *b, const struct problem *problem, const struct kiln_err *why);
 
 extern const struct deferred_step build_write_step;

@@ -62,7 +62,8 @@ static enum kiln_code add_problem(struct build *b, const struct problem *problem
     return rc;
 }
 
-/* Removes duplicates, because several problems may need the same kernel. */
+/* Sorts the kernels into the package's order, and removes duplicates, because several problems may
+ * need the same kernel. */
 static enum kiln_code sort_items(struct build *b, struct kiln_err *err)
 {
     b->order = calloc(b->item_count + 1, sizeof(struct build_item *));

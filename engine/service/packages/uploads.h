@@ -21,8 +21,8 @@ struct upload_kind {
     bool of_user;        /* see transfer_job.of_user */
     uint64_t size_limit; /* bytes; 0: the limit of packages or caches */
     bool unchecked;      /* see transfer_job.unchecked; if set, the second file is not a manifest */
-    /* Called on the engine's thread when the file has arrived, instead of prepare and take.
-     * Calls upload_next or, at the end, upload_end. May be NULL. */
+    /* Called on the engine's thread when the file has arrived, instead of prepare and take. Must
+     * call upload_next or, at the end, upload_end. May be NULL. */
     void (*pass)(struct upload *u);
     /* Called on WORK_QUEUE_READ before each take. Does not write to the store. May be NULL. */
     enum kiln_code (*prepare)(struct upload *u, struct kiln_err *err);

@@ -146,8 +146,8 @@ static void work_admin(struct deferred *d)
 
 static enum kiln_code start_admin(struct admin *a, struct kiln_err *err);
 
-/* Returns false if there is no further step, or if it cannot start. A request whose kind
- * |removes| continues without its client. */
+/* Returns false if there is no further step, or if it cannot start. A request whose kind has
+ * |removes| set continues even if its client has left. */
 static bool start_next_step(struct admin *a)
 {
     struct deferred *d = &a->base;
@@ -165,10 +165,11 @@ static void admin_step_ended(struct deferred *d)
     if (a->kind->ended)
         a->kind->ended(a);
     if (a->kind->work_queue == WORK_QUEUE_WRITE)
-        event_after_write(d->engine, KILN_OK, &d->err); /* the answer reports a failure */
+        /* KILN_OK, because the answer reports a failure */
+        event_after_write(d->engine, KILN_OK, &d->err);
     if (start_next_step(a))
         return;
-    deferred_refund(d, d->charged); /* an answer about waiting requests must leave this one out */
+    deferred_refund(d, d->charged); /* an answer about waiting requests must not include this one */
     if (!d->rc && a->kind->finish)
         a->kind->finish(a);
     deferred_end(d);

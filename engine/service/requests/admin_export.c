@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Limits the tasks that quarantine kernels. */
+/* Maximum number of kernels that one export quarantines, because each needs a task. */
 #define DAMAGED_MAX 256
 
 static const struct admin_member export_members[] = {

@@ -120,7 +120,8 @@ static enum kiln_code work_list(struct admin *a)
 {
     struct digest start;
     struct kernel_page wanted = { .filter = filter_of(a->base.question) };
-    /* Otherwise, a page could end with a kernel that the caller may not see, and reveal its key. */
+    /* Selects only kernels that the caller may see. Otherwise, a page could end with another
+     * kernel, and reveal its key. */
     wanted.filter.by_reader = !a->base.is_admin;
     wanted.filter.reader = (uint32_t)a->base.uid;
     const char *after = json_get_text(a->base.question, "after", NULL);
@@ -228,7 +229,6 @@ static void note_owner(void *context, const struct kernel_record *r)
                         "(" ADMINISTRATORS "); you may remove your own private kernels");
 }
 
-/* Returns KILN_OK for an administrator, and for the owner of a private kernel. */
 static enum kiln_code check_owner(struct admin *a)
 {
     if (a->base.is_admin)
@@ -249,8 +249,9 @@ static enum kiln_code work_remove(struct admin *a)
     return rc;
 }
 
-/* The hot set has one key of the kernel for each user who requested the kernel by name. Removes all
- * these keys. A user who is not an administrator can only have removed a private kernel. */
+/* The hot set may have the kernel under several keys, one for each user who requested it by name.
+ * All must be removed. A user who is not an administrator can only have removed a private
+ * kernel. */
 static void finish_remove(struct admin *a)
 {
     if (a->base.is_admin)

@@ -134,8 +134,6 @@ static struct json *describe_uploads(const struct engine *e)
     return uploads;
 }
 
-/* Adds members in the order in which people read: which daemon answers, its health, its
- * contents. */
 static void finish_status(struct admin *a)
 {
     struct engine *e = a->base.engine;

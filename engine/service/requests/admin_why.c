@@ -53,7 +53,8 @@ static void take_stored(void *context, const struct kernel_record *record)
         w->base.rc = keep_wanted(w, record);
 }
 
-/* Returns false if a fetch does not look for the program in packages. */
+/* Sets *ret_name to the program's name in packages. Returns false if a fetch would not search
+ * packages for the program. */
 static bool name_for_packages(const struct why *w, const struct wanted_program *p,
                               struct kernel_name *ret_name)
 {
@@ -84,7 +85,8 @@ static void look_into_hot_set(struct deferred *d)
         w->programs[i].is_hot = is_hot(w, &w->programs[i]);
 }
 
-/* Also looks for a hot kernel, to exclude it from the nearest kernels. */
+/* Looks the kernel up as a fetch would. Also looks up a kernel in the hot set, to exclude it from
+ * the nearest kernels. */
 static void look_as_fetch(struct why *w, const struct wanted_program *p)
 {
     struct kernel_name name;

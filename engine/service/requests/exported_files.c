@@ -92,7 +92,8 @@ static void forget_if_gone(struct exported_file *file, const struct file_watch_l
     file->since_s = now_s();
 }
 
-/* Used when fs.inotify.max_queued_events was exceeded. */
+/* Called if the operating system dropped events, because fs.inotify.max_queued_events was exceeded.
+ * Forgets the files whose watch has ended. */
 static void lose_events(struct exported_files *exported)
 {
     struct file_watch_list left;

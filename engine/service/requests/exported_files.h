@@ -7,8 +7,9 @@
  * Role       limits the disk space of such files. A client may keep an unlinked file open as long
  *            as it likes, and no other quota counts its space. The space counts for the user who
  *            requested the file, so that no user can fill the disk
- * Ownership  the engine's; a watch of each file reports when no process has it open. The struct
- *            takes over the descriptor when the last reference to a file's object is dropped
+ * Ownership  the engine owns the struct; a watch of each file reports when no process has it open.
+ *            The struct takes over the descriptor when the last reference to a file's object is
+ *            dropped
  * Threading  any thread
  */
 #include "common/base/list.h"

@@ -124,7 +124,8 @@ static struct plan_known *find_known(struct plan_known *known, unsigned count, s
     return NULL;
 }
 
-/* Returns true if the record has a time of a solver in |known|. */
+/* Sets find_ms of the solvers in |known| to their times in the find record |value|. Returns false
+ * if the record has none of them. */
 static bool read_find(struct bytes value, struct plan_known *known, unsigned count)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -192,7 +193,8 @@ double plan_known_ms(const struct plan_known *known)
     return known->config_ms > 0 ? known->config_ms : known->find_ms;
 }
 
-/* Without a find record, returns the solver that the heuristic picks. */
+/* Returns the solver with the shortest time or, without find records, the one that the heuristic
+ * picks. */
 static const struct plan_known *find_fastest(const struct plan_known *known, unsigned count,
                                              const struct plan_options *options)
 {

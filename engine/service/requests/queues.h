@@ -5,7 +5,7 @@
  * The request groups and request queues of the engine (deferred.h). A group limits the number of
  * its deferred requests. In a queue, deferred requests wait for their next step.
  *
- * Ownership  the engine's; requests join and leave by themselves
+ * Ownership  the engine owns the struct; requests join and leave by themselves
  * Threading  the engine's thread
  */
 #include "engine/service/deferred.h"

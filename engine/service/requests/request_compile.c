@@ -55,7 +55,7 @@ struct begin {
 
 struct client_compiles {
     struct hash_table compiles;
-    uint64_t parts; /* files that compile_end has brought */
+    uint64_t parts; /* number of files that came with compile_end requests */
 };
 
 enum kiln_code client_compiles_create(struct client_compiles **ret_compiles, struct kiln_err *err)
@@ -151,7 +151,7 @@ static void destroy_compile(struct engine *e, struct client_compile *c)
     free(c);
 }
 
-/* Answers if kilnd has compiled the program while the request waited. */
+/* If kilnd has compiled the program while the request waited, answers and returns true. */
 static bool answer_with_program(struct begin *b)
 {
     const struct fetch_options options = { .key = b->keys.program };
@@ -230,7 +230,8 @@ static const struct deferred_kind begin_kind = { .size = sizeof(struct begin),
                                                  .stop = stop_begin,
                                                  .release = release_begin };
 
-/* Gives this client the right to compile if no client compiles this key. */
+/* Gives this client the right to compile if no client compiles this key. Otherwise, lets the
+ * request wait for the other client's result. */
 static void compile_or_wait(struct begin *b)
 {
     struct engine *e = b->base.engine;
@@ -322,7 +323,6 @@ static struct begin *create_begin(struct engine *e, struct caller *caller, uint6
     return NULL;
 }
 
-/* Looks in memory, where the answer usually is. */
 static bool find_at_hand(struct engine *e, const struct keys *keys, struct fetch_ticket *ticket,
                          struct answer *ret_answer)
 {
@@ -518,7 +518,6 @@ static void give_result(struct end *x)
     destroy_compile(e, c);
 }
 
-/* Does nothing if |caller| does not have the right to compile |key|. */
 static void give_back(struct engine *e, const struct digest *key, const struct caller *caller)
 {
     struct client_compile *c = find_compile(e, key);

@@ -164,7 +164,6 @@ static struct fetch_request *request_create(struct engine *e, struct caller *cal
     return rq;
 }
 
-/* Returns NULL if the user's budget is used up or memory runs out. */
 static struct item *create_item(struct fetch_request *rq, const struct fetch_ticket *ticket,
                                 const struct result_options *options, struct kiln_err *err)
 {
@@ -379,7 +378,8 @@ static void begin_next(struct fetch_request *rq, struct buffer *storage, struct 
     begin_and_add(rq, &input, list);
 }
 
-/* Stops when a slice of the loop's time is used up. Available results share frames. */
+/* Begins fetches until a slice of the loop's time is used up. Results that are available at once
+ * share frames. */
 static void begin_some(struct fetch_request *rq, struct result_list *list)
 {
     BUFFER_AUTO struct buffer storage;

@@ -84,7 +84,6 @@ static enum kiln_code count_copy(struct engine *e, const struct object *object, 
     return rc;
 }
 
-/* Returns NULL if the user has no hot copy of |object|. */
 static struct object *find_copy(struct engine *e, const struct object *object, uid_t uid)
 {
     const struct digest *key = hot_set_key_of(object);

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Results that are written into a frame: records, and objects that are sent as its descriptors.
+ * Results that are written into a frame: records, and objects that are sent as the frame's
+ * descriptors.
  *
  * Role       fills and sends one list at a time, in the engine's scratch buffer
  * Ownership  holds a reference to each object until result_list_done

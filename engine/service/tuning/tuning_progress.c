@@ -109,8 +109,6 @@ static bool has_space(const struct progress_list *list, size_t size)
            list->kept_bytes + size <= PROGRESS_BYTES_MAX;
 }
 
-/* Lets a caller count an item of a full list without creating the item, because a change may have
- * millions of items. */
 bool tuning_progress_leave_out(struct tuning_progress *progress, const char *name)
 {
     pthread_mutex_lock(&progress->lock);

@@ -4,14 +4,15 @@
 /*
  * The progress of a long change of the tuning databases, and the items that it reports.
  *
- * Role       a job on WORK_QUEUE_TUNING adds items; the engine's thread sends frames of items:
- *            {"progress": {stage, done, total}} and {NAME: [item...]}, where NAME is for example
- *            "bad" or "conflicts"
+ * Role       a job on WORK_QUEUE_TUNING adds items; the engine's thread sends them in frames {NAME:
+ *            [item...]}, where NAME is for example "bad" or "conflicts". It sends the job's stage
+ *            in frames {"progress": {stage, done, total}}
  * Ownership  lists own the items that are added; the request owns the struct
  * Threading  one thread may add while another takes
  *
  * Each list stores its first PROGRESS_ITEMS_MAX items, up to PROGRESS_BYTES_MAX, and counts the
- * rest. Each list has its own limits, so that many hints do not displace errors.
+ * rest. Each list has its own limits, so that many items in one list do not displace those of
+ * another.
  */
 #include "common/base/json.h"
 #include "engine/tuning/tuning.h"
@@ -30,9 +31,11 @@ KILN_DEFINE_AUTO(tuning_progress)
 struct tuning_job_events tuning_progress_events(struct tuning_progress *progress);
 void tuning_progress_set_stage(struct tuning_progress *progress, const char *stage, uint64_t done,
                                uint64_t total);
-/* Takes ownership of |item|. |name| is a string literal; at most PROGRESS_LISTS_MAX names exist. */
+/* Takes ownership of |item|. |name| is a string literal; a struct has at most PROGRESS_LISTS_MAX
+ * names. */
 void tuning_progress_add(struct tuning_progress *progress, const char *name, struct json *item);
-/* Returns true if the list is full. The item is then counted, and need not be created. */
+/* Counts an item and returns true if the list is full. The caller then need not create the item, of
+ * which a change may have millions. */
 bool tuning_progress_leave_out(struct tuning_progress *progress, const char *name);
 /* Replaces a text longer than PROGRESS_VALUE_MAX by its beginning and its length. */
 void tuning_progress_set_value(struct json *item, const char *name, struct bytes text);

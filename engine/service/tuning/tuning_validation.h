@@ -27,7 +27,8 @@ KILN_MUST_CHECK enum kiln_code tuning_kind_take(unsigned number, enum tuning_kin
 KILN_MUST_CHECK enum kiln_code tuning_database_id_take(struct bytes text,
                                                        char ret_id[DATABASE_ID_MAX],
                                                        struct kiln_err *err);
-/* Checks that the backend is empty for perf. For find, "" means the backend of the device. */
+/* For perf, the backend must be empty or TUNING_BATCHNORM. For find, "" means the backend of the
+ * device. */
 KILN_MUST_CHECK enum kiln_code tuning_backend_take(enum tuning_kind kind, const char *database_id,
                                                    struct bytes text,
                                                    char ret_backend[TUNING_BACKEND_TEXT],
