@@ -19,7 +19,6 @@ static bool is_of(const struct audience *audience, const struct caller *c)
     return knows == audience->knows;
 }
 
-/* If |audience| is NULL, all subscribers get the event. */
 static void send_event(struct engine *e, const struct json *event, const struct audience *audience)
 {
     KILN_AUTO(mem) char *text = json_print(event, false);
@@ -58,7 +57,7 @@ static void report_to_host(struct engine *e, const struct engine_report *report)
         e->host->report(e->host, report);
 }
 
-/* Returns whether the compiler itself failed. If it only rejected the source, it did not fail. */
+/* Returns whether the compiler itself failed, rather than the source. */
 static bool ended_badly(enum compile_end end)
 {
     return end == COMPILE_CRASHED || end == COMPILE_TIMED_OUT || end == COMPILE_MEMORY ||

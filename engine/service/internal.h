@@ -117,7 +117,7 @@ struct source;
 void event_kernel(struct engine *e, const char *name, const struct digest *key,
                   const struct source *source, const struct compile_result *result);
 void event_text(struct engine *e, const char *name, const char *text);
-/* Sends an event about a problem that an operator should know. kilnd also logs it. */
+/* Sends an event about a problem that operators should know about. kilnd also logs it. */
 void event_report(struct engine *e, const char *name, const char *text);
 /* Sends an event about a problem with one kernel to administrators. kilnd also logs it. */
 void event_report_key(struct engine *e, const char *name, const struct digest *key,

@@ -59,7 +59,8 @@ struct caller_ops {
     void (*reply)(struct caller *caller, const struct reply *reply);
 };
 
-/* One connection, or one in-process client. The transport embeds it and sets the first members. */
+/* One connection, or one in-process client. The transport embeds it and sets the members before
+ * |unanswered|. */
 struct caller {
     const struct caller_ops *ops;
     uid_t uid;

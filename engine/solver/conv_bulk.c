@@ -46,8 +46,8 @@ struct axis {
     uint32_t residue; /* residue modulo the stride; only for backward data */
 };
 
-/* Forward and backward weights: for pixel p of y, a tap reads pixel p * stride - pad + tap *
- * dilation of x. */
+/* Returns the box for forward and backward weights: for pixel p of y, a tap reads pixel p * stride
+ * - pad + tap * dilation of x. */
 static struct box forward_box(const struct axis *a)
 {
     int lower = -(int)a->pad;
@@ -315,8 +315,8 @@ static void add_pixels(const struct packing_plan *plan, struct solution_kernel *
     add_map(plan, kernel, &map);
 }
 
-/* The dimensions are: channels of a group, taps, rows.  The rows are k, or c if the weights are
- * turned. */
+/* Adds the map of the weights.  Its dimensions are: channels of a group, taps, rows.  The rows are
+ * k, or c if the weights are turned. */
 static void add_weights(const struct packing_plan *plan, struct solution_kernel *kernel,
                         uint32_t rows)
 {
@@ -332,7 +332,8 @@ static void add_weights(const struct packing_plan *plan, struct solution_kernel 
     add_map(plan, kernel, &map);
 }
 
-/* A box is one panel of pixels in |rows| planes of an image. */
+/* Adds the map of a tensor with channels first.  A box is one panel of pixels in |rows| planes of
+ * an image. */
 static void add_planes(const struct packing_plan *plan, struct solution_kernel *kernel, int tensor,
                        uint32_t rows)
 {
@@ -356,7 +357,7 @@ static void add_source(const struct packing_plan *plan, struct solution_kernel *
         add_pixels(plan, kernel, tensor, residue, t->tile_m);
 }
 
-/* The map numbers the pixels of y consecutively, as one row. */
+/* Adds the map of y for backward weights.  It numbers the pixels of all images consecutively. */
 static void add_gradient(const struct packing_plan *plan, struct solution_kernel *kernel,
                          uint32_t pixels)
 {

@@ -33,17 +33,18 @@
  *   Each of the PARTS * SPLITS writes its own fp32 copy of the weights, a slot; split_reduce.h adds
  *   up the slots.
  */
-/* Channels and pixels of one product on the matrix cores. */
+/* The matrix cores multiply this many channels by this many pixels at a time. */
 #define BLOCK 16u
 #define CHUNK 8u /* channels of a 16-byte copy */
-/* ConvImplicitGemm is suitable for bundles with more channels. */
+/* Maximum number of channels in a bundle.  For more, ConvImplicitGemm is suitable. */
 #define BUNDLE_MAX 64u
 /* For groups of 32 channels, ConvImplicitGemm is faster (H100). */
 #define FAVOURED_MAX 16u
 #define TAPS_MAX 343u /* 7x7x7 */
-/* A warp keeps each tap's sums in eight registers. */
+/* Maximum number of taps of a warp.  Each item of the warp keeps the sums of a tap in eight
+ * registers. */
 #define TAPS_EACH_MAX 10u
-/* All targets of this solver grant a work group this much shared memory. */
+/* Bytes of shared memory that all targets of this solver grant a work group. */
 #define SHARED_MAX 99u * 1024
 #define WARPS_MAX 16u
 #define SLOTS_MAX 1024u /* fp32 copies of the weights */

@@ -11,8 +11,8 @@
 
 #define SHARED_MAX 65536u /* bytes of LDS for one work group */
 #define THREADS_MAX 512u
-/* Registers of one item: its sums, and an estimate of the others.  CDNA also has accumulation
- * registers, so its limits are higher. */
+/* Maximum numbers of registers of an item: for its sums, and for everything else (estimated).  CDNA
+ * also has accumulation registers, so its limits are higher. */
 #define SUMS_MAX 128u
 #define SUMS_MAX_RDNA 64u
 #define OTHERS_MAX 104u
@@ -145,8 +145,8 @@ static void cost_of(const struct problem *p, const struct machine *machine, cons
     ret->others = operand * (wave_m + wave_n) / 16 + 4 * (left + right) + 2 * left;
 }
 
-/* An item copies the same chunk of a transposed operand's row in all steps, so a row must not have
- * more chunks than the group has items. */
+/* Returns whether each item can copy the same chunk of a transposed operand's row in all steps.  So
+ * a row must not have more chunks than the group has items. */
 static bool turns_fit(const struct problem *p, const struct cost *c)
 {
     const struct product_tiling *t = &c->tiling;

@@ -28,7 +28,7 @@
 #define THREAD_REGISTERS_MAX 255u
 #define OCCUPANCY_MAX 4u
 #define WARP_SUMS_MIN 1024u
-/* A team's sums take 128 registers of each item. */
+/* Maximum number of sums of a team: 128 registers for each of its 128 items. */
 #define WIDE_SUMS_MAX (128u * 128u)
 #define PROCESSORS 132u      /* multiprocessors of a large GPU */
 #define WIDE_COLUMNS_MIN 32u /* wgmma is not used for products with at most this many columns */
@@ -99,9 +99,10 @@ static const struct perf_axis wide_tf32_axes[AXES] = {
     [WIDE] = { "wgmma", PERF_VALUES(NARROW, WIDE_BULK, WIDE_PERSISTENT) },
 };
 
-/* Two parts for each value of "wgmma": without split-K, and with it (not for WIDE_PERSISTENT).  The
- * last arguments of the macros are the values of "split_k".  Each part has only the values of the
- * other axes that can be valid with it, because most points of the full product are invalid. */
+/* The tuning space has two parts for each value of "wgmma": without split-K, and with it (not for
+ * WIDE_PERSISTENT).  The last arguments of the macros are the values of "split_k".  Each part has
+ * only the values of the other axes that can be valid with it, because most points of the full
+ * product are invalid. */
 #define PART(m, n, k, w_m, w_n, s, l1, wide, ...)                                                  \
     {                                                                                              \
         { "tile_m", m }, { "tile_n", n }, { "tile_k", k }, { "warps_m", w_m }, { "warps_n", w_n }, \
@@ -353,7 +354,7 @@ static void cost_of(const struct problem *p, const struct target *target, const 
                                       ret->occupancy);
 }
 
-/* A sum of |slice| tiles may be too short to use all stages. */
+/* Returns whether a sum of |slice| tiles is too short to use all stages. */
 static bool has_idle_stages(const uint16_t *v, uint32_t slice)
 {
     switch (v[WIDE]) {
@@ -381,7 +382,8 @@ static bool is_redundant(const struct problem *p, const uint16_t *v, const struc
            has_idle_stages(v, c->tiling.slice);
 }
 
-/* cp.async distributes copies evenly over the items only if sizes are powers of two. */
+/* Returns whether a size has a factor of three.  cp.async distributes copies evenly over the items
+ * only if sizes are powers of two. */
 static bool is_of_three(const uint16_t *v)
 {
     return v[TILE_M] == 192 || v[TILE_N] == 192 || v[WARPS_M] == 12;
@@ -407,7 +409,8 @@ static bool is_wide_shape(const struct problem *p, const struct target *target, 
  * round. */
 static bool has_wide_tf32(const uint16_t *v) { return v[WIDE] >= WIDE_BULK; }
 
-/* Each quarter of a multiprocessor has a quarter of the registers and runs whole warps. */
+/* Returns the maximum number of registers of a thread.  Each quarter of a multiprocessor has a
+ * quarter of the registers and runs whole warps. */
 static uint32_t registers_max(uint32_t threads)
 {
     return least(THREAD_REGISTERS_MAX, REGISTERS / ((threads + 127) / 128 * 128));

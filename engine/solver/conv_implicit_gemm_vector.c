@@ -360,7 +360,8 @@ static bool shared_memory_suffices(const struct problem *p, const struct target 
     return bytes <= (tf32 ? SHARED_DYNAMIC : most[target->family]);
 }
 
-/* Larger tiles are rejected if at least half of a tile is always idle in this dimension. */
+/* In each dimension, larger tiles than these are rejected if at least half of the tile would always
+ * be idle. */
 #define SMALL_M 32u
 #define SMALL_N 64u
 #define SMALL_K 8u

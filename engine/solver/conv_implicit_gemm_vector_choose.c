@@ -74,7 +74,8 @@ static const struct tiling few_rows_tilings[] = {
 /* The rate at which partial sums are written and read. */
 #define BYTES_A_US 3.5e6
 #define US_A_LAUNCH 3.0
-/* Factor of the speed if weights are not rearranged, so that they are copied 4 bytes at a time. */
+/* Without rearranged weights, which are copied 4 bytes at a time, the speed is multiplied by
+ * this. */
 #define SLOWER_BY_WEIGHTS 0.97
 
 /*

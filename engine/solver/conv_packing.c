@@ -204,7 +204,7 @@ struct reorder {
     struct extent step; /* distances of packed pixels in the plain tensor; 0: all are packed */
     /* |w_first| is where the plain row begins in the packed one. */
     uint32_t w_packed, w_first;
-    uint32_t outer, outer_packed; /* of weights: entries of a group; otherwise 1 */
+    uint32_t outer, outer_packed; /* number of entries of a group (for weights); otherwise 1 */
     uint32_t outers, outers_packed;
     struct square square;
 };

@@ -31,7 +31,8 @@ struct unmet_plan { /* members are borrowed */
     bool has_named_solver;
 };
 /* Replaces |err|, if data is built in, by an error that names the problem, the device and what the
- * user can do. |err| must have the code KILN_NOT_FOUND, or the code for a missing compiler. */
+ * user can do. |err| must have the code KILN_NOT_FOUND, or the code with which choosing a compiler
+ * failed. */
 void built_in_explain(struct engine *e, const struct unmet_plan *plan, struct kiln_err *err);
 void built_in_report(struct engine *e);
 struct json *built_in_describe_damage(const struct engine *e);

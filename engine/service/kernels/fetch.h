@@ -29,8 +29,9 @@ struct fetch_ticket {
     uid_t uid;
     enum priority priority;
     bool no_object; /* the caller needs only the other members of the result, not the object */
-    bool is_rtc;    /* the look-up is for a compile that a client does itself; these are counted
-                     * separately */
+    /* the look-up is for a compile that a client does itself; such look-ups are counted
+     * separately */
+    bool is_rtc;
     uint64_t batch; /* 0: no batch. Several hits of one kernel in a batch count as one */
     /* Called with the result, but only after the function that got the ticket has returned. */
     void (*ready)(struct fetch_ticket *ticket, const struct fetch_result *result);
@@ -48,7 +49,7 @@ struct fetch_options {
     const struct kernel_name *name;  /* NULL: packages are searched by key only */
     const struct digest *shared_key; /* the key that the kernel has if it is stored for all users;
                                         NULL: none */
-    bool only_stored;                /* do not wait for a compile of this key */
+    bool only_stored;                /* do not join a compile of this key that is in progress */
     bool no_cache; /* compile even if a result is stored, and do not store the new result */
 };
 

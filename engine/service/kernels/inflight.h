@@ -13,14 +13,15 @@
 #include "engine/service/kernels/fetch.h"
 #include "engine/service/kernels/kernel_lookup.h"
 
-/* FLEET: waiting for the fleet. QUEUED: waiting or being compiled. */
+/* FLEET: waiting for the fleet. QUEUED: waiting for a compiler, or being compiled. */
 enum stage { LOOKING, FLEET, QUEUED, SEALING, DELIVERING };
 
 struct fleet_query;
 
 struct inflight {
-    struct compile_order order; /* the first member, because the done callback gets |order| */
-    struct task task;           /* the look-up; later, the sealing of the object */
+    /* must be first, because compile_done casts |order| to a struct inflight */
+    struct compile_order order;
+    struct task task; /* the look-up; later, the sealing of the object */
     struct hash_link by_place;
     struct engine *engine;
     struct digest place; /* the request's key in the table; a fetch with the same key joins it */

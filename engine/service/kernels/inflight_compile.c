@@ -48,7 +48,8 @@ static void remember_failure(struct inflight *f, const struct kiln_err *why)
     bool lasting =
         why->code == KILN_COMPILE_FAILED || why->code == KILN_INVALID || why->code == KILN_CORRUPT;
     bool is_outdated = f->generation != hot_set_generation(f->engine->hot);
-    if (!lasting || f->no_cache || is_outdated) /* a package may have the kernel by now */
+    /* if outdated, a package may have the kernel by now */
+    if (!lasting || f->no_cache || is_outdated)
         return;
     const struct failure_report report = { .key = &f->asked,
                                            .uid = f->uid,

@@ -10,8 +10,8 @@
  */
 #include "engine/service/kernels/inflight.h"
 
-/* Copies |object|, the answer to |key|. A copy of a hot object becomes hot, too. Fetches of one
- * user share a copy. */
+/* Copies |object|, the answer to |key|, for the ticket's user. If |object| is hot, the copy becomes
+ * hot, too. Fetches of one user share a copy. */
 KILN_MUST_CHECK enum kiln_code inflight_copy(struct engine *e, const struct digest *key,
                                              struct object *object, struct fetch_ticket *ticket,
                                              struct kiln_err *err);

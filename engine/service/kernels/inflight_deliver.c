@@ -126,7 +126,8 @@ void inflight_label_object(struct inflight *f)
     object->origin = NULL;
 }
 
-/* Delivering to one ticket takes about half a microsecond. */
+/* Maximum number of tickets that get the result in one loop iteration. Each takes about half a
+ * microsecond. */
 #define DELIVERED_AT_ONCE 2048
 
 static void give_result(struct engine *e, struct fetch_ticket *t, const struct fetch_result *r)
@@ -181,7 +182,6 @@ static bool deliver_later(struct inflight *f, const struct fetch_result *result)
     return true;
 }
 
-/* Frees |f| after every ticket has the result. */
 static void deliver_result(struct inflight *f, const struct fetch_result *result)
 {
     inflight_leave_table(f);

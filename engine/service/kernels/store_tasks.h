@@ -21,7 +21,7 @@ struct store_write { /* embed it as the first member */
     enum kiln_code rc;
     struct kiln_err err;
 };
-/* |write| is allocated with malloc, and the caller sets only its two functions. */
+/* |write| is allocated with malloc. The caller sets only its members |write| and |written|. */
 void store_write_run(struct engine *e, uid_t uid, struct store_write *write);
 
 struct store_upkeep;

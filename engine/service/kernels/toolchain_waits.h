@@ -34,8 +34,9 @@ KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct deferred *d, const stru
                                                   struct bytes forced,
                                                   const struct toolchain **ret_toolchain,
                                                   struct kiln_err *err);
-/* Returns KILN_BUSY when the request waits. A probe that is already queued for another user is
- * shared (compile_queue_share). Returns KILN_UNAVAILABLE if no probe can be started now. */
+/* Returns KILN_BUSY if the request must wait for a probe of |tc| for |target|. A probe that is
+ * already queued for another user is shared (compile_queue_share). Returns KILN_UNAVAILABLE if no
+ * probe can be started now. */
 KILN_MUST_CHECK enum kiln_code toolchains_probe(struct deferred *d, const struct toolchain *tc,
                                                 const struct target *target, struct kiln_err *err);
 /* Returns KILN_BUSY if the request must wait for the list of installed toolchains. */

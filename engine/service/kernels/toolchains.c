@@ -14,13 +14,14 @@
 
 #define DESCRIPTION_MAX (64u << 10)
 #define DESCRIBE_AGAIN_NS 10000000000u
-/* kiln notices an upgraded compiler after this time. Kernels that the new compiler makes earlier
- * have the old compiler's identity. They are not served once kiln knows the new identity. */
+/* After this time, kiln asks again which compilers are installed, and so notices an upgrade.
+ * Kernels that the upgraded compiler makes before that have the old compiler's identity. They are
+ * not served once kiln knows the new identity. */
 #define DESCRIBE_FRESH_NS 60000000000u
 #define FAILURE_NS 600000000000u /* ten minutes, as long as a compile failure is stored */
 #define NOT_NOW_NS 1000000000u
-/* The number of probes is limited, because each probe starts a process. A batch never needs more
- * than this. A longer list of targets (`kilnctl toolchain ls`) is probed in parts. */
+/* Maximum number of probes of one user at a time, because each probe starts a process. No batch
+ * needs more. A longer list of targets (`kilnctl toolchain ls`) is probed in parts. */
 #define PROBES_MAX_UID 64u
 #define FAILED_PROBES_MAX 96 /* more failures than one list of targets can cause */
 
@@ -192,7 +193,7 @@ static void learn_probe(struct engine *e, const struct cached_probe *m)
     }
 }
 
-/* Reports that there is no compiler. Does not report this again before a compiler was found. */
+/* Reports this only once until a compiler is found. */
 static void report_missing_toolchains(struct engine *e)
 {
     bool none = toolchain_table_count(e->toolchains) == 0;
@@ -338,7 +339,7 @@ void toolchains_refresh(struct engine *e)
     forget_old_failures(e);
 }
 
-/* Shows only the first line of the compiler's log. */
+/* Writes the error, and only the first line of the compiler's log. */
 static void describe_failed_probe(const struct compile_result *result, char detail[512])
 {
     const char *log = result->log ? result->log : "";

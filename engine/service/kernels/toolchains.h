@@ -33,7 +33,8 @@ void toolchains_refresh(struct engine *e);
 void toolchains_describe(struct engine *e);
 /* Makes the next request that needs a toolchain call toolchains_describe. */
 void toolchains_describe_soon(struct engine *e);
-/* |ret_failure| says why the last try failed, or is "". */
+/* Returns whether the installed toolchains are known. *ret_failure says why the last try to list
+ * them failed, or is "". */
 bool toolchains_described(const struct engine *e, const char **ret_failure);
 bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target);
 /* Returns true if no probe and no describe job waits or runs. */

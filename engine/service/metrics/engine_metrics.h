@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The engine's metrics beyond the counters of metrics.def: results, durations, usage accounting and
- * their samples over time.
+ * The engine's metrics beyond the counters of metrics.def: results of requests, durations, and
+ * usage accounting.
  *
  * Role       counts what the requests "metrics", "accounting" and "history" report
  * Ownership  the engine owns the struct
@@ -50,11 +50,11 @@ enum miss_reason {
     MISS_PREFETCH,   /* requested by a prefetch, so no job waited */
 };
 
-enum compile_metric { /* adds a result to those of enum compile_end */
-                      COMPILED_INVALID =
-                          COMPILE_OUTDATED +
-                          1, /* the compiler's output is not a code object for the target */
-                      COMPILE_RESULTS
+/* Results in addition to those of enum compile_end. */
+enum compile_metric {
+    /* The compiler's output is not a code object for the target. */
+    COMPILED_INVALID = COMPILE_OUTDATED + 1,
+    COMPILE_RESULTS
 };
 
 enum transfer_tier { TRANSFER_PACKAGE, TRANSFER_DISK, TRANSFER_TUNING, TRANSFER_TIERS };
@@ -114,7 +114,8 @@ static inline uint64_t metrics_hot_begins(const struct engine_metrics *f)
     return f->hot_left == 0 ? clock_monotonic_ns() : 0;
 }
 
-/* Call this function when the look-up has found the kernel in memory. */
+/* Call this function when the look-up has found the kernel in memory. |began_ns| is the result of
+ * metrics_hot_begins. */
 static inline void metrics_hot_ends(struct engine_metrics *f, uint64_t began_ns)
 {
     if (began_ns) {

@@ -11,9 +11,8 @@
  */
 #include "engine/store/kernel_metrics.h"
 
-#define HISTORY_SUMS                                                                             \
-    HISTORY_store_bytes /* number of columns that are counters; the columns after them are sizes \
-                         */
+/* Number of columns that are counters; the columns after them are sizes. */
+#define HISTORY_SUMS HISTORY_store_bytes
 #define HISTORY_EVERY_S 300u
 #define HISTORY_KEPT_S (28u * 86400u)
 

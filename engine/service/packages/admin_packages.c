@@ -39,7 +39,6 @@ static struct json *info_to_json(const struct package_info *info)
     return j;
 }
 
-/* Adds the signer, and whether kilnd believes the signature. */
 static void set_signature(struct json *j, const struct package_signature *s)
 {
     set_signer(j, s->signer, &s->edition);

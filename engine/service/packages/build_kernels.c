@@ -5,7 +5,8 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/tuning/tuning_service.h"
 
-/* Choosing solvers takes a few microseconds for each problem. */
+/* Number of problems whose solvers are chosen in one loop iteration. Each takes a few
+ * microseconds. */
 #define CHOSEN_AT_ONCE 256
 
 static int compare_items(const void *a, const void *b)

@@ -10,8 +10,8 @@
 
 /* Limits the rows of a step, because storing a row takes time even if its object is small. */
 #define ROWS_A_STEP 256
-/* Bytes between two looks at the clock. bzip2 decodes 900 KB in one call, which takes about 20
- * ms. */
+/* Number of bytes that are unpacked before the clock is read again. bzip2 decodes 900 KB in one
+ * call, which takes about 20 ms. */
 #define PIECE (256u << 10)
 
 struct current {

@@ -5,7 +5,7 @@
  * The rows of MIOpen's kernel cache that a user imports.
  *
  * Role       unpacks and checks one object after the other, in steps that end after a few
- *            milliseconds. So a file that is made to be slow delays only its own user
+ *            milliseconds. So a file that was made to unpack slowly delays only its own user
  * Ownership  owns the open file, and the objects until cache_rows_pop returns them
  * Threading  one thread at a time for each cache_rows
  */

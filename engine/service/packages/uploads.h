@@ -18,9 +18,10 @@ struct upload;
 struct upload_kind {
     const struct admin_member *members;
     enum transfer_tier tier;
-    bool of_user;        /* see transfer_job.of_user */
-    uint64_t size_limit; /* bytes; 0: the limit of packages or caches */
-    bool unchecked;      /* see transfer_job.unchecked; if set, the second file is not a manifest */
+    bool of_user; /* see transfer_job.of_user */
+    /* bytes; 0: only the limit for packages or caches (packages_state.h) holds */
+    uint64_t size_limit;
+    bool unchecked; /* see transfer_job.unchecked; if set, the second file is not a manifest */
     /* Called on the engine's thread when the file has arrived, instead of prepare and take. Must
      * call upload_next or, at the end, upload_end. May be NULL. */
     void (*pass)(struct upload *u);

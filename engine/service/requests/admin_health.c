@@ -13,7 +13,7 @@
 
 /* A longer database file is only checked if the caller sets "deep". */
 #define CHECKED_MAX (1ull << 30)
-/* A result is reused for this time, so that not every request reads a gigabyte. */
+/* The result of a check is reused for this time, so that not every request reads a gigabyte. */
 #define CHECKED_AGE_MAX_S 60
 
 static const struct admin_member health_members[] = { { "deep", MEMBER_FLAG }, { 0 } };

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* Limits one answer. The options and the name of one kernel may have 64 KiB each. */
+/* Limits of one answer: kernels, and bytes of their names and options, each of which may have 64
+ * KiB. */
 #define LIST_PAGE 1000
 #define LIST_BYTES (1u << 20)
 #define MATCHES_SHOWN 2

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* Each new target costs a compile for every toolchain of its family. */
+/* The number of targets in a request is limited, because each new target costs a compile with every
+ * toolchain of its family. */
 #define TARGETS_ASKED_MAX 16
 
 /* Sets |waits| if the request must wait for any of the probes. */

@@ -31,7 +31,8 @@ static void verify_work(struct deferred *d)
     struct verify *v = (struct verify *)d;
     const char *name = json_get_text(d->question, "name", "");
     d->rc = package_set_use(d->engine->packages, name, verify_package, v, &d->err);
-    struct kiln_err ignored = KILN_ERR_INIT; /* the answer is useful even without earlier damage */
+    /* A failure is ignored: the answer is useful even if it does not list earlier damage. */
+    struct kiln_err ignored = KILN_ERR_INIT;
     if (!d->rc &&
         kernel_store_quarantine_of(d->engine->store, name, list_damage, v->quarantine, &ignored))
         return;

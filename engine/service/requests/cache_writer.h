@@ -35,7 +35,8 @@ KILN_MUST_CHECK enum kiln_code cache_writer_open(const struct cache_writer_optio
 void cache_writer_destroy(struct cache_writer *writer);
 KILN_DEFINE_AUTO(cache_writer)
 
-/* A step ends early before an object that needs more memory than was granted. */
+/* Does one step. Ends it before an object that needs more memory than cache_writer_grant
+ * allowed. */
 KILN_MUST_CHECK enum kiln_code cache_writer_write(struct cache_writer *writer,
                                                   struct kiln_err *err);
 bool cache_writer_is_over(const struct cache_writer *writer);

@@ -20,7 +20,8 @@
 struct engine;
 struct exported_files;
 
-/* Two exports with ADMIN_FILES_MAX files each, and a package of the default maximum size. */
+/* Limits of one user: enough for two exports with ADMIN_FILES_MAX files each, and for a package of
+ * the default maximum size. */
 #define EXPORTED_FILES_MAX_UID 128u
 #define EXPORTED_BYTES_MAX_UID (8ull << 30)
 /* Limit for all users except administrators, because the number of watches is limited. */
@@ -56,8 +57,9 @@ KILN_MUST_CHECK enum kiln_code exported_files_reserve(struct exported_files *exp
                                                       struct kiln_err *err);
 /* Does nothing if nothing is reserved. */
 void export_space_release(struct export_space *space);
-/* Opens the file as an object. From then on, the file counts, and the reservation |space| does not.
- * The caller must remove the file's name, and must not destroy |exported| before the object. */
+/* Opens the file as an object. From then on, the file counts toward the user's limits instead of
+ * the reservation |space|. The caller must remove the file's name, and must not destroy |exported|
+ * before the object. */
 KILN_MUST_CHECK enum kiln_code exported_files_open(struct exported_files *exported,
                                                    const char *path, struct export_space *space,
                                                    struct object **ret_object,

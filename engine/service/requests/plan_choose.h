@@ -30,8 +30,9 @@ struct plan_ids {
     char device[DATABASE_ID_MAX]; /* id in tuning records; "": the caller named no device */
     char package[DATABASE_ID_MAX];
 };
-/* Selects packages by arch if |given|, the caller's database id, is empty. For NVIDIA's GPUs,
- * |package| has no number of multiprocessors; the number is stored in |target|. */
+/* Parses |given|, the caller's database id, which may be empty. Packages are then selected by the
+ * target's arch. For NVIDIA's GPUs, ret_ids->package is always the arch, and target->processors
+ * gets the number of multiprocessors in |given|. */
 KILN_MUST_CHECK enum kiln_code plan_ids_take(struct target *target, struct bytes given,
                                              struct plan_ids *ret_ids, struct kiln_err *err);
 /* Returns KILN_INVALID if the device and the target do not match. */

@@ -5,13 +5,15 @@
 
 #define ADMIN_MAX_UID 4
 #define ADMIN_MAX_UID_ADMIN 32
-/* A client asks one question about solvers at a time. A user may have a client for each GPU. */
+/* Maximum numbers of requests about solvers, in total and of one user. A client sends one at a
+ * time, and a user may have a client for each GPU. */
 #define SOLVER_QUESTIONS_MAX 1024
 #define SOLVER_QUESTIONS_MAX_UID 256
-/* A client also sends one put at a time. */
+/* Maximum numbers of changes of tuning records. A client sends one put at a time. */
 #define TUNING_PUTS_MAX 1024
 #define TUNING_PUTS_MAX_UID 64
-/* Each request compile_begin is from one thread of a job that waits for a kernel. */
+/* Maximum number of compile_begin requests of one user that wait. Each is from one thread of a
+ * job. */
 #define COMPILE_WAITS_MAX_UID 1024
 
 struct requests {
@@ -23,9 +25,11 @@ static const struct request_group group_limits[REQUEST_GROUPS] = {
     [GROUP_ADMIN] = { .noun = "administrative requests",
                       .max_uid = ADMIN_MAX_UID,
                       .max_uid_admin = ADMIN_MAX_UID_ADMIN },
-    /* A verification occupies a reader thread while it reads a whole package. */
+    /* Only one verification at a time, because it occupies a reader thread while it reads a whole
+     * package. */
     [GROUP_VERIFICATIONS] = { .noun = "verifications of packages", .max = 1 },
-    /* A build takes memory, descriptors and time on a work queue. */
+    /* Only one build for each user, because it takes memory, descriptors and time on a work
+     * queue. */
     [GROUP_BUILDS] = { .noun = "package builds", .max_uid = 1, .max_uid_admin = 1 },
     /* engine/tuning/lease.c limits these requests. */
     [GROUP_LEASE_WAITS] = { .noun = "requests for a lease" },

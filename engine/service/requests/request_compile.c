@@ -17,7 +17,7 @@
 #define WAIT_MAX_MS 60000u
 /* After this time, the next client may compile, too, because the holder may have stopped. */
 #define HELD_MAX_NS 60000000000u
-/* Charged for an unfinished compile, so that no user can begin millions. */
+/* Bytes charged for an unfinished compile, so that no user can begin millions. */
 #define COMPILE_COST 4096u
 #define RESULT_MAX (64u << 20)
 #define PIECE_SIZE (64u << 10)
@@ -572,7 +572,6 @@ static enum kiln_code take_file(struct end *x, struct caller *caller, struct kil
     return KILN_OK;
 }
 
-/* Returns false for a control character, invalid UTF-8, or a NUL. */
 static bool is_printable(const char *text, size_t size)
 {
     const unsigned char *at = (const unsigned char *)text, *end = at + size;

@@ -70,7 +70,6 @@ static const struct deferred_kind fetch_kind = { .size = sizeof(struct fetch_req
                                                  .stop = stop_fetch,
                                                  .release = release_fetch };
 
-/* If the frame is full, sends it first, with the flag FRAME_MORE. */
 static void add_result(struct fetch_request *rq, struct result_list *list,
                        struct result_options *options, const struct fetch_result *result)
 {
@@ -233,7 +232,8 @@ static void answer_one(struct engine *e, struct caller *caller, uint64_t id,
     result_list_send(&list, caller, id, 0);
 }
 
-/* Usually the kernel is in memory, and no deferred request is needed. */
+/* Answers at once if the kernel is in memory, as it usually is. Otherwise, creates a deferred
+ * request. */
 static enum kiln_code handle_one(struct engine *e, struct caller *caller, uint64_t id,
                                  const struct fetch_input *input, struct kiln_err *err)
 {
@@ -311,7 +311,8 @@ static enum kiln_code answer_source(struct deferred *d)
 static const struct toolchain_need source_need = { .ask = fetch_input_ask_for_source,
                                                    .answer = answer_source };
 
-/* Usually the toolchain is known and the kernel is in memory, and no deferred request is needed. */
+/* Answers at once if the toolchain is known and the kernel is in memory, as usual. Otherwise,
+ * creates a deferred request. */
 enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
                                    const struct frame_header *header, struct bytes body,
                                    struct kiln_err *err)

@@ -50,7 +50,7 @@ struct why {
     char elsewhere_id[DATABASE_ID_MAX];
     struct known_toolchain here[TOOLCHAINS_MAX];
     size_t here_count;
-    /* |nearest| has the kernels that were imported under the name of |missing|. */
+    /* |nearest| already has the kernels that were imported under the name of |missing|. */
     bool namesakes_reported;
     const struct wanted_program *missing; /* one of |programs|; NULL: the question is a key */
     struct kernel_record wanted;
@@ -62,7 +62,7 @@ KILN_MUST_CHECK enum kiln_code why_read_question(struct why *w, struct kiln_err 
 KILN_MUST_CHECK enum kiln_code why_ask_for_toolchain(struct deferred *d);
 KILN_MUST_CHECK enum kiln_code why_add_programs(struct why *w, struct kiln_err *err);
 
-/* The store calls the first two functions, with a struct why as |context|. */
+/* The first two functions are callbacks of the store. Their |context| is a struct why. */
 void why_compare(void *context, const struct kernel_record *there);
 /* Skips kernels that do not have the missing kernel's name. */
 void why_compare_namesake(void *context, const struct kernel_record *there);

@@ -161,7 +161,8 @@ static void compare_made(const struct why *w, struct comparison *c,
     compare_digests(c, "headers", &wanted->headers_id, &there->headers_id);
 }
 
-/* Returns false if clients cannot request the kernel by name. */
+/* Sets |ret_names| to the wanted kernel's name, arguments and database id. Returns false if clients
+ * cannot request the kernel by name. */
 static bool name_wanted(const struct why *w, const char *ret_names[3])
 {
     const struct wanted_program *p = w->missing;

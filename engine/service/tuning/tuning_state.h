@@ -13,7 +13,8 @@
 struct tuning_service {
     struct tuning *databases; /* owned; NULL: not open, for the reason in |trouble| */
     struct tuning_options options;
-    struct tuning_database asked[2]; /* the databases of the latest look-ups in find and in perf */
+    /* the valid database that the latest look-up of each kind (find, perf) named */
+    struct tuning_database asked[2];
     char trouble[512];
     char notice[512];
     uint64_t retry_ns;
