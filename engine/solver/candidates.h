@@ -34,7 +34,7 @@ struct candidate_order {
 };
 
 struct candidate_order candidate_order_of(const char *solver, const struct perf_space *space);
-/* Returns the index of a point, for perf_space_at. */
+/* Returns the number of the candidate's point, for perf_space_at. */
 uint32_t candidate_point(const struct candidate_order *order, uint32_t index);
 
 struct candidate_count {

@@ -366,7 +366,7 @@ static bool is_large(const struct target *target)
 #define VECTOR_ROWS 16u
 #define VECTOR_FLOPS_PER_US 43e6
 #define VECTOR_US 10.0
-#define VECTOR_MARGIN 1.5 /* the estimates were fitted to few trials */
+#define VECTOR_MARGIN 1.5 /* because the estimates were fitted to few trials */
 
 static double estimate_vector(const struct problem *p)
 {

@@ -42,7 +42,7 @@ struct fetch_ticket {
 
 /* Members are borrowed for the call; a fetch that must wait copies what it needs. */
 struct fetch_options {
-    struct digest key; /* used if |job| is NULL or a program; otherwise computed from |job| */
+    struct digest key; /* used if |job| is NULL or job->is_program; otherwise computed from |job| */
     /* Has canonical options and checked headers. NULL: there is no source to compile. */
     const struct compile_job *job;
     const struct toolchain *tc;      /* borrowed; set if |job| is set */

@@ -180,8 +180,8 @@ static uint64_t expected_ns(const struct inflight *f)
                        : metrics_compile_expected(&f->engine->metrics, f->source->job.toolchain);
 }
 
-/* Returns false if the fleet is not asked. The fleet is never asked for a program, because the key
- * of a program is private to its client, so no other host has the program. */
+/* Returns false if the fleet is not asked. The fleet is never asked for a program's result, because
+ * hosts share only kernels (fleet_kernel_is_own). */
 static bool ask_fleet(struct inflight *f)
 {
     const struct compile_job *job = &f->source->job;

@@ -13,6 +13,6 @@ KILN_MUST_CHECK enum kiln_code inflight_submit(struct inflight *f, struct kiln_e
 /* If another in-flight request already compiles the kernel, |f| joins this other request. May free
  * |f|. */
 void inflight_compile_or_join(struct inflight *f);
-/* Adds |ticket| to |f|. If the compile is still queued, it then counts as the ticket's user's, too
+/* Adds |ticket| to |f|. A compile that is still queued is then also queued for the ticket's user
  * (compile_queue_share). */
 void inflight_join_queue(struct inflight *f, struct fetch_ticket *ticket);

@@ -47,7 +47,8 @@ static inline void inflight_account_hit(struct engine *e, struct object *object,
         return;
     object->counted_in = ticket->batch;
     if (object->kind > OBJECT_RTC_RESULT)
-        /* another part of a compile's answer: the compile is counted when its result is sent */
+        /* a file or mark that belongs to a result: the compile is counted when the result is
+         * sent */
         return;
     if (object->kind == OBJECT_RTC_RESULT) {
         e->stats.client_hits++;

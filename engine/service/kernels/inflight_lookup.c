@@ -42,7 +42,8 @@ static void report_lookup(struct inflight *f)
     if (r && r->by_name.damaged[0])
         quarantine_package(e, &r->by_name, &f->name_key->name);
     if (r && r->trouble.code)
-        event_report(e, "store_error", r->trouble.text); /* the client only gets a miss */
+        /* reported here, because the client only gets a miss */
+        event_report(e, "store_error", r->trouble.text);
 }
 
 /* Returns whether the kernel's owner has joined a look-up that another user started by key. */

@@ -41,7 +41,7 @@ enum kiln_code source_copy(struct engine *e, uid_t uid, const struct fetch_optio
         .origin =
             works
                 ? job->origin
-                : COMPILE_OF_CLIENT, /* a client chose the target, so the compile is not trusted */
+                : COMPILE_OF_CLIENT, /* not trusted, because a client may have chosen the target */
         .target_works = works,
         .toolchain = copy_text(&at, job->toolchain),
         .target = copy_text(&at, job->target),

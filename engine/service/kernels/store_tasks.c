@@ -76,7 +76,7 @@ void store_write_run(struct engine *e, uid_t uid, struct store_write *w)
 
 struct put_task {
     struct store_write base;
-    struct source *source; /* owned; NULL: the record is complete */
+    struct source *source; /* owned; NULL: |record| is already complete */
     void *texts;           /* owned; the texts of a record without a source */
     uid_t uid;
     struct object *object;
@@ -173,7 +173,7 @@ void store_later(struct engine *e, const struct digest *key, struct source *sour
 {
     struct put_task *p = create_put(e, key, source->uid, object);
     e->stats.puts++;
-    if (!p) { /* the kernel is only in the hot set, and is compiled again later */
+    if (!p) { /* the kernel stays only in the hot set, and is compiled again after its eviction */
         e->stats.puts_lost++;
         source_destroy(source);
         return;

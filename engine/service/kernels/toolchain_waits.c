@@ -103,7 +103,7 @@ static void ask_again(struct deferred *d)
         deferred_destroy(d);
         return;
     }
-    deferred_refund(d, w->charged); /* answering the request charges again */
+    deferred_refund(d, w->charged); /* keep_request charges again */
     ask_for_toolchains(d);
 }
 

@@ -156,7 +156,7 @@ static void write_done(struct task *task)
         l->rewrites_users = l->rewrites_kinds = true;
     }
     event_after_write(e, t->rc, &t->err);
-    bool again = e->draining && t->written; /* then write what has changed since the task began */
+    bool again = e->draining && t->written; /* changes since the task began must be written, too */
     task_destroy(t);
     if (again)
         accounting_write(e, /* force= */ true);

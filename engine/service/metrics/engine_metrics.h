@@ -94,7 +94,7 @@ struct engine_metrics {
     struct toolchain_metrics toolchains[METRICS_TOOLCHAINS];
     unsigned toolchain_count;
 
-    /* transfer_receive_report only accepts codes that this table has. */
+    /* The codes come from kiln-transfer. transfer_receive_report rejects unknown codes. */
     uint64_t transfers[TRANSFER_TIERS][TRANSFER_OPS][METRICS_CODES];
 
     uint64_t rejections;

@@ -7,7 +7,7 @@
 
 #define COMPILES_MAX 1024 /* the largest value of the setting 'workers' */
 #define USERS_MAX 256
-#define NOBODY ((uid_t)-1) /* owner of kilnd's own requests to a compiler process */
+#define NOBODY ((uid_t)-1) /* uid of the describe job, which belongs to no user */
 
 struct user_line {
     uid_t uid;

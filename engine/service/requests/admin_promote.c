@@ -3,8 +3,8 @@
  * The request kernel_promote serves results of clients' own compiles to all users, or undoes this.
  *
  * A promotion stores an object under a second key, which all users look up after their own keys.
- * All parts of a compile have the same target, program and toolchain, so a selection by these has
- * either all parts or none.
+ * All parts of a compile (its result and its files) have the same target, program and toolchain. So
+ * a selection by these has either all parts or none.
  */
 #include "engine/service/requests/admin.h"
 

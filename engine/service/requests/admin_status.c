@@ -189,7 +189,8 @@ enum kiln_code handle_config(struct engine *e, struct caller *caller,
     return KILN_OK;
 }
 
-/* Limits one user's connections that get events, because each event is sent to all of them. */
+/* Maximum number of one user's connections that get events, because each event is sent to all of
+ * them. */
 #define SUBSCRIBERS_MAX_UID 64u
 
 static enum kiln_code check_subscribers(const struct engine *e, const struct caller *caller,

@@ -4,8 +4,8 @@
 /*
  * Compiles that clients do with their own compiler (the requests compile_begin and compile_end).
  *
- * Role       stores the results, and lets one connection compile a key while other connections of
- *            the same user wait for its result
+ * Role       stores the results under the keys that clients compute. Lets one connection do the
+ *            compile of a key while other connections of the same user wait for the result
  * Ownership  a compile belongs to the connection that may do it, until compile_end or until the
  *            connection ends
  * Threading  the engine's thread

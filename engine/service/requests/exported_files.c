@@ -110,7 +110,8 @@ static void forget_unwatched(struct exported_files *exported)
         forget_file(file);
 }
 
-/* Runs when an object is dropped. exported_files_close closes the descriptor. */
+/* Called when an object is dropped. Keeps the descriptor for exported_files_close, because closing
+ * may take long. */
 static void close_later(void *context, int fd)
 {
     struct exported_file *file = context;

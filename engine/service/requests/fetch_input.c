@@ -257,12 +257,13 @@ enum kiln_code fetch_input_ask_for_batch(struct deferred *d)
             bytes_equal(source.toolchain, fine.toolchain))
             continue;
         struct target target;
-        struct kiln_err of_item_only = KILN_ERR_INIT; /* reported when the item begins */
+        /* not used: the same error is reported when the item begins */
+        struct kiln_err of_item_only = KILN_ERR_INIT;
         enum kiln_code rc = ask_for_toolchain(d, &source, &target, &of_item_only);
         if (!rc)
             fine = source;
         if (rc != KILN_BUSY)
-            continue; /* the probes of other targets must start as well */
+            continue; /* even after an error, the probes for the other items must start */
         rc = note_target(&seen, &target, &d->err);
         if (rc)
             return rc;

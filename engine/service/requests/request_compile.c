@@ -165,8 +165,8 @@ static bool answer_with_program(struct begin *b)
     return true;
 }
 
-/* Answers the waiting requests whose program kilnd has compiled meanwhile. Gives the right to
- * compile to the first other one, or destroys the compile if no request is left. */
+/* Answers the first waiting requests if kilnd has compiled their programs meanwhile. The next
+ * request gets the right to compile. If no request is left, destroys |c|. */
 static void pass_on(struct engine *e, struct client_compile *c)
 {
     while (!list_is_empty(&c->waiting)) {

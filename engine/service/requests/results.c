@@ -40,7 +40,7 @@ static bool travels_inline(const struct result_list *list, const struct result_o
            (list->caller->capabilities & CAPABILITY_INLINE) && object->data;
 }
 
-/* Limits the evictions for one object, so that they take only milliseconds. */
+/* Maximum number of evictions for one object, so that they take only milliseconds. */
 #define EVICTED_AT_ONCE 256
 
 /* Evicts hot objects that count for the receiver of |object|, until |object| fits into this user's

@@ -37,8 +37,9 @@ struct why {
     char database_id[DATABASE_ID_MAX];
     bool use_packages;
     struct kiln_err why_not_compile; /* has a code if no compiler can build for the target */
-    bool by_name;                    /* |programs| has only the kernel of this MIOpen name */
-    uint32_t program_count;          /* 0: the question is a key */
+    /* the question is a kernel's name in MIOpen; |programs| has only this kernel */
+    bool by_name;
+    uint32_t program_count; /* 0: the question is a key */
     struct wanted_program programs[LIMIT_PLAN_KERNELS];
     struct digest key;
     bool is_hot;

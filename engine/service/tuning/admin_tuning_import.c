@@ -229,7 +229,7 @@ static void pass_import(struct upload *u)
         u->base.rc = read_name(u, &import->name, &u->base.err);
     if (!u->base.rc)
         u->base.rc = choose_tier(import, &u->base.err);
-    /* The records take at least this much memory. Later steps charge more. */
+    /* Charges the memory that the records take at least. Later steps charge the rest. */
     if (!u->base.rc)
         u->base.rc = deferred_charge(&u->base, u->transfer.result.size, &u->base.err);
     enum kiln_code rc = u->base.rc;

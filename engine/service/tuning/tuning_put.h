@@ -34,8 +34,8 @@ struct tuning_put {
 
 struct tuning_putting { /* members are borrowed */
     const struct tuning_put_kind *kind;
-    /* Rows of a find record are in the new dialect. They are converted if the stored record is in
-     * the old dialect. */
+    /* Rows of a find record are in FindDb's new dialect. They are converted if the stored record is
+     * in the old one. */
     const struct tuning_row *rows;
     size_t count;
     const struct tuning_put_token *token; /* NULL: the client will not repeat the request */
