@@ -120,7 +120,6 @@ static void leave_work_queue(struct deferred *d)
     start_next(queue);
 }
 
-/* If the step is still waiting on its work queue, removes the step and returns true. */
 static bool withdraw_step(struct deferred *d)
 {
     if (!d->is_running || !d->step->work ||

@@ -57,7 +57,6 @@ static void report_to_host(struct engine *e, const struct engine_report *report)
         e->host->report(e->host, report);
 }
 
-/* Returns whether the compiler itself failed, rather than the source. */
 static bool ended_badly(enum compile_end end)
 {
     return end == COMPILE_CRASHED || end == COMPILE_TIMED_OUT || end == COMPILE_MEMORY ||

@@ -77,8 +77,6 @@ static struct bytes id_of(const struct engine_item *item)
     return bytes_of(item->name, strcspn(item->name, "."));
 }
 
-/* Returns the kinds of data that are built in for |id|. Examines only items from index |from| on,
- * and leaves out damaged items. */
 static unsigned kinds_of(const struct engine_data *data, size_t from, struct bytes id)
 {
     unsigned kinds = 0;

@@ -339,7 +339,6 @@ void toolchains_refresh(struct engine *e)
     forget_old_failures(e);
 }
 
-/* Writes the error, and only the first line of the compiler's log. */
 static void describe_failed_probe(const struct compile_result *result, char detail[512])
 {
     const char *log = result->log ? result->log : "";

@@ -260,8 +260,6 @@ static void write_evictions(struct page *p)
 
 static void write_rejections(struct page *p) { put_number(p, p->e->metrics.rejections); }
 
-/* Writes the number of successes whenever this kind of transfer is possible. Writes the number of
- * failures only if it is not 0. */
 static void put_transfers(struct page *p, enum transfer_tier tier, enum transfer_op op)
 {
     static const char *const tiers[TRANSFER_TIERS] = { "package", "disk", "tuning" };

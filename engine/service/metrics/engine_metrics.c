@@ -59,7 +59,6 @@ const char *metrics_compile_result(unsigned result)
     return result == COMPILED_INVALID ? "invalid" : compile_end_name((enum compile_end)result);
 }
 
-/* Counts every URL except a file: URL as a download, even an invalid one. */
 static enum transfer_op transfer_op_of(const char *url)
 {
     static const char file[] = "file:";

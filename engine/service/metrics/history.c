@@ -88,7 +88,6 @@ struct kernel_sample history_unwritten(const struct engine *e)
     return sample;
 }
 
-/* kiln writes no sample for a time without fetches, compiles and evictions. */
 static bool is_quiet(const struct kernel_sample *s)
 {
     return s->values[HISTORY_fetches] == 0 && s->values[HISTORY_compiles] == 0 &&

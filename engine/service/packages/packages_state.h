@@ -13,7 +13,7 @@ struct package_service {
     char *directory; /* these four are owned; "": there is no directory */
     char *staging;   /* in |directory|; uploads arrive there */
     char *trusted_keys;
-    char *kfd_directory; /* where the operating system's kernel describes the GPUs */
+    char *kfd_directory;
     uint64_t package_limit;
     uint64_t import_limit;
     uint64_t rescan_at_ns;

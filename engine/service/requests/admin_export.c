@@ -120,7 +120,6 @@ static enum kiln_code refuse_several(const struct ids *ids, const char *device,
                      (int)strcspn(device, "@"), device, versions);
 }
 
-/* Refuses two versions for one device, because MIOpen reads only one file for each device. */
 static enum kiln_code check_versions(const struct ids *ids, struct kiln_err *err)
 {
     for (size_t i = 0; i < ids->count; i++) {
@@ -294,7 +293,6 @@ static enum kiln_code work_export(struct admin *a)
     return rc;
 }
 
-/* If the caller has left, this step ends the export and removes its file. */
 static void begin_export(struct admin *a)
 {
     struct export *x = a->own;

@@ -161,7 +161,6 @@ static enum kiln_code work_fleet(struct admin *a)
     return rc || a->more ? rc : finish_file(a, x);
 }
 
-/* If the caller has left, this step ends the export. */
 static void begin_fleet(struct admin *a)
 {
     struct deferred *d = &a->base;

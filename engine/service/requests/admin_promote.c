@@ -132,7 +132,6 @@ static void add_counts(struct user_counts *to, const struct user_counts *more)
     to->changed += more->changed;
 }
 
-/* Compiles of users beyond USERS_MAX count only for the total. */
 static void count_compile(struct promotion *p, const struct kernel_record *r,
                           const struct user_counts *counts)
 {

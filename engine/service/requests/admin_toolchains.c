@@ -8,7 +8,6 @@
  * toolchain of its family. */
 #define TARGETS_ASKED_MAX 16
 
-/* Sets |waits| if the request must wait for any of the probes. */
 static enum kiln_code probe_all(struct deferred *d, const char *text, bool *waits,
                                 struct kiln_err *err)
 {

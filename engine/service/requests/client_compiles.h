@@ -24,8 +24,8 @@ void client_compiles_destroy(struct client_compiles *compiles);
 
 /* Passes each compile that |caller| may do to the next connection that waits for the result. */
 void client_compiles_leave(struct engine *e, struct caller *caller);
-/* If the answer to request |request_id| gave |caller| the right to compile a key, passes this right
- * to the next connection that waits for the result. */
+/* If the answer to request |request_id| told |caller| to do a compile, passes this compile to the
+ * next connection that waits for its result. */
 void client_compiles_cancel(struct engine *e, struct caller *caller, uint64_t request_id);
 void client_compiles_tick(struct engine *e);
 void client_compiles_drain(struct engine *e);

@@ -151,7 +151,6 @@ static void destroy_compile(struct engine *e, struct client_compile *c)
     free(c);
 }
 
-/* If kilnd has compiled the program while the request waited, answers and returns true. */
 static bool answer_with_program(struct begin *b)
 {
     const struct fetch_options options = { .key = b->keys.program };

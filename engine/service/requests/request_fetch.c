@@ -395,7 +395,6 @@ static void begin_some(struct fetch_request *rq, struct result_list *list)
     }
 }
 
-/* Copies the items that were not begun. Returns KILN_BUSY if the user's budget is used up. */
 static enum kiln_code keep_rest(struct fetch_request *rq, struct kiln_err *err)
 {
     size_t size = reader_left(&rq->items);

@@ -87,7 +87,6 @@ static enum kiln_code join_waiters(struct deferred_lease *lease, bool *ret_waits
     return KILN_OK;
 }
 
-/* If |is_last|, the request gets the current state and does not wait again. */
 static void retry_lease(struct deferred_lease *lease, bool is_last)
 {
     struct kiln_err why = KILN_ERR_INIT;

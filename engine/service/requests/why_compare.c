@@ -24,7 +24,6 @@ static void compare_texts(struct comparison *c, const char *part, const char *wa
 
 #define SHORT_DIGEST 12
 
-/* Returns false if one of the digests is all zeros. */
 static bool are_known(const struct digest *a, const struct digest *b)
 {
     static const struct digest unknown;

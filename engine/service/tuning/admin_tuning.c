@@ -156,8 +156,6 @@ static void add_nearest(struct showing *s, struct json *records)
         add_record(s, records, &answer);
 }
 
-/* Lists first the records that look-ups use. If there are none, lists the nearest neighbour instead
- * if the question asks for it. Then lists the records that look-ups ignore. */
 static struct json *records_of(struct showing *s, enum tuning_kind kind, struct bytes key)
 {
     struct json *records = json_array();

@@ -130,7 +130,6 @@ static enum kiln_code check_system(const struct json *q, const struct tuning_sel
     return KILN_OK;
 }
 
-/* Selects records of the caller, or of the user whom an administrator names. */
 static enum kiln_code select_owner(struct tuning_query *query, struct tuning_selected *s,
                                    struct kiln_err *err)
 {

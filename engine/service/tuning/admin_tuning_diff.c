@@ -403,7 +403,6 @@ static enum kiln_code charge_file(struct upload *u, struct diff *d, struct kiln_
     return KILN_OK;
 }
 
-/* If another file is needed, starts its transfer and sets *ret_more. */
 static enum kiln_code take_file(struct upload *u, bool *ret_more, struct kiln_err *err)
 {
     enum kiln_code rc = u->state ? KILN_OK : file_diff_create(u, err);

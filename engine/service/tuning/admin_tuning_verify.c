@@ -168,8 +168,6 @@ static void report_stale(struct verify *v, const struct tuning_place *place,
     tuning_progress_add(v->query->progress, "stale", j);
 }
 
-/* Compares |origin| with the driver and toolchain of the question. If the question has none,
- * compares |origin| with those of the device's newest measurement. */
 static bool is_stale(const struct verify *v, const struct tuning_origin *origin)
 {
     if (v->driver[0] || v->toolchain[0])
