@@ -48,7 +48,8 @@ struct upload {
     void *state;
 };
 
-/* Returns the limit of a file that any user may upload. |kind_limit| is upload_kind.size_limit. */
+/* Returns the maximum size of a file that any user may upload. |kind_limit| is
+ * upload_kind.size_limit. */
 uint64_t upload_limit_of_user(const struct engine *e, uint64_t kind_limit);
 /* Takes ownership of |question|. Fetches the URL in its member "url", or else copies the file
  * that came with the request. */

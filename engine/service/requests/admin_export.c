@@ -172,7 +172,8 @@ static void answer_file(struct admin *a, const struct export *x)
 {
     char name[VERSIONED_ID_MAX + 8];
     const char *id = x->ids.list[x->next];
-    /* If the request names a version, MIOpen looks for a file name without the version. */
+    /* If the request names a version, the file's name has none, as that version of MIOpen
+     * expects. */
     int shown = x->ids.version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
     struct json *file = json_object();
     snprintf(name, sizeof(name), "%.*s.ukdb", shown, id);

@@ -43,8 +43,8 @@ static bool travels_inline(const struct result_list *list, const struct result_o
 /* Maximum number of evictions for one object, so that they take only milliseconds. */
 #define EVICTED_AT_ONCE 256
 
-/* Evicts hot objects that count for the receiver of |object|, until |object| fits into this user's
- * limit. */
+/* Evicts hot objects that were sent to the same user as |object|, until |object| fits into this
+ * user's limit. */
 static void make_space(struct engine *e, const struct object *object)
 {
     for (unsigned i = 0; i < EVICTED_AT_ONCE && held_objects_exceed(e->held, object); i++) {
