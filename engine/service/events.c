@@ -7,7 +7,6 @@
 
 bool service_has_listeners(const struct engine *e) { return !list_is_empty(&e->subscribers); }
 
-/* Selects the subscribers that get an event. */
 struct audience {
     uid_t uid;
     bool knows; /* true: user |uid| and all administrators; false: all other subscribers */

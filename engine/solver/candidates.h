@@ -11,7 +11,7 @@
  *
  * Successive candidates come from the space's parts in turn, until the smaller parts are used up.
  * The candidates of one part are a random sample of that part.  So jobs take about equally long to
- * measure equally many candidates, such as the shares that engine/tuning/lease.h assigns to them.
+ * measure their shares of the candidates, which have equal sizes (engine/tuning/lease.h).
  *
  * Points that the solver calls invalid are candidates, too.  The caller skips them when it reaches
  * them, so finding candidate n costs the same for every n.

@@ -65,7 +65,6 @@ static const struct perf_axis axes[AXES] = {
     [SPLIT] = { "split_k", VALUES(splits) },  [BAND] = { "band", VALUES(bands) },
 };
 
-/* Returns NULL if the target has no matrix cores that this path supports. */
 static const struct machine *machine_of(const struct target *target)
 {
     char arch[LIMIT_TARGET_TEXT];

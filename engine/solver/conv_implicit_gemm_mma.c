@@ -354,7 +354,6 @@ static void cost_of(const struct problem *p, const struct target *target, const 
                                       ret->occupancy);
 }
 
-/* Returns whether a sum of |slice| tiles is too short to use all stages. */
 static bool has_idle_stages(const uint16_t *v, uint32_t slice)
 {
     switch (v[WIDE]) {

@@ -101,7 +101,6 @@ bool cache_rows_is_over(const struct cache_rows *rows)
     return rows->is_over && rows->current.fd < 0 && rows->popped == rows->count;
 }
 
-/* Counts both the blob and the object. */
 uint64_t cache_rows_bytes(const struct cache_rows *rows)
 {
     const struct kern_row *row = &rows->current.row;
