@@ -76,6 +76,12 @@ ssize_t fs_read_at(int fd, void *to, size_t size, off_t at)
     return (ssize_t)done;
 }
 
+struct dirent *fs_next_entry(DIR *directory)
+{
+    errno = 0;
+    return readdir(directory);
+}
+
 enum kiln_code fs_read_fd(int fd, size_t limit, struct buffer *ret_content, struct kiln_err *err)
 {
     uint8_t chunk[16384];

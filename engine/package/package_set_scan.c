@@ -2,6 +2,7 @@
 #include "engine/package/package_set_parts.h"
 
 #include "common/base/array.h"
+#include "common/base/fs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -56,16 +57,21 @@ static bool is_candidate(const char *name)
            (package_format_of(name, &format) || ends_in(name, ".kdb.bz2"));
 }
 
+static bool add(struct scan *s, const struct file *file)
+{
+    if (!ARRAY_RESERVE(s->files, s->count, s->capacity, 16))
+        return false;
+    s->files[s->count++] = *file;
+    return true;
+}
+
 static bool add_file(struct scan *s, size_t directory, int directory_fd, const char *name)
 {
     struct file file = { .directory = directory };
     if (!is_candidate(name) || !file_identity_at(directory_fd, name, &file.identity))
         return true;
     snprintf(file.name, sizeof(file.name), "%s", name);
-    if (!ARRAY_RESERVE(s->files, s->count, s->capacity, 16))
-        return false;
-    s->files[s->count++] = file;
-    return true;
+    return add(s, &file);
 }
 
 /* Reports |why| once, and again if the directory was readable in between. */
@@ -96,22 +102,55 @@ static enum kiln_code open_directory(const char *path, DIR **ret_dir, struct kil
         "packages in '%s' are not used, because everybody can write to it: chmod o-w it", path);
 }
 
-static enum kiln_code list_directory(struct scan *s, size_t directory, struct kiln_err *err)
+/* Returns KILN_NOT_FOUND, without a message, if there is no directory. */
+static enum kiln_code read_directory(struct scan *s, size_t directory, bool *ret_added,
+                                     struct kiln_err *err)
 {
     DIR *dir = NULL;
+    struct dirent *e = NULL;
+    size_t before = s->count;
+    const char *path = s->set->directories[directory];
+    enum kiln_code rc = open_directory(path, &dir, err);
+    if (rc)
+        return rc;
+    while (*ret_added && s->count - before < FILES_MAX && (e = fs_next_entry(dir)))
+        *ret_added = add_file(s, directory, dirfd(dir), e->d_name);
+    if (!e && errno)
+        rc = kiln_fail_errno(err, errno, "cannot search '%s' for packages", path);
+    closedir(dir);
+    return rc;
+}
+
+/* Keeps the packages that were found before, for a directory that cannot be read now. */
+static bool add_known_files(struct scan *s, size_t directory)
+{
+    const struct view *known = s->set->view;
+    for (size_t i = 0; i < known->count; i++) {
+        const struct member *member = known->members[i];
+        struct file file = { .directory = directory, .identity = member->identity };
+        if (member->directory != directory)
+            continue;
+        snprintf(file.name, sizeof(file.name), "%s", package_info(member->package)->name);
+        if (!add(s, &file))
+            return false;
+    }
+    return true;
+}
+
+static enum kiln_code list_directory(struct scan *s, size_t directory, struct kiln_err *err)
+{
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = open_directory(s->set->directories[directory], &dir, &why);
+    size_t before = s->count;
+    bool added = true;
+    enum kiln_code rc = read_directory(s, directory, &added, &why);
     if (rc && rc != KILN_NOT_FOUND)
         note_unreadable(s, directory, &why);
     else
         s->set->unreadable[directory] = false;
-    if (rc)
-        return KILN_OK;
-    size_t before = s->count;
-    bool added = true;
-    for (struct dirent *e; added && (e = readdir(dir)) && s->count - before < FILES_MAX;)
-        added = add_file(s, directory, dirfd(dir), e->d_name);
-    closedir(dir);
+    if (package_failure_is_temporary(rc)) {
+        s->count = before;
+        added = add_known_files(s, directory);
+    }
     return added ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory to list packages");
 }
 

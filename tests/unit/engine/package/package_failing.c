@@ -4,6 +4,7 @@
 #include "tests/support/failing_json.h"
 
 #include <errno.h>
+#include <string.h>
 
 #define MI210 "gfx90a68"
 
@@ -18,6 +19,7 @@ FIXTURE(package_failing, set_up, NULL);
 static const struct failing_call calls[] = {
     { "malloc", ENOMEM, 1 }, { "calloc", ENOMEM, 1 }, { "realloc", ENOMEM, 1 },
     { "strdup", ENOMEM, 1 }, { "open", EMFILE, 1 },   { "pread", EIO, 1 },
+    { "readdir", EIO, 1 },
 };
 
 /* Scans while the |nth| call of |call| fails. Returns false if there were fewer calls. */
@@ -76,4 +78,20 @@ TEST_F(package_failing, a_lasting_failure_is_reported_once_and_tried_again)
     rescan(f);
     assert_int_equal(f->came, 1);
     assert_true(has(f, MI210, 3));
+}
+
+TEST_F(package_failing, packages_stay_in_use_while_their_directory_cannot_be_read)
+{
+    put_package(f, f->other, "gfx90a68.kdb", 0, 5);
+    rescan(f);
+    assert_true(has(f, MI210, 3));
+    fail_calls("readdir", EIO);
+    rescan(f);
+    assert_true(calls_failed());
+    assert_int_equal(f->went, 0);
+    assert_says(f->refusal, "search");
+    assert_true(has(f, MI210, 3));
+    assert_int_equal(unlink(path_in(f->other, "gfx90a68.kdb")), 0);
+    rescan(f);
+    assert_int_equal(f->went, 1);
 }
