@@ -4,6 +4,7 @@
 #include "cli/kilnctl/new_file.h"
 #include "cli/kilnctl/upload_size.h"
 #include "cli/output.h"
+#include "common/base/fs.h"
 #include "engine/miopen/names/miopen_files.h"
 #include "engine/miopen/names/tuning_file_name.h"
 
@@ -118,12 +119,15 @@ static int list_directory(const char *directory, struct db_files *files, struct 
     DIR *open = opendir(directory);
     if (!open)
         return cli_fail_errno(err, errno, "cannot read the directory '%s'", directory);
-    for (struct dirent *e = readdir(open); e && !rc; e = readdir(open)) {
+    struct dirent *e = NULL;
+    while (!rc && (e = fs_next_entry(open))) {
         if (parse_name(e->d_name, &unused))
             rc = add_path(files, directory, e->d_name, err);
         else
             report_skipped(directory, e->d_name, &skipped);
     }
+    if (!rc && errno)
+        rc = cli_fail_errno(err, errno, "cannot read the directory '%s'", directory);
     closedir(open);
     if (skipped > SKIPPED_LISTED)
         fprintf(stderr, "kilnctl: skipped %u more\n", skipped - SKIPPED_LISTED);

@@ -299,6 +299,13 @@ struct part {
 
 static void harvest_part(struct harvest *h, const struct part *part);
 
+static void note_unreadable(struct harvest *h, const char *path)
+{
+    struct kiln_error why = { 0 };
+    int rc = cli_fail_errno(&why, errno, "cannot read '%s'", path);
+    several_note(&h->several, path, rc, &why);
+}
+
 /* MIOpen 3.5 stores its kernels in a directory named after its version. 'miopen overlay' made a
  * link with that name.  Builds of MIOpen without SQLite have a directory for each kernel. */
 static void harvest_directory(struct harvest *h, const struct part *part, const char *name)
@@ -326,7 +333,10 @@ static void harvest_entry(struct harvest *h, const struct part *part, const char
         report_unknown(h, entry, miopen_file_is_likely(entry));
         return;
     }
-    (void)lstat(path, &seen);
+    if (lstat(path, &seen) != 0 && errno != ENOENT) {
+        note_unreadable(h, path);
+        return;
+    }
     send_fn *sender = sender_of(part->place, entry, &is_known);
     if (S_ISDIR(seen.st_mode))
         harvest_directory(h, part, name);
@@ -341,20 +351,18 @@ static void harvest_part(struct harvest *h, const struct part *part)
 {
     char directory[PATH_MAX];
     struct kiln_error why = { 0 };
-    DIR *open = overlay_path(h->directory, part->name, directory, sizeof(directory), &why)
-                    ? NULL
-                    : opendir(directory);
-    if (!open) {
-        int rc = why.code
-                     ? why.code
-                     : cli_fail_errno(&why, errno, "cannot read the directory '%s'", directory);
-        several_note(&h->several, directory, rc, &why);
-        return;
-    }
-    for (struct dirent *e = readdir(open); e && !h->several.over; e = readdir(open))
+    struct dirent *e = NULL;
+    int rc = overlay_path(h->directory, part->name, directory, sizeof(directory), &why);
+    DIR *open = rc ? NULL : opendir(directory);
+    while (open && !h->several.over && (e = fs_next_entry(open)))
         if (*e->d_name != '.')
             harvest_entry(h, part, e->d_name);
-    closedir(open);
+    if (rc)
+        several_note(&h->several, directory, rc, &why);
+    else if (!h->several.over && errno)
+        note_unreadable(h, directory);
+    if (open)
+        closedir(open);
 }
 
 /* Reports files with unknown names.  Records a failure if some names are similar to MIOpen's.  Such

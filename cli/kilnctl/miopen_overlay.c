@@ -6,6 +6,7 @@
 #include "cli/kilnctl/miopen_version.h"
 #include "cli/kilnctl/overlay.h"
 #include "cli/output.h"
+#include "common/base/fs.h"
 #include "engine/miopen/names/miopen_files.h"
 
 #include <ctype.h>
@@ -174,20 +175,22 @@ static int check_free(const struct overlay *o, struct kiln_error *err)
 }
 
 /* Removes the links of an older overlay, because their targets may have changed. */
-static void remove_links(const struct overlay *o)
+static int remove_links(const struct overlay *o, struct kiln_error *err)
 {
     struct stat seen;
     char path[PATH_MAX];
-    struct kiln_error ignored = { 0 };
-    if (overlay_path(o->directory, "system", path, sizeof(path), &ignored))
-        return;
-    DIR *open = opendir(path);
-    for (struct dirent *e = open ? readdir(open) : NULL; e; e = readdir(open))
+    struct dirent *e = NULL;
+    int rc = overlay_path(o->directory, "system", path, sizeof(path), err);
+    DIR *open = rc ? NULL : opendir(path);
+    while (open && (e = fs_next_entry(open)))
         if (fstatat(dirfd(open), e->d_name, &seen, AT_SYMLINK_NOFOLLOW) == 0 &&
             S_ISLNK(seen.st_mode))
             unlinkat(dirfd(open), e->d_name, 0);
+    if (!rc && errno)
+        rc = cli_fail_errno(err, errno, "cannot read the directory '%s'", path);
     if (open)
         closedir(open);
+    return rc;
 }
 
 static int fill_overlay(struct overlay *o, const struct devices *devices, struct kiln_error *err)
@@ -199,7 +202,7 @@ static int fill_overlay(struct overlay *o, const struct devices *devices, struct
     if (!rc)
         rc = check_free(o, err);
     if (!rc && o->replace)
-        remove_links(o);
+        rc = remove_links(o, err);
     for (size_t i = 0; i < devices->count && !rc; i++) {
         rc = overlay_fill(o, devices->ids[i], err);
         if (!rc)

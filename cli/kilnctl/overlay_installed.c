@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/db_words.h"
 #include "cli/kilnctl/overlay.h"
+#include "common/base/fs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -61,11 +62,14 @@ int overlay_link_installed(struct overlay *overlay, struct kiln_error *err)
             overlay->installed);
         return KILN_E_OK;
     }
-    for (struct dirent *e = readdir(open); e && !rc; e = readdir(open)) {
+    struct dirent *e = NULL;
+    while (!rc && (e = fs_next_entry(open))) {
         bool linked = false;
         rc = link_file(overlay, e->d_name, &linked, err);
         count += linked;
     }
+    if (!rc && errno)
+        rc = cli_fail_errno(err, errno, "cannot read the directory '%s'", overlay->installed);
     closedir(open);
     if (!rc)
         report_links(overlay, count);

@@ -56,12 +56,16 @@ static int list_names(const char *directory, const char *ending, struct names *r
     if (!entries)
         return errno == ENOENT ? KILN_E_OK
                                : cli_fail_errno(err, errno, "cannot open '%s'", directory);
-    for (const struct dirent *e; is_complete && (e = readdir(entries));)
+    const struct dirent *e = NULL;
+    while (is_complete && (e = fs_next_entry(entries)))
         if (e->d_name[0] != '.' && text_ends_with(e->d_name, ending))
             is_complete = add_name(ret_names, e->d_name);
+    int number = errno;
     closedir(entries);
     if (!is_complete)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the names in '%s'", directory);
+    if (number)
+        return cli_fail_errno(err, number, "cannot read the directory '%s'", directory);
     if (ret_names->count)
         qsort(ret_names->list, ret_names->count, sizeof(*ret_names->list), compare_names);
     return KILN_E_OK;

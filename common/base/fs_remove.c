@@ -40,6 +40,12 @@ static void note_failure(struct removal *r, const char *name, int number)
         r->rc = kiln_fail_errno(r->err, number, "cannot remove '%.200s'", name);
 }
 
+static void note_unreadable(struct removal *r, int number)
+{
+    if (!r->rc)
+        r->rc = kiln_fail_errno(r->err, number, "cannot list the files to remove");
+}
+
 static bool may_remove_more(struct removal *r)
 {
     r->is_full = r->is_full || r->seen++ >= r->max;
@@ -109,14 +115,18 @@ static void remove_entry(struct removal *r, int parent_fd, const char *name, uns
 static void empty_directory(struct removal *r, int directory_fd, unsigned depth)
 {
     DIR *dir = fdopendir(directory_fd);
+    struct dirent *e = NULL;
     if (!dir) {
+        note_unreadable(r, errno);
         close(directory_fd);
         return;
     }
-    for (struct dirent *e; !r->is_full && (e = readdir(dir));) {
+    while (!r->is_full && (e = fs_next_entry(dir))) {
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
             remove_entry(r, dirfd(dir), e->d_name, depth);
     }
+    if (!r->is_full && errno)
+        note_unreadable(r, errno);
     closedir(dir);
 }
 

@@ -2,6 +2,7 @@
 #include "engine/topology/kfd.h"
 
 #include "common/base/cleanup.h"
+#include "common/base/fs.h"
 #include "engine/topology/kfd_properties.h"
 
 #include <dirent.h>
@@ -169,7 +170,7 @@ static enum kiln_code list_nodes(const char *directory, unsigned nodes[NODES_MAX
     DIR *dir = opendir(directory);
     if (!dir && errno != ENOENT)
         return kiln_fail_errno(err, errno, "cannot look for GPUs in '%s'", directory);
-    for (struct dirent *e; dir && (e = readdir(dir));) {
+    for (struct dirent *e; dir && (e = fs_next_entry(dir));) {
         uint64_t number;
         size_t size = strlen(e->d_name);
         if ((e->d_name[0] == '0' && size > 1) ||
@@ -179,8 +180,11 @@ static enum kiln_code list_nodes(const char *directory, unsigned nodes[NODES_MAX
         if (count < NODES_MAX)
             nodes[count++] = (unsigned)number;
     }
+    int number = dir ? errno : 0;
     if (dir)
         closedir(dir);
+    if (number)
+        return kiln_fail_errno(err, number, "cannot look for GPUs in '%s'", directory);
     qsort(nodes, count, sizeof(nodes[0]), by_number);
     *ret_count = count;
     return KILN_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "cli/exit_status.h"
+#include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/kilnctl_fake.h"
@@ -8,6 +9,8 @@
 #include "tests/unit/cli/slow_clock.h"
 
 #include "engine/miopen/names/miopen_files.h"
+
+#include <errno.h>
 
 struct fixture {
     struct command_run run;
@@ -172,6 +175,24 @@ TEST_F(kilnctl_db_files, a_directory_without_tuning_files_is_not_found)
     assert_int_equal(RUN(&f->run, "db", "import", f->out), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "gfx90a68.HIP.fdb.txt");
     assert_int_equal(fake.asked, 0);
+}
+
+TEST_F(kilnctl_db_files, a_directory_that_cannot_be_read_to_its_end_is_not_imported_in_part)
+{
+    unsigned nth = 1;
+    for (bool failed = true; failed; nth++) {
+        memset(&fake, 0, sizeof(fake));
+        for (size_t i = 0; i < 3; i++)
+            fake.answers[i].reply = ALL_IN;
+        fail_call("readdir", nth, EIO);
+        int rc = RUN(&f->run, "db", "import", f->directory);
+        failed = calls_failed();
+        assert_int_equal(rc, failed ? KILN_E_IO : KILN_E_OK);
+        assert_int_equal(fake.asked, failed ? 0 : 3);
+        if (failed)
+            assert_says(f->run.err.text, "cannot read");
+    }
+    assert_true(nth > 3);
 }
 
 TEST_F(kilnctl_db_files, bad_lines_are_reported_as_file_line_and_why_and_fail_in_the_end)

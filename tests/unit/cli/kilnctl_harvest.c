@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
+#include "tests/support/failing_calls.h"
 #include "tests/unit/cli/overlay_fixture.h"
+
+#include <errno.h>
 
 FIXTURE(kilnctl_harvest, set_up, NULL);
 
@@ -140,6 +143,27 @@ TEST_F(kilnctl_harvest, kernels_below_a_version_are_those_of_that_miopen)
     }
     assert_int_equal(run_harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 0);
+}
+
+/* The job's directory is usually removed after a harvest that reports no failure. */
+TEST_F(kilnctl_harvest, a_directory_that_cannot_be_read_to_its_end_is_a_loss)
+{
+    char path[512];
+    unsigned nth = 1;
+    overlay_all(f);
+    assert_int_equal(mkdir(scratch_path(f->directory, "out/cache/3.5.2.", path), 0700), 0);
+    scratch_write(f->directory, "out/cache/3.5.2./gfx90a68.ukdb", "more kernels");
+    fail_call("lstat", 1, EIO);
+    assert_int_equal(run_harvest(f), KILN_E_IO);
+    for (bool failed = true; failed; nth++) {
+        fail_call("readdir", nth, EIO);
+        int rc = run_harvest(f);
+        failed = calls_failed();
+        assert_int_equal(rc, failed ? KILN_E_IO : KILN_E_OK);
+        if (failed)
+            assert_says(f->run.err.text, "cannot read");
+    }
+    assert_true(nth > 3);
 }
 
 TEST_F(kilnctl_harvest, kernels_behind_the_link_of_a_version_are_collected_once)

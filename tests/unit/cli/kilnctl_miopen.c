@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
+#include "tests/support/failing_calls.h"
 #include "tests/unit/cli/overlay_fixture.h"
+
+#include <errno.h>
 
 FIXTURE(kilnctl_miopen, set_up, NULL);
 
@@ -291,6 +294,22 @@ TEST_F(kilnctl_miopen, a_new_overlay_leads_to_the_files_that_are_installed_now)
     setenv("MIOPEN_SYSTEM_DB_PATH", moved, 1);
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "3.2.0", "--force"), KILN_E_OK);
     assert_string_equal(out_text(f, "system/gfx906_60.model"), "installed");
+}
+
+TEST_F(kilnctl_miopen, an_overlay_of_a_directory_that_cannot_be_read_to_its_end_is_an_error)
+{
+    unsigned nth = 1;
+    install_miopen(f);
+    for (bool failed = true; failed; nth++) {
+        answer_all();
+        fail_call("readdir", nth, EIO);
+        int rc = OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "3.2.0", "--force");
+        failed = calls_failed();
+        assert_int_equal(rc, failed ? KILN_E_IO : KILN_E_OK);
+        if (failed)
+            assert_says(f->run.err.text, "cannot read");
+    }
+    assert_true(nth > 3);
 }
 
 /* MIOpen 2.20 and later throw at the first FindDb miss if they find no model. */

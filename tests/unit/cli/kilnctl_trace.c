@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "cli/kilnctl/trace_job.h"
+#include "tests/support/failing_calls.h"
 #include "tests/unit/cli/kilnctl_run.h"
 #include "tests/unit/cli/scratch_directory.h"
 
 #include "common/base/fs.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define KEY_A "15ba9f68351e15ba9f68351e15ba9f68351e15ba9f68351e15ba9f68351e0000"
@@ -61,6 +63,19 @@ TEST_F(kilnctl_trace, show_merges_processes_in_the_order_of_first_use)
     assert_true(large && large < small && small < a && a < b);
     assert_says(f->run.printed, "\"wanted_ms\":4,\"waited_ms\":7,\"from\":\"compiled\","
                                 "\"processes\":2");
+}
+
+TEST_F(kilnctl_trace, a_directory_that_cannot_be_read_to_its_end_is_an_error)
+{
+    unsigned nth = 1;
+    write_two(f);
+    for (bool failed = true; failed; nth++) {
+        fail_call("readdir", nth, EIO);
+        int rc = RUN(&f->run, "trace", "show", "net");
+        failed = calls_failed();
+        assert_int_equal(rc, failed ? KILN_E_IO : KILN_E_OK);
+    }
+    assert_true(nth > 3);
 }
 
 TEST_F(kilnctl_trace, show_prints_a_table_and_the_sum_of_the_waits)

@@ -182,9 +182,16 @@ TEST_F(fs_failing, a_file_that_cannot_be_removed_from_a_directory_is_reported)
 {
     expect_failures(fill_and_remove, f, FAILING("unlinkat", EIO), KILN_IO, "cannot remove");
     expect_failures(fill_and_remove, f, FAILING("openat", EMFILE), KILN_IO, "remove");
-    expect_failures(fill_and_remove, f, FAILING("fdopendir", ENOMEM), KILN_IO, "not empty");
     expect_failures(fill_and_empty, f, FAILING("openat", EMFILE), KILN_IO, "directory");
     assert_int_equal(access(f->path, F_OK), 0);
+}
+
+TEST_F(fs_failing, a_directory_that_cannot_be_listed_does_not_count_as_empty)
+{
+    expect_failures(fill_and_empty, f, FAILING("fdopendir", ENOMEM), KILN_NO_MEMORY, "list");
+    expect_failures(fill_and_empty, f, FAILING("readdir", EIO), KILN_IO, "cannot list");
+    expect_failures(fill_and_remove, f, FAILING("fdopendir", ENOMEM), KILN_NO_MEMORY, "list");
+    expect_failures(fill_and_remove, f, FAILING("readdir", EIO), KILN_IO, "cannot list");
 }
 
 /* Makes a tree that is deeper than the limit of open descriptors, and removes it. */

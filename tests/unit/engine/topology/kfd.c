@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
 #include "tests/support/test_data.h"
 #include "tests/support/test_files.h"
@@ -11,17 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-static int pread_fails_with; /* errno of the next call; 0: it succeeds */
-
-WRAP(ssize_t, pread, int fd, void *data, size_t size, off_t at)
-{
-    if (!pread_fails_with)
-        return __real_pread(fd, data, size, at);
-    errno = pread_fails_with;
-    pread_fails_with = 0;
-    return -1;
-}
 
 struct fixture {
     const char *directory;
@@ -150,6 +140,19 @@ TEST_F(kfd, a_topology_that_is_not_a_directory_is_reported)
     assert_says(f->err.text, "GPUs");
 }
 
+static enum kiln_code list_gpus(void *context, struct kiln_err *err)
+{
+    struct fixture *f = context;
+    return kfd_gpus(f->directory, f->gpus, &f->count, f->skipped, err);
+}
+
+TEST_F(kfd, a_topology_that_cannot_be_read_to_its_end_is_reported)
+{
+    add_node(f, "1", GPU_90A);
+    add_node(f, "2", GPU_90A);
+    expect_failures(list_gpus, f, FAILING("readdir", EIO), KILN_IO, "GPUs");
+}
+
 TEST_F(kfd, each_invalid_node_is_reported_and_skipped)
 {
     static const struct {
@@ -237,14 +240,14 @@ TEST_F(kfd, a_gpu_that_the_cgroup_hides_is_not_listed)
 {
     add_node(f, "1", GPU_90A);
     add_node(f, "2", GPU_90A);
-    pread_fails_with = EPERM;
+    fail_call("pread", 1, EPERM);
 
     read_gpus(f);
 
     assert_int_equal(f->count, 1);
     assert_int_equal(f->gpus[0].node, 2);
     assert_string_equal(f->skipped, "");
-    pread_fails_with = EIO;
+    fail_call("pread", 1, EIO);
     read_gpus(f);
     assert_int_equal(f->count, 1);
     assert_says(f->skipped, "Input/output");
