@@ -35,7 +35,6 @@ struct http_server {
     const struct url *url;
     const struct store_credentials *credentials;
     CURLM *multi;
-    unsigned running;
     bool has_no_conditions; /* the store refuses conditional requests */
 };
 
@@ -282,13 +281,11 @@ static struct exchange *create_exchange(const struct fleet_range *range)
     return x;
 }
 
-static bool add_exchange(struct http_server *s, struct exchange *x)
+static bool add_exchange(const struct http_server *s, struct exchange *x)
 {
-    bool is_added = set_upload(x) && set_signature(x, s->credentials) &&
-                    !curl_easy_setopt(x->curl, CURLOPT_HTTPHEADER, x->headers) &&
-                    curl_multi_add_handle(s->multi, x->curl) == CURLM_OK;
-    s->running += is_added;
-    return is_added;
+    return set_upload(x) && set_signature(x, s->credentials) &&
+           !curl_easy_setopt(x->curl, CURLOPT_HTTPHEADER, x->headers) &&
+           curl_multi_add_handle(s->multi, x->curl) == CURLM_OK;
 }
 
 /* If the store refused a put because it does not support conditions (OpenStack Swift answers 501),
@@ -397,7 +394,6 @@ static void end_exchanges(struct http_server *s)
         CURLcode failed = message->data.result;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &x);
         curl_multi_remove_handle(s->multi, x->curl);
-        s->running--;
         if (send_without_condition(s, x))
             continue;
         answer_exchange(s, x, end_of_transfer(x, failed));
