@@ -94,10 +94,10 @@ static void add_program(struct rtc_program *p)
 
 /* ---- compiling after all ---- */
 
+/* Keeps the stored result, because the caller may still use a lowered name of it. */
 static int compile_real(struct rtc_program *p)
 {
     p->is_stored = false;
-    rtc_result_done(&p->result);
     return p->library->real.compile(p->handle, (int)p->option_count,
                                     (const char *const *)p->options);
 }
@@ -224,6 +224,7 @@ static bool collect_result(struct rtc_program *p, struct buffer *to)
 static bool use_result(struct rtc_program *p, struct kiln_kernel *stored)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
+    rtc_result_done(&p->result);
     p->is_stored = rtc_result_read(stored, key_name(p), &p->result, &ignored) == KILN_OK;
     return p->is_stored;
 }
@@ -231,6 +232,7 @@ static bool use_result(struct rtc_program *p, struct kiln_kernel *stored)
 static bool let_kilnd_compile(struct rtc_program *p)
 {
     uint64_t saved_ns = 0;
+    rtc_result_done(&p->result);
     p->is_stored = shared_compile(p, &p->result, &saved_ns);
     if (p->is_stored)
         settings_count_hit(saved_ns, p->name);

@@ -44,9 +44,11 @@ struct rtc_program {
     bool expands_name;
     bool has_callback; /* a function of the caller may end the compile */
     bool is_incomplete;
-    uint64_t wanted_ns;       /* when the program requested the compile */
-    struct rtc_result result; /* answers later calls while |is_stored| is true */
-    bool is_stored;           /* |result| came from kilnd and the real library did not compile */
+    uint64_t wanted_ns; /* when the program requested the compile */
+    /* Answers later calls while |is_stored| is true.  Afterwards only keeps the lowered names that
+     * were returned. */
+    struct rtc_result result;
+    bool is_stored; /* |result| came from kilnd and the real library did not compile */
 };
 
 /* Does not free the struct itself. */

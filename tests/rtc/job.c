@@ -2,7 +2,9 @@
 /* Compiles programs as a job does, and prints what the run-time compiler returns. Usage:
  *
  *   job [--library PATH [--deepbind]] [--name NAME] [--header NAME=TEXT] [--expression E]
- *       [--option O]... [--processes N] [--forks N] [--hold] SOURCE...
+ *       [--missing E] [--option O]... [--processes N] [--forks N] [--hold] SOURCE...
+ *
+ * With --missing, it asks for the lowered name of E before it prints that of --expression.
  *
  * Without --library, it calls the library that it is linked with. The source text has "\n" for a
  * new line. With --processes, so many children compile at the same time. With --forks, so many
@@ -47,7 +49,7 @@ static struct {
 } api;
 
 static struct {
-    const char *library, *name, *expression, *header_name, *header;
+    const char *library, *name, *expression, *missing, *header_name, *header;
     const char *options[32];
     int option_count, processes, forks;
     int flags, hold;
@@ -129,7 +131,10 @@ static int compile(const char *text)
     print_output(p, "optix", api.GetOptiXIRSize, api.GetOptiXIR);
     print_output(p, "log", api.GetProgramLogSize, api.GetProgramLog);
     if (given.expression) {
+        const char *other;
         rc = api.GetLoweredName(p, given.expression, &lowered);
+        if (given.missing)
+            printf("missing %d\n", api.GetLoweredName(p, given.missing, &other));
         printf("lowered %d %s\n", rc, lowered);
     }
     return api.DestroyProgram(&p);
@@ -201,6 +206,8 @@ static int take_option(const char *name, const char *value)
         given.name = value;
     else if (strcmp(name, "--expression") == 0)
         given.expression = value;
+    else if (strcmp(name, "--missing") == 0)
+        given.missing = value;
     else if (strcmp(name, "--option") == 0 && given.option_count < 32)
         given.options[given.option_count++] = value;
     else if (strcmp(name, "--processes") == 0)

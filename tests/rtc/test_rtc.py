@@ -110,6 +110,13 @@ def test_all_outputs_are_answered(job):
     assert "lowered 0 _Zf" in job.run("--expression", "f", SOURCE)
 
 
+def test_a_lowered_name_stays_valid_when_the_program_compiles_after_all(job):
+    """libkiln maps a result of this size, so memory that it has released cannot be read."""
+    source = SOURCE + "x" * 50000
+    assert job.check("--expression", "f", "--missing", "g", source) == (1, 1)
+    assert "the stored result does not have what the program asks for" in job.said
+
+
 def test_a_name_that_does_not_reach_the_output_does_not_matter(job):
     job.run("--name", "/tmp/a1b2c3d4/kernel.cu", SOURCE)
     job.run("--name", "/tmp/e5f6a7b8/another.cu", SOURCE)
