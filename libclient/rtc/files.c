@@ -57,8 +57,8 @@ struct recording {
 static __thread struct recording recording;
 
 static _Atomic unsigned recording_count;
-/* How often a compiler used a file on a thread that records nothing. */
-static _Atomic unsigned opened_by_others;
+/* How often a compiler used a file, or started a process, on a thread that records nothing. */
+static _Atomic unsigned used_by_others;
 static _Atomic unsigned chdirs;
 
 /* ---- noting ---- */
@@ -90,7 +90,7 @@ static bool is_noted(const void *caller)
 {
     if (!recording.library) {
         if (recording_count && rtc_is_compiler_code(caller))
-            opened_by_others++;
+            used_by_others++;
         return false;
     }
     return recording.library->kind != RTC_NVRTC || rtc_is_compiler_code(caller);
@@ -172,7 +172,7 @@ void files_note_call(struct file_call call, const char *path)
 void files_note_process(const void *caller)
 {
     if (is_noted(caller))
-        recording.trouble = "it starts a process";
+        recording.trouble = "it starts a process, whose files are not seen";
 }
 
 void files_note_created(const void *caller, const char *directory)
@@ -209,7 +209,7 @@ void files_begin(const struct rtc_library *library, const char *source)
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
     recording = (struct recording){ .library = library,
                                     .began_ns = nanoseconds(now),
-                                    .others = opened_by_others,
+                                    .others = used_by_others,
                                     .chdirs = chdirs,
                                     .directory = current_directory(),
                                     .source = source };
@@ -343,8 +343,8 @@ struct files_outcome files_end(struct buffer *to)
     recording.library = NULL;
     recording_count--;
     const char *trouble = recording.paths.failed ? "it reads too many files" : recording.trouble;
-    if (!trouble && recording.others != opened_by_others)
-        trouble = "it opens files on another thread";
+    if (!trouble && recording.others != used_by_others)
+        trouble = "it opens files or starts a process on another thread";
     /* The noted paths may be relative to the current directory.  The directories are compared, too,
      * because a direct system call can change the directory without being counted. */
     if (!trouble && (recording.chdirs != chdirs ||

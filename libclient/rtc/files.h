@@ -40,6 +40,7 @@ struct file_call {
 
 /* |path| may be NULL. */
 void files_note_call(struct file_call call, const char *path);
+/* Notes that a process is started.  A compiler's process may read files that are not noted. */
 void files_note_process(const void *caller);
 void files_note_created(const void *caller, const char *directory);
 /* Notes that a thread changes the current directory.  Results of compiles that run meanwhile are

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Defines functions of libc that a compiler uses for files.  Each function notes the call (files.h)
- * and then calls libc's own function. */
+/* Defines functions of libc that a compiler uses for files, and those that start processes.  Each
+ * function notes the call (files.h) and then calls libc's own function. */
 #include "libclient/rtc/files.h"
 #include "libclient/rtc/old_glibc.h"
 #include "libclient/rtc/preload.h"
@@ -39,6 +39,8 @@ typedef int xstatat_fn(int version, int directory, const char *path, struct stat
 typedef int access_fn(const char *path, int mode);
 typedef DIR *opendir_fn(const char *path);
 typedef int mkdir_fn(const char *path, mode_t mode);
+typedef pid_t fork_fn(void);
+typedef int system_fn(const char *command);
 typedef int spawn_call(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                        const posix_spawnattr_t *attributes, char *const *arguments,
                        char *const *environment);
@@ -246,4 +248,65 @@ int mkdir(const char *path, mode_t mode)
     }
 HOOK_SPAWN(posix_spawn)
 HOOK_SPAWN(posix_spawnp)
+
+EXPORTED int system(const char *command);
+int system(const char *command)
+{
+    NEXT(system_fn, "system")
+    files_note_process(CALLER);
+    return next(command);
+}
+
+EXPORTED FILE *popen(const char *command, const char *mode);
+FILE *popen(const char *command, const char *mode)
+{
+    NEXT(fopen_fn, "popen")
+    files_note_process(CALLER);
+    return next(command, mode);
+}
+
+EXPORTED pid_t fork(void);
+pid_t fork(void)
+{
+    NEXT(fork_fn, "fork")
+    files_note_process(CALLER);
+    return next();
+}
+
+fork_fn *hooks_note_vfork(const void *caller);
+
+/* Returns libc's vfork.  Only the assembly below calls this function. */
+fork_fn *hooks_note_vfork(const void *caller)
+{
+    NEXT(fork_fn, "vfork")
+    files_note_process(caller);
+    return next;
+}
+
+/* Defines vfork.  The child returns first, and uses the parent's stack.  So this function must jump
+ * to libc's vfork: a function that called it would return to a stack that the child has changed. */
+#if defined(__x86_64__)
+__asm__(".text\n"
+        ".globl vfork\n"
+        ".type vfork, @function\n"
+        "vfork:\n"
+        "    movq (%rsp), %rdi\n"
+        "    subq $8, %rsp\n"
+        "    call hooks_note_vfork\n"
+        "    addq $8, %rsp\n"
+        "    jmp *%rax\n"
+        ".size vfork, . - vfork\n");
+#else
+__asm__(".text\n"
+        ".globl vfork\n"
+        ".type vfork, %function\n"
+        "vfork:\n"
+        "    stp x29, x30, [sp, #-16]!\n"
+        "    mov x0, x30\n"
+        "    bl hooks_note_vfork\n"
+        "    mov x16, x0\n"
+        "    ldp x29, x30, [sp], #16\n"
+        "    br x16\n"
+        ".size vfork, . - vfork\n");
+#endif
 // NOLINTEND(readability-*-declaration*)

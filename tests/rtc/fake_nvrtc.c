@@ -5,16 +5,19 @@
  *
  * The source may have lines #include "NAME", #error and #warning. A line #look PATH looks for a
  * file with the function $FAKE_NVRTC_LOOKS. The lines #chdir DIRECTORY and #syscall_chdir DIRECTORY
- * change the directory, as another thread may do. The source may also have the words __FILE__ and
+ * change the directory, as another thread may do. A line #start FUNCTION starts a process with this
+ * function. The source may also have the words __FILE__ and
  * static. With static, the last part of the program's name becomes part of the names of static
  * variables. The expression "unreadable" has no lowered name. */
 #include <ctype.h>
 #include <fcntl.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -188,6 +191,38 @@ static void look_with(const char *function, const char *path)
         close(open_fortified(function, path));
 }
 
+static pid_t start_process(const char *function)
+{
+    char name[] = "true", *const arguments[] = { name, NULL };
+    pid_t child = -1;
+    if (strcmp(function, "posix_spawn") == 0)
+        return posix_spawn(&child, "/bin/true", NULL, NULL, arguments, NULL) ? -1 : child;
+    if (strcmp(function, "posix_spawnp") == 0)
+        return posix_spawnp(&child, "true", NULL, NULL, arguments, NULL) ? -1 : child;
+    if (strcmp(function, "fork") == 0)
+        child = fork();
+    else if (strcmp(function, "vfork") == 0)
+        child = vfork();
+    if (child == 0) {
+        execv("/bin/true", arguments);
+        _exit(1);
+    }
+    return child;
+}
+
+static int runs(const char *function)
+{
+    int status = -1;
+    if (strcmp(function, "system") == 0)
+        return system("exit 0") == 0;
+    if (strcmp(function, "popen") == 0) {
+        FILE *file = popen("exit 0", "r");
+        return file && pclose(file) == 0;
+    }
+    pid_t child = start_process(function);
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
 static const char *last_part(const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -230,6 +265,9 @@ static int preprocess(struct program *p, int count, const char *const *options)
             return COMPILATION;
         } else if (strncmp(line, "#look ", 6) == 0) {
             look_with(getenv("FAKE_NVRTC_LOOKS"), line + 6);
+        } else if (strncmp(line, "#start ", 7) == 0) {
+            if (!runs(line + 7))
+                return COMPILATION;
         } else if (strncmp(line, "#chdir ", 7) == 0) {
             if (chdir(line + 7))
                 return COMPILATION;

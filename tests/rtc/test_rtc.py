@@ -187,6 +187,14 @@ def is_old(path):
     return time.clock_gettime_ns(5) > os.stat(path).st_ctime_ns  # CLOCK_REALTIME_COARSE
 
 
+@pytest.mark.parametrize("function", ["fork", "vfork", "posix_spawn", "posix_spawnp", "system",
+                                      "popen"])
+def test_a_compile_that_starts_a_process_is_not_stored(job, function):
+    """The process may read files, which libkiln-rtc cannot record."""
+    assert job.check(f"#start {function}\\nint x;") == (1, 1)
+    assert "it starts a process, whose files are not seen" in job.said
+
+
 def test_files_that_are_the_same_answer(job, headers):
     assert job.check(*headers, INCLUDES) == (1, 0)
 
