@@ -205,38 +205,42 @@ static bool has_option(const struct rtc_program *p, const char *const *wanted)
     return false;
 }
 
-static bool is_value_known(const char *option, const char *value)
+bool key_knows_value(const char *option, const char *value)
 {
-    const char *name;
-    size_t size = option_name(value, &name);
-    return strcmp(option, "-mllvm") != 0 || is_listed(llvm_options, name, size);
+    const char *name, *given;
+    size_t size = option_name(option, &name), given_size = option_name(value, &given);
+    bool is_llvm = size == 5 && memcmp(name, "mllvm", 5) == 0;
+    return !is_llvm || is_listed(llvm_options, given, given_size);
 }
 
-static bool is_option_known(const struct rtc_program *p, const char *option)
+bool key_knows_option(enum rtc_kind kind, const char *option)
 {
     const char *name;
     size_t size = option_name(option, &name);
     if (option[0] != '-')
         return false;
-    return is_nvrtc(p) ? is_listed(nvrtc_options, name, size)
-                       : is_listed(clang_options, name, size) || is_harmless(name);
+    if (kind == RTC_NVRTC)
+        return is_listed(nvrtc_options, name, size);
+    return (is_listed(clang_options, name, size) || is_harmless(name)) &&
+           (name[size] != '=' || key_knows_value(option, name + size + 1));
 }
 
-static bool takes_value(const struct rtc_program *p, const char *option)
+bool key_takes_value(enum rtc_kind kind, const char *option)
 {
     const char *name;
     size_t size = option_name(option, &name);
-    return !name[size] && is_listed(is_nvrtc(p) ? nvrtc_values : clang_values, name, size);
+    return !name[size] && is_listed(kind == RTC_NVRTC ? nvrtc_values : clang_values, name, size);
 }
 
 static bool are_options_known(const struct rtc_program *p)
 {
+    const enum rtc_kind kind = p->library->kind;
     const char *taker = NULL;
     for (size_t i = 0; i < p->option_count; i++) {
         const char *option = p->options[i];
-        if (taker ? !is_value_known(taker, option) : !is_option_known(p, option))
+        if (taker ? !key_knows_value(taker, option) : !key_knows_option(kind, option))
             return false;
-        taker = !taker && takes_value(p, option) ? option : NULL;
+        taker = !taker && key_takes_value(kind, option) ? option : NULL;
     }
     return true;
 }

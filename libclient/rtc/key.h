@@ -19,6 +19,13 @@ bool key_environment_has_changed(void);
 /* Returns why a compile cannot be looked up, or NULL.  A reason is, for example, an option that is
  * unknown or has side effects. */
 const char *key_obstacle(const struct rtc_program *program);
+/* Returns whether the only effect of |option| is on the outputs.  For hiprtc and comgr, the options
+ * are clang's. */
+bool key_knows_option(enum rtc_kind kind, const char *option);
+/* Returns whether the argument after |option| is its value. */
+bool key_takes_value(enum rtc_kind kind, const char *option);
+/* Returns whether |option| may have this value: -mllvm takes further options. */
+bool key_knows_value(const char *option, const char *value);
 enum key_name_part {
     KEY_NO_NAME,
     KEY_LAST_PART, /* text after the last slash, from which NVRTC makes names of static variables */

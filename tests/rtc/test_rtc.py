@@ -663,10 +663,16 @@ def test_hiprtc_with_miopens_warnings_is_answered(hip_job):
                          "-Wno-gnu-line-marker") == (1, 0)
 
 
-@pytest.mark.parametrize("option", ["-Wl,-q", "-Wp,-MD,file", "-Wa,-o,file"])
-def test_options_that_clang_passes_on_are_forwarded(hip_job, option):
-    assert hip_job.check(SOURCE, "--offload-arch=gfx906", option) == (1, 1)
+@pytest.mark.parametrize("given", [["-Wl,-q"], ["-Wp,-MD,file"], ["-Wa,-o,file"],
+                                   ["-mllvm", "-stats"], ["--mllvm", "-stats"], ["-mllvm=-stats"]])
+def test_options_that_clang_passes_on_are_forwarded(hip_job, given):
+    assert hip_job.check(SOURCE, "--offload-arch=gfx906", *given) == (1, 1)
     assert "side effects" in hip_job.said
+
+
+@pytest.mark.parametrize("given", [["-mllvm", "-amdgpu-prelink"], ["-mllvm=-amdgpu-prelink=1"]])
+def test_an_option_of_llvm_is_known_with_its_value(hip_job, given):
+    assert hip_job.check(SOURCE, "--offload-arch=gfx906", *given) == (1, 0)
 
 
 @pytest.mark.parametrize("name", ["CPATH", "CPLUS_INCLUDE_PATH", "HIP_DEVICE_LIB_PATH",
