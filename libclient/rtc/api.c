@@ -38,7 +38,9 @@ static const char *const names[RTC_KINDS][FUNCTIONS] = {
                      "hiprtcGetBitcodeSize", "hiprtcGetBitcode" },
     [RTC_COMGR] = { "amd_comgr_do_action", "amd_comgr_create_action_info",
                     "amd_comgr_destroy_action_info", "amd_comgr_action_info_set_isa_name",
-                    "amd_comgr_action_info_set_working_directory_path" },
+                    "amd_comgr_action_info_set_working_directory_path",
+                    "amd_comgr_action_info_set_device_lib_linking",
+                    "amd_comgr_action_info_set_vfs" },
 };
 
 static const char *const kind_names[RTC_KINDS] = {
@@ -69,8 +71,7 @@ static const char *const comgr_names[] = {
 /* Number of functions that libkiln-rtc needs to wrap a comgr and to report why it does not answer
  * the compiles of that comgr: the wrapped functions, and the first of |comgr_names|. */
 #define COMGR_ALWAYS (COMGR_WRAPPED + 1)
-/* the function that comgr 3 does not have */
-#define COMGR_OPTION_TEXT (offsetof(struct comgr_functions, option_text) / sizeof(void *))
+#define COMGR_INDEX(member) (offsetof(struct comgr_functions, member) / sizeof(void *))
 _Static_assert(COMGR_FUNCTIONS == COMGR_WRAPPED + sizeof(comgr_names) / sizeof(comgr_names[0]),
                "one name for each function");
 
@@ -144,6 +145,14 @@ int rtc_function_number(const char *name)
     {                                                                                         \
         return comgr_set_directory(&libraries[n], info, path);                                \
     }                                                                                         \
+    static int set_device_libraries_##n(struct comgr_handle info, bool links)                 \
+    {                                                                                         \
+        return comgr_set_device_libraries(&libraries[n], info, links);                        \
+    }                                                                                         \
+    static int set_vfs_##n(struct comgr_handle info, bool is_used)                            \
+    {                                                                                         \
+        return comgr_set_vfs(&libraries[n], info, is_used);                                   \
+    }                                                                                         \
     OUTPUT_WRAPPERS(n, 0)                                                                     \
     OUTPUT_WRAPPERS(n, 1)                                                                     \
     OUTPUT_WRAPPERS(n, 2)                                                                     \
@@ -173,7 +182,8 @@ _Static_assert(RTC_OUTPUTS_MAX == 4, "output 4 of the wrappers is the log");
 #define COMGR_ROW(n)                                                                      \
     {                                                                                     \
         .act = act_##n, .create_info = create_info_##n, .destroy_info = destroy_info_##n, \
-        .set_isa = set_isa_##n, .set_directory = set_directory_##n                        \
+        .set_isa = set_isa_##n, .set_directory = set_directory_##n,                       \
+        .set_device_libraries = set_device_libraries_##n, .set_vfs = set_vfs_##n          \
     }
 static const struct comgr_wrapped comgr_wrappers[LIBRARIES_MAX] = { COMGR_ROW(0), COMGR_ROW(1),
                                                                     COMGR_ROW(2), COMGR_ROW(3),
@@ -216,14 +226,20 @@ static void find_functions(struct rtc_library *library, void *handle)
     memcpy(&library->real, found, sizeof(found));
 }
 
-/* Returns whether a comgr has the first |count| functions.  Ignores |option_text|, which comgr 3
- * lacks. */
+/* Returns whether some known versions of comgr lack the function with this index. */
+static bool is_optional(size_t index)
+{
+    return index == COMGR_INDEX(option_text) || index == COMGR_INDEX(wrapped.set_vfs) ||
+           index == COMGR_INDEX(wrapped.set_device_libraries);
+}
+
+/* Returns whether a comgr has the first |count| functions, except optional ones. */
 static bool has_comgr_functions(const struct rtc_library *library, size_t count)
 {
     void *found[COMGR_FUNCTIONS];
     memcpy(found, &library->comgr, sizeof(found));
     for (size_t i = 0; i < count; i++)
-        if (!found[i] && i != COMGR_OPTION_TEXT)
+        if (!found[i] && !is_optional(i))
             return false;
     return true;
 }

@@ -59,6 +59,8 @@ struct comgr_wrapped {
     int (*destroy_info)(struct comgr_handle info);
     int (*set_isa)(struct comgr_handle info, const char *isa);
     int (*set_directory)(struct comgr_handle info, const char *path);
+    int (*set_device_libraries)(struct comgr_handle info, bool links); /* NULL before comgr 2.9 */
+    int (*set_vfs)(struct comgr_handle info, bool is_used);            /* NULL before comgr 3.1 */
 };
 
 struct comgr_functions {

@@ -16,11 +16,15 @@
 
 #define DESCRIPTION_MAX (1u << 20)
 
+/* Whether an action does something.  comgr decides, unless the program has chosen. */
+enum choice { CHOICE_OF_COMGR, CHOICE_NO, CHOICE_YES };
+
 struct info { /* an amd_comgr_action_info_t */
     struct hash_link link;
     const struct rtc_library *library;
     uint64_t handle;
     char *isa, *directory;
+    enum choice device_libraries, vfs;
     bool is_incomplete;
 };
 
@@ -113,6 +117,24 @@ int comgr_set_directory(struct rtc_library *library, struct comgr_handle handle,
     return rc;
 }
 
+int comgr_set_device_libraries(struct rtc_library *library, struct comgr_handle handle, bool links)
+{
+    int rc = library->comgr.wrapped.set_device_libraries(handle, links);
+    struct info *info = rc ? NULL : find_info(library, handle);
+    if (info)
+        info->device_libraries = links ? CHOICE_YES : CHOICE_NO;
+    return rc;
+}
+
+int comgr_set_vfs(struct rtc_library *library, struct comgr_handle handle, bool is_used)
+{
+    int rc = library->comgr.wrapped.set_vfs(handle, is_used);
+    struct info *info = rc ? NULL : find_info(library, handle);
+    if (info)
+        info->vfs = is_used ? CHOICE_YES : CHOICE_NO;
+    return rc;
+}
+
 struct action {
     struct rtc_program program; /* must be the first member */
     const struct comgr_call *call;
@@ -143,6 +165,8 @@ static const char *take_settings(struct action *a, const struct info *info)
     buffer_put_u8(to, logging);
     put_setting(to, info->isa);
     put_setting(to, info->directory);
+    buffer_put_u8(to, (uint8_t)info->device_libraries);
+    buffer_put_u8(to, (uint8_t)info->vfs);
     if (processor)
         snprintf(a->program.architecture, sizeof(a->program.architecture), "%s", processor + 2);
     return NULL;
@@ -219,18 +243,25 @@ static bool use(struct rtc_program *p, struct kiln_kernel *stored)
 }
 
 /* Returns whether an action of this kind is a compile, and has no other effect than to add its
- * results to a set. */
-static bool is_compile(int kind)
+ * results to a set.  comgr 3 numbers the kinds anew. */
+static bool is_compile(const struct rtc_library *library, int kind)
 {
-    switch (kind) {
-    case 0x2: /* COMPILE_SOURCE_TO_BC */
-    case 0x4: /* LINK_BC_TO_BC */
-    case 0x6: /* CODEGEN_BC_TO_RELOCATABLE */
-    case 0x9: /* LINK_RELOCATABLE_TO_EXECUTABLE */
-    case 0xa: /* ASSEMBLE_SOURCE_TO_RELOCATABLE */
-    case 0xf: /* COMPILE_SOURCE_WITH_DEVICE_LIBS_TO_BC */ return true;
-    default: return false;
-    }
+    static const struct {
+        int comgr_2, comgr_3;
+    } kinds[] = {
+        { 0x2, 0x2 }, /* COMPILE_SOURCE_TO_BC */
+        { 0x4, 0x3 }, /* LINK_BC_TO_BC */
+        { 0x6, 0x4 }, /* CODEGEN_BC_TO_RELOCATABLE */
+        { 0x9, 0x7 }, /* LINK_RELOCATABLE_TO_EXECUTABLE */
+        { 0xa, 0x8 }, /* ASSEMBLE_SOURCE_TO_RELOCATABLE */
+        { 0xf, 0xc }, /* COMPILE_SOURCE_WITH_DEVICE_LIBS_TO_BC */
+    };
+    size_t major = 0, minor = 0;
+    library->comgr.version(&major, &minor);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (kind == (major < 3 ? kinds[i].comgr_2 : kinds[i].comgr_3))
+            return true;
+    return false;
 }
 
 static int answer(struct rtc_library *library, const struct comgr_call *call)
@@ -259,7 +290,7 @@ int comgr_act(struct rtc_library *library, const struct comgr_call *call)
 {
     (void)key_environment_has_changed();
     /* if files are noted, hiprtc has called comgr, and only hiprtc's result is stored */
-    if (!is_compile(call->kind) || settings_mode() == RTC_OFF || files_are_noted())
+    if (!is_compile(library, call->kind) || settings_mode() == RTC_OFF || files_are_noted())
         return act_real(library, call);
     return answer(library, call);
 }

@@ -9,7 +9,7 @@
  *            functions of comgr can use them
  * Ownership  comgr owns all its objects.  The ISA and the directory of an action are copied when
  *            the program sets them, because comgr 2.4 crashes if it is asked for an ISA or a
- *            directory that is not set
+ *            directory that is not set.  Two other settings cannot be read back
  * Threading  any thread; calls for one action must not overlap, as comgr requires
  */
 #include "libclient/rtc/api.h"
@@ -26,3 +26,5 @@ int comgr_create_info(struct rtc_library *library, struct comgr_handle *ret_info
 int comgr_destroy_info(struct rtc_library *library, struct comgr_handle info);
 int comgr_set_isa(struct rtc_library *library, struct comgr_handle handle, const char *isa);
 int comgr_set_directory(struct rtc_library *library, struct comgr_handle handle, const char *path);
+int comgr_set_device_libraries(struct rtc_library *library, struct comgr_handle handle, bool links);
+int comgr_set_vfs(struct rtc_library *library, struct comgr_handle handle, bool is_used);

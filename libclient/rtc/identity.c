@@ -218,11 +218,11 @@ static bool find_hiprtc(struct rtc_library *library, struct sha256 *digest)
     return has_compiler;
 }
 
-/* libkiln-rtc knows the settings and the enum values of these versions of comgr.  Version 2.9 has a
- * setting that cannot be read back, and version 3 has other enum values. */
-#define COMGR_MAJOR 2
-#define COMGR_MINOR_MIN 4
-#define COMGR_MINOR_MAX 8
+/* Returns whether libkiln-rtc knows the settings and the enum values of this version of comgr. */
+static bool is_known_comgr(size_t major, size_t minor)
+{
+    return (major == 2 && minor >= 4 && minor <= 9) || (major == 3 && minor <= 1);
+}
 
 static void find_comgr(struct rtc_library *library, struct sha256 *digest)
 {
@@ -236,8 +236,7 @@ static void find_comgr(struct rtc_library *library, struct sha256 *digest)
         (struct mapped_search){ .parts = parts, .digest = digest, .library = library });
     if (!has_id)
         library->trouble = "the library has no build id";
-    else if (major != COMGR_MAJOR || minor < COMGR_MINOR_MIN || minor > COMGR_MINOR_MAX ||
-             !rtc_has_all_functions(library))
+    else if (!is_known_comgr(major, minor) || !rtc_has_all_functions(library))
         library->trouble = "this version of comgr is not known";
 }
 

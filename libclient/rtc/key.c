@@ -323,6 +323,7 @@ static void put_environment(struct sha256 *s)
         "AMD_COMGR_REDIRECT_LOGS",
         "AMD_COMGR_TIME_STATISTICS",
         "AMD_COMGR_EMIT_VERBOSE_LOGS",
+        "AMD_COMGR_USE_VFS",
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const char *value = getenv(names[i]);
@@ -384,7 +385,7 @@ struct digest key_of_program(const struct rtc_program *p, enum key_name_part par
     char directory[PATH_MAX] = "";
     struct sha256 s;
     sha256_init(&s);
-    put_text(&s, "kiln-rtc-7");
+    put_text(&s, "kiln-rtc-8");
     sha256_put(&s, bytes_of(p->library->identity.bytes, DIGEST_SIZE));
     put_environment(&s);
     sha256_put(&s, bytes_of(&p->option_count, sizeof(p->option_count)));

@@ -79,3 +79,10 @@ DEFINE(RTC_COMGR, amd_comgr_action_info_set_isa_name, (struct comgr_handle info,
 DEFINE(RTC_COMGR, amd_comgr_action_info_set_working_directory_path,
        (struct comgr_handle info, const char *path), comgr_set_directory(l, info, path),
        (info, path))
+DEFINE(RTC_COMGR, amd_comgr_action_info_set_device_lib_linking,
+       (struct comgr_handle info, bool links),
+       l->comgr.wrapped.set_device_libraries ? comgr_set_device_libraries(l, info, links)
+                                             : COMGR_ERROR,
+       (info, links))
+DEFINE(RTC_COMGR, amd_comgr_action_info_set_vfs, (struct comgr_handle info, bool is_used),
+       l->comgr.wrapped.set_vfs ? comgr_set_vfs(l, info, is_used) : COMGR_ERROR, (info, is_used))

@@ -3,7 +3,7 @@
  *
  *   comgr_job [--library PATH] [--chain opencl|assembly|hip|preprocess] [--isa NAME] [--name NAME]
  *             [--include NAME=TEXT]... [--option OPTION]... [--directory PATH] [--no-log]
- *             [--environment NAME=VALUE] SOURCE...
+ *             [--device-libraries 0|1] [--vfs 0|1] [--environment NAME=VALUE] SOURCE...
  *
  * Without --library, it calls the library that it is linked with. --environment changes the
  * environment after the first source. */
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The interface of comgr 2. */
+/* The interface of comgr 2, and settings of comgr 3. */
 typedef struct {
     uint64_t value;
 } handle;
@@ -42,6 +42,8 @@ int amd_comgr_action_info_set_option_list(handle info, const char *options[], si
 int amd_comgr_action_info_set_working_directory_path(handle info, const char *path);
 int amd_comgr_action_info_set_logging(handle info, bool logging);
 int amd_comgr_do_action(int kind, handle info, handle inputs, handle results);
+void amd_comgr_get_version(size_t *major, size_t *minor);
+typedef int set_flag_fn(handle info, bool value);
 
 /* clang-format off */
 #define EACH_FUNCTION(F) \
@@ -50,12 +52,13 @@ int amd_comgr_do_action(int kind, handle info, handle inputs, handle results);
     F(destroy_data_set) F(data_set_add) F(action_data_count) F(action_data_get_data) \
     F(create_action_info) F(destroy_action_info) F(action_info_set_isa_name) \
     F(action_info_set_language) F(action_info_set_option_list) \
-    F(action_info_set_working_directory_path) F(action_info_set_logging) F(do_action)
+    F(action_info_set_working_directory_path) F(action_info_set_logging) F(do_action) F(get_version)
 /* clang-format on */
 
 #define MEMBER(name) __typeof__(&amd_comgr_##name) name;
 static struct {
     EACH_FUNCTION(MEMBER)
+    set_flag_fn *set_device_libraries, *set_vfs; /* NULL in old versions */
 } api;
 
 enum { LANGUAGE_OPENCL_1_2 = 1, LANGUAGE_HIP = 4 };
@@ -75,7 +78,7 @@ enum {
 
 #define OPTIONS_MAX 32
 static struct {
-    const char *library, *chain, *isa, *name, *directory, *environment;
+    const char *library, *chain, *isa, *name, *directory, *environment, *device_libraries, *vfs;
     const char *options[OPTIONS_MAX], *includes[OPTIONS_MAX];
     size_t option_count, include_count;
     bool has_no_log;
@@ -101,6 +104,10 @@ static void load(void)
         memcpy(&api.name, &found, sizeof(found));         \
     }
     EACH_FUNCTION(LOOK_UP)
+    void *found = dlsym(library, "amd_comgr_action_info_set_device_lib_linking");
+    memcpy(&api.set_device_libraries, &found, sizeof(found));
+    found = dlsym(library, "amd_comgr_action_info_set_vfs");
+    memcpy(&api.set_vfs, &found, sizeof(found));
 }
 
 static void require(int rc)
@@ -181,12 +188,24 @@ static void add(handle set, int kind, const char *name, const char *text)
     require(api.release_data(data));
 }
 
+/* Returns the number of an action of comgr 2 in this version of comgr. */
+static int number_of(int kind)
+{
+    size_t major, minor;
+    api.get_version(&major, &minor);
+    if (major < 3)
+        return kind;
+    return kind == LINK_RELOCATABLE_TO_EXECUTABLE   ? 0x7
+           : kind == ASSEMBLE_SOURCE_TO_RELOCATABLE ? 0x8
+                                                    : kind;
+}
+
 /* Does one action, and replaces |*set| with its results. Returns comgr's code. */
 static int act(int kind, handle info, handle *set)
 {
     handle results;
     require(api.create_data_set(&results));
-    int rc = api.do_action(kind, info, *set, results);
+    int rc = api.do_action(number_of(kind), info, *set, results);
     printf("action %d: %d\n", kind, rc);
     if (kind != ADD_PRECOMPILED_HEADERS && kind != ADD_DEVICE_LIBRARIES)
         print_set(results);
@@ -278,6 +297,10 @@ static void compile(const char *source)
     if (step != assembly)
         require(
             api.action_info_set_language(info, step == hip ? LANGUAGE_HIP : LANGUAGE_OPENCL_1_2));
+    if (given.device_libraries)
+        require(api.set_device_libraries(info, strcmp(given.device_libraries, "1") == 0));
+    if (given.vfs)
+        require(api.set_vfs(info, strcmp(given.vfs, "1") == 0));
     if (given.directory)
         require(api.action_info_set_working_directory_path(info, given.directory));
     for (int rc = 0; !rc && step->kind != END; step++) {
@@ -302,6 +325,10 @@ static bool take_option(const char *name, const char *value)
         given.directory = value;
     else if (strcmp(name, "--environment") == 0)
         given.environment = value;
+    else if (strcmp(name, "--device-libraries") == 0)
+        given.device_libraries = value;
+    else if (strcmp(name, "--vfs") == 0)
+        given.vfs = value;
     else if (strcmp(name, "--option") == 0 && given.option_count < OPTIONS_MAX)
         given.options[given.option_count++] = value;
     else if (strcmp(name, "--include") == 0 && given.include_count < OPTIONS_MAX)

@@ -2,7 +2,8 @@
 /* A comgr of the version FAKE_MAJOR.$FAKE_COMGR_MINOR (8 if it is not set), which assembles and
  * links: its results contain the options and the inputs. Like comgr, it makes a directory in
  * $TMPDIR for each action. Objects are never freed. From version 3 on, it lacks the function for
- * options as one text, like comgr. Version 4 lacks a function that comgr 3 has. */
+ * options as one text, like comgr, and its actions have other numbers. Version 4 lacks a function
+ * that comgr 3 has. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,7 +19,11 @@
 
 enum { SUCCESS = 0, ERROR = 1, INVALID = 2 };
 enum { LOG = 5, RELOCATABLE = 7, EXECUTABLE = 8, LAST_KIND = 0x14 };
+#if FAKE_MAJOR < 3
 enum { LINK = 0x9, ASSEMBLE = 0xa };
+#else
+enum { LINK = 0x7, ASSEMBLE = 0x8 };
+#endif
 enum { OBJECTS_MAX = 8, OPTIONS_MAX = 8, TEXT_MAX = 4096 };
 
 struct object {
@@ -34,7 +39,7 @@ struct set {
 
 struct info {
     int language;
-    bool logging;
+    bool logging, device_libraries, vfs;
     size_t option_count;
     char options[OPTIONS_MAX][64];
 };
@@ -179,6 +184,18 @@ DECLARED(action_info_set_working_directory_path, struct info *info, const char *
     return info && path ? SUCCESS : INVALID;
 }
 
+DECLARED(action_info_set_device_lib_linking, struct info *info, bool links)
+{
+    info->device_libraries = links;
+    return SUCCESS;
+}
+
+DECLARED(action_info_set_vfs, struct info *info, bool is_used)
+{
+    info->vfs = is_used;
+    return SUCCESS;
+}
+
 DECLARED(action_info_set_language, struct info *info, int language)
 {
     info->language = language;
@@ -251,7 +268,7 @@ static void add(struct set *to, int kind, const char *text)
 DECLARED(do_action, int kind, struct info *info, struct set *inputs, struct set *results)
 {
     char text[TEXT_MAX / 2] = "";
-    size_t used = 0;
+    size_t used = (size_t)snprintf(text, sizeof(text), "%d%d ", info->device_libraries, info->vfs);
     if (kind != LINK && kind != ASSEMBLE)
         return INVALID;
     use_temporary_directory();

@@ -8,18 +8,35 @@ from test_comgr import daemon, job  # noqa: F401 (fixtures)
 from test_rtc import kilnctl_run
 
 FAKE = HERE / "libamd_comgr.so.99"
+COMGR_3 = HERE / "comgr_3/libamd_comgr.so.3"
 UNKNOWN = "this version of comgr is not known"
 
 
-@pytest.mark.parametrize("minor", [4, 8])
-def test_comgr_2_4_to_2_8_is_answered(job, minor):  # noqa: F811
+@pytest.mark.parametrize("minor", [4, 9])
+def test_comgr_2_4_to_2_9_is_answered(job, minor):  # noqa: F811
     arguments = [*ASSEMBLY, ASSEMBLY_SOURCE]
     options = {"library": FAKE, "environment": {"FAKE_COMGR_MINOR": str(minor)}}
     assert job.check(*arguments, **options) == [{STORED: 2}, {ANSWERED: 2}]
     assert not job.has_compiled
 
 
-@pytest.mark.parametrize("minor", [3, 9])
+@pytest.mark.parametrize("minor", [0, 1])
+def test_comgr_3_is_answered(job, minor):  # noqa: F811
+    """Its actions have other numbers."""
+    options = {"library": COMGR_3, "environment": {"FAKE_COMGR_MINOR": str(minor)}}
+    assert job.check(*ASSEMBLY, ASSEMBLY_SOURCE, **options) == [{STORED: 2}, {ANSWERED: 2}]
+    assert not job.has_compiled
+
+
+@pytest.mark.parametrize("setting", ["--device-libraries", "--vfs"])
+def test_settings_that_cannot_be_read_back_are_part_of_the_key(job, setting):  # noqa: F811
+    options = {"library": COMGR_3, "environment": {"FAKE_COMGR_MINOR": "1"}}
+    for value in "0", "1":
+        assert job.check(*ASSEMBLY, setting, value, ASSEMBLY_SOURCE, **options) == [
+            {STORED: 2}, {ANSWERED: 2}]
+
+
+@pytest.mark.parametrize("minor", [3, 10])
 def test_other_versions_of_comgr_2_are_forwarded(job, minor):  # noqa: F811
     options = {"library": FAKE, "environment": {"FAKE_COMGR_MINOR": str(minor)}}
     assert job.check(*ASSEMBLY, ASSEMBLY_SOURCE, **options) == [{UNKNOWN: 2}, {UNKNOWN: 2}]
@@ -27,7 +44,7 @@ def test_other_versions_of_comgr_2_are_forwarded(job, minor):  # noqa: F811
 
 @pytest.mark.parametrize("major", [3, 4])
 def test_later_versions_of_comgr_are_forwarded_and_explained(job, major):  # noqa: F811
-    """The actions of comgr 3 have other numbers, and comgr 4 lacks a function."""
+    """comgr 3.8 and 4.8 are not known."""
     library = HERE / f"comgr_{major}/libamd_comgr.so.{major}"
     arguments = [*ASSEMBLY, ASSEMBLY_SOURCE]
     assert job.check(*arguments, library=library) == [{UNKNOWN: 2}, {UNKNOWN: 2}]
