@@ -5,6 +5,7 @@
 #include "common/base/hash_table.h"
 #include "engine/digest/sha256.h"
 #include "libclient/rtc/contents.h"
+#include "libclient/rtc/notes.h"
 #include "libclient/rtc/words.h"
 
 #include <errno.h>
@@ -153,8 +154,22 @@ static void note_use(enum file_use use, const char *path)
     hash_table_add(&recording.seen, &one->link, hash);
 }
 
+static void note_for_launcher(const struct file_call *call, const char *path)
+{
+    if (!path || !*path || is_kernels_file(path))
+        return;
+    if (call->directory != AT_FDCWD && path[0] != '/')
+        notes_add(NOTE_LOST, "");
+    else
+        notes_add(call->writes ? NOTE_WRITE : (char)call->use, path);
+}
+
 void files_note_call(struct file_call call, const char *path)
 {
+    if (notes_are_wanted()) {
+        note_for_launcher(&call, path);
+        return;
+    }
     if (!is_noted(call.caller) || !path || !*path)
         return;
     int before = errno;
@@ -171,19 +186,28 @@ void files_note_call(struct file_call call, const char *path)
 
 void files_note_process(const void *caller)
 {
-    if (is_noted(caller))
+    if (notes_are_wanted())
+        notes_add(NOTE_PROCESS, "");
+    else if (is_noted(caller))
         recording.trouble = "it starts a process, whose files are not seen";
 }
 
 void files_note_created(const void *caller, const char *directory)
 {
-    if (!is_noted(caller))
+    if (notes_are_wanted())
+        notes_add(NOTE_WRITE, directory);
+    if (notes_are_wanted() || !is_noted(caller))
         return;
     buffer_put_sized(&recording.created, bytes_of(directory, strlen(directory)));
     recording.paths.failed |= recording.created.failed;
 }
 
-void files_note_chdir(void) { chdirs++; }
+void files_note_chdir(void)
+{
+    if (notes_are_wanted())
+        notes_add(NOTE_CHDIR, "");
+    chdirs++;
+}
 
 static uint64_t nanoseconds(struct timespec t)
 {
@@ -271,12 +295,29 @@ static const char *examine_content(const char *path, const struct stat *seen,
     return NULL;
 }
 
-static const char *put_file(struct buffer *to, struct bytes path, const struct stat *seen)
+/* Identifies a program or library by its size and times, because reading it may take longer than a
+ * compile. */
+static struct digest digest_state(const struct stat *seen)
+{
+    BUFFER_AUTO struct buffer state;
+    buffer_init(&state, 4 * sizeof(uint64_t));
+    buffer_put_u64(&state, seen->st_ino);
+    buffer_put_u64(&state, (uint64_t)seen->st_size);
+    put_times(&state, seen);
+    return sha256_of(buffer_view(&state));
+}
+
+static const char *put_file(struct buffer *to, enum file_use use, struct bytes path,
+                            const struct stat *seen)
 {
     struct digest digest;
+    const char *trouble = NULL;
     if (changed_meanwhile(seen))
         return "a file that it read changed meanwhile";
-    const char *trouble = examine_content((const char *)path.data, seen, &digest);
+    if (use == FILE_USE_RUN)
+        digest = digest_state(seen);
+    else
+        trouble = examine_content((const char *)path.data, seen, &digest);
     if (trouble)
         return trouble;
     put_kind(to, ENTRY_FILE, path);
@@ -299,7 +340,7 @@ static const char *put_existing(struct buffer *to, enum file_use use, struct byt
     } else if (use == FILE_USE_STAT) {
         put_kind(to, ENTRY_PRESENT, path);
     } else if (S_ISREG(seen->st_mode)) {
-        return put_file(to, path, seen);
+        return put_file(to, use, path, seen);
     } else {
         return "it reads a device or a socket";
     }
@@ -311,6 +352,8 @@ static const char *put_entry(struct buffer *to, enum file_use use, struct bytes 
     struct stat seen;
     if (stat((const char *)path.data, &seen) == 0)
         return put_existing(to, use, path, &seen);
+    if (use == FILE_USE_RUN)
+        return "a program or library of the compiler cannot be examined";
     put_kind(to, ENTRY_ABSENT, path);
     return errno == ENOENT || errno == ENOTDIR ? NULL : "a file cannot be examined";
 }

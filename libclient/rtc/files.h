@@ -29,7 +29,12 @@ struct files_outcome files_end(struct buffer *to);
 /* ---- for hooks.c: calls that may be those of a compiler ---- */
 
 /* the first byte of each noted path */
-enum file_use { FILE_USE_STAT = 's', FILE_USE_OPEN = 'o', FILE_USE_LIST = 'l' };
+enum file_use {
+    FILE_USE_STAT = 's',
+    FILE_USE_OPEN = 'o',
+    FILE_USE_LIST = 'l',
+    FILE_USE_RUN = 'r', /* a program that the compiler runs, or a library that it loads */
+};
 
 struct file_call {
     const void *caller; /* the address that the call returns to */

@@ -62,6 +62,7 @@ def all_pages(tables, parts):
     yield from programs.Programs(tables, parts).pages()
     yield from library.Library(HEADERS, read_summaries(TEXTS / "functions.list")).pages(parts)
     yield by_hand(parts["kiln", 7])
+    yield by_hand(parts["kiln-cc", 1])
 
 
 def write(path, text):

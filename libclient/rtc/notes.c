@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/rtc/notes.h"
+
+#include "libclient/rtc/files.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define UNKNOWN -2
+
+static _Atomic int descriptor = UNKNOWN; /* -1: no notes are wanted */
+
+/* Returns the descriptor of the memory file.  Returns -1 if this process has closed it, and another
+ * file may have its number now. */
+static int find_file(void)
+{
+    struct stat seen;
+    char *end;
+    const char *value = getenv(NOTES_VARIABLE);
+    long fd = value ? strtol(value, &end, 10) : -1;
+    if (fd < 0 || fd > INT_MAX || *end != ':' || fstat((int)fd, &seen) ||
+        strtoull(end + 1, &end, 10) != seen.st_dev || *end != ':' ||
+        strtoull(end + 1, &end, 10) != seen.st_ino)
+        return -1;
+    return (int)fd;
+}
+
+bool notes_are_wanted(void)
+{
+    if (descriptor == UNKNOWN)
+        descriptor = find_file();
+    return descriptor >= 0;
+}
+
+static void write_note(char kind, const char *path)
+{
+    char text[PATH_MAX + 2] = { NOTE_LOST };
+    size_t size = strlen(path);
+    int file = find_file();
+    if (size < PATH_MAX) {
+        text[0] = kind;
+        memcpy(text + 1, path, size);
+    } else {
+        size = 0;
+    }
+    ssize_t ignored = file >= 0 ? write(file, text, size + 2) : 0;
+    (void)ignored;
+}
+
+/* Leaves out libkiln-rtc itself, which does not change the output. */
+static int note_object(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)size;
+    (void)context;
+    if (strchr(info->dlpi_name, '/') && !strstr(info->dlpi_name, "/libkiln-rtc.so"))
+        write_note(FILE_USE_RUN, info->dlpi_name);
+    return 0;
+}
+
+/* Notes this process's program and its libraries, which the dynamic linker has opened. */
+static void begin(void)
+{
+    char program[PATH_MAX];
+    ssize_t size = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    program[size > 0 ? size : 0] = '\0';
+    write_note(NOTE_BEGIN, "");
+    write_note(FILE_USE_RUN, program);
+    dl_iterate_phdr(note_object, NULL);
+}
+
+void notes_add(char kind, const char *path)
+{
+    static _Atomic bool has_begun;
+    int before = errno;
+    if (!atomic_exchange(&has_begun, true))
+        begin();
+    write_note(kind, path);
+    errno = before;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Notes of everything that a compiler's processes read, for kiln-cc.
+ *
+ * kiln-cc starts a compiler with libkiln-rtc and a memory file.  In each process of the compiler,
+ * the functions of hooks.c append notes to this file.  kiln-cc reads the notes when the compiler
+ * has ended.
+ *
+ * Role       writes notes: a kind (enum file_use or enum note_kind), and a path that ends with NUL
+ * Ownership  the processes inherit the file's descriptor
+ * Threading  any thread of any process of the compiler
+ */
+#include <stdbool.h>
+
+/* "DESCRIPTOR:DEVICE:INODE" of the memory file, which must be open for appending */
+#define NOTES_VARIABLE "KILN_RTC_NOTES"
+
+enum note_kind {
+    NOTE_BEGIN = 'b',   /* the first note of each process */
+    NOTE_PROCESS = 'p', /* a process was started, which must have a NOTE_BEGIN */
+    NOTE_WRITE = 'w',   /* a file was opened for writing, or a directory was made */
+    NOTE_CHDIR = 'c',
+    NOTE_LOST = 'x', /* a file was opened whose path is not known */
+};
+
+/* Returns whether this process belongs to a compiler that kiln-cc has started. */
+bool notes_are_wanted(void);
+/* Appends a note.  Does not change errno. */
+void notes_add(char kind, const char *path);
