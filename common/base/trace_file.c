@@ -48,41 +48,47 @@ enum kiln_code trace_directory(const char *job, char path[PATH_TEXT_MAX], struct
 
 /* ---- creating ---- */
 
-static bool is_of_a_trace(const char *name)
-{
-    return text_ends_with(name, TRACE_ENDING) || text_ends_with(name, TRACE_PREFETCH_ENDING);
-}
+#define NAME_SIZE 256
 
-/* Names begin with the time, so the first name in alphabetical order belongs to the oldest file. */
-static void remove_oldest(int directory_fd)
+/* Returns whether there are too many files for another one, and finds the oldest.  Names begin with
+ * the time, so the first name in alphabetical order belongs to the oldest file. */
+static bool find_oldest(const char *directory, const char *ending, char ret_oldest[NAME_SIZE])
 {
-    char oldest[256] = "";
     unsigned count = 0;
-    int copy = dup(directory_fd);
-    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
-    if (!entries && copy >= 0)
-        close(copy);
+    DIR *entries = opendir(directory);
+    *ret_oldest = '\0';
     for (const struct dirent *e; entries && (e = readdir(entries));) {
-        if (!is_of_a_trace(e->d_name))
+        if (!text_ends_with(e->d_name, ending))
             continue;
         count++;
-        if (!*oldest || strcmp(e->d_name, oldest) < 0)
-            snprintf(oldest, sizeof(oldest), "%s", e->d_name);
+        if (!*ret_oldest || strcmp(e->d_name, ret_oldest) < 0)
+            snprintf(ret_oldest, NAME_SIZE, "%s", e->d_name);
     }
-    if (count >= TRACE_FILES_MAX)
-        unlinkat(directory_fd, oldest, 0);
     if (entries)
         closedir(entries);
+    return count >= TRACE_FILES_MAX;
 }
 
-static int open_new(int directory_fd, const char *ending, const struct trace_line *process)
+/* Traces and prefetches have separate limits, so that the processes of a large job do not remove
+ * the prefetches that --report needs.  Other processes may remove the same file at the same time,
+ * so this function looks again after each removal. */
+static void remove_oldest(const char *directory, int directory_fd, const char *ending)
 {
-    char name[256], again[16] = "";
+    char oldest[NAME_SIZE];
+    for (unsigned i = 0; i < TRACE_FILES_MAX && find_oldest(directory, ending, oldest); i++)
+        if (unlinkat(directory_fd, oldest, 0) != 0 && errno != ENOENT)
+            return;
+}
+
+static int open_new(int directory_fd, const char *ending, const struct trace_line *process,
+                    char name[NAME_SIZE])
+{
+    char again[16] = "";
     int fd = -1;
     for (unsigned i = 0; fd < 0 && i < NAMES_TRIED; i++) {
         if (i)
             snprintf(again, sizeof(again), "-%u", i);
-        snprintf(name, sizeof(name), "%010llu-%.*s-%llu%s%s",
+        snprintf(name, NAME_SIZE, "%010llu-%.*s-%llu%s%s",
                  (unsigned long long)(process->start_us / 1000000u), (int)process->host.size,
                  (const char *)process->host.data, (unsigned long long)process->pid, again, ending);
         fd = openat(directory_fd, name,
@@ -93,10 +99,22 @@ static int open_new(int directory_fd, const char *ending, const struct trace_lin
     return fd;
 }
 
+/* Returns how large a trace may become.  A write beyond RLIMIT_FSIZE would raise SIGXFSZ, which
+ * ends the job. */
+static size_t limit_bytes(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < TRACE_FILE_BYTES_MAX)
+        return (size_t)limit.rlim_cur;
+    return TRACE_FILE_BYTES_MAX;
+}
+
 static enum kiln_code begin_file(struct trace_file *file, const struct trace_line *process,
                                  struct kiln_err *err)
 {
     static const char first[] = TRACE_FIRST_LINE "\n";
+    if (limit_bytes() < sizeof(first) - 1)
+        return kiln_fail(err, KILN_FULL, "the limit RLIMIT_FSIZE allows no trace");
     if (write(file->fd, first, sizeof(first) - 1) != (ssize_t)sizeof(first) - 1)
         return kiln_fail_errno(err, errno, "cannot write to a trace");
     file->bytes = sizeof(first) - 1;
@@ -109,7 +127,7 @@ enum kiln_code trace_file_create(const char *job, const char *ending,
                                  const struct trace_line *process, struct trace_file *ret_file,
                                  struct kiln_err *err)
 {
-    char path[PATH_TEXT_MAX];
+    char path[PATH_TEXT_MAX], name[NAME_SIZE];
     struct trace_file file = { .fd = -1 };
     enum kiln_code rc = trace_directory(job, path, err);
     if (!rc)
@@ -119,29 +137,21 @@ enum kiln_code trace_file_create(const char *job, const char *ending,
     KILN_AUTO(fd) int directory_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (directory_fd < 0)
         return kiln_fail_errno(err, errno, "cannot open the directory '%s'", path);
-    remove_oldest(directory_fd);
-    file.fd = open_new(directory_fd, ending, process);
+    remove_oldest(path, directory_fd, ending);
+    file.fd = open_new(directory_fd, ending, process, name);
     if (file.fd < 0)
         return kiln_fail_errno(err, errno, "cannot create a trace in '%s'", path);
     rc = begin_file(&file, process, err);
-    if (rc)
-        trace_file_close(&file);
-    else
+    if (!rc) {
         *ret_file = file;
+        return KILN_OK;
+    }
+    trace_file_close(&file);
+    unlinkat(directory_fd, name, 0); /* without its first lines, it is no trace */
     return rc;
 }
 
 /* ---- appending ---- */
-
-/* Returns how large a trace may become.  A write beyond RLIMIT_FSIZE would raise SIGXFSZ, which
- * ends the job. */
-static size_t limit_bytes(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < TRACE_FILE_BYTES_MAX)
-        return (size_t)limit.rlim_cur;
-    return TRACE_FILE_BYTES_MAX;
-}
 
 static void write_text(struct trace_file *file, const struct buffer *text, size_t lines)
 {

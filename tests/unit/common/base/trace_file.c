@@ -213,6 +213,38 @@ TEST_F(trace_file, a_new_file_replaces_the_oldest_of_too_many)
     assert_int_equal(access(path_of(f, "1764288003-node7-42.trace"), F_OK), 0);
 }
 
+TEST_F(trace_file, traces_of_many_processes_do_not_replace_a_prefetch)
+{
+    must(trace_file_create("net", TRACE_PREFETCH_ENDING, &f->process, &f->file, &f->err), f->err);
+    trace_file_close(&f->file);
+    for (unsigned i = 0; i <= TRACE_FILES_MAX; i++) {
+        f->process.start_us += 1000000u;
+        create(f);
+        trace_file_close(&f->file);
+    }
+    assert_int_equal(count_files(f), TRACE_FILES_MAX + 1);
+    assert_int_equal(access(path_of(f, "1764288000-node7-42.prefetch"), F_OK), 0);
+}
+
+static bool fails_to_begin(void *context)
+{
+    struct fixture *f = context;
+    for (rlim_t bytes = 20;; bytes = 0) { /* enough for the first line, and for none */
+        const struct rlimit limit = { .rlim_cur = bytes, .rlim_max = bytes };
+        if (setrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+            trace_file_create("net", TRACE_ENDING, &f->process, &f->file, &f->err) == KILN_OK)
+            return false;
+        if (bytes == 0)
+            return true;
+    }
+}
+
+TEST_F(trace_file, a_file_that_cannot_get_its_first_lines_is_removed)
+{
+    assert_true(run_in_child(fails_to_begin, f));
+    assert_int_equal(count_files(f), 0);
+}
+
 TEST(plain, the_name_of_a_job_is_a_name_of_a_directory)
 {
     char name[TRACE_JOB_MAX], longest[300];
