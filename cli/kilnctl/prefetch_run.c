@@ -95,13 +95,12 @@ static int on_plan(void *context, size_t index, struct kiln_plan *plan,
     return is_over(batch->prefetch);
 }
 
-/* Returns how long a batch may take. */
-static int time_left_ms(const struct prefetch *p, int timeout_ms)
+int prefetch_time_left_ms(uint64_t until_ns, int timeout_ms)
 {
-    uint64_t now = clock_monotonic_ns(), until = p->question->until_ns;
-    if (until == 0)
+    uint64_t now = clock_monotonic_ns();
+    if (until_ns == 0)
         return timeout_ms;
-    uint64_t left_ms = until > now ? (until - now) / 1000000u + 1 : 1;
+    uint64_t left_ms = until_ns > now ? (until_ns - now) / 1000000u + 1 : 1;
     return left_ms < (uint64_t)timeout_ms ? (int)left_ms : timeout_ms;
 }
 
@@ -109,7 +108,7 @@ static int run_batches(struct prefetch *p, struct kiln_error *err)
 {
     int rc = KILN_E_OK, timeout_ms = p->options.timeout_ms;
     for (size_t first = atomic_load(&p->next); !rc && first < p->problems.count; first += BATCH) {
-        p->options.timeout_ms = time_left_ms(p, timeout_ms);
+        p->options.timeout_ms = prefetch_time_left_ms(p->question->until_ns, timeout_ms);
         size_t left = p->problems.count - first;
         struct batch batch = { .prefetch = p, .first = first };
         const struct kiln_plan_batch call = { .size = sizeof(call),
@@ -191,9 +190,14 @@ static int try_first(struct prefetch *p, bool doubtful, struct kiln_error *err)
 {
     struct kiln_plan *plan = NULL;
     struct kiln_error why = { 0 };
+    struct kiln_plan_options options = p->options;
     if (p->problems.count == 0)
         return KILN_E_OK;
-    int rc = kiln_plan_get(p->client, &p->problems.problems[0], &p->options, &plan, &why);
+    options.timeout_ms = prefetch_time_left_ms(p->question->until_ns, options.timeout_ms);
+    int rc = kiln_plan_get(p->client, &p->problems.problems[0], &options, &plan, &why);
+    p->is_cut = rc == KILN_E_TIMED_OUT && is_over(p);
+    if (p->is_cut)
+        return KILN_E_OK;
     if (rc && (doubtful || is_end(rc) || rc == KILN_E_NOT_FOUND)) {
         *err = why;
         return rc;
@@ -211,7 +215,7 @@ static int request_problems(struct prefetch *p, size_t jobs, bool doubtful, stru
     progress_init(&p->progress, stderr, p->label,
                   p->problems.count + p->report.done + p->report.failed, started);
     int rc = doubtful || p->options.solver ? try_first(p, doubtful, err) : KILN_E_OK;
-    if (rc)
+    if (rc || p->is_cut)
         return rc;
     interrupt_says("kilnctl", "kernels that are compiled stay in the cache; the same command "
                               "compiles the others");

@@ -59,4 +59,6 @@ struct prefetch {
 CLI_MUST_CHECK int prefetch_run(const struct prefetch_question *question,
                                 struct prefetch *ret_prefetch, struct kiln_error *err);
 void prefetch_done(struct prefetch *prefetch);
+/* Returns |timeout_ms|, or the time until |until_ns| if that is less and |until_ns| is not 0. */
+int prefetch_time_left_ms(uint64_t until_ns, int timeout_ms);
 #define PREFETCH_AUTO __attribute__((cleanup(prefetch_done)))

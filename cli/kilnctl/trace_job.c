@@ -73,14 +73,15 @@ static int list_names(const char *directory, const char *ending, struct names *r
 
 int trace_each_job(trace_visit *visit, void *context, struct kiln_error *err)
 {
-    char path[PATH_TEXT_MAX];
+    char path[PATH_TEXT_MAX], job[TRACE_JOB_MAX];
     struct kiln_err why = KILN_ERR_INIT;
     __attribute__((cleanup(names_done))) struct names names = { 0 };
     if (trace_directory(NULL, path, &why))
         return cli_fail(err, (int)why.code, "%s", why.text);
     int rc = list_names(path, "", &names, err);
     for (size_t i = 0; !rc && i < names.count && i < JOBS_MAX; i++)
-        rc = visit(context, names.list[i], err);
+        if (trace_job_name(names.list[i], job) && strcmp(job, names.list[i]) == 0)
+            rc = visit(context, job, err);
     return rc;
 }
 

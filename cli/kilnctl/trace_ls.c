@@ -50,7 +50,9 @@ static int add_job(void *context, const char *name, struct kiln_error *err)
     struct listing *l = context;
     TRACE_JOB_AUTO struct trace_job job = { 0 };
     int rc = trace_job_read(name, &job, err);
-    if (rc == KILN_E_NOT_FOUND) {
+    if (rc && rc != KILN_E_NO_MEMORY) {
+        if (rc != KILN_E_NOT_FOUND)
+            output_error(stderr, "kilnctl", err, NULL);
         *err = (struct kiln_error){ 0 };
         return KILN_E_OK;
     }

@@ -170,6 +170,8 @@ static size_t count_left(const struct work *w)
 
 /* ---- kernels that the job requested by their keys ---- */
 
+#define KEYS_TIMEOUT_MS (2 * 60 * 1000)
+
 static int on_kernel(void *context, size_t index, struct kiln_kernel *kernel,
                      const struct kiln_error *err)
 {
@@ -198,6 +200,7 @@ static bool is_wanted_key(const struct work *w, const struct trace_line *line)
 static int fetch_keys(struct work *w, const char *const *keys, size_t count, struct kiln_error *err)
 {
     int timeout_ms = session_timeout_ms(w->invocation->common);
+    timeout_ms = prefetch_time_left_ms(w->until_ns, timeout_ms ? timeout_ms : KEYS_TIMEOUT_MS);
     const struct kiln_kernel_batch batch = { .size = sizeof(batch),
                                              .keys = keys,
                                              .count = count,
@@ -207,10 +210,10 @@ static int fetch_keys(struct work *w, const char *const *keys, size_t count, str
     if (count == 0 || is_over(w))
         return KILN_E_OK;
     int rc = kiln_kernel_fetch_batch(w->invocation->client, &batch, err);
-    if (rc != KILN_E_CANCELLED)
-        return rc;
-    *err = (struct kiln_error){ 0 };
-    return KILN_E_OK;
+    bool is_cut = rc == KILN_E_CANCELLED || (rc == KILN_E_TIMED_OUT && is_over(w));
+    if (is_cut)
+        *err = (struct kiln_error){ 0 };
+    return is_cut ? KILN_E_OK : rc;
 }
 
 static int prefetch_keys(struct work *w, struct kiln_error *err)

@@ -10,8 +10,11 @@
 struct comparison {
     struct trace_job used, fetched;
     size_t needed, used_fetched;
-    /* kernels that no prefetch had made ready: they were compiled for the job, kilnd found them, or
-     * the job did not get them */
+    /* prefetched kernels that kilnd did not have when the job requested them: they were compiled
+     * again, or the request failed */
+    size_t lost;
+    /* kernels that no prefetch had made ready, and the lost ones: they were compiled for the job,
+     * kilnd found them, or the job did not get them */
     size_t missing_compiled, missing_found, missing_failed;
 };
 
@@ -52,6 +55,11 @@ static int read_starts(const char *word, struct start **ret_starts, size_t *ret_
         TRACE_JOB_AUTO struct trace_job job = { 0 };
         const struct trace_question question = { .word = word, .ending = endings[e] };
         rc = trace_job_ask(&question, &job, err);
+        if (rc == KILN_E_NOT_FOUND && e == 1)
+            rc = cli_fail(err, rc,
+                          "there was no prefetch of the job '%.100s': run 'kilnctl trace prefetch' "
+                          "before the job",
+                          word);
         if (rc)
             break;
         struct start *grown = reallocarray(starts, count + job.process_count, sizeof(*starts));
@@ -99,14 +107,27 @@ static int choose_turn(const char *word, struct turn *ret_turn, struct kiln_erro
 
 /* ---- counting ---- */
 
+static bool is_compiled(const struct trace_line *line)
+{
+    return line->tier == TRACE_COMPILED || line->tier == TRACE_OWN;
+}
+
+/* Returns whether the job got the kernel without a compile because of a prefetch. */
+static bool is_used(const struct comparison *c, const struct trace_line *line)
+{
+    return trace_job_find(&c->fetched, line) && !is_compiled(line) && line->tier != TRACE_FAILED;
+}
+
 static void count_kernel(struct comparison *c, const struct trace_line *line)
 {
+    bool used = is_used(c, line);
     c->needed++;
-    if (trace_job_find(&c->fetched, line))
+    c->lost += !used && trace_job_find(&c->fetched, line);
+    if (used)
         c->used_fetched++;
     else if (line->tier == TRACE_FAILED)
         c->missing_failed++;
-    else if (line->tier == TRACE_COMPILED || line->tier == TRACE_OWN)
+    else if (is_compiled(line))
         c->missing_compiled++;
     else
         c->missing_found++;
@@ -133,9 +154,9 @@ static int compare(const char *word, const struct turn *turn, struct comparison 
 
 /* ---- printing ---- */
 
-static bool is_missing(const struct comparison *c, const struct trace_line *line)
+static size_t count_unused(const struct comparison *c)
 {
-    return !trace_is_plan(line) && !trace_job_find(&c->fetched, line);
+    return c->fetched.count - c->used_fetched - c->lost;
 }
 
 static int print_json(const struct comparison *c, struct kiln_error *err)
@@ -143,11 +164,12 @@ static int print_json(const struct comparison *c, struct kiln_error *err)
     KILN_AUTO(json) struct json *json = json_object();
     struct json *missing = json_array();
     for (size_t i = 0; i < c->used.count; i++)
-        if (is_missing(c, &c->used.entries[i]->line))
+        if (!trace_is_plan(&c->used.entries[i]->line) && !is_used(c, &c->used.entries[i]->line))
             json_append(missing, trace_entry_json(c->used.entries[i]));
     json_set_u64(json, "fetched", c->fetched.count);
     json_set_u64(json, "used", c->used_fetched);
-    json_set_u64(json, "unused", c->fetched.count - c->used_fetched);
+    json_set_u64(json, "lost", c->lost);
+    json_set_u64(json, "unused", count_unused(c));
     json_set_u64(json, "needed", c->needed);
     json_set_u64(json, "missing", c->needed - c->used_fetched);
     json_set_u64(json, "missing_compiled", c->missing_compiled);
@@ -165,7 +187,8 @@ static int print_table(const struct comparison *c, struct kiln_error *err)
     __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 2);
     table_count(table, "fetched", c->fetched.count);
     table_count(table, "  used", c->used_fetched);
-    table_count(table, "  unused", c->fetched.count - c->used_fetched);
+    table_count(table, "  lost before the job", c->lost);
+    table_count(table, "  unused", count_unused(c));
     table_count(table, "needed", c->needed);
     table_count(table, "  fetched before", c->used_fetched);
     table_count(table, "  still missing", c->needed - c->used_fetched);

@@ -113,6 +113,18 @@ TEST_F(kilnctl_trace, ls_lists_jobs_and_the_processes_of_one)
     assert_says(f->run.printed, "1764288001-node7-43.trace");
 }
 
+TEST_F(kilnctl_trace, ls_skips_what_is_no_directory_of_a_job)
+{
+    char above[160];
+    write_two(f);
+    snprintf(above, sizeof(above), "%.100s/.cache/kiln/traces", f->home);
+    scratch_write(above, "a-file", "text");
+    scratch_write(above, "no\x1b[2Jname", "text");
+    must(RUN(&f->run, "trace", "ls", "--json"), f->run.err);
+    assert_says(f->run.printed, "{\"jobs\":[{\"job\":\"net\",\"processes\":2,");
+    assert_says(f->run.printed, "}]}");
+}
+
 TEST_F(kilnctl_trace, a_job_without_traces_is_not_found)
 {
     assert_int_equal(RUN(&f->run, "trace", "show", "net"), KILN_E_NOT_FOUND);

@@ -26,6 +26,7 @@ static struct fake {
     unsigned slow_after; /* number of requested plans after which the clock jumps by an hour */
     unsigned dies_after; /* number of requested plans after which kilnd does not answer */
     uint32_t refused;    /* the batch size for which no plan exists */
+    bool is_stuck;       /* kiln_plan_get and kiln_kernel_fetch_batch reach their time-outs */
     const char *bad_target;
 } fake;
 
@@ -118,12 +119,21 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *ba
     return KILN_E_OK;
 }
 
+static int wait_in_vain(int timeout_ms, struct kiln_error *err)
+{
+    now_ns += (uint64_t)timeout_ms * 1000000u;
+    *err = (struct kiln_error){ .code = KILN_E_TIMED_OUT, .text = "no answer" };
+    return KILN_E_TIMED_OUT;
+}
+
 int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
                   const struct kiln_plan_options *options, struct kiln_plan **ret_plan,
                   struct kiln_error *err)
 {
-    struct kiln_plan *plan = calloc(1, sizeof(*plan));
     (void)client;
+    if (fake.is_stuck)
+        return wait_in_vain(options->timeout_ms, err);
+    struct kiln_plan *plan = calloc(1, sizeof(*plan));
     assert_non_null(plan);
     note_request(problem, options);
     int rc = answer_problem(problem, plan, err);
@@ -159,7 +169,9 @@ struct kiln_kernel {
 int kiln_kernel_fetch_batch(struct kiln_client *client, const struct kiln_kernel_batch *batch,
                             struct kiln_error *err)
 {
-    (void)client, (void)err;
+    (void)client;
+    if (fake.is_stuck)
+        return wait_in_vain(batch->timeout_ms, err);
     for (size_t i = 0; i < batch->count; i++) {
         struct kiln_kernel kernel = { .key = batch->keys[i] };
         const struct kiln_error why = { .code = KILN_E_NOT_FOUND };
@@ -266,6 +278,21 @@ TEST_F(kilnctl_trace_prefetch, a_budget_stops_it_and_the_next_one_goes_on)
     assert_int_equal(fake.compiles, 3);
 }
 
+TEST_F(kilnctl_trace_prefetch, a_budget_ends_a_wait_for_a_single_plan_and_for_kernels)
+{
+    const uint64_t before = now_ns, minute = 60000000000u;
+    fake.is_stuck = true;
+    write_trace(f, "1000000000-node7-42.trace",
+                HEAD("1000000000000000") "plan 1 2 hot gfx90a - - Naive " CONV(1));
+    must(RUN(&f->run, "trace", "prefetch", "net", "--budget", "60s"), f->run.err);
+    assert_says(f->run.printed, "\"left\":1");
+    write_trace(f, "1000000000-node7-42.trace",
+                HEAD("1000000000000000") "kernel 1 2 hot 0 gfx90a " DIGITS "01\n");
+    must(RUN(&f->run, "trace", "prefetch", "net", "--budget", "60s"), f->run.err);
+    assert_says(f->run.printed, "\"keys\":1,\"keys_ready\":0,\"keys_missing\":0");
+    assert_true(now_ns - before >= 2 * minute && now_ns - before <= 3 * minute);
+}
+
 TEST_F(kilnctl_trace_prefetch, a_problem_that_fails_does_not_stop_the_others)
 {
     write_three(f);
@@ -326,7 +353,8 @@ static unsigned long long number(const struct fixture *f, const char *name)
 
 static void expect_sums(const struct fixture *f)
 {
-    assert_int_equal(number(f, "used") + number(f, "unused"), number(f, "fetched"));
+    assert_int_equal(number(f, "used") + number(f, "lost") + number(f, "unused"),
+                     number(f, "fetched"));
     assert_int_equal(number(f, "used") + number(f, "missing"), number(f, "needed"));
     assert_int_equal(number(f, "missing_compiled") + number(f, "missing_found") +
                          number(f, "missing_failed"),
@@ -361,6 +389,20 @@ TEST_F(kilnctl_trace_prefetch, used_fetched_and_missing_add_up)
     expect_sums(f);
 }
 
+TEST_F(kilnctl_trace_prefetch, a_fetched_kernel_that_the_job_waited_for_counts_as_lost)
+{
+    write_three(f);
+    must(RUN(&f->run, "trace", "prefetch", "net"), f->run.err);
+    run_job(f, "9000000000-node7-43.trace", LATER,
+            OBJECT("hot", "01") OBJECT("compiled", "02") OBJECT("failed", "03"));
+    must(RUN(&f->run, "trace", "prefetch", "net", "--report"), f->run.err);
+    assert_int_equal(number(f, "used"), 1);
+    assert_int_equal(number(f, "lost"), 2);
+    assert_int_equal(number(f, "missing_compiled"), 1);
+    assert_int_equal(number(f, "missing_failed"), 1);
+    expect_sums(f);
+}
+
 TEST_F(kilnctl_trace_prefetch, a_prefetch_that_was_killed_counts_with_the_one_that_went_on)
 {
     write_three(f);
@@ -382,6 +424,7 @@ TEST_F(kilnctl_trace_prefetch, without_a_job_since_the_prefetch_there_is_no_repo
 {
     write_three(f);
     assert_int_equal(RUN(&f->run, "trace", "prefetch", "net", "--report"), KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "no prefetch of the job 'net'");
     must(RUN(&f->run, "trace", "prefetch", "net"), f->run.err);
     assert_int_equal(RUN(&f->run, "trace", "prefetch", "net", "--report"), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "prefetch");
