@@ -6,6 +6,7 @@ import dataclasses
 import subprocess
 import sys
 import threading
+import types
 
 import pytest
 
@@ -526,6 +527,36 @@ def test_after_one_wait_in_vain_a_later_process_waits_no_more(fake, x, w):
     with torch.no_grad():
         simple(x, w)
     assert fake.operators._recall_wait_s == 0
+
+
+class EndedWait:
+    """An event whose wait always ends in vain."""
+
+    def wait(self, timeout):
+        return False
+
+    def set(self):
+        pass
+
+
+def test_a_plan_that_arrives_when_the_wait_ends_is_used_by_the_planner(fake, x, w, monkeypatch):
+    learn(fake, simple, x, w)
+    begin_another_process(fake)
+    arriving = []  # the planner's thread has set the plan, and not used it yet
+    use_plan = _choice.Choice._use_plan
+
+    def arrive(choice):
+        arriving.append(choice)
+
+    monkeypatch.setattr(_choice.Choice, "_use_plan", arrive)
+    monkeypatch.setattr(_choice, "threading", types.SimpleNamespace(Event=EndedWait,
+                                                                    Lock=threading.Lock))
+    step(simple, x, w)
+    assert fake.states() == {State.ASKED} and len(arriving) == 3
+    for choice in arriving:
+        use_plan(choice)
+    step(simple, x, w)
+    assert fake.states() == {State.KILN}
 
 
 def test_an_answer_that_cannot_be_used_leaves_the_layer_to_pytorch(fake, x, w, monkeypatch):

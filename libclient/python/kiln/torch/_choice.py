@@ -266,7 +266,8 @@ class Choice:
         if not recorded.kiln:
             return True
         is_there = self._answered.wait(wait_s)
-        if self._plan is not None and _is_plan_of(recorded, self._plan):
+        # before the answer, the planner's thread may be about to use the plan
+        if is_there and self._plan is not None and _is_plan_of(recorded, self._plan):
             self._load()
             self.state = State.KILN
             self._plan = None
