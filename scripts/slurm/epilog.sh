@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Slurm's Epilog: imports what MIOpen found and compiled in the job's directory, then removes the
-# directory. If one of these fails or takes too long, keeps the directory as failed-JOB; only the
-# newest few of each user are kept. Runs as root on each node, but accesses the job's data as the
-# job's user. Always exits with 0, so that Slurm does not drain the node. docs/tuning.md lists the
-# settings.
+# Slurm's Epilog: logs what the job used of the kernels that prolog.sh prefetched, imports what
+# MIOpen found and compiled in the job's directory, then removes the directory. If one of these two
+# fails or takes too long, keeps the directory as failed-JOB; only the newest few of each user are
+# kept. Runs as root on each node, but accesses the job's data as the job's user. Always exits with
+# 0, so that Slurm does not drain the node. docs/tuning.md lists the settings.
 set -u
 
 config=${KILN_SLURM_CONFIG:-/etc/kiln/slurm.conf}
@@ -12,6 +12,8 @@ directories=/var/spool/kiln-jobs
 kilnctl=kilnctl
 timeout=60s
 failed_max=4
+prefetch=
+squeue=squeue
 # shellcheck source=/dev/null
 [ ! -r "$config" ] || . "$config"
 
@@ -29,7 +31,7 @@ case $job in
     ;;
 esac
 directory=$directories/$job
-[ -d "$directory" ] && [ -n "$user" ] || exit 0
+[ -n "$user" ] || exit 0
 
 # The seconds of $timeout that are left, but at least 1, so that a late step can still do a little.
 case ${timeout%[ms]} in
@@ -54,6 +56,28 @@ left() {
 as_user() {
     timeout --kill-after=5s "$(left)s" runuser -u "$user" -- "$@" </dev/null
 }
+
+# Prints the job's name, as a word that kilnctl takes neither for an option nor for a file.
+job_name() {
+    name=${SLURM_JOB_NAME:-}
+    [ -n "$name" ] ||
+        name=$(timeout 10s "$squeue" --noheader --jobs="$job" --format=%j </dev/null) || name=
+    printf '%s\n' "$name" | sed -n '1 { s/^-/_/; s,/,_,g; p; }'
+}
+
+# Logs how many of the prefetched kernels the job used, and how many others it needed. A job that
+# wrote no trace has no report.
+report() {
+    name=$(job_name)
+    home=$(getent passwd "$user" | cut -d : -f 6)
+    [ -n "$name" ] && [ -n "$home" ] || return 0
+    numbers=$(as_user env -u XDG_CACHE_HOME "HOME=$home" "$kilnctl" trace prefetch "$name" \
+        --report 2>/dev/null) || return 0
+    say "job $job ($name) of $user, kernels: $(echo "$numbers" |
+        awk '{ $1 = $1; printf "%s%s", (NR > 1 ? ", " : ""), $0 }')"
+}
+[ -z "$prefetch" ] || report
+[ -d "$directory" ] || exit 0
 
 # Removes a directory as the user, so that links in it cannot make it remove root's files. The job
 # may have removed the user's own permissions from its directories.

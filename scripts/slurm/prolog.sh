@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Slurm's Prolog: makes a directory for the job, from which an unmodified MIOpen reads kiln's
-# records and kernels. Runs as root on each node, but accesses the job's data as the job's user.
-# Always exits with 0, so that no job fails because of it. docs/tuning.md lists the settings, and
-# explains how the three scripts work together.
+# Slurm's Prolog: compiles what the user's earlier jobs of this name used, and makes a directory for
+# the job, from which an unmodified MIOpen reads kiln's records and kernels. Runs as root on each
+# node, but accesses the job's data as the job's user. Always exits with 0, so that no job fails
+# because of it. docs/tuning.md lists the settings, and explains how the three scripts work
+# together.
 set -u
 
 config=${KILN_SLURM_CONFIG:-/etc/kiln/slurm.conf}
@@ -12,6 +13,8 @@ kilnctl=kilnctl
 miopen=
 db_id=
 timeout=60s
+prefetch=
+squeue=squeue
 # shellcheck source=/dev/null
 [ ! -r "$config" ] || . "$config"
 
@@ -31,6 +34,29 @@ case $job in
 '' | *[!0-9]*) give_up "SLURM_JOB_ID is '$job', no number" ;;
 esac
 [ -n "$user" ] || give_up "SLURM_JOB_USER is not set"
+
+# Prints the job's name, as a word that kilnctl takes neither for an option nor for a file.
+job_name() {
+    name=${SLURM_JOB_NAME:-}
+    [ -n "$name" ] ||
+        name=$(timeout 10s "$squeue" --noheader --jobs="$job" --format=%j </dev/null) || name=
+    printf '%s\n' "$name" | sed -n '1 { s/^-/_/; s,/,_,g; p; }'
+}
+
+# Requests the plans of the user's traces for jobs of this name, for at most the time $prefetch.
+prefetch() {
+    name=$(job_name)
+    home=$(getent passwd "$user" | cut -d : -f 6)
+    [ -n "$name" ] && [ -n "$home" ] || return 0
+    status=0
+    runuser -u "$user" -- env -u XDG_CACHE_HOME "HOME=$home" "$kilnctl" trace prefetch "$name" \
+        --budget "$prefetch" --timeout "$timeout" </dev/null >/dev/null || status=$?
+    case $status in
+    0 | 5) ;; # 5: no job of this name has a trace
+    *) say "'$kilnctl trace prefetch $name' failed for job $job of $user" ;;
+    esac
+}
+[ -z "$prefetch" ] || prefetch
 
 # Only root may write to the parent directory, so that no user can replace the directory of a job.
 umask 022
