@@ -3,6 +3,7 @@
 
 #include "cli/kilnctl/command.h"
 #include "cli/output.h"
+#include "cli/result.h"
 #include "common/base/units.h"
 #include "engine/fleet/fleet_tree.h"
 
@@ -36,21 +37,44 @@ static uint64_t count_refused(const struct fleet_compaction *c)
     return refused;
 }
 
-static int print_json(const struct fleet_compaction *c, struct kiln_error *err)
+/* |context| is a list in JSON; NULL: problems are printed as text. */
+static void note_problem(void *context, const char *what, const char *why)
 {
-    KILN_AUTO(json) struct json *json = json_object();
+    char line[768];
+    if (context) {
+        struct json *problem = json_object();
+        json_set_text(problem, "shard", what);
+        json_set_text(problem, "why", why);
+        json_append(context, problem);
+        return;
+    }
+    snprintf(line, sizeof(line), "shard '%.100s': %.600s", what, why);
+    output_clean(line, false);
+    puts(line);
+}
+
+static int print_json(const struct invocation *invocation, const struct fleet_compaction *c,
+                      struct json *json, const struct kiln_error *found)
+{
+    struct kiln_error err = { 0 };
     json_set_u64(json, "kernels", c->kernels);
     json_set_u64(json, "packs", c->packs);
-    json_set_u64(json, "indices", c->shards);
+    json_set_u64(json, "merged", c->merged);
+    json_set_u64(json, "indices", c->indices);
     json_set_u64(json, "refused", count_refused(c));
-    return output_json(json, err);
+    if (found->code)
+        json_set(json, "error", result_error_json(found));
+    int rc = output_json(json, &err);
+    *invocation->reported = found->code && !rc;
+    return rc;
 }
 
 static void print_text(const struct fleet_compaction *c)
 {
     char kernels[UNITS_TEXT_MAX];
-    printf("%s packed (packs: %llu, indices: %llu)\n", units_kernels(c->kernels, kernels),
-           (unsigned long long)c->packs, (unsigned long long)c->shards);
+    printf("%s packed (packs: %llu, merged: %llu, indices: %llu)\n",
+           units_kernels(c->kernels, kernels), (unsigned long long)c->packs,
+           (unsigned long long)c->merged, (unsigned long long)c->indices);
     for (size_t i = 0; i < FLEET_FAULTS; i++)
         if (c->refused[i])
             printf("%llu not packed: %s\n", (unsigned long long)c->refused[i],
@@ -63,6 +87,7 @@ static int compact(const struct invocation *invocation, const struct fleet_signe
     const struct compact_options *o = invocation->options;
     KILN_AUTO(fd) int root = -1;
     KILN_AUTO(fleet_trust) struct fleet_trust *trust = NULL;
+    KILN_AUTO(json) struct json *json = invocation->common->json ? json_object() : NULL;
     struct kiln_err why = KILN_ERR_INIT;
     if (fleet_trust_read(o->trust, &trust, &why) ||
         fleet_tree_open(invocation->words[0], &root, &why))
@@ -76,13 +101,21 @@ static int compact(const struct invocation *invocation, const struct fleet_signe
                                            .trust = trust,
                                            .signer = signer,
                                            .now = (uint64_t)time(NULL),
-                                           .pack_max = FLEET_PACK_MAX };
+                                           .pack_max = FLEET_PACK_MAX,
+                                           .problem = note_problem,
+                                           .context =
+                                               json ? json_set_array(json, "problems") : NULL };
     if (fleet_compact(&compaction, &why))
         return fail_as(err, &why);
-    if (invocation->common->json)
-        return print_json(&compaction, err);
-    print_text(&compaction);
-    return KILN_E_OK;
+    int rc = compaction.problems ? cli_fail(err, KILN_E_CORRUPT,
+                                            "%llu problems in the tree; the rest was compacted",
+                                            (unsigned long long)compaction.problems)
+                                 : KILN_E_OK;
+    if (!json)
+        print_text(&compaction);
+    else if (print_json(invocation, &compaction, json, err))
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the result");
+    return rc;
 }
 
 static int run_fleet_compact(const struct invocation *invocation, struct kiln_error *err)
@@ -107,8 +140,9 @@ const struct command command_fleet_compact = {
     .summary = "let hosts find the kernels that were pushed",
     .help =
         "Checks the kernels that were added to the fleet's tree in DIR, packs them, and writes\n"
-        "and signs a new index of each target and compiler.  Kernels whose builder is not\n"
-        "trusted are left out.  Run it on one host.  Needs no kilnd.",
+        "and signs a new index of each target and compiler.  Merges small packs if there are\n"
+        "many.  Kernels whose builder is not trusted are left out.  If one index is damaged, the\n"
+        "others are still made.  Run it on one host.  Needs no kilnd.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

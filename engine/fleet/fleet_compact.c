@@ -5,6 +5,7 @@
 #include "common/protocol/limits.h"
 #include "engine/digest/sha256.h"
 #include "engine/fleet/fleet_pointer.h"
+#include "engine/fleet/fleet_spool.h"
 #include "engine/fleet/fleet_tree.h"
 
 #include <stdio.h>
@@ -12,11 +13,11 @@
 
 #define LOOSE_DIRECTORY "v1/k"
 #define SHORT_TEXT 64
-
-struct loose { /* not verified yet */
-    struct digest key;
-    uint64_t time;
-};
+/* If a shard has more packs than this that are smaller than half of |pack_max|, they are merged. */
+#define SMALL_PACKS_MAX 16u
+/* A compaction keeps at most about this many bytes of records in memory. If a shard has more, it
+ * gets several indices, one after the other. */
+#define SPOOL_MAX (256u << 20)
 
 struct shard_work {
     struct fleet_compaction *all;
@@ -25,21 +26,34 @@ struct shard_work {
     struct fleet_index *old; /* owned; the current index; NULL: the shard has none yet */
     char target[LIMIT_TARGET_TEXT], toolchain[SHORT_TEXT];
     struct digest toolchain_id;
-    struct loose *loose; /* owned, like the arrays below */
+    struct digest *keys; /* owned; the loose records that |old| lacks; not verified yet */
+    size_t key_count, key_capacity;
+    struct fleet_spool spool; /* owned; what will be in new packs */
+    uint64_t kernels;         /* loose records in |spool| */
+    bool has_more;            /* the spool is full, so another index must follow */
+    /* Owned; for each pack of |old|, whether |spool| has its records. */
+    bool *merged;
+    uint32_t merged_count;
+    /* Owned; the content of the new index. */
     struct fleet_pack *packs;
     struct fleet_entry *entries;
-    size_t loose_count, loose_capacity;
-    uint32_t pack_count, pack_capacity, entry_count, entry_capacity;
-    struct buffer pack; /* owned; the content of the pack that is being made */
+    uint32_t pack_count, entry_count;
 };
 
 static void shard_work_done(struct shard_work *w)
 {
     fleet_index_destroy(w->old);
-    buffer_done(&w->pack);
-    free(w->loose);
+    fleet_spool_done(&w->spool);
+    free(w->keys);
+    free(w->merged);
     free(w->packs);
     free(w->entries);
+}
+
+static void note_problem(struct fleet_compaction *all, const char *what, const char *why)
+{
+    all->problems++;
+    all->problem(all->context, what, why);
 }
 
 static struct fleet_shard shard_of(const struct shard_work *w)
@@ -101,149 +115,256 @@ static enum kiln_code read_old(struct shard_work *w, struct kiln_err *err)
     return rc ? rc : open_old(w, &pointer, err);
 }
 
-static enum kiln_code read_loose(const struct shard_work *w, const struct digest *key,
-                                 struct buffer *ret_content, struct kiln_err *err)
-{
-    char name[FLEET_NAME_MAX];
-    fleet_name_loose(w->id, key, name);
-    return fleet_tree_read(w->all->root, name, ret_content, err);
-}
+/* ---- loose records ---- */
 
-/* Counts a file that is not used. The compaction continues whatever is wrong with the file, because
- * any program may have written it. */
-static enum kiln_code skip_loose(struct shard_work *w, enum kiln_code rc, enum fleet_fault fault)
-{
-    if (rc == KILN_NO_MEMORY)
-        return rc;
-    w->all->refused[fault] += rc != KILN_NOT_FOUND;
-    return KILN_OK;
-}
-
-/* Returns false unless |content| is exactly one record of this shard. */
-static bool read_record(struct shard_work *w, struct bytes content, struct fleet_record *ret_record)
-{
-    return fleet_record_read(content, ret_record) && ret_record->size == content.size &&
-           take_shard(w, &ret_record->claim.shard);
-}
-
+/* Collects the names of the records that the index lacks. */
 static enum kiln_code note_loose(void *context, const char *entry, struct kiln_err *err)
 {
     struct shard_work *w = context;
     struct digest key;
     struct fleet_place place;
-    struct fleet_record record;
-    BUFFER_AUTO struct buffer content;
-    buffer_init(&content, FLEET_RECORD_MAX);
     if (!digest_from_hex(entry, &key) || (w->old && fleet_index_find(w->old, &key, &place)))
         return KILN_OK;
-    enum kiln_code rc = read_loose(w, &key, &content, err);
-    if (!rc && !read_record(w, buffer_view(&content), &record))
-        rc = KILN_CORRUPT;
-    if (rc)
-        return skip_loose(w, rc, FLEET_FAULT_MALFORMED);
-    if (!ARRAY_RESERVE(w->loose, w->loose_count, w->loose_capacity, 64))
+    if (!ARRAY_RESERVE(w->keys, w->key_count, w->key_capacity, 64))
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the names of kernels");
-    w->loose[w->loose_count++] = (struct loose){ key, record.claim.time };
+    w->keys[w->key_count++] = key;
     return KILN_OK;
 }
 
-static int compare_loose(const void *a, const void *b)
+/* Verifies a record, and appends it to the spool. Counts a record that is not used. Returns
+ * KILN_NOT_FOUND if only a newer kiln can unpack the record. */
+static enum kiln_code spool_record(struct shard_work *w, struct bytes content,
+                                   const struct digest *key, struct kiln_err *err)
 {
-    const struct loose *x = a, *y = b;
-    if (x->time != y->time)
-        return x->time < y->time ? -1 : 1;
-    return memcmp(x->key.bytes, y->key.bytes, DIGEST_SIZE);
+    struct fleet_reader reader = { .trust = w->all->trust, .codec = w->codec };
+    struct fleet_record record;
+    struct bytes raw;
+    enum kiln_code rc = KILN_CORRUPT;
+    reader.fault = FLEET_FAULT_MALFORMED;
+    if (fleet_record_read(content, &record) && record.size == content.size &&
+        take_shard(w, &record.claim.shard)) {
+        reader.shard = shard_of(w);
+        rc = fleet_record_open(&reader, &record, key ? key : &record.claim.key, &raw, err);
+    }
+    if (rc == KILN_CORRUPT)
+        w->all->refused[reader.fault]++;
+    return rc ? rc : fleet_spool_add(&w->spool, content, &record.claim, err);
 }
 
-static enum kiln_code flush_pack(struct shard_work *w, struct kiln_err *err)
+/* Any program may have written the file. So whatever is wrong with it, the compaction continues. */
+static enum kiln_code spool_loose(struct shard_work *w, const struct digest *key,
+                                  struct kiln_err *err)
 {
     char name[FLEET_NAME_MAX];
-    if (w->pack.size == 0)
-        return KILN_OK;
-    struct fleet_pack *pack = &w->packs[w->pack_count - 1];
-    *pack = (struct fleet_pack){ sha256_of(buffer_view(&w->pack)), (uint32_t)w->pack.size };
-    fleet_name_pack(&pack->sha256, name);
-    enum kiln_code rc =
-        fleet_tree_add(w->all->root, name, buffer_view(&w->pack), /* ret_added= */ NULL, err);
-    w->all->packs += !rc;
-    buffer_clear(&w->pack);
+    size_t before = w->spool.count;
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, FLEET_RECORD_MAX);
+    fleet_name_loose(w->id, key, name);
+    enum kiln_code rc = fleet_tree_read(w->all->root, name, &content, err);
+    if (!rc)
+        rc = spool_record(w, buffer_view(&content), key, err);
+    else if (rc != KILN_NO_MEMORY && rc != KILN_NOT_FOUND)
+        w->all->refused[FLEET_FAULT_MALFORMED]++;
+    w->kernels += w->spool.count - before;
+    return rc == KILN_NO_MEMORY ? rc : KILN_OK;
+}
+
+static enum kiln_code spool_all_loose(struct shard_work *w, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    size_t done = 0;
+    for (; !rc && done < w->key_count && !fleet_spool_is_full(&w->spool); done++)
+        rc = spool_loose(w, &w->keys[done], err);
+    w->has_more |= done < w->key_count;
     return rc;
 }
 
-/* Makes space for one more record, in a new pack if the last one is full. */
-static enum kiln_code reserve_record(struct shard_work *w, struct kiln_err *err)
+/* ---- small packs ---- */
+
+static bool is_small(const struct shard_work *w, uint32_t number)
 {
-    bool is_new = w->pack.size == 0 || w->pack.size >= w->all->pack_max;
-    enum kiln_code rc = is_new ? flush_pack(w, err) : KILN_OK;
-    if (rc)
-        return rc;
-    if (!ARRAY_RESERVE(w->entries, w->entry_count, w->entry_capacity, 64u) ||
-        !ARRAY_RESERVE(w->packs, w->pack_count, w->pack_capacity, 8u))
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for an index of the fleet");
-    if (is_new && w->pack_count == FLEET_PACKS_MAX)
-        return kiln_fail(err, KILN_FULL, "the shard '%s' would have more than %u packs", w->id,
-                         FLEET_PACKS_MAX);
-    w->pack_count += is_new;
-    return KILN_OK;
+    return fleet_index_pack(w->old, number).size < w->all->pack_max / 2;
 }
 
-static enum kiln_code add_record(struct shard_work *w, const struct digest *key,
-                                 struct bytes content, struct kiln_err *err)
+static uint32_t count_small(const struct shard_work *w)
 {
-    enum kiln_code rc = reserve_record(w, err);
-    if (rc)
-        return rc;
-    w->entries[w->entry_count++] =
-        (struct fleet_entry){ .key = *key,
-                              .place = { .pack = (uint16_t)(w->pack_count - 1),
-                                         .offset = (uint32_t)w->pack.size,
-                                         .size = (uint32_t)content.size } };
-    buffer_put(&w->pack, content.data, content.size);
-    w->all->kernels++;
-    return w->pack.failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for a pack") : KILN_OK;
+    uint32_t small = 0;
+    for (uint32_t i = 0; w->old && i < fleet_index_packs(w->old); i++)
+        small += is_small(w, i);
+    return small;
 }
 
-/* Packs a loose record. Reads the file again, because it may have changed since it was listed, and
- * verifies the bytes that are packed. */
-static enum kiln_code pack_loose(struct shard_work *w, const struct loose *loose,
+/* Reads a whole pack, and checks that it is the one that the index names. */
+static enum kiln_code read_pack(const struct shard_work *w, const struct fleet_pack *pack,
+                                struct buffer *ret_content, struct kiln_err *err)
+{
+    char name[FLEET_NAME_MAX];
+    fleet_name_pack(&pack->sha256, name);
+    enum kiln_code rc = fleet_tree_read(w->all->root, name, ret_content, err);
+    if (rc)
+        return rc;
+    struct digest digest = sha256_of(buffer_view(ret_content));
+    return digest_equal(&digest, &pack->sha256)
+               ? KILN_OK
+               : kiln_fail(err, KILN_CORRUPT, "'%s' of the fleet's tree is damaged", name);
+}
+
+/* Leaves out records that readers would refuse, for example because a key was revoked. */
+static enum kiln_code spool_pack(struct shard_work *w, uint32_t number, struct bytes pack,
                                  struct kiln_err *err)
 {
-    struct fleet_reader reader = { w->all->trust, w->codec, shard_of(w), FLEET_FAULT_MALFORMED };
-    struct fleet_record record;
-    struct bytes raw;
-    BUFFER_AUTO struct buffer content;
-    buffer_init(&content, FLEET_RECORD_MAX);
-    enum kiln_code rc = read_loose(w, &loose->key, &content, err);
-    if (!rc && !read_record(w, buffer_view(&content), &record))
-        rc = KILN_CORRUPT;
-    if (!rc)
-        rc = fleet_record_open(&reader, &record, &loose->key, &raw, err);
-    return rc ? skip_loose(w, rc, reader.fault)
-              : add_record(w, &loose->key, buffer_view(&content), err);
+    enum kiln_code rc = KILN_OK;
+    for (uint32_t i = 0; !rc && i < fleet_index_count(w->old); i++) {
+        const struct fleet_entry entry = fleet_index_entry(w->old, i);
+        const struct fleet_place *place = &entry.place;
+        if (place->pack != number)
+            continue;
+        /* The index was verified, so the place is within a pack of this size. */
+        rc =
+            spool_record(w, bytes_of(pack.data + place->offset, place->size), /* key= */ NULL, err);
+        rc = rc == KILN_CORRUPT ? KILN_OK : rc;
+    }
+    return rc;
 }
 
-static enum kiln_code copy_old(struct shard_work *w, struct kiln_err *err)
+/* Puts the records of one pack into the spool. A pack that cannot be read, or that has a record
+ * which only a newer kiln can unpack, stays as it is. */
+static enum kiln_code merge_pack(struct shard_work *w, uint32_t number, struct kiln_err *err)
+{
+    const struct fleet_pack pack = fleet_index_pack(w->old, number);
+    uint64_t refused[FLEET_FAULTS];
+    size_t before = w->spool.count;
+    struct kiln_err why = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, pack.size);
+    memcpy(refused, w->all->refused, sizeof(refused));
+    enum kiln_code rc = read_pack(w, &pack, &content, &why);
+    if (rc && rc != KILN_NO_MEMORY) {
+        note_problem(w->all, w->id, why.text);
+        return KILN_OK;
+    }
+    if (!rc)
+        rc = spool_pack(w, number, buffer_view(&content), &why);
+    if (rc == KILN_NOT_FOUND) {
+        fleet_spool_cut(&w->spool, before);
+        memcpy(w->all->refused, refused, sizeof(refused));
+        return KILN_OK;
+    }
+    w->merged[number] = !rc;
+    w->merged_count += !rc;
+    if (rc)
+        *err = why;
+    return rc;
+}
+
+/* Merges the small packs if there are many of them, so that the number of packs does not grow
+ * without end. */
+static enum kiln_code merge_small(struct shard_work *w, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    if (count_small(w) <= SMALL_PACKS_MAX)
+        return KILN_OK;
+    for (uint32_t i = 0; !rc && i < fleet_index_packs(w->old); i++) {
+        if (!is_small(w, i))
+            continue;
+        if (fleet_spool_is_full(&w->spool))
+            w->has_more = true;
+        else
+            rc = merge_pack(w, i, err);
+    }
+    return rc;
+}
+
+/* ---- the new index ---- */
+
+static enum kiln_code reserve_index(struct shard_work *w, struct kiln_err *err)
 {
     uint32_t packs = w->old ? fleet_index_packs(w->old) : 0;
     uint32_t entries = w->old ? fleet_index_count(w->old) : 0;
-    w->pack_capacity = packs + 8;
-    w->entry_capacity = entries + 64;
-    w->packs = calloc(w->pack_capacity, sizeof(*w->packs));
-    w->entries = calloc(w->entry_capacity, sizeof(*w->entries));
-    if (!w->packs || !w->entries)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for an index of the fleet");
-    for (; w->pack_count < packs; w->pack_count++)
-        w->packs[w->pack_count] = fleet_index_pack(w->old, w->pack_count);
-    for (; w->entry_count < entries; w->entry_count++)
-        w->entries[w->entry_count] = fleet_index_entry(w->old, w->entry_count);
+    uint64_t added = w->spool.records.size / w->all->pack_max + 1;
+    if (packs - w->merged_count + added > FLEET_PACKS_MAX)
+        return kiln_fail(err, KILN_FULL, "the shard '%s' would have more than %u packs", w->id,
+                         FLEET_PACKS_MAX);
+    w->packs = calloc(packs + (size_t)added, sizeof(*w->packs));
+    w->entries = calloc(entries + w->spool.count, sizeof(*w->entries));
+    return w->packs && w->entries
+               ? KILN_OK
+               : kiln_fail(err, KILN_NO_MEMORY, "no memory for an index of the fleet");
+}
+
+/* Copies the packs that were not merged, and their entries. */
+static enum kiln_code copy_old(struct shard_work *w, struct kiln_err *err)
+{
+    uint16_t numbers[FLEET_PACKS_MAX];
+    enum kiln_code rc = reserve_index(w, err);
+    if (rc || !w->old)
+        return rc;
+    for (uint32_t i = 0; i < fleet_index_packs(w->old); i++) {
+        numbers[i] = (uint16_t)w->pack_count;
+        if (!w->merged[i])
+            w->packs[w->pack_count++] = fleet_index_pack(w->old, i);
+    }
+    for (uint32_t i = 0; i < fleet_index_count(w->old); i++) {
+        struct fleet_entry entry = fleet_index_entry(w->old, i);
+        if (w->merged[entry.place.pack])
+            continue;
+        entry.place.pack = numbers[entry.place.pack];
+        w->entries[w->entry_count++] = entry;
+    }
     return KILN_OK;
+}
+
+/* Writes the next pack, which begins with record |first|. Returns in |ret_end| the record with
+ * which the one after it begins. */
+static enum kiln_code write_pack(struct shard_work *w, size_t first, size_t *ret_end,
+                                 struct kiln_err *err)
+{
+    char name[FLEET_NAME_MAX];
+    size_t i = first;
+    BUFFER_AUTO struct buffer pack;
+    buffer_init(&pack, (size_t)w->all->pack_max + FLEET_RECORD_MAX);
+    for (; i < w->spool.count && pack.size < w->all->pack_max; i++) {
+        struct bytes content = fleet_spool_content(&w->spool, i);
+        w->entries[w->entry_count++] =
+            (struct fleet_entry){ .key = w->spool.list[i].key,
+                                  .place = { .pack = (uint16_t)w->pack_count,
+                                             .offset = (uint32_t)pack.size,
+                                             .size = (uint32_t)content.size } };
+        buffer_put(&pack, content.data, content.size);
+    }
+    *ret_end = i;
+    if (pack.failed)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a pack");
+    struct digest digest = sha256_of(buffer_view(&pack));
+    w->packs[w->pack_count++] = (struct fleet_pack){ digest, (uint32_t)pack.size };
+    fleet_name_pack(&digest, name);
+    return fleet_tree_add(w->all->root, name, buffer_view(&pack), /* ret_added= */ NULL, err);
+}
+
+static enum kiln_code write_packs(struct shard_work *w, struct kiln_err *err)
+{
+    enum kiln_code rc = copy_old(w, err);
+    uint32_t before = w->pack_count;
+    fleet_spool_sort(&w->spool);
+    for (size_t i = 0; !rc && i < w->spool.count;)
+        rc = write_pack(w, i, &i, err);
+    if (!rc)
+        w->all->packs += w->pack_count - before;
+    return rc;
+}
+
+/* The epoch is the time, so that it is also higher than those of indices that were lost. */
+static uint64_t next_epoch(const struct shard_work *w)
+{
+    uint64_t least = w->old ? fleet_index_epoch(w->old) + 1 : 1;
+    return w->all->now > least ? w->all->now : least;
 }
 
 static enum kiln_code publish_index(struct shard_work *w, struct kiln_err *err)
 {
     char name[FLEET_NAME_MAX], text[FLEET_POINTER_MAX];
     struct fleet_index_draft draft = { .shard = shard_of(w),
-                                       .epoch = w->old ? fleet_index_epoch(w->old) + 1 : 1,
+                                       .epoch = next_epoch(w),
                                        .time = w->all->now,
                                        .packs = w->packs,
                                        .pack_count = w->pack_count,
@@ -262,27 +383,36 @@ static enum kiln_code publish_index(struct shard_work *w, struct kiln_err *err)
     fleet_pointer_write(&pointer, text);
     fleet_name_pointer(w->id, name);
     rc = fleet_tree_replace(w->all->root, name, bytes_of_text(text), err);
-    w->all->shards += !rc;
-    return rc;
+    if (rc)
+        return rc;
+    w->all->indices++;
+    w->all->kernels += w->kernels;
+    w->all->merged += w->merged_count;
+    return KILN_OK;
 }
 
-static enum kiln_code work_on_shard(struct shard_work *w, struct kiln_err *err)
+static enum kiln_code collect_records(struct shard_work *w, struct kiln_err *err)
 {
     char directory[FLEET_NAME_MAX];
     fleet_name_loose_directory(w->id, directory);
     enum kiln_code rc = read_old(w, err);
     if (!rc)
         rc = fleet_tree_list(w->all->root, directory, note_loose, w, err);
-    if (rc || w->loose_count == 0)
+    if (rc || w->key_count == 0)
         return rc;
-    qsort(w->loose, w->loose_count, sizeof(*w->loose), compare_loose);
-    rc = copy_old(w, err);
-    for (size_t i = 0; !rc && i < w->loose_count; i++)
-        rc = pack_loose(w, &w->loose[i], err);
-    if (!rc && w->pack.size == 0) /* all records were skipped */
-        return KILN_OK;
-    if (!rc)
-        rc = flush_pack(w, err);
+    w->merged = calloc(FLEET_PACKS_MAX, sizeof(*w->merged));
+    if (!w->merged)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a compaction");
+    rc = merge_small(w, err);
+    return rc ? rc : spool_all_loose(w, err);
+}
+
+static enum kiln_code work_on_shard(struct shard_work *w, struct kiln_err *err)
+{
+    enum kiln_code rc = collect_records(w, err);
+    if (rc || (w->kernels == 0 && !w->has_more)) /* nothing new */
+        return rc;
+    rc = write_packs(w, err);
     return rc ? rc : publish_index(w, err);
 }
 
@@ -291,16 +421,29 @@ struct compaction_run {
     struct codec *codec; /* owned */
 };
 
+/* Makes one new index. */
+static enum kiln_code compact_once(struct compaction_run *run, const char *id, bool *ret_has_more,
+                                   struct kiln_err *err)
+{
+    struct shard_work w = { .all = run->all, .codec = run->codec, .id = id };
+    fleet_spool_init(&w.spool, SPOOL_MAX);
+    enum kiln_code rc = work_on_shard(&w, err);
+    *ret_has_more = w.has_more;
+    shard_work_done(&w);
+    return rc;
+}
+
+/* A damaged shard does not prevent the compaction of the others. */
 static enum kiln_code compact_shard(void *context, const char *entry, struct kiln_err *err)
 {
     struct compaction_run *run = context;
-    struct shard_work w = { .all = run->all, .codec = run->codec, .id = entry };
-    if (strlen(entry) != FLEET_SHARD_ID_SIZE - 1)
-        return KILN_OK;
-    buffer_init(&w.pack, (size_t)run->all->pack_max + FLEET_RECORD_MAX);
-    enum kiln_code rc = work_on_shard(&w, err);
-    shard_work_done(&w);
-    return rc ? kiln_while(err, "compacting the shard '%s'", entry) : KILN_OK;
+    bool has_more = strlen(entry) == FLEET_SHARD_ID_SIZE - 1;
+    enum kiln_code rc = KILN_OK;
+    while (!rc && has_more)
+        rc = compact_once(run, entry, &has_more, err);
+    if (rc)
+        note_problem(run->all, entry, err->text);
+    return KILN_OK;
 }
 
 enum kiln_code fleet_compact(struct fleet_compaction *compaction, struct kiln_err *err)

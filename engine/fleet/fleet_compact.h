@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Compaction: packs the loose records of the fleet's tree, and writes indices that name the packs.
+ * Compaction: packs the loose records of the fleet's tree, merges small packs, and writes indices
+ * that name the packs.
  *
  * Role       runs on one host, whose key may sign indices. If a compaction is interrupted at any
  *            point, the tree stays valid, and the next compaction does the rest
@@ -10,20 +11,28 @@
  */
 #include "engine/fleet/fleet_record.h"
 
-/* A pack that has reached this size gets no further record. */
-#define FLEET_PACK_MAX (64u << 20)
+/* A pack that has reached this size gets no further record. kiln-transfer can read and write a file
+ * of this size within its time limit. */
+#define FLEET_PACK_MAX (16u << 20)
 
-struct fleet_compaction { /* the caller sets the members up to |pack_max| */
+struct fleet_compaction { /* the caller sets the members up to |context| */
     int root;
     const struct fleet_trust *trust;
     const struct fleet_signer *signer;
     uint64_t now;      /* seconds since 1970 */
     uint64_t pack_max; /* bytes; FLEET_PACK_MAX, except in tests */
+    /* Called for each shard that is left as it was, and for each pack that cannot be merged. |what|
+     * is the id of the shard. */
+    void (*problem)(void *context, const char *what, const char *why);
+    void *context;
     /* Results. */
-    uint64_t shards; /* shards that got a new index */
-    uint64_t kernels, packs;
-    uint64_t refused[FLEET_FAULTS]; /* loose records, by reason */
+    uint64_t indices, kernels;
+    uint64_t packs;  /* new packs */
+    uint64_t merged; /* old packs whose records are in new packs now */
+    uint64_t problems;
+    uint64_t refused[FLEET_FAULTS]; /* records that are not packed, by reason */
 };
 
+/* Returns KILN_OK even if some shards could not be compacted: |problems| is then not 0. */
 KILN_MUST_CHECK enum kiln_code fleet_compact(struct fleet_compaction *compaction,
                                              struct kiln_err *err);

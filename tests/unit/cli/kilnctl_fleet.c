@@ -79,7 +79,7 @@ TEST_F(kilnctl_fleet, pushed_kernels_are_packed)
     put_record(f, "gfx942", 3);
     assert_int_equal(push(f, "{}"), KILN_E_OK);
     assert_int_equal(compact(f), KILN_E_OK);
-    assert_says(f->run.printed, "2 kernels packed (packs: 1, indices: 1)");
+    assert_says(f->run.printed, "2 kernels packed (packs: 1, merged: 0, indices: 1)");
     assert_says(f->run.printed, "1 not packed"); /* alice may not sign for gfx942 */
 }
 
@@ -91,8 +91,9 @@ TEST_F(kilnctl_fleet, results_are_printed_as_json)
     assert_string_equal(f->run.printed,
                         "{\"added\":1,\"present\":0,\"left_out\":1,\"damaged\":2}\n");
     assert_int_equal(compact(f), KILN_E_OK);
-    assert_string_equal(f->run.printed,
-                        "{\"kernels\":1,\"packs\":1,\"indices\":1,\"refused\":0}\n");
+    assert_string_equal(
+        f->run.printed,
+        "{\"problems\":[],\"kernels\":1,\"packs\":1,\"merged\":0,\"indices\":1,\"refused\":0}\n");
 }
 
 TEST_F(kilnctl_fleet, both_commands_need_a_key)

@@ -23,6 +23,7 @@ struct fixture {
     struct codec *codec;
     struct buffer records;
     struct fleet_compaction compaction;
+    char problems[2048]; /* of the last compaction */
     struct kiln_err err;
 };
 
@@ -32,6 +33,13 @@ static void reread_keys(struct fixture *f)
     f->trust = NULL;
     must(fleet_trust_read(f->keys, &f->trust, &f->err), f->err);
     f->compaction.trust = f->trust;
+}
+
+static void note_problem(void *context, const char *what, const char *why)
+{
+    struct fixture *f = context;
+    size_t used = strlen(f->problems);
+    snprintf(f->problems + used, sizeof(f->problems) - used, "%s: %s\n", what, why);
 }
 
 SET_UP(set_up)
@@ -45,9 +53,12 @@ SET_UP(set_up)
     test_buffer(&f->records, 1u << 20);
     must(codec_create(&f->codec, &f->err), f->err);
     must(fleet_tree_open(f->tree, &f->root, &f->err), f->err);
-    f->compaction = (struct fleet_compaction){
-        .root = f->root, .signer = &f->carol, .now = 1764288000, .pack_max = FLEET_PACK_MAX
-    };
+    f->compaction = (struct fleet_compaction){ .root = f->root,
+                                               .signer = &f->carol,
+                                               .now = 1764288000,
+                                               .pack_max = FLEET_PACK_MAX,
+                                               .problem = note_problem,
+                                               .context = f };
     reread_keys(f);
 }
 
@@ -96,11 +107,19 @@ static struct fleet_pushing push(struct fixture *f, unsigned first, unsigned end
     return push_as(f, &f->alice);
 }
 
+static void compact_damaged(struct fixture *f)
+{
+    struct fleet_compaction *c = &f->compaction;
+    c->kernels = c->packs = c->merged = c->indices = c->problems = 0;
+    memset(c->refused, 0, sizeof(c->refused));
+    f->problems[0] = '\0';
+    must(fleet_compact(c, &f->err), f->err);
+}
+
 static void compact(struct fixture *f)
 {
-    f->compaction.kernels = f->compaction.packs = f->compaction.shards = 0;
-    memset(f->compaction.refused, 0, sizeof(f->compaction.refused));
-    must(fleet_compact(&f->compaction, &f->err), f->err);
+    compact_damaged(f);
+    assert_string_equal(f->problems, "");
 }
 
 static void read_file(struct fixture *f, const char *name, struct buffer *content)
@@ -183,7 +202,7 @@ TEST_F(compact, the_next_compaction_keeps_old_entries)
     compact(f);
     assert_int_equal(f->compaction.kernels, 4);
     KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
-    assert_int_equal(fleet_index_epoch(index), 2);
+    assert_int_equal(fleet_index_epoch(index), f->compaction.now + 1);
     assert_int_equal(fleet_index_packs(index), 2);
     for (unsigned i = 0; i < 9; i++)
         expect_object(f, index, i);
@@ -194,9 +213,9 @@ TEST_F(compact, nothing_new_leaves_the_index)
     push(f, 0, 5);
     compact(f);
     compact(f);
-    assert_int_equal(f->compaction.shards, 0);
+    assert_int_equal(f->compaction.indices, 0);
     KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
-    assert_int_equal(fleet_index_epoch(index), 1);
+    assert_int_equal(fleet_index_epoch(index), f->compaction.now);
 }
 
 TEST_F(compact, a_full_pack_is_followed_by_another)
@@ -293,7 +312,7 @@ TEST_F(compact, what_cannot_be_read_does_not_stop_the_compaction)
 static struct fixture *truncates;
 static unsigned reads_left;
 
-/* A writer of the tree truncates a file between the two times that compaction reads it. */
+/* A writer of the tree truncates a file while a compaction reads others. */
 WRAP(enum kiln_code, fleet_tree_read, int root, const char *name, struct buffer *ret_content,
      struct kiln_err *err)
 {
@@ -306,11 +325,11 @@ WRAP(enum kiln_code, fleet_tree_read, int root, const char *name, struct buffer 
     return __real_fleet_tree_read(root, name, ret_content, err);
 }
 
-TEST_F(compact, a_file_that_changes_meanwhile_is_left_out)
+TEST_F(compact, a_file_that_is_truncated_meanwhile_is_left_out)
 {
     push(f, 0, 3);
     truncates = f;
-    reads_left = 4; /* the pointer, and three records that are listed */
+    reads_left = 1; /* the pointer; the records were listed when one of them is read */
     compact(f);
     assert_null(truncates);
     assert_int_equal(f->compaction.refused[FLEET_FAULT_MALFORMED], 1);
@@ -403,8 +422,10 @@ TEST_F(compact, a_damaged_pointer_does_not_begin_a_new_epoch)
 {
     push(f, 0, 2);
     replace_pointer(f, "rubbish\n");
-    assert_int_equal(fleet_compact(&f->compaction, &f->err), KILN_CORRUPT);
-    assert_says(f->err.text, "current");
+    compact_damaged(f);
+    assert_int_equal(f->compaction.problems, 1);
+    assert_int_equal(f->compaction.indices, 0);
+    assert_says(f->problems, "current");
 }
 
 TEST_F(compact, an_index_of_an_untrusted_signer_is_not_continued)
@@ -412,16 +433,158 @@ TEST_F(compact, an_index_of_an_untrusted_signer_is_not_continued)
     char path[512];
     push(f, 0, 2);
     compact(f);
+    push(f, 2, 3);
     snprintf(path, sizeof(path), "%s/carol.pub", f->keys);
     assert_int_equal(unlink(path), 0);
     reread_keys(f);
-    assert_int_equal(fleet_compact(&f->compaction, &f->err), KILN_CORRUPT);
+    compact_damaged(f);
+    assert_int_equal(f->compaction.problems, 1);
+    assert_int_equal(f->compaction.indices, 0);
+}
+
+static void push_to_shard(struct fixture *f, unsigned number, const char *toolchain)
+{
+    struct fleet_claim claim = claim_of(number);
+    claim.shard.toolchain = bytes_of_text(toolchain);
+    put_record(f, &claim);
+    assert_int_equal(push_as(f, &f->alice).added, 1);
+}
+
+/* Several shards, so that the damaged one is not the last one whatever the order is. */
+TEST_F(compact, a_damaged_shard_does_not_stop_the_others)
+{
+    static const char *const toolchains[] = { "a", "b", "c", "d", "e", "f" };
+    const size_t count = sizeof(toolchains) / sizeof(toolchains[0]);
+    push(f, 0, 1);
+    replace_pointer(f, "rubbish\n");
+    for (size_t i = 0; i < count; i++)
+        push_to_shard(f, 10 + (unsigned)i, toolchains[i]);
+    compact_damaged(f);
+    assert_int_equal(f->compaction.indices, count);
+    assert_int_equal(f->compaction.kernels, count);
+    assert_int_equal(f->compaction.problems, 1);
+}
+
+TEST_F(compact, an_index_after_a_lost_one_has_a_higher_epoch)
+{
+    struct fleet_claim claim = claim_of(0);
+    char id[FLEET_SHARD_ID_SIZE], name[FLEET_NAME_MAX];
+    push(f, 0, 5);
+    compact(f);
+    KILN_AUTO(fleet_index) struct fleet_index *lost = read_index(f);
+    shard_id_of(&claim, id);
+    fleet_name_pointer(id, name);
+    assert_int_equal(unlinkat(f->root, name, 0), 0);
+    f->compaction.now += 60;
+    compact(f);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    assert_true(fleet_index_epoch(index) > fleet_index_epoch(lost));
+}
+
+/* Adds one pack in each compaction. */
+static void compact_often(struct fixture *f, unsigned first, unsigned end)
+{
+    for (unsigned i = first; i < end; i++) {
+        push(f, i, i + 1);
+        compact_damaged(f);
+        assert_int_equal(f->compaction.indices, 1);
+    }
+}
+
+static uint32_t count_packs(struct fixture *f)
+{
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    return fleet_index_packs(index);
+}
+
+TEST_F(compact, small_packs_are_merged)
+{
+    compact_often(f, 0, 17);
+    assert_int_equal(count_packs(f), 17);
+    compact_often(f, 17, 18);
+    assert_string_equal(f->problems, "");
+    assert_int_equal(f->compaction.merged, 17);
+    assert_int_equal(f->compaction.kernels, 1);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    assert_int_equal(fleet_index_packs(index), 1);
+    assert_int_equal(fleet_index_count(index), 18);
+    for (unsigned i = 0; i < 18; i++)
+        expect_object(f, index, i);
+    assert_int_equal(verify(f).bad_count, 0);
+}
+
+TEST_F(compact, the_number_of_packs_stays_bounded_and_large_packs_are_kept)
+{
+    f->compaction.pack_max = 1500; /* about six records */
+    compact_often(f, 0, 60);
+    assert_true(count_packs(f) < 30);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    assert_int_equal(fleet_index_count(index), 60);
+    for (unsigned i = 0; i < 60; i++)
+        expect_object(f, index, i);
+}
+
+/* Readers that have the old index still read the old packs. */
+TEST_F(compact, merged_packs_remain_in_the_tree)
+{
+    compact_often(f, 0, 17);
+    KILN_AUTO(fleet_index) struct fleet_index *before = read_index(f);
+    compact_often(f, 17, 18);
+    for (unsigned i = 0; i < 17; i++)
+        expect_object(f, before, i);
+}
+
+TEST_F(compact, a_pack_that_cannot_be_read_stays_in_the_index)
+{
+    char name[FLEET_NAME_MAX];
+    compact_often(f, 0, 17);
+    find_pack(f, name);
+    assert_int_equal(unlinkat(f->root, name, 0), 0);
+    compact_often(f, 17, 18);
+    assert_int_equal(f->compaction.problems, 1);
+    assert_says(f->problems, name);
+    assert_int_equal(f->compaction.merged, 16);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    assert_int_equal(fleet_index_packs(index), 2);
+    assert_int_equal(fleet_index_count(index), 18);
+    for (unsigned i = 1; i < 18; i++)
+        expect_object(f, index, i);
+}
+
+TEST_F(compact, a_damaged_pack_is_not_merged)
+{
+    char name[FLEET_NAME_MAX];
+    compact_often(f, 0, 17);
+    find_pack(f, name);
+    must(fleet_tree_replace(f->root, name, bytes_of_text("rubbish"), &f->err), f->err);
+    compact_often(f, 17, 18);
+    assert_int_equal(f->compaction.problems, 1);
+    assert_int_equal(count_packs(f), 2);
+}
+
+TEST_F(compact, merging_leaves_out_kernels_of_a_revoked_builder)
+{
+    struct fleet_signer bob = fleet_test_signer(4);
+    struct fleet_claim claim = claim_of(50);
+    char path[512];
+    fleet_test_trust(f->keys, &bob, &(struct fleet_test_key){ "bob", "*", false });
+    reread_keys(f);
+    put_record(f, &claim);
+    push_as(f, &bob);
+    compact_often(f, 0, 17); /* the first pack has the kernels 0 and 50 */
+    snprintf(path, sizeof(path), "%s/bob.pub", f->keys);
+    assert_int_equal(unlink(path), 0);
+    reread_keys(f);
+    compact_often(f, 17, 18);
+    assert_int_equal(f->compaction.refused[FLEET_FAULT_UNTRUSTED], 1);
+    KILN_AUTO(fleet_index) struct fleet_index *index = read_index(f);
+    assert_int_equal(fleet_index_count(index), 18);
 }
 
 TEST_F(compact, an_empty_tree_needs_no_index)
 {
     compact(f);
-    assert_int_equal(f->compaction.shards, 0);
+    assert_int_equal(f->compaction.indices, 0);
 }
 
 TEST_F(compact, only_whole_records_are_pushed)
