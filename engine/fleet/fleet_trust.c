@@ -80,6 +80,21 @@ void fleet_trust_destroy(struct fleet_trust *trust)
     free(trust);
 }
 
+static bool is_same_key(const struct public_key *a, const struct public_key *b)
+{
+    return memcmp(a->key, b->key, sizeof(a->key)) == 0 && strcmp(a->id, b->id) == 0 &&
+           strcmp(a->targets, b->targets) == 0 && a->signs_index == b->signs_index;
+}
+
+/* The keys are in the order of their files' names. */
+bool fleet_trust_equal(const struct fleet_trust *a, const struct fleet_trust *b)
+{
+    bool is_equal = a->count == b->count;
+    for (size_t i = 0; is_equal && i < a->count; i++)
+        is_equal = is_same_key(&a->keys[i], &b->keys[i]);
+    return is_equal;
+}
+
 unsigned fleet_trust_count(const struct fleet_trust *trust) { return (unsigned)trust->count; }
 
 unsigned fleet_trust_bad(const struct fleet_trust *trust, const char **ret_first)

@@ -36,6 +36,7 @@ struct fleet_opening { /* an index that is being verified */
     struct fleet_pointer pointer;
     int fd; /* owned */
     enum fleet_fault fault;
+    bool is_final; /* the file is the one that the pointer names, so it will not change */
     enum kiln_code rc;
     struct fleet_index *index; /* owned; NULL unless it could be opened */
 };
@@ -48,7 +49,9 @@ struct shard {
     struct digest toolchain_id;
     struct fleet_index *index;    /* owned; NULL: no valid index was found yet */
     struct fleet_pointer pointer; /* names |index| */
-    bool is_known;                /* the fleet was asked for an index, and has answered */
+    /* Names an index that was refused and is not requested again; zeros: none. */
+    struct fleet_pointer refused_index;
+    bool is_known; /* the fleet was asked for an index, and has answered */
     bool is_loading;
     bool is_slow; /* loading the index has taken longer than a look-up may wait */
     uint64_t asked_ns, refreshed_ns, load_began_ns;

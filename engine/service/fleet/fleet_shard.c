@@ -133,6 +133,7 @@ static enum fleet_fault open_index(struct fleet_opening *o, struct buffer *conte
     struct digest digest = sha256_of(buffer_view(content));
     if (!digest_equal(&digest, &o->pointer.sha256))
         return FLEET_FAULT_WRONG_BYTES;
+    o->is_final = true;
     o->rc = fleet_index_open(content, o->trusted->keys, &o->index, &fault, &why);
     if (!o->rc && fleet_index_epoch(o->index) != o->pointer.epoch)
         return FLEET_FAULT_OTHER_THING;
@@ -174,9 +175,17 @@ static void install_index(struct shard *shard)
     shard->index = shard->opening.index;
     shard->opening.index = NULL;
     shard->pointer = shard->opening.pointer;
-    shard->is_known = true;
     (void)!fleet_epochs_note(&tier_of(shard)->epochs, shard->index, &ignored);
     fleet_epochs_save(shard->engine);
+}
+
+/* A refused index is not requested again. If its bytes were not those that the pointer names, or if
+ * the keys have changed meanwhile, the next attempt may have another result. */
+static void refuse_index(struct shard *shard, enum fleet_fault fault)
+{
+    fleet_note_fault(shard->engine, fault, "an index");
+    if (shard->opening.is_final && shard->opening.trusted == tier_of(shard)->trusted)
+        shard->refused_index = shard->opening.pointer;
 }
 
 static void on_verified(struct task *task)
@@ -189,13 +198,13 @@ static void on_verified(struct task *task)
     close(o->fd);
     enum fleet_fault fault = judge_index(shard);
     if (fault)
-        fleet_note_fault(shard->engine, fault, "an index");
+        refuse_index(shard, fault);
     else if (o->index)
         install_index(shard);
-    shard->is_known = true;
     fleet_index_destroy(o->index);
     o->index = NULL;
     trusted_unref(o->trusted);
+    shard->is_known = true;
     end_load(shard);
 }
 
@@ -217,6 +226,7 @@ static void on_index(struct fleet_access *get)
         return;
     }
     o->fd = get->fd;
+    o->is_final = false;
     o->index = NULL;
     o->trusted = trusted_ref(tier_of(shard)->trusted);
     o->task = (struct task){ .work = verify_index, .done = on_verified };
@@ -245,6 +255,12 @@ static bool read_pointer(int fd, struct fleet_pointer *ret_pointer)
     return got > 0 && fleet_pointer_read(bytes_of(text, (size_t)got), ret_pointer);
 }
 
+static bool is_refused_index(const struct shard *shard, const struct fleet_pointer *pointer)
+{
+    return pointer->epoch == shard->refused_index.epoch &&
+           digest_equal(&pointer->sha256, &shard->refused_index.sha256);
+}
+
 static void on_pointer(struct fleet_access *get)
 {
     struct shard *shard = (struct shard *)(void *)((char *)get - offsetof(struct shard, get));
@@ -261,10 +277,13 @@ static void on_pointer(struct fleet_access *get)
         end_load(shard);
         return;
     }
-    if (shard->index && digest_equal(&pointer->sha256, &shard->pointer.sha256))
+    bool has_index = shard->index && digest_equal(&pointer->sha256, &shard->pointer.sha256);
+    if (has_index || is_refused_index(shard, pointer)) {
+        shard->is_known = true;
         end_load(shard);
-    else
+    } else {
         get_index(shard);
+    }
 }
 
 void shard_load(struct shard *shard)

@@ -255,10 +255,12 @@ static void read_keys_again(struct task *task)
     t->rc = read_keys(t->engine->fleet->keys, &t->trusted, &t->err);
 }
 
-/* Drops the indices whose signers' keys were removed. */
-static void drop_untrusted(struct fleet_tier *tier)
+/* Drops the indices whose signers' keys were removed. Indices that were refused may be valid now.
+ */
+static void use_keys(struct fleet_tier *tier)
 {
     LIST_EACH (&tier->shards, struct shard, link, shard) {
+        shard->refused_index = (struct fleet_pointer){ 0 };
         if (!shard->index ||
             fleet_trust_may_index(tier->trusted->keys, fleet_index_signer(shard->index)))
             continue;
@@ -267,17 +269,21 @@ static void drop_untrusted(struct fleet_tier *tier)
     }
 }
 
-/* Keeps the old keys if the new ones could not be read, for example because memory ran out. */
+/* Keeps the old keys if the directory is unchanged, or if it could not be read, for example because
+ * memory ran out. */
 static void on_keys(struct task *task)
 {
     struct keys_task *t = (struct keys_task *)(void *)task;
     struct fleet_tier *tier = t->engine->fleet;
     engine_task_ended(t->engine);
     tier->running--;
-    if (!t->rc) {
+    bool is_new = !t->rc && !fleet_trust_equal(t->trusted->keys, tier->trusted->keys);
+    if (is_new) {
         trusted_unref(tier->trusted);
         tier->trusted = t->trusted;
-        drop_untrusted(tier);
+        use_keys(tier);
+    } else if (!t->rc) {
+        trusted_unref(t->trusted);
     }
     free(t);
 }

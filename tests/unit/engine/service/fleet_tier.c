@@ -40,6 +40,7 @@ static void compact(struct fleet_users *f)
         .root = f->root, .trust = trust, .signer = &f->signer, .pack_max = FLEET_PACK_MAX
     };
     must(fleet_compact(&compaction, &f->err), f->err);
+    assert_int_equal(compaction.problems, 0);
     fleet_trust_destroy(trust);
 }
 
@@ -484,6 +485,71 @@ TEST_F(fleet, an_index_is_refreshed_before_it_is_used_after_an_idle_time)
     json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
     passed_ns += 10 * MINUTE_NS;
     fetch_cold(f, "new.cl");
+    serve_all(f);
+    expect_tier(f, TIER_FLEET);
+}
+
+TEST_F(fleet, after_an_idle_time_an_unchanged_index_is_requested_once)
+{
+    fetch_cold(f, "a.cl");
+    serve_all(f);
+    passed_ns += 10 * MINUTE_NS;
+    unsigned before = count_gets(f);
+    fetch_cold(f, "b.cl");
+    serve_all(f);
+    expect_tier(f, TIER_FLEET);
+    assert_int_equal(count_gets(f), before + 2); /* pointer, record */
+    fetch_cold(f, "new.cl");
+    assert_true(is_compiling(f));
+    assert_int_equal(count_gets(f), before + 2);
+    finish_compile(&f->users, "object");
+}
+
+/* Lets a minute pass, and returns the number of requests. */
+static unsigned refresh(struct fleet_users *f)
+{
+    unsigned before = count_gets(f);
+    passed_ns += MINUTE_NS;
+    engine_tick(f->users.engine.engine);
+    run_tasks(f);
+    serve_all(f);
+    return count_gets(f) - before;
+}
+
+TEST_F(fleet, a_refused_index_is_not_requested_every_minute)
+{
+    struct fleet_signer other = fleet_test_signer(2);
+    revoke_key(f);
+    restart_with_fleet(f);
+    fetch_cold(f, "a.cl");
+    serve_all(f);
+    assert_int_equal(count_gets(f), 2); /* pointer, index */
+    finish_compile(&f->users, "object");
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(refresh(f), 1);
+    assert_int_equal(count_faults(f, FLEET_FAULT_UNTRUSTED), 1);
+
+    fleet_test_trust(f->keys, &other, &(struct fleet_test_key){ "other", "*", true });
+    assert_int_equal(refresh(f), 2); /* kilnd reads the keys once a minute, too */
+    assert_int_equal(refresh(f), 1);
+    assert_int_equal(count_faults(f, FLEET_FAULT_UNTRUSTED), 2);
+    fleet_test_trust(f->keys, &f->signer, &(struct fleet_test_key){ "builder", "*", true });
+    refresh(f);
+    fetch_cold(f, "b.cl");
+    serve_all(f);
+    expect_tier(f, TIER_FLEET);
+}
+
+/* The store, or a proxy, may send other bytes the next time. */
+TEST_F(fleet, an_index_with_wrong_bytes_is_requested_again)
+{
+    fetch_cold(f, "a.cl");
+    serve_one(f);
+    fake_executor_fleet_got(next_get(f), bytes_of_text("another index"));
+    run_tasks(f);
+    finish_compile(&f->users, "object");
+    assert_int_equal(refresh(f), 2);
+    fetch_cold(f, "b.cl");
     serve_all(f);
     expect_tier(f, TIER_FLEET);
 }
