@@ -25,7 +25,7 @@ list(JOIN KILN_LONG_TESTS "|" KILN_LONG_TESTS)
 
 set(KILN_NO_ASAN_TESTS
   "^kernels\\." "^lint\\." "^manual\\." "^rtc\\.python$" "^gpu\\.programs$"
-  "solver\\.(extremes|space_parts|conv_bulk)$"
+  "solver\\.(extremes|space_parts|conv_bulk_points)$"
   "^integration\\.(work|find_tune|targets|packages|store|restart|doctor|resnet50|caches|sandbox)$"
   "worker_process$" "tuning_db_kill$" "tuning_kill$" "^faults\\.daemon$")
 set(KILN_NO_TSAN_TESTS ${KILN_NO_ASAN_TESTS} "_salvage$" "caches_damaged$" "db\\.snapshot$"
