@@ -38,13 +38,14 @@ static void send_answer(int socket, const struct fleet_answer *answer)
 }
 
 /* If sending fails, kilnd gets no answer, and its own time limit ends the request. */
-void fleet_serve_answer(int socket, const struct fleet_request *request, enum fleet_end end,
+void fleet_serve_answer(int socket, const struct fleet_request *request, struct fleet_answer answer,
                         struct bytes content)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     KILN_AUTO(fd) int fd = -1;
-    struct fleet_answer answer = { .id = request->id, .end = end, .fd = -1 };
-    bool has_file = end == FLEET_END_DONE && !request->is_put;
+    answer.id = request->id;
+    answer.fd = -1;
+    bool has_file = answer.end == FLEET_END_DONE && !request->is_put;
     if (has_file && (fs_memfd("fleet", &fd, &ignored) || fs_write_all(fd, content, &ignored)))
         answer.end = FLEET_END_BROKEN;
     else if (has_file)
@@ -91,7 +92,7 @@ static void answer_from_directory(int socket, int directory, const struct fleet_
     KILN_AUTO(fd)
     int fd = openat(directory, request->name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
     enum fleet_end end = fd < 0 ? end_of_errno(errno) : read_range(fd, request, &content);
-    fleet_serve_answer(socket, request, end, buffer_view(&content));
+    fleet_serve_answer(socket, request, (struct fleet_answer){ .end = end }, buffer_view(&content));
 }
 
 static enum fleet_end end_of_add(enum kiln_code rc, bool is_added)
@@ -108,12 +109,22 @@ static void add_to_directory(int socket, int directory, const struct fleet_reque
     struct kiln_err why = KILN_ERR_INIT;
     bool is_added = false;
     BUFFER_AUTO struct buffer content;
-    buffer_init(&content, FLEET_RANGE_SIZE_MAX);
-    enum kiln_code rc = fs_read_fd(request->fd, FLEET_RANGE_SIZE_MAX, &content, &why);
+    buffer_init(&content, FLEET_PUT_SIZE_MAX);
+    enum kiln_code rc = fs_read_fd(request->fd, FLEET_PUT_SIZE_MAX, &content, &why);
     close(request->fd);
     if (!rc)
         rc = fleet_tree_add(directory, request->name, buffer_view(&content), &is_added, &why);
-    fleet_serve_answer(socket, request, end_of_add(rc, is_added), (struct bytes){ 0 });
+    fleet_serve_answer(socket, request, (struct fleet_answer){ .end = end_of_add(rc, is_added) },
+                       (struct bytes){ 0 });
+}
+
+/* kilnctl compacts the tree of a directory itself, so nobody sends these requests. */
+static void refuse_request(int socket, const struct fleet_request *request)
+{
+    if (request->is_put)
+        close(request->fd);
+    fleet_serve_answer(socket, request, (struct fleet_answer){ .end = FLEET_END_REFUSED },
+                       (struct bytes){ 0 });
 }
 
 static enum kiln_code serve_directory(int socket, int directory, struct kiln_err *err)
@@ -128,6 +139,8 @@ static enum kiln_code serve_directory(int socket, int directory, struct kiln_err
             poll(&readable, 1, -1);
         else if (rc)
             return rc;
+        else if (request.is_list || request.is_replace)
+            refuse_request(socket, &request);
         else if (request.is_put)
             add_to_directory(socket, directory, &request);
         else

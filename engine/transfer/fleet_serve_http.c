@@ -4,6 +4,7 @@
 #include "engine/digest/sha256.h"
 #include "engine/transfer/fleet_ranges.h"
 #include "engine/transfer/fleet_serve.h"
+#include "engine/transfer/store_listing.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
@@ -27,7 +28,8 @@ struct exchange {
     struct fleet_range range;   /* the requests in it are owned */
     struct buffer body;
     size_t sent;
-    bool is_conditional; /* asks the store not to replace an existing file (If-None-Match) */
+    bool is_conditional; /* asks the store not to replace a file, or only the one with a tag */
+    bool is_quoted;      /* the tag is in quotation marks */
 };
 
 struct http_server {
@@ -43,6 +45,8 @@ static bool is_ranged(const struct exchange *x) { return x->range.end > x->range
 static uint64_t expected_size(const struct exchange *x) { return x->range.end - x->range.first; }
 
 static bool is_put(const struct exchange *x) { return x->range.requests->is_put; }
+
+static bool is_list(const struct exchange *x) { return x->range.requests->is_list; }
 
 static void destroy_exchange(struct exchange *x)
 {
@@ -110,7 +114,7 @@ static enum fleet_end end_of_status(const struct exchange *x)
         return FLEET_END_DONE;
     if (status < 300)
         return FLEET_END_MALFORMED;
-    if (is_put(x) && status == 412) /* another host has added the file first */
+    if (is_put(x) && status == 412) /* another host has added or changed the file first */
         return FLEET_END_EXISTS;
     if (status == 404 || status == 410)
         return FLEET_END_ABSENT;
@@ -138,16 +142,56 @@ static enum fleet_end end_of_transfer(const struct exchange *x, CURLcode failed)
     }
 }
 
+/* Copies the file's tag without its quotation marks. A weak tag (W/) cannot be used in a
+ * condition. */
+static void copy_tag(const struct exchange *x, char tag[FLEET_TAG_MAX])
+{
+    struct curl_header *header;
+    if (curl_easy_header(x->curl, "ETag", 0, CURLH_HEADER, -1, &header) != CURLHE_OK)
+        return;
+    const char *value = header->value;
+    size_t size = strlen(value);
+    bool is_quoted = size > 2 && value[0] == '"' && value[size - 1] == '"';
+    if (is_quoted) {
+        value++;
+        size -= 2;
+    }
+    bool is_usable = size > 0 && size < FLEET_TAG_MAX && strncmp(value, "W/", 2) != 0;
+    for (size_t i = 0; is_usable && i < size; i++)
+        is_usable = value[i] > ' ' && value[i] <= '~' && value[i] != '"';
+    if (is_usable)
+        snprintf(tag, FLEET_TAG_MAX, "%.*s", (int)size, value);
+}
+
+static void answer_list(const struct http_server *s, const struct exchange *x, enum fleet_end end)
+{
+    const struct fleet_request *request = x->range.requests;
+    struct fleet_answer answer = { .end = end };
+    BUFFER_AUTO struct buffer names;
+    buffer_init(&names, STORE_PAGE_MAX);
+    if (end == FLEET_END_DONE &&
+        !store_page_read(buffer_view(&x->body), request->name, &names, answer.token))
+        answer.end = FLEET_END_MALFORMED;
+    fleet_serve_answer(s->socket, request, answer, buffer_view(&names));
+}
+
 static void answer_exchange(const struct http_server *s, const struct exchange *x,
                             enum fleet_end end)
 {
+    struct fleet_answer answer = { .end = end };
+    if (is_list(x)) {
+        answer_list(s, x, end);
+        return;
+    }
+    if (!is_ranged(x) && !is_put(x))
+        copy_tag(x, answer.tag);
     for (size_t i = 0; i < x->range.count; i++) {
         const struct fleet_request *request = &x->range.requests[i];
         struct bytes content = buffer_view(&x->body);
         if (end == FLEET_END_DONE && is_ranged(x))
             content =
                 bytes_of(content.data + (request->offset - x->range.first), (size_t)request->size);
-        fleet_serve_answer(s->socket, request, end, content);
+        fleet_serve_answer(s->socket, request, answer, content);
     }
 }
 
@@ -183,11 +227,20 @@ static bool add_header(struct exchange *x, const char *text)
     return longer;
 }
 
+static bool set_list_url(struct exchange *x, const struct url *root)
+{
+    char text[STORE_URL_MAX];
+    return store_list_url(root, x->range.requests->name, x->range.requests->token, text) &&
+           !curl_easy_setopt(x->curl, CURLOPT_URL, text);
+}
+
 static bool set_url(struct exchange *x, const struct url *root)
 {
     KILN_AUTO(url) struct url url = { 0 };
     struct kiln_err ignored = KILN_ERR_INIT;
     char name[FLEET_FILE_NAME_MAX + 1];
+    if (is_list(x))
+        return set_list_url(x, root);
     /* |root->name| is empty if the URL already ends with a slash. */
     snprintf(name, sizeof(name), "%s%s", root->name[0] ? "/" : "", x->range.requests->name);
     return !url_beside(root, name, &url, &ignored) &&
@@ -204,6 +257,17 @@ static bool set_range(struct exchange *x)
     return !curl_easy_setopt(x->curl, CURLOPT_RANGE, text);
 }
 
+/* Ceph 16 compares the tag only if it has no quotation marks, which HTTP prescribes. */
+static bool set_condition(struct exchange *x)
+{
+    const struct fleet_request *request = x->range.requests;
+    char text[FLEET_TAG_MAX + 32];
+    if (!x->is_conditional || (request->is_replace && !request->tag[0]))
+        return true;
+    snprintf(text, sizeof(text), x->is_quoted ? "If-Match: \"%s\"" : "If-Match: %s", request->tag);
+    return add_header(x, request->is_replace ? text : "If-None-Match: *");
+}
+
 /* libcurl asks the server for permission (header "Expect") before it sends a large body. This
  * header must stay enabled: libcurl 7.88 would otherwise sign it although it does not send it. */
 static bool set_upload(struct exchange *x)
@@ -211,8 +275,7 @@ static bool set_upload(struct exchange *x)
     CURL *curl = x->curl;
     if (!is_put(x))
         return true;
-    return (!x->is_conditional || add_header(x, "If-None-Match: *")) &&
-           add_header(x, "Content-Type: application/octet-stream") &&
+    return set_condition(x) && add_header(x, "Content-Type: application/octet-stream") &&
            !curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L) &&
            !curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, EXPECT_MS) &&
            !curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)x->body.size) &&
@@ -257,8 +320,9 @@ static bool prepare_body(struct exchange *x)
 {
     const struct fleet_request *request = x->range.requests;
     struct kiln_err ignored = KILN_ERR_INIT;
-    uint64_t size = is_put(x)      ? FLEET_RANGE_SIZE_MAX
+    uint64_t size = is_put(x)      ? FLEET_PUT_SIZE_MAX
                     : is_ranged(x) ? expected_size(x)
+                    : is_list(x)   ? STORE_PAGE_MAX
                                    : request->size_max;
     buffer_init(&x->body, (size_t)size);
     return !is_put(x) || fs_read_fd(request->fd, (size_t)size, &x->body, &ignored) == KILN_OK;
@@ -288,16 +352,30 @@ static bool add_exchange(const struct http_server *s, struct exchange *x)
            curl_multi_add_handle(s->multi, x->curl) == CURLM_OK;
 }
 
-/* If the store refused a put because it does not support conditions (OpenStack Swift answers 501),
- * sends the put again without its condition, and returns true. On such a store, a record may
- * replace another record of the same kernel; this does no harm, because readers check every
- * record. */
-static bool send_without_condition(struct http_server *s, struct exchange *x)
+/* Chooses another condition for a put that the store has refused. If the store refuses all
+ * conditions (OpenStack Swift answers 501), uses none: a record may then replace another record of
+ * the same kernel, but readers check every record. If the store did not find the tag, puts the tag
+ * in quotation marks. Returns false if there is no other condition. */
+static bool change_condition(struct http_server *s, struct exchange *x)
 {
-    if (!is_put(x) || !x->is_conditional || status_of(x) != 501)
+    const struct fleet_request *request = x->range.requests;
+    long status = status_of(x);
+    if (!is_put(x) || !x->is_conditional)
         return false;
-    s->has_no_conditions = true;
-    x->is_conditional = false;
+    if (status == 501) {
+        s->has_no_conditions = true;
+        x->is_conditional = false;
+        return true;
+    }
+    bool may_quote = request->is_replace && request->tag[0] && !x->is_quoted;
+    x->is_quoted |= may_quote && (status == 400 || status == 412);
+    return x->is_quoted && may_quote;
+}
+
+static bool send_again(struct http_server *s, struct exchange *x)
+{
+    if (!change_condition(s, x))
+        return false;
     x->sent = 0;
     curl_easy_setopt(x->curl, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(x->headers);
@@ -322,7 +400,8 @@ static void refuse_range(const struct http_server *s, const struct fleet_range *
                          enum fleet_end end)
 {
     for (size_t i = 0; i < range->count; i++)
-        fleet_serve_answer(s->socket, &range->requests[i], end, (struct bytes){ 0 });
+        fleet_serve_answer(s->socket, &range->requests[i], (struct fleet_answer){ .end = end },
+                           (struct bytes){ 0 });
 }
 
 static void start_range(struct http_server *s, const struct fleet_range *range)
@@ -394,7 +473,7 @@ static void end_exchanges(struct http_server *s)
         CURLcode failed = message->data.result;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &x);
         curl_multi_remove_handle(s->multi, x->curl);
-        if (send_without_condition(s, x))
+        if (send_again(s, x))
             continue;
         answer_exchange(s, x, end_of_transfer(x, failed));
         destroy_exchange(x);

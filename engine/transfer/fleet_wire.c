@@ -43,6 +43,22 @@ bool fleet_name_is_fine(const char *name)
     }
 }
 
+/* Returns whether |text|, which may come from a hostile store, has only printable characters of
+ * ASCII, and copies it. */
+static bool copy_printable(const char *text, char *to, size_t size)
+{
+    for (const char *at = text; *at; at++)
+        if (*at < ' ' || *at > '~')
+            return false;
+    return snprintf(to, size, "%s", text) < (int)size;
+}
+
+static void set_unless_empty(struct json *json, const char *name, const char *text)
+{
+    if (*text)
+        json_set_text(json, name, text);
+}
+
 enum kiln_code fleet_send_request(int socket, const struct fleet_request *request,
                                   struct kiln_err *err)
 {
@@ -53,6 +69,12 @@ enum kiln_code fleet_send_request(int socket, const struct fleet_request *reques
     json_set_u64(text, "size", request->size);
     json_set_u64(text, "size_max", request->size_max);
     json_set_bool(text, "put", request->is_put);
+    if (request->is_replace)
+        json_set_bool(text, "replace", true);
+    if (request->is_list)
+        json_set_bool(text, "list", true);
+    set_unless_empty(text, "tag", request->tag);
+    set_unless_empty(text, "token", request->token);
     const struct packet packet = {
         .json = text, .fds = &request->fd, .fd_count = request->is_put, .flags = MSG_DONTWAIT
     };
@@ -74,11 +96,17 @@ enum kiln_code fleet_receive_request(int socket, struct fleet_request *ret_reque
     if (!fleet_name_is_fine(name) || is_put != (first >= 0) || second >= 0)
         return kiln_fail(err, KILN_INVALID, "'%.80s' is not a file of a fleet's tree", name);
     *ret_request = (struct fleet_request){ .id = json_get_u64(text, "id", 0),
+                                           .is_replace = json_get_bool(text, "replace", false),
+                                           .is_list = json_get_bool(text, "list", false),
                                            .offset = json_get_u64(text, "offset", 0),
                                            .size = json_get_u64(text, "size", 0),
                                            .size_max = json_get_u64(text, "size_max", 0),
                                            .is_put = is_put,
                                            .fd = first };
+    if (!copy_printable(json_get_text(text, "tag", ""), ret_request->tag, FLEET_TAG_MAX) ||
+        !copy_printable(json_get_text(text, "token", ""), ret_request->token, FLEET_TOKEN_MAX) ||
+        (is_put && ret_request->is_list))
+        return kiln_fail(err, KILN_INVALID, "the request for '%.80s' is not valid", name);
     first = -1;
     snprintf(ret_request->name, sizeof(ret_request->name), "%s", name);
     return KILN_OK;
@@ -90,6 +118,8 @@ enum kiln_code fleet_send_answer(int socket, const struct fleet_answer *answer,
     KILN_AUTO(json) struct json *text = json_object();
     json_set_u64(text, "id", answer->id);
     json_set_u64(text, "end", answer->end);
+    set_unless_empty(text, "tag", answer->tag);
+    set_unless_empty(text, "token", answer->token);
     const struct packet packet = { .json = text, .fds = &answer->fd, .fd_count = answer->fd >= 0 };
     return packet_send(socket, &packet, err);
 }
@@ -105,13 +135,16 @@ enum kiln_code fleet_receive_answer(int socket, struct fleet_answer *ret_answer,
     if (rc)
         return rc;
     uint64_t end = json_get_u64(text, "end", FLEET_ENDS);
-    if (end >= FLEET_ENDS || (end != FLEET_END_DONE && first >= 0) || second >= 0)
+    struct fleet_answer answer = { .id = json_get_u64(text, "id", 0), .end = (enum fleet_end)end };
+    bool has_texts =
+        copy_printable(json_get_text(text, "tag", ""), answer.tag, FLEET_TAG_MAX) &&
+        copy_printable(json_get_text(text, "token", ""), answer.token, FLEET_TOKEN_MAX);
+    if (end >= FLEET_ENDS || (end != FLEET_END_DONE && first >= 0) || second >= 0 || !has_texts)
         return kiln_fail(err, KILN_INVALID,
                          "the process that reads the fleet's tree sent an "
                          "invalid answer");
-    *ret_answer = (struct fleet_answer){ .id = json_get_u64(text, "id", 0),
-                                         .end = (enum fleet_end)end,
-                                         .fd = first };
+    *ret_answer = answer;
+    ret_answer->fd = first;
     first = -1;
     return KILN_OK;
 }

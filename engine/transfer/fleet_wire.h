@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * The messages between kilnd and kiln-transfer --fleet: one JSON object in each packet
+ * The messages between kilnd or kilnctl and kiln-transfer --fleet: one JSON object in each packet
  * (SOCK_SEQPACKET).
  *
  *   set-up   {"url", "writes"}; the first packet that kilnd sends
  *   request  to read: {"id", "name", "offset", "size", "size_max"}; to add a file: {"id", "name",
- *            "put"} with a memory file
- *   answer   {"id", "end"}; if a file was read, with a memory file
+ *            "put"} with a memory file; to replace a file: the same with {"replace", "tag"}; for
+ * the names in a directory: {"id", "name", "list", "token"} answer   {"id", "end", "tag", "token"};
+ * if a file or names were read, with a memory file
  *
  * Ownership  the receiver owns a received descriptor
  * Threading  plain values
@@ -18,12 +19,16 @@
  */
 #include "common/base/err.h"
 #include "engine/fleet/fleet_access.h"
+#include "engine/fleet/fleet_store.h"
 
 #include <stdbool.h>
 
 #define FLEET_URL_MAX 2048
 /* Maximum size of a requested range. The largest record of a tree has a little more than 4 MiB. */
 #define FLEET_RANGE_SIZE_MAX (16u << 20)
+/* The largest file that can be added: an index, or a pack. */
+#define FLEET_PUT_SIZE_MAX (24u << 20)
+#define FLEET_TOKEN_MAX 1024
 
 struct fleet_setup {
     char url[FLEET_URL_MAX];
@@ -40,7 +45,12 @@ struct fleet_request {
     uint64_t offset, size; /* |size| 0: the whole file, of at most |size_max| bytes */
     uint64_t size_max;
     bool is_put; /* the request adds a file with the content of |fd| */
-    int fd;      /* -1 unless |is_put|; fleet_send_request does not close it */
+    /* With |is_put|: the file may exist. If |tag| is not "", it must have this tag. */
+    bool is_replace;
+    char tag[FLEET_TAG_MAX];
+    bool is_list;                /* the request is for the names in the directory |name| */
+    char token[FLEET_TOKEN_MAX]; /* with |is_list|: from the answer before this one; "": begin */
+    int fd;                      /* -1 unless |is_put|; fleet_send_request does not close it */
 };
 /* Does not block. Returns KILN_BUSY if the socket is full. */
 KILN_MUST_CHECK enum kiln_code fleet_send_request(int socket, const struct fleet_request *request,
@@ -53,7 +63,9 @@ KILN_MUST_CHECK enum kiln_code fleet_receive_request(int socket, struct fleet_re
 struct fleet_answer {
     uint64_t id;
     enum fleet_end end;
-    int fd; /* -1: none */
+    char tag[FLEET_TAG_MAX];     /* of a whole file that was read; "": the store has none */
+    char token[FLEET_TOKEN_MAX]; /* of a list: for the next request; "": it is complete */
+    int fd;                      /* -1: none */
 };
 /* Borrows |answer->fd|. */
 KILN_MUST_CHECK enum kiln_code fleet_send_answer(int socket, const struct fleet_answer *answer,

@@ -23,6 +23,7 @@ struct fixture {
     struct url url;
     pthread_t thread;
     const char *head; /* what the server answers instead of the file; NULL: the file */
+    const char *next; /* what the server answers from its second request on; NULL: |head| */
     size_t sent_max;  /* bytes of the body that the server sends */
     unsigned ranges;  /* requests with a range */
     uint8_t content[FILE_SIZE];
@@ -45,11 +46,11 @@ static void answer_request(struct http_script *s, unsigned number, int fd)
     struct fixture *f = s->context;
     unsigned first = 0, last = FILE_SIZE - 1;
     const char *range = strstr(s->request, "Range: bytes=");
-    (void)number;
+    const char *answer = number > 1 && f->next ? f->next : f->head;
     bool is_range = range && sscanf(range, "Range: bytes=%u-%u", &first, &last) == 2;
     f->ranges += is_range;
-    if (f->head) {
-        http_say(fd, "%sConnection: close\r\n\r\n", f->head);
+    if (answer) {
+        http_say(fd, "%sConnection: close\r\n\r\n", answer);
         return;
     }
     size_t size = last - first + 1;
@@ -203,13 +204,135 @@ TEST_F(http, a_huge_range_is_not_requested)
     assert_int_equal(f->server.requests, 0);
 }
 
-static void put(struct fixture *f)
+static void send_put(struct fixture *f, struct fleet_request request)
 {
-    struct fleet_request request = { .name = "v1/k/00/00", .is_put = true };
+    request.is_put = true;
     must(fs_memfd("record", &request.fd, &f->err), f->err);
     must(fs_write_all(request.fd, bytes_of(f->content, FILE_SIZE), &f->err), f->err);
     must(fleet_send_request(f->kilnd, &request, &f->err), f->err);
     close(request.fd);
+}
+
+static void put(struct fixture *f) { send_put(f, (struct fleet_request){ .name = "v1/k/00/00" }); }
+
+static void replace(struct fixture *f, const char *tag)
+{
+    struct fleet_request request = { .name = "v1/i/00/current", .is_replace = true };
+    snprintf(request.tag, sizeof(request.tag), "%s", tag);
+    send_put(f, request);
+}
+
+#define PUT_DONE "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"
+#define PUT_LATE "HTTP/1.1 412 Precondition Failed\r\nContent-Length: 0\r\n"
+
+/* Returns whether the server's last request had this line. */
+static bool had_line(struct fixture *f, const char *line)
+{
+    http_script_stop(&f->server);
+    return http_script_was_asked(&f->server, line);
+}
+
+TEST_F(http, a_file_is_added_only_if_there_is_none)
+{
+    f->head = PUT_DONE;
+    put(f);
+    assert_int_equal(receive(f).end, FLEET_END_DONE);
+    assert_true(had_line(f, "If-None-Match: *"));
+}
+
+TEST_F(http, a_file_is_replaced_only_if_it_has_its_tag)
+{
+    f->head = PUT_DONE;
+    replace(f, "abc");
+    assert_int_equal(receive(f).end, FLEET_END_DONE);
+    assert_true(had_line(f, "If-Match: abc\r"));
+}
+
+TEST_F(http, a_tag_that_is_not_found_is_sent_in_quotation_marks)
+{
+    f->head = PUT_LATE;
+    f->next = PUT_DONE;
+    replace(f, "abc");
+    assert_int_equal(receive(f).end, FLEET_END_DONE);
+    assert_true(had_line(f, "If-Match: \"abc\"\r"));
+}
+
+TEST_F(http, a_file_that_was_changed_is_not_replaced)
+{
+    f->head = PUT_LATE;
+    replace(f, "abc");
+    assert_int_equal(receive(f).end, FLEET_END_EXISTS);
+    http_script_stop(&f->server);
+    assert_int_equal(f->server.requests, 2);
+}
+
+TEST_F(http, a_file_without_a_tag_is_replaced)
+{
+    f->head = PUT_DONE;
+    replace(f, "");
+    assert_int_equal(receive(f).end, FLEET_END_DONE);
+    assert_false(had_line(f, "If-"));
+}
+
+TEST_F(http, a_store_without_conditions_gets_none)
+{
+    f->head = "HTTP/1.1 501 Not Implemented\r\nContent-Length: 0\r\n";
+    f->next = PUT_DONE;
+    replace(f, "abc");
+    assert_int_equal(receive(f).end, FLEET_END_DONE);
+    assert_false(had_line(f, "If-"));
+}
+
+static void expect_tag(struct fixture *f, const char *head, const char *tag)
+{
+    f->head = head;
+    ask(f, 1, 0, 0);
+    struct fleet_answer answer = receive(f);
+    assert_int_equal(answer.end, FLEET_END_DONE);
+    assert_string_equal(answer.tag, tag);
+    close(answer.fd);
+}
+
+TEST_F(http, the_tag_of_a_whole_file_is_returned)
+{
+    expect_tag(f, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: \"a-1\"\r\n", "a-1");
+    expect_tag(f, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: a-1\r\n", "a-1");
+    expect_tag(f, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: W/\"a-1\"\r\n", "");
+    expect_tag(f, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: \"a\"b\"\r\n", "");
+    expect_tag(f, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n", "");
+}
+
+static void ask_list(struct fixture *f, const char *token)
+{
+    struct fleet_request request = { .id = 1, .name = "v1/k", .is_list = true, .fd = -1 };
+    snprintf(request.token, sizeof(request.token), "%s", token);
+    must(fleet_send_request(f->kilnd, &request, &f->err), f->err);
+}
+
+TEST_F(http, the_names_of_a_directory_are_listed)
+{
+    char names[16] = "";
+    f->head = "HTTP/1.1 200 OK\r\nContent-Length: 160\r\n\r\n"
+              "<ListBucketResult><IsTruncated>true</IsTruncated>"
+              "<NextContinuationToken>t+</NextContinuationToken>"
+              "<Key>v1/k/00</Key><Prefix>v1/k/ff/</Prefix>"
+              "</ListBucketResult>";
+    ask_list(f, "");
+    struct fleet_answer answer = receive(f);
+    assert_int_equal(answer.end, FLEET_END_DONE);
+    assert_string_equal(answer.token, "t+");
+    assert_int_equal(fs_read_at(answer.fd, names, sizeof(names) - 1, 0), 6);
+    assert_string_equal(names, "00\nff\n");
+    close(answer.fd);
+    assert_true(had_line(f, "GET /fleet?delimiter=%2F&list-type=2&prefix=v1%2Fk%2F HTTP/1.1"));
+}
+
+TEST_F(http, the_next_page_is_requested_with_its_token)
+{
+    f->head = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>";
+    ask_list(f, "a+b");
+    assert_int_equal(receive(f).end, FLEET_END_MALFORMED);
+    assert_true(had_line(f, "GET /fleet?continuation-token=a%2Bb&delimiter=%2F&list-type=2&"));
 }
 
 TEST_F(http, each_signed_header_of_an_upload_is_sent)

@@ -82,7 +82,9 @@ TEST_F(wire, a_failure_brings_no_file)
 
 TEST_F(wire, invalid_answers_are_refused)
 {
-    static const char *const bad[] = { "{\"id\":1,\"end\":99}", "{\"id\":1}", "rubbish" };
+    static const char *const bad[] = { "{\"id\":1,\"end\":99}", "{\"id\":1}",
+                                       "{\"id\":1,\"end\":0,\"tag\":\"a\\u0001\"}",
+                                       "{\"id\":1,\"end\":0,\"token\":\"\\n\"}", "rubbish" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct fleet_answer got;
         assert_true(send(f->process, bad[i], strlen(bad[i]), 0) > 0);
@@ -109,6 +111,39 @@ TEST_F(wire, a_put_brings_its_file)
 TEST_F(wire, a_put_without_a_file_is_refused)
 {
     static const char text[] = "{\"id\":1,\"name\":\"v1/k\",\"put\":true}";
+    struct fleet_request got;
+    assert_true(send(f->kilnd, text, strlen(text), 0) > 0);
+    assert_int_equal(fleet_receive_request(f->process, &got, &f->err), KILN_INVALID);
+}
+
+TEST_F(wire, a_request_for_a_list_arrives_as_it_was_sent)
+{
+    const struct fleet_request sent = {
+        .name = "v1/k", .is_list = true, .token = "a+/=", .fd = -1
+    };
+    struct fleet_request got;
+    must(fleet_send_request(f->kilnd, &sent, &f->err), f->err);
+    must(fleet_receive_request(f->process, &got, &f->err), f->err);
+    assert_true(got.is_list && !got.is_put);
+    assert_string_equal(got.token, sent.token);
+}
+
+TEST_F(wire, a_replacement_names_the_tag_of_the_old_file)
+{
+    struct fleet_request got,
+        sent = { .name = "v1/i/00/current", .is_put = true, .is_replace = true, .tag = "ab-1" };
+    must(fs_memfd("test", &sent.fd, &f->err), f->err);
+    must(fleet_send_request(f->kilnd, &sent, &f->err), f->err);
+    close(sent.fd);
+    must(fleet_receive_request(f->process, &got, &f->err), f->err);
+    close(got.fd);
+    assert_true(got.is_put && got.is_replace);
+    assert_string_equal(got.tag, "ab-1");
+}
+
+TEST_F(wire, a_tag_that_could_forge_a_header_is_refused)
+{
+    static const char text[] = "{\"id\":1,\"name\":\"v1/k\",\"tag\":\"a\\r\\nX: y\"}";
     struct fleet_request got;
     assert_true(send(f->kilnd, text, strlen(text), 0) > 0);
     assert_int_equal(fleet_receive_request(f->process, &got, &f->err), KILN_INVALID);

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The place of a fleet's tree, as a compaction uses it: a local directory (fleet_directory.h), or a
+ * server (engine/transfer/fleet_remote.h).
+ *
+ * Ownership  implementations begin with a struct fleet_store, and own what they need
+ * Threading  one thread; every call blocks
+ */
+#include "common/base/bytes.h"
+#include "common/base/err.h"
+#include "engine/fleet/fleet_names.h"
+
+/* A text that changes with the content of a file (HTTP's ETag). */
+#define FLEET_TAG_MAX 160
+
+struct fleet_file { /* a file to read */
+    char name[FLEET_NAME_MAX];
+    struct buffer content;   /* the caller sets the limit, and owns the content */
+    char tag[FLEET_TAG_MAX]; /* "": the store has no tags */
+    enum kiln_code rc;       /* KILN_NOT_FOUND: there is no such file */
+    struct kiln_err err;     /* filled unless |rc| is KILN_OK */
+};
+
+struct fleet_store;
+
+struct fleet_store_ops {
+    /* Reads files, if possible at the same time. Returns an error only if the store itself fails;
+     * the members |rc| are then not set. */
+    enum kiln_code (*read)(struct fleet_store *store, struct fleet_file *files, size_t count,
+                           struct kiln_err *err);
+    /* Adds a file, unless it exists already. */
+    enum kiln_code (*add)(struct fleet_store *store, const char *name, struct bytes content,
+                          struct kiln_err *err);
+    /* Replaces |file|, which was read before, or adds it if it did not exist. Returns KILN_BUSY if
+     * another host has changed or added the file meanwhile; not every store can notice that. */
+    enum kiln_code (*replace)(struct fleet_store *store, const struct fleet_file *file,
+                              struct bytes content, struct kiln_err *err);
+    /* Calls |each| for the names in a directory, until |each| fails. A directory that does not
+     * exist is empty. */
+    enum kiln_code (*list)(struct fleet_store *store, const char *directory,
+                           enum kiln_code (*each)(void *context, const char *entry,
+                                                  struct kiln_err *err),
+                           void *context, struct kiln_err *err);
+};
+
+struct fleet_store {
+    const struct fleet_store_ops *ops;
+};

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/transfer/store_listing.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void curlu_auto(CURLU **handle) { curl_url_cleanup(*handle); }
+static void text_auto(char **text) { curl_free(*text); }
+
+/* ---- the URL ---- */
+
+/* Appends |text| as Signature Version 4 encodes the values of a query. */
+static void put_encoded(struct buffer *query, const char *text)
+{
+    char escaped[4];
+    for (const char *at = text; *at; at++) {
+        unsigned char byte = (unsigned char)*at;
+        bool is_plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+                        (byte >= '0' && byte <= '9') || strchr("-._~", byte);
+        snprintf(escaped, sizeof(escaped), "%%%02X", byte);
+        buffer_put(query, is_plain ? at : escaped, is_plain ? 1 : 3);
+    }
+}
+
+static void put_text(struct buffer *query, const char *text)
+{
+    buffer_put(query, text, strlen(text));
+}
+
+/* Signature Version 4 needs the parameters in this order. */
+static void put_query(struct buffer *query, const char *prefix, const char *directory,
+                      const char *token)
+{
+    if (*token) {
+        put_text(query, "continuation-token=");
+        put_encoded(query, token);
+        put_text(query, "&");
+    }
+    put_text(query, "delimiter=%2F&list-type=2&prefix=");
+    put_encoded(query, prefix);
+    put_encoded(query, *prefix ? "/" : "");
+    put_encoded(query, directory);
+    put_encoded(query, "/");
+    buffer_put(query, "", 1);
+}
+
+/* Amazon's URLs may have the bucket in the host's name. Otherwise the bucket is the first part of
+ * the path. */
+static bool is_bucket_in_host(const char *host)
+{
+    return strstr(host, ".s3.") || strstr(host, ".s3-");
+}
+
+/* Splits the path of the tree into the bucket and the prefix of the tree's names. */
+static bool split_path(const char *host, char *path, const char **ret_prefix)
+{
+    size_t size = strlen(path);
+    while (size > 1 && path[size - 1] == '/')
+        path[--size] = '\0';
+    if (is_bucket_in_host(host)) {
+        *ret_prefix = path + 1;
+        return true;
+    }
+    char *slash = strchr(path + 1, '/');
+    *ret_prefix = slash ? slash + 1 : "";
+    if (slash)
+        *slash = '\0';
+    return path[1] != '\0';
+}
+
+/* Does not pass the query to libcurl, which would write the hexadecimal digits in lower case. */
+static bool write_url(CURLU *handle, const char *bucket, const char *query,
+                      char text[STORE_URL_MAX])
+{
+    KILN_AUTO(text) char *whole = NULL;
+    if (curl_url_set(handle, CURLUPART_PATH, bucket, 0) ||
+        curl_url_set(handle, CURLUPART_QUERY, NULL, 0) ||
+        curl_url_get(handle, CURLUPART_URL, &whole, 0))
+        return false;
+    return snprintf(text, STORE_URL_MAX, "%s?%s", whole, query) < (int)STORE_URL_MAX;
+}
+
+bool store_list_url(const struct url *root, const char *directory, const char *token,
+                    char text[STORE_URL_MAX])
+{
+    KILN_AUTO(curlu) CURLU *handle = curl_url();
+    KILN_AUTO(text) char *host = NULL;
+    KILN_AUTO(text) char *path = NULL;
+    const char *prefix;
+    BUFFER_AUTO struct buffer query;
+    buffer_init(&query, STORE_URL_MAX);
+    if (!handle || curl_url_set(handle, CURLUPART_URL, root->text, 0) ||
+        curl_url_get(handle, CURLUPART_HOST, &host, 0) ||
+        curl_url_get(handle, CURLUPART_PATH, &path, CURLU_URLDECODE) ||
+        !split_path(host, path, &prefix))
+        return false;
+    put_query(&query, prefix, directory, token);
+    return !query.failed &&
+           write_url(handle, is_bucket_in_host(host) ? "/" : path, (const char *)query.data, text);
+}
+
+/* ---- a page ---- */
+
+static bool begins_with(struct bytes text, const char *start)
+{
+    size_t size = strlen(start);
+    return text.size >= size && memcmp(text.data, start, size) == 0;
+}
+
+static struct bytes drop(struct bytes text, size_t size)
+{
+    return bytes_of(text.data + size, text.size - size);
+}
+
+/* Returns false unless |rest| begins with the element <name>, which has text only. */
+static bool read_element(struct bytes rest, const char *name, struct bytes *ret_text)
+{
+    char start[64], end[64];
+    snprintf(start, sizeof(start), "<%s>", name);
+    snprintf(end, sizeof(end), "</%s>", name);
+    if (!begins_with(rest, start))
+        return false;
+    rest = drop(rest, strlen(start));
+    const uint8_t *close = rest.size ? memchr(rest.data, '<', rest.size) : NULL;
+    if (!close)
+        return false;
+    *ret_text = bytes_of(rest.data, (size_t)(close - rest.data));
+    return begins_with(drop(rest, ret_text->size), end);
+}
+
+static bool is_name(struct bytes name)
+{
+    for (size_t i = 0; i < name.size; i++) {
+        bool is_fine = (name.data[i] >= 'a' && name.data[i] <= 'z') ||
+                       (name.data[i] >= '0' && name.data[i] <= '9');
+        if (!is_fine)
+            return false;
+    }
+    return name.size > 0 && name.size < FLEET_FILE_NAME_MAX;
+}
+
+static size_t find_last_slash(struct bytes text)
+{
+    size_t at = text.size;
+    while (at > 0 && text.data[at - 1] != '/')
+        at--;
+    return at;
+}
+
+/* Appends the last part of |key| if it is in |directory|. The text before |directory| is not
+ * examined, because the store may have escaped its characters in several ways. */
+static void put_name(struct bytes key, const char *directory, struct buffer *names)
+{
+    size_t size = strlen(directory);
+    if (key.size > 0 && key.data[key.size - 1] == '/') /* a subdirectory */
+        key.size--;
+    size_t at = find_last_slash(key);
+    struct bytes name = drop(key, at);
+    bool is_inside = at > size && memcmp(key.data + at - 1 - size, directory, size) == 0;
+    if (!is_inside || !is_name(name))
+        return;
+    buffer_put(names, name.data, name.size);
+    buffer_put(names, "\n", 1);
+}
+
+/* Returns the character that |rest|, which begins with '&', stands for, and its size; 0 if it is
+ * none of ASCII's printable characters. */
+static char read_entity(struct bytes rest, size_t *ret_size)
+{
+    static const struct {
+        const char *text;
+        char character;
+    } entities[] = { { "&amp;", '&' },   { "&lt;", '<' },  { "&gt;", '>' },   { "&quot;", '"' },
+                     { "&apos;", '\'' }, { "&#34;", '"' }, { "&#39;", '\'' }, { "&#43;", '+' },
+                     { "&#x2B;", '+' },  { "&#61;", '=' }, { "&#x3D;", '=' }, { "&#x2F;", '/' } };
+    for (size_t i = 0; i < sizeof(entities) / sizeof(entities[0]); i++) {
+        *ret_size = strlen(entities[i].text);
+        if (begins_with(rest, entities[i].text))
+            return entities[i].character;
+    }
+    return '\0';
+}
+
+static bool copy_token(struct bytes text, char token[FLEET_TOKEN_MAX])
+{
+    size_t used = 0;
+    while (text.size > 0 && used < FLEET_TOKEN_MAX - 1) {
+        size_t size = 1;
+        char one = *text.data == '&' ? read_entity(text, &size) : (char)*text.data;
+        if (one < ' ' || one > '~')
+            return false;
+        token[used++] = one;
+        text = drop(text, size);
+    }
+    token[used] = '\0';
+    return used > 0 && text.size == 0;
+}
+
+/* What one pass over the elements of a page found. */
+struct page {
+    const char *directory;
+    struct buffer *names;
+    struct bytes token, is_truncated;
+};
+
+static void read_one(struct bytes rest, struct page *page)
+{
+    struct bytes text;
+    if (read_element(rest, "Key", &text) || read_element(rest, "Prefix", &text))
+        put_name(text, page->directory, page->names);
+    else if (read_element(rest, "NextContinuationToken", &text))
+        page->token = text;
+    else if (read_element(rest, "IsTruncated", &text))
+        page->is_truncated = text;
+}
+
+bool store_page_read(struct bytes content, const char *directory, struct buffer *ret_names,
+                     char token[FLEET_TOKEN_MAX])
+{
+    struct page page = { .directory = directory, .names = ret_names };
+    bool is_list = false, is_complete = false;
+    token[0] = '\0';
+    while (content.size > 0) {
+        const uint8_t *open = memchr(content.data, '<', content.size);
+        if (!open)
+            break;
+        content = drop(content, (size_t)(open - content.data));
+        is_list |= begins_with(content, "<ListBucketResult");
+        is_complete |= begins_with(content, "</ListBucketResult>");
+        read_one(content, &page);
+        content = drop(content, 1);
+    }
+    if (!is_list || !is_complete || ret_names->failed)
+        return false;
+    return bytes_equal_text(page.is_truncated, "true")
+               ? copy_token(page.token, token)
+               : bytes_equal_text(page.is_truncated, "false");
+}

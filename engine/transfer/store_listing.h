@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Requests for the names in a directory of an object store (S3's ListObjectsV2).
+ *
+ * Role       a store answers with one page of names after the other, as XML. Any byte of a page may
+ *            be hostile
+ * Ownership  the caller owns the buffer
+ * Threading  pure functions
+ */
+#include "common/base/bytes.h"
+#include "engine/transfer/fleet_wire.h"
+#include "engine/transfer/url.h"
+
+#define STORE_URL_MAX (URL_MAX + 4u * FLEET_TOKEN_MAX)
+#define STORE_PAGE_MAX (4u << 20)
+
+/* Writes the URL of a page. |root| is the URL of the tree, and |token| names the page; "": the
+ * first one. The query is in the form that Signature Version 4 needs. Returns false if the URL has
+ * no bucket, or is too long. */
+bool store_list_url(const struct url *root, const char *directory, const char *token,
+                    char text[STORE_URL_MAX]);
+/* Appends the names in |directory| to |ret_names|, a line for each, and copies the token of the
+ * next page ("": this is the last one). Leaves out names that the tree of a fleet does not have.
+ * Returns false if |page| is not a page of a list. */
+bool store_page_read(struct bytes page, const char *directory, struct buffer *ret_names,
+                     char token[FLEET_TOKEN_MAX]);
