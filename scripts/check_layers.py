@@ -63,7 +63,8 @@ MAY_INCLUDE = {  # for each directory, the other directories or single headers t
     # Programs of cli/ include neither messages nor databases, so that they can do nothing that
     # other clients cannot do. The table of settings is for the manual and for kilnctl doctor.
     "cli": {"common/base", "engine/digest", "engine/codec", "engine/manifest",
-            "engine/fleet", "engine/miopen/names", "daemon/config/config.def"},
+            "engine/fleet", "engine/miopen/names", "engine/transfer/fleet_remote.h",
+            "daemon/config/config.def"},
     "db/embed": {"common", "engine"},
     "kernels": set(),
     "tests": {"common", "libclient", "engine", "daemon", "cli"},

@@ -2,11 +2,10 @@
 #include "engine/fleet/fleet_compact.h"
 
 #include "cli/kilnctl/command.h"
+#include "cli/kilnctl/fleet_place.h"
 #include "cli/output.h"
 #include "cli/result.h"
 #include "common/base/units.h"
-#include "engine/fleet/fleet_tree.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -81,40 +80,61 @@ static void print_text(const struct fleet_compaction *c)
                    fleet_fault_text((enum fleet_fault)i));
 }
 
+static void print_conditions(const struct fleet_place *place, struct json *json)
+{
+    if (!place->is_remote)
+        return;
+    if (json)
+        json_set_bool(json, "conditions", place->has_conditions);
+    else if (!place->has_conditions)
+        printf("note: the store does not honour If-Match: compact this tree only on one host, and "
+               "only once at a time\n");
+}
+
+static int compact_place(const struct invocation *invocation, const struct fleet_place *place,
+                         struct fleet_compaction *compaction, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *json = invocation->common->json ? json_object() : NULL;
+    struct kiln_err why = KILN_ERR_INIT;
+    compaction->store = place->store;
+    compaction->problem = note_problem;
+    compaction->context = json ? json_set_array(json, "problems") : NULL;
+    print_conditions(place, json);
+    if (fleet_compact(compaction, &why))
+        return fail_as(err, &why);
+    int rc = compaction->problems ? cli_fail(err, KILN_E_CORRUPT,
+                                             "%llu problems in the tree; the rest was compacted",
+                                             (unsigned long long)compaction->problems)
+                                  : KILN_E_OK;
+    if (!json)
+        print_text(compaction);
+    else if (print_json(invocation, compaction, json, err))
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the result");
+    return rc;
+}
+
 static int compact(const struct invocation *invocation, const struct fleet_signer *signer,
                    struct kiln_error *err)
 {
     const struct compact_options *o = invocation->options;
-    KILN_AUTO(fd) int root = -1;
+    struct fleet_place place;
     KILN_AUTO(fleet_trust) struct fleet_trust *trust = NULL;
-    KILN_AUTO(json) struct json *json = invocation->common->json ? json_object() : NULL;
     struct kiln_err why = KILN_ERR_INIT;
-    if (fleet_trust_read(o->trust, &trust, &why) ||
-        fleet_tree_open(invocation->words[0], &root, &why))
+    if (fleet_trust_read(o->trust, &trust, &why))
         return fail_as(err, &why);
     if (!fleet_trust_may_index(trust, signer->key_id))
         return cli_fail(err, KILN_E_DENIED,
                         "no file in '%s' lets the key '%s' sign indices (\"index\": true), so no "
                         "host would use the index",
                         o->trust, o->key);
-    struct fleet_compaction compaction = { .root = root,
-                                           .trust = trust,
-                                           .signer = signer,
-                                           .now = (uint64_t)time(NULL),
-                                           .pack_max = FLEET_PACK_MAX,
-                                           .problem = note_problem,
-                                           .context =
-                                               json ? json_set_array(json, "problems") : NULL };
-    if (fleet_compact(&compaction, &why))
-        return fail_as(err, &why);
-    int rc = compaction.problems ? cli_fail(err, KILN_E_CORRUPT,
-                                            "%llu problems in the tree; the rest was compacted",
-                                            (unsigned long long)compaction.problems)
-                                 : KILN_E_OK;
-    if (!json)
-        print_text(&compaction);
-    else if (print_json(invocation, &compaction, json, err))
-        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the result");
+    int rc = fleet_place_open(invocation->words[0], &place, err);
+    if (rc)
+        return rc;
+    struct fleet_compaction compaction = {
+        .trust = trust, .signer = signer, .now = (uint64_t)time(NULL), .pack_max = FLEET_PACK_MAX
+    };
+    rc = compact_place(invocation, &place, &compaction, err);
+    fleet_place_close(&place);
     return rc;
 }
 
@@ -136,13 +156,15 @@ static int run_fleet_compact(const struct invocation *invocation, struct kiln_er
 
 const struct command command_fleet_compact = {
     .name = "fleet compact",
-    .words = "DIR",
+    .words = "DIR|URL",
     .summary = "let hosts find the kernels that were pushed",
     .help =
-        "Checks the kernels that were added to the fleet's tree in DIR, packs them, and writes\n"
+        "Checks the kernels that were added to the fleet's tree, packs them, and writes\n"
         "and signs a new index of each target and compiler.  Merges small packs if there are\n"
         "many.  Kernels whose builder is not trusted are left out.  If one index is damaged, the\n"
-        "others are still made.  Run it on one host.  Needs no kilnd.",
+        "others are still made.  Run it on one host.  The tree is in the directory DIR, or in an\n"
+        "S3 store; the credentials for a URL come from the environment (AWS_ACCESS_KEY_ID and\n"
+        "others, see docs/operations/fleet.md).  Needs no kilnd.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

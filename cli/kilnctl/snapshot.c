@@ -2,6 +2,7 @@
 #include "cli/kilnctl/snapshot.h"
 
 #include "cli/kilnctl/snapshot_program.h"
+#include "cli/kilnctl/transfer_start.h"
 #include "cli/output.h"
 #include "common/base/clock.h"
 #include "common/base/fd_message.h"
@@ -12,14 +13,11 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define SOCKET_FD 3
 #define ANSWER_MAX (32u << 10)
 
 static bool has_companion(const char *path, const char *suffix)
@@ -59,21 +57,6 @@ int snapshot_open_plain(const char *path, int *ret_fd, struct kiln_error *err)
     *ret_fd = fd;
     fd = -1;
     return KILN_E_OK;
-}
-
-/* Both ends of the socket are close-on-exec.  Only the child's copy, descriptor 3, remains open. */
-static int start_program(const char *program, char *const argv[], int socket, pid_t *ret_pid,
-                         struct kiln_error *err)
-{
-    posix_spawn_file_actions_t actions;
-    int errnum = posix_spawn_file_actions_init(&actions);
-    if (errnum)
-        return cli_fail_errno(err, errnum, "cannot start '%s'", program);
-    errnum = posix_spawn_file_actions_adddup2(&actions, socket, SOCKET_FD);
-    if (!errnum)
-        errnum = posix_spawn(ret_pid, program, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    return errnum ? cli_fail_errno(err, errnum, "cannot start '%s'", program) : KILN_E_OK;
 }
 
 /* Appends a NUL.  Returns 0 if the program ended without an answer. */
@@ -165,14 +148,12 @@ static int run_program(struct snapshot_run *run, const char *program, enum snaps
     char *const argv[] = { (char *)(uintptr_t) "kiln-transfer", (char *)(uintptr_t) "--snapshot",
                            (char *)(uintptr_t)run->path,
                            what == SNAPSHOT_TUNING ? (char *)(uintptr_t) "--salvage" : NULL, NULL };
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        return cli_fail_errno(err, errno, "cannot talk to '%s'", program);
-    KILN_AUTO(fd) int ours = pair[0];
-    int rc = start_program(program, argv, pair[1], &run->pid, err);
-    close(pair[1]);
-    run->socket = ours;
-    return rc ? rc : query_program(run, snapshot, err);
+    int rc = transfer_start(program, argv, &run->socket, &run->pid, err);
+    if (rc)
+        return rc;
+    rc = query_program(run, snapshot, err);
+    close(run->socket);
+    return rc;
 }
 
 int snapshot_open(const char *path, enum snapshot_of what, uint64_t deadline_ns,

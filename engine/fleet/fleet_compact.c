@@ -6,7 +6,6 @@
 #include "engine/digest/sha256.h"
 #include "engine/fleet/fleet_pointer.h"
 #include "engine/fleet/fleet_spool.h"
-#include "engine/fleet/fleet_tree.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,12 +17,15 @@
 /* A compaction keeps at most about this many bytes of records in memory. If a shard has more, it
  * gets several indices, one after the other. */
 #define SPOOL_MAX (256u << 20)
+/* Records that are read at the same time; a store may be far away. */
+#define BATCH_MAX 16u
 
 struct shard_work {
     struct fleet_compaction *all;
     struct codec *codec; /* borrowed */
     const char *id;
-    struct fleet_index *old; /* owned; the current index; NULL: the shard has none yet */
+    struct fleet_file pointer; /* owned */
+    struct fleet_index *old;   /* owned; the current index; NULL: the shard has none yet */
     char target[LIMIT_TARGET_TEXT], toolchain[SHORT_TEXT];
     struct digest toolchain_id;
     struct digest *keys; /* owned; the loose records that |old| lacks; not verified yet */
@@ -42,6 +44,7 @@ struct shard_work {
 
 static void shard_work_done(struct shard_work *w)
 {
+    buffer_done(&w->pointer.content);
     fleet_index_destroy(w->old);
     fleet_spool_done(&w->spool);
     free(w->keys);
@@ -54,6 +57,17 @@ static void note_problem(struct fleet_compaction *all, const char *what, const c
 {
     all->problems++;
     all->problem(all->context, what, why);
+}
+
+/* Reads one file, whose content the caller owns also after an error. */
+static enum kiln_code read_file(const struct shard_work *w, struct fleet_file *file,
+                                struct kiln_err *err)
+{
+    struct fleet_store *store = w->all->store;
+    enum kiln_code rc = store->ops->read(store, file, 1, err);
+    if (!rc && file->rc)
+        *err = file->err;
+    return rc ? rc : file->rc;
 }
 
 static struct fleet_shard shard_of(const struct shard_work *w)
@@ -82,19 +96,19 @@ static bool take_shard(struct shard_work *w, const struct fleet_shard *shard)
 static enum kiln_code open_old(struct shard_work *w, const struct fleet_pointer *pointer,
                                struct kiln_err *err)
 {
-    char name[FLEET_NAME_MAX];
     enum fleet_fault fault = FLEET_FAULT_NONE;
-    BUFFER_AUTO struct buffer content;
-    buffer_init(&content, FLEET_INDEX_MAX);
-    fleet_name_index(w->id, &pointer->sha256, name);
-    enum kiln_code rc = fleet_tree_read(w->all->root, name, &content, err);
+    struct fleet_file file;
+    buffer_init(&file.content, FLEET_INDEX_MAX);
+    fleet_name_index(w->id, &pointer->sha256, file.name);
+    enum kiln_code rc = read_file(w, &file, err);
     if (!rc)
-        rc = fleet_index_open(&content, w->all->trust, &w->old, &fault, err);
+        rc = fleet_index_open(&file.content, w->all->trust, &w->old, &fault, err);
+    buffer_done(&file.content);
     if (rc)
         return rc;
     const struct fleet_shard shard = fleet_index_shard(w->old);
     if (!take_shard(w, &shard) || fleet_index_epoch(w->old) != pointer->epoch)
-        return kiln_fail(err, KILN_CORRUPT, "'%s' is the index of something else", name);
+        return kiln_fail(err, KILN_CORRUPT, "'%s' is the index of something else", file.name);
     return KILN_OK;
 }
 
@@ -102,16 +116,14 @@ static enum kiln_code open_old(struct shard_work *w, const struct fleet_pointer 
  * and all hosts would refuse it. */
 static enum kiln_code read_old(struct shard_work *w, struct kiln_err *err)
 {
-    char name[FLEET_NAME_MAX];
     struct fleet_pointer pointer;
-    BUFFER_AUTO struct buffer text;
-    buffer_init(&text, FLEET_POINTER_MAX);
-    fleet_name_pointer(w->id, name);
-    enum kiln_code rc = fleet_tree_read(w->all->root, name, &text, err);
+    buffer_init(&w->pointer.content, FLEET_POINTER_MAX);
+    fleet_name_pointer(w->id, w->pointer.name);
+    enum kiln_code rc = read_file(w, &w->pointer, err);
     if (rc == KILN_NOT_FOUND)
         return KILN_OK;
-    if (!rc && !fleet_pointer_read(buffer_view(&text), &pointer))
-        rc = kiln_fail(err, KILN_CORRUPT, "'%s' of the fleet's tree is damaged", name);
+    if (!rc && !fleet_pointer_read(buffer_view(&w->pointer.content), &pointer))
+        rc = kiln_fail(err, KILN_CORRUPT, "'%s' of the fleet's tree is damaged", w->pointer.name);
     return rc ? rc : open_old(w, &pointer, err);
 }
 
@@ -152,29 +164,45 @@ static enum kiln_code spool_record(struct shard_work *w, struct bytes content,
 }
 
 /* Any program may have written the file. So whatever is wrong with it, the compaction continues. */
-static enum kiln_code spool_loose(struct shard_work *w, const struct digest *key,
-                                  struct kiln_err *err)
+static enum kiln_code spool_loose(struct shard_work *w, const struct fleet_file *file,
+                                  const struct digest *key, struct kiln_err *err)
 {
-    char name[FLEET_NAME_MAX];
     size_t before = w->spool.count;
-    BUFFER_AUTO struct buffer content;
-    buffer_init(&content, FLEET_RECORD_MAX);
-    fleet_name_loose(w->id, key, name);
-    enum kiln_code rc = fleet_tree_read(w->all->root, name, &content, err);
+    enum kiln_code rc = file->rc;
     if (!rc)
-        rc = spool_record(w, buffer_view(&content), key, err);
+        rc = spool_record(w, buffer_view(&file->content), key, err);
     else if (rc != KILN_NO_MEMORY && rc != KILN_NOT_FOUND)
         w->all->refused[FLEET_FAULT_MALFORMED]++;
     w->kernels += w->spool.count - before;
     return rc == KILN_NO_MEMORY ? rc : KILN_OK;
 }
 
+static enum kiln_code spool_batch(struct shard_work *w, const struct digest *keys, size_t count,
+                                  struct kiln_err *err)
+{
+    struct fleet_file files[BATCH_MAX];
+    for (size_t i = 0; i < count; i++) {
+        buffer_init(&files[i].content, FLEET_RECORD_MAX);
+        fleet_name_loose(w->id, &keys[i], files[i].name);
+    }
+    enum kiln_code rc = w->all->store->ops->read(w->all->store, files, count, err);
+    for (size_t i = 0; i < count; i++) {
+        if (!rc)
+            rc = spool_loose(w, &files[i], &keys[i], err);
+        buffer_done(&files[i].content);
+    }
+    return rc;
+}
+
 static enum kiln_code spool_all_loose(struct shard_work *w, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     size_t done = 0;
-    for (; !rc && done < w->key_count && !fleet_spool_is_full(&w->spool); done++)
-        rc = spool_loose(w, &w->keys[done], err);
+    while (!rc && done < w->key_count && !fleet_spool_is_full(&w->spool)) {
+        size_t left = w->key_count - done, count = left < BATCH_MAX ? left : BATCH_MAX;
+        rc = spool_batch(w, &w->keys[done], count, err);
+        done += count;
+    }
     w->has_more |= done < w->key_count;
     return rc;
 }
@@ -194,19 +222,17 @@ static uint32_t count_small(const struct shard_work *w)
     return small;
 }
 
-/* Reads a whole pack, and checks that it is the one that the index names. */
-static enum kiln_code read_pack(const struct shard_work *w, const struct fleet_pack *pack,
-                                struct buffer *ret_content, struct kiln_err *err)
+/* Reports a file that is not the pack which the index names. */
+static bool is_pack(struct shard_work *w, const struct fleet_file *file,
+                    const struct fleet_pack *pack)
 {
-    char name[FLEET_NAME_MAX];
-    fleet_name_pack(&pack->sha256, name);
-    enum kiln_code rc = fleet_tree_read(w->all->root, name, ret_content, err);
-    if (rc)
-        return rc;
-    struct digest digest = sha256_of(buffer_view(ret_content));
-    return digest_equal(&digest, &pack->sha256)
-               ? KILN_OK
-               : kiln_fail(err, KILN_CORRUPT, "'%s' of the fleet's tree is damaged", name);
+    char why[FLEET_NAME_MAX + 64];
+    struct digest digest = sha256_of(buffer_view(&file->content));
+    if (!file->rc && digest_equal(&digest, &pack->sha256))
+        return true;
+    snprintf(why, sizeof(why), "'%s' of the fleet's tree is damaged", file->name);
+    note_problem(w->all, w->id, file->rc ? file->err.text : why);
+    return false;
 }
 
 /* Leaves out records that readers would refuse, for example because a key was revoked. */
@@ -227,33 +253,35 @@ static enum kiln_code spool_pack(struct shard_work *w, uint32_t number, struct b
     return rc;
 }
 
-/* Puts the records of one pack into the spool. A pack that cannot be read, or that has a record
- * which only a newer kiln can unpack, stays as it is. */
-static enum kiln_code merge_pack(struct shard_work *w, uint32_t number, struct kiln_err *err)
+/* Puts the records of one pack into the spool. A pack that is damaged or missing, or that has a
+ * record which only a newer kiln can unpack, stays as it is. */
+static enum kiln_code merge_pack(struct shard_work *w, uint32_t number, struct fleet_file *file,
+                                 struct kiln_err *err)
 {
     const struct fleet_pack pack = fleet_index_pack(w->old, number);
     uint64_t refused[FLEET_FAULTS];
     size_t before = w->spool.count;
-    struct kiln_err why = KILN_ERR_INIT;
-    BUFFER_AUTO struct buffer content;
-    buffer_init(&content, pack.size);
     memcpy(refused, w->all->refused, sizeof(refused));
-    enum kiln_code rc = read_pack(w, &pack, &content, &why);
-    if (rc && rc != KILN_NO_MEMORY) {
-        note_problem(w->all, w->id, why.text);
-        return KILN_OK;
-    }
-    if (!rc)
-        rc = spool_pack(w, number, buffer_view(&content), &why);
-    if (rc == KILN_NOT_FOUND) {
-        fleet_spool_cut(&w->spool, before);
-        memcpy(w->all->refused, refused, sizeof(refused));
-        return KILN_OK;
-    }
+    fleet_name_pack(&pack.sha256, file->name);
+    enum kiln_code rc = w->all->store->ops->read(w->all->store, file, 1, err);
+    if (rc || !is_pack(w, file, &pack))
+        return rc;
+    rc = spool_pack(w, number, buffer_view(&file->content), err);
     w->merged[number] = !rc;
     w->merged_count += !rc;
-    if (rc)
-        *err = why;
+    if (rc != KILN_NOT_FOUND)
+        return rc;
+    fleet_spool_cut(&w->spool, before);
+    memcpy(w->all->refused, refused, sizeof(refused));
+    return KILN_OK;
+}
+
+static enum kiln_code merge_number(struct shard_work *w, uint32_t number, struct kiln_err *err)
+{
+    struct fleet_file file;
+    buffer_init(&file.content, fleet_index_pack(w->old, number).size);
+    enum kiln_code rc = merge_pack(w, number, &file, err);
+    buffer_done(&file.content);
     return rc;
 }
 
@@ -270,7 +298,7 @@ static enum kiln_code merge_small(struct shard_work *w, struct kiln_err *err)
         if (fleet_spool_is_full(&w->spool))
             w->has_more = true;
         else
-            rc = merge_pack(w, i, err);
+            rc = merge_number(w, i, err);
     }
     return rc;
 }
@@ -338,7 +366,7 @@ static enum kiln_code write_pack(struct shard_work *w, size_t first, size_t *ret
     struct digest digest = sha256_of(buffer_view(&pack));
     w->packs[w->pack_count++] = (struct fleet_pack){ digest, (uint32_t)pack.size };
     fleet_name_pack(&digest, name);
-    return fleet_tree_add(w->all->root, name, buffer_view(&pack), /* ret_added= */ NULL, err);
+    return w->all->store->ops->add(w->all->store, name, buffer_view(&pack), err);
 }
 
 static enum kiln_code write_packs(struct shard_work *w, struct kiln_err *err)
@@ -377,12 +405,12 @@ static enum kiln_code publish_index(struct shard_work *w, struct kiln_err *err)
         return rc;
     struct fleet_pointer pointer = { draft.epoch, sha256_of(buffer_view(&content)) };
     fleet_name_index(w->id, &pointer.sha256, name);
-    rc = fleet_tree_add(w->all->root, name, buffer_view(&content), /* ret_added= */ NULL, err);
+    struct fleet_store *store = w->all->store;
+    rc = store->ops->add(store, name, buffer_view(&content), err);
     if (rc)
         return rc;
     fleet_pointer_write(&pointer, text);
-    fleet_name_pointer(w->id, name);
-    rc = fleet_tree_replace(w->all->root, name, bytes_of_text(text), err);
+    rc = store->ops->replace(store, &w->pointer, bytes_of_text(text), err);
     if (rc)
         return rc;
     w->all->indices++;
@@ -393,11 +421,12 @@ static enum kiln_code publish_index(struct shard_work *w, struct kiln_err *err)
 
 static enum kiln_code collect_records(struct shard_work *w, struct kiln_err *err)
 {
+    struct fleet_store *store = w->all->store;
     char directory[FLEET_NAME_MAX];
     fleet_name_loose_directory(w->id, directory);
     enum kiln_code rc = read_old(w, err);
     if (!rc)
-        rc = fleet_tree_list(w->all->root, directory, note_loose, w, err);
+        rc = store->ops->list(store, directory, note_loose, w, err);
     if (rc || w->key_count == 0)
         return rc;
     w->merged = calloc(FLEET_PACKS_MAX, sizeof(*w->merged));
@@ -449,8 +478,9 @@ static enum kiln_code compact_shard(void *context, const char *entry, struct kil
 enum kiln_code fleet_compact(struct fleet_compaction *compaction, struct kiln_err *err)
 {
     KILN_AUTO(codec) struct codec *codec = NULL;
+    struct fleet_store *store = compaction->store;
     struct compaction_run run = { .all = compaction };
     enum kiln_code rc = codec_create(&codec, err);
     run.codec = codec;
-    return rc ? rc : fleet_tree_list(compaction->root, LOOSE_DIRECTORY, compact_shard, &run, err);
+    return rc ? rc : store->ops->list(store, LOOSE_DIRECTORY, compact_shard, &run, err);
 }

@@ -10,13 +10,14 @@
  * Threading  one compaction of a tree at a time; pushes and readers may run meanwhile
  */
 #include "engine/fleet/fleet_record.h"
+#include "engine/fleet/fleet_store.h"
 
 /* A pack that has reached this size gets no further record. kiln-transfer can read and write a file
  * of this size within its time limit. */
 #define FLEET_PACK_MAX (16u << 20)
 
 struct fleet_compaction { /* the caller sets the members up to |context| */
-    int root;
+    struct fleet_store *store;
     const struct fleet_trust *trust;
     const struct fleet_signer *signer;
     uint64_t now;      /* seconds since 1970 */

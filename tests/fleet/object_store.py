@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A small object store on loopback: GET with ranges, and PUT with conditions, of files in a
-directory. It does not check signatures. A test chooses how it fails."""
+directory, and S3's ListObjectsV2. It does not check signatures. A test chooses how it fails."""
 from __future__ import annotations
 
 import hashlib
@@ -9,9 +9,13 @@ import os
 import pathlib
 import re
 import threading
+import urllib.parse
 from typing import NamedTuple
 
 NAME = re.compile(r"/([a-z0-9]+/)*[a-z0-9][a-z0-9.]*")
+
+
+PAGE_MAX = 3  # names of a page; few, so that tests see several pages
 
 
 class Answered(NamedTuple):
@@ -59,7 +63,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._answer(403, b"<Error><Code>AccessDenied</Code></Error>")
         elif fault == "failing":
             self._answer(500)
-        elif fault == "unsupported" and self.headers.get("If-None-Match"):
+        elif fault == "unsupported" and (self.headers.get("If-None-Match")
+                                         or self.headers.get("If-Match")):
             self._answer(501)
         else:
             return False
@@ -72,8 +77,36 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path = self._path()
         return path.read_bytes() if path and path.is_file() else None
 
+    def _keys(self, query: dict[str, str]) -> list[str]:
+        """Returns the keys and common prefixes of the bucket that begin with the prefix."""
+        bucket = self.server.directory / urllib.parse.urlsplit(self.path).path[1:]
+        prefix, found = query["prefix"], set()
+        for path in bucket.rglob("*"):
+            key = str(path.relative_to(bucket))
+            if path.is_file() and key.startswith(prefix):
+                first, *rest = key[len(prefix):].split("/", 1)
+                found.add(prefix + first + ("/" if rest else ""))
+        return sorted(found)
+
+    def _list(self, query: dict[str, str]) -> bytes:
+        after = query.get("continuation-token", "").removeprefix("+/=")
+        keys = [key for key in self._keys(query) if key > after]
+        page = keys[:PAGE_MAX]
+        more = len(keys) > len(page)
+        token = f"<NextContinuationToken>+/={page[-1]}</NextContinuationToken>" if more else ""
+        names = "".join(f"<CommonPrefixes><Prefix>{key}</Prefix></CommonPrefixes>"
+                        if key.endswith("/") else f"<Contents><Key>{key}</Key></Contents>"
+                        for key in page)
+        return (f'<?xml version="1.0"?><ListBucketResult><Prefix>{query["prefix"]}</Prefix>'
+                f"<IsTruncated>{str(more).lower()}</IsTruncated>{token}{names}"
+                "</ListBucketResult>").encode()
+
     def do_GET(self) -> None:
         if self._is_faulty():
+            return
+        query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
+        if "list-type" in query:
+            self._answer(200, self._list(query))
             return
         content = self._read()
         if content is None:
@@ -91,9 +124,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _may_write(self, present: bytes | None) -> bool:
         if self._fault() == "no-conditions":
             return True
+        if self._fault() == "pointer-changed" and self.path.endswith("/current"):
+            return False
         expected = self.headers.get("If-Match")
         if expected is not None:
-            return present is not None and entity_tag(present) == expected
+            return present is not None and entity_tag(present).strip('"') == expected
         return self.headers.get("If-None-Match") != "*" or present is None
 
     def do_PUT(self) -> None:
@@ -119,6 +154,7 @@ class ObjectStore(http.server.ThreadingHTTPServer):
     whole-file             ranges are ignored
     no-conditions          a file is replaced in spite of conditions
     unsupported            status 501 for a condition
+    pointer-changed        a pointer is not written, as if another host had replaced it
     forbidden, failing     status 403 or 500
     silent                 no answer
     """

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Hosts write to, and read from, an object store that fails in several ways."""
+import json
 import pathlib
 import shutil
+import subprocess
 import tempfile
 import threading
 import unittest
+from typing import Any
 
-from hosts import WAIT_MAX_S, Host, wait_until
-from object_store import ObjectStore
+from hosts import BIN, WAIT_MAX_S, Host, wait_until
+from object_store import ObjectStore, entity_tag
 
 PROBLEM = ("conv -n 2 -c 8 -H 14 -W 13 -k 16 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -l 1 -j 1 -m conv "
            "-g 1 -F 1 -t 1")
@@ -36,10 +39,11 @@ class Fleet(unittest.TestCase):
     def setUpClass(cls) -> None:
         cls.place = pathlib.Path(tempfile.mkdtemp(prefix="kiln-fleet-"))
         cls.addClassCleanup(shutil.rmtree, cls.place)
-        cls.tree, cls.keys = cls.place / "tree", cls.place / "keys"
-        cls.tree.mkdir()
+        cls.tree, cls.keys = cls.place / "store/bucket", cls.place / "keys"
+        cls.tree.mkdir(parents=True)
         cls.keys.mkdir()
-        cls.store = ObjectStore(cls.tree)
+        cls.store = ObjectStore(cls.place / "store")
+        cls.url = f"{cls.store.url}/bucket"
         cls.addClassCleanup(cls.store.close)
         cls.numbers = iter(range(100))
         plain = cls.open_host()
@@ -56,7 +60,7 @@ class Fleet(unittest.TestCase):
         return host
 
     def open_reader(self, *arguments: str) -> Host:
-        host = self.open_host(f"--fleet={self.store.url}", f"--fleet-keys={self.keys}", *arguments)
+        host = self.open_host(f"--fleet={self.url}", f"--fleet-keys={self.keys}", *arguments)
         self.addCleanup(host.stop)
         return host
 
@@ -76,7 +80,7 @@ class Fleet(unittest.TestCase):
         wait_until(f"{count} loose kernels", lambda: len(self.loose()) == count)
 
     def puts(self, status: int) -> int:
-        return sum(a.method == "PUT" and a.path.startswith("/v1/k/") and a.status == status
+        return sum(a.method == "PUT" and a.path.startswith("/bucket/v1/k/") and a.status == status
                    and a.condition == "*" for a in list(self.store.answered))
 
     def build(self) -> int:
@@ -87,12 +91,79 @@ class Fleet(unittest.TestCase):
             type(self).count = builder.stat("compiles")
             wait_until("uploads", lambda: builder.metric(UPLOADS % "done") == self.count)
             builder.stop()
-        if not list(self.tree.glob("v1/i/*/current")):
-            any_host = self.open_host()
-            any_host.kilnctl("fleet", "compact", "--key", self.builder_key, "--trust",
-                             str(self.keys), str(self.tree))
-            any_host.stop()
+        if not self.pointers():
+            self.assertEqual(self.compact()["kernels"], self.count)
         return self.count
+
+    def pointers(self) -> list[pathlib.Path]:
+        return list(self.tree.glob("v1/i/*/current"))
+
+    def run_compact(self) -> subprocess.CompletedProcess[str]:
+        """Compacts the tree in the store. kilnctl needs no kilnd for this."""
+        return subprocess.run(
+            [BIN / "kilnctl", "fleet", "compact", "--key", self.builder_key, "--trust", self.keys,
+             "--json", self.url], text=True, capture_output=True, timeout=WAIT_MAX_S, check=False)
+
+    def compact(self) -> dict[str, Any]:
+        ran = self.run_compact()
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        result: dict[str, Any] = json.loads(ran.stdout)
+        return result
+
+    def pointer_puts(self) -> list[tuple[int, str]]:
+        return [(a.status, a.condition) for a in list(self.store.answered)
+                if a.method == "PUT" and a.path.endswith("/current")]
+
+    def without_pointer(self) -> None:
+        """Removes the pointer, so that the next compaction finds all kernels again."""
+        self.build()
+        for pointer in self.pointers():
+            self.addCleanup(pointer.write_bytes, pointer.read_bytes())
+            pointer.unlink()
+        self.store.answered.clear()
+
+    def test_a_compaction_replaces_only_the_pointer_that_it_read(self) -> None:
+        self.without_pointer()
+        hidden = next(iter(self.loose()))
+        record = hidden.read_bytes()
+        hidden.unlink()
+        first = self.compact()
+        self.assertEqual(self.pointer_puts(), [(200, "*")])
+        tag = entity_tag(self.pointers()[0].read_bytes()).strip('"')
+        hidden.write_bytes(record)
+        self.store.answered.clear()
+        second = self.compact()
+        self.assertEqual(self.pointer_puts(), [(200, tag)])
+        self.assertEqual((first["kernels"], second["kernels"]), (len(self.loose()) - 1, 1))
+        self.assertTrue(second["conditions"])
+        subprocess.run([BIN / "kilnctl", "fleet", "verify", "--trust", self.keys, self.tree],
+                       check=True, stdout=subprocess.DEVNULL, timeout=WAIT_MAX_S)
+
+    def test_a_pointer_that_another_host_replaced_is_left_and_reported(self) -> None:
+        self.without_pointer()
+        self.store.put_fault = "pointer-changed"
+        ran = self.run_compact()
+        self.assertEqual(ran.returncode, 1, ran.stderr)
+        self.assertIn("another host", json.loads(ran.stdout)["problems"][0]["why"])
+        self.assertEqual(self.pointers(), [])
+
+    def test_a_compaction_says_when_the_store_does_not_honour_conditions(self) -> None:
+        for fault in ("no-conditions", "unsupported"):
+            with self.subTest(fault):
+                self.without_pointer()
+                self.store.put_fault = fault
+                self.assertFalse(self.compact()["conditions"])
+                self.assertEqual(len(self.pointers()), 1)
+
+    def test_a_compaction_of_a_store_that_fails_changes_nothing(self) -> None:
+        for fault in ("truncate", "wrong-bytes", "forbidden", "failing"):
+            with self.subTest(fault):
+                self.without_pointer()
+                self.store.fault = fault
+                ran = self.run_compact()
+                self.assertNotEqual(ran.returncode, 0, ran.stdout)
+                self.assertEqual(self.pointers(), [])
+                self.store.fault = ""
 
     def test_a_builder_adds_each_kernel_once(self) -> None:
         self.build()

@@ -106,17 +106,18 @@ class Host:
             self.process.wait(STOP_MAX_S)
             self.process = None
 
-    def command(self, *words: str, fails: bool = False) -> Result:
-        """Runs a command with the host's environment. The command may fail if |fails| is set."""
+    def command(self, *words: str, fails: bool = False, user: stores.User | None = None) -> Result:
+        """Runs a command with the host's environment. The command may fail if |fails| is set.
+        |user| is the user of the object store."""
         begin = time.monotonic()
         done = subprocess.run(words, capture_output=True, text=True, errors="replace",
-                              env=self._environment(None), timeout=COMMAND_MAX_S, check=False)
+                              env=self._environment(user), timeout=COMMAND_MAX_S, check=False)
         if done.returncode != 0 and not fails:
             raise Failed(f"{' '.join(words)}: status {done.returncode}: {done.stderr}")
         return Result(time.monotonic() - begin, done.returncode, done.stdout, done.stderr)
 
-    def kilnctl(self, *words: str, fails: bool = False) -> Result:
-        return self.command(str(self.build.programs / "kilnctl"), *words, fails=fails)
+    def kilnctl(self, *words: str, fails: bool = False, user: stores.User | None = None) -> Result:
+        return self.command(str(self.build.programs / "kilnctl"), *words, fails=fails, user=user)
 
     def prefetch(self, problems: pathlib.Path | None = None) -> Result:
         """Requests all kernels of a neural network and waits for them, as a job does."""

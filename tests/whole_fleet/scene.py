@@ -110,11 +110,12 @@ class Scene:
     def push(self, tree: pathlib.Path, key: str = BUILDER) -> None:
         self.builder.kilnctl("fleet", "push", "--key", self.secret(key), str(tree))
 
-    def compact(self, tree: pathlib.Path, key: str = INDEX, keys: pathlib.Path | None = None
+    def compact(self, tree: pathlib.Path | str, key: str = INDEX,
+                keys: pathlib.Path | None = None, user: stores.User | None = None
                 ) -> dict[str, int]:
         answer: dict[str, int] = self.builder.kilnctl(
             "fleet", "compact", "--key", self.secret(key), "--trust", str(keys or self.keys),
-            "--json", str(tree)).json()
+            "--json", str(tree), user=user).json()
         return answer
 
     def problems(self, count: int, kind: int = 0) -> pathlib.Path:

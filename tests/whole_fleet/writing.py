@@ -45,19 +45,9 @@ class Stage(Scene):
         stores.wait_until("uploads", lambda: len(self.loose()) >= self.cold.kernels, UPLOAD_MAX_S)
 
     def publish(self) -> dict[str, int]:
-        """Compacts a copy of the tree and copies it back, as docs/operations/fleet.md says."""
-        client, copy = self.store.client(), self.directory / "copy"
-        for name in client.names(PREFIX):
-            path = copy / name.removeprefix(PREFIX + "/")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(client.must("GET", name))
-        result = self.compact(copy)
-        files = sorted((path for path in copy.rglob("*") if path.is_file()),
-                       key=lambda path: path.name == "current")
-        for path in files:
-            client.must("PUT", f"{PREFIX}/{path.relative_to(copy)}", path.read_bytes())
-        shutil.rmtree(copy)
-        return result
+        """Compacts the tree in the store."""
+        url = f"http://127.0.0.1:{stores.STORE_PORT}/{PREFIX}"
+        return self.compact(url, user=self.store.builder)
 
 
 def store_conditions(stage: Stage) -> str:
@@ -79,6 +69,24 @@ def write_and_read(stage: Stage) -> str:
     expect_equal("kernels in the index", stage.publish()["kernels"], stage.cold.kernels)
     reader = stage.reader(stage.url, 1, user=stage.store.reader)
     return check_cold_node(stage, reader, stage.front_of_store)
+
+
+def compact_again(stage: Stage) -> str:
+    """a second compaction replaces the pointer, and a cold host takes the kernels of both"""
+    host = stage.writer()
+    host.prefetch()
+    stage.await_uploads()
+    client, name = stage.store.client(), stage.loose()[0]
+    record = client.must("GET", name)
+    client.must("DELETE", name)
+    expect_equal("kernels in the index", stage.publish()["kernels"], stage.cold.kernels - 1)
+    client.must("PUT", name, record)
+    result = stage.publish()
+    expect_equal("new kernels in the second index", result["kernels"], 1)
+    reader = stage.reader(stage.url, 1, user=stage.store.reader)
+    reader.prefetch()
+    stage.expect_all_from_fleet(reader)
+    return f"conditions {'honoured' if result['conditions'] else 'not honoured'}"
 
 
 def wrong_secret(stage: Stage) -> str:
@@ -246,6 +254,6 @@ def verify(scene: Scene, tree: pathlib.Path) -> None:
 
 
 FIGURES = [write_and_read, cold_fleet]
-SCENARIOS = [store_conditions, wrong_secret, two_writers, occupied_names, absent_store,
-             killed_writer, cut_writer]
+SCENARIOS = [store_conditions, compact_again, wrong_secret, two_writers, occupied_names,
+             absent_store, killed_writer, cut_writer]
 LOCAL = [killed_commands]

@@ -5,6 +5,7 @@
 #include "common/base/fs.h"
 #include "engine/digest/sha256.h"
 #include "engine/fleet/fleet_compact.h"
+#include "engine/fleet/fleet_directory.h"
 #include "engine/fleet/fleet_pointer.h"
 #include "engine/fleet/fleet_push.h"
 #include "engine/fleet/fleet_tree.h"
@@ -18,6 +19,7 @@
 struct fixture {
     const char *keys, *tree;
     int root;
+    struct fleet_directory directory;
     struct fleet_signer alice, carol;
     struct fleet_trust *trust;
     struct codec *codec;
@@ -53,7 +55,8 @@ SET_UP(set_up)
     test_buffer(&f->records, 1u << 20);
     must(codec_create(&f->codec, &f->err), f->err);
     must(fleet_tree_open(f->tree, &f->root, &f->err), f->err);
-    f->compaction = (struct fleet_compaction){ .root = f->root,
+    f->directory = fleet_directory_of(f->root);
+    f->compaction = (struct fleet_compaction){ .store = &f->directory.store,
                                                .signer = &f->carol,
                                                .now = 1764288000,
                                                .pack_max = FLEET_PACK_MAX,

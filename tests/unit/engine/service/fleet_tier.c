@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "engine/fleet/fleet_compact.h"
+#include "engine/fleet/fleet_directory.h"
 #include "engine/fleet/fleet_push.h"
 #include "engine/fleet/fleet_tree.h"
 #include "engine/service/fleet/fleet_parts.h"
@@ -36,8 +37,9 @@ static void compact(struct fleet_users *f)
 {
     struct fleet_trust *trust = NULL;
     must(fleet_trust_read(f->keys, &trust, &f->err), f->err);
+    struct fleet_directory directory = fleet_directory_of(f->root);
     struct fleet_compaction compaction = {
-        .root = f->root, .trust = trust, .signer = &f->signer, .pack_max = FLEET_PACK_MAX
+        .store = &directory.store, .trust = trust, .signer = &f->signer, .pack_max = FLEET_PACK_MAX
     };
     must(fleet_compact(&compaction, &f->err), f->err);
     assert_int_equal(compaction.problems, 0);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/fleet_place.h"
+
+#include "cli/kilnctl/snapshot_program.h"
+#include "cli/kilnctl/transfer_start.h"
+#include "common/base/cleanup.h"
+#include "engine/fleet/fleet_tree.h"
+
+#include <errno.h>
+#include <strings.h>
+#include <sys/wait.h>
+
+static bool is_url(const char *word)
+{
+    return strncasecmp(word, "https://", 8) == 0 || strncasecmp(word, "http://", 7) == 0;
+}
+
+/* kiln-transfer ends when the socket is closed. */
+void fleet_place_close(struct fleet_place *place)
+{
+    if (!place->store)
+        return;
+    if (!place->is_remote) {
+        fd_close(&place->directory.root);
+        return;
+    }
+    fleet_remote_close(&place->remote);
+    while (waitpid(place->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
+static int open_remote(const char *url, struct fleet_place *place, struct kiln_error *err)
+{
+    char *const argv[] = { (char *)(uintptr_t) "kiln-transfer", (char *)(uintptr_t) "--fleet",
+                           NULL };
+    char program[PATH_MAX];
+    struct kiln_err why = KILN_ERR_INIT;
+    int socket = -1;
+    if (!snapshot_program_find(program))
+        return cli_fail(err, KILN_E_UNSUPPORTED,
+                        "the program kiln-transfer, which reaches '%s', is not installed", url);
+    int rc = transfer_start(program, argv, &socket, &place->pid, err);
+    if (rc)
+        return rc;
+    place->is_remote = true;
+    place->store = &place->remote.store;
+    enum kiln_code opened = fleet_remote_open(socket, url, &place->remote, &why);
+    if (!opened)
+        opened = fleet_remote_probe(&place->remote, &place->has_conditions, &why);
+    return opened ? cli_fail(err, opened, "%s", why.text) : KILN_E_OK;
+}
+
+static int open_directory(const char *path, struct fleet_place *place, struct kiln_error *err)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    int root = -1;
+    enum kiln_code rc = fleet_tree_open(path, &root, &why);
+    if (rc)
+        return cli_fail(err, rc, "%s", why.text);
+    place->directory = fleet_directory_of(root);
+    place->store = &place->directory.store;
+    return KILN_E_OK;
+}
+
+int fleet_place_open(const char *word, struct fleet_place *ret_place, struct kiln_error *err)
+{
+    *ret_place = (struct fleet_place){ 0 };
+    int rc =
+        is_url(word) ? open_remote(word, ret_place, err) : open_directory(word, ret_place, err);
+    if (rc) {
+        fleet_place_close(ret_place);
+        ret_place->store = NULL;
+    }
+    return rc;
+}
