@@ -148,14 +148,26 @@ enum kiln_code keys_each(const char *directory,
     return rc;
 }
 
-static enum kiln_code check_private(int fd, struct kiln_err *err)
+/* Returns whether systemd has passed the file to this service (LoadCredential=). Only the service
+ * can reach such files, but the service manager may express this by an access control list, and
+ * then the mode shows the list's mask as the rights of the group. */
+static bool is_credential(const char *path)
 {
+    const char *directory = getenv("CREDENTIALS_DIRECTORY");
+    size_t size = directory ? strlen(directory) : 0;
+    return size > 0 && strncmp(path, directory, size) == 0 && path[size] == '/' &&
+           !strstr(path + size, "/..");
+}
+
+static enum kiln_code check_private(const char *path, int fd, struct kiln_err *err)
+{
+    mode_t others = is_credential(path) ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO;
     struct stat seen;
     if (fstat(fd, &seen) != 0)
         return kiln_fail_errno(err, errno, "cannot examine it");
     if (!S_ISREG(seen.st_mode))
         return kiln_fail(err, KILN_INVALID, "it is not a regular file");
-    if (seen.st_mode & (S_IRWXG | S_IRWXO))
+    if (seen.st_mode & others)
         return kiln_fail(
             err, KILN_DENIED,
             "other users can read or write it: if they never did, chmod 600 it; otherwise "
@@ -172,7 +184,7 @@ enum kiln_code keys_read_secret(const char *path, uint8_t secret[ED25519_KEY_SIZ
     struct buffer text;
     buffer_init(&text, KEY_FILE_MAX);
     KILN_AUTO(json) struct json *file = NULL;
-    enum kiln_code rc = check_private(fd, err);
+    enum kiln_code rc = check_private(path, fd, err);
     if (!rc)
         rc = fs_read_fd(fd, KEY_FILE_MAX, &text, err);
     if (!rc)

@@ -433,6 +433,19 @@ TEST_F(manifest, a_secret_key_that_others_can_read_is_refused)
     }
 }
 
+/* The mask of an access control list looks like rights of the group. */
+TEST_F(manifest, a_secret_key_that_systemd_passes_may_have_rights_of_the_group)
+{
+    struct manifest_entry entry = entry_of("f");
+    assert_int_equal(chmod(f->secret, 0440), 0);
+    test_setenv("CREDENTIALS_DIRECTORY", "/another");
+    assert_int_equal(sign_entries(f, f->secret, &entry, 1), KILN_DENIED);
+    test_setenv("CREDENTIALS_DIRECTORY", f->directory);
+    must(sign_entries(f, f->secret, &entry, 1), f->err);
+    assert_int_equal(chmod(f->secret, 0444), 0);
+    assert_int_equal(sign_entries(f, f->secret, &entry, 1), KILN_DENIED);
+}
+
 TEST_F(manifest, an_invalid_secret_key_is_refused_with_a_reason)
 {
     struct manifest_entry entry = entry_of("f");
