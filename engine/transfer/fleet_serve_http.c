@@ -304,16 +304,15 @@ static bool add_token(struct exchange *x, const char *token)
 
 static bool set_signature(struct exchange *x, const struct store_credentials *c)
 {
-    char provider[sizeof(c->region) + 16], user[sizeof(c->id) + sizeof(c->secret)];
+    char provider[sizeof(c->region) + 16];
     if (!c->id[0])
         return true;
     snprintf(provider, sizeof(provider), "aws:amz:%s:s3", c->region);
-    snprintf(user, sizeof(user), "%s:%s", c->id, c->secret);
-    bool is_set = add_body_digest(x) && add_token(x, c->token) &&
-                  !curl_easy_setopt(x->curl, CURLOPT_AWS_SIGV4, provider) &&
-                  !curl_easy_setopt(x->curl, CURLOPT_USERPWD, user);
-    explicit_bzero(user, sizeof(user));
-    return is_set;
+    /* CURLOPT_USERPWD would divide an id that has a colon, such as those of Swift. */
+    return add_body_digest(x) && add_token(x, c->token) &&
+           !curl_easy_setopt(x->curl, CURLOPT_AWS_SIGV4, provider) &&
+           !curl_easy_setopt(x->curl, CURLOPT_USERNAME, c->id) &&
+           !curl_easy_setopt(x->curl, CURLOPT_PASSWORD, c->secret);
 }
 
 static bool prepare_body(struct exchange *x)

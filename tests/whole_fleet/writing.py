@@ -83,7 +83,8 @@ def compact_again(stage: Stage) -> str:
     client.must("PUT", name, record)
     result = stage.publish()
     expect_equal("new kernels in the second index", result["kernels"], 1)
-    reader = stage.reader(stage.url, 1, user=stage.store.reader)
+    reader = stage.host(1)
+    reader.start("--fleet-wait", "30s", *stage.settings(stage.url), user=stage.store.reader)
     reader.prefetch()
     stage.expect_all_from_fleet(reader)
     return f"conditions {'honoured' if result['conditions'] else 'not honoured'}"

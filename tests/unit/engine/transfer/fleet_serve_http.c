@@ -34,9 +34,9 @@ struct fixture {
 static void *run_server(void *fixture)
 {
     struct fixture *f = fixture;
-    const struct fleet_source source = { .url = &f->url,
-                                         .directory = -1,
-                                         .credentials = { "user", "secret", "", "region" } };
+    const struct fleet_source source = {
+        .url = &f->url, .directory = -1, .credentials = { "account:user", "secret", "", "region" }
+    };
     f->rc = fleet_serve_http(f->process, &source, &f->thread_err);
     return NULL;
 }
@@ -351,6 +351,14 @@ TEST_F(http, each_signed_header_of_an_upload_is_sent)
         if (!strcasestr(f->server.request, line))
             fail_msg("'%s' is signed, but not sent", name);
     }
+}
+
+TEST_F(http, the_id_of_a_user_may_have_a_colon)
+{
+    ask(f, 1, 0, 0);
+    close(receive(f).fd);
+    http_script_stop(&f->server);
+    assert_says(f->server.request, "Credential=account:user/");
 }
 
 TEST_F(http, a_server_that_is_gone_cannot_be_reached)
