@@ -180,8 +180,13 @@ static enum kiln_code check_size(const struct tuning_index_builder *b,
 static uint64_t entries_in(struct bytes value)
 {
     uint64_t entries = value.size > 0;
-    for (size_t i = 0; i < value.size; i++)
-        entries += value.data[i] == ';';
+    for (size_t at = 0; at < value.size; at++) {
+        const uint8_t *found = memchr(value.data + at, ';', value.size - at);
+        if (!found)
+            break;
+        entries++;
+        at = (size_t)(found - value.data);
+    }
     return entries;
 }
 
