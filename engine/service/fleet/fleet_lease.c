@@ -178,8 +178,8 @@ bool lease_request(struct fleet_query *query)
 {
     struct engine *e = query->shard->engine;
     const struct fleet_leases *leases = leases_of(e);
-    if (leases->state != LEASES_ON || query->expected_ns == 0 ||
-        query->expected_ns < leases->compile_min_ns || clock_monotonic_ns() < leases->resume_ns)
+    if (leases->state != LEASES_ON || query->expected_ns < leases->compile_min_ns ||
+        clock_monotonic_ns() < leases->resume_ns)
         return false;
     int fd = make_nonce();
     if (fd < 0)

@@ -71,8 +71,7 @@ struct fleet_asked { /* borrowed for the call */
     struct digest key;
     struct fleet_shard shard;
     uid_t uid;            /* the user who is charged for the work and for the stored kernel */
-    uint64_t expected_ns; /* expected duration of the compile; 0: this host will not add the kernel
-                           * to the tree */
+    uint64_t expected_ns; /* expected duration of the compile */
     /* |object| is borrowed for the call; NULL: compile the kernel. Called once, but neither from
      * within fleet_tier_ask nor after fleet_tier_forget. */
     void (*answered)(void *context, struct object *object);

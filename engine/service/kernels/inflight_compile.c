@@ -172,25 +172,19 @@ static void fleet_answered(void *context, struct object *object)
     inflight_deliver_object(f, TIER_FLEET);
 }
 
-/* Returns the expected duration of the compile. Returns 0 if the kernel will not be stored, because
- * other hosts must not wait for such a kernel. */
-static uint64_t expected_ns(const struct inflight *f)
-{
-    return f->no_cache ? 0
-                       : metrics_compile_expected(&f->engine->metrics, f->source->job.toolchain);
-}
-
 /* Returns false if the fleet is not asked. The fleet is never asked for a program's result, because
  * hosts share only kernels (fleet_kernel_is_own). */
 static bool ask_fleet(struct inflight *f)
 {
     const struct compile_job *job = &f->source->job;
-    const struct fleet_asked asked = { .key = f->asked,
-                                       .shard = { job->target, job->toolchain, job->toolchain_id },
-                                       .uid = f->uid,
-                                       .expected_ns = expected_ns(f),
-                                       .answered = fleet_answered,
-                                       .context = f };
+    const struct fleet_asked asked = {
+        .key = f->asked,
+        .shard = { job->target, job->toolchain, job->toolchain_id },
+        .uid = f->uid,
+        .expected_ns = metrics_compile_expected(&f->engine->metrics, job->toolchain),
+        .answered = fleet_answered,
+        .context = f,
+    };
     if (job->is_program || !fleet_tier_ask(f->engine, &asked, &f->fleet))
         return false;
     f->stage = FLEET;
