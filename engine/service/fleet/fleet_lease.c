@@ -92,7 +92,6 @@ static void on_loose(struct fleet_access *get)
         query_give_up(query);
         return;
     }
-    leases_of(e)->counts[FLEET_LEASE_SHARED]++;
     query_verify(query);
 }
 

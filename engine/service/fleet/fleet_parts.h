@@ -73,7 +73,7 @@ struct fleet_query {
     void *context;
     uint64_t began_ns;
     uint64_t expected_ns; /* expected duration of the compile */
-    /* Used while another host compiles the kernel. */
+    /* Used while another host compiles the kernel. |wait_until_ns| is 0 if that never happened. */
     uint64_t wait_until_ns, poll_ns, poll_pause_ns;
     bool is_polling;
     struct fleet_access get;

@@ -230,6 +230,7 @@ TEST_F(lease, a_forged_record_is_not_used)
     lose_lease(f, "a.cl");
     f->record.data[f->record.size - 1] ^= 1;
     serve_record(f);
+    assert_int_equal(count(f, "shared"), 0);
     assert_true(is_compiling(f));
     finish_compile(&f->users, "a.cl");
 }
