@@ -95,15 +95,21 @@ static void on_loose(struct fleet_access *get)
     query_verify(query);
 }
 
+/* If the store does not answer, the asker compiles the kernel, as with every other request. */
 static void poll_loose(struct fleet_query *query, uint64_t now_ns)
 {
+    struct engine *e = query->shard->engine;
     query->is_polling = true;
+    query->began_ns = now_ns;
     query->poll_pause_ns =
         query->poll_pause_ns < POLL_MAX_NS ? query->poll_pause_ns * 2 : POLL_MAX_NS;
     query->poll_ns = now_ns + query->poll_pause_ns;
-    query->get = (struct fleet_access){ .size_max = FLEET_RECORD_MAX, .done = on_loose };
+    query->get = (struct fleet_access){ .size_max = FLEET_RECORD_MAX,
+                                        .budget_ms = e->fleet->wait_ms,
+                                        .slow = query_note_slow,
+                                        .done = on_loose };
     fleet_name_loose(query->shard->id, &query->key, query->get.name);
-    fleet_access_start(query->shard->engine, &query->get);
+    fleet_access_start(e, &query->get);
 }
 
 static void wait_for_host(struct fleet_query *query)

@@ -71,7 +71,7 @@ struct fleet_query {
     uid_t uid;
     void (*answered)(void *context, struct object *object); /* NULL: nobody waits */
     void *context;
-    uint64_t began_ns;
+    uint64_t began_ns;    /* when the query, or its last request for a loose record, began */
     uint64_t expected_ns; /* expected duration of the compile */
     /* Used while another host compiles the kernel. |wait_until_ns| is 0 if that never happened. */
     uint64_t wait_until_ns, poll_ns, poll_pause_ns;

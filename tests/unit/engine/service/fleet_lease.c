@@ -258,6 +258,22 @@ TEST_F(lease, a_store_that_fails_while_a_host_waits_lets_it_compile)
     finish_compile(&f->users, "a.cl");
 }
 
+TEST_F(lease, a_store_that_falls_silent_while_a_host_waits_lets_it_compile)
+{
+    probe(f, FLEET_END_EXISTS);
+    make_record(f, "a.cl");
+    lose_lease(f, "a.cl");
+    end_access(f, FLEET_END_ABSENT);
+    pass_time(f, 1);
+    assert_int_equal(next_access(f)->budget_ms, FLEET_WAIT_MS);
+    fake_executor_fleet_slow(next_access(f));
+    assert_true(is_compiling(f));
+    assert_false(fleet_tier_is_up(f->users.engine.engine->fleet));
+    finish_compile(&f->users, "a.cl");
+    serve_record(f); /* comes too late */
+    assert_int_equal(count(f, "shared"), 0);
+}
+
 TEST_F(lease, a_short_compile_needs_no_lease)
 {
     start_builder(f, 2ull * SECOND_NS);
