@@ -162,12 +162,31 @@ void fleet_leases_give_up(struct engine *e)
 
 /* ---- the lease of one kernel ---- */
 
+static void note_own(struct fleet_leases *leases, const struct digest *key)
+{
+    leases->own[leases->own_count++ % FLEET_OWN_LEASES_MAX] = digest_hash(key);
+}
+
+/* If the job was cancelled before the compile, no other host compiles the kernel. Without this
+ * check, the host would then wait for itself. */
+static bool is_own(const struct fleet_leases *leases, const struct digest *key)
+{
+    unsigned count =
+        leases->own_count < FLEET_OWN_LEASES_MAX ? leases->own_count : FLEET_OWN_LEASES_MAX;
+    for (unsigned i = 0; i < count; i++)
+        if (leases->own[i] == digest_hash(key))
+            return true;
+    return false;
+}
+
 static void on_lease(struct fleet_access *get)
 {
     struct fleet_query *query = query_of_access(get);
     struct engine *e = query->shard->engine;
     close(get->fd);
     bool is_ours = fleet_access_ended(e, get);
+    if (is_ours)
+        note_own(leases_of(e), &query->key);
     if (get->end == FLEET_END_EXISTS && query->answered && !e->draining) {
         wait_for_host(query);
         return;
@@ -186,6 +205,10 @@ bool lease_request(struct fleet_query *query)
     if (leases->state != LEASES_ON || query->expected_ns < leases->compile_min_ns ||
         clock_monotonic_ns() < leases->resume_ns)
         return false;
+    if (is_own(leases, &query->key)) {
+        fleet_upload_hurry(e->fleet_upload);
+        return false;
+    }
     int fd = make_nonce();
     if (fd < 0)
         return false;

@@ -88,6 +88,8 @@ struct fleet_query {
     struct buffer texts; /* owned; the texts of |record| */
 };
 
+#define FLEET_OWN_LEASES_MAX 1024u
+
 enum leases_state { LEASES_UNUSED, LEASES_UNKNOWN, LEASES_ON, LEASES_OFF };
 
 struct fleet_leases {
@@ -96,6 +98,9 @@ struct fleet_leases {
     uint64_t compile_min_ns; /* shorter compiles need no lease */
     uint64_t resume_ns;      /* before this time, no leases are requested */
     struct list waiting;     /* struct fleet_query whose kernels other hosts compile */
+    /* Hashes of the keys whose leases this host got last, in a ring. */
+    uint64_t own[FLEET_OWN_LEASES_MAX];
+    unsigned own_count;
     struct fleet_access probe;
     bool is_probing, is_second;
     uint64_t probe_ns;
@@ -159,8 +164,8 @@ void query_verify(struct fleet_query *query);
 struct fleet_query *query_of_access(struct fleet_access *get);
 
 void fleet_leases_open(struct fleet_leases *leases, uint64_t compile_min_ns);
-/* Requests the lease of the query's kernel. Returns false if this kernel needs no lease, or if
- * leases are not used now. */
+/* Requests the lease of the query's kernel. Returns false if this kernel needs no lease, if this
+ * host has its lease already, or if leases are not used now. */
 bool lease_request(struct fleet_query *query);
 void fleet_leases_tick(struct engine *e, uint64_t now_ns);
 /* Ends all waiting for other hosts. The askers then compile their kernels themselves. */

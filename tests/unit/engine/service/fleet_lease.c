@@ -188,10 +188,11 @@ TEST_F(lease, the_host_that_has_the_lease_compiles_and_uploads_soon)
     assert_int_equal(count(f, "taken"), 1);
 }
 
-/* Compiles |program| and copies the record that the host uploads for it to |f->record|. Then
- * deletes the kernel from the host's store. */
+/* Copies the record that another host, which has the same key, uploads for |program| to
+ * |f->record|. */
 static void make_record(struct host *f, const char *program)
 {
+    probe(f, FLEET_END_EXISTS);
     fetch(f, program);
     end_access(f, FLEET_END_DONE);
     finish_compile(&f->users, program);
@@ -199,6 +200,7 @@ static void make_record(struct host *f, const char *program)
     must(fs_read_fd(next_access(f)->fd, FLEET_RECORD_MAX, &f->record, &f->err), f->err);
     end_access(f, FLEET_END_DONE);
     json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
+    start_builder(f, 0);
 }
 
 static void serve_record(struct host *f)
@@ -209,8 +211,8 @@ static void serve_record(struct host *f)
 
 TEST_F(lease, the_other_hosts_use_the_record_when_it_is_there)
 {
-    probe(f, FLEET_END_EXISTS);
     make_record(f, "a.cl");
+    probe(f, FLEET_END_EXISTS);
     lose_lease(f, "a.cl");
     end_access(f, FLEET_END_ABSENT);
     assert_false(is_compiling(f));
@@ -225,8 +227,8 @@ TEST_F(lease, the_other_hosts_use_the_record_when_it_is_there)
 
 TEST_F(lease, a_forged_record_is_not_used)
 {
-    probe(f, FLEET_END_EXISTS);
     make_record(f, "a.cl");
+    probe(f, FLEET_END_EXISTS);
     lose_lease(f, "a.cl");
     f->record.data[f->record.size - 1] ^= 1;
     serve_record(f);
@@ -260,8 +262,8 @@ TEST_F(lease, a_store_that_fails_while_a_host_waits_lets_it_compile)
 
 TEST_F(lease, a_store_that_falls_silent_while_a_host_waits_lets_it_compile)
 {
-    probe(f, FLEET_END_EXISTS);
     make_record(f, "a.cl");
+    probe(f, FLEET_END_EXISTS);
     lose_lease(f, "a.cl");
     end_access(f, FLEET_END_ABSENT);
     pass_time(f, 1);
@@ -272,6 +274,19 @@ TEST_F(lease, a_store_that_falls_silent_while_a_host_waits_lets_it_compile)
     finish_compile(&f->users, "a.cl");
     serve_record(f); /* comes too late */
     assert_int_equal(count(f, "shared"), 0);
+}
+
+TEST_F(lease, a_host_does_not_wait_for_its_own_lease)
+{
+    probe(f, FLEET_END_EXISTS);
+    fetch(f, "a.cl");
+    test_caller_cancel(&f->users.ann, 7);
+    end_access(f, FLEET_END_DONE);
+    assert_false(is_compiling(f));
+    fetch(f, "a.cl");
+    assert_null(next_access(f));
+    assert_true(is_compiling(f));
+    finish_compile(&f->users, "a.cl");
 }
 
 TEST_F(lease, a_short_compile_needs_no_lease)
