@@ -14,6 +14,7 @@
 
 #define REQUESTS_MAX 256u   /* how many requests are read from kilnd before they are sent on */
 #define CONNECTIONS_MAX 16L /* for HTTP/1.1; with HTTP/2, one connection is enough */
+#define CONFLICTS_MAX 3u
 #define CONNECT_MS 5000L
 #define EXPECT_MS 100L
 #define IDLE_MS 1000
@@ -30,6 +31,7 @@ struct exchange {
     size_t sent;
     bool is_conditional; /* asks the store not to replace a file, or only the one with a tag */
     bool is_quoted;      /* the tag is in quotation marks */
+    unsigned conflicts;  /* how many answers had status 409 */
 };
 
 struct http_server {
@@ -124,8 +126,7 @@ static enum fleet_end end_of_status(const struct exchange *x)
         return FLEET_END_TOO_LARGE;
     if (status == 416) /* the file has fewer bytes than its index says */
         return FLEET_END_MALFORMED;
-    /* S3 answers 409 while another host puts the same file; then the put must be repeated. */
-    bool is_temporary = status == 408 || status == 409 || status == 429 || status >= 500;
+    bool is_temporary = status == 408 || status == 429 || status >= 500;
     return is_temporary ? FLEET_END_BROKEN : FLEET_END_REFUSED;
 }
 
@@ -371,9 +372,16 @@ static bool change_condition(struct http_server *s, struct exchange *x)
     return x->is_quoted && may_quote;
 }
 
+/* S3 answers 409 while another host puts or deletes the same file. */
+static bool is_conflict(struct exchange *x)
+{
+    return is_put(x) && x->is_conditional && status_of(x) == 409 &&
+           x->conflicts++ < CONFLICTS_MAX;
+}
+
 static bool send_again(struct http_server *s, struct exchange *x)
 {
-    if (!change_condition(s, x))
+    if (!is_conflict(x) && !change_condition(s, x))
         return false;
     x->sent = 0;
     curl_easy_setopt(x->curl, CURLOPT_HTTPHEADER, NULL);

@@ -7,6 +7,7 @@
 #include "engine/transfer/fleet_serve.h"
 #include "tests/support/http_script.h"
 
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -22,10 +23,11 @@ struct fixture {
     int kilnd, process;
     struct url url;
     pthread_t thread;
-    const char *head; /* what the server answers instead of the file; NULL: the file */
-    const char *next; /* what the server answers from its second request on; NULL: |head| */
-    size_t sent_max;  /* bytes of the body that the server sends */
-    unsigned ranges;  /* requests with a range */
+    const char *head;   /* what the server answers instead of the file; NULL: the file */
+    const char *next;   /* what the server answers from its second request on; NULL: |head| */
+    unsigned conflicts; /* the server first answers so many requests with status 409 */
+    size_t sent_max;    /* bytes of the body that the server sends */
+    unsigned ranges;    /* requests with a range */
     uint8_t content[FILE_SIZE];
     enum kiln_code rc;
     struct kiln_err err, thread_err;
@@ -47,6 +49,10 @@ static void answer_request(struct http_script *s, unsigned number, int fd)
     unsigned first = 0, last = FILE_SIZE - 1;
     const char *range = strstr(s->request, "Range: bytes=");
     const char *answer = number > 1 && f->next ? f->next : f->head;
+    if (number <= f->conflicts) {
+        http_say(fd, "HTTP/1.1 409 Because\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        return;
+    }
     bool is_range = range && sscanf(range, "Range: bytes=%u-%u", &first, &last) == 2;
     f->ranges += is_range;
     if (answer) {
@@ -359,6 +365,25 @@ TEST_F(http, the_id_of_a_user_may_have_a_colon)
     close(receive(f).fd);
     http_script_stop(&f->server);
     assert_says(f->server.request, "Credential=account:user/");
+}
+
+TEST_F(http, an_upload_that_conflicts_with_another_one_is_repeated)
+{
+    f->conflicts = 2;
+    f->head = "HTTP/1.1 412 Because\r\nContent-Length: 0\r\n";
+    put(f);
+    assert_int_equal(receive(f).end, FLEET_END_EXISTS);
+    http_script_stop(&f->server);
+    assert_int_equal(f->server.requests, 3);
+}
+
+TEST_F(http, conflicts_without_end_do_not_count_as_a_broken_store)
+{
+    f->conflicts = UINT_MAX;
+    put(f);
+    assert_int_equal(receive(f).end, FLEET_END_REFUSED);
+    http_script_stop(&f->server);
+    assert_int_equal(f->server.requests, 4);
 }
 
 TEST_F(http, a_server_that_is_gone_cannot_be_reached)
