@@ -4,6 +4,7 @@
 #include "common/base/cleanup.h"
 #include "engine/transfer/packet.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -124,6 +125,10 @@ enum kiln_code fleet_send_answer(int socket, const struct fleet_answer *answer,
     return packet_send(socket, &packet, err);
 }
 
+/* kilnd reads the file on threads that must not wait, and another file, such as one of a network
+ * file system, can make it wait. F_GET_SEALS fails for all other files. */
+static bool is_memory_file(int fd) { return fcntl(fd, F_GET_SEALS) >= 0; }
+
 enum kiln_code fleet_receive_answer(int socket, struct fleet_answer *ret_answer,
                                     struct kiln_err *err)
 {
@@ -139,7 +144,8 @@ enum kiln_code fleet_receive_answer(int socket, struct fleet_answer *ret_answer,
     bool has_texts =
         copy_printable(json_get_text(text, "tag", ""), answer.tag, FLEET_TAG_MAX) &&
         copy_printable(json_get_text(text, "token", ""), answer.token, FLEET_TOKEN_MAX);
-    if (end >= FLEET_ENDS || (end != FLEET_END_DONE && first >= 0) || second >= 0 || !has_texts)
+    bool has_fine_file = first < 0 || (end == FLEET_END_DONE && is_memory_file(first));
+    if (end >= FLEET_ENDS || !has_fine_file || second >= 0 || !has_texts)
         return kiln_fail(err, KILN_INVALID,
                          "the process that reads the fleet's tree sent an "
                          "invalid answer");

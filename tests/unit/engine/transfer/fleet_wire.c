@@ -4,6 +4,7 @@
 #include "common/base/fs.h"
 #include "engine/transfer/fleet_wire.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -91,6 +92,16 @@ TEST_F(wire, invalid_answers_are_refused)
         enum kiln_code rc = fleet_receive_answer(f->kilnd, &got, &f->err);
         assert_true(rc && rc != KILN_BUSY && rc != KILN_UNAVAILABLE);
     }
+}
+
+TEST_F(wire, an_answer_with_another_file_than_a_memory_file_is_refused)
+{
+    struct fleet_answer got, sent = { .id = 1, .end = FLEET_END_DONE };
+    sent.fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_true(sent.fd >= 0);
+    must(fleet_send_answer(f->process, &sent, &f->err), f->err);
+    close(sent.fd);
+    assert_int_equal(fleet_receive_answer(f->kilnd, &got, &f->err), KILN_INVALID);
 }
 
 TEST_F(wire, a_put_brings_its_file)
