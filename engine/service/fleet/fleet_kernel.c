@@ -11,14 +11,21 @@ bool fleet_kernel_is_own(const struct kernel_record *r)
 
 struct writing {
     struct fleet_recording *recording;
+    const struct object *object;
     struct bytes raw;
     enum kiln_code rc;
     struct kiln_err *err;
 };
 
+/* Checks the kernel again, because another one may have replaced it since it was listed, such as
+ * one of the fleet that came late. */
 static void write_record(void *context, const struct kernel_record *r)
 {
     struct writing *w = context;
+    if (!fleet_kernel_is_own(r) || !digest_equal(&r->object, &w->object->digest)) {
+        w->rc = KILN_NOT_FOUND;
+        return;
+    }
     const struct fleet_claim claim = {
         .key = r->key,
         .source_id = r->source_id,
@@ -40,7 +47,7 @@ static enum kiln_code record_object(struct fleet_recording *recording, const str
 {
     OBJECT_VIEW_AUTO struct object_view view = { 0 };
     enum kiln_code rc = object_view_open(object, &view, err);
-    struct writing w = { .recording = recording, .raw = view.bytes, .err = err };
+    struct writing w = { .recording = recording, .object = object, .raw = view.bytes, .err = err };
     if (!rc)
         rc = kernel_store_show(recording->store, key, write_record, &w, err);
     if (rc)
@@ -60,5 +67,5 @@ enum kiln_code fleet_kernel_record(struct fleet_recording *recording, const stru
     if (!rc)
         rc = record_object(recording, key, object, err);
     object_unref(object);
-    return rc == KILN_NOT_FOUND ? KILN_OK : rc; /* the kernel was evicted or damaged meanwhile */
+    return rc == KILN_NOT_FOUND ? KILN_OK : rc; /* the kernel was evicted or replaced meanwhile */
 }

@@ -24,7 +24,7 @@ struct fleet_recording {
     bool is_damaged;  /* the stored object failed its check */
     bool is_left_out; /* a claim cannot describe the kernel (see fleet_claim_encode) */
 };
-/* Appends the record of a kernel. If the store has no such kernel, returns KILN_OK and appends
- * nothing. */
+/* Appends the record of a kernel. If the store has no such kernel, or if this kilnd did not compile
+ * it, returns KILN_OK and appends nothing. */
 KILN_MUST_CHECK enum kiln_code fleet_kernel_record(struct fleet_recording *recording,
                                                    const struct digest *key, struct kiln_err *err);

@@ -3,6 +3,9 @@
 
 #include "engine/digest/sha256.h"
 #include "engine/fleet/fleet_record.h"
+#include "engine/service/fleet/fleet_kernel.h"
+#include "engine/service/fleet/fleet_tier.h"
+#include "engine/service/internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -82,6 +85,48 @@ TEST_F(users, imported_kernels_are_not_exported_for_the_fleet)
     fake_executor_transfer(&f->engine.executor, f->file, "gfx906_60.ukdb", "");
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_refused(&f->admin, MESSAGE_fleet_export, "{}", KILN_NOT_FOUND, "compiled");
+}
+
+/* Replaces the kernel with one that came from the fleet. */
+static void replace_with_packaged(struct kernel_store *store, const struct digest *key)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct object *object = NULL;
+    uint64_t evicted = 0;
+    must(object_from_bytes(bytes_of_text("another object"), 1, &object, &err), err);
+    const struct kernel_record record = { .key = *key,
+                                          .object = object->digest,
+                                          .toolchain_id = { { 1 } },
+                                          .target = FIXTURE_TARGET,
+                                          .toolchain = "opencl",
+                                          .program = "a.cl",
+                                          .package = FLEET_PACKAGE_NAME,
+                                          .raw_size = object->size,
+                                          .kind = OBJECT_CODE };
+    must(kernel_store_put(store, &record, object, &evicted, &err), err);
+    object_unref(object);
+}
+
+static bool makes_record(struct kernel_store *store, const struct digest *key)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer records;
+    KILN_AUTO(codec) struct codec *codec = NULL;
+    buffer_init(&records, RECORDS_MAX);
+    must(codec_create(&codec, &err), err);
+    struct fleet_recording recording = { .store = store, .codec = codec, .records = &records };
+    must(fleet_kernel_record(&recording, key, &err), err);
+    assert_int_equal(recording.is_written, records.size > 0);
+    return recording.is_written;
+}
+
+TEST_F(users, a_kernel_that_was_replaced_since_it_was_listed_is_not_signed)
+{
+    struct digest key = compile_program(&f->ann, "a.cl");
+    struct kernel_store *store = f->engine.engine->store;
+    assert_true(makes_record(store, &key));
+    replace_with_packaged(store, &key);
+    assert_false(makes_record(store, &key));
 }
 
 TEST_F(users, another_target_is_not_exported_for_the_fleet)
