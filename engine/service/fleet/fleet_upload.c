@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define MARK_NAME "fleet-uploaded"
-#define MARK_MAX 32
+#define MARK_MAX 96
 #define PUTS_MAX 8u
 /* The largest number of kernels that one step looks at. */
 #define ROWS_MAX 64u
@@ -29,12 +29,19 @@ struct upload_put {
     struct fleet_upload *upload;
 };
 
+/* A kernel of kernels.db. The id alone is not enough: SQLite gives the id of the newest row to
+ * another kernel if that row was removed. */
+struct upload_row {
+    uint64_t id;
+    struct digest key;
+};
+
 struct fleet_upload {
     struct engine *engine;
     struct fleet_signer signer;
-    char path[PATH_MAX]; /* file of the mark; "": the mark is in memory only */
-    uint64_t mark;       /* the id of the last kernel that was uploaded or left out */
-    uint64_t next_mark;  /* the mark after the uploads that are in progress */
+    char path[PATH_MAX];         /* file of the mark; "": the mark is in memory only */
+    struct upload_row mark;      /* the last kernel that was uploaded or left out; id 0: none */
+    struct upload_row next_mark; /* the mark after the uploads that are in progress */
     uint64_t due_ns, hurry_until_ns;
     bool is_busy, has_more, has_failed;
     struct upload_put puts[PUTS_MAX];
@@ -42,13 +49,28 @@ struct fleet_upload {
     uint64_t ends[FLEET_ENDS];
     /* Filled by a task. */
     struct task task;
-    struct digest keys[PUTS_MAX], damaged[PUTS_MAX];
-    unsigned key_count, damaged_count, rows;
-    uint64_t last_row;
+    struct upload_row own[PUTS_MAX];
+    struct digest damaged[PUTS_MAX];
+    unsigned own_count, damaged_count, rows;
+    struct upload_row last_row;
+    bool is_mark_replaced; /* another kernel has the id of the mark */
     enum kiln_code rc;
     struct kiln_err err;
 };
 
+static bool parse_mark(char *text, struct upload_row *ret_mark)
+{
+    char *key = strchr(text, ' ');
+    if (!key)
+        return false;
+    *key++ = '\0';
+    key[strcspn(key, "\n")] = '\0';
+    return units_parse_number(text, UINT64_MAX, &ret_mark->id) &&
+           digest_from_hex(key, &ret_mark->key);
+}
+
+/* If the file is damaged, all kernels are uploaded again; the tree does not replace files that it
+ * has. */
 static enum kiln_code read_mark(struct fleet_upload *u, struct kiln_err *err)
 {
     char text[MARK_MAX + 1];
@@ -58,9 +80,8 @@ static enum kiln_code read_mark(struct fleet_upload *u, struct kiln_err *err)
     if (rc)
         return rc == KILN_NOT_FOUND || rc == KILN_FULL ? KILN_OK : rc;
     snprintf(text, sizeof(text), "%.*s", (int)content.size, (const char *)content.data);
-    text[strcspn(text, "\n")] = '\0';
-    if (!units_parse_number(text, UINT64_MAX, &u->mark))
-        u->mark = 0; /* upload all kernels again; the tree does not replace files that it has */
+    if (!parse_mark(text, &u->mark))
+        u->mark = (struct upload_row){ 0 };
     return KILN_OK;
 }
 
@@ -118,29 +139,36 @@ void fleet_upload_hurry(struct fleet_upload *u)
 static void note_row(void *context, const struct kernel_record *r)
 {
     struct fleet_upload *u = context;
-    if (u->key_count == PUTS_MAX)
+    const struct upload_row row = { r->id, r->key };
+    if (row.id == u->mark.id) {
+        u->is_mark_replaced = !digest_equal(&row.key, &u->mark.key);
+        return;
+    }
+    if (u->own_count == PUTS_MAX)
         return;
     u->rows++;
-    u->last_row = r->id;
-    if (!fleet_kernel_is_own(r) || r->raw_size > FLEET_OBJECT_MAX)
-        return;
-    u->keys[u->key_count++] = r->key;
+    u->last_row = row;
+    if (fleet_kernel_is_own(r) && r->raw_size <= FLEET_OBJECT_MAX)
+        u->own[u->own_count++] = row;
 }
 
-/* Lists kernels after the mark. If the newest kernel's id is below the mark, kernels.db was
- * probably replaced, so begins again with the first kernel. If in fact only the newest kernel was
- * removed, this costs little, because the tree already has most of the files. */
+/* Lists the kernel of the mark and later ones. If another kernel has the mark's id, or if all ids
+ * are lower, kernels.db was replaced, or the newest kernels were removed. Then begins again with
+ * the first kernel. This costs little, because the tree already has most of the files. */
 static enum kiln_code list_rows(struct fleet_upload *u)
 {
     uint64_t last = 0;
     const struct kernel_newer newer = {
-        .after = u->mark, .max = ROWS_MAX, .each = note_row, .context = u
+        .after = u->mark.id ? u->mark.id - 1 : 0, .max = ROWS_MAX, .each = note_row, .context = u
     };
-    u->rows = u->key_count = 0;
+    u->rows = u->own_count = 0;
     u->last_row = u->mark;
+    u->is_mark_replaced = false;
     enum kiln_code rc = kernel_store_each_newer(u->engine->store, &newer, &last, &u->err);
-    if (!rc && last > 0 && last < u->mark)
-        u->last_row = 0;
+    if (!rc && (u->is_mark_replaced || (last > 0 && last < u->mark.id))) {
+        u->last_row = (struct upload_row){ 0 };
+        u->rows = u->own_count = 0;
+    }
     return rc;
 }
 
@@ -198,8 +226,8 @@ static void make_records(struct task *task)
     u->rc = list_rows(u);
     if (!u->rc)
         u->rc = codec_create(&codec, &u->err);
-    for (unsigned i = 0; i < u->key_count && !u->rc; i++)
-        u->rc = make_record(u, codec, &u->keys[i]);
+    for (unsigned i = 0; i < u->own_count && !u->rc; i++)
+        u->rc = make_record(u, codec, &u->own[i].key);
 }
 
 static void close_puts(struct fleet_upload *u)
@@ -241,20 +269,22 @@ static void end_mark(struct task *task)
 
 static void save_mark(struct fleet_upload *u)
 {
+    char hex[DIGEST_HEX_SIZE];
     struct mark_write *w = u->path[0] ? calloc(1, sizeof(*w)) : NULL;
     if (!w)
         return; /* the mark is not saved, so some uploads are repeated after a restart */
     w->engine = u->engine;
     w->task = (struct task){ .work = write_mark, .done = end_mark };
     snprintf(w->path, sizeof(w->path), "%s", u->path);
-    snprintf(w->text, sizeof(w->text), "%llu\n", (unsigned long long)u->mark);
+    digest_to_hex(&u->mark.key, hex);
+    snprintf(w->text, sizeof(w->text), "%llu %s\n", (unsigned long long)u->mark.id, hex);
     u->engine->fleet->running++;
     engine_run(u->engine, u->engine->own_uid, WORK_QUEUE_WRITE, &w->task);
 }
 
 static void advance_mark(struct fleet_upload *u)
 {
-    if (u->mark != u->next_mark) {
+    if (u->mark.id != u->next_mark.id) {
         u->mark = u->next_mark;
         save_mark(u);
     }
@@ -322,7 +352,7 @@ static void on_records(struct task *task)
         return;
     }
     u->next_mark = u->last_row;
-    u->has_more = u->rows == ROWS_MAX || u->key_count == PUTS_MAX;
+    u->has_more = u->rows >= ROWS_MAX - 1 || u->own_count == PUTS_MAX;
     if (u->put_count > 0)
         start_puts(u);
     else

@@ -190,6 +190,20 @@ TEST_F(builder, many_kernels_are_uploaded_in_steps)
     assert_int_equal(uploaded, 20);
 }
 
+TEST_F(builder, a_kernel_that_gets_the_id_of_a_removed_one_is_uploaded)
+{
+    compile(f, "a.cl");
+    pass_time(f);
+    end_put(f, FLEET_END_DONE);
+    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
+    compile(f, "b.cl");
+    for (unsigned i = 0; i < 3 && !next_access(f); i++)
+        pass_time(f);
+    assert_non_null(next_access(f));
+    expect_record(f, next_access(f), "b.cl");
+    end_put(f, FLEET_END_DONE);
+}
+
 TEST_F(builder, after_the_cache_was_removed_uploads_begin_again)
 {
     compile(f, "a.cl");
