@@ -17,6 +17,8 @@
 #define PUTS_MAX 8u
 /* The largest number of kernels that one step looks at. */
 #define ROWS_MAX 64u
+/* No further record is made in a step that has taken this long. A record of 4 MiB takes longer. */
+#define STEP_NS 20000000u
 /* A kernel is uploaded a few seconds after it was stored, so that uploads do not compete with the
  * job that needed it. */
 #define PAUSE_NS 2000000000u
@@ -54,6 +56,7 @@ struct fleet_upload {
     unsigned own_count, damaged_count, rows;
     struct upload_row last_row;
     bool is_mark_replaced; /* another kernel has the id of the mark */
+    bool is_cut;           /* the step ended early because it took long */
     enum kiln_code rc;
     struct kiln_err err;
 };
@@ -217,17 +220,30 @@ static enum kiln_code make_record(struct fleet_upload *u, struct codec *codec,
     return !rc && recording.is_written ? make_put(u, &record, &u->err) : rc;
 }
 
+/* Ends the step before the record |i|, which the next step makes. */
+static void cut_step(struct fleet_upload *u, unsigned i)
+{
+    u->last_row = u->own[i - 1];
+    u->is_cut = true;
+}
+
 static void make_records(struct task *task)
 {
+    const uint64_t end_ns = clock_monotonic_ns() + STEP_NS;
     struct fleet_upload *u =
         (struct fleet_upload *)(void *)((char *)task - offsetof(struct fleet_upload, task));
     KILN_AUTO(codec) struct codec *codec = NULL;
     u->put_count = u->damaged_count = 0;
+    u->is_cut = false;
     u->rc = list_rows(u);
     if (!u->rc)
         u->rc = codec_create(&codec, &u->err);
-    for (unsigned i = 0; i < u->own_count && !u->rc; i++)
-        u->rc = make_record(u, codec, &u->own[i].key);
+    for (unsigned i = 0; i < u->own_count && !u->rc && !u->is_cut; i++) {
+        if (i > 0 && clock_monotonic_ns() >= end_ns)
+            cut_step(u, i);
+        else
+            u->rc = make_record(u, codec, &u->own[i].key);
+    }
 }
 
 static void close_puts(struct fleet_upload *u)
@@ -352,7 +368,7 @@ static void on_records(struct task *task)
         return;
     }
     u->next_mark = u->last_row;
-    u->has_more = u->rows >= ROWS_MAX - 1 || u->own_count == PUTS_MAX;
+    u->has_more = u->is_cut || u->rows >= ROWS_MAX - 1 || u->own_count == PUTS_MAX;
     if (u->put_count > 0)
         start_puts(u);
     else

@@ -13,8 +13,13 @@
 #define SECOND_NS 1000000000u
 
 static uint64_t passed_ns;
+static uint64_t call_ns; /* time that passes with each look at the clock */
 
-WRAP(uint64_t, clock_monotonic_ns, void) { return __real_clock_monotonic_ns() + passed_ns; }
+WRAP(uint64_t, clock_monotonic_ns, void)
+{
+    passed_ns += call_ns;
+    return __real_clock_monotonic_ns() + passed_ns;
+}
 
 struct builder {
     struct users users;
@@ -35,6 +40,7 @@ static void restart_as_builder(struct builder *f)
 SET_UP_OF(builder_set_up, struct builder)
 {
     const char *directory = test_directory();
+    call_ns = 0;
     snprintf(f->key, sizeof(f->key), "%s/builder.key", directory);
     snprintf(f->keys, sizeof(f->keys), "%s/keys", directory);
     assert_int_equal(mkdir(f->keys, 0700), 0);
@@ -49,6 +55,14 @@ FIXTURE_OF(builder, struct builder, builder_set_up, NULL);
 static struct fleet_access *next_access(struct builder *f)
 {
     return fake_executor_next_fleet_access(&f->users.engine.executor);
+}
+
+static unsigned count_accesses(const struct builder *f)
+{
+    unsigned count = 0;
+    LIST_EACH (&f->users.engine.executor.fleet_accesses, struct fleet_access, link, access)
+        count += access != NULL;
+    return count;
 }
 
 static void run_tasks(struct builder *f) { fake_executor_run_tasks(&f->users.engine.executor); }
@@ -188,6 +202,21 @@ TEST_F(builder, many_kernels_are_uploaded_in_steps)
             end_put(f, FLEET_END_DONE);
     }
     assert_int_equal(uploaded, 20);
+}
+
+TEST_F(builder, records_that_take_long_are_made_in_several_steps)
+{
+    unsigned uploaded = 0;
+    compile(f, "a.cl");
+    compile(f, "b.cl");
+    compile(f, "c.cl");
+    call_ns = 30000000;
+    pass_time(f);
+    for (; next_access(f); uploaded++) {
+        assert_int_equal(count_accesses(f), 1);
+        end_put(f, FLEET_END_DONE);
+    }
+    assert_int_equal(uploaded, 3);
 }
 
 TEST_F(builder, a_kernel_that_gets_the_id_of_a_removed_one_is_uploaded)
