@@ -158,6 +158,15 @@ static int read_arguments(int argc, char **argv, struct arguments_given *given)
     return usage(stderr, EXIT_USAGE);
 }
 
+/* Overwrites the environment, because clearenv leaves its texts in memory. A source that takes
+ * control of the compiler could read them, such as the credentials of the fleet's store. */
+static void wipe_variables(void)
+{
+    for (char **at = environ; at && *at; at++)
+        explicit_bzero(*at, strlen(*at));
+    clearenv();
+}
+
 /* Removes all other variables, because dozens of them change what compilers do. */
 static bool keep_few_variables(void)
 {
@@ -171,7 +180,7 @@ static bool keep_few_variables(void)
         values[i] = value ? strdup(value) : NULL;
         fine = fine && (!value || values[i]);
     }
-    clearenv();
+    wipe_variables();
     for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
         fine = fine && (!values[i] || setenv(kept[i], values[i], 1) == 0);
         free(values[i]);

@@ -23,6 +23,7 @@ static struct {
     const char *failing;
     unsigned nth;
     int error;
+    const char *secret; /* in the environment of kiln-compiler */
 } scene;
 
 WRAP(bool, has_capability, int capability)
@@ -78,7 +79,9 @@ WRAP(int, compiler_worker_serve, const struct compiler_worker_options *options)
     calls_failed();
     printf("serves %u jobs in %s at home in %s with %s on the path, secret %s\n", options->max_jobs,
            getcwd(here, sizeof(here)), getenv("HOME"), getenv("PATH"),
-           getenv("KILN_TEST_SECRET") ? "kept" : "forgotten");
+           getenv("KILN_TEST_SECRET") ? "kept"
+           : *scene.secret            ? "in memory"
+                                      : "forgotten");
     return SERVED;
 }
 
@@ -108,6 +111,7 @@ static void prepare_child(void)
 {
     setenv("PATH", "/some/path", 1);
     setenv("KILN_TEST_SECRET", "yes", 1);
+    scene.secret = getenv("KILN_TEST_SECRET");
     if (scene.failing)
         fail_call(scene.failing, scene.nth, scene.error);
 }
