@@ -61,18 +61,38 @@ static struct json *with_rights(const struct json *key, const struct trust_optio
     return trusted;
 }
 
-static int write_key(const char *directory, const struct json *key, char path[PATH_MAX],
+static int find_path(const char *directory, const struct json *key, char path[PATH_MAX],
+                     struct kiln_error *err)
+{
+    const char *name = json_get_text(key, "name", "");
+    if (name[0] && !strchr(name, '/') && name[0] != '.' &&
+        snprintf(path, PATH_MAX, "%s/%s.pub", directory, name) < PATH_MAX)
+        return KILN_E_OK;
+    return cli_fail(err, KILN_E_INVALID, "the key's name '%.80s' cannot be that of a file", name);
+}
+
+/* Refuses to replace another key, because that would revoke it. A file without a valid key may be
+ * replaced. */
+static int check_replaced(const char *path, const struct json *key, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *old = NULL;
+    struct kiln_error ignored = { 0 };
+    if (read_key(path, &old, &ignored) ||
+        strcmp(json_get_text(old, "key", ""), json_get_text(key, "key", "")) == 0)
+        return KILN_E_OK;
+    return cli_fail(err, KILN_E_INVALID,
+                    "'%s' has another key: make a key with another name (kilnctl pkg keygen), or "
+                    "remove that file to revoke its key",
+                    path);
+}
+
+static int write_key(const char *directory, const struct json *key, const char *path,
                      struct kiln_error *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
     KILN_AUTO(mem) char *text = json_print(key, /* indent= */ true);
-    const char *name = json_get_text(key, "name", "");
     if (!text)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for a key");
-    if (!name[0] || strchr(name, '/') || name[0] == '.' ||
-        snprintf(path, PATH_MAX, "%s/%s.pub", directory, name) >= PATH_MAX)
-        return cli_fail(err, KILN_E_INVALID, "the key's name '%.80s' cannot be that of a file",
-                        name);
     if (fs_make_directories_mode(directory, 0755, &why))
         return fail_as(err, &why);
     const struct new_file file = {
@@ -110,7 +130,11 @@ static int run_fleet_trust(const struct invocation *invocation, struct kiln_erro
     if (rc)
         return rc;
     KILN_AUTO(json) struct json *trusted = with_rights(key, o);
-    rc = write_key(directory, trusted, path, err);
+    rc = find_path(directory, trusted, path, err);
+    if (!rc)
+        rc = check_replaced(path, trusted, err);
+    if (!rc)
+        rc = write_key(directory, trusted, path, err);
     if (!rc)
         rc = check_directory(directory, path, err);
     if (rc)

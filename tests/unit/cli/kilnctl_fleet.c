@@ -148,6 +148,21 @@ TEST_F(kilnctl_fleet, a_key_is_trusted_for_what_is_named)
     assert_int_equal(fleet_trust_count(trust), 1);
 }
 
+TEST_F(kilnctl_fleet, another_key_of_the_same_name_is_not_replaced)
+{
+    char pub[512], other[512];
+    scratch_path(f->directory, "other", other);
+    assert_int_equal(mkdir(other, 0700), 0);
+    must(manifest_keygen(other, "alice", &f->err), f->err);
+    scratch_path(f->directory, "other/alice.pub", pub);
+    assert_int_equal(RUN(&f->run, "fleet", "trust", pub, "--index", "--directory", f->trust),
+                     KILN_E_INVALID);
+    assert_says(f->run.err.text, "another key");
+    scratch_path(f->directory, "alice.pub", pub);
+    assert_int_equal(RUN(&f->run, "fleet", "trust", pub, "--index", "--directory", f->trust),
+                     KILN_E_OK);
+}
+
 TEST_F(kilnctl_fleet, a_key_without_rights_and_a_secret_key_are_refused)
 {
     char pub[512];
