@@ -68,12 +68,13 @@ static int print_result(const struct invocation *invocation, const struct fleet_
 {
     char added[UNITS_TEXT_MAX], line[1024];
     uint64_t left_out = json_get_u64(reply, "left_out", 0);
+    uint64_t damaged = json_get_u64(reply, "damaged", 0);
     if (invocation->common->json) {
         KILN_AUTO(json) struct json *json = json_object();
         json_set_u64(json, "added", pushing->added);
         json_set_u64(json, "present", pushing->present);
         json_set_u64(json, "left_out", left_out);
-        json_set_u64(json, "damaged", json_get_u64(reply, "damaged", 0));
+        json_set_u64(json, "damaged", damaged);
         return output_json(json, err);
     }
     snprintf(line, sizeof(line), "%.900s: %s added, %llu were there already", invocation->words[0],
@@ -81,7 +82,10 @@ static int print_result(const struct invocation *invocation, const struct fleet_
     output_clean(line, false);
     puts(line);
     if (left_out)
-        printf("%llu larger than 4 MiB left out\n", (unsigned long long)left_out);
+        printf("%llu left out: larger than 4 MiB, or with a control character in a text\n",
+               (unsigned long long)left_out);
+    if (damaged)
+        printf("%llu left out: damaged in kilnd's cache\n", (unsigned long long)damaged);
     return KILN_E_OK;
 }
 

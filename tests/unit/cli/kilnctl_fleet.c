@@ -67,9 +67,10 @@ TEST_F(kilnctl_fleet, kernels_are_pushed_once)
     assert_int_equal(push(f, "{\"kernels\":2,\"left_out\":0}"), KILN_E_OK);
     assert_string_equal(fake.requests[0], "fleet_export {\"target\":\"gfx90a\"}");
     assert_says(f->run.printed, "2 kernels added, 0 ");
-    assert_int_equal(push(f, "{\"kernels\":2,\"left_out\":3}"), KILN_E_OK);
+    assert_int_equal(push(f, "{\"kernels\":2,\"left_out\":3,\"damaged\":4}"), KILN_E_OK);
     assert_says(f->run.printed, "0 kernels added, 2 ");
-    assert_says(f->run.printed, "3 larger");
+    assert_says(f->run.printed, "3 left out: larger");
+    assert_says(f->run.printed, "4 left out: damaged");
 }
 
 TEST_F(kilnctl_fleet, pushed_kernels_are_packed)
