@@ -430,28 +430,27 @@ static void start_reads(struct http_server *s, struct fleet_request *requests, s
     }
 }
 
-static void start_all(struct http_server *s, struct fleet_request *requests, size_t count)
+static void start_put(struct http_server *s, struct fleet_request *request)
 {
-    size_t reads = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct fleet_range one = { .requests = &requests[i], .count = 1 };
-        if (requests[i].is_put) {
-            start_range(s, &one);
-            close(requests[i].fd);
-        } else {
-            requests[reads++] = requests[i];
-        }
-    }
-    start_reads(s, requests, reads);
+    const struct fleet_range one = { .requests = request, .count = 1 };
+    start_range(s, &one);
+    close(request->fd);
 }
 
-static enum kiln_code read_requests(const struct http_server *s, struct fleet_request *requests,
+/* Reads the requests that have arrived. Starts puts at once, because each of them has a descriptor,
+ * and a process that has too many descriptors receives no more. Returns KILN_UNAVAILABLE if kilnd
+ * will send no more. */
+static enum kiln_code read_requests(struct http_server *s, struct fleet_request *reads,
                                     size_t *count, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     while (!rc && *count < REQUESTS_MAX) {
-        rc = fleet_receive_request(s->socket, &requests[*count], err);
-        *count += !rc;
+        struct fleet_request *request = &reads[*count];
+        rc = fleet_receive_request(s->socket, request, err);
+        if (!rc && request->is_put)
+            start_put(s, request);
+        else
+            *count += !rc;
     }
     return rc == KILN_BUSY ? KILN_OK : rc;
 }
@@ -467,7 +466,7 @@ static enum kiln_code take_requests(struct http_server *s, struct kiln_err *err)
         usleep(LINGER_US);
         rc = read_requests(s, requests, &count, err);
     }
-    start_all(s, requests, count);
+    start_reads(s, requests, count);
     return rc;
 }
 

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -339,6 +340,32 @@ TEST_F(http, the_next_page_is_requested_with_its_token)
     ask_list(f, "a+b");
     assert_int_equal(receive(f).end, FLEET_END_MALFORMED);
     assert_true(had_line(f, "GET /fleet?continuation-token=a%2Bb&delimiter=%2F&list-type=2&"));
+}
+
+/* More than a process with few descriptors can receive at once. Each put has the same content. */
+static void put_many(struct fixture *f, unsigned count)
+{
+    struct fleet_request request = { .name = "v1/l/00/00", .is_put = true };
+    must(fs_memfd("record", &request.fd, &f->err), f->err);
+    must(fs_write_all(request.fd, bytes_of(f->content, 10), &f->err), f->err);
+    for (unsigned i = 0; i < count; i++)
+        must(fleet_send_request(f->kilnd, &request, &f->err), f->err);
+    close(request.fd);
+}
+
+TEST_F(http, uploads_that_come_together_need_few_descriptors)
+{
+    enum { COUNT = 60, DESCRIPTORS = 64 };
+    struct rlimit before, few;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = DESCRIPTORS;
+    f->head = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n";
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    put_many(f, COUNT);
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_int_equal(receive(f).end, FLEET_END_DONE);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST_F(http, each_signed_header_of_an_upload_is_sent)
