@@ -32,7 +32,14 @@ static struct fleet_leases *leases_of(const struct engine *e) { return &e->fleet
 void fleet_leases_open(struct fleet_leases *leases, uint64_t compile_min_ns)
 {
     leases->compile_min_ns = compile_min_ns;
+    leases->nonce_fd = -1;
     list_init(&leases->waiting);
+}
+
+void fleet_leases_close(struct fleet_leases *leases)
+{
+    if (leases->nonce_fd >= 0)
+        close(leases->nonce_fd);
 }
 
 const char *fleet_tier_leases(const struct fleet_tier *tier)
@@ -49,7 +56,7 @@ uint64_t fleet_tier_lease_count(const struct fleet_tier *tier, enum fleet_lease_
     return tier->leases.counts[end];
 }
 
-/* Returns a memory file with random digits, so that no two leases are equal; -1 on failure. */
+/* Returns a memory file with random digits, so that no two hosts write the same; -1 on failure. */
 static int make_nonce(void)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -183,7 +190,6 @@ static void on_lease(struct fleet_access *get)
 {
     struct fleet_query *query = query_of_access(get);
     struct engine *e = query->shard->engine;
-    close(get->fd);
     bool is_ours = fleet_access_ended(e, get);
     if (is_ours)
         note_own(leases_of(e), &query->key);
@@ -198,10 +204,11 @@ static void on_lease(struct fleet_access *get)
     query_give_up(query);
 }
 
+/* All requests have the same descriptor, because users can cause tens of thousands of requests. */
 bool lease_request(struct fleet_query *query)
 {
     struct engine *e = query->shard->engine;
-    const struct fleet_leases *leases = leases_of(e);
+    struct fleet_leases *leases = leases_of(e);
     if (leases->state != LEASES_ON || query->expected_ns < leases->compile_min_ns ||
         clock_monotonic_ns() < leases->resume_ns)
         return false;
@@ -209,11 +216,12 @@ bool lease_request(struct fleet_query *query)
         fleet_upload_hurry(e->fleet_upload);
         return false;
     }
-    int fd = make_nonce();
-    if (fd < 0)
+    if (leases->nonce_fd < 0)
+        leases->nonce_fd = make_nonce();
+    if (leases->nonce_fd < 0)
         return false;
     query->get = (struct fleet_access){ .is_put = true,
-                                        .fd = fd,
+                                        .fd = leases->nonce_fd,
                                         .budget_ms = fleet_wait_left_ms(e->fleet, query->began_ns),
                                         .slow = query_note_slow,
                                         .done = on_lease };

@@ -98,6 +98,7 @@ struct fleet_leases {
     uint64_t compile_min_ns; /* shorter compiles need no lease */
     uint64_t resume_ns;      /* before this time, no leases are requested */
     struct list waiting;     /* struct fleet_query whose kernels other hosts compile */
+    int nonce_fd;            /* owned; the content of all leases of this host; -1: not made yet */
     /* Hashes of the keys whose leases this host got last, in a ring. */
     uint64_t own[FLEET_OWN_LEASES_MAX];
     unsigned own_count;
@@ -164,6 +165,7 @@ void query_verify(struct fleet_query *query);
 struct fleet_query *query_of_access(struct fleet_access *get);
 
 void fleet_leases_open(struct fleet_leases *leases, uint64_t compile_min_ns);
+void fleet_leases_close(struct fleet_leases *leases);
 /* Requests the lease of the query's kernel. Returns false if this kernel needs no lease, if this
  * host has its lease already, or if leases are not used now. */
 bool lease_request(struct fleet_query *query);

@@ -97,6 +97,7 @@ void fleet_tier_destroy(struct fleet_tier *tier)
         shard_destroy(shard);
     trusted_unref(tier->trusted);
     fleet_epochs_done(&tier->epochs);
+    fleet_leases_close(&tier->leases);
     free(tier);
 }
 

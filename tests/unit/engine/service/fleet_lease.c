@@ -5,11 +5,13 @@
 #include "engine/fleet/fleet_record.h"
 #include "engine/service/fleet/fleet_tier.h"
 #include "engine/service/internal.h"
+#include "tests/support/entries.h"
 #include "tests/support/fleet_keys.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define SECOND_NS 1000000000u
 
@@ -287,6 +289,22 @@ TEST_F(lease, a_host_does_not_wait_for_its_own_lease)
     assert_null(next_access(f));
     assert_true(is_compiling(f));
     finish_compile(&f->users, "a.cl");
+}
+
+TEST_F(lease, many_leases_need_one_descriptor)
+{
+    char program[32];
+    probe(f, FLEET_END_EXISTS);
+    fetch(f, "a.cl");
+    unsigned before = descriptor_count(getpid());
+    for (unsigned i = 0; i < 20; i++) {
+        snprintf(program, sizeof(program), "%u.cl", i);
+        fetch(f, program);
+    }
+    assert_int_equal(descriptor_count(getpid()), before);
+    while (next_access(f))
+        end_access(f, FLEET_END_FORBIDDEN);
+    finish_compiles(&f->users, bytes_of_text("object"));
 }
 
 TEST_F(lease, a_short_compile_needs_no_lease)
