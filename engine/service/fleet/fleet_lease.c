@@ -82,8 +82,10 @@ static uint64_t wait_ns_of(const struct fleet_query *query)
 
 static void end_waiting(struct fleet_query *query)
 {
+    struct fleet_tier *tier = query->shard->engine->fleet;
     list_remove(&query->link);
-    query->shard->engine->fleet->running--;
+    tier->running--;
+    tier->leases.active--;
 }
 
 static void on_loose(struct fleet_access *get)
@@ -201,6 +203,7 @@ static void on_lease(struct fleet_access *get)
         leases_of(e)->counts[FLEET_LEASE_TAKEN]++;
         fleet_upload_hurry(e->fleet_upload);
     }
+    leases_of(e)->active--;
     query_give_up(query);
 }
 
@@ -210,7 +213,7 @@ bool lease_request(struct fleet_query *query)
     struct engine *e = query->shard->engine;
     struct fleet_leases *leases = leases_of(e);
     if (leases->state != LEASES_ON || query->expected_ns < leases->compile_min_ns ||
-        clock_monotonic_ns() < leases->resume_ns)
+        clock_monotonic_ns() < leases->resume_ns || leases->active == FLEET_LEASES_MAX)
         return false;
     if (is_own(leases, &query->key)) {
         fleet_upload_hurry(e->fleet_upload);
@@ -225,6 +228,7 @@ bool lease_request(struct fleet_query *query)
                                         .budget_ms = fleet_wait_left_ms(e->fleet, query->began_ns),
                                         .slow = query_note_slow,
                                         .done = on_lease };
+    leases->active++;
     fleet_name_lease(query->shard->id, &query->key, query->get.name);
     fleet_access_start(e, &query->get);
     return true;

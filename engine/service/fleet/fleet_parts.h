@@ -88,6 +88,9 @@ struct fleet_query {
     struct buffer texts; /* owned; the texts of |record| */
 };
 
+/* Kernels whose leases are requested, or for which this host waits. A store that is 30 ms away
+ * answers about 500 requests in a second. */
+#define FLEET_LEASES_MAX 1024u
 #define FLEET_OWN_LEASES_MAX 1024u
 
 enum leases_state { LEASES_UNUSED, LEASES_UNKNOWN, LEASES_ON, LEASES_OFF };
@@ -98,6 +101,7 @@ struct fleet_leases {
     uint64_t compile_min_ns; /* shorter compiles need no lease */
     uint64_t resume_ns;      /* before this time, no leases are requested */
     struct list waiting;     /* struct fleet_query whose kernels other hosts compile */
+    unsigned active;         /* at most FLEET_LEASES_MAX */
     int nonce_fd;            /* owned; the content of all leases of this host; -1: not made yet */
     /* Hashes of the keys whose leases this host got last, in a ring. */
     uint64_t own[FLEET_OWN_LEASES_MAX];
@@ -167,7 +171,7 @@ struct fleet_query *query_of_access(struct fleet_access *get);
 void fleet_leases_open(struct fleet_leases *leases, uint64_t compile_min_ns);
 void fleet_leases_close(struct fleet_leases *leases);
 /* Requests the lease of the query's kernel. Returns false if this kernel needs no lease, if this
- * host has its lease already, or if leases are not used now. */
+ * host has its lease already, if too many leases are requested, or if leases are not used now. */
 bool lease_request(struct fleet_query *query);
 void fleet_leases_tick(struct engine *e, uint64_t now_ns);
 /* Ends all waiting for other hosts. The askers then compile their kernels themselves. */

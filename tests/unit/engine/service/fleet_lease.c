@@ -103,13 +103,15 @@ static void expect_leases(struct host *f, const char *state)
 }
 
 /* Fetches |program|. If the engine asks for the fleet's index, the answer is that there is none. */
-static void fetch(struct host *f, const char *program)
+static void fetch_as(struct host *f, struct test_caller *caller, const char *program)
 {
-    test_caller_forget_replies(&f->users.ann);
-    fetch_program(&f->users.ann, 7, program);
+    test_caller_forget_replies(caller);
+    fetch_program(caller, 7, program);
     if (is_for(next_access(f), "v1/i/"))
         end_access(f, FLEET_END_ABSENT);
 }
+
+static void fetch(struct host *f, const char *program) { fetch_as(f, &f->users.ann, program); }
 
 static bool is_compiling(const struct host *f)
 {
@@ -305,6 +307,32 @@ TEST_F(lease, many_leases_need_one_descriptor)
     while (next_access(f))
         end_access(f, FLEET_END_FORBIDDEN);
     finish_compiles(&f->users, bytes_of_text("object"));
+}
+
+TEST_F(lease, at_most_1024_leases_are_requested_at_a_time)
+{
+    char program[32];
+    unsigned requested = 0;
+    probe(f, FLEET_END_EXISTS);
+    for (unsigned i = 0; i <= 1024; i++) { /* one connection may have 1024 requests */
+        snprintf(program, sizeof(program), "%u.cl", i);
+        fetch_as(f, i % 2 ? &f->users.ann : &f->users.bob, program);
+        requested += !is_compiling(f);
+    }
+    assert_int_equal(requested, 1024);
+    assert_true(is_compiling(f));
+    finish_compile(&f->users, "object");
+    while (next_access(f)) {
+        end_access(f, FLEET_END_FORBIDDEN);
+        while (is_compiling(f))
+            finish_compile(&f->users, "object");
+        test_caller_forget_replies(&f->users.ann);
+        test_caller_forget_replies(&f->users.bob);
+    }
+    fetch(f, "again.cl");
+    assert_false(is_compiling(f));
+    end_access(f, FLEET_END_FORBIDDEN);
+    finish_compile(&f->users, "object");
 }
 
 TEST_F(lease, a_short_compile_needs_no_lease)
