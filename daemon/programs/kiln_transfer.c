@@ -200,6 +200,7 @@ static int serve_job(const struct transfer_user *user)
     struct received_job received;
     struct kiln_err err = KILN_ERR_INIT, notice = KILN_ERR_INIT;
     die_with_parent(SIGKILL);
+    store_credentials_forget(); /* a package's server may take control of this process */
     give_way_to_kilnd(SESSION_NICENESS);
     if (transfer_receive_job(SOCKET_FD, &received, &err)) {
         fprintf(stderr, "kiln-transfer: %s\n", err.text);

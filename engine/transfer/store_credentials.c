@@ -144,4 +144,14 @@ enum kiln_code store_credentials_read(struct store_credentials *c, struct kiln_e
     return rc;
 }
 
+void store_credentials_forget(void)
+{
+    for (size_t i = 0; i < MEMBERS; i++) {
+        char *text = getenv(members[i].variable);
+        if (text)
+            explicit_bzero(text, strlen(text));
+        unsetenv(members[i].variable);
+    }
+}
+
 void store_credentials_wipe(struct store_credentials *c) { explicit_bzero(c, sizeof(*c)); }

@@ -29,4 +29,6 @@ KILN_MUST_CHECK enum kiln_code store_credentials_read(struct store_credentials *
  * is missing, or if its key is missing or too long. */
 bool store_credentials_parse(struct bytes content, const char *profile,
                              struct store_credentials *credentials);
+/* Overwrites the variables in the environment, for a process that needs no credentials. */
+void store_credentials_forget(void);
 void store_credentials_wipe(struct store_credentials *credentials);

@@ -16,6 +16,7 @@ static struct {
     bool prints_cpu_limit;
     const char *failing;
     unsigned nth;
+    const char *secret; /* in the environment of kiln-transfer */
 } scene;
 
 static enum kiln_code result_of(enum kiln_code code, struct kiln_err *err, const char *message)
@@ -77,6 +78,8 @@ WRAP(void, transfer_run, const struct transfer_job *job, const struct fetch_poli
     (void)job;
     (void)policy;
     print_cpu_limit("transferring");
+    if (*scene.secret || getenv("AWS_SECRET_ACCESS_KEY"))
+        printf("knows a secret\n");
     report_stages(sink);
     *ret_result = (struct transfer_result){ .err = KILN_ERR_INIT, .name = "some.kdb" };
     fflush(stdout);
@@ -116,6 +119,8 @@ WRAP(void, transfer_send_snapshot, int socket, const struct snapshot *snapshot,
 
 static void prepare_child(void)
 {
+    setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+    scene.secret = getenv("AWS_SECRET_ACCESS_KEY");
     if (scene.failing)
         fail_call(scene.failing, scene.nth, EPERM);
 }
@@ -183,6 +188,13 @@ TEST(transfer, a_transfer_reports_each_stage_and_its_result)
     assert_says(end.text, "before");
     assert_says(end.text, "becomes 45:46");
     assert_says(end.text, "'a bad package' and says ''");
+}
+
+TEST(transfer, a_transfer_of_a_package_knows_no_credentials)
+{
+    struct program_end end = RUN(NULL);
+    assert_says(end.text, "ends with 0");
+    assert_null(strstr(end.text, "knows a secret"));
 }
 
 TEST(transfer, a_transfer_that_cannot_be_confined_is_refused_or_reported)
