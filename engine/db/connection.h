@@ -20,7 +20,7 @@ struct db {
     sqlite3_stmt *rollback;
     bool stuck; /* a transaction could not be rolled back; it must be rolled back before other
                  * writes */
-    bool read_only, full_sync;
+    bool read_only, full_sync, is_foreign;
     bool has_long_log; /* with |full_sync|: the log was lengthened, see lengthen_log */
     int log_pages, log_max;
     _Atomic uint64_t *misreads; /* borrowed, see db_options; NULL: statements are not repeated */

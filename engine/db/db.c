@@ -239,6 +239,7 @@ int db_prepare_one(struct db *db, size_t statement)
 enum kiln_code db_prepare_all(struct db *db, struct kiln_err *err)
 {
     for (size_t i = 0; i < db->prepared_count; i++) {
+        errno = 0;
         int rc = db_prepare_one(db, i);
         if (rc != SQLITE_OK)
             return db_fail(db, rc, "use the tables of", err);
@@ -262,6 +263,7 @@ enum kiln_code db_open(const struct db_options *options, struct db **ret_db, str
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open '%s': out of memory", options->path);
     db->read_only = options->read_only;
     db->full_sync = options->full_sync;
+    db->is_foreign = options->foreign;
     db->misreads = options->read_only ? options->misreads : NULL;
 
     bool fresh = false;

@@ -61,7 +61,7 @@ struct db_options {
     bool immutable;
     /* Any user may have created or damaged the file. Its schema may use only a small part of
      * SQLite's features, and a step that takes longer than any valid file needs counts as
-     * damage. */
+     * damage. A read that fails with EIO does not count as damage. */
     bool foreign;
     /* Borrowed; only with read_only; may be NULL. A statement that meets a damaged page runs
      * again with pages from the disk, because the page may be damaged only in memory. This

@@ -84,11 +84,24 @@ static bool is_on_read_only(const struct db *db)
     return statvfs(db->path, &seen) == 0 && (seen.f_flag & ST_RDONLY);
 }
 
+/* Returns true if a read of another program's file failed with EIO, which SQLite reports as damage.
+ * The file may be readable later, for example if it is on a server that is absent now. kiln
+ * replaces its own databases if they cannot be read, so EIO counts as damage there. */
+static bool is_failed_read(const struct db *db, int rc, int errnum)
+{
+    bool is_damage = (rc & 0xff) == SQLITE_CORRUPT || rc == SQLITE_IOERR_CORRUPTFS;
+    return db->is_foreign && is_damage && errnum == EIO;
+}
+
 enum kiln_code db_fail(const struct db *db, int rc, const char *doing, struct kiln_err *err)
 {
     int errnum = errno_of(db, rc);
-    const struct meaning *m = meaning_of(rc, errnum);
     const char *why = db->handle ? sqlite3_errmsg(db->handle) : sqlite3_errstr(rc);
+    if (is_failed_read(db, rc, errnum)) {
+        rc = SQLITE_IOERR_READ;
+        why = sqlite3_errstr(rc);
+    }
+    const struct meaning *m = meaning_of(rc, errnum);
     bool system = ((rc & 0xff) == SQLITE_IOERR || (rc & 0xff) == SQLITE_CANTOPEN) && errnum;
     if ((rc & 0xff) == SQLITE_READONLY && is_on_read_only(db)) {
         errnum = EROFS;
@@ -108,6 +121,7 @@ enum kiln_code db_exec(struct db *db, const char *sql, const char *doing, struct
 enum kiln_code db_number(struct db *db, const char *sql, int64_t *ret_number, struct kiln_err *err)
 {
     sqlite3_stmt *statement = NULL;
+    errno = 0;
     int rc = sqlite3_prepare_v2(db->handle, sql, -1, &statement, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_step(statement);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/db/connection.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* One step may execute WORK_MAX x WORK_UNIT = 10 million instructions of SQLite's virtual
@@ -117,6 +118,7 @@ enum kiln_code db_check_foreign(struct db *db, struct kiln_err *err)
     if (rc)
         return rc;
     sqlite3_progress_handler(db->handle, 0, NULL, NULL);
+    errno = 0;
     int prepared = sqlite3_prepare_v2(db->handle, sql, -1, &statement, NULL);
     rc = prepared == SQLITE_OK ? read_finding(db, statement, err)
                                : db_fail(db, prepared, "check", err);
