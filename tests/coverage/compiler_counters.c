@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes kiln-compiler's coverage counters before it is confined. Only in the coverage build. */
+/* Writes kiln-compiler's coverage counters before kiln-compiler enters its sandbox, where it can no
+ * longer write them. */
 #include "engine/compile/compiler.h"
 #include "engine/compile/confine.h"
 #include "engine/compile/worker_wire.h"
@@ -9,10 +10,11 @@
 
 void __gcov_dump(void);
 
-/* More than the counters of any source file take. */
+/* In bytes. The counters of any one source file take less. */
 #define COUNTERS_MAX (1u << 18)
 
-/* A lower limit of the file size would kill the worker when it writes the counters. */
+/* Returns false if the limit of the file size is too low, because writing the counters would then
+ * kill the worker with SIGXFSZ. */
 static int may_write_counters(void)
 {
     struct rlimit limit;
@@ -31,7 +33,7 @@ enum kiln_code __wrap_confine_begin(struct confinement *c, const struct confine_
     return __real_confine_begin(c, options, err);
 }
 
-/* Confined processes leave by _exit, because exit would try to write counters and fail. */
+/* A worker in its sandbox ends by _exit, because exit would try to write the counters and fail. */
 
 int __real_compiler_worker_serve(const struct compiler_worker_options *options);
 int __wrap_compiler_worker_serve(const struct compiler_worker_options *options);

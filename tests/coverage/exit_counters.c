@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes the coverage counters of processes that leave by _exit. */
+/* Writes the coverage counters of processes that call _exit. gcc's runtime only writes them at
+ * exit. */
 #include <unistd.h>
 
 void __gcov_dump(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* gcc replaces execve and execv by functions that write the coverage counters first. The versions
- * in this file write no counters, for processes that may not write files. */
+/* gcc replaces execve and execv by functions that write the coverage counters first. The functions
+ * in this file replace gcc's and write no counters, because some processes may not write files. */
 #include <sys/syscall.h>
 #include <unistd.h>
 

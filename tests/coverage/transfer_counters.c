@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes kiln-transfer's coverage counters before it is confined. Only in the coverage build. */
+/* Writes kiln-transfer's coverage counters before kiln-transfer enters its sandbox, where it can no
+ * longer write them. */
 #include "engine/transfer/confine.h"
 
 void __gcov_dump(void);

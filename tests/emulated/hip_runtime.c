@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A HIP runtime for tests: libamdhip64.so.6 with one device, whose kernels an emulator in another
+/* A HIP runtime for tests: libamdhip64.so.6 with one device, whose kernels an emulator in another
  * process runs (tests/emulated/serve_emulator.py).
  *
  * The device's memory is a file that both processes map at the same address.  The runtime sends
@@ -10,9 +9,8 @@
  *     function MODULE NAME           -> ok FUNCTION SIZE...      sizes of the arguments
  *     launch FUNCTION GX GY GZ BX BY BZ SHARED VALUE...  -> ok
  *
- * An answer that begins with "no" is an error.  Environment: KILN_EMULATOR, the directory with the
- * socket and the memory; KILN_EMULATED_ARCH, such as gfx90a.
- */
+ * The emulator reports an error with an answer that begins with "no".  Environment: KILN_EMULATOR,
+ * the directory with the socket and the memory; KILN_EMULATED_ARCH, such as gfx90a. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -44,7 +42,8 @@ static int fail(const char *what)
     return INVALID_VALUE;
 }
 
-/* Sends a line, and reads the answer into |line| without its "ok". */
+/* Sends |line|, and replaces it by the answer without "ok". Returns 0, or an error if the answer
+ * does not begin with "ok". */
 static int ask(char line[LINE_MAX_BYTES])
 {
     if (fputs(line, emulator) < 0 || fflush(emulator) || !fgets(line, LINE_MAX_BYTES, emulator))
@@ -233,11 +232,11 @@ int hipEventElapsedTime(float *ret_ms, void *begin, void *end)
 {
     (void)begin;
     (void)end;
-    *ret_ms = 1; /* a fixed time, because the time of an emulated kernel means nothing */
+    *ret_ms = 1; /* a made-up time, because an emulated kernel's time says nothing about a GPU */
     return 0;
 }
 
-/* Requires that the section headers come last in the ELF file. */
+/* Returns the size of an ELF file, whose section headers must be at its end. */
 static size_t size_of_image(const unsigned char *image)
 {
     uint64_t at;
@@ -278,7 +277,7 @@ int hipModuleGetFunction(void **ret_function, void *module, const char *name)
     f->number = (unsigned)strtoul(at, &at, 10);
     while (*at == ' ' && f->count < ARGUMENTS_MAX)
         f->sizes[f->count++] = (unsigned)strtoul(at, &at, 10);
-    *ret_function = f; /* never freed: functions and modules live as long as the process */
+    *ret_function = f; /* never freed; this runtime cannot unload modules */
     return 0;
 }
 

@@ -18,7 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A case takes less than a second, but much longer with sanitizers on a loaded machine. */
+/* The usual case takes less than a second. With sanitizers on a loaded machine, cases take much
+ * longer. */
 #define CASE_SECONDS 120
 #define NO_PLACE 0u
 
@@ -98,15 +99,18 @@ bool fault_case_next(const struct fault_case *c, const struct fault_plan *plan, 
 
 struct case_options {
     unsigned every; /* try every n-th place */
-    /* like |every|, for allocations, of which there are thousands; 0 means |every| */
+    /* the same for KIND_MEMORY..., because an operation makes thousands of allocations; 0: as
+     * |every| */
     unsigned memory;
-    unsigned most; /* maximum number of cases for each operation and fault; 0 means no limit */
-    /* after so many seconds, no further case of the same operation and fault begins; 0: no limit */
+    /* maximum number of places to try for each operation and fault; 0 means no limit */
+    unsigned most;
+    /* After this time, no further case of the same operation and fault starts. 0 means no limit. */
     unsigned seconds;
-    unsigned from;    /* the first place; 0 means that |seed| selects it */
-    unsigned seed;    /* selects a first place up to |every| for each operation and fault */
+    unsigned from;    /* number of the first place to try; 0: |seed| selects it */
+    unsigned seed;    /* selects the first place, from 1 to |every|, for each operation and fault */
     const char *only; /* "operation", "operation:fault" or ":fault", separated by commas; or NULL */
-    const char *without; /* library whose calls do not count; or NULL */
+    /* calls from the library whose path contains this text do not count; or NULL */
+    const char *without;
     bool keep_going;
     bool keep; /* keep directories of lost cases */
     bool must_inject;
@@ -205,9 +209,9 @@ static void try_places(struct fault_case *c, const struct case_options *w,
     }
 }
 
-/* Finds the names of all steps (crash points), and kills the process at the first call of each
- * step. The names may differ a little from run to run. A step that does not occur in a later run is
- * not a case. */
+/* Runs the operation once without faults to find the names of its steps (crash points). Then, in
+ * one case per step, kills the process at the first call with this name. A step that does not occur
+ * again in its case is skipped, because steps may differ a little from run to run. */
 static void try_steps(struct fault_case *c, const struct case_options *w,
                       struct case_counts *case_counts)
 {
@@ -234,8 +238,8 @@ static void try_steps(struct fault_case *c, const struct case_options *w,
     report->passed = true;
 }
 
-/* Without |seed|, the first place would be fixed, so that a stride above 1 would omit the same
- * places in every run. */
+/* Returns --from or, with --seed, a number from 1 to |every| that depends on the seed. Runs with
+ * different seeds try different places if |every| is above 1. */
 static unsigned first_place(const struct case_options *w, const char *operation, const char *kind,
                             unsigned every)
 {
@@ -271,7 +275,8 @@ static unsigned run_kind(const struct operation *operation, const struct fault_k
     return 1;
 }
 
-/* |wanted| has |size| bytes, and is "operation", "operation:fault" or ":fault". */
+/* |wanted| is "operation", "operation:fault" or ":fault", has |size| bytes, and need not end with
+ * NUL. */
 static bool is_selected(const char *wanted, size_t size, const char *operation, const char *kind)
 {
     const char *colon = memchr(wanted, ':', size);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A fault case is one operation, one kind of fault, and one place (a call or a step) where the
- * fault is injected.
+/* A fault case injects one kind of fault into one operation at one place. Places are numbered from
+ * 1: place n is the n-th call (or step) that the fault can hit.
  *
- * Each case runs in a separate process with a time limit: at the first place, at the second
- * place, and so on, until an operation has no further place. A failed case is called lost. A
- * case's process removes its directory. All processes of the case end with that process. */
+ * Each case runs in a separate process with a time limit. Further cases try the following places
+ * until the operation ends before it reaches the place. A failed case is called lost. The process
+ * of a case removes the case's directory. When this process ends, all other processes of the case
+ * are killed. */
 #include "tests/faults/plan.h"
 
 #include <stddef.h>
@@ -17,7 +18,7 @@ struct fault_kind {
     enum fault_action action;
     int error;
     bool onwards;
-    const char *path; /* only files whose path contains this text; NULL means all files */
+    const char *path; /* only calls on files whose path contains this text; NULL means all calls */
 };
 
 enum {
@@ -42,8 +43,8 @@ enum {
     KIND_PROCESS,
     KIND_KILL,
     KIND_TEAR,
-    KIND_STEP,  /* places are the names of crash points, which a run without faults finds */
-    KIND_POWER, /* the power fails at an entry of a log (lossy_vfs.h) */
+    KIND_STEP,  /* kills at a step; a first run without faults finds the steps (plan.h) */
+    KIND_POWER, /* the power fails after an entry of the log of writes (lossy_vfs.h) */
     FAULT_KINDS
 };
 extern const struct fault_kind fault_kinds[FAULT_KINDS];
@@ -59,13 +60,13 @@ extern const struct fault_kind fault_kinds[FAULT_KINDS];
      BIT(KIND_MEMFD))
 #define KINDS_OF_DEATH (BIT(KIND_KILL) | BIT(KIND_TEAR) | BIT(KIND_STEP))
 
-struct case_report { /* memory shared with the case's process */
+struct case_report { /* shared with the process that runs the case */
     unsigned tried;
     bool passed;
     unsigned at;
     char where[256];     /* the call that failed at this place */
-    char directory[96];  /* removed after a lost case; "" if there is none */
-    unsigned step_count; /* for KIND_STEP: place n is steps[n - 1] */
+    char directory[96];  /* directory to remove after a lost case; "" if there is none */
+    unsigned step_count; /* for KIND_STEP, the entries of |steps|; place n is steps[n - 1] */
     char steps[FAULT_STEPS_MAX][FAULT_STEP_SIZE];
 };
 
@@ -74,31 +75,32 @@ struct fault_case {
     const struct fault_kind *kind;
     unsigned first, every; /* the places to try: first, first + every, ... */
     unsigned count;
-    const char *without; /* library whose calls do not count; NULL means none */
+    /* calls from the library whose path contains this text do not count; or NULL */
+    const char *without;
     struct case_report *report;
 };
 
 struct operation {
     const char *name;
     unsigned kinds; /* bit set of KIND_... values */
-    /* number of places that one process tries; 0 means one. With a fault that kills, a process
-     * tries one place. */
+    /* Number of places that one process tries; 0 means one. A deadly fault ends its process, so a
+     * process tries only one place. */
     unsigned at_once;
-    /* Tries the case's places. If this function does not return, the case is lost. */
+    /* Tries the places of |c|. If this function exits instead of returning, the case is lost. */
     void (*run)(const struct fault_case *c);
     const void *context;
 };
 
-/* Returns true for short reads, short writes and interrupted calls. These faults must not make the
- * operation fail. */
+/* Returns true for short reads, short writes and interrupted calls, in spite of which the operation
+ * must succeed. */
 bool fault_is_harmless(const struct fault_kind *kind);
 bool fault_is_deadly(const struct fault_kind *kind);
 
 void fault_case_plan(const struct fault_case *c, unsigned at, struct fault_plan *plan);
-/* Records a tried place. |injected| is the result of fault_plan_disarm. Returns false if there
+/* Called after each place. |injected| is what fault_plan_disarm returned. Returns false if there
  * are no more places. */
 bool fault_case_next(const struct fault_case *c, const struct fault_plan *plan, bool injected);
 
-/* Does the work of main(). An operation without a name ends |operations|. Returns the exit
- * status. */
+/* Parses the options, and runs the cases of |operations|, whose last entry has no name. Returns
+ * main's exit status. */
 int fault_cases_main(int argc, char **argv, const struct operation *operations);

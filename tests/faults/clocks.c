@@ -36,7 +36,7 @@ static void use_all_times(struct scene *s)
             fail_msg("kilnctl %s: '%s'", questions[i][0], s->result.output);
 }
 
-/* The measurement must replace an earlier one, whatever the clock says. */
+/* Fails if the clock's jump makes kilnd keep the earlier measurement instead of the new one. */
 static void records_newer_measurement(struct scene *s)
 {
     struct kiln_client *client = scene_client(s);
@@ -77,7 +77,7 @@ TEST_F(clocks, starts_again_in_another_year)
     scene_stop(f);
 }
 
-/* A machine's clocks jump when it was suspended or migrated. */
+/* The clocks jump after a machine was suspended or migrated. */
 TEST_F(clocks, serves_on_when_all_clocks_are_a_day_ahead)
 {
     f->plan->monotonic_ns = DAY_NS;

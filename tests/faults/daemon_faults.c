@@ -29,8 +29,8 @@ static bool fetch_new(struct scene *s)
 static bool fetch_warm(struct scene *s)
 {
     struct kiln_client *client = scene_client(s);
-    bool came = scene_fetch(s, client, 1); /* a small object, which comes in the answer itself */
-    came &= scene_fetch(s, client, 2);     /* a large object, which comes as a descriptor */
+    bool came = scene_fetch(s, client, 1); /* a small object, whose bytes are in the reply */
+    came &= scene_fetch(s, client, 2);     /* a large object, which is sent as a descriptor */
     kiln_client_close(client);
     return came;
 }
@@ -116,7 +116,7 @@ static bool ask_for_status(struct scene *s)
     return scene_asks(s, words);
 }
 
-/* The list is longer than kilnctl's first buffer. */
+/* There are so many kernels that their list does not fit into kilnctl's first buffer. */
 static bool list_kernels(struct scene *s)
 {
     static const char *const words[] = { "kernel", "ls", "--json", NULL };
@@ -149,8 +149,8 @@ static bool stop_kilnd(struct scene *s)
     return true;
 }
 
-/* After an injected fault, kilnd may have been unable to open its tuning database. kilnd must then
- * serve at least kernels. */
+/* After an injected fault, kilnd may have failed to open its tuning database. Even so, kilnd must
+ * serve kernels. */
 static void serves_after_start(const struct fault_case *c, struct scene *s, bool injected)
 {
     if (injected && !fault_is_harmless(c->kind))
@@ -177,14 +177,14 @@ static void strike_start(const struct fault_case *c, unsigned at, struct scene *
     fault_case_next(c, s->plan, injected);
 }
 
-/* A separate process sends the requests if kilnd may not answer, or if the fault is injected
- * into the client. */
+/* Runs the operation in this process or, if the fault may stop kilnd from answering, in a separate
+ * process that can be killed. */
 static bool run_operation(const struct fault_case *c, const struct daemon_operation *o,
                           struct scene *s)
 {
     bool is_client = !*o->program;
     bool deadly = fault_is_deadly(c->kind);
-    if (o->ends) /* only kilnd's parent can reap kilnd */
+    if (o->ends) /* kilnd ends, and only its parent (this process) can wait for it */
         return o->act(s);
     if (deadly || (c->kind->onwards && !is_client))
         return scene_act_apart(s, o->act, is_client);
@@ -199,15 +199,15 @@ struct attempt {
     const struct daemon_operation *operation;
 };
 
-/* For holds_in_time: repeats the operation, because kilnd retries failed work only some time after
- * a lasting fault. */
+/* For holds_in_time, which calls this function repeatedly: after a lasting fault, kilnd retries
+ * failed work only after a while. */
 static bool operation_succeeds(void *context)
 {
     const struct attempt *a = context;
     return a->operation->act(a->scene);
 }
 
-/* Returns true if the same kilnd may serve the next place. */
+/* Injects the fault at place |at|. Returns true if there is a next place and kilnd still runs. */
 static bool inject_fault(const struct fault_case *c, const struct daemon_operation *o, unsigned at,
                          struct scene *s)
 {
@@ -225,8 +225,8 @@ static bool inject_fault(const struct fault_case *c, const struct daemon_operati
     bool may_fail = injected && !fault_is_harmless(c->kind);
     if (!done && !may_fail && (injected || !holds_in_time(operation_succeeds, &attempt)))
         fail_msg("the operation fails without a reason: '%s', '%s'", s->why, s->result.output);
-    /* A child that kilnd has forked, but that has not run its program yet, does not count as
-     * kilnd. */
+    /* Only if kilnd itself was killed. The fault may instead have killed a child that kilnd forked
+     * and that has not called execve yet. */
     if (injected && fault_is_deadly(c->kind) && s->plan->pid == s->daemon.pid)
         scene_reap(s);
     if (s->daemon.pid)
@@ -234,7 +234,8 @@ static bool inject_fault(const struct fault_case *c, const struct daemon_operati
     return fault_case_next(c, s->plan, injected) && s->daemon.pid;
 }
 
-/* The scene is in shared memory, because a separate process records what kilnd acknowledged. */
+/* Puts the scene into shared memory, because a separate process may record there what kilnd
+ * acknowledged. */
 static struct scene *open_scene(const struct fault_case *c, const char *program)
 {
     struct scene *s =
@@ -249,8 +250,8 @@ static void run_operation_case(const struct fault_case *c)
     const struct daemon_operation *o = c->operation->context;
     struct scene *s = open_scene(c, o->program);
     scene_start(s);
-    if (!o->ends) { /* kilnd opens descriptors at the first operation and keeps them, which is not a
-                       leak */
+    /* kilnd opens some descriptors at the first operation and keeps them; this is not a leak */
+    if (!o->ends) {
         assert_true(o->act(s));
         scene_settle(s);
         scene_rest(s);
@@ -284,8 +285,8 @@ static void run_full_start(const struct fault_case *c)
     scene_close(s);
 }
 
-/* The old kilnd leaves its socket with the service manager, and the new kilnd takes it. Faults
- * are injected into both. */
+/* Restarts kilnd. The old kilnd passes its listening socket to the service manager, which passes it
+ * to the new kilnd. Faults are injected into both processes. */
 static void inject_into_restart(const struct fault_case *c, unsigned at, struct scene *s,
                                 struct service_manager *manager)
 {

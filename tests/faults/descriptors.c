@@ -23,8 +23,8 @@ static void add_kind(struct descriptors *d, const char *what, unsigned count)
     kind->count = count;
 }
 
-/* Index files of imported databases have unique names, such as "find-gfx90a68.HIP-6b0345.kti". Cuts
- * the part of |what| that differs between imports. */
+/* The name of an index file has a part that differs between imports of the same database, such as
+ * "6b0345" in "find-gfx90a68.HIP-6b0345.kti". Removes this part from |what|. */
 static void cut_unique(char *what)
 {
     size_t size = strlen(what);
@@ -33,8 +33,8 @@ static void cut_unique(char *what)
         strcpy(dash, ".kti");
 }
 
-/* Adds a descriptor by the target of its link, such as "socket:[4711]", which is shortened to
- * "socket". Skips a descriptor that has been closed meanwhile. */
+/* Adds the descriptor with the link |name| in /proc/PID/fd. Shortens its target, such as
+ * "socket:[4711]", to "socket". Skips a descriptor that has been closed meanwhile. */
 static void add_link(struct descriptors *d, int directory, const char *name)
 {
     char what[160];

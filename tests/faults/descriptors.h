@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Lists the open descriptors of a process: files by path; sockets, pipes and anonymous inodes by
- * kind. If two listings of an idle process differ, the process leaks descriptors. */
+/* Lists the open descriptors of a process: files by their path; sockets, pipes and anonymous inodes
+ * only by their kind. A process leaks descriptors if it is idle at two times, and has more of them
+ * at the second. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -19,11 +20,12 @@ struct descriptors {
     unsigned kind_count;
 };
 
-/* Fails an assertion if the process has ended or has too many kinds of descriptors. */
+/* The test fails if the process has ended or has more than DESCRIPTOR_KINDS_MAX kinds of
+ * descriptors. */
 void descriptors_list(pid_t pid, struct descriptors *ret_seen);
 unsigned descriptors_count(const struct descriptors *d, const char *part);
 void descriptors_keep_common(struct descriptors *d, const struct descriptors *other);
 void descriptors_remove(struct descriptors *d, const char *part);
-/* If the lists differ, |ret_text| receives the difference: "socket: 3, before 2". */
+/* If the lists differ, writes the difference into |ret_text|, such as "socket: 3, before 2". */
 bool descriptors_equal(const struct descriptors *now, const struct descriptors *before,
                        char ret_text[512]);

@@ -3,7 +3,7 @@
 
 #include "tests/faults/trial.h"
 
-/* Defines an operation of the engine. |more| are kinds of faults in addition to ENGINE_KINDS. */
+/* An entry of a table of operations. |more| has the bits of faults in addition to ENGINE_KINDS. */
 #define ENGINE_KINDS (KINDS_OF_MEMORY | KINDS_OF_FILES | KINDS_OF_DEATH | BIT(KIND_INTERRUPTED))
 #define ENGINE_OPERATION(label, more, prepare, act, check)                                \
     {                                                                                     \

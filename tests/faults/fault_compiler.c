@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The compilers of fault_compiler, which has the main, worker and sandbox of kiln-compiler. This
- * file replaces engine/compile/compilers.c. */
+/* The compilers of the test program fault_compiler. It is kiln-compiler with this file in the place
+ * of engine/compile/compilers.c; main, worker and sandbox are the same. */
 #include "common/base/fs.h"
 #include "engine/compile/compiler.h"
 #include "engine/digest/sha256.h"
@@ -62,7 +62,8 @@ static enum compile_end compile_made(struct compiler *compiler, const struct com
 
 static void close_made(struct compiler *compiler) { (void)compiler; }
 
-/* Opens a compiler that kilnd must probe for each target, and that refuses every target. */
+/* Opens a compiler of a toolchain whose targets kilnd must probe. This compiler refuses every
+ * target. */
 static enum kiln_code open_refusing(struct compiler **ret_compiler, struct kiln_err *err)
 {
     static struct compiler compiler = { .ops = &refusing };

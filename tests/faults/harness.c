@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations that are wrong on purpose must be lost, and the correct operation must not. */
+/* Tests the fault tests: cases of operations that are wrong on purpose must be lost, and those of
+ * the correct operation must survive. */
 #include "tests/faults/invariants.h"
 #include "tests/faults/trial.h"
 
@@ -84,7 +85,7 @@ struct broken {
     void (*expect)(const char *directory);
 };
 
-/* Sound kernels.db and tuning.db, with the parts of their schemas that the invariants read. */
+/* The schemas of kernels.db and tuning.db, as far as invariants.c reads them. */
 static const char kernels[] =
     "create table object (id integer primary key, stored_size, raw_size, bytes,"
     " piece_set default 0);"

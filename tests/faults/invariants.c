@@ -53,7 +53,8 @@ static void expect_none(sqlite3 *db, const char *const *counts, size_t count)
 }
 #define EXPECT_NONE(db, counts) expect_none(db, counts, sizeof(counts) / sizeof((counts)[0]))
 
-/* The database must have its whole schema or be empty. Returns false if it is empty. */
+/* Checks SQLite's integrity. Returns false if the database has no tables yet; otherwise the schema
+ * must be complete. */
 static bool expect_whole(sqlite3 *db, unsigned version)
 {
     char text[16];
@@ -93,7 +94,7 @@ static const char *const kernels_none[] = {
     "select count(*) from object where piece_set = 0 and stored_size <> length(bytes)",
     "select count(*) from object o where piece_set > 0 and stored_size <> "
     "(select coalesce(sum(length(bytes)), 0) from piece p where p.piece_set = o.piece_set)",
-    /* each kernel has a place in the order of eviction, and each place has a kernel */
+    /* each kernel has one row in the order of eviction (recency), and the reverse */
     "select count(*) from recency where kernel not in (select id from kernel)",
     "select count(*) from kernel where id not in (select kernel from recency)",
     "select count(*) from recency r join kernel k on k.id = r.kernel "
@@ -111,7 +112,8 @@ void expect_sound_kernels(const char *directory)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-/* Counts the rows of system_file whose packed content contains the name of the index file. */
+/* Returns how many rows of system_file contain the name of the index file. It is in their packed
+ * content. */
 static unsigned rows_that_name(sqlite3 *db, const char *file)
 {
     sqlite3_stmt *statement = NULL;
@@ -133,8 +135,9 @@ static bool is_index(const char *name)
     return size > 4 && strcmp(name + size - 4, ".kti") == 0;
 }
 
-/* Each row must name one index file, and each index file must be named by one row. A killed import
- * leaves a file without a row until kilnd's next start. */
+/* Each row of system_file must name one index file in |directory|, and no two rows the same file. A
+ * killed import may leave an index file that no row names, but the next start of kilnd removes it;
+ * with |is_tidy|, there must be none. */
 static void expect_index_files(sqlite3 *db, const char *directory, bool is_tidy)
 {
     unsigned listed = number_of(db, "select count(*) from system_file"), named = 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Checks of the stores that must succeed after any fault. The checks use only SQLite, not the code
- * under test. */
+/* Checks of the databases that must hold after any fault. The checks only use SQLite, so that
+ * errors in the tested code cannot hide. */
 
 /* Checks |directory|/kernels.db if it exists. The file may be empty. */
 void expect_sound_kernels(const char *directory);
-/* Checks |directory|/tuning.db. Each index that it lists must be a file of its own. */
+/* Checks |directory|/tuning.db if it exists. Each index that it lists must have its own file. */
 void expect_sound_tuning(const char *directory);
-/* Like expect_sound_tuning, after a start without faults. Each index file must be listed, and
- * unfinished work must have left no files. */
+/* Like expect_sound_tuning, but for use after a start of kilnd without faults. Every index file
+ * must be listed in tuning.db, and there must be no files of unfinished work. */
 void expect_tidy_tuning(const char *directory);
 void expect_no_file(const char *directory, const char *part);

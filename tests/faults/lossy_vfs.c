@@ -19,9 +19,10 @@ enum change { WRITTEN, CUT, DELETED, SYNCED, ACKNOWLEDGED };
 struct moment {
     enum change change;
     unsigned file;
-    sqlite3_int64 at; /* offset of a write, size of a truncation, or the acknowledged number */
+    /* a write's offset, the size after a truncation, or the number that was acknowledged */
+    sqlite3_int64 at;
     int size;
-    unsigned char *data; /* owned by the process */
+    unsigned char *data; /* the bytes of a write; never freed */
 };
 
 struct content {
@@ -127,7 +128,7 @@ static int on_truncate(sqlite3_file *f, sqlite3_int64 size)
     log_entry((struct moment){ CUT, ((struct lossy_file *)f)->file, size, 0, NULL });
     return REAL(f)->xTruncate(real_of(f), size);
 }
-/* Only logs the sync. A real sync would take time and change nothing. */
+/* Only logs the sync. A real sync would be slow, and the real disk does not lose power. */
 static int on_sync(sqlite3_file *f, int flags)
 {
     (void)flags;
@@ -235,8 +236,8 @@ static void set_size(struct content *c, size_t size)
     c->there = 1;
 }
 
-/* Applies the whole write. If |torn| is not NULL, applies only a random choice of the write's
- * sectors. */
+/* Writes |m| into |c| or, if |torn| is not NULL, a random choice of its sectors. |torn| is the
+ * state of the random numbers. */
 static void apply_write(struct content *c, const struct moment *m, unsigned *torn)
 {
     size_t end = (size_t)m->at + (size_t)m->size;

@@ -47,7 +47,7 @@ static void write_package(const char *path)
     must(package_writer_finish(writer, &err), err);
 }
 
-/* Only signed packages are used, so a package that loses its signature is missing. */
+/* Requires signatures, so that a package whose signature was lost is not found. */
 static enum kiln_code open_set(const char *directory, struct package_set **ret_set,
                                struct kiln_err *err)
 {
@@ -123,7 +123,8 @@ static void sign_package(const char *directory, struct staged *staged, uint64_t 
     must(manifest_sign(key, &content, &staged->manifest, &err), err);
 }
 
-/* kiln-transfer writes packages in this way. */
+/* Writes and signs a package in the directory "incoming", as kiln-transfer does before kilnd
+ * installs it. */
 static void stage_package(const char *directory, const char *name, struct staged *ret_staged)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -182,7 +183,7 @@ static void act_open(struct trial *t)
     if (fine)
         trial_step(t, find_kernel(set, "gfx90a68", 1, &err), &err);
     trial_over(t);
-    if (set) { /* the next rescan repairs what the fault prevented */
+    if (set) { /* the next rescan must repair what the fault left */
         must(rescan_packages(set, &refused, &err), err);
         must(find_kernel(set, "gfx90a68", 1, &err), err);
     }
@@ -239,7 +240,7 @@ static void count_packages(const struct trial *t, unsigned *ret_installed, unsig
     must(open_set(t->directory, &set, &err), err);
     must(rescan_packages(set, &refused, &err), err);
     must(rescan_packages(set, &refused, &err),
-         err); /* the second scan reports incomplete packages */
+         err); /* the second scan counts incomplete packages as refused */
     assert_int_equal(refused, 0);
     *ret_installed = count_found(set, "gfx90a68");
     *ret_coming = count_found(set, "gfx906_60");

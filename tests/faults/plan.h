@@ -2,17 +2,18 @@
 #pragma once
 
 /* A fault plan says which call fails, and how. A test writes the plan. The shim (shim.c) replaces
- * functions of libc, counts calls while the plan is armed, and records where it injected a fault.
+ * functions of libc, counts their calls while the plan is armed, and injects the fault into the
+ * planned call.
  *
  * Ownership  a plan is in shared memory, and is never unmapped
- * Threading  |seen|, |injected| and |armed| are atomic; a test writes the other members while
+ * Threading  |seen|, |injected| and |armed| are atomic; a test writes the other members only while
  *            the plan is disarmed */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-enum fault_calls { /* a call may have several kinds */
+enum fault_calls { /* a call may belong to several of these */
                    FAULT_MEMORY = 1
                                   << 0, /* malloc, calloc, realloc, posix_memalign, aligned_alloc */
                    FAULT_WRITE = 1 << 1, /* writes to files, and calls that change their size */
@@ -29,55 +30,59 @@ enum fault_calls { /* a call may have several kinds */
                    FAULT_MEMFD = 1 << 12,
 };
 
-/* Each of these calls is a crash point. */
+/* A call of these kinds is a step (crash point): a deadly fault kills the process there. */
 #define FAULT_STEPS                                                                   \
     (FAULT_WRITE | FAULT_SYNC | FAULT_MAP | FAULT_NAME | FAULT_SEND | FAULT_RECEIVE | \
      FAULT_CONNECT | FAULT_PROCESS | FAULT_MEMFD)
 
-/* A crash point has a name such as "pwrite of kernels.db-wal", without numbers and random
- * letters. The name does not depend on where the code makes the call. */
+/* Length of a step's name, such as "pwrite of kernels.db-wal". The name has no random parts. It
+ * depends on the function and the file, but not on the calling code. */
 #define FAULT_STEP_SIZE 64
 #define FAULT_STEPS_MAX 96u
 
 enum fault_action {
     FAULT_FAIL,
-    FAULT_SHORT, /* half of the bytes are written or read */
-    FAULT_KILL,  /* SIGKILL is sent just before the call */
-    FAULT_TEAR,  /* half of the bytes are written, then SIGKILL is sent */
+    FAULT_SHORT, /* the call writes or reads half of its bytes */
+    FAULT_KILL,  /* the process is killed just before the call */
+    FAULT_TEAR,  /* the call writes half of its bytes, then the process is killed */
 };
 
 struct fault_plan {
     atomic_bool armed;
     unsigned calls; /* bits of enum fault_calls */
     enum fault_action action;
-    int error;        /* errno, with FAULT_FAIL */
-    unsigned first;   /* number of the call that fails, counted from 1 */
+    int error;        /* what a failed call stores in errno (FAULT_FAIL) */
+    unsigned first;   /* the number, from 1, of the matching call that fails */
     bool onwards;     /* whether all later calls fail, too */
-    char program[32]; /* only programs with this name; "" means all */
-    char path[64];    /* only files whose path contains this text; "" means all */
-    char without[32]; /* no calls of the library whose path contains this text; "" means all */
-    char step[FAULT_STEP_SIZE]; /* only the crash point with this name; "" means all */
-    bool notes_steps;           /* whether to record the names of crash points */
-    int64_t realtime_ns;        /* offset of CLOCK_REALTIME, even if the plan is not armed */
-    int64_t monotonic_ns;       /* offset of CLOCK_MONOTONIC and CLOCK_BOOTTIME */
-    /* whether fsync and fdatasync do nothing, for tests in which the power does not fail */
+    char program[32]; /* only calls of the program with this name; "" means all programs */
+    char path[64];    /* only calls on files whose path contains this text; "" means all calls */
+    /* not calls from the library whose path contains this text; "" means all calls */
+    char without[32];
+    char step[FAULT_STEP_SIZE]; /* only calls at the step with this name; "" means all calls */
+    bool notes_steps;           /* whether to record the names of steps */
+    int64_t realtime_ns;        /* added to CLOCK_REALTIME, even if the plan is not armed */
+    /* added to CLOCK_MONOTONIC and CLOCK_BOOTTIME, even if the plan is not armed */
+    int64_t monotonic_ns;
+    /* Makes fsync and fdatasync do nothing, which is faster in tests without power failures. */
     bool no_sync;
     atomic_uint programs;
     atomic_uint seen; /* number of matching calls since the plan was armed */
     atomic_uint injected;
-    int pid;            /* the first process with an injected fault */
-    char where[256];    /* the first call that failed, such as "pwrite64 of kernels.db-wal" */
-    atomic_flag noting; /* protects the following members */
+    int pid; /* the process into which the first fault was injected */
+    /* the call into which the first fault was injected, such as "pwrite64 of kernels.db-wal" */
+    char where[256];
+    atomic_flag noting; /* a spin lock for the following members */
     unsigned step_count;
     char steps[FAULT_STEPS_MAX][FAULT_STEP_SIZE];
 };
 
-/* Environment variable for programs that have the shim in LD_PRELOAD. */
+/* The environment variable with the path of the plan's file, for programs that have the shim in
+ * LD_PRELOAD. */
 #define FAULT_PLAN_VARIABLE "KILN_TEST_FAULT_PLAN"
 
 /* Creates and maps the file |path| with an empty plan. Returns NULL on failure. */
 struct fault_plan *fault_plan_make(const char *path);
 void fault_plan_arm(struct fault_plan *plan);
 bool fault_plan_disarm(struct fault_plan *plan);
-/* Makes this process obey |plan|. NULL means no plan. */
+/* Makes the shim in this process follow |plan|. NULL means no plan. */
 void fault_plan_obey(struct fault_plan *plan);

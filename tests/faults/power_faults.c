@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Whichever unsynced writes survive a power failure, kernels.db and tuning.db open, are sound,
- * and have everything acknowledged that they promise to keep. */
+/* Simulates power failures at every write. Whichever unsynced writes survive, kernels.db and
+ * tuning.db must open, be consistent, and contain the acknowledged changes that they promise to
+ * keep. */
 #include "tests/faults/invariants.h"
 #include "tests/faults/lossy_vfs.h"
 #include "tests/faults/trial.h"
@@ -14,9 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CHOICES 4u /* choices of surviving writes, for each log entry */
+#define CHOICES 4u /* for each log entry, so many random choices of the writes that survive */
 #define CHANGES 24u
-#define KERNELS 6u /* kernels that are stored before the log starts */
+#define KERNELS 6u /* number of kernels that are stored before the VFS logs */
 #define SIZE 9000u
 
 static void make_directory(char path[96])
@@ -28,7 +29,7 @@ static void make_directory(char path[96])
 
 struct subject {
     void (*prepare)(const char *directory);
-    /* makes CHANGES changes, and acknowledges their numbers from 1 on */
+    /* Makes CHANGES changes, and calls lossy_acknowledge with 1, 2, ... after each one. */
     void (*change)(const char *directory);
     void (*check)(const char *directory, unsigned acknowledged);
 };
@@ -121,8 +122,8 @@ static void put_kernels(const char *directory, unsigned first, unsigned count, b
 static void prepare_store(const char *directory) { put_kernels(directory, 0, KERNELS, false); }
 static void change_store(const char *directory) { put_kernels(directory, KERNELS, CHANGES, true); }
 
-/* The kernel store is a cache: it may lose the kernels that were stored last, but no earlier
- * ones. */
+/* The kernel store is a cache, so the power failure may remove the latest kernels. If a kernel is
+ * missing, all later ones must be missing, too. */
 static void check_store(const char *directory, unsigned acknowledged)
 {
     bool had = true;
@@ -214,8 +215,8 @@ static bool count_one(void *context, const struct tuning_place *place,
     return true;
 }
 
-/* All acknowledged records must exist. At most one record that was not acknowledged may exist,
- * too. */
+/* All acknowledged records must exist. One more may exist: the record whose change was running when
+ * the power failed. */
 static void check_tuning(const char *directory, unsigned acknowledged)
 {
     unsigned found = 0;

@@ -19,17 +19,18 @@
 #include <sys/wait.h>
 
 #define DEVICE "gfx90a68"
-#define SLOWEST 1000000.0 /* time of version 0 of a record, in ms */
-#define ASK_MS 20000      /* a longer wait for an answer counts as a hang */
+/* a record's time in ms in version 0; later versions have shorter times */
+#define SLOWEST 1000000.0
+#define ASK_MS 20000 /* kilnd hangs if it takes longer to answer */
 #define BATCH_MAX 64u
-#define LEASED 1000u /* problems from this number on are tuned under leases */
+#define LEASED 1000u /* problems with this number or a higher one are tuned under a lease */
 #define LEASED_SOLVER "SolverC"
 #define REST_POLLS 20u
-/* kilnd's reader threads. Each thread opens its own descriptor of a package at its first
- * look-up. */
+/* Number of kilnd's reader threads. Each one opens its own descriptor of a package when it first
+ * looks up a kernel there. */
 #define PACKAGE_READERS 4u
-/* kilnd opens one inotify descriptor for held objects and one for exported files when it first
- * needs the descriptor. */
+/* The prefix of inotify descriptors. kilnd may open two: one to watch held objects and one to watch
+ * exported files. kilnd opens each when it first needs it. */
 #define INOTIFY "anon_inode:inotify"
 #define INOTIFY_MAX 2u
 
@@ -82,7 +83,7 @@ void scene_open(struct scene *s, const struct fault_case *c, const char *program
                                              "--compiler",  KILN_BIN "/../tests/fault_compiler",
                                              "--hot-limit", "64MiB",
                                              NULL };
-    setenv("KILN_FALLBACK", "off", 1); /* a client without kilnd must fail */
+    setenv("KILN_FALLBACK", "off", 1); /* without kilnd, a client must fail, not compile itself */
     daemon_process_init(&s->daemon);
     snprintf(c->report->directory, sizeof(c->report->directory), "%s", s->daemon.directory);
     memcpy(s->daemon.arguments, arguments, sizeof(arguments));
@@ -102,7 +103,7 @@ void scene_open(struct scene *s, const struct fault_case *c, const char *program
 
 /* ---- kilnd ---- */
 
-/* Selects whether the programs that are started next get the shim in LD_PRELOAD. */
+/* Selects whether programs that start from now on have the shim in LD_PRELOAD. */
 static void use_shim(const struct scene *s, bool uses)
 {
     const char *options = getenv("ASAN_OPTIONS");
@@ -127,7 +128,7 @@ static void start_kilnd(struct scene *s)
     use_shim(s, false);
     if (!*s->plan->program || strcmp(s->plan->program, "kilnd") == 0)
         assert_true(atomic_load(&s->plan->programs) >
-                    before); /* a kilnd without the shim would get no fault */
+                    before); /* otherwise kilnd has no shim, and no fault could be injected */
 }
 
 void scene_warm(struct scene *s)
@@ -149,8 +150,8 @@ void scene_start(struct scene *s)
 
 /* ---- descriptors ---- */
 
-/* Lists descriptors except those that vary: memfds, which depend on the hot set, and descriptors
- * that kilnd opens for a request and keeps. */
+/* Lists kilnd's descriptors without those whose number varies: memfds (they depend on the hot set),
+ * and those that kilnd opens when it first needs them and keeps. */
 static void list_idle(const struct scene *s, struct descriptors *ret_seen)
 {
     descriptors_list(s->daemon.pid, ret_seen);
@@ -159,8 +160,8 @@ static void list_idle(const struct scene *s, struct descriptors *ret_seen)
     descriptors_remove(ret_seen, INOTIFY);
 }
 
-/* Takes several listings, and keeps only the descriptors that are in all of them, because kilnd
- * scans directories now and then. */
+/* Lists the descriptors several times and keeps those that are in every list, because kilnd opens
+ * directories for a short time to scan them. */
 void scene_rest(struct scene *s)
 {
     list_idle(s, &s->resting);
@@ -212,7 +213,7 @@ static void print_log(const struct scene *s)
         fclose(file);
 }
 
-/* libuv ends the process if the tables of a loop cannot grow. */
+/* Returns whether libuv ended kilnd. libuv calls abort if it gets no memory for a loop's tables. */
 static bool was_ended_by_libuv(const struct scene *s, int status)
 {
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
@@ -224,7 +225,7 @@ static void expect_ended(struct scene *s, int status)
     bool killed = (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && is_deadly(s)) ||
                   was_ended_by_libuv(s, status);
     s->daemon.pid = 0;
-    /* status 2 means invalid settings */
+    /* kilnd exits with 1 after an error, and with 2 if its settings are invalid */
     if (killed || (WIFEXITED(status) && WEXITSTATUS(status) <= 2))
         return;
     print_log(s);
@@ -288,8 +289,7 @@ void scene_close(struct scene *s) { daemon_process_remove(&s->daemon); }
 
 /* ---- requests ---- */
 
-/* Returns true if a missing answer is allowed, because the fault kills kilnd or prevents
- * answers. */
+/* Returns true if kilnd need not answer, because the fault kills it or lasts. */
 static bool may_be_silent(const struct scene *s)
 {
     bool injected = atomic_load(&s->plan->armed) && strcmp(s->program, "kilnd") == 0;
@@ -405,7 +405,8 @@ bool scene_fetch_batch(struct scene *s, struct kiln_client *client, unsigned cou
     return ended && batch.came == count;
 }
 
-/* A record replaces the previous record only if the driver versions differ. */
+/* Uses a new driver version each time, because kilnd only replaces a record if the driver versions
+ * differ. */
 bool scene_put(struct scene *s, struct kiln_client *client, unsigned number)
 {
     char driver[32];
@@ -496,8 +497,8 @@ static double metric_sum(const struct scene *s, const char *name)
     return number_after(s->result.output, name, true);
 }
 
-/* Each requested kernel has one result. Each compiled or failed kernel has a miss, and each miss
- * has one reason. Nothing is queued. */
+/* Each fetch must have one result. Each fetch that was compiled or failed must count as one miss,
+ * and a cancelled one may count, too. Nothing may be queued. */
 static bool adds_up(const struct scene *s)
 {
     double made = metric_value(s, "kiln_fetch_results_total{result=\"compiled\"} ") +
@@ -523,7 +524,7 @@ static bool is_sound(void *context)
     return adds_up(s) && is_idle(s, (unsigned)hot);
 }
 
-/* Each put is stored or lost, and counted once. */
+/* Returns whether kilnd has handled all puts. Each one counts as either stored or lost. */
 static bool puts_have_ended(void *context)
 {
     unsigned long long given, kept, lost;
@@ -635,8 +636,8 @@ static bool lease_is_free(void *context)
     return lease.state != KILN_LEASE_TAKEN;
 }
 
-/* If the latest lease ended with an acknowledged result, that result must be recorded. No lease may
- * remain. */
+/* If the latest lease ended with a result that kilnd acknowledged, the result must be recorded. The
+ * lease must be free again. */
 static void serves_leases(struct scene *s, struct kiln_client *client)
 {
     const struct kiln_tuning_options options = { .size = sizeof(options), .database_id = DEVICE };
@@ -672,7 +673,7 @@ bool scene_prefetch(struct scene *s)
     return stored;
 }
 
-/* A kernel that was reported as stored must exist, whatever happened afterwards. */
+/* If kilnctl reported that a kernel was stored, the kernel must still exist. */
 static void serves_prefetched(struct scene *s)
 {
     if (s->prefetch_kept == 0)

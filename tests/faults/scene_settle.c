@@ -11,13 +11,15 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define SILENT_MS 500 /* how long a client waits for kilnd during a lasting fault */
-/* Polls every 5 ms. After QUIET_POLLS polls without work, the work after the answer is over. */
+/* if a fault lasts, how long the client waits for kilnd before it is killed */
+#define SILENT_MS 500
+/* scene_settle polls every 5 ms. kilnd is idle after so many polls that find neither a running
+ * thread nor a new call. */
 #define QUIET_POLLS 3u
 #define POLLS_MAX 2000u
 #define ACT_SECONDS 100u
 
-/* State 'S' means that a thread sleeps, and 'Z' that it has ended. */
+/* Reads the state from /proc: 'S' is sleeping, and 'Z' has ended. */
 static bool thread_sleeps(int task, const char *thread)
 {
     char path[64], text[512];
@@ -118,7 +120,7 @@ bool scene_act_apart(struct scene *s, bool (*act)(struct scene *s), bool is_faul
             kill(-child, SIGKILL);
         poll(NULL, 0, 2);
     }
-    /* the process group: kilnctl may be running although its parent was killed */
+    /* Kills the whole process group, because a kilnctl that the process started may still run. */
     kill(-child, SIGKILL);
     bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     if (status && !killed)

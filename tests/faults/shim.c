@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Wrappers of libc's calls that fail according to a plan (plan.h). The wrappers are linked into
- * tests, or used through LD_PRELOAD.
+/* Replacements of libc's functions that let calls fail according to a plan (plan.h). They are
+ * linked into tests, or loaded into programs through LD_PRELOAD.
  *
- * A call that does not fail uses syscall(2). Memory comes from the sanitizer if there is one,
- * otherwise from libc. */
+ * A call that does not fail is passed on to the kernel with syscall(2). Memory comes from the
+ * sanitizer if there is one, otherwise from libc. */
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 #include "tests/faults/plan.h"
 
@@ -36,8 +36,8 @@
 #define PATH_SIZE 200
 
 static struct fault_plan *plan; /* may be NULL */
-/* The process is killed after the current call. The TLS model is initial-exec, because other
- * models allocate memory at the first use. */
+/* Set if this thread's current call is to be followed by the process's death (FAULT_TEAR). The TLS
+ * model is initial-exec, because the first access in other models allocates memory. */
 static __thread __attribute__((tls_model("initial-exec"))) bool dies_after;
 
 /* ---- plans ---- */
@@ -99,8 +99,8 @@ static void path_of(int fd, char path[PATH_SIZE])
     path[got > 0 ? got : 0] = '\0';
 }
 
-/* Describes the call in plan->where by its subject: the file, or the caller that allocates
- * memory. */
+/* Writes into plan->where which call it was: the function, and the path of its file or the address
+ * of the code that allocates memory. */
 static void name_subject(const char *call, const void *caller, const char *path)
 {
     Dl_info at;
@@ -125,11 +125,11 @@ struct call {
     const void *caller;
     int file;         /* descriptor + 1; 0 means none */
     const char *path; /* NULL means the path of |file| */
-    size_t *size;     /* number of bytes to write or read; NULL if the call cannot be halved */
+    size_t *size;     /* number of bytes to write or read; NULL if no half call is possible */
 };
 
-/* Writes a name such as "pwrite of kernels.db-wal". A number becomes '#', and the random suffix
- * of mkdtemp is cut. */
+/* Writes a step's name such as "pwrite of kernels.db-wal". Replaces numbers by '#', and cuts the
+ * random suffix of mkdtemp. */
 static void name_step(const char *call, const char *path, char step[FAULT_STEP_SIZE])
 {
     const char *slash = strrchr(path, '/');
@@ -246,7 +246,7 @@ void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
-/* The sanitizer's functions, if there is one. */
+/* Defined by the sanitizer, if there is one. */
 __attribute__((weak)) void *__interceptor_malloc(size_t size);
 __attribute__((weak)) void *__interceptor_calloc(size_t count, size_t size);
 __attribute__((weak)) void *__interceptor_realloc(void *old, size_t size);
@@ -353,7 +353,7 @@ VISIBLE ssize_t pread64(int fd, void *to, size_t size, off64_t at)
     return READS("pread", fd, &size) ? syscall(SYS_pread64, fd, to, size, at) : -1;
 }
 
-/* Variants for _FORTIFY_SOURCE, which check the buffer's size first. */
+/* gcc calls these functions with _FORTIFY_SOURCE. They check the buffer's size first. */
 ssize_t __read_chk(int fd, void *to, size_t size, size_t capacity);
 ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t capacity);
 ssize_t __pread64_chk(int fd, void *to, size_t size, off64_t at, size_t capacity);
@@ -463,7 +463,7 @@ DEFINE_OPEN(open64)
 DEFINE_OPENAT(openat)
 DEFINE_OPENAT(openat64)
 
-/* Variants for _FORTIFY_SOURCE if flags are not constant. */
+/* gcc calls these functions with _FORTIFY_SOURCE if it does not know |flags|. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int directory, const char *path, int flags);
@@ -595,8 +595,8 @@ VISIBLE int socketpair(int domain, int type, int protocol, int ends[2])
                : -1;
 }
 
-/* libc declares connect with a transparent union for addresses, so this definition must do so,
- * too. */
+/* libc declares the address of connect as a transparent union, so this definition must do the
+ * same. */
 VISIBLE int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t size)
 {
     return MAY_PASS(.kinds = FAULT_CONNECT, .name = "connect")
@@ -611,7 +611,8 @@ VISIBLE int accept4(int fd, __SOCKADDR_ARG address, socklen_t *size, int flags)
                : -1;
 }
 
-/* Returns |size| for a stream, or NULL for packets, which cannot be halved. */
+/* Returns |size| if the socket is a stream. Returns NULL otherwise, because a packet cannot be sent
+ * by half. */
 static size_t *of_stream(int fd, size_t *size)
 {
     int type = 0;
@@ -628,7 +629,8 @@ VISIBLE ssize_t send(int fd, const void *from, size_t size, int flags)
                : -1;
 }
 
-/* A halved call sends the first piece only, or half of a single piece. */
+/* A short write (FAULT_SHORT, FAULT_TEAR) sends half of the pieces or, if there is only one, half
+ * of that piece. */
 VISIBLE ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     struct msghdr part = *message;
@@ -736,8 +738,8 @@ VISIBLE int clock_gettime(clockid_t clock, struct timespec *ret_time)
     return rc;
 }
 
-/* The kernel's clock does not jump with the plan's clock. Therefore subtracts the plan's offset
- * from an absolute time. All timers of kiln use a monotonic clock. */
+/* A plan can move the monotonic clock of this process, but not the kernel's. So this function
+ * subtracts the plan's offset from an absolute time. All of kiln's timers use a monotonic clock. */
 VISIBLE int timerfd_settime(int fd, int flags, const struct itimerspec *at,
                             struct itimerspec *ret_before)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Cases of an engine operation. |prepare| makes a directory once. For each place, a process that
- * obeys the plan runs |act| in a copy of the directory. Then a process without faults runs
- * |check| on the copy. trial_run removes the directories. */
+/* Runs the fault cases of an engine operation. |prepare| makes a directory once. For each place, a
+ * process into which faults are injected runs |act| in a copy of the directory. Then a process
+ * without faults runs |check| on the copy. trial_run removes the directories. */
 #include "common/base/err.h"
 #include "tests/faults/cases.h"
 
@@ -11,11 +11,11 @@ struct trial {
     char directory[96];
     struct fault_plan *plan; /* shared with the process that acts */
     struct trial_end *end;   /* shared with the process that acts */
-    /* whether the plan ended the process, or GMP did after a failed allocation; |end| has what was
-     * done before */
+    /* The process of |act| was killed by the plan, or by GMP because an allocation failed. |end|
+     * has its state up to then. */
     bool killed;
     bool injected;
-    unsigned version; /* 2 or more; each place gets a new version */
+    unsigned version; /* from 2 on, with a new version for each place; |prepare| writes version 1 */
 };
 
 struct trial_end {
@@ -33,10 +33,11 @@ struct trial_steps {
     void (*check)(const struct trial *t);
 };
 
-/* Mark the beginning and the end of the part into which faults are injected. */
+/* Mark the beginning and the end of the part of |act| into which faults are injected. */
 void trial_mark(struct trial *t);
 void trial_over(struct trial *t);
-/* Returns true if the step succeeded. A failure must have a message. */
+/* Records the result of a step of |act|. Returns true if it succeeded; a failure must have a
+ * message. */
 bool trial_step(struct trial *t, enum kiln_code rc, const struct kiln_err *err);
 
 void trial_run(const struct fault_case *c);

@@ -14,14 +14,15 @@
 #define DEVICE "gfx90a68"
 #define ALICE 1000u
 #define BOB 1001u
-#define CAROL 1002u /* a user who records a measurement after the operation */
-#define RECORDS 20u /* number of records in each file, and of Alice's records */
+/* records a measurement after the operation, to show that the database still works */
+#define CAROL 1002u
+#define RECORDS 20u /* number of records in each imported file; Alice has as many */
 #define SYSTEM_FILE DEVICE ".HIP.fdb.txt"
 #define USER_FILE DEVICE ".HIP.2_17_0_a82233c22.ufdb.txt"
 #define SLOWEST_MS \
-    1000000u /* time of version 0 in ms; each version is faster than the one before */
+    1000000u /* a record's time in ms in version 0; later versions have shorter times */
 
-/* Where a record comes from. Each owner has different problems. */
+/* The user or the file from which a record comes. Each has its own problems. */
 enum owner { OF_SYSTEM, OF_ALICE, OF_HOST, OF_MERGE, OWNERS, OF_CAROL };
 
 static const char *key_of(enum owner owner, unsigned number, char key[80])
@@ -283,9 +284,9 @@ static unsigned common_version(struct tuning *tuning, uint32_t uid, enum owner o
     return first;
 }
 
-/* Returns the version of the first merged record. A merge stores its records in steps whose length
- * depends on the clock. After a failed merge, the first records may have the new version, and the
- * others version 1. */
+/* Returns the version of the first merged record. A merge stores its records in several
+ * transactions, whose sizes depend on the clock. So after a failed merge, the first records may
+ * have the new version, while the others still have version 1. */
 static unsigned merged_version(struct tuning *tuning, const struct trial *t)
 {
     unsigned first = version_of(tuning, BOB, OF_MERGE, 0), version = first;
@@ -322,8 +323,8 @@ static struct tuning *open_again(const struct trial *t)
     return tuning;
 }
 
-/* If the change was acknowledged, the records of |changed| must have this trial's version.
- * Otherwise they may have this version or version 1. */
+/* If the change was acknowledged, the records of |changed| must have the version of this trial.
+ * Otherwise they may still have version 1. */
 static void check_versions(const struct trial *t, enum owner changed)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -351,7 +352,7 @@ static void check_put(const struct trial *t) { check_versions(t, OF_ALICE); }
 static void check_imported(const struct trial *t) { check_versions(t, OF_SYSTEM); }
 static void check_merged(const struct trial *t) { check_versions(t, OF_MERGE); }
 
-/* Bob sees all promoted records of Alice, or none. */
+/* A promotion of Alice's records makes all of them visible to Bob or, if it fails, none. */
 static void check_promoted(const struct trial *t)
 {
     struct tuning *tuning = open_again(t);
@@ -361,7 +362,7 @@ static void check_promoted(const struct trial *t)
     check_same(t);
 }
 
-/* A backup is complete, or it does not exist. */
+/* There must be a complete backup, or none at all if the backup failed. */
 static void check_backed_up(const struct trial *t)
 {
     char path[160];

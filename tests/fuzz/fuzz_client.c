@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* libkiln against a hostile daemon. The input chooses the calls and contains the replies. Each
- * frame arrives whole and answers the last request. fuzz_transport.c tests streams. */
+/* Tests libkiln against a hostile daemon. The input selects libkiln's calls and contains the
+ * daemon's replies. A reply always arrives as a whole frame; fuzz_transport.c tests frames in
+ * pieces. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/protocol/messages.h"
@@ -30,7 +31,7 @@ struct hostile {
     bool greeted, silent;
     struct buffer body;
     int files[FILES_MAX];
-    uint8_t *copy; /* a copy of the last received body; owned */
+    uint8_t *copy; /* a copy of the frame's body, which libkiln reads; owned */
 };
 
 static struct daemon the_daemon;
@@ -74,8 +75,7 @@ static void welcome(struct hostile *h)
     message_welcome_write(&h->body, &m);
 }
 
-/* Reads the next frame of the input: type, flags, number of descriptors, and the request that
- * the frame answers. */
+/* Reads a frame's type, flags, number of descriptors and request id from the input. */
 static void next_frame(struct hostile *h, struct frame_header *header)
 {
     struct reader *r = &h->daemon->input;
@@ -100,7 +100,7 @@ static enum kiln_code receive(struct transport *base, uint64_t deadline_ns,
     struct frame_header header = { .version = FRAME_VERSION };
     (void)deadline_ns;
     if (reader_left(&h->daemon->input) == 0 &&
-        h->silent) /* without this failure, a call without a time limit would wait forever */
+        h->silent) /* otherwise a call without a time limit would wait forever */
         return kiln_fail(err, KILN_UNAVAILABLE, "it hung up");
     if (reader_left(&h->daemon->input) == 0) {
         h->silent = true;
@@ -144,8 +144,8 @@ static const struct transport_ops ops = { .name = "hostile",
                                           .stop = stop,
                                           .destroy = destroy };
 
-/* The linker's --wrap replaces transport_socket_connect by this function, so that every connection
- * uses the fake transport. */
+/* The linker (--wrap) redirects calls of transport_socket_connect to this function, so that every
+ * connection uses the fake transport. */
 enum kiln_code __wrap_transport_socket_connect(const char *path, struct transport **ret_transport,
                                                struct kiln_err *err);
 enum kiln_code __wrap_transport_socket_connect(const char *path, struct transport **ret_transport,
@@ -441,7 +441,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = "/nonexistent",
-                                                 .fallback = "off", /* no other daemon is used */
+                                                 /* libkiln must not start another daemon */
+                                                 .fallback = "off",
                                                  .timeout_ms = TIMEOUT_MS };
     struct kiln_client *client = NULL;
     struct kiln_error err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnd's settings from a file, variables and flags. Accepted settings are printed, and the
- * output must be readable as settings. */
+/* Tests kilnd's settings from a file, environment variables and flags. If kilnd accepts the
+ * settings, it must also accept them as kiln prints them. */
 #include "tests/fuzz/fuzz.h"
 
 #include "daemon/config/config.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* MIOpenDriver command lines. A parsed problem is written as a line, which must parse to the
- * same problem. */
+/* Tests the parser of MIOpenDriver command lines. If a line is parsed, the problem is written as a
+ * new line, which must parse to the same problem. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/miopen/driver_line.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of the fleet tier. The target signs records and indices with a trusted key, because the
- * code after the signature check would otherwise be reached by no input. */
+/* Tests readers of the fleet's files. Signs the input's records and indices with a trusted key,
+ * because otherwise no input would pass the signature check and reach the code behind it. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/fleet/fleet_pointer.h"
@@ -53,7 +53,7 @@ static void sign_record(const struct fleet_trust *trust, struct reader *r)
     uint8_t codec = reader_u8(r);
     struct bytes part = fuzz_part(r);
     KILN_AUTO(mem) uint8_t *text = fuzz_copy(part);
-    /* The signer's id follows the format. */
+    /* The signer's id is behind the format's 22 bytes. */
     if (part.size >= 22 + FLEET_KEY_ID_SIZE)
         memcpy(text + 22, us.key_id, FLEET_KEY_ID_SIZE);
     ed25519_sign(us.secret, bytes_of(text, part.size), signature);

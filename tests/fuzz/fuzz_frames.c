@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Frames from a stream must not depend on how the stream is cut into pieces. */
+/* Tests that the frames read from a stream do not depend on the pieces in which the stream
+ * arrives. */
 #include "tests/fuzz/fuzz.h"
 
 #include "daemon/server/inbox.h"
@@ -37,7 +38,7 @@ static void note(struct result *result, const struct frame_header *header, struc
     result->frames++;
 }
 
-/* Fills |iov| as recvmsg would. */
+/* Copies |part| into |iov|, as recvmsg would. */
 static size_t receive(const struct iovec *iov, int count, struct bytes part)
 {
     size_t done = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A hostile web server on loopback. Each part of the input answers one request of a transfer.
- * All requests come to this server, also after a redirect to another host. */
+/* Tests transfers with a hostile web server on loopback. Each part of the input is the reply to one
+ * request. If a reply redirects to another host, that request also comes to this server. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/transfer/fetch.h"
@@ -23,8 +23,8 @@ static struct {
     int listener;
 } server = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
-/* Reads a request up to its end, and answers with the next part of the input. Drops the rest of a
- * reply that the client does not read. */
+/* Reads one request, and replies with the next part of the input. If the client stops reading,
+ * drops the rest of the reply. */
 static void answer(int fd)
 {
     char request[REQUEST_MAX];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Parsed JSON is printed, and parsing that text must print the same text. */
+/* Tests the JSON parser. If the input is parsed and printed, the printed text must parse, and must
+ * be printed unchanged. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/base/json.h"

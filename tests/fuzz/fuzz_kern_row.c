@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A row of a .kdb file (blob, size, hash), and a .bz2 file. */
+/* Tests readers of a row in MIOpen's kernel database (a .kdb file) and of a .bz2 file. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/codec/bzip2.h"
@@ -29,7 +29,7 @@ static void check_row(struct reader *r)
     fuzz_expect(rc == KILN_OK || raw.size == 0, "of a damaged row nothing is taken");
 }
 
-/* Unpacks in pieces of an odd size. */
+/* Unpacks |stored| in pieces of 1021 bytes, which do not match any internal buffer. */
 static enum kiln_code unpack(struct bytes stored, struct buffer *back, struct kiln_err *err)
 {
     char piece[1021];
@@ -44,7 +44,7 @@ static enum kiln_code unpack(struct bytes stored, struct buffer *back, struct ki
     return rc;
 }
 
-/* Packs |raw| in two pieces. |ret_stored| belongs to |packer|. */
+/* Packs |raw| in two pieces. |packer| owns the bytes of |ret_stored|. */
 static bool pack(struct bzip2_packer *packer, struct bytes raw, struct bytes *ret_stored)
 {
     struct kiln_err err = KILN_ERR_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* KFD's sysfs tree. The input is a list of files, each with a path and a content. */
+/* Tests readers of KFD's sysfs tree. The input is a list of files with their paths and contents. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/topology/kfd.h"
@@ -47,7 +47,7 @@ static void check_gpu(const char *directory, const struct gpu *gpus, size_t coun
     struct kiln_err err = KILN_ERR_INIT;
     struct database_id id;
     struct target target;
-    /* A GPU of an unknown architecture may be in the tree, too. */
+    /* May fail, because the tree may list a GPU of an unknown architecture. */
     (void)!database_id_parse(bytes_of_text(gpu->database_id), &id, &err);
     fuzz_expect(target_parse(bytes_of_text(gpu->target), &target, &err) == KILN_OK, "and a target");
     fuzz_expect(at == 0 || gpus[at - 1].node < gpu->node, "GPUs come in the order of nodes");

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* The linker's --wrap replaces SQLite's pauses by this function, because no other process writes to
- * these files. */
+/* The linker (--wrap) redirects SQLite's sleeps to this function, because no other process holds a
+ * lock for which SQLite would have to wait. */
 int __wrap_sqlite3_sleep(int ms);
 int __wrap_sqlite3_sleep(int ms) { return ms; }
 

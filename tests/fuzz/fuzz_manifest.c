@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Manifests, keys and signatures. An input may have its text signed by a trusted key, so that
- * the code after the signature check is reached. */
+/* Tests readers of manifests, keys and signatures. If the input requests it, the text is signed
+ * with a trusted key, so that it passes the signature check and reaches the code behind it. */
 #include "common/base/hex.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -46,7 +46,7 @@ static void check(struct bytes manifest)
                     "what is believed was signed by the trusted key");
 }
 
-/* Signs the text as manifest_sign does. */
+/* Signs |text| as manifest_sign does, then checks what the reader makes of the result. */
 static void check_signed(struct bytes text)
 {
     uint8_t pub[ED25519_KEY_SIZE], signature[ED25519_SIGNATURE_SIZE];

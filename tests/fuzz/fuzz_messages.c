@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every decoded message of common/protocol/messages.def must encode to the same bytes. */
+/* Tests all messages of common/protocol/messages.def: if bytes decode to a message, the message
+ * must encode to the same bytes. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/protocol/messages.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Names with a grammar: targets, database ids, file names, compile options, URLs, device names.
- * An accepted name must be written unchanged. */
+/* Tests parsers of short texts: targets, database ids, file names, compile options, URLs and device
+ * names. If a parser accepts a text, printing the result must give the same text. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/target/target.h"
@@ -33,7 +33,7 @@ static void check_target(struct bytes part)
     struct database_id parsed;
     if (database_id_of_device(&target, 304, id))
         (void)!database_id_parse(bytes_of_text(id), &parsed,
-                                 &err); /* also accepts unknown architectures */
+                                 &err); /* may fail, because the architecture may be unknown */
 }
 
 static void check_database_id(struct bytes part)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every record reported of an untrusted PerfDb must be well formed. */
+/* Tests the reader of untrusted PerfDb files. Every record that it reports must be well formed. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/miopen/tuning_file.h"

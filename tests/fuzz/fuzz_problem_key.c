@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A parsed key of a FindDb or PerfDb must be written unchanged. */
+/* Tests parsers of FindDb and PerfDb keys. If a key is parsed, printing the problem must give the
+ * same key. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/miopen/problem_key.h"

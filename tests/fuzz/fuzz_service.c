@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The whole engine: requests of three users with different rights and of a stranger without a
- * handshake. Meanwhile compiles, transfers and tasks end at any time, with success or failure. */
+/* Tests kilnd's whole engine with requests of three users with different rights, and of a stranger
+ * who need not send a handshake first. Compiles, transfers and other tasks end in an order and with
+ * results that the input selects. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/base/json.h"
@@ -14,8 +15,8 @@
 
 #define CALLERS 3
 #define STEPS_MAX 24
-#define STRANGER_FROM 240 /* the stranger takes steps whose first byte is at least this */
-#define TASKS_MAX 100000  /* the requests of an input must lead to fewer tasks */
+#define STRANGER_FROM 240 /* steps whose first byte is at least this are the stranger's */
+#define TASKS_MAX 100000  /* a single input must not lead to more tasks */
 
 struct visitor {
     struct caller base; /* first member */
@@ -27,7 +28,7 @@ struct scene {
     struct engine_host host;
     struct engine *engine;
     struct visitor visitors[CALLERS];
-    struct visitor stranger; /* sends hello only if the input contains it */
+    struct visitor stranger; /* need not send hello before other requests */
     uint64_t request_id;
     char cache[512], packages[600], state[600], gpus[600];
 };
@@ -212,7 +213,7 @@ static void close_scene(struct scene *s)
     engine_close(s->engine);
 }
 
-/* u8 type, u8 number of files, the files, the body. */
+/* Reads a request from the input: u8 type, u8 number of files, the files, the body. */
 static void request(struct scene *s, struct visitor *v, struct reader *r)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -236,7 +237,7 @@ static void request(struct scene *s, struct visitor *v, struct reader *r)
     }
     v->base.file_count = 0;
     free(body);
-    if (rc) { /* the session ends after such an error */
+    if (rc) { /* kilnd closes the connection after this error */
         leave(s, v);
         join_all(s);
     }

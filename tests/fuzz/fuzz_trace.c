@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Lines of traces. A valid line is written again, and the new line must have the same fields. */
+/* Tests the parser of trace lines. If a line is valid, it is written again, and the written line
+ * must have the same fields. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/base/trace_text.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Hostile reports and answers for kilnd, and hostile jobs and requests for kiln-transfer. */
+/* Tests kilnd with reports and answers of a hostile kiln-transfer, and kiln-transfer with hostile
+ * jobs and requests. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/transfer/fleet_wire.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* libkiln receives a hostile stream from the daemon, in pieces, with descriptors. */
+/* Tests libkiln's receiver of frames with a hostile stream, which arrives in pieces and with
+ * descriptors. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/base/clock.h"
@@ -20,7 +21,7 @@ static int some_file(void)
     return fd;
 }
 
-/* The descriptors come with the first byte of the piece. */
+/* Sends |piece| in one message together with |file_count| descriptors. */
 static bool send_piece(int socket, struct bytes piece, unsigned file_count)
 {
     int files[FILES_MAX];
@@ -52,7 +53,8 @@ static bool receive_all(struct transport *transport)
         fuzz_expect(frame.body.size == frame.header.body_size, "a body is as long as it says");
         fuzz_expect(frame.descriptor_count == frame.header.descriptors,
                     "as many descriptors as it says");
-        if (frame.descriptor_count > 1) { /* takes the first; the frame's end closes the others */
+        /* the caller may take a descriptor; the next receive closes the others */
+        if (frame.descriptor_count > 1) {
             close(frame.descriptors[0]);
             frame.descriptors[0] = -1;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Imports a tuning file into a host's databases: reads and merges it, looks its records up,
- * exports them, and imports the export again. */
+/* Tests imports of tuning files into a host's databases. The records of the file are read, merged,
+ * looked up, exported, and imported again. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/tuning/tuning.h"
@@ -80,8 +80,8 @@ static void look_up(struct tuning *tuning, const struct tuning_import *import)
         fuzz_expect(answer.key.size > 0, "an answer names its record");
 }
 
-/* The exported file must be readable and have the same number of records. Records with TF32 are
- * not exported, because MIOpen has no TF32. */
+/* The exported file must be readable and have as many records. It has no records with TF32, which
+ * MIOpen does not support. */
 static void export_again(struct tuning *tuning, const struct tuning_import *from, uint64_t records,
                          struct bytes source)
 {
@@ -98,7 +98,8 @@ static void export_again(struct tuning *tuning, const struct tuning_import *from
     fuzz_expect(from->tier != TUNING_TIER_SYSTEM || has_tf32 || written.records == records,
                 "every record of a system database is written");
     again.path = path;
-    again.strict = false; /* in an old PerfDb, keys of both kinds may name the same problem */
+    /* an old PerfDb can have two keys for one problem, which a strict import refuses */
+    again.strict = false;
     fuzz_expect(import(tuning, &again, false, &read), "what was written can be read");
     fuzz_expect(read.records + read.bad == written.records, "and has as many records");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* An index file that look-ups map. The target corrects the checksum of the header and, if the input
- * requests this, the checksums of the first records. Without correct checksums, no input would
- * reach the code after the checks. */
+/* Tests look-ups in a damaged index file. Corrects the checksum of the header and, if the input
+ * requests it, those of the first records, because otherwise no input would pass the checks and
+ * reach the code behind them. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/tuning/tuning_index.h"
@@ -48,7 +48,7 @@ static void repair(uint8_t *file, size_t size, bool with_records)
     memcpy(&h, file, sizeof(h));
     if (with_records)
         repair_records(file, size, &h);
-    memcpy(&h, file, sizeof(h)); /* the header may have been overwritten by a record */
+    memcpy(&h, file, sizeof(h)); /* repair_records may have overwritten the header */
     h.file_size = htole64(size);
     h.check = htole64(index_header_check(&h));
     memcpy(file, &h, sizeof(h));
@@ -63,8 +63,8 @@ static bool on_relative(void *context, const struct tuning_index_record *record)
 
 static volatile uint64_t ids_read;
 
-/* Reads a record whose digest may be wrong. A correct digest would prove nothing here, because
- * libFuzzer sees the comparison and inserts the expected value. */
+/* Reads a record. Does not check its digest: libFuzzer would see the comparison and insert the
+ * expected value, so a match would prove nothing. */
 static void read_record(struct tuning_index *index, uint64_t place)
 {
     struct tuning_index_record record;

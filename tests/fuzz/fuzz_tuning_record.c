@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An unpacked row of tuning.db must pack to the same bytes. The row has the right checksum. */
+/* Tests packed rows of tuning.db. If a row with the right checksum unpacks, the result must pack to
+ * the same bytes. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/digest/checksum.h"
@@ -16,7 +17,7 @@ static void put_number(uint8_t *at, uint64_t value, unsigned size)
         at[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* The encoding is in docs/formats/tuning-db.md. */
+/* Computes the checksum of a row as described in docs/formats/tuning-db.md. */
 static uint64_t sum_of(const struct tuning_place *place, struct bytes body)
 {
     struct bytes id = bytes_of_text(place->database_id), backend = bytes_of_text(place->backend);

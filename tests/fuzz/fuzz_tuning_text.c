@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every record reported of FindDb (both dialects) and PerfDb lines must be well formed. */
+/* Tests the readers of PerfDb lines and of FindDb lines in both dialects. Every record that they
+ * report must be well formed. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/miopen/tuning_file.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A hostile compiler process, which sends hello, results, files and a sandbox report. Also tests
- * the job message, which a compiler process reads. */
+/* Tests kilnd with a hostile compiler process, which sends hello, results, files and a sandbox
+ * report. Also tests the compiler's reader of the job message. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/base/fs.h"

@@ -2,9 +2,9 @@
 /* Mutated conversations with a live kilnd: fuzz_live [--rounds N] [--seconds N] [--seed N] [--from
  * N].
  *
- * Each round is one connection. Its bytes depend only on the seed and the round's number. At the
- * end, kilnd must still serve another client, have as many descriptors and as much memory as
- * before, and exit with 0. */
+ * Each round is one connection, whose bytes depend only on the seed and the round's number. At the
+ * end, kilnd must still serve another client, must not have more descriptors or much more memory
+ * than at the start, and must exit with 0. */
 #include "common/base/clock.h"
 #include "common/base/random.h"
 #include "tests/support/entries.h"
@@ -20,20 +20,21 @@
 
 #define ROUNDS_STANDARD 300
 #define WARM_ROUNDS \
-    100 /* not measured, because kilnd still opens readers and fills pools in these rounds */
+    100 /* not measured, because kilnd opens readers and fills its pools in the first rounds */
 #define FRAMES_MAX 8
 #define BODY_MAX 4096
 #define FILES_MAX 4
 #define PIECE_MAX 512
 #define CHECK_EVERY 64
-/* descriptors that kilnd closes soon, or that readers and compilers own */
+/* While rounds run, kilnd may have so many descriptors more than at the start: received ones that
+ * it has not closed yet, and those of readers and compilers. */
 #define DESCRIPTORS_WAITING 32
-#define DESCRIPTORS_SLACK 4 /* descriptors of a compiler process that is being replaced */
+#define DESCRIPTORS_SLACK 4 /* at the end; a compiler process may just be being replaced */
 #ifndef MEMORY_SLACK_KB
-#define MEMORY_SLACK_KB 65536 /* allocators keep freed memory */
+#define MEMORY_SLACK_KB 65536 /* allowed growth, because allocators keep freed memory */
 #endif
 
-static struct {
+    static struct {
     uint64_t seed, from, rounds, seconds;
 } wish = { .seed = 1, .rounds = ROUNDS_STANDARD };
 
@@ -60,7 +61,7 @@ static const struct problem problem = { .spatial_dims = 2,
                                         .stride = { 1, 1, 1 },
                                         .dilation = { 1, 1, 1 } };
 
-/* No compiler supports these targets, so that the rounds test only kilnd's handling of requests. */
+/* No compiler supports this target, so the rounds do not compile anything and only test kilnd. */
 #define NO_TARGET bytes_of_text("opencl:nowhere")
 
 static void write_fetch(struct buffer *b)
@@ -221,7 +222,8 @@ static void flip_bytes(struct fixture *f, struct piece *p, size_t from)
         p->bytes[from + below(f, (unsigned)(p->size - from))] = (uint8_t)random_next(&f->random);
 }
 
-/* Overwrites a 4-byte number somewhere in the body. Lengths and counts have this size. */
+/* Overwrites 4 bytes somewhere in the body with a special number. Lengths and counts have this
+ * size. */
 static void put_number(struct fixture *f, struct piece *p)
 {
     static const uint32_t numbers[] = {
@@ -241,9 +243,9 @@ static void mutate(struct fixture *f, struct piece *p)
     case 2: put_number(f, p); break;
     case 3:
         p->size = below(f, (unsigned)p->size + 1);
-        break; /* cuts this frame, which the bytes of the next frame then complete */
+        break; /* cuts this frame, so that kilnd reads the next frame as the rest of this one */
     case 4: p->bytes[6] = (uint8_t)random_next(&f->random); break;
-    /* sends another number of descriptors than the header announces */
+    /* sends more or fewer descriptors than the header says */
     case 5: p->files = below(f, FILES_MAX + 1); break;
     case 6:
         p->files = below(f, FILES_MAX + 1);
@@ -284,8 +286,8 @@ static int some_file(struct fixture *f)
     return fd;
 }
 
-/* Descriptors come with the first byte. Returns false if kilnd closed the connection or its
- * socket is full. */
+/* Sends |part| in one message together with |file_count| descriptors. Returns false if kilnd closed
+ * the connection or reads nothing. */
 static bool send_bytes(struct fixture *f, int socket_fd, struct bytes part, unsigned file_count)
 {
     int files[FILES_MAX];
@@ -353,7 +355,7 @@ static void run_round(struct fixture *f, uint64_t number)
 {
     static struct piece piece;
     f->random = wish.seed * 0x100000001b3u + number;
-    bool greets = below(f, 8) == 0; /* the mutated frames include the handshake */
+    bool greets = below(f, 8) == 0; /* one in eight rounds mutates the handshake, too */
     int fd = greets ? raw_connect(&f->daemon) : raw_greeted(&f->daemon);
     bool goes_on = true;
     unsigned frames = 1 + below(f, FRAMES_MAX);
@@ -378,8 +380,9 @@ static bool descriptors_are_back(void *context)
     return descriptor_count(f->daemon.pid) <= f->descriptors + DESCRIPTORS_SLACK;
 }
 
-/* kilnd closes received descriptors on separate threads, and delays users who sent many. All
- * connections here belong to one user, so the bystander is delayed, too. */
+/* Returns whether kilnd has closed most received descriptors. kilnd closes them on other threads,
+ * and makes users wait who sent many. The bystander has the same user, and would have to wait,
+ * too. */
 static bool most_is_closed(void *context)
 {
     struct fixture *f = context;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Replaces libc's sync functions, also for SQLite. Files need not survive a power failure, and
- * fuzzing is faster without syncs. */
+/* Replaces libc's sync functions, also for SQLite, because fuzzing is faster without syncs. No file
+ * here has to survive a power failure. */
 #include <unistd.h>
 
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved

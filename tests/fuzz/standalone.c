@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a target on the given files and on all files of the given directories. Thus corpora and
- * earlier crashes are tests of every build, with any compiler. The first argument is the corpus,
- * which must exist and contain a file. */
+/* Runs a fuzz target on the given files and on all files of the given directories, without
+ * libFuzzer. This makes the corpora and earlier crashes tests of every build, whatever its
+ * compiler. The first argument is the directory of the corpus, which must contain a file. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/base/fs.h"
@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         struct stat seen;
         if (stat(argv[i], &seen) < 0) {
-            if (errno == ENOENT && i > 1) /* there is no directory of crashes yet */
+            if (errno == ENOENT && i > 1) /* no crash has been found yet */
                 continue;
             perror(argv[i]);
             return EXIT_FAILURE;
