@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Mutated conversations with a live kilnd: fuzz_live [--rounds N] [--seconds N] [--seed N] [--from
+/* Sends mutated requests to a real kilnd: fuzz_live [--rounds N] [--seconds N] [--seed N] [--from
  * N].
  *
  * Each round is one connection, whose bytes depend only on the seed and the round's number. At the
@@ -34,7 +34,7 @@
 #define MEMORY_SLACK_KB 65536 /* allowed growth, because allocators keep freed memory */
 #endif
 
-    static struct {
+static struct {
     uint64_t seed, from, rounds, seconds;
 } wish = { .seed = 1, .rounds = ROUNDS_STANDARD };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Compiles every solver, direction and type for the AMD targets, with the compilers that kilnd
- * uses. The programs of each applicable solver must compile, the kernels that a plan launches must
- * be in the objects, and default configs must not spill registers. Prints the resources of each
- * kernel.
+ * uses. If a solver applies to a problem, its programs must compile, the objects must contain the
+ * kernels that the plan launches, and the default config's kernels must not spill registers. Prints
+ * the resources of each kernel.
  *
  *     amd_targets [TARGET|all]... [PROBLEMS [SEED]]
  *
  * Without arguments, it compiles a sample: each solver, direction and type once for each family of
- * targets, alternating between the targets of the family.
+ * targets, on one target of the family. Directions and types take different targets.
  *
  * PROBLEMS adds that many random problems for each solver, direction and target, alternating
  * between layers as in networks and unusual ones. */
@@ -28,14 +28,16 @@
 #include <unistd.h>
 
 #define PROBLEMS_MAX 64u
-#define DRAWS_MAX 20000u /* random problems to try until a solver applies to one */
+/* number of random problems to try; the solver may apply to none of them */
+#define DRAWS_MAX 20000u
 #define WHAT_MAX 320
 #define TIMEOUT_MS 600000
 #define OBJDUMP "llvm-objdump-19"
 
 static const struct {
     const char *name;
-    const char *matrix_cores; /* prefix of the matrix instructions; NULL if the target has none */
+    /* prefix of the names of the target's matrix instructions; NULL if it has none */
+    const char *matrix_cores;
     enum { GCN, CDNA, RDNA } family;
 } targets[] = {
     { "gfx906", NULL, GCN },        { "gfx908", "v_mfma_", CDNA }, { "gfx90a", "v_mfma_", CDNA },
@@ -44,7 +46,7 @@ static const struct {
 };
 #define TARGETS (sizeof(targets) / sizeof(targets[0]))
 
-/* Masks of types, and of directions as in MIOpenDriver's -F. */
+/* Bits of types and of directions. MIOpenDriver's -F has the same bits. */
 enum { FP32 = 1, FP16 = 2, BF16 = 4 };
 enum { F = 1, B = 2, W = 4 };
 #define EVERY_SOLVER ""
@@ -54,7 +56,7 @@ static const struct shape {
     const char *name;
     uint32_t dims, n, c, k, groups, filter, stride, dilation;
     unsigned types, directions;
-    const char *solver; /* NULL means the solver that solver_choose prefers */
+    const char *solver; /* NULL means the solver that solver_choose selects */
 } shapes[] = {
     { "3x3", 2, 8, 64, 64, 1, 3, 1, 1, FP32 | FP16, F | B | W, EVERY_SOLVER },
     { "3x3, few tiles", 2, 4, 32, 32, 1, 3, 1, 1, BF16, F | B | W, EVERY_SOLVER },
@@ -88,12 +90,13 @@ struct batch {
     size_t count;
     struct {
         struct problem problem;
-        char what[WHAT_MAX]; /* the filter ("3x3") or the whole problem */
+        /* the problem as printed: the shape's name ("3x3"), or all of a random problem */
+        char what[WHAT_MAX];
     } trials[PROBLEMS_MAX];
     unsigned solved, bad;
 };
 
-/* number of random problems for each solver, direction and target */
+/* for each solver, direction and target */
 static unsigned random_problems;
 static uint64_t seed = 1;
 static bool only_a_sample;
@@ -139,8 +142,8 @@ static bool has(const struct shape *shape, uint32_t direction, uint32_t type)
     return (shape->types >> type & 1) && (shape->directions >> direction & 1);
 }
 
-/* Returns the first shape of this type and direction that the solver supports on a target, or
- * NULL. */
+/* Returns the first shape with which the solver is tested on |target| in this direction and type,
+ * or NULL. */
 static const struct shape *first_shape(const struct solver *solver, const struct target *target,
                                        uint32_t direction, uint32_t type)
 {
@@ -152,9 +155,9 @@ static const struct shape *first_shape(const struct solver *solver, const struct
     return NULL;
 }
 
-/* Returns whether this target represents its family in the sample. The representative is the first
- * target for which the solver supports a shape. Each direction and type begins the search at
- * another target. */
+/* Returns whether the sample compiles this solver, direction and type on this target. In each
+ * family, the sample takes the first target for which there is a shape. The search starts at a
+ * different target for each direction and type. */
 static bool stands_for_family(const struct batch *b, uint32_t direction, uint32_t type)
 {
     size_t members[TARGETS], count = 0;
@@ -198,8 +201,8 @@ static void add_sample(struct batch *b)
     }
 }
 
-/* Alternates between layers as in networks and unusual ones. Adds none if the solver applies to
- * hardly any random problem. */
+/* Adds a problem like a network's layer if |turn| is even, and an unusual one if it is odd. Adds
+ * none if the solver applies to none of DRAWS_MAX random problems. */
 static void add_random_problem(struct batch *b, enum direction direction, unsigned turn)
 {
     for (unsigned i = 0; i < DRAWS_MAX; i++) {
@@ -309,7 +312,7 @@ static bool is_for_matrix_cores(const char *kernel)
     return strstr(kernel, "_mma_") || strstr(kernel, "_mfma_");
 }
 
-/* Kernels that multiply 16-bit matrices must use the target's matrix instructions. */
+/* Complains unless at least one kernel that is named after matrix instructions contains some. */
 static void look_for_matrix_cores(struct batch *b, struct kiln_plan *plan, const char *what)
 {
     unsigned kernels = 0;
@@ -423,8 +426,8 @@ static bool is_asked_for(const char *target, int count, char **asked)
     return count == 0;
 }
 
-/* Returns the number of arguments that name targets. Reads the numbers PROBLEMS and SEED after
- * them. */
+/* Reads PROBLEMS and SEED, which follow the targets' names. Returns the index of the first argument
+ * after the names. */
 static int read_numbers(int argc, char **argv)
 {
     int names = 1;

@@ -6,8 +6,9 @@
 #include <elf.h>
 #include <string.h>
 
-/* {"amdhsa.version": [1, 2], "amdhsa.kernels": [{".args": [{}, nil], ".name": "k", ".kd": -1,
- * ".vgpr_count": 200, ".private_segment_fixed_size": 0x10000, ".lds": 1.0}]} */
+/* This JSON as MessagePack: {"amdhsa.version": [1, 2], "amdhsa.kernels": [{".args": [{}, nil],
+ * ".name": "k", ".kd": -1, ".vgpr_count": 200, ".private_segment_fixed_size": 0x10000, ".lds":
+ * 1.0}]} */
 static const char metadata[] = "\x82"
                                "\xae"
                                "amdhsa.version"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Edge cases of convolutions and of their types for every solver, and many random problems for
- * ConvDirectNaive, the reference of the other solvers. solver_numerics has random problems for
- * each solver. */
+/* Compares every solver with the reference on edge cases of convolutions and of data types. Also
+ * runs many random problems with ConvDirectNaive, which serves as the reference of the other
+ * solvers. solver_numerics runs random problems with each solver. */
 #include "cli/driver/storage.h"
 #include "tests/kernels/random_problem.h"
 #include "tests/kernels/trial.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define NAIVE "ConvDirectNaive"
-/* Compiling dominates the time: a tenth of a second per problem on one core. */
+/* A problem takes a tenth of a second on one core, most of it to compile. */
 #define RANDOM_PROBLEMS 16 /* per direction */
 
 struct fixture {
@@ -52,8 +52,8 @@ static bool is_right_by(struct fixture *f, const struct problem *problem,
     return right;
 }
 
-/* Compares every solver with the reference. Compiles without optimisation, because solver_numerics
- * runs all kernels with optimisation. */
+/* Compares every solver that applies with the reference. Compiles without optimisation, because
+ * solver_numerics runs all kernels with optimisation. */
 static bool is_right(struct fixture *f, const struct problem *problem, enum trial_data data,
                      uint64_t seed)
 {
@@ -105,7 +105,8 @@ TEST(trial, backward_data_clears_inputs_that_no_output_read)
     assert_true(is_right(*state, &problem, DATA_EXACT, 1));
 }
 
-/* Depending on whether widths are even, kernels store two blocks at once or one row of a block. */
+/* With even widths, kernels store two blocks at once, otherwise one row of a block. This test has
+ * both. */
 TEST(trial, backward_data_clears_between_pixels_whatever_the_width)
 {
     static const uint32_t widths[] = { 8, 10, 9 };
@@ -122,8 +123,8 @@ TEST(trial, backward_data_clears_between_pixels_whatever_the_width)
     assert_int_equal(wrong, 0);
 }
 
-/* Filters that do not overlap, with 4, 16 or 3 pixels. Those with 3 pixels are 3-D and have
- * groups. */
+/* Returns a problem whose filters do not overlap and have 4, 16 or 3 pixels per axis. Those with 3
+ * pixels are 3-D and have groups. */
 static struct problem patches(enum direction direction, unsigned variant)
 {
     static const uint32_t sizes[] = { 4, 16, 3 };
@@ -241,7 +242,8 @@ static void expect_all_patterns_unchanged(struct fixture *f, const struct solver
     trial_done(&f->trial);
 }
 
-/* y = x * 1 for every 16-bit pattern: loads and stores must be exact inverses. */
+/* Convolves all 16-bit patterns with the weight 1. The result must have the same bits, so loads and
+ * stores must be exact inverses. */
 TEST(trial, every_half_is_loaded_and_stored_unchanged)
 {
     struct problem problem = image_of_all_patterns(TYPE_FLOAT16);
@@ -284,7 +286,7 @@ static void expect_products_rounded_to_even(struct fixture *f, const struct solv
     trial_done(&f->trial);
 }
 
-/* y = x * w over pairs whose product needs rounding, overflows or underflows. */
+/* Multiplies numbers whose products must be rounded, overflow, or underflow. */
 static void expect_products_rounded(struct fixture *f, enum data_type type, double scale)
 {
     struct problem problem = products(type);

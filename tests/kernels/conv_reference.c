@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Computed by hand: a 3x3 image, a 2x2 filter, a pad of one on every side, stride 2. */
+/* An example whose results are computed by hand: 3x3 image, 2x2 filter, a pad of 1 on every side,
+ * stride 2. */
 static struct kiln_problem by_hand(uint32_t direction)
 {
     return (struct kiln_problem){ .size = sizeof(struct kiln_problem),
@@ -36,14 +37,14 @@ static void expect(const struct kiln_problem *problem, const double *want, size_
     assert_int_equal(reference_run(problem, &tensors, 2, NULL), KILN_E_OK);
     for (size_t i = 0; i < count; i++) {
         assert_true(result[i] == want[i]);
-        assert_true(magnitude[i] == want[i]); /* all values are positive */
+        assert_true(magnitude[i] == want[i]); /* equal, because no value is negative */
     }
 }
 
 TEST(plain, forward_slides_the_filter_unflipped_over_the_padded_image)
 {
     struct kiln_problem problem = by_hand(KILN_FORWARD);
-    /* windows: (0 0 / 0 1), (0 0 / 2 3), (0 4 / 0 7), (5 6 / 8 9) */
+    /* the four windows of x: (0 0 / 0 1), (0 0 / 2 3), (0 4 / 0 7), (5 6 / 8 9) */
     const double want[] = { 1000, 3200, 7040, 9865 };
     expect(&problem, want, 4);
 }
@@ -58,7 +59,7 @@ TEST(plain, backward_data_spreads_each_output_over_its_window)
 TEST(plain, backward_weights_sums_the_inputs_each_tap_met)
 {
     struct kiln_problem problem = by_hand(KILN_BACKWARD_WEIGHTS);
-    /* pixels under tap 00: 0 0 0 5; 01: 0 0 4 6; 10: 0 2 0 8; 11: 1 3 7 9 */
+    /* the pixels that each tap multiplies: 00: 0 0 0 5; 01: 0 0 4 6; 10: 0 2 0 8; 11: 1 3 7 9 */
     const double want[] = { 4 * 5, 3 * 4 + 4 * 6, 2 * 2 + 4 * 8, 1 + 2 * 3 + 3 * 7 + 4 * 9 };
     expect(&problem, want, 4);
 }
@@ -85,13 +86,13 @@ TEST(plain, layouts_only_change_the_positions_of_elements)
     problem.in[2] = 2;
     problem.pad[1] = problem.pad[2] = 0;
     problem.stride[1] = problem.stride[2] = 1;
-    /* x: c0 = 1 2, c1 = 3 4; w: k0 = 1 10, k1 = 100 1000 */
+    /* the two channels are x: c0 = 1 2, c1 = 3 4; w: k0 = 1 10, k1 = 100 1000 */
     const double first[] = { 31, 42, 3100, 4200 };
     const double last[] = { 31, 3100, 42, 4200 };
     expect(&problem, first, 4);
     problem.y_layout = KILN_CHANNELS_LAST;
     expect(&problem, last, 4);
-    problem.x_layout = KILN_CHANNELS_LAST; /* c0 = 1 3, c1 = 2 4 */
+    problem.x_layout = KILN_CHANNELS_LAST; /* the same bytes are now c0 = 1 3, c1 = 2 4 */
     const double swapped[] = { 21, 2100, 43, 4300 };
     expect(&problem, swapped, 4);
 }
@@ -122,14 +123,14 @@ TEST(plain, stores_round_to_nearest_with_ties_to_even)
     static const struct stored cases[] = {
         { KILN_FLOAT16, 1, 0x3c00 },
         { KILN_FLOAT16, -2, 0xc000 },
-        { KILN_FLOAT16, 1 + 0x1p-11, 0x3c00 },           /* a tie, down to even */
-        { KILN_FLOAT16, 1 + 0x3p-11, 0x3c02 },           /* a tie, up to even */
-        { KILN_FLOAT16, 1 + 0x1p-11 + 0x1p-40, 0x3c01 }, /* a tie only in float */
+        { KILN_FLOAT16, 1 + 0x1p-11, 0x3c00 },           /* halfway, rounds down to even */
+        { KILN_FLOAT16, 1 + 0x3p-11, 0x3c02 },           /* halfway, rounds up to even */
+        { KILN_FLOAT16, 1 + 0x1p-11 + 0x1p-40, 0x3c01 }, /* halfway if first rounded to float */
         { KILN_FLOAT16, 65504, 0x7bff },                 /* the largest */
         { KILN_FLOAT16, 65519.9, 0x7bff },
         { KILN_FLOAT16, 65520, 0x7c00 },   /* infinity */
         { KILN_FLOAT16, 0x1p-24, 0x0001 }, /* the smallest subnormal */
-        { KILN_FLOAT16, 0x1p-25, 0x0000 }, /* a tie, to zero */
+        { KILN_FLOAT16, 0x1p-25, 0x0000 }, /* halfway, rounds to zero */
         { KILN_FLOAT16, 0x1.8p-25, 0x0001 },
         { KILN_FLOAT16, 0x1p-14, 0x0400 },           /* the smallest normal */
         { KILN_FLOAT16, 0x1p-14 - 0x1p-26, 0x0400 }, /* rounds up to the smallest normal */
@@ -216,7 +217,7 @@ TEST(plain, winograd_may_round_more_with_larger_tiles_and_never_as_much_as_a_ter
     double least_term = 1.0 / 16 / 16;
     assert_true(small > 2048 * 0x1p-24 && small < large);
     assert_true(large == bound_of(&problem, "ConvWinograd", NULL));
-    assert_true(large < 8 * least_term); /* small compared with the average size 1/4 of a term */
+    assert_true(large < 8 * least_term); /* small compared with 1/4, the mean size of a term */
 }
 
 TEST(plain, winograd_s_backward_weights_round_with_the_tiles_of_all_images)
@@ -228,7 +229,7 @@ TEST(plain, winograd_s_backward_weights_round_with_the_tiles_of_all_images)
     double any = bound_of(&problem, "ConvWinograd", NULL);
     double more_channels = (problem.c *= 8, bound_of(&problem, "ConvWinograd", "4,64,64"));
     double more_images = (problem.n *= 8, bound_of(&problem, "ConvWinograd", "4,64,64"));
-    /* the sums of these tiles have fewer terms than the sums of 2x2 tiles */
+    /* larger tiles have fewer tiles to sum over, so their bound is lower than that of 2x2 tiles */
     assert_true(large < any);
     assert_true(large == more_channels);
     assert_true(more_images > 4 * large && more_images < 8 * large);
@@ -242,7 +243,7 @@ TEST(plain, tf32_may_round_operands_but_not_exact_data_and_only_where_it_is_used
     double few = bound_of(&problem, "ConvImplicitGemm", NULL);
     assert_true(few > 0x1p-10 && few < 0x1.1p-10 + exact);
     assert_true(bound_of(&problem, "ConvDirectNaive", NULL) == exact);
-    problem.c = 1024; /* 4096 terms with an average size of 1/4 */
+    problem.c = 1024; /* 4 * 1024 terms with a mean size of 1/4 */
     struct rounding many = rounding_of(&problem, "ConvImplicitGemm", NULL, 0);
     double at_the_mean = rounding_bound(&many, 1024);
     assert_true(at_the_mean > 8 * 0x1p-10 * 32 && at_the_mean < 0.3);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix-core kernels (ConvImplicitGemm's paths, ConvGrouped) without a GPU. On OpenCL devices,
- * kernels/matrix_cores.h emulates matrix instructions: it exchanges registers through local memory,
- * with the layouts that the vendors document. The emulation is slow, so problems and tiles are
- * small.
+/* Runs kernels with matrix instructions (of ConvImplicitGemm and ConvGrouped) without a GPU. On
+ * OpenCL devices, kernels/matrix_cores.h emulates these instructions: work items exchange their
+ * registers through local memory, in the layouts that the vendors document. The emulation is slow,
+ * so problems and tiles are small.
  *
  *     matrix_cores [all|TEST]
  *
- * Without arguments, each test runs a sample of its trials. */
+ * "all" runs all trials. Without arguments, each test only runs about one in three. */
 #include "tests/kernels/trial.h"
 #include "tests/support/test.h"
 
@@ -19,12 +19,12 @@
 struct fixture {
     struct opencl_device *device;
     bool runs_all;
-    /* number of trials of this test so far, for each direction, including skipped trials */
+    /* for each direction, the number of this test's trials so far, including skipped ones */
     unsigned trials[3];
 };
 
-/* A problem whose last tiles reach beyond the matrices in rows, in columns and along the
- * reduction. */
+/* Returns a problem in which the last tile of each axis (rows, columns, reduction) is only partly
+ * filled. */
 static struct problem plain(enum direction direction)
 {
     return (struct problem){ .direction = direction,
@@ -44,8 +44,8 @@ static struct problem plain(enum direction direction)
                              .dilation = { 1, 1, 1 } };
 }
 
-/* A problem whose operands and result must be packed. The residues of its stride have different
- * taps. */
+/* Returns a problem whose operands and result must be packed, because their layouts do not fit. Its
+ * stride divides the taps into classes with different numbers of taps. */
 static struct problem awkward(enum direction direction)
 {
     struct problem p = plain(direction);
@@ -64,7 +64,8 @@ static struct problem awkward(enum direction direction)
     return p;
 }
 
-/* An image with few channels, which is folded (conv_packing.h). */
+/* Returns a problem with so few channels that taps and channels are folded into one axis
+ * (conv_packing.h). */
 static struct problem image(enum direction direction)
 {
     struct problem p = plain(direction);
@@ -76,8 +77,8 @@ static struct problem image(enum direction direction)
     return p;
 }
 
-/* A problem of patches of 3 x 2 pixels with three channels. The 18 values of a patch are padded to
- * 24. Along both axes, x ends with pixels that belong to no patch. */
+/* Returns a problem whose filters do not overlap: patches of 3 x 2 pixels with three channels. The
+ * 18 values of a patch are padded to 24. The last pixels of x in both axes belong to no patch. */
 static struct problem patches(enum direction direction, uint32_t w_layout)
 {
     struct problem p = plain(direction);
@@ -90,8 +91,8 @@ static struct problem patches(enum direction direction, uint32_t w_layout)
     return p;
 }
 
-/* A problem with enough rows and columns for a warp group, and at least three tiles along the
- * reduction. */
+/* Returns a problem that is large enough for tiles of whole warp groups, and has at least three
+ * tiles along the reduction. */
 static struct problem plain_for_warp_groups(enum direction direction)
 {
     struct problem p = plain(direction);
@@ -126,11 +127,12 @@ static void emulate(struct solution *s)
 }
 
 struct named_config {
-    const char *solver, *config; /* config "" means the solver's choice */
+    const char *solver, *config; /* config "" means the config that the solver chooses */
 };
 
-/* The sample contains a test's first trial, and every third trial of each direction. In backward
- * data, these begin with the second trial, so that its config differs from that of forward. */
+/* Returns whether the sample contains the next trial: a test's first trial, and every third trial
+ * of each direction. In backward data, these are the 2nd, the 5th and so on, so that the sample
+ * also has configs that forward skips. */
 static bool is_in_sample(struct fixture *f, uint32_t direction)
 {
     bool first = f->trials[0] + f->trials[1] + f->trials[2] == 0;
@@ -168,7 +170,7 @@ static void expect_right(struct fixture *f, const char *target_text, const char 
                         problem, data);
 }
 
-/* Runs each direction with two configs: |whole| without split-K, and |sliced| with split-K. */
+/* Runs each direction with the configs |whole| (without split-K) and |sliced| (with split-K). */
 static void expect_every_direction_right(struct fixture *f, const char *target, const char *whole,
                                          const char *sliced)
 {
@@ -206,7 +208,7 @@ TEST(device, wgmma_matches_the_reference)
     }
 }
 
-/* The shapes have rows of 64 bytes, several warp groups, several blocks of rows, and the narrowest
+/* Tests tiles with 64-byte rows (32 elements), with several warp groups, and with the narrowest
  * product. */
 TEST(device, wgmma_in_other_shapes_matches_the_reference)
 {
@@ -228,8 +230,8 @@ TEST(device, mfma_that_takes_pairs_matches_the_reference)
     expect_right(*state, "gfx908", "64,32,32,1,1,2,1,1", &p, DATA_EXACT);
 }
 
-/* The planes have 48 and 40 pixels, which items copy 16 bytes at a time. The channels are nine and
- * 17 chunks. */
+/* x and y have planes of 48 and 40 pixels, so that kernels copy 16 bytes at a time. Their channels
+ * are 9 and 17 chunks of 8. */
 TEST(device, packed_planes_match_the_reference)
 {
     for (unsigned i = 0; i < 3; i++) {
@@ -239,12 +241,12 @@ TEST(device, packed_planes_match_the_reference)
         p.c = 72;
         p.k = 136;
         expect_right(*state, "sm_90", "64,64,32,2,2,3,1,1,0,0", &p, DATA_EXACT);
-        p.groups = 2; /* 36 channels, padded to 40 */
+        p.groups = 2; /* 36 channels in each group, padded to 40 */
         expect_right(*state, "gfx90a", "64,64,32,1,2,2,1,1", &p, DATA_EXACT);
     }
 }
 
-/* The filter has one tap, which reads every sixth pixel. */
+/* The filter has one tap. Strides of 2 and 3 make it read every sixth pixel. */
 TEST(device, packing_of_every_few_pixels_matches_the_reference)
 {
     for (unsigned i = 0; i < 3; i++) {
@@ -281,7 +283,8 @@ TEST(device, a_folded_image_matches_the_reference)
     expect_right(*state, "gfx90a", "64,32,32,1,1,2,2,1", &weights, DATA_EXACT);
 }
 
-/* The problems have full and partial bundles, several slabs, and tiles that exceed the image. */
+/* Tests full and partial bundles of patches, several slabs, and tiles that are only partly inside
+ * the image. */
 TEST(device, patches_match_the_reference)
 {
     for (int i = 0; i < 3; i++) {
@@ -289,7 +292,7 @@ TEST(device, patches_match_the_reference)
         struct problem first = patches((enum direction)i, LAYOUT_CHANNELS_FIRST);
         expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &last, DATA_EXACT);
         expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &first, DATA_EXACT);
-        /* the other directions pack and unpack in the same way as backward data */
+        /* as the other directions use the same packing code */
         if (i == DIRECTION_BACKWARD_DATA)
             expect_right(*state, "gfx90a", "64,32,32,2,1,1,1,1", &last, DATA_EXACT);
         volume.spatial_dims = 3;
@@ -298,11 +301,12 @@ TEST(device, patches_match_the_reference)
         volume.k = 64;
         volume.x_layout = LAYOUT_CHANNELS_FIRST;
         expect_right(*state, "sm_90", "64,32,32,2,1,2,2,1,0,0", &volume, DATA_EXACT);
-        last.filter = last.stride = (struct extent){ 1, 2, 4 }; /* 24 channels, in place */
+        /* the 24 values of a patch need no padding, so x is read in place */
+        last.filter = last.stride = (struct extent){ 1, 2, 4 };
         expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &last, DATA_EXACT);
-        last.in.w = 16; /* rows of 48 elements, in runs of 12 */
+        last.in.w = 16; /* rows of 16 * 3 elements, of which each patch reads 4 * 3 */
         expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &last, DATA_EXACT);
-        last.in.w = 20; /* of each row, 8 pixels belong to no patch */
+        last.in.w = 20; /* 8 pixels of each row belong to no patch */
         last.filter.w = last.stride.w = 12;
         expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &last, DATA_EXACT);
     }
@@ -407,8 +411,8 @@ TEST(device, tf32_of_folded_images_and_mixed_layouts_matches_the_reference)
 
 static uint32_t round_up4(uint32_t count) { return (count + 3) / 4 * 4; }
 
-/* Returns the weight of row |c| (numbered over all groups), tap and channel |k| of the group.
- * Returns 0 outside of the matrix. */
+/* Returns the weight of input channel |k| of its group at |tap| for row |c|, which counts padded
+ * rows over all groups. Returns 0 for padding. */
 static float weight_of(const struct trial *trial, uint32_t c, uint32_t tap, uint32_t k)
 {
     const struct kiln_problem *p = &trial->problem;
@@ -422,8 +426,8 @@ static float weight_of(const struct trial *trial, uint32_t c, uint32_t tap, uint
                                                : w[(row * group_c + channel) * taps + tap];
 }
 
-/* Tests a path in which bulk copies feed a product. OpenCL has no bulk copies, so this runs only
- * the path's first kernel. */
+/* Checks the packed weights of a path that uses bulk copies. OpenCL has no bulk copies, so only the
+ * path's first kernel, which packs the weights, runs. */
 static void expect_weights_turned(struct fixture *f, const struct problem *problem)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -458,10 +462,10 @@ TEST(device, weights_of_backward_data_in_tf32_are_turned)
     for (uint32_t layout = LAYOUT_CHANNELS_FIRST; layout <= LAYOUT_CHANNELS_LAST; layout++) {
         struct problem p = with_tf32(plain(DIRECTION_BACKWARD_DATA), LAYOUT_CHANNELS_LAST);
         p.w_layout = layout;
-        p.c = 70; /* 72 rows of 52 channels */
+        p.c = 70; /* padded to 72 rows of 52 output channels */
         p.k = 50;
         expect_weights_turned(*state, &p);
-        p.groups = 2; /* two groups of 40 rows and 64 channels */
+        p.groups = 2; /* 37 rows in each group, padded to 40 */
         p.c = 74;
         p.k = 128;
         p.spatial_dims = 3;

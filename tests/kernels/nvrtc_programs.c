@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Compiles every solver's programs for old and new NVIDIA GPUs with NVRTC. Random problems in 2-D
- * and 3-D to which the solver applies must compile without a warning. So must every tile for which
- * bulk copies are possible, with the highest number of resident work groups.
+/* Compiles every solver's programs for old and new NVIDIA GPUs with NVRTC. Compiles 2-D and 3-D
+ * random problems to which the solver applies. Also compiles every tile that can use bulk copies,
+ * with the highest number of resident work groups. There must be no warnings.
  *
- *     nvrtc_programs [PROBLEMS [SEED]]     PROBLEMS of each solver, direction and target
+ *     nvrtc_programs [PROBLEMS [SEED]]     PROBLEMS for each solver, direction and target
  *
- * Without arguments, it compiles a sample: one problem of each, and each tile for one problem. */
+ * Without arguments, PROBLEMS is 1, and each tile is only compiled for one of the tiles'
+ * problems. */
 #include "engine/solver/conv_implicit_gemm_paths.h"
 #include "tests/gpu/nvrtc.h"
 #include "tests/kernels/random_problem.h"
@@ -15,10 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Targets without cp.async, with cp.async, and with wgmma. */
+/* sm_75 has no cp.async, sm_80 has it, and sm_90a also has wgmma. */
 static const char *const targets[] = { "sm_75", "sm_80", "sm_90a" };
 #define TARGETS (sizeof(targets) / sizeof(targets[0]))
-#define DRAWS_MAX 20000u /* random problems to try until a solver applies to one */
+/* number of random problems to try; the solver may apply to none of them */
+#define DRAWS_MAX 20000u
 
 static struct nvrtc nvrtc;
 static unsigned problems = 1;
@@ -79,8 +81,8 @@ static void every_solver_compiles_without_diagnostics(void **state)
     for (size_t i = 0; solvers[i]; i++) {
         for (unsigned at = 0; at < 3 * problems; at++) {
             struct problem problem;
-            /* Each direction alternates between 2-D and 3-D. Targets begin with different ones, so
-             * that each direction has both. */
+            /* Each direction alternates between 2-D and 3-D problems. The first one depends on the
+             * target, so that each direction has both even if there is only one for each target. */
             uint32_t dims = (at % 3 + at / 3 + (unsigned)(text - targets)) % 2 ? 3 : 2;
             if (draw(solvers[i], at % 3, dims, &target, &problem))
                 bad += compile(solvers[i], &problem, &target);
@@ -123,8 +125,8 @@ enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WID
 #define BULK_COPIES 2
 #define TILES_MAX 128u
 
-/* A problem whose sum has only two tiles, so that only registers limit the number of resident work
- * groups. */
+/* Returns a problem whose reduction has only two tiles. Few stages are then enough, so that only
+ * registers limit how many work groups are resident. */
 static struct problem short_sum(enum direction direction, uint32_t stride)
 {
     return (struct problem){ .direction = direction,
@@ -143,7 +145,8 @@ static struct problem short_sum(enum direction direction, uint32_t stride)
                              .dilation = { 1, 1, 1 } };
 }
 
-/* Like short_sum, but the sum has two taps along the depth instead of two tiles of channels. */
+/* Like short_sum, but the reduction has two taps along the depth instead of two tiles of
+ * channels. */
 static struct problem short_sum_of_volume(enum direction direction, uint32_t stride)
 {
     struct problem p = short_sum(direction, stride);
@@ -167,8 +170,8 @@ static bool is_same_tile(const struct perf_config *a, const struct perf_config *
     return true;
 }
 
-/* For each tile, stores the valid config with the fewest stages. This config has the most resident
- * work groups. */
+/* Stores the valid configs with bulk copies, for each tile the one with the fewest stages, which
+ * has the most resident work groups. Returns the number of configs. */
 static unsigned tiles_in_bulk(const struct problem *problem, const struct target *target,
                               struct perf_config ret_tiles[TILES_MAX])
 {
@@ -218,7 +221,8 @@ static unsigned compile_tiles(const struct problem *problem, const struct target
     return bad;
 }
 
-/* Adapts a problem to TF32, whose tiles along the reduction are half as long. */
+/* Changes |p| to TF32. Halves the channels, because TF32's tiles have half as many elements along
+ * the reduction. */
 static struct problem in_tf32(struct problem p)
 {
     p.type = TYPE_FLOAT32;
@@ -271,8 +275,8 @@ static void every_tile_in_tf32_that_bulk_copies_feed_compiles(void **state)
     assert_int_equal(bad, 0);
 }
 
-/* Planes of 64 pixels are read in place. For the other sizes, only the results are stored as
- * planes. */
+/* Planes of 64 pixels are read in place. Other planes are packed first, and only the results are
+ * stored as planes. */
 static void every_tile_of_planes_compiles(void **state)
 {
     static const struct extent sizes[] = { { 1, 8, 8 }, { 1, 10, 6 }, { 1, 9, 7 } };
@@ -285,7 +289,7 @@ static void every_tile_of_planes_compiles(void **state)
         problem.in = sizes[i / 3 % 3];
         if (i >= 9)
             problem = in_tf32(problem);
-        if (i >= 12) { /* a TF32 problem without taps would not be packed */
+        if (i >= 12) { /* without several taps, kernels would not pack a TF32 problem */
             problem.n = 64;
             problem.filter = (struct extent){ 1, 3, 3 };
             problem.pad = (struct extent){ 0, 1, 1 };

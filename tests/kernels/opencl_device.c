@@ -85,7 +85,7 @@ static cl_program program_of(struct opencl_device *device, struct bytes text)
 
 static void read_log(struct opencl_device *device, cl_program program, char log[LOG_MAX])
 {
-    log[0] = '\0'; /* left empty if the log is too long for the buffer */
+    log[0] = '\0'; /* stays empty if LOG_MAX is too small for the log */
     size_t size = 0;
     cl_program_build_info what = CL_PROGRAM_BUILD_LOG;
     if (clGetProgramBuildInfo(program, device->id, what, LOG_MAX - 1, log, &size) != CL_SUCCESS &&
@@ -93,7 +93,7 @@ static void read_log(struct opencl_device *device, cl_program program, char log[
         snprintf(log, LOG_MAX, "warning: a log of %zu bytes", size);
 }
 
-/* Any warning is a failure, because a warning may hide an error. */
+/* Also returns false after a warning, because a warning may point to an error. */
 static bool is_clean(struct opencl_device *device, cl_program program, bool is_compiled,
                      const char *options)
 {
@@ -171,15 +171,16 @@ void opencl_kernels_destroy(struct opencl_kernels *kernels)
     free(kernels);
 }
 
-/* The buffers, and the sub-buffers at which the kernels' arguments start. */
+/* The device's buffers, and sub-buffers for kernel arguments that start inside a buffer. */
 struct memories {
-    cl_mem whole[OPENCL_MEMORIES]; /* NULL: there is none */
+    cl_mem whole[OPENCL_MEMORIES]; /* NULL if there is no such memory */
     size_t size[OPENCL_MEMORIES];
     cl_mem parts[LIMIT_PLAN_KERNELS * LIMIT_KERNEL_ARGUMENTS];
     size_t part_count;
 };
 
-/* Returns NULL if the device does not support a sub-buffer with this alignment. */
+/* Returns the buffer, or a sub-buffer that starts at |offset|. Returns NULL if there is no such
+ * memory, or the device does not allow a sub-buffer at |offset|. */
 static cl_mem memory_at(struct memories *m, enum opencl_memory which, uint64_t offset)
 {
     if (offset == 0 || !m->whole[which] || offset >= m->size[which])

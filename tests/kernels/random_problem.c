@@ -2,11 +2,11 @@
 #include "tests/kernels/random_problem.h"
 
 #define MULTIPLY_ADDS_MAX 4e6
-/* Limit for backward data: pixels of x, times taps, times channels of y. The reference and
- * ConvDirectNaive visit all of these, although with a stride few of them are multiplied. */
+/* Limit for backward data: pixels of x * taps * channels of y. The reference and ConvDirectNaive
+ * check all of these combinations, although with a stride only few are multiplied. */
 #define VISITS_MAX (8 * MULTIPLY_ADDS_MAX)
 
-/* |least| and |most| are inclusive. */
+/* Returns a random number from |least| to |most|. */
 static uint32_t between(uint64_t *state, uint32_t least, uint32_t most)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -30,8 +30,8 @@ static struct axis choose_axis(uint64_t *state)
     return a;
 }
 
-/* Chooses filters that do not overlap, as in the first layer of a vision transformer. Some filters
- * are large. */
+/* Chooses filters that do not overlap, like those of a vision transformer's first layer. One in
+ * four is large. */
 static struct axis choose_patches(uint64_t *state)
 {
     uint32_t size = one_in(state, 4) ? between(state, 14, 33) : between(state, 1, 4);
@@ -41,7 +41,7 @@ static struct axis choose_patches(uint64_t *state)
 static void choose_channels(uint64_t *state, struct problem *p)
 {
     bool depthwise = one_in(state, 5);
-    if (one_in(state, 4)) { /* typical channel counts, which kernels read with vector loads */
+    if (one_in(state, 4)) { /* multiples of 8, for which kernels use vector loads */
         p->groups = one_in(state, 3) ? 2 : 1;
         p->c = p->groups * 8 * between(state, 1, 12);
         p->k = p->groups * 8 * between(state, 1, 12);
@@ -135,7 +135,7 @@ static struct problem choose_layer(uint64_t *state, enum direction direction)
     if (one_in(state, 6))
         p.filter.h = 1;
     if (dims == 3 &&
-        one_in(state, 2)) { /* as in video networks: the number of frames does not change */
+        one_in(state, 2)) { /* as in video networks: the layer keeps the number of frames */
         p.in.d = between(state, 3, 16);
         p.stride.d = 1;
     }

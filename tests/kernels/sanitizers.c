@@ -4,7 +4,7 @@ __attribute__((visibility("default"))) const char *__lsan_default_options(void);
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 
-/* Tests read the programs' output, so it must have no extra lines. */
+/* LeakSanitizer would print the suppressions that it used, but tests read the programs' output. */
 const char *__lsan_default_options(void) { return "print_suppressions=0"; }
 
 const char *__lsan_default_suppressions(void)

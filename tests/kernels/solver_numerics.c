@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Compares every solver, in every direction, type and layout, with the double-precision reference.
- * The program runs random problems to which the solver applies, alternating between the config that
- * the solver chooses and a random one.
+ * Runs random problems to which the solver applies, in turn with the config that the solver chooses
+ * and with a random config.
  *
- *     solver_numerics [SOLVER|all [PROBLEMS [SEED]]]     PROBLEMS per direction */
+ *     solver_numerics [SOLVER|all [PROBLEMS [SEED]]]     PROBLEMS for each solver and direction */
 #include "tests/kernels/random_problem.h"
 #include "tests/kernels/trial.h"
 #include "tests/support/test.h"
@@ -13,20 +13,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* First come problems with each type in each layout, then random ones, including mixed layouts.
- * CTest runs the first half, which has each type once, in alternating layouts. scripts/test-kernels
- * runs more. */
+/* The first UNIFORM problems have each type in each layout; the others are random and may mix
+ * layouts. By default, PROBLEMS is TYPES: each type once, in alternating layouts.
+ * scripts/test-kernels runs more. */
 #define TYPES 3u
 #define LAYOUTS 2u
 #define UNIFORM (TYPES * LAYOUTS)
-/* Number of problems of each solver and direction. Compiling dominates the time: up to a second for
- * each problem on one core, and a third of that without optimisation. */
+/* Compiling takes most of the time: up to a second for each problem on one core, and a third of
+ * that without optimisation. */
 #define PROBLEMS TYPES
 #define ONE_IN_OPTIMISED 7u
 #define DIRECTIONS 3u
 #define SOLVERS_MAX 16u
-/* Limit of random problems and configs to try. A solver that applies to few of them has its own
- * tests. */
+/* Limit of random problems and configs to try. If a solver applies to none of so many, other tests
+ * must test it. */
 #define DRAWS_MAX 20000u
 
 struct suite {

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fills |data| with values of 30 significant bits, which every type has to round. */
+/* Fills |data| with values from -1 to 1 that have 30 significant bits, so that every type must
+ * round them. */
 static void fill_general(uint32_t type, void *data, uint64_t count, uint64_t seed)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -33,7 +34,7 @@ static bool fill(struct trial *trial, int which, enum trial_data data, uint64_t 
     return true;
 }
 
-/* Sets all bits of the workspace, which makes each element a NaN in every type. */
+/* Allocates the workspace, and sets all of its bits: read as any type, it is full of NaNs. */
 static bool add_workspace(struct trial *trial)
 {
     struct opencl_tensor *workspace = &trial->tensors[OPENCL_WORKSPACE];

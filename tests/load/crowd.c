@@ -17,16 +17,17 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define RUN_MAX_S 3600 /* enough for the largest numbers in scripts/load */
+#define RUN_MAX_S 3600 /* long enough for the largest crowd of scripts/load */
 
 #define STACK_BYTES (512u << 10)
 
-/* Shares of the kinds of clients, in percent. */
+/* Percentage of each kind of client. */
 static const unsigned shares[CLIENT_KINDS] = {
     [BEHAVING] = 70, [KILLED] = 10, [SLOW] = 5, [STALLED] = 5, [HOSTILE] = 10
 };
 
-/* About a hundred clients request each kernel, because jobs of one host share most kernels. */
+/* Returns the number of different kernels. About a hundred clients request each one, because the
+ * jobs of a host share most kernels. */
 static unsigned pool_of(unsigned clients, unsigned kernels)
 {
     unsigned pool = clients * kernels / 100;
@@ -69,8 +70,7 @@ static void *run_client_thread(void *context)
     return NULL;
 }
 
-/* Starts the process of a KILLED client. Must be called before any thread starts, because this
- * function forks. */
+/* Starts the process of a KILLED client. It forks, so call it before any thread starts. */
 static void start_process(struct crowd_member *m)
 {
     m->pid = fork();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Many clients of one kilnd at once. Some of them misbehave. Each client is a thread, but a
- * KILLED client is a process. */
+/* Many clients that use one kilnd at the same time. Some of them misbehave. Clients are threads,
+ * except that each KILLED client is a process. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -10,25 +10,27 @@
 #include <sys/types.h>
 
 enum client_kind {
-    BEHAVING, /* uses libkiln: single requests or a batch */
+    BEHAVING, /* uses libkiln, for single requests or a batch */
     KILLED,   /* killed in the middle of a request */
-    SLOW,     /* sends all requests at once, and reads one byte at a time */
-    /* sends as many requests as kilnd accepts, and reads nothing until the others are served */
+    SLOW,     /* sends all requests at once, then reads one byte at a time */
+    /* sends as many requests as kilnd accepts, and reads nothing until the BEHAVING and SLOW
+     * clients are served */
     STALLED,
     HOSTILE, /* sends garbage and invalid requests */
     CLIENT_KINDS
 };
 
-struct crowd_counts {     /* in shared memory */
-    atomic_uint joined;   /* clients that are connected and wait for the start */
-    atomic_uint ready;    /* KILLED clients in the middle of a request */
-    atomic_uint answered; /* correct kernels that BEHAVING and SLOW clients received */
-    atomic_uint late;     /* kernels that STALLED clients received */
-    atomic_uint early;    /* kernels that KILLED clients received */
+struct crowd_counts {   /* in shared memory */
+    atomic_uint joined; /* number of clients that are connected and wait at |gate| */
+    /* number of KILLED clients that wait in the middle of a request to be killed */
+    atomic_uint ready;
+    atomic_uint answered; /* number of correct kernels that BEHAVING and SLOW clients received */
+    atomic_uint late;     /* the same for STALLED clients */
+    atomic_uint early;    /* the same for KILLED clients */
     atomic_uint attacks;
     atomic_uint cut_off; /* number of STALLED clients whose connection kilnd closed */
     atomic_uint wrong;   /* number of wrong or missing answers */
-    char why[512];       /* message of the first wrong answer */
+    char why[512];       /* what was wrong with the first wrong answer */
 };
 
 struct crowd_member {
@@ -42,33 +44,35 @@ struct crowd_member {
 struct crowd {
     const char *socket; /* borrowed */
     unsigned clients, kernels;
-    unsigned first, pool; /* the kernels that all clients request are first .. first + pool - 1 */
+    /* all clients request kernels from the numbers first .. first + pool - 1 */
+    unsigned first, pool;
     unsigned count_of[CLIENT_KINDS];
     uint64_t *hashes; /* owned: expected hashes of the pool's kernels */
-    /* pipes: closing |gate| lets clients continue, closing |late| lets STALLED clients continue */
+    /* Two pipes. Closing |gate| starts the clients. Closing |late| makes the STALLED clients
+     * read. */
     int gate[2], late[2];
     struct crowd_counts *counts;
     struct crowd_member *members; /* owned */
 };
 
-/* If root runs the test, HOSTILE clients have this uid, which has no role. Otherwise all clients
- * have the same user. */
+/* User id of the HOSTILE clients if root runs the test; this user has no special rights. Otherwise
+ * all clients have the user who runs the test. */
 #define CROWD_HOSTILE 45002u
 
-/* Returns when all clients are connected. Otherwise fails the test. */
+/* Creates the clients and returns when all are connected. If one cannot connect, the test fails. */
 void crowd_open(struct crowd *crowd, const char *socket, unsigned clients, unsigned kernels,
                 unsigned first);
-/* Returns when all clients are served or killed. */
+/* Starts the clients and returns when all are served or killed. */
 void crowd_run(struct crowd *crowd);
 void crowd_close(struct crowd *crowd);
 
 void crowd_run_member(struct crowd_member *member);
 unsigned crowd_kernel(const struct crowd_member *member, unsigned i);
 void crowd_fail(struct crowd *crowd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Time limit for one answer, or for the other clients. The limit is long enough for sanitizers on a
+/* How long a client waits for one answer or for the other clients. Long enough for sanitizers on a
  * loaded machine. */
 #define CROWD_WAIT_MS 300000
 void crowd_wait_for_close(struct crowd *crowd, int fd);
 void crowd_wait_for_start(struct crowd *crowd);
-/* Number of kernels of a KILLED client that no other client requests. */
+/* Number of kernels that a KILLED client requests and no other client does. */
 #define CROWD_PRIVATE_KERNELS 3u

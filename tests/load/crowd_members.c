@@ -12,7 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PIPELINE 1000u /* requests of a STALLED client; below the limit of one connection */
+/* requests that a STALLED client sends; kilnd allows more for one connection */
+#define PIPELINE 1000u
 #define PRIVATE_FIRST 10000000u
 #define KILL_MOMENTS 5u
 
@@ -117,8 +118,7 @@ static struct kiln_problem problem_of(unsigned index)
                                   .dilation = { 1, 1, 1 } };
 }
 
-/* Takes a lease (the exclusive right to tune a problem). kilnd must end the lease when the client
- * is killed. */
+/* Takes a tuning lease. When the client is killed, kilnd must end the lease. */
 static void take_lease(struct crowd_member *m, struct kiln_client *client)
 {
     const struct kiln_problem problem = problem_of(m->index);
@@ -132,7 +132,8 @@ static void take_lease(struct crowd_member *m, struct kiln_client *client)
         crowd_fail(m->crowd, "lease %u is not granted: %s", m->index, err.text);
 }
 
-/* Requests kernels of this client only, and omits the last |part| bytes of the last request. */
+/* Requests kernels that no other client requests, but does not send the last |part| bytes of the
+ * last request. */
 static void send_and_stop(struct crowd_member *m, struct peer *peer, size_t part)
 {
     for (unsigned i = 0; i < CROWD_PRIVATE_KERNELS; i++) {
@@ -164,12 +165,14 @@ static void run_killed(struct crowd_member *m)
         fetch_kernel(m, client, i, &c->counts->early);
     switch (m->index % KILL_MOMENTS) {
     case 0: send_and_stop(m, &peer, 0); break;
-    case 1: send_and_stop(m, &peer, 10); break; /* stops in the body of the last request */
-    case 2: send_and_stop(m, &peer, 80); break; /* stops in the header, or soon after it */
+    /* the last request has its header, but not its whole body */
+    case 1: send_and_stop(m, &peer, 10); break;
+    /* the last request stops in the header or soon after it */
+    case 2: send_and_stop(m, &peer, 80); break;
     default: break;
     }
     atomic_fetch_add(&c->counts->ready, 1);
-    /* this client is killed inside a call of libkiln */
+    /* calls libkiln until this client is killed */
     for (unsigned i = 0; m->index % KILL_MOMENTS == 3; i++)
         fetch_kernel(m, client, i, &c->counts->early);
     for (;;)
@@ -216,7 +219,8 @@ static void run_slow(struct crowd_member *m)
     peer_close(&peer);
 }
 
-/* kilnd may close the connection, but must not send wrong answers. */
+/* Sends requests without reading the answers. kilnd may close the connection, but must not send a
+ * wrong answer. */
 static void run_stalled(struct crowd_member *m)
 {
     struct crowd *c = m->crowd;
@@ -301,7 +305,7 @@ static void attack_once(struct crowd_member *m, unsigned number, uint64_t *rando
     struct peer peer = { .fd = -1 };
     bool greeted = number % 8 > 2;
     if (!(greeted ? peer_open : peer_connect)(&peer, m->crowd->socket))
-        return; /* refusing the connection is allowed */
+        return; /* kilnd may refuse the connection */
     switch (number % 8) {
     case 0: send_garbage(&peer, random); break;
     case 1: send_header(&peer, MESSAGE_hello, UINT32_MAX, 0); break;
@@ -316,8 +320,8 @@ static void attack_once(struct crowd_member *m, unsigned number, uint64_t *rando
     atomic_fetch_add(&m->crowd->counts->attacks, 1);
 }
 
-/* Attacks by root would prove nothing, so this thread becomes another user. Uses system calls,
- * because libc's functions would change the user of all threads. */
+/* Root may do almost anything, so this thread changes to the user CROWD_HOSTILE. libc's functions
+ * would change the user of all threads, so this function makes the system calls. */
 static bool become_another_user(void)
 {
     if (geteuid() != 0)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* One user's queued compiles delay another user's single compile by at most one compile.
+/* Tests that many queued compiles of one user delay another user's single compile by at most one
+ * compile on each compiler.
  *
  * Usage: test_load_fairness [COMPILES]   (default: 10000; needs root, because it needs two users)
  *
- * The test measures no time. The test stops all compilers (SIGSTOP), so that the first user's
- * compiles wait. Then the second user requests one compile, and one compiler continues. A
- * compiler exits after each source, and a new compiler takes its place. The first user's
- * compiles that may run before the second user's compile end normally. All others never end,
- * so a wrong order blocks the test. */
+ * The test does not measure time. It stops all compilers (SIGSTOP), so that the first user's
+ * compiles stay in the queue. Then the second user requests one compile, and the test lets one
+ * compiler continue. The sources that may be compiled before the second user's end normally. All
+ * other sources of the first user never end, so a wrong order makes the test hang. A compiler exits
+ * after each source, and a new compiler (not stopped) takes its place. */
 #include "tests/faults/made_kernel.h"
 #include "tests/load/peer.h"
 #include "tests/support/children.h"
@@ -60,7 +61,8 @@ TEAR_DOWN(tear_down)
         return;
     close(f->first);
     close(f->second);
-    daemon_process_kill(&f->daemon); /* a normal stop would wait for the stopped compilers */
+    /* kilnd would wait for the stopped compilers if it were stopped normally */
+    daemon_process_kill(&f->daemon);
     for (unsigned i = 0; i < f->workers && f->stopped[i] > 0; i++)
         kill(-f->stopped[i], SIGKILL);
 }
@@ -84,14 +86,15 @@ static void stop_compilers(struct fixture *f)
     daemon_process_signal_workers(&f->daemon, SIGSTOP);
 }
 
-/* Returns true for the first user's compiles that must end normally: those that the compilers
- * already run, the next in the queue, and the last one, which the second user may request, too. */
+/* Returns whether compile |number| of the first user ends normally: those that compilers already
+ * run, the next in the queue, and the last one, which some tests let the second user request,
+ * too. */
 static bool ends(const struct fixture *f, unsigned number)
 {
     return number <= f->workers || number == f->last;
 }
 
-/* Sends compiles |from| to |from| + |count| - 1 of the first user, and does not wait for the
+/* Requests the first user's compiles |from| to |from| + |count| - 1. Does not wait for the
  * answers. */
 static void send_batch(const struct fixture *f, unsigned from, unsigned count)
 {
@@ -143,8 +146,8 @@ static void expect_metric(struct fixture *f, const char *series, uint64_t minimu
                  (unsigned long long)minimum);
 }
 
-/* kilnd looks up a batch's kernels concurrently and may queue them in another order. Therefore
- * the compiles that end are queued before the others. */
+/* kilnd may queue the compiles of one batch in any order. So the compiles that must come first are
+ * sent in an own batch, and are in the queue before the others are sent. */
 static void fill_queue(struct fixture *f)
 {
     send_batch(f, 0, f->workers + 1);
@@ -176,8 +179,8 @@ static void expect_kernel(struct fixture *f, unsigned number)
     raw_close_descriptors(&frame);
 }
 
-/* Only two of the first user's compiles can end before the answer: the running one and the next
- * in the queue. */
+/* The compiler that continues may only run two of the first user's compiles before the second
+ * user's: its current one and the next in the queue. */
 static void expect_served(struct fixture *f, unsigned number)
 {
     static struct metrics_page page;
@@ -222,9 +225,9 @@ static void request_untried_target(int fd, const char *source)
     raw_send_source(fd, SINGLE_KERNEL, REFUSED_TARGET, "", bytes_of_text(source));
 }
 
-/* The first user requests an untried target after all compiles, so the probe is last in the
- * queue. The second user requests the same target, and the probe must run early. The compiler
- * refuses the target. */
+/* A target that no one has used needs a probe, which is queued like a compile. The first user's
+ * request for such a target comes after all compiles. The second user requests the same target, so
+ * the probe must move forward in the queue. The compiler refuses the target. */
 TEST_F(one, a_user_who_only_wants_an_untried_target_gets_its_probe_early)
 {
     static struct raw_frame frame;
@@ -235,7 +238,7 @@ TEST_F(one, a_user_who_only_wants_an_untried_target_gets_its_probe_early)
     request_untried_target(f->first, "a");
     expect_metric(f, "kiln_queued_compiles", compiles - f->workers + 1);
     request_untried_target(f->second, "b");
-    raw_expect_pong(f->second); /* kilnd has read the request */
+    raw_expect_pong(f->second); /* the pong shows that kilnd has read the request */
     kill(-f->stopped[0], SIGCONT);
     raw_receive_last(f->second, &frame);
     assert_int_equal(raw_refusal(&frame, text), KILN_UNSUPPORTED);

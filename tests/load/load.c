@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Many clients at once. The clients that behave get every kernel with the right bytes. The others
- * leave nothing behind in kilnd.
+/* Many clients use kilnd at the same time. Those that behave must receive every kernel with the
+ * right bytes. Those that misbehave must not leave anything behind in kilnd.
  *
  * Usage: test_load_load [CLIENTS [KERNELS [ROUNDS]]]   (default: 100 of 20 kernels, 2 rounds) */
 #include "tests/load/crowd.h"
@@ -16,13 +16,14 @@
 #include <unistd.h>
 
 #define ROUND_STEP 1000000u
-/* Maximum number of kilnd's descriptors that belong neither to clients nor to kernels. */
+/* Maximum number of kilnd's descriptors besides those of clients and kernels. */
 #define FILES_BESIDE 200u
-/* kilnd scans directories now and then, so an idle kilnd may have a few more descriptors. */
+/* An idle kilnd may have a few more descriptors for a short time, because it scans directories now
+ * and then. */
 #define FILES_MORE 4u
 /* kilnd returns freed memory to the system once a second. */
 #define MEMORY_RETURNED_S 2
-/* In a further round, kilnd may keep a little more memory for the rows of new kernels. */
+/* kilnd may keep a little more memory after each round, for the database rows of new kernels. */
 #ifndef MEMORY_MORE_KB
 #define MEMORY_MORE_KB 4096
 #endif
@@ -58,8 +59,8 @@ static unsigned long long unwritten_kernels(const struct fixture *f)
            stats_number(stats, "puts_lost");
 }
 
-/* Only the watcher may be connected, with one request, and nothing may be queued, running, or
- * unwritten. */
+/* Returns whether kilnd has nothing to do: the test's own connection is the only one, nothing is
+ * queued or runs, and all kernels are written. */
 static bool is_idle(void *context)
 {
     static const char *const empty[] = { "kiln_inflight_compiles", "kiln_queued_compiles",
@@ -184,7 +185,7 @@ SET_UP(set_up)
 {
     static const char *const arguments[] = { LOAD_ARGUMENTS, NULL };
     raw_serve(&f->daemon, arguments, &f->watcher);
-    /* kilnd caches the toolchains from here on */
+    /* makes kilnd cache the toolchains before its memory is measured */
     json_destroy(raw_ask(f->watcher, MESSAGE_toolchains, "{}"));
     f->resting = process_usage_of(f->daemon.pid);
 }
@@ -215,7 +216,7 @@ static unsigned number_argument(int argc, char **argv, int index, unsigned other
     return value > 0 && value <= 100000 ? (unsigned)value : otherwise;
 }
 
-/* kilnd inherits the limit. */
+/* Raises the limit of open descriptors, which kilnd inherits. */
 static bool raise_limit(void)
 {
     struct rlimit files;

@@ -128,7 +128,8 @@ bool peer_send_files(struct peer *p, unsigned type, struct bytes body,
            peer_send(p, body.data, body.size, false);
 }
 
-/* |*ret_file| is the last descriptor that came with the bytes. The caller owns it. */
+/* Receives exactly |size| bytes. If descriptors come with them, stores the last one in |*ret_file|;
+ * the caller closes it. */
 static bool receive_all(struct peer *p, void *data, size_t size, int *ret_file)
 {
     char *at = data;

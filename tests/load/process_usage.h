@@ -5,14 +5,14 @@
 
 struct process_usage {
     long rss_kb;
-    /* The proportional share (PSS) of memory without mapped files. The share of mapped files
-     * grows by megabytes when another process that has mapped libc or kilnd ends. */
+    /* Proportional set size without mapped files. With files, it would grow by megabytes whenever
+     * another process that maps libc or kilnd ends. */
     long pss_kb;
-    long private_kb;       /* part of RSS without files and memfds */
+    long private_kb;       /* resident memory without mapped files and memfds */
     unsigned files;        /* without memfds */
-    unsigned memory_files; /* memfds, which contain objects */
+    unsigned memory_files; /* number of memfds, which contain objects */
     unsigned threads, children;
 };
 
-/* Fails the test if the process has ended. */
+/* The test fails if the process has ended. */
 struct process_usage process_usage_of(pid_t pid);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Sends a busy host's requests of a day in a fixed time. kilnd's memory and descriptors must not
- * grow.
+/* Sends as many requests as a busy host sends in a day, but in SECONDS. Meanwhile, kilnd's memory
+ * and number of descriptors must not grow.
  *
  * Usage: test_load_soak [SECONDS [JOBS [REQUESTS]]] (default: 2 s, 64 jobs of 100 requests)
  *
- * A job connects, fetches kernels, looks up tuning data, fetches one new kernel, and
- * disconnects. Every eighth job sends one more request and disconnects without waiting.
- * WORK_QUEUES jobs run at once. scripts/load has the numbers of a day; docs/reliability.md
- * explains them. */
+ * A job connects, fetches kernels, looks up tuning data, fetches one new kernel, and disconnects.
+ * Every eighth job sends one more request and disconnects without waiting. WORK_QUEUES jobs run at
+ * once. scripts/load has the arguments for a whole day; docs/reliability.md explains them. */
 #include "tests/faults/made_kernel.h"
 #include "tests/load/peer.h"
 #include "tests/load/process_usage.h"
@@ -26,20 +25,20 @@
 #include <unistd.h>
 
 #define WORK_QUEUES 8u
-#define COMMON 400u         /* kernels that every job fetches */
-#define NEW_FIRST 20000000u /* first kernel that only one job fetches */
+#define COMMON 400u         /* number of kernels that all jobs share */
+#define NEW_FIRST 20000000u /* from this number on, each kernel is fetched by one job only */
 #define SAMPLES 100u
-#define WARM 25u /* number of the first samples, which do not count */
-/* A day's kernels do not all fit, so kilnd must evict some. */
+#define WARM 25u /* so many samples at the start do not count */
+/* The limits are too low for all kernels, so kilnd must evict some. */
 #define HOT_LIMIT "8MiB"
 #define HOT_COUNT "1000"
 #define CACHE_LIMIT "16MiB"
-/* The growth is measured along a regression line through all samples that count, from the first to
- * the last. */
+/* Allowed growth, measured along the regression line through the samples that count. */
 #ifndef GROWTH_MAX_KB
 #define GROWTH_MAX_KB 2048
 #endif
-#define FILES_MORE 4.0 /* not 0, because a sample includes open connections */
+/* above 0, because a sample may count connections that are open at that moment */
+#define FILES_MORE 4.0
 
 static struct {
     unsigned seconds, jobs, requests;
@@ -128,7 +127,7 @@ static void look_up(struct soak *s, struct kiln_client *client)
     kiln_tuned_free(tuned);
 }
 
-/* The last request is in flight when the job ends. */
+/* Sends a request and disconnects before the answer. */
 static void disconnect_midway(struct soak *s, unsigned number)
 {
     struct peer peer = { .fd = -1 };
@@ -189,7 +188,7 @@ static void take_samples(struct soak *s)
         sleep_until(s, s->taken + 1, SAMPLES);
         if (!holds_in_time(sample_is_due, s))
             note_failure(s, "the jobs are late", "none ended in the last minute");
-        metrics_page_read(s->watcher, &page); /* as a Prometheus server would */
+        metrics_page_read(s->watcher, &page); /* also loads kilnd as a Prometheus server would */
         s->samples[s->taken] = process_usage_of(s->daemon.pid);
     }
 }
