@@ -375,8 +375,7 @@ static bool change_condition(struct http_server *s, struct exchange *x)
 /* S3 answers 409 while another host puts or deletes the same file. */
 static bool is_conflict(struct exchange *x)
 {
-    return is_put(x) && x->is_conditional && status_of(x) == 409 &&
-           x->conflicts++ < CONFLICTS_MAX;
+    return is_put(x) && x->is_conditional && status_of(x) == 409 && x->conflicts++ < CONFLICTS_MAX;
 }
 
 static bool send_again(struct http_server *s, struct exchange *x)
