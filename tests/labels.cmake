@@ -2,8 +2,8 @@
 #
 #   lint, unit, integration, kernels, faults, ...  kind of the test: first part of its name
 #   quick     tests that scripts/test runs; none takes more than 10 s on an idle core
-#   long      all others: they run compilers, damage files byte by byte, or kill processes
-#             repeatedly
+#   long      all others: they run compilers, damage files byte by byte, kill processes
+#             repeatedly, or wait for many time limits
 #   no-asan   tests that .ci/run omits with the address sanitizer.  They spend minutes in compilers,
 #             or kill and restart processes, and shorter tests run the same code.  Lints are
 #             omitted, too, because they run no program
@@ -16,7 +16,8 @@ set(KILN_LONG_TESTS
   "^attack\\.(slow_transfers|scans|exports|builds|large_exports|clears|puts|queue)$"
   "^attack\\.(churn|tuning_files|perf_files|tuning_verify|tuning_exports|parallel_exports)$"
   "^attack\\.(tiny_rows|damaged_caches|kept_kernels|large_results)$"
-  "^attack\\.(control_characters|system_files)$" "^rtc\\.python$"
+  "^attack\\.(control_characters|system_files)$" "^rtc\\.(comgr|programs|python)$"
+  "^fleet\\.faults$"
   "^integration\\.(caches|disk|doctor|find_tune|packages|resnet50|restart|sandbox|store)$"
   "^integration\\.(targets|work)$"
   "_kill$" "worker_process$" "_damage$" "db\\.snapshot$" "^faults\\.daemon$"
