@@ -45,7 +45,7 @@ static void write_note(char kind, const char *path)
     int file = find_file();
     if (size < PATH_MAX) {
         text[0] = kind;
-        memcpy(text + 1, path, size);
+        memcpy(text + 1, path, size + 1);
     } else {
         size = 0;
     }

@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -210,25 +209,15 @@ static pid_t start_process(const char *function)
     return child;
 }
 
-/* Waits a minute at most. */
-static int succeeds(pid_t child)
-{
-    int status = -1;
-    for (int i = 0; i < 30000 && waitpid(child, &status, WNOHANG) == 0; i++)
-        usleep(2000);
-    return status == 0;
-}
-
 static int runs(const char *function)
 {
     if (strcmp(function, "system") == 0)
-        return system("exit 0") == 0;
+        return system("exit 0") == 0; // NOLINT(cert-env33-c): what the test is about
     if (strcmp(function, "popen") == 0) {
-        FILE *file = popen("exit 0", "r");
+        FILE *file = popen("exit 0", "r"); // NOLINT(cert-env33-c): what the test is about
         return file && pclose(file) == 0;
     }
-    pid_t child = start_process(function);
-    return child > 0 && succeeds(child);
+    return start_process(function) > 0;
 }
 
 static const char *last_part(const char *name)
