@@ -105,11 +105,16 @@ int main(int argc, char **argv)
     (void)argc;
     read_arguments(argv + 1);
     count_run();
-    FILE *in = fopen(given.input, "r"), *out = in ? fopen(given.output, "w") : NULL;
-    if (!out)
+    FILE *in = fopen(given.input, "r");
+    if (!in)
         return 1;
-    fprintf(out, "%s\n", given.options);
-    int rc = compile(in, out);
+    FILE *out = fopen(given.output, "w");
+    int rc = 1;
+    if (out) {
+        fprintf(out, "%s\n", given.options);
+        rc = compile(in, out);
+        fclose(out);
+    }
     fclose(in);
-    return fclose(out) ? 1 : rc;
+    return rc;
 }
