@@ -25,9 +25,10 @@ import sys
 WORST = 10
 OTHERS = ("cuDNN", "PyTorch")
 NAIVE = "ConvDirectNaive"
-# Times may be below the floor if operands stay in the L2 cache, or with Winograd's algorithm, which
-# needs at best a quarter of a 3x3 filter's multiply-adds. A shorter time is an error: it cannot be
-# the time of this problem.
+# Limits for measured times, which may be below the floor (the time that the GPU's peak rates
+# allow): operands may stay in the L2 cache, and Winograd's algorithm needs at best a quarter of a
+# 3x3 filter's multiply-adds. A time below the limits is an error: the program cannot have computed
+# this problem.
 L2_FACTOR = 5
 WINOGRAD_FACTOR = 5
 CLOCK_FACTOR = 1.2

@@ -18,11 +18,12 @@
 #define FUNCTION_REGISTERS 4
 #define FUNCTION_SHARED_DYNAMIC_MAX 8
 #define RESULT_OUT_OF_MEMORY 2
-/* The result for an illegal address. A launch that ends with this or a higher result makes the
- * context unusable. */
+/* The result after a kernel accessed an illegal address. After a launch with this or a higher
+ * result, the context is unusable. */
 #define FIRST_STICKY_RESULT 700
 #define RESULT_ECC 214
-/* bytes of static and dynamic shared memory that a launch may use by default */
+/* Bytes of shared memory, static and dynamic, that every launch may use without
+ * cuda_allow_shared. */
 #define SHARED_FREE (48u << 10)
 
 #define BATCHES 15u

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * One NVIDIA GPU through the CUDA driver API.  The driver is opened at run time, so building needs
+/* One NVIDIA GPU through the CUDA driver API.  The driver is opened at run time, so building needs
  * no part of CUDA.
  *
- * A kernel that fails makes the context unusable, and thereby the process (see |is_lost|).
+ * A kernel that fails makes the CUDA context unusable. It cannot be created again in the same
+ * process, so the process must end (see |is_lost|).
  *
  * Ownership  cuda_open / cuda_close; the caller frees memory and modules
- * Threading  one thread
- */
+ * Threading  one thread */
 #include "common/base/bytes.h"
 #include "common/base/err.h"
 #include "libclient/device/cuda_tensor_map.h"
@@ -34,12 +33,13 @@ struct cuda {
     bool is_lost;
 };
 
-/* Returns KILN_UNAVAILABLE if there is no driver or no GPU. */
+/* Opens the first GPU. Returns KILN_UNAVAILABLE if there is no driver or no GPU. */
 KILN_MUST_CHECK enum kiln_code cuda_open(struct cuda *ret_cuda, struct kiln_err *err);
 void cuda_close(struct cuda *cuda);
-/* Writes the target whose code may use all instructions of this kind of GPU: "sm_90a" for sm_90. */
+/* Writes the target with all instructions of this GPU, such as "sm_90a" for "sm_90". */
 void cuda_full_target(const char *target, char ret_full[16]);
-/* Turns |result| into a message, and sets |is_lost| for failures that break the context. */
+/* Stores a message about |result| in |err|, and sets |is_lost| if the failure makes the context
+ * unusable. */
 KILN_PRINTF(4, 5)
 enum kiln_code cuda_fail(struct cuda *cuda, int result, struct kiln_err *err, const char *format,
                          ...);
@@ -49,35 +49,37 @@ KILN_MUST_CHECK enum kiln_code cuda_load(struct cuda *cuda, struct bytes object,
 
 struct cuda_resources {
     int registers;
-    int shared; /* statically allocated bytes of a group */
-    int local;  /* bytes of an item for spills and for arrays outside registers */
+    int shared; /* bytes of static shared memory for each group */
+    /* bytes of local memory for each item: spilled registers, and arrays that do not fit into
+     * registers */
+    int local;
 };
 
 KILN_MUST_CHECK enum kiln_code cuda_function(struct cuda *cuda, void *module, const char *name,
                                              void **ret_function, struct kiln_err *err);
-/* Allows a function |bytes| of dynamic shared memory in each group. */
+/* Lets |function| use up to |bytes| of dynamic shared memory in each group. */
 KILN_MUST_CHECK enum kiln_code cuda_allow_shared(struct cuda *cuda, void *function, uint32_t bytes,
                                                  struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code cuda_read_resources(struct cuda *cuda, void *function,
                                                    struct cuda_resources *ret_resources,
                                                    struct kiln_err *err);
 
-/* The result of cuda_time. After a warm-up, cuda_time launches the work in batches, without a
- * pause. A batch is long enough for the resolution of the events. The time is the median of the
- * batches' means. As in the benchmark modes of frameworks, the L2 cache is not flushed between
- * launches. */
+/* The result of cuda_time. After a warm-up, cuda_time launches the work in batches without pauses,
+ * each long enough for the events' resolution. The time is the median of the batches' means. The L2
+ * cache is not flushed between launches, as in the benchmark modes of frameworks. */
 struct cuda_timing {
     double microseconds;
-    double spread; /* half the distance between the quartiles, relative to the median */
+    /* half the distance between the quartiles of the batches, relative to the median */
+    double spread;
     unsigned launches;
 };
 
 struct cuda_work {
-    /* Launches the work once, without waiting for its end. A failure ends the timing. */
+    /* Launches the work once without waiting for its end. cuda_time stops at the first error. */
     enum kiln_code (*launch)(void *context, struct kiln_err *err);
     void *context;
-    /* If a launch takes longer than this time, it is repeated less often, and the result is less
-     * exact. 0 means no limit. */
+    /* If a launch takes longer, the work is not worth an exact time, and cuda_time launches it only
+     * a few times. 0 means no limit. */
     double hopeless_us;
 };
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cudnn_baseline: cuDNN's best time for each problem, through both of its interfaces. cuDNN is
- * timed exactly as gpu_trials times kiln's solvers: the same operands, warm-up, batches and median.
- */
+/* cudnn_baseline prints cuDNN's best time for each problem, once for each of cuDNN's two
+ * interfaces. It measures exactly as gpu_trials does for kiln's solvers: the same operands,
+ * warm-up, batches and median. */
 #include "tests/gpu/cudnn_library.h"
 #include "tests/gpu/problems.h"
 
@@ -16,13 +15,11 @@
 /* about as much workspace as frameworks allow */
 #define WORKSPACE_MAX ((uint64_t)4 << 30)
 
-/*
- * The bound for the difference between cuDNN's result and the reference, relative to the sum of |a
- * b|.  The check has to find a baseline that computes another problem, so the bound allows every
- * arithmetic that cuDNN has, including Winograd and TF32 with its operands of 11 bits.  A sum of n
- * products with random signs is about sum|a b| / sqrt(n).  The result of another problem differs by
- * about that much, and cuDNN's arithmetic by at most a 64th of it.
- */
+/* How far cuDNN's result may be from the reference, relative to the sum of |a b| over the products
+ * of an element. The check only has to detect that cuDNN was given a different problem, so it must
+ * accept all arithmetic of cuDNN, including Winograd, and TF32 with its operands of 11 bits. A sum
+ * of n products with random signs is about sum|a b| / sqrt(n), and the result of another problem
+ * differs by about as much. cuDNN's arithmetic differs by at most a 64th of sum|a b|. */
 #define TOLERANCE (1.0 / 64)
 
 struct baseline {
@@ -71,7 +68,8 @@ static enum kiln_code check_result(void *context, struct kiln_err *err)
     return rc ? rc : bench_verdict(check->judge, check->bench, &rounding, &verdict, err);
 }
 
-/* If cuDNN has no engine for a problem, the row says "none"; that is not a failure. */
+/* cuDNN may have no engine for a problem. Then the row has the state "none", which is not a
+ * failure. */
 static const char *state_of(const struct cudnn_best *best)
 {
     return best->timing.microseconds > 0 ? "ok" : "none";
@@ -138,7 +136,7 @@ static enum kiln_code time_problem(struct baseline *b, struct bench *bench, stru
     enum kiln_code rc = b->find ? cudnn_find(&c, &find, &why) : KILN_OK;
     if (rc)
         fprintf(stderr, "%s\n", why.text);
-    if (rc == KILN_CORRUPT) { /* cuDNN computed something else, so its time is dropped */
+    if (rc == KILN_CORRUPT) { /* cuDNN was given a different problem, so its time means nothing */
         find = (struct cudnn_best){ .tried = find.tried };
         b->failed++;
     }
@@ -166,7 +164,8 @@ static enum kiln_code measure_problem(struct baseline *b, const struct problem *
     return rc;
 }
 
-/* A problem that does not fit the device must not end the others. */
+/* Measures one problem. Returns KILN_OK for a problem that does not fit into the device's memory,
+ * so that the others are still measured. */
 static enum kiln_code take_problem(void *context, const struct problem *problem,
                                    struct kiln_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cuDNN's legacy interface with numbered algorithms: cudnnFindConvolution*AlgorithmEx and
+/* Times cuDNN's legacy interface with numbered algorithms: cudnnFindConvolution*AlgorithmEx and
  * cudnnConvolution*. */
 #include "tests/gpu/cudnn_library.h"
 
@@ -9,7 +9,7 @@
 #define ALGORITHMS_MAX 16
 #define TIMED_IN_FULL 3
 
-struct found { /* the members that cuDNN's three result types have in common */
+struct found { /* the members that the result types of all three directions have */
     int algorithm;
     cudnnStatus_t status;
     float ms;
@@ -104,7 +104,8 @@ static void convolution_done(struct convolution *v)
         d->cudnnDestroyConvolutionDescriptor(v->convolution);
 }
 
-/* The three calls differ only in types and the order of parameters. */
+/* Copies the results of cuDNN's search. The searches of the three directions only differ in types
+ * and in the order of parameters. */
 #define TAKE(results)                                                                            \
     for (int i = 0; i < *ret_count; i++)                                                         \
         ret_found[i] = (struct found)                                                            \
@@ -186,7 +187,8 @@ static cudnnStatus_t find(struct convolution *v, struct found *ret_found, int *r
     }
 }
 
-/* Rejects TF32 and reduced-precision sums unless the default math is allowed. */
+/* Returns false if the algorithm uses TF32 or reduced-precision sums, but |math| does not permit
+ * it, or if the algorithm failed or needs too much workspace. */
 static bool is_allowed(const struct convolution *v, const struct found *f)
 {
     bool single = v->c->bench->problem.type == TYPE_FLOAT32;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cudnn_first_pass: the measurement of first_pass with cuDNN in benchmark mode.  At the first
- * convolution of each shape, cuDNN times its algorithms; then the fastest is used.  Prints one JSON
- * object.
- */
+/* cudnn_first_pass measures what first_pass measures, but with cuDNN in benchmark mode: cuDNN times
+ * its algorithms at the first convolution of each shape, and then uses the fastest. Prints one JSON
+ * object. */
 #include "tests/gpu/cudnn_library.h"
 #include "tests/gpu/problems.h"
 #include "tests/gpu/started.h"
@@ -16,7 +14,7 @@
 #define SHAPES_MAX 512u
 /* about as much workspace as frameworks allow */
 #define WORKSPACE_MAX ((uint64_t)1 << 30)
-#define DATA 0x3c /* the value of every byte of the operands: a small number in each type */
+#define DATA 0x3c /* every byte of the operands; such numbers are small in each type */
 
 struct pass {
     struct problem shapes[SHAPES_MAX];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cuDNN's graph interface. Describes one convolution as a graph, and times every engine that
- * cuDNN's heuristics list for the graph. The benchmark mode of today's frameworks does the same. */
+/* Times cuDNN's graph interface. Describes one convolution as a graph, and times every engine that
+ * cuDNN's heuristics suggest for it, as the benchmark modes of current frameworks do. */
 #include "tests/gpu/cudnn_library.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ struct graph {
     cudnnStatus_t status;
 };
 
-/* After a failure, these functions do nothing. */
+/* The functions below store the first error in |status|. After an error they do nothing. */
 static void make(struct graph *g, cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *ret)
 {
     if (!g->status)
@@ -188,8 +188,8 @@ static int64_t list_engines(struct graph *g, cudnnBackendHeurMode_t mode,
     return g->status ? 0 : count < ENGINES_MAX ? count : ENGINES_MAX;
 }
 
-/* Returns the engine's number, or -1 for an engine that uses TF32 or reduced-precision sums without
- * permission. */
+/* Returns the number of the engine. Returns -1 if the engine uses TF32 or reduced-precision sums,
+ * but |math| does not permit it. */
 static int64_t allowed_engine(struct graph *g, cudnnBackendDescriptor_t config)
 {
     const struct cudnn *d = g->c->cudnn;
@@ -216,7 +216,8 @@ static int64_t allowed_engine(struct graph *g, cudnnBackendDescriptor_t config)
     return number;
 }
 
-/* Returns the plan's workspace size, or -1 if there is no plan or the workspace is too large. */
+/* Returns the bytes of workspace that the plan needs. Returns -1 if cuDNN cannot make the plan, or
+ * the workspace is too small for it. */
 static int64_t make_plan(struct graph *g, cudnnBackendDescriptor_t config)
 {
     const struct cudnn_case *c = g->c;
@@ -261,7 +262,8 @@ static bool is_right(struct graph *g, int64_t number)
     return false;
 }
 
-/* Skips an engine that refuses or fails, as benchmark modes do. */
+/* Times one engine, and keeps it in |best| if it is the fastest. Ignores errors, because cuDNN's
+ * heuristics also suggest engines that do not work. */
 static void try_config(struct graph *g, cudnnBackendDescriptor_t config, struct cudnn_best *best)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -298,7 +300,8 @@ enum kiln_code cudnn_graph(const struct cudnn_case *c, struct cudnn_best *ret_be
     for (size_t mode = 0; mode < 2 && !rc; mode++) {
         cudnnBackendDescriptor_t configs[ENGINES_MAX] = { NULL };
         int64_t count = list_engines(&g, modes[mode], configs);
-        g.status = CUDNN_STATUS_SUCCESS; /* the heuristics list no engine in this mode */
+        /* an error means that the heuristics suggest no engine in this mode */
+        g.status = CUDNN_STATUS_SUCCESS;
         for (int64_t i = 0; i < count; i++)
             try_config(&g, configs[i], ret_best);
         for (int i = 0; i < ENGINES_MAX; i++)

@@ -48,7 +48,7 @@ static void *find_library(struct cudnn *cudnn)
     void *dl = given ? try_pattern(given, cudnn) : NULL;
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]) && !dl && !given; i++)
         dl = try_pattern(patterns[i], cudnn);
-    /* the loader searches LD_LIBRARY_PATH */
+    /* here, the loader searches LD_LIBRARY_PATH and the system's directories */
     return dl || given ? dl : try_name("libcudnn.so.9", cudnn);
 }
 
@@ -81,7 +81,7 @@ void cudnn_close(struct cudnn *cudnn)
 {
     if (cudnn->handle)
         cudnn->cudnnDestroy(cudnn->handle);
-    cudnn->handle = NULL; /* the library stays: unloading it at exit is not safe */
+    cudnn->handle = NULL; /* The library stays loaded, because unloading it at exit is not safe. */
 }
 
 cudnnDataType_t cudnn_type_of(const struct problem *p)
@@ -101,7 +101,8 @@ int cudnn_extent(const struct problem *p, const struct extent *e, int64_t values
     return count;
 }
 
-/* Strides for N, [D,] H, W, C in memory (channels last), else for N, C, [D,] H, W. */
+/* Strides have the order of |sizes| (N, C, [D,] H, W), whether channels come last or second in
+ * memory. */
 static struct cudnn_shape make_shape(const struct problem *p, const uint32_t outer[2],
                                      const struct extent *e, uint32_t layout)
 {

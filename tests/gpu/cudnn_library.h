@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * cuDNN, which is opened at run time.  Only its headers are needed to build.
+/* cuDNN's functions.  The library is opened at run time, so building needs only its headers.
  *
  * Ownership  cudnn_open / cudnn_close
- * Threading  one thread
- */
+ * Threading  one thread */
 #include "tests/gpu/judge.h"
 
 #include <cudnn.h>
@@ -20,7 +18,7 @@ struct cudnn {
     char path[256];
 };
 
-/* Called after cuda_open.  Returns KILN_UNAVAILABLE if cuDNN is not installed. */
+/* Call cuda_open first. Returns KILN_UNAVAILABLE if cuDNN is not installed. */
 KILN_MUST_CHECK enum kiln_code cudnn_open(struct cudnn *ret_cudnn, struct kiln_err *err);
 void cudnn_close(struct cudnn *cudnn);
 enum kiln_code cudnn_fail(const struct cudnn *cudnn, cudnnStatus_t status, const char *what,
@@ -28,8 +26,8 @@ enum kiln_code cudnn_fail(const struct cudnn *cudnn, cudnnStatus_t status, const
 
 #define CUDNN_DIMS_MAX 5
 
-/* A tensor or filter as cuDNN's descriptors expect it: sizes and strides in the order N, C, [D,] H,
- * W, for any layout in memory. */
+/* A tensor or filter for cuDNN's descriptors: sizes and strides in the order N, C, [D,] H, W,
+ * whatever the layout in memory. */
 struct cudnn_shape {
     int count;
     int64_t sizes[CUDNN_DIMS_MAX], strides[CUDNN_DIMS_MAX];
@@ -37,23 +35,24 @@ struct cudnn_shape {
 
 struct cudnn_shape cudnn_shape_of(const struct problem *p, enum bench_tensor which);
 
-/* Writes an extent in the order [D,] H, W.  Returns the number of dimensions. */
+/* Writes |e| into |values| in the order [D,] H, W. Returns the number of dimensions, 2 or 3. */
 int cudnn_extent(const struct problem *p, const struct extent *e, int64_t values[3]);
 
 cudnnDataType_t cudnn_type_of(const struct problem *p);
 
-/* the fastest algorithm or engine of one of cuDNN's two interfaces for a problem */
+/* For one problem and one of cuDNN's two interfaces, the fastest algorithm or engine. */
 struct cudnn_best {
-    struct cuda_timing timing; /* 0 if the interface has no algorithm or engine */
+    struct cuda_timing timing; /* 0 if no algorithm or engine works */
     char name[48];
     uint64_t workspace;
     unsigned tried;
-    bool is_checked; /* whether the result was compared with the reference and agreed */
+    bool is_checked; /* the result was compared with the reference and was right */
 };
 
 enum cudnn_math {
-    CUDNN_EXACT,  /* fp32 products in fp32, and fp16 on matrix cores with 32-bit sums */
-    CUDNN_DEFAULT /* cuDNN's default, which uses TF32 in fp32 problems */
+    /* no TF32: fp32 products in fp32; fp16 products on matrix cores with 32-bit sums */
+    CUDNN_EXACT,
+    CUDNN_DEFAULT /* what cuDNN does by default: TF32 in fp32 problems */
 };
 
 struct cudnn_case {
@@ -62,18 +61,18 @@ struct cudnn_case {
     const struct bench *bench;
     struct guarded workspace;
     enum cudnn_math math;
-    /* Called after the fastest algorithm ran once more.  Returns KILN_CORRUPT if the output differs
-     * from the reference.  NULL if results are not checked. */
+    /* Called after one more launch of the fastest algorithm. Returns KILN_CORRUPT if the output
+     * differs from the reference. May be NULL. */
     enum kiln_code (*check)(void *context, struct kiln_err *err);
     void *context;
 };
 
-/* Times the three fastest algorithms of cudnnFindConvolution*AlgorithmEx. */
+/* Lets cuDNN's search (cudnnFindConvolution*AlgorithmEx) sort its algorithms, and times the three
+ * fastest. */
 KILN_MUST_CHECK enum kiln_code cudnn_find(const struct cudnn_case *c, struct cudnn_best *ret_best,
                                           struct kiln_err *err);
-/* Does what a framework's benchmark mode does for a new problem. First calls
- * cudnnFindConvolution*AlgorithmEx. Then launches the fastest algorithm |launches| times, without
- * waiting. */
+/* Does what a framework's benchmark mode does for a new problem: lets cuDNN search for the fastest
+ * algorithm, then launches it |launches| times without waiting for the end. */
 KILN_MUST_CHECK enum kiln_code cudnn_meet(const struct cudnn_case *c, unsigned launches,
                                           struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code cudnn_graph(const struct cudnn_case *c, struct cudnn_best *ret_best,

@@ -40,7 +40,8 @@ EIGHT_RATIO_MAX = 1.15
 COUNTS = re.compile(r"kilnctl: (\d+) compiles: (\d+) answered by kilnd, (\d+) compiled and stored, "
                     r"(\d+) compiled without kilnd")
 REASONS = re.compile(r"kilnctl: (\d+ without kilnd: .*)")
-# These variables are removed, because with them a process might find what another process compiled.
+# Removed from the environment, because they would let a process find kernels in another process's
+# cache.
 CACHES = ("CUPY_CACHE_DIR", "PYTORCH_KERNEL_CACHE_PATH", "CUDA_CACHE_PATH", "XDG_CACHE_HOME",
           "XDG_CONFIG_HOME", "XDG_STATE_HOME", "LD_LIBRARY_PATH")
 
@@ -58,7 +59,8 @@ class Process:
         environment["HOME"] = str(home)
         library_path = f"LD_LIBRARY_PATH={scene.library_path}"
         if with_kiln:
-            # kilnctl may need libraries that the job must not find.
+            # kilnctl may need libraries from the caller's LD_LIBRARY_PATH. The job must not find
+            # them.
             environment["LD_LIBRARY_PATH"] = os.environ.get("LD_LIBRARY_PATH", "")
             environment["KILN_RTC_DEBUG"] = "1"
             job = [str(scene.bin / "kilnctl"), "run", "--explain", "--", "env", library_path, *job]

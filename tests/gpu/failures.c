@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * failures: tests that failures on a real CUDA device return the right code and one message, and
+/* failures: tests that failures on a real CUDA device return the right code and one message, and
  * that the device works afterwards.  Needs kilnd.  Prints every message; exits with 0 if all codes
- * were right.
+ * are right.
  *
- *     failures          all failures but the next
- *     failures fault    a kernel that fails, which makes the process unusable
- */
+ *     failures          all failures except the following one
+ *     failures fault    a kernel that fails, which makes the process unusable */
 #include <kiln/kiln.h>
 
 #include <stdio.h>
@@ -36,7 +34,7 @@ static void must(const char *what, int rc, const struct kiln_error *err)
     exit(2);
 }
 
-/* The output needs 64 MiB, so that SMALL bytes are far too few. */
+/* Returns a problem whose output has 64 MiB, for which SMALL bytes are far too few. */
 static struct kiln_problem problem_of_64_mib(void)
 {
     return (struct kiln_problem){ .size = sizeof(struct kiln_problem),
@@ -151,8 +149,8 @@ static void launch_on_too_little(struct kiln_device *device, struct kiln_client 
     kiln_run_destroy(run);
 }
 
-/* Launches on a memory object that claims to be larger than its memory, so the kernel writes to an
- * unmapped address. */
+/* Wraps memory in a memory object with a too large size, so that the kernel writes to an unmapped
+ * address. */
 static void launch_beyond(struct kiln_device *device, struct kiln_client *client)
 {
     struct kiln_run *run = run_of(device, client);

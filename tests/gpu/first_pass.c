@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * first_pass: the time from a job's start to the end of its first forward pass through a network's
- * convolutions, with kernels from kilnd.  Prints one JSON object. --help lists the options.
+/* first_pass measures the time from a job's start until its first forward pass through a network's
+ * convolutions ends, with kernels from kilnd.  Prints one JSON object. --help lists the options.
  *
- * Layers are planned, loaded and launched one after another, in the order in which a framework runs
- * them.  With --ahead, all plans are requested first.  The program uses only libkiln's public
- * headers.
- */
+ * The layers are planned, loaded and launched one after another, as a framework does.  With
+ * --ahead, all plans are requested at the start.  Uses only libkiln's public headers. */
 #include "tests/gpu/started.h"
 
 #include <kiln/kiln.h>
@@ -19,7 +16,7 @@
 
 #define LAYERS_MAX 512u
 #define TIMEOUT_MS 600000
-#define DATA 0x3c /* the value of every byte of the operands: a small number in each type */
+#define DATA 0x3c /* every byte of the operands; such numbers are small in each type */
 
 enum memory { MEMORY_X, MEMORY_W, MEMORY_Y, MEMORY_WORKSPACE, MEMORIES };
 
@@ -176,7 +173,8 @@ static int plan_is_ready(void *context, size_t index, struct kiln_plan *plan,
     return 0;
 }
 
-/* Requests the plans of all layers in advance. The client then has them in its cache. */
+/* Requests the plans of all layers in one batch, so that they are in the client's cache before the
+ * first layer. */
 static void ask_ahead(struct pass *pass)
 {
     struct kiln_error err;
@@ -189,7 +187,8 @@ static void ask_ahead(struct pass *pass)
     must(kiln_plan_batch(pass->client, &batch, &err), "plans", &err);
 }
 
-/* All layers share one memory for each operand, filled and large enough for the largest layer. */
+/* Returns memory that all layers share as this operand. It grows to the largest layer, and is
+ * filled with DATA. */
 static struct kiln_memory *memory_of(struct pass *pass, enum memory which, uint64_t bytes)
 {
     struct kiln_memory **memory = &pass->memories[which];

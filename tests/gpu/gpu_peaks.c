@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * gpu_peaks: the maximum rates of this GPU: memory copies, 32-bit multiply-adds, and 16-bit
- * multiply-adds on matrix cores.  Each rate is the median of several batches, with random data.
- */
+/* gpu_peaks: measures the GPU's maximum rates of memory copies, of 32-bit multiply-adds, and of
+ * 16-bit multiply-adds on matrix cores.  Each rate is the median of several batches, with random
+ * data. */
 #include "tests/gpu/cuda_driver.h"
 #include "tests/gpu/nvrtc.h"
 #include "tests/gpu/sources.h"
@@ -13,7 +12,7 @@
 
 #define COPY_BYTES ((uint64_t)1 << 30)
 #define ROUNDS 4096u
-/* These numbers must be those of tests/gpu/peaks.cu. */
+/* The work in one loop of the kernels in tests/gpu/peaks.cu. */
 #define FMA_FLOPS (2.0 * 16)                  /* per round and item */
 #define MMA_FLOPS (2.0 * 8 * 16 * 8 * 16)     /* per round and warp */
 #define WGMMA_FLOPS (2.0 * 4 * 64 * 256 * 16) /* per round and warp group */
@@ -51,7 +50,8 @@ static enum kiln_code time_kernel(void *module, const char *name, struct launch 
 }
 
 struct peaks {
-    double copy_gbps, fp32_tflops, mma_tflops, wgmma_tflops; /* 0: the GPU has no such unit */
+    /* 0 if the GPU lacks the instruction */
+    double copy_gbps, fp32_tflops, mma_tflops, wgmma_tflops;
 };
 
 static enum kiln_code measure_copy(struct cuda *cuda, void *module, struct peaks *peaks,

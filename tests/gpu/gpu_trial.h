@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Trials, each with a problem, a solver and a config, and their results.
+/* A trial runs one solver with one config on one problem.
  *
- * Role       data that the processes of gpu_trials share (watch.h).  Some processes compile, one
- *            runs trials on the GPU (a bad kernel may kill it), and one watches the others and
- *            reports
- * Ownership  trials_done frees the list, whose shared part is one mapping
- * Threading  the shared part uses atomics; all other members are for one thread
- */
+ * Role       holds the trials, and the results and objects that the processes of gpu_trials share.
+ *            Several processes compile. One runs trials on the GPU, and may be killed by a bad
+ *            kernel. One watches the others and prints the results (watch.h)
+ * Ownership  trials_done frees everything; results and objects are in one shared mapping
+ * Threading  the shared mapping uses atomics; only one thread may use the other members */
 #include "common/protocol/problem.h"
 #include "common/target/target.h"
 #include "engine/solver/solver.h"
@@ -22,19 +20,20 @@ enum trial_state {
     TRIAL_WAITS,
     TRIAL_RUNS,
     TRIAL_RIGHT,
-    TRIAL_SLOW,   /* too slow for a full timing and a verification */
-    TRIAL_WRONG,  /* a wrong result, or a write outside the output */
-    TRIAL_FAILED, /* could not be loaded or launched, or the kernel failed */
+    TRIAL_SLOW,   /* so slow that it was neither timed exactly nor verified */
+    TRIAL_WRONG,  /* the result is wrong, or a guard or an operand was overwritten */
+    TRIAL_FAILED, /* could not be loaded or launched, or its kernel crashed */
     TRIAL_UNCOMPILED,
     TRIAL_STUCK,
-    TRIAL_OUT_OF_TIME /* not begun, because no time was left */
+    TRIAL_OUT_OF_TIME /* not begun before the time limit */
 };
 
 struct trial_result {
-    atomic_int state; /* enum trial_state; written after the other members */
+    atomic_int state; /* enum trial_state; written last, so that the other members are complete */
     struct cuda_timing timing;
     struct cuda_resources resources;
-    double error; /* largest error of an element, relative to the element's magnitude */
+    /* the largest error of an element, relative to the sum of its terms' absolute values */
+    double error;
     uint64_t workspace;
     char text[200];
 };
@@ -52,7 +51,7 @@ enum { OBJECT_AWAITED, OBJECT_MADE, OBJECT_REFUSED };
 struct shared_object {
     atomic_int state;
     uint32_t size;
-    uint64_t offset; /* offset of the object, or of the compiler's log if it rejected the program */
+    uint64_t offset; /* of the object or, if the program does not compile, of the compiler's log */
 };
 
 struct trials_shared;
@@ -71,11 +70,13 @@ struct trials {
 #define CONFIGS_ALL UINT32_MAX
 
 struct trials_selection {
-    const char *solver;  /* name of the only solver to try; NULL means all solvers that apply */
-    const char *without; /* name of a solver not to try; NULL means none */
-    /* the only config to try; NULL means the solver's choice and |random| others */
+    /* the only solver to try; NULL means all solvers that apply to the problem */
+    const char *solver;
+    const char *without; /* a solver that is not tried; NULL means none */
+    /* The only config to try. NULL means the config that the solver chooses, and |random|
+     * others. */
     const char *config;
-    /* number of random configs in addition to the solver's choice; CONFIGS_ALL means all configs */
+    /* number of random configs to try in addition; CONFIGS_ALL means all configs */
     uint32_t random;
     uint64_t seed;
 };
@@ -83,14 +84,14 @@ struct trials_selection {
 KILN_MUST_CHECK enum kiln_code trials_add(struct trials *trials, const struct problem *problem,
                                           const struct trials_selection *selection,
                                           struct kiln_err *err);
-/* Adds a problem without trials. Later calls of trials_add_config add trials to the last added
- * problem. The config "" means the config that the solver chooses. */
+/* Adds a problem without trials; trials_add_config then adds trials to it. |best_us| is the best
+ * known time; 0 means unknown. */
 KILN_MUST_CHECK enum kiln_code trials_add_problem(struct trials *trials,
                                                   const struct problem *problem, double best_us,
                                                   struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code trials_add_config(struct trials *trials, const struct solver *solver,
                                                  const char *config, struct kiln_err *err);
-/* Creates the shared part. After this call, nothing may be added. */
+/* Creates the mapping that processes share. Add all trials before this call. */
 KILN_MUST_CHECK enum kiln_code trials_share(struct trials *trials, struct kiln_err *err);
 void trials_done(struct trials *trials);
 
@@ -99,23 +100,24 @@ struct shared_object *trial_object(const struct trials *trials, size_t program);
 const void *trial_object_data(const struct trials *trials, const struct shared_object *object);
 
 #define TRIAL_COMPILERS_MAX 64u
-/* The main function of compiling process |compiler|.  Compiles programs in order until none is
- * left.  Returns the exit status. */
+/* The main function of a process that compiles. |compiler| numbers these processes. Compiles one
+ * program after another until none is left. Returns the exit status. */
 int trials_compile(struct trials *trials, unsigned compiler);
-/* Marks the program that the process was compiling as rejected.  Returns true if programs are left
- * to compile. */
+/* Called if a process that compiles has crashed. Marks its current program as not compiling.
+ * Returns true if there are programs left to compile. */
 bool trials_compiler_died(struct trials *trials, unsigned compiler);
 
 struct run_options {
     bool verify, time;
-    /* a trial that takes this many times the best time is not timed in full */
+    /* a trial that takes so many times the best time of its problem is slow, and is not timed
+     * exactly */
     double hopeless;
-    bool skip_slow; /* whether such a slow trial is not verified either */
+    bool skip_slow; /* slow trials are not verified */
     uint64_t seed;
-    /* number of problems on which the GPU's reference is compared with the CPU's */
+    /* for so many problems, the reference on the GPU is compared with the CPU's */
     unsigned check_references;
 };
 
-/* The main function of the process that runs the trials from |first| on.  Returns the exit status,
- * which is 0 if all were run. */
+/* The main function of the process that runs the trials from |first| on. Returns the exit status; 0
+ * means that all trials ran. */
 int trials_run(struct trials *trials, size_t first, const struct run_options *options);

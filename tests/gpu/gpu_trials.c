@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * gpu_trials: verifies and times solvers on a real NVIDIA GPU.  It compiles with NVRTC on all
- * cores, runs on poisoned outputs between guards, compares with a double-precision reference, and
- * times with events.  A bad kernel only spoils its own trial (watch.h). --help lists the options.
- */
+/* gpu_trials: verifies and times solvers on a real NVIDIA GPU.  It compiles with NVRTC on all
+ * cores.  Before a kernel runs, its output and the guards around the output are filled with NaNs.
+ * The result is compared with a double-precision reference, and times are measured with events.  A
+ * bad kernel spoils only its own trial (watch.h). --help lists the options. */
 #include "tests/gpu/judge.h"
 #include "tests/gpu/problems.h"
 #include "tests/gpu/report.h"
@@ -18,8 +17,8 @@
 
 #define FILES_MAX 16
 #define REFERENCES_CHECKED 30u
-/* A trial is not timed in full if it takes this many times the best time of its problem.
- * HOPELESS_IN_SEARCH is the factor in a search, and HOPELESS is the factor otherwise. */
+/* A trial that takes so many times the best time of its problem is not timed exactly;
+ * HOPELESS_IN_SEARCH is for a search. */
 #define HOPELESS_IN_SEARCH 1.25
 #define HOPELESS 2.0
 #define ROUNDS 2u
@@ -34,7 +33,7 @@ struct options {
     struct trials_selection selection;
     struct watch_options watch;
     bool search;
-    struct search_options searching; /* |watch| is filled from the other options */
+    struct search_options searching; /* its |watch| is filled from the other options */
     const char *json;
 };
 
@@ -61,8 +60,8 @@ static enum kiln_code add_problem(void *context, const struct problem *problem,
     return rc ? rc : trials_add(adding->trials, problem, &selection, err);
 }
 
-/* Adds a problem of a file. Consecutive lines with the same problem share the problem's reference
- * result. */
+/* Adds a problem with a solver and a config from a file. If the line before has the same problem,
+ * both use the same operands and reference. */
 static enum kiln_code add_chosen_problem(void *context, const struct problem *problem,
                                          struct kiln_err *err)
 {
@@ -104,7 +103,7 @@ static enum kiln_code add_all_chosen(struct trials *trials, const struct options
     return rc ? kiln_while(err, "reading '%s'", o->chosen) : KILN_OK;
 }
 
-/* Adds random problems. Each solver gets the same number of problems to which it applies, in all
+/* For each solver, adds the same number of random problems to which the solver applies, in all
  * directions. */
 static enum kiln_code add_random_problems(struct trials *trials, const struct options *o,
                                           struct kiln_err *err)

@@ -11,13 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ITEMS 128u /* per group, in every kernel of reference.cu */
+#define ITEMS 128u /* in each group of every kernel of reference.cu */
 #define GROUPS_MAX 8192u
-/* The largest relative difference of the two references, which both add in double precision, but in
+/* How much the GPU's reference and the CPU's may differ. Both add in double precision, but in
  * different orders. */
 #define REFERENCES_AGREE 1e-12
 
-/* Must have the layout of the struct in tests/gpu/reference.cu. */
+/* Must have the same layout as the struct in tests/gpu/reference.cu. */
 struct gpu_tensor {
     uint32_t extent[5];
     uint64_t stride[5];
@@ -63,7 +63,8 @@ void judge_close(struct judge *judge)
     *judge = (struct judge){ .cuda = NULL };
 }
 
-/* Launches |items| threads, but at most GROUPS_MAX groups. */
+/* Launches |items| work items, but not more than GROUPS_MAX groups; the kernels loop over the
+ * rest. */
 static enum kiln_code launch(struct judge *judge, enum judge_kernel which, uint64_t items,
                              void **arguments, struct kiln_err *err)
 {
@@ -156,8 +157,8 @@ static double terms_of(const struct problem *p)
     }
 }
 
-/* Operands of BENCH_EXACT are odd multiples of 2^-bits below 1.  Returns the largest number of bits
- * for which fp32 sums of the products, with their 24 bits, stay exact. */
+/* For BENCH_EXACT, operands are odd multiples of 2^-bits below 1. Returns the largest |bits| (1 to
+ * 4) for which fp32, with its 24 bits, represents all sums of the products exactly. */
 static uint32_t exact_bits(const struct problem *p)
 {
     double bits = floor((24 - log2(terms_of(p))) / 2);

@@ -84,7 +84,8 @@ static uint64_t value_of(const struct loaded *l, const struct solution_argument 
     case ARGUMENT_W:
     case ARGUMENT_Y:
     case ARGUMENT_WORKSPACE: return address_of(l, (int)a->kind) + a->value;
-    default: return a->value; /* also for 32-bit arguments: the low bytes come first */
+    /* fits 32-bit arguments, too, because CUDA reads the first 4 bytes (little-endian) */
+    default: return a->value;
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the number of bytes that a problem must move. Lower bounds of times are computed from this
- * number. */
+/* Tests problem_bytes: the least number of bytes that a problem moves, from which lower bounds of
+ * times are computed. */
 #include "tests/gpu/problems.h"
 #include "tests/support/test.h"
 
@@ -28,7 +28,7 @@ TEST(plain, each_tensor_counts_once)
     assert_true(bytes == 2.0 * (2 * 8 * 6 * 5 + 4 * 8 * 3 * 3 + 2 * 4 * 6 * 5));
 }
 
-/* If pixels that no output reads counted, the lower bound would exceed some correct times. */
+/* If these pixels counted, the lower bound would be above correct times. */
 TEST(plain, pixels_that_no_output_reads_do_not_count)
 {
     static const char line[] = "conv -n 1 -c 8 -H 8 -W 8 -k 4 -y 1 -x 1 -p 0 -q 0 -u 2 -v 2 -F %d";
@@ -36,14 +36,15 @@ TEST(plain, pixels_that_no_output_reads_do_not_count)
     for (int direction = 1; direction <= 4; direction *= 2) {
         char text[128];
         snprintf(text, sizeof(text), line, direction);
-        double x = 8.0 * (direction == 2 ? 8 * 8 : 4 * 4); /* backward data writes all of x */
+        /* backward data writes all pixels of x; the others read 4 x 4 of them */
+        double x = 8.0 * (direction == 2 ? 8 * 8 : 4 * 4);
         assert_true(bytes_of_line(text) == 4 * (x + others));
     }
 }
 
 TEST(plain, taps_that_are_apart_read_only_their_pixels)
 {
-    /* Along the height, outputs 0 to 2 read 0 and 4, 2 and 6, 4 and 8: 5 of 10. */
+    /* Along the height, the three outputs read rows 0 and 4, 2 and 6, 4 and 8: 5 of the 10 rows. */
     double bytes = bytes_of_line(
         "conv -n 1 -c 1 -H 10 -W 1 -k 1 -y 2 -x 1 -p 0 -q 0 -u 2 -v 1 -l 4 -j 1 -F 1");
     assert_true(bytes == 4.0 * (5 + 2 + 3));

@@ -49,7 +49,7 @@ static void *find_library(struct nvrtc *nvrtc)
     void *dl = given ? try_pattern(given, nvrtc) : NULL;
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]) && !dl && !given; i++)
         dl = try_pattern(patterns[i], nvrtc);
-    /* the loader searches LD_LIBRARY_PATH */
+    /* here, the loader searches LD_LIBRARY_PATH and the system's directories */
     return dl || given ? dl : try_name("libnvrtc.so.13", nvrtc);
 }
 
@@ -154,7 +154,8 @@ void nvrtc_compile(const struct nvrtc *nvrtc, struct nvrtc_program *p)
     snprintf(target, sizeof(target), "--gpu-architecture=%s", p->target);
     snprintf(options, sizeof(options), "%s", p->source.options);
     size_t count = split(options, all, 3);
-    for (uint32_t i = 0; i < p->source.header_count; i++) /* embedded files end with a NUL */
+    /* headers are embedded files, which end with NUL */
+    for (uint32_t i = 0; i < p->source.header_count; i++)
         headers[i] = (const char *)p->source.header_texts[i].data;
     if (library->create(&handle, (const char *)p->source.source.data, p->source.name,
                         (int)p->source.header_count, headers, p->source.header_names))

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * NVRTC, and a pool with the distinct programs of many solutions.
+/* Compiles with NVRTC. A pool has the programs of many solutions, each program once.
  *
- * Role       compiles as the engine's compiler processes do, with the same names and options,
- *            but in one process
+ * Role       compiles like kilnd's compiler processes, with the same names and options, but in the
+ *            calling process
  * Ownership  a pool owns its programs and their objects; sources and names are borrowed
  * Threading  many threads may call nvrtc_compile, with different programs; all other functions are
- *            for one thread
- */
+ *            for one thread */
 #include "common/base/bytes.h"
 #include "common/base/err.h"
 #include "engine/compile/rtc.h"
@@ -22,16 +20,16 @@ struct nvrtc {
     int major, minor;
 };
 
-/* Searches CUDA's directory, Python's packages and the loader's path.  Returns KILN_UNAVAILABLE if
- * NVRTC is not found.  The library is never unloaded, because unloading would leak its threads'
- * memory. */
+/* Searches CUDA's directory, Python's packages, and the loader's path. Returns KILN_UNAVAILABLE if
+ * NVRTC is not found. The library stays loaded, because unloading would leak the memory of its
+ * threads. */
 KILN_MUST_CHECK enum kiln_code nvrtc_open(struct nvrtc *ret_nvrtc, struct kiln_err *err);
 
 struct nvrtc_program {
     struct solution_program source;
     char target[16];
-    uint64_t hash; /* hash of the options, because many programs share a source */
-    void *object;  /* NULL if the program does not compile (see |log|) */
+    uint64_t hash; /* hash of the options, to compare programs fast; many have the same source */
+    void *object;  /* owned; NULL if the program does not compile (see |log|) */
     size_t size;
     char *log;
 };
@@ -41,7 +39,7 @@ struct nvrtc_pool {
     size_t count, capacity;
 };
 
-/* Returns the program's index, even if the pool has it already.  Returns SIZE_MAX if out of
+/* Adds a program unless the pool has it already. Returns its index, or SIZE_MAX if out of
  * memory. */
 size_t nvrtc_pool_add(struct nvrtc_pool *pool, const struct solution_program *source,
                       const char *target);

@@ -62,8 +62,8 @@ struct axis {
     uint32_t in, out, filter, pad, stride, dilation;
 };
 
-/* Returns how many positions of x along an axis any output reads.  With a stride larger than the
- * filter, some positions are not read. */
+/* Returns how many positions of x along an axis are read. If the stride is larger than the filter,
+ * some are not. */
 static double read_positions(struct axis a)
 {
     uint32_t count = 0;
@@ -95,7 +95,7 @@ double problem_bytes(const struct problem *p)
     return elements * (double)data_type_size((enum data_type)p->type);
 }
 
-/* Writes "3", or "1x3x3" if the axes differ. */
+/* Writes the extent as "3" if all axes are equal and not |in_full|, otherwise as "1x3x3". */
 static void write_extent(const struct problem *p, const struct extent *e, bool in_full, char *text,
                          size_t size)
 {

@@ -79,8 +79,8 @@ TEST_F(plain, trials_compile_for_gpus_that_are_not_here)
     assert_says(f->result.output, "of 4 problems: ");
 }
 
-/* Every form of bulk copies: consecutive elements, rows of pixels, residues of the stride; and
- * persistent groups. */
+/* The lines use bulk copies in every way: of consecutive elements, of rows of pixels, of pixels at
+ * a stride, and with persistent groups. */
 TEST_F(plain, bulk_copies_compile_for_hopper)
 {
 #define CHANNELS_LAST " --in_layout NHWC --fil_layout NHWC --out_layout NHWC"
@@ -108,7 +108,7 @@ TEST_F(plain, bulk_copies_compile_for_hopper)
     assert_says(f->result.output, "of 9 problems: ");
 }
 
-/* Also tests that kiln can read every list of scripts/networks/. */
+/* Also tests that kiln can read the lists of scripts/networks/. */
 TEST_F(plain, untuned_choices_are_listed_without_a_gpu)
 {
     static const char *const networks[] = { "dcgan",   "deeplabv3", "mobilenetv3-l",

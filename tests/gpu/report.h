@@ -12,7 +12,7 @@
 
 void report_row(const struct trials *trials, size_t index);
 void report_json(FILE *json, const struct trials *trials, size_t index);
-/* Prints the best trial of each problem that has several trials. */
+/* For each problem with several trials, prints the fastest correct one. */
 void report_best(const struct trials *trials);
-/* Returns true if every trial that was begun was correct. */
+/* Prints totals. Returns true if every trial that began was correct. */
 bool report_summary(const struct trials *trials);

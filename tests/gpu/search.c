@@ -7,18 +7,20 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A solver whose choice takes more than this many times the best time gets no further trials. */
+/* The search only tries more configs of a solver if the solver's choice takes at most this many
+ * times the best time. */
 #define NEAR 2.5
-/* number of best configs of a problem whose neighbours are tried */
+/* in each round, neighbours of so many of a problem's fastest configs are tried */
 #define CENTRES 2u
-/* The search of a solver ends after this many random configs that are invalid or known. */
+/* After this many random configs that are invalid or already known, the search draws no more for
+ * this solver. */
 #define DRAWS_MAX 20000u
 
 struct found {
     uint32_t problem;
     const struct solver *solver;
     char config[PERF_CONFIG_TEXT_MAX];
-    double us; /* median time; 0 if the config was not timed or is not right */
+    double us; /* median time; 0 if the config was not timed or the result was wrong */
 };
 
 struct search {
@@ -51,7 +53,7 @@ static enum kiln_code take_results(struct search *s, const struct trials *t, str
     return KILN_OK;
 }
 
-/* Of the results of |problem| that are slower than |beyond|, returns the fastest, or NULL. */
+/* Returns the fastest result of |problem| among those slower than |beyond|, or NULL. */
 static const struct found *next_best(const struct search *s, uint32_t problem, double beyond)
 {
     const struct found *best = NULL;
@@ -108,8 +110,8 @@ static uint64_t random_number(uint64_t *state)
     return *state >> 33;
 }
 
-/* Draws a random config. Every second config takes about half of its values from the centre,
- * because good configs may be a small part of the space. */
+/* Draws a random config. Half of the configs take about half of their values from |centre|, because
+ * good configs may be rare. */
 static void draw_point(uint64_t *state, const struct perf_space *space,
                        const struct perf_config *centre, struct perf_config *ret)
 {
@@ -151,7 +153,7 @@ static enum kiln_code add_random_of_all(struct search *s, struct trials *next, u
     return rc;
 }
 
-/* Changes the value to the next or previous one of the axis.  Returns false if there is none. */
+/* Changes |value| to the next or previous value of the axis. Returns false if there is none. */
 static bool step_along(const struct perf_axis *axis, bool forward, uint16_t *value)
 {
     uint32_t at = 0;
@@ -211,7 +213,8 @@ static enum kiln_code make_round(struct search *s, uint32_t round, struct trials
     return rc || ret_next->count == 0 ? rc : trials_share(ret_next, err);
 }
 
-/* Returns false if no config or no time is left, or if the round failed. */
+/* Tries the configs of one round. Returns false if the round failed, or if there are no more
+ * configs or no more time. */
 static bool do_round(struct search *s, uint32_t round, int *status, struct kiln_err *err)
 {
     struct watch_options watch = s->options->watch;

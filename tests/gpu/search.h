@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * The search for each problem's fastest config.  The search first tries the config that each solver
- * chooses.  Then it tries random configs of the solvers that are near the best time; half of these
- * configs are mixed with the solver's choice.  Then it tries neighbours of the best configs, in
- * rounds.
+/* Searches for the fastest config of each problem.  First tries the config that each solver
+ * chooses.  Then tries random configs of the solvers whose choice is not much slower than the best;
+ * half of these configs take some values from the solver's choice.  Then, in several rounds, tries
+ * configs that differ from the best ones in a single value.
  *
  * Ownership  problems are copied
- * Threading  one thread, which must not have opened CUDA
- */
+ * Threading  one thread, which must not have opened CUDA */
 #include "tests/gpu/watch.h"
 
 struct search_options {
-    struct watch_options watch; /* |seconds| limits the whole search */
+    struct watch_options watch; /* its |seconds| limits the whole search */
     uint32_t random;
     uint32_t rounds;
     uint64_t seed;
 };
 
-/* |first| has the initial trials; call trials_share with it before.  Returns an exit status like
- * watch_trials. */
+/* |first| has the trials of the solvers' choices. Call trials_share for it before. Returns an exit
+ * status as watch_trials does. */
 int search_best(struct trials *first, const struct search_options *options);

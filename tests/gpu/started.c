@@ -23,10 +23,10 @@ double started_at(char **argv)
         snprintf(text, sizeof(text), "%.9f", started_now());
         if (setenv(VARIABLE, text, 1) == 0)
             execv("/proc/self/exe", argv);
-        /* exec failed, so the result does not include the time to load the program */
+        /* exec failed, so the measured time does not include loading the program */
         return started_now();
     }
     double begin = strtod(known, NULL);
-    unsetenv(VARIABLE); /* programs that this process starts must not inherit the variable */
+    unsetenv(VARIABLE); /* child processes must not inherit the variable */
     return begin;
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * The time at which this process began, for start-up measurements.
+/* The time at which this process started, to measure start-up.
  *
- * Threading  one thread
- */
+ * Threading  one thread */
 
-/* Must be called first in main.  Executes the same program once more, so that the measured time
- * includes loading the program and its libraries.  Returns the time at which the first execution
- * began, in seconds of started_now's clock. */
+/* Call this first in main. Executes the program again, so that the measured time includes loading
+ * the program and its libraries. Returns when the first execution started, in seconds on the clock
+ * of started_now. */
 double started_at(char **argv);
 double started_now(void);

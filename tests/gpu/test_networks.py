@@ -10,9 +10,9 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import gen_networks  # noqa: E402
 
-# Trainable parameters. "torchvision" means the field num_params in the metadata of its weights. For
-# Inception, the 3 326 696 parameters of the auxiliary classifier are subtracted, because the list
-# leaves this out.
+# Trainable parameters. "torchvision" means num_params in torchvision's metadata of the weights.
+# Inception's list of layers leaves out the auxiliary classifier, so its 3 326 696 parameters are
+# subtracted.
 PARAMETERS = {
     "resnext50": 25_028_904,  # torchvision
     "resnext101": 83_455_272,  # torchvision
@@ -28,13 +28,13 @@ PARAMETERS = {
     "sdxl-vae": 83_653_863,  # diffusers, AutoencoderKL of SDXL 1.0
     "dcgan": 3_576_704 + 2_765_568,  # PyTorch's tutorial: generator and discriminator
 }
-# These were published only in millions.
+# Millions of parameters, where no exact number was published.
 MILLIONS = {
     "slowfast": 34.57,  # PyTorchVideo's model zoo, SLOWFAST_8x8_R50
     "nnunet-3d": 31.2,  # comparisons on BraTS give 31.2 million for nnU-Net
     "unet": 31.03,  # the usual count of U-Net with biases and no normalisation
 }
-# Number of convolutions as the papers count them, including transposed ones.
+# Number of convolutions, including transposed ones, as the papers count them.
 CONVOLUTIONS = {
     "resnext50": 1 + 16 * 3 + 4,  # a stem, 16 blocks of three, and 4 shortcuts
     "resnext101": 1 + 33 * 3 + 4,

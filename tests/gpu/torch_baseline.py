@@ -18,7 +18,7 @@ import time
 BATCHES = 15
 BATCH_US = 600.0
 LAUNCHES_MAX = 200
-# The axes of a problem: MIOpenDriver's letters for height and width, and its names for the depth.
+# For each axis, MIOpenDriver's options for the depth, the height and the width.
 AXES = {"in": ("in_d", "H", "W"), "filter": ("fil_d", "y", "x"), "pad": ("pad_d", "p", "q"),
         "stride": ("conv_stride_d", "u", "v"), "dilation": ("dilation_d", "l", "j")}
 FIELDS = ("label", "problem", "type", "layout", "direction", "flops", "bytes")

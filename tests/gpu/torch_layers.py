@@ -18,7 +18,7 @@ import sys
 import time
 import traceback
 
-# name, x, w, and the other arguments of conv
+# Name, shapes of x and w, and the other arguments of torch's convolution.
 LAYERS = [
     ("stem", (8, 3, 64, 64), (64, 3, 7, 7), {"stride": 2, "padding": 3}),
     ("1x1", (8, 64, 28, 28), (128, 64, 1, 1), {}),
@@ -155,7 +155,7 @@ def check_graph(torch, kiln):
         torch.cuda.synchronize()
         wanted = torch.nn.functional.conv2d(x.double(), w.double(), padding=1)
         difference = error(torch, y, wanted)
-        # A layer that is not known yet must not break the capture.
+        # A layer that kiln has not planned yet must not break the graph's capture.
         with torch.cuda.graph(torch.cuda.CUDAGraph()):
             torch.nn.functional.conv2d(x, w, padding=2)
     print(f"graph: {captured} captured from kiln, error of the replay {difference:.2e}")

@@ -7,9 +7,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Address space for code objects.  A page uses memory only once it is written. */
+/* Address space for the objects. Pages only use memory once they are written. */
 #define OBJECTS_MAX ((size_t)8 << 30)
-/* The selection of a solver ends after this many random configs that are invalid or duplicates. */
+/* After this many random configs that are invalid or already added, no more are drawn for this
+ * solver. */
 #define DRAWS_MAX 100000u
 
 struct trials_shared {
@@ -76,7 +77,7 @@ static uint64_t next(uint64_t *state)
     return *state >> 33;
 }
 
-/* Returns whether no trial from |since| on has this config. */
+/* Returns true if none of the trials from |since| on has this config. */
 static bool is_new(const struct trials *t, size_t since, const char *config)
 {
     for (size_t i = since; i < t->count; i++)
@@ -240,6 +241,6 @@ bool trials_compiler_died(struct trials *t, unsigned compiler)
 {
     size_t i = atomic_load(&t->shared->at[compiler]);
     if (i < t->pool.count && atomic_load(&trial_object(t, i)->state) == OBJECT_AWAITED)
-        publish(t, i); /* publishes the program without an object, which marks it as rejected */
+        publish(t, i); /* without an object, the program counts as not compiling */
     return atomic_load(&t->shared->next) < t->pool.count;
 }

@@ -19,7 +19,7 @@ struct runner {
     struct bench bench;
     bool has_bench;
     uint32_t problem;
-    double best_us; /* best time of |problem| so far; 0 if there is none */
+    double best_us; /* best time of |problem| so far, in microseconds; 0 if none */
     const char *config;
 };
 
@@ -35,7 +35,8 @@ static void wait_for(const struct shared_object *object)
         nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL);
 }
 
-/* Returns false if a program does not compile; |result| then has the reason. */
+/* Waits until the trial's programs are compiled. Returns false if one does not compile; |result|
+ * then has the compiler's log. */
 static bool take_objects(const struct runner *r, const struct gpu_trial *trial,
                          struct trial_result *result, struct bytes objects[LIMIT_PLAN_KERNELS])
 {
@@ -51,7 +52,8 @@ static bool take_objects(const struct runner *r, const struct gpu_trial *trial,
     return true;
 }
 
-/* Every fourth problem gets values whose sums are rounded. */
+/* Fills the operands. One in four problems gets numbers whose sums must be rounded, the others
+ * BENCH_EXACT. */
 static enum kiln_code fill(struct runner *r, uint32_t problem, struct kiln_err *err)
 {
     uint64_t seed = r->options->seed + problem;
@@ -115,8 +117,8 @@ static enum kiln_code measure(struct runner *r, struct loaded *loaded, struct tr
     return rc ? rc : cuda_time(&r->cuda, &work, &result->timing, err);
 }
 
-/* Verifies again after the timed launches, because a launch may leave something behind that the
- * next launch reads. */
+/* Verifies once more after the timed launches. A launch may leave something behind, such as a
+ * workspace that is not cleared, that spoils the next launch. */
 static enum kiln_code verify_again(struct runner *r, struct loaded *loaded, struct kiln_err *err)
 {
     struct verdict verdict;
@@ -128,8 +130,8 @@ static enum kiln_code verify_again(struct runner *r, struct loaded *loaded, stru
     return rc ? rc : judge_output(r, loaded, &verdict, err);
 }
 
-/* Returns whether the trial is too slow to be verified. |best_us| is the best time of a correct
- * trial. */
+/* Returns true if the trial need not be verified, because it is much slower than the best correct
+ * one. */
 static bool is_slow(const struct runner *r, const struct trial_result *result)
 {
     return r->options->skip_slow && r->best_us > 0 &&
@@ -197,7 +199,7 @@ static enum kiln_code run_trial(struct runner *r, size_t index, struct solution 
 
 static enum kiln_code open_all(struct runner *r, struct kiln_err *err)
 {
-    /* program 0 is always that of the judge */
+    /* program 0 is the judge's reference */
     const struct shared_object *o = trial_object(r->trials, 0);
     enum kiln_code rc = cuda_open(&r->cuda, err);
     if (rc)
@@ -225,7 +227,7 @@ int trials_run(struct trials *trials, size_t first, const struct run_options *op
         err = KILN_ERR_INIT;
         (void)run_trial(&r, i, solution, &err);
         if (r.cuda.is_lost)
-            return 1; /* another process must run the next trials */
+            return 1; /* the CUDA context is lost; another process must run the other trials */
     }
     free(solution);
     if (r.has_bench)

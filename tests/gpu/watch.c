@@ -11,18 +11,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STUCK_SECONDS \
-    30.0 /* limit for one trial in seconds; the slowest reference takes a fraction of a second */
+#define STUCK_SECONDS                                                                   \
+/* a trial that takes longer is stuck; even the slowest reference takes far less than a \
+ * second */
+30.0
 #define POLL_NS 1000000L
 #define NOTHING_POSSIBLE 2
 
-struct watch {
+    struct watch {
     struct trials *trials;
     const struct watch_options *options;
     pid_t compilers[TRIAL_COMPILERS_MAX];
     pid_t runner;
     size_t started;
-    size_t next; /* index of the first trial that has not been reported */
+    size_t next; /* the first trial that is not reported yet */
     double begin, since, compiled;
     bool is_hopeless;
 };
@@ -73,7 +75,7 @@ static void start_compilers(struct watch *w)
         start_compiler(w, i);
 }
 
-/* Returns true while a compiler runs. */
+/* Starts crashed compilers again. Returns true if at least one still runs. */
 static bool look_after_compilers(struct watch *w)
 {
     bool any = false;
@@ -120,7 +122,8 @@ static void end_trial(struct watch *w, enum trial_state state, const char *text)
     report_finished(w);
 }
 
-/* The runner ran all trials, or a trial crashed it. */
+/* Called when the runner has ended, because all trials have run or one crashed the runner. In the
+ * latter case, starts a new runner for the other trials. */
 static void runner_ended(struct watch *w, int status)
 {
     char text[64];
@@ -220,7 +223,7 @@ int watch_compilers(struct trials *trials, const struct watch_options *options)
 }
 
 struct answer {
-    char text[256]; /* the target, or the error */
+    char text[256]; /* the target, or an error message */
     int compute_units;
 };
 

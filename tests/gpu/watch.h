@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Starts the processes of gpu_trials (those that compile and the one that runs trials), and watches
- * them.
+/* Starts the processes of gpu_trials, and watches them: several that compile, and one that runs the
+ * trials.
  *
- * Role       makes sure that a kernel that hangs or crashes its process only spoils its own trial
- * Ownership  every process that is started here is ended here
- * Threading  one thread, which must not have opened CUDA
- */
+ * Role       limits the damage of a kernel that hangs or crashes its process to its own trial
+ * Ownership  all processes that are started here are also ended here
+ * Threading  one thread, which must not have opened CUDA */
 #include "tests/gpu/gpu_trial.h"
 
 #include <stdio.h>
@@ -16,17 +14,18 @@
 struct watch_options {
     struct run_options run;
     unsigned compilers;
-    double seconds; /* no trial begins after this time; 0 means no limit */
+    double seconds; /* limit for the whole run; no trial begins after it; 0 means no limit */
     bool quiet;
     FILE *json;
 };
 
 double watch_now(void);
-/* Returns the exit status of the program: 0 if every trial that ran was correct, 1 if not, 2 if
- * none could run. */
+/* Returns the program's exit status: 0 if all trials that ran were correct, 1 if not, 2 if none
+ * could run. */
 int watch_trials(struct trials *trials, const struct watch_options *options);
-/* Like watch_trials, but only checks that all programs compile. Needs no GPU. */
+/* Like watch_trials, but only compiles the programs and needs no GPU. Returns 1 if a program does
+ * not compile. */
 int watch_compilers(struct trials *trials, const struct watch_options *options);
-/* Returns the GPU's target, including the number of multiprocessors. A child process queries the
- * GPU, so that this process need not open CUDA. */
+/* Returns the GPU's target, with its number of multiprocessors. Queries the GPU in a child process,
+ * because this process must not open CUDA. */
 KILN_MUST_CHECK enum kiln_code watch_target(struct target *ret_target, struct kiln_err *err);
