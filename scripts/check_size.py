@@ -23,9 +23,9 @@ import tree
 FILE_STOP, FUNCTION_STOP = 800, 80
 FILE_WANTED, FUNCTION_WANTED = 400, 40
 PARAMETERS_STOP = 5
-# For each signature that another library defines, the function of this library. A test that
-# replaces or wraps such a function must repeat its signature, and so must a pointer that dlsym()
-# fills. A member is named struct.member.
+# Functions whose signatures other libraries define: the name in kiln's code, and the function of
+# the other library. kiln's function replaces or wraps that function, or is a pointer that dlsym()
+# fills, so it must have the same signature. A member of a struct is named struct.member.
 OUTSIDE = {
     "mmap": "libc's mmap",
     "mmap64": "libc's mmap64",
@@ -99,7 +99,8 @@ def long_signatures(tags):
     for name, path, fields in tags:
         text = fields.get("signature", "") + fields.get("typeref", "")
         count = max(map(count_parameters, parameter_lists(text)), default=0)
-        # The macro WRAP() replaces a function, whose own signature is checked where it is defined.
+        # WRAP() defines a wrapper. The wrapped function's own signature is checked where it is
+        # defined.
         if count > PARAMETERS_STOP and name != "WRAP" and not path.startswith("kernels/"):
             yield name.removeprefix("__wrap_"), path, fields["line"], count
 

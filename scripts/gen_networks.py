@@ -492,8 +492,8 @@ def r3d_18(n):
 
 # ---- lists
 
-# For each list: its title, batch size and definition. The batch size is that of the paper, or one
-# that is usual on a GPU.
+# Title, batch size and definition of each list. The batch size is the paper's, or one that is usual
+# on a GPU.
 NETWORKS = {
     "resnext50": ("ResNeXt-50 32x4d", 64, resnext50),
     "resnext101": ("ResNeXt-101 64x4d", 64, resnext101),

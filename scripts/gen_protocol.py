@@ -50,7 +50,7 @@ def messages():
     text = read("messages.def")
     fields = {}
     for note, name, body in FIELDS.findall(text):
-        # The headline of a section is not a note about the first message.
+        # A section's headline is not a comment on the first message below it.
         note = "" if "----" in note else tidy(note)
         fields[name] = (note, [(kind, field, tidy(remark)) for kind, field, remark
                                in FIELD.findall(body.replace("\\\n", "\n"))])

@@ -30,7 +30,8 @@ from gen_sbom import needed, run
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
 PYTHON = SOURCE / "libclient/python"
-# kilnd finds its programs in its own directory; libkiln and kilnctl look in ../bin and ../lib.
+# These paths keep the layout of an installation: kilnd finds its programs in its own directory, and
+# libkiln and kilnctl look in ../bin and ../lib.
 PROGRAMS = ("bin/kilnd", "bin/kilnctl", "libexec/kiln/kiln-compiler",
             "libexec/kiln/kiln-transfer", "libexec/kiln/kiln-launch")
 LIBRARIES = ("lib/libkiln.so.0", "lib/libkiln-rtc.so.0")
@@ -38,7 +39,7 @@ GLIBC = re.compile(r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|util|resolv|pthread))\
 COMMON_LICENSE = re.compile(r"/usr/share/common-licenses/([A-Za-z0-9.+-]*[A-Za-z0-9])")
 PT_DYNAMIC, DT_NULL, DT_RPATH, DT_RUNPATH = 2, 0, 15, 29
 
-# A script of the environment that the wheel is installed in.
+# A script that is installed into the bin directory of the wheel's environment.
 SCRIPT = """\
 #!python
 # SPDX-License-Identifier: MIT
@@ -120,8 +121,9 @@ def copy_host_libraries(package, licenses):
         lines.append(f"{name}: package {debian}, version {version}")
         copy_license(debian, licenses)
     (licenses / "LIBRARIES.txt").write_text("\n".join(lines) + "\n")
-    # kiln-compiler needs no library of a library, so it keeps DT_RUNPATH: in DT_RPATH, the host's
-    # compilers, which it opens, would find the wheel's libraries instead of their own.
+    # Programs that load a library only for another library need DT_RPATH. kiln-compiler has none,
+    # so it keeps DT_RUNPATH: with DT_RPATH, the host's compilers that it opens would load the
+    # wheel's libraries.
     for program in programs:
         if host_libraries([program]).keys() - needed(program):
             use_rpath(program)

@@ -33,8 +33,8 @@ gpu_end() {
     [[ -z $work ]] || rm -rf "$work"
 }
 
-# Unpacks the Debian packages that this machine lacks into a separate directory, where programs are
-# built and run with them.
+# Unpacks the Debian packages that this machine lacks into the directory $work/debs, and sets the
+# variables with which programs are built and run with them.
 gpu_unpack_debs() {
     local root=$work/debs deb triplet
     triplet=$(uname -m)-linux-gnu
@@ -72,23 +72,23 @@ gpu_prepare() {
         cmake --build "$build" >&2
         bin=$PWD/$build/bin
     fi
-    # NVIDIA's Python packages contain cuDNN and NVRTC, whose libraries find each other through the
-    # loader's search path.
+    # NVIDIA's Python packages contain cuDNN and NVRTC. The loader must search their directories,
+    # because these libraries load each other.
     local directory
     while read -r directory; do
         LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$directory
     done < <(python3 -c 'import glob, nvidia; print(*(lib for path in nvidia.__path__
         for lib in sorted(glob.glob(path + "/*/lib"))), sep="\n")' 2>/dev/null | grep . || true)
     export LD_LIBRARY_PATH
-    # Keeps the programs from using the user's records and caches.
+    # Programs must not use the caller's tuning records and caches.
     export HOME=$work/home XDG_CONFIG_HOME=$work/home/config XDG_CACHE_HOME=$work/home/cache
     export XDG_STATE_HOME=$work/home/state
     mkdir -p "$HOME"
     unset MIOPEN_FIND_MODE MIOPEN_FIND_ENFORCE KILN_SOCKET XDG_RUNTIME_DIR
 }
 
-# gpu_results NETWORK WORD...: fails if the directory has results of an earlier run in which the
-# programs, NETWORK or the WORDs were different.
+# gpu_results NETWORK WORD...: prepares the directory of results. Fails if it has results of an
+# earlier run with other programs, another NETWORK or other WORDs.
 gpu_results() {
     local of network=$1 programs
     shift
@@ -96,7 +96,7 @@ gpu_results() {
     mkdir -p "$results"
     chmod 755 "$results"
     results=$(realpath "$results")
-    # libkiln, which is a separate file, contains find, tune and devices.
+    # libkiln is a separate file and contains the code of find, tune and devices.
     programs=("$bin"/kilnd "$bin"/kiln-driver "$bin"/kiln-compiler)
     [[ ! -e $bin/gpu_trials ]] || programs+=("$bin"/gpu_trials)
     mapfile -t -O "${#programs[@]}" programs < <(ldd "$bin"/kiln-driver |
@@ -108,8 +108,8 @@ gpu_results() {
             "another directory"
 }
 
-# gpu_kilnd NAME [keep]: uses the directories of NAME, which it first empties unless "keep" is
-# given.
+# gpu_kilnd NAME [keep]: starts kilnd with the directories of NAME. Empties these first, except with
+# "keep".
 gpu_kilnd() {
     local directory=${results:-$work}/kilnd-$1
     gpu_end_kilnd
@@ -122,8 +122,8 @@ gpu_kilnd() {
         gpu_fail "kilnd cannot be used"
 }
 
-# gpu_lines TYPE BATCH: converts the lines on standard input to a type, which is named as in
-# scripts/bench-gpu.
+# gpu_lines TYPE BATCH: converts the MIOpenDriver lines on standard input to TYPE (a name as in
+# scripts/bench-gpu) and to the batch size BATCH.
 gpu_lines() {
     local edit="s/^conv -n 1 /conv -n $2 /" layout=NCHW flag
     case $1 in

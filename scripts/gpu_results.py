@@ -27,8 +27,9 @@ import sys
 
 TIMED = ("TIMED", "CUT_SHORT")
 BAD = ("WRONG", "NOT_COMPILED", "NOT_RUN")
-# The ratio of one problem varies by up to an eighth.  The median over a network stayed within 3 %,
-# so the bounds detect a record that selects other kernels or another perf config.
+# Limits of the median ratio over a network. The ratio of a single problem varies by up to an
+# eighth, but this median stayed within 3 %. Outside the limits, a record must have selected other
+# kernels or another perf config.
 RATIO_MIN, RATIO_MAX = 0.9, 1.1
 
 

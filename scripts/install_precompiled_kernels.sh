@@ -68,8 +68,8 @@ done
 [[ -z $num_cu || $num_cu =~ ^[1-9][0-9]{0,3}$ ]] ||
     refuse "'$num_cu' is not a number of compute units (1 to 9999)"
 
-# Prints "<arch> <compute units>" of each GPU. Linux before 5.16 reports no gfx_target_version. Then
-# the PCI device id identifies the chips for which there are packages.
+# Prints "<arch> <compute units>" for each GPU. Linux before 5.16 does not report
+# gfx_target_version, so the PCI device id then identifies the GPUs for which there are packages.
 found_gpus() {
     local properties
     for properties in "$kfd"/*/properties; do
@@ -99,8 +99,8 @@ found_gpus() {
     return 0
 }
 
-# Prints "<arch> <compute units>" for each package to find; 0 for a package without compute units in
-# its name.
+# Prints "<arch> <compute units>" for each package to install. 0 compute units means the package
+# whose name has none.
 wanted() {
     if [[ -n $arch && -n $num_cu ]]; then
         echo "$arch $num_cu"
@@ -111,8 +111,8 @@ wanted() {
         END { if (!found && arch != "") print arch, 0 }' | sort -u
 }
 
-# Prints MIOpen's file stem. Up to 64, compute units are decimal after '_'; above, they are
-# hexadecimal without '_'.
+# Prints how MIOpen's file names begin: the arch and the compute units. Up to 64, these are decimal
+# after '_', otherwise hexadecimal without '_'.
 database_id() {
     if (($2 == 0)); then
         echo "$1"
@@ -149,7 +149,7 @@ is_known() {
     esac >/dev/null 2>&1
 }
 
-# Removes secrets from a text: URLs may contain passwords, and signatures in their query.
+# Removes what may be secret from a text: URLs may contain passwords, and signatures in their query.
 without_secrets() { sed -E 's#(https?://)[^/@ ]*@#\1#g; s#(https?://[^? ]*)\?[^ ]*#\1#g' <<<"$*"; }
 
 run() {

@@ -72,8 +72,8 @@ class Step:
         }
         times = own.get("times", {})
         rows |= {label: times.get(key) for key, label in TIMES}
-        # Kernels record their compile time even for a hit, so it is shown only for the step that
-        # compiled.
+        # Kernels that come from the cache also have a compile time, so only a step that compiled
+        # shows it.
         if counted.get("compiles"):
             rows["compilers' own seconds"] = times.get("compile_s", own.get("compile_s"))
         return rows

@@ -22,7 +22,7 @@ def _value_cases(command, options):
     for option in options:
         kind = option["of"] if "of" in option else values.of_option(command, option)
         if kind != "":
-            # 'many' means that the words after the first value also belong to it.
+            # With 'many', the option takes all following words as values.
             many = " many=yes" if option["kind"] == "list" else ""
             patterns = " | ".join(_quoted(f"{command} {s}") for s in _spellings(option))
             yield f"    {patterns}) kind={_quoted(kind or 'none')}{many} ;;"

@@ -49,7 +49,8 @@ class Item:
         if "{" in words or "(" not in words:
             return words
         name, parameters = words.split("(", 1)
-        # Lines are broken between parameters, not inside a parameter.
+        # Only break lines between parameters: the spaces inside a parameter become NULs while the
+        # text is filled.
         whole = f"{name}({parameters}".replace(" ", "\0")
         return textwrap.fill(whole.replace(",\0", ", "), WIDTH, subsequent_indent="    ",
                              break_long_words=False, break_on_hyphens=False).replace("\0", " ")

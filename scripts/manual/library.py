@@ -77,8 +77,8 @@ class Library:
         page.add("SYNOPSIS", roff.code(item.bare))
 
     def _describe(self, page, item):
-        # A shared comment describes several functions, so the description begins with the summary
-        # of this one.
+        # Several functions share this comment, so the page begins with a summary of its own
+        # function.
         if item.is_shared:
             page.add("DESCRIPTION", roff.blocks(roff.sentence(self.summary(item))))
         if item.above:

@@ -9,7 +9,7 @@ TYPES = {"PATH": "path", "TEXT": "text", "SIZE": "size", "DURATION": "time", "CO
          "CHOICE": "word"}
 APPLIES = {"NOW": "A change takes effect at SIGHUP.",
            "RESTART": "A change takes effect when kilnd is restarted."}
-# kilnd's flags that do not correspond to settings.
+# kilnd's flags, except those that are generated from its settings.
 KILND_FLAGS = (
     ("help", "h", "", "show the flags and settings"),
     ("version", "", "", "show the version"),

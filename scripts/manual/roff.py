@@ -95,7 +95,7 @@ def blocks(text, names=False):
             continue
         made = _block(block.rstrip(), names)
         if parts and parts[-1].startswith(".PP\n.in") and made.startswith(".PP\n.in"):
-            # Two successive verbatim blocks become one block with an empty line.
+            # Joins two successive verbatim blocks with an empty line.
             parts[-1] = parts[-1][:-len("\n.fi\n.in")] + "\n\n" + made[len(".PP\n.in +4n\n.nf\n"):]
         else:
             parts.append(made)
@@ -125,7 +125,7 @@ class Page:
 
     def text(self, date, version):
         known = [h for h in ORDER if h in self.parts]
-        # Sections outside the usual order follow the description.
+        # Inserts sections that are not in ORDER after the description.
         odd = [h for h in self.parts if h not in ORDER]
         at = known.index("DESCRIPTION") + 1 if "DESCRIPTION" in known else 0
         lines = ['.\\" Made when kiln is built, by scripts/manual/generate.py: changes get lost.',
@@ -134,7 +134,7 @@ class Page:
                  ".nh", ".ad l",
                  ".SH NAME", f"{escape(self.name)} \\- {inline(self.summary)}"]
         for heading in known[:at] + odd + known[at:]:
-            # A sub-heading already begins a paragraph, so it needs no .PP.
+            # .SS begins a paragraph, so .PP is not needed after it.
             body = re.sub(r"(?m)^(\.SS .*)\n\.PP$", r"\1", "\n".join(self.parts[heading]))
             lines.append(f".SH {heading}" if " " not in heading else f'.SH "{heading}"')
             lines.append(body[len(".PP\n"):] if body.startswith(".PP\n") else body)

@@ -81,8 +81,7 @@ enum kiln_code bench_parse(int argc, char **argv, struct bench_options *ret_opti
     return rc;
 }
 
-/* Raises the limit of descriptors, because the benchmarks hold hundreds of objects as
- * descriptors. */
+/* Benchmarks hold hundreds of objects, each by a descriptor. */
 static void allow_descriptors(void)
 {
     struct rlimit limit;
@@ -198,8 +197,8 @@ static unsigned index_of(const struct fan_out *f, pid_t pid)
     return i;
 }
 
-/* Waits for the clients only. The clients form one process group, so this function never reaps a
- * server, which is also a child. */
+/* Waits until all clients have ended. The clients form their own process group, so that this does
+ * not reap a server, which is also a child of this process. */
 static enum kiln_code collect_clients(struct fan_out *f, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
@@ -277,7 +276,8 @@ uint64_t bench_percentile(uint64_t *samples, size_t count, double fraction)
     qsort(samples, count, sizeof(*samples), by_value);
     double rank = fraction * (double)count;
     size_t i = (size_t)rank;
-    if ((double)i == rank && i > 0) /* nearest rank: the smallest that covers the fraction */
+    /* nearest rank: the smallest sample at or below which |fraction| of the samples are */
+    if ((double)i == rank && i > 0)
         i--;
     return samples[i < count ? i : count - 1];
 }

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Code that all benchmarks share: the command line, rounds in several processes, statistics,
+/* Code that all benchmarks share: command line, rounds in several processes, statistics and
  * results.
  *
- * Machines are noisy, so the ways that are compared alternate: each round measures every way once
- * (A B A B).  The report takes the median over the rounds, and the median of their ratios.
+ * A machine's speed varies over time.  So each round measures every compared way (A and B) once, in
+ * the order A B A B.  The report uses the median over the rounds, and the median of the rounds'
+ * ratios.
  *
  * Role       a benchmark prints each result as one JSON line on standard output, and progress and
  *            errors on standard error. tests/bench/report.py makes tables of the results
  * Ownership  shared memory is unmapped by bench_shared_done
- * Threading  bench_fan_out forks: call it before any thread is started
- */
+ * Threading  bench_fan_out forks: call it before any thread is started */
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/json.h"
@@ -25,15 +24,15 @@
 #define BENCH_PATH_MAX 512
 
 struct bench_options {
-    char bin[BENCH_PATH_MAX];  /* directory of kilnd and kiln-compiler */
+    char bin[BENCH_PATH_MAX];  /* directory that contains kilnd and kiln-compiler */
     char work[BENCH_PATH_MAX]; /* an empty directory for stores and sockets */
     bool quick;
     unsigned cpus;
     unsigned first_cpu;
-    unsigned last_cpu; /* the last CPU, which gets the fewest interrupts */
+    unsigned last_cpu; /* usually gets the fewest interrupts */
 };
 
-/* The default of --bin is this program's own directory. */
+/* Without --bin, |bin| is the directory of this program. */
 KILN_MUST_CHECK enum kiln_code bench_parse(int argc, char **argv, struct bench_options *ret_options,
                                            struct kiln_err *err);
 int bench_main(int argc, char **argv, const char *name,
@@ -41,7 +40,7 @@ int bench_main(int argc, char **argv, const char *name,
 KILN_MUST_CHECK enum kiln_code bench_path(const char *work, const char *name,
                                           char path[BENCH_PATH_MAX], struct kiln_err *err);
 
-/* |tid| 0 means the caller.  Pinning cannot be undone. */
+/* |tid| 0 means the calling thread. A pinned thread cannot be unpinned. */
 KILN_MUST_CHECK enum kiln_code bench_pin(pid_t tid, unsigned cpu, struct kiln_err *err);
 
 enum bench_cpus {
@@ -51,11 +50,11 @@ enum bench_cpus {
 };
 const char *bench_cpus_name(enum bench_cpus cpus);
 
-/* Maps zeroed memory that child processes share with their parent. */
+/* Maps zeroed memory that processes forked later share with this one. */
 KILN_MUST_CHECK enum kiln_code bench_shared(size_t size, void **ret_memory, struct kiln_err *err);
 void bench_shared_done(void *memory, size_t size);
 
-/* Lets all processes of a fan-out continue together. Must be in shared memory. */
+/* Lets |count| processes continue at the same time. Must be in shared memory. */
 struct bench_gate {
     pthread_barrier_t barrier;
 };
@@ -63,16 +62,18 @@ KILN_MUST_CHECK enum kiln_code bench_gate_init(struct bench_gate *gate, unsigned
                                                struct kiln_err *err);
 void bench_gate_pass(struct bench_gate *gate);
 
-/* Runs |client| in |count| processes, and waits for all of them. After the first failure, ends the
- * other processes and returns the code and message of the failure. */
+/* Runs |client| in |count| processes and waits for all. If one fails, kills the others and returns
+ * its code and message. */
 typedef enum kiln_code bench_client(void *context, unsigned index, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code bench_fan_out(unsigned count, bench_client *client, void *context,
                                              struct kiln_err *err);
 
-/* Returns the nearest-rank percentile of |count| > 0 samples. Sorts the samples in place. */
+/* Returns the sample at |fraction| (0 to 1) by the nearest-rank method. |count| must not be 0.
+ * Sorts |samples|. */
 uint64_t bench_percentile(uint64_t *samples, size_t count, double fraction);
 
-/* Returns a result, to which the caller adds members. Returns NULL if out of memory. */
+/* Returns a JSON object to which the caller adds the results, or NULL if out of memory. bench_print
+ * frees it. */
 struct json *bench_result(const char *bench);
 KILN_MUST_CHECK enum kiln_code bench_print(struct json *result, struct kiln_err *err);
 void bench_say(const char *fmt, ...) KILN_PRINTF(1, 2);

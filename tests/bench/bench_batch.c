@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * Fetches a batch of 500 warm kernels and maps and touches each. The comparison is a server that
- * sends the same number of descriptors without any look-up.
- */
+/* Measures how long a client takes to fetch a batch of 500 stored kernels, and to map and touch
+ * each one. Compared with a server that sends as many descriptors without any look-up. */
 #include "tests/bench/floor.h"
 
 #include <kiln/kernel.h>
@@ -13,7 +11,7 @@
 #include <sys/mman.h>
 
 #define ITEMS 500u
-#define ROUNDS 21 /* the first round only warms up */
+#define ROUNDS 21 /* including the first, which only warms up */
 
 struct batch {
     struct content content;
@@ -124,7 +122,7 @@ static int fetch_both(struct kiln_client *client, const struct batch *b, struct 
     int rc = kiln_client_ping(client, 30000, NULL, error);
     uint64_t start_servers = clock_monotonic_ns();
     if (!rc)
-        /* fetches a key that is not in the batch */
+        /* fetches a single key, which is not in the batch */
         rc = fetch_batch(client, b->keys + ITEMS, 1, a, error);
     uint64_t middle = clock_monotonic_ns();
     if (!rc)
@@ -230,7 +228,8 @@ static enum kiln_code start_servers(const struct bench_options *o, struct batch 
     return rc ? rc : kilnd_start(o, &options, &b->kiln, err);
 }
 
-/* Pinning a process to a CPU cannot be undone, so measurements without pinning come first. */
+/* Pins this process and the servers to one CPU. They cannot be unpinned, so measure without pinning
+ * before. */
 static enum kiln_code pin_all(const struct bench_options *o, struct batch *b, struct kiln_err *err)
 {
     b->one_cpu = true;
@@ -267,7 +266,7 @@ static enum kiln_code in_child(void *context, unsigned index, struct kiln_err *e
     return run_size(job->options, job->kind, job->size, err);
 }
 
-/* Each size gets its own process, because pinning cannot be undone. */
+/* Each size gets its own process, because a process cannot be unpinned. */
 static enum kiln_code run_bench(const struct bench_options *o, struct kiln_err *err)
 {
     struct job small = { o, CONTENT_RANDOM, 4096 }, mean = { o, CONTENT_CODE, 20480 };

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * Cold kernels.  Stampede: eight processes request the same kernels at once, compared with one
- * process.  Scaling: all compiler processes compared with one, and with as many processes that call
- * the compiler directly.
- */
+/* Measures kernels that must be compiled.  Stampede: eight processes request the same kernels at
+ * the same time, compared with one process.  Scaling: kilnd with one compiler process for each CPU,
+ * compared with kilnd with one, and with as many processes that call the compiler directly. */
 #include "tests/bench/direct_team.h"
 #include "tests/bench/server.h"
 
@@ -81,7 +79,7 @@ static enum kiln_code report_stampede(const struct stampede *s, unsigned rounds,
                                       uint64_t compiles[][2], struct kiln_err *err)
 {
     struct json *one = json_array(), *many = json_array(), *count = json_array();
-    for (unsigned i = 1; i < rounds; i++) { /* skips round 0, which only warmed the compilers up */
+    for (unsigned i = 1; i < rounds; i++) { /* round 0 only warmed the compilers up */
         json_append(one, json_number(wall[i][0]));
         json_append(many, json_number(wall[i][1]));
         json_append(count, json_number((double)compiles[i][1]));
@@ -136,7 +134,8 @@ static const char *const way_names[WAYS] = { "direct_one_s", "direct_many_s", "o
 struct scaling {
     const struct bench_options *options;
     const struct cold *cold;
-    const char *sockets[WAYS]; /* socket for each way; NULL means a way without kilnd */
+    /* kilnd's socket for each way; NULL if the way calls the compiler directly */
+    const char *sockets[WAYS];
     unsigned compilers[WAYS];
     struct kiln_err why_not_direct;
     double wall[ROUNDS_MAX][WAYS];
@@ -152,7 +151,7 @@ static enum kiln_code report_scaling(const struct scaling *s, unsigned rounds, s
         json_set_text(result, "direct_not_run", s->why_not_direct.text);
     for (size_t way = s->why_not_direct.code ? KILN_ONE : DIRECT_ONE; way < WAYS; way++) {
         struct json *walls = json_array();
-        /* skips round 0, which only warmed the compilers up */
+        /* round 0 only warmed the compilers up */
         for (unsigned i = 1; i < rounds; i++)
             json_append(walls, json_number(s->wall[i][way]));
         json_set(result, way_names[way], walls);
@@ -197,7 +196,7 @@ static enum kiln_code run_scaling(const struct bench_options *o, const struct se
                          .sockets = { NULL, NULL, one.socket, many->socket },
                          .compilers = { 1, o->cpus, 1, o->cpus },
                          .why_not_direct = KILN_ERR_INIT };
-    uint64_t id = 1000000; /* above all ids of the stampede */
+    uint64_t id = 1000000; /* the first kernel's id, above those of the stampede */
     unsigned rounds = o->quick ? 3 : 6;
     bench_say("scaling: %u cold kernels on %u compilers and on 1, and by direct calls (%s)",
               KERNELS, o->cpus, cold->toolchain);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * The time of a compile through the daemon, compared with a direct call of the same compiler.  The
- * two ways alternate.
- */
+/* Measures a compile through kilnd, compared with a direct call of the same compiler. The two ways
+ * alternate. */
 #include "tests/bench/direct.h"
 #include "tests/bench/server.h"
 
@@ -76,7 +74,7 @@ static enum kiln_code alternate(struct duel *d, struct kiln_err *err)
     double first;
     d->count = d->options->quick ? 6 : 12;
     bench_say("compile: %u kernels through the daemon and directly (%s)", d->count, d->toolchain);
-    enum kiln_code rc = compile_both(d, 0, &first, &first, err); /* warms up both ways */
+    enum kiln_code rc = compile_both(d, 0, &first, &first, err); /* only warms both ways up */
     for (unsigned i = 0; i < d->count && !rc; i++)
         rc = compile_both(d, i + 1, &d->direct_ms[i], &d->daemon_ms[i], err);
     return rc ? rc : report_compile(d, err);

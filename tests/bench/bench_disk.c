@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * The size of real code objects on disk.  The objects are all kernels of ResNet-50's problems,
- * packed and unpacked by kiln's codec, by zstd without a dictionary and by MIOpen's bzip2.
- */
+/* Measures the size of real code objects on disk: all kernels of ResNet-50's problems, compressed
+ * by kiln's codec, by zstd without a dictionary, and by bzip2 as in MIOpen. Also measures the time
+ * to pack and unpack them. */
 #include "engine/store/kernel_store.h"
 #include "tests/bench/cold.h"
 #include "tests/bench/packing.h"
@@ -18,7 +17,7 @@
 
 #define OBJECTS_MAX 128u
 #define LINE_MAX 1024
-#define ROUNDS 16u /* the first warms up */
+#define ROUNDS 16u /* including the first, which only warms up */
 #define ROUNDS_QUICK 6u
 #define TIMEOUT_MS 300000
 
@@ -111,7 +110,7 @@ static struct json *result_of(const struct compiler *c)
     return result;
 }
 
-/* If this host lacks the compiler, the result reports the compiler as absent. */
+/* Returns whether |rc| means that this host lacks the compiler. The result then says "absent". */
 static bool is_absent(enum kiln_code rc)
 {
     return rc == KILN_UNAVAILABLE || rc == KILN_UNSUPPORTED || rc == KILN_NOT_FOUND;
@@ -137,7 +136,7 @@ static enum kiln_code make_all(struct kiln_client *client, const struct network 
     return KILN_OK;
 }
 
-/* Returns when the daemon has written all objects and has exited. */
+/* Compiles all kernels. On return, kilnd has stored all objects and has exited. */
 static enum kiln_code compile_all(const struct bench_options *o, bool made[COMPILERS],
                                   struct kiln_err *err)
 {

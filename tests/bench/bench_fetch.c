@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * Warm fetches: compares every way to get an object's bytes, with 1 and 16 client processes. The
- * ways alternate.
- */
+/* Measures fetches of stored objects with 1 and 16 client processes, in every way to get an
+ * object's bytes (subject.h). The ways alternate. */
 #include "tests/bench/floor.h"
 #include "tests/bench/subject.h"
 
@@ -54,8 +52,8 @@ static ways many_clients = {
 struct setting {
     struct content content;
     unsigned clients;
-    /* With CPUS_ANY, results depend on the CPUs that the scheduler chooses. If the scheduler
-     * chooses an idle CPU, waking that CPU takes longer than the whole exchange. */
+    /* With CPUS_ANY, the results vary with the scheduler's choice: waking an idle CPU takes longer
+     * than a whole request. */
     enum bench_cpus cpus;
     bool quick;
     const struct subject_ops *const *ways;
@@ -92,7 +90,7 @@ struct comparison {
     uint64_t *samples;          /* [round][way][client], times LATENCIES_MAX */
 };
 
-/* Returns the number of distinct objects that one client fetches in a round. */
+/* Returns how many different objects a client fetches in one round. */
 static size_t fetches_of(const struct comparison *c, size_t way)
 {
     size_t limit = c->ways[way]->round_max, all = c->setting->content.count;
@@ -190,7 +188,7 @@ static size_t touched_of(const struct content *content)
     return content->touch ? content->touch : content->size;
 }
 
-/* Leaves out the first round, which warms everything up. */
+/* Prints the results of all rounds but the first, which only warms up. */
 static enum kiln_code report_way(const struct comparison *c, size_t way, double ratio,
                                  struct kiln_err *err)
 {
@@ -254,7 +252,8 @@ struct servers {
     struct server floor, redis, kiln;
     char floor_socket[BENCH_PATH_MAX], epoll_socket[BENCH_PATH_MAX];
     char miopen_file[BENCH_PATH_MAX];
-    /* raw size divided by stored size; 0 if MIOpen's database could not be made */
+    /* MIOpen's compression: raw size divided by stored size; 0 if MIOpen's database could not be
+     * created */
     double miopen_ratio;
     struct kiln_err no_redis, no_miopen;
 };
@@ -379,7 +378,7 @@ static enum kiln_code run_setting(const struct bench_options *o, const struct se
                    .redis_socket = s.redis.socket,
                    .kiln_socket = s.kiln.socket,
                    .miopen_file = s.miopen_file },
-        .rounds = o->quick ? 4 : 8, /* including one to warm up */
+        .rounds = o->quick ? 4 : 8, /* including the first, which only warms up */
     };
     rc = choose_ways(&comparison, &s, err);
     return rc ? rc : run_comparison(&comparison, s.miopen_ratio, err);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * The first answer of a job that starts its private kilnd: the time from kiln_client_open to the
- * answer to a ping. The comparison is a job that finds the private kilnd running. Each job is a
- * separate process.
- */
+/* Measures the first answer of a job that starts its private kilnd: the time from kiln_client_open
+ * to the answer to a ping. Compared with a job whose private kilnd runs already. Each job is a
+ * separate process. */
 #include "tests/bench/bench.h"
 
 #include <kiln/client.h>
@@ -24,7 +22,7 @@
 static const struct way {
     const char *name;
     unsigned workers;
-    /* whether each job gets a new home directory, in which kilnd must create its databases */
+    /* each job has a new home directory, so that kilnd must create its databases */
     bool is_new;
     bool is_running;
 } ways[] = {

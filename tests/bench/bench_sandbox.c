@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * The time that the sandbox adds to the start of a compiler process, from fork to ready: with all
- * layers that this host supports, and without layers.  The two ways alternate.  Loading the program
- * and its compiler is not measured.
- */
+/* Measures how much the sandbox adds to the start of a compiler process, from fork until it is
+ * ready. Compares a start with all sandbox layers of this host with a start without any. Does not
+ * load the compiler. The two ways alternate. */
 #include "engine/compile/confine.h"
 #include "engine/sandbox/capabilities.h"
 #include "engine/sandbox/change_user.h"
@@ -21,7 +19,7 @@
 struct start {
     const char *directory;
     bool confined;
-    int ready; /* the child writes to this pipe when it is ready */
+    int ready; /* pipe to which the child writes when it is ready */
 };
 
 static bool become_nobody(void *context)
@@ -33,7 +31,7 @@ static bool become_nobody(void *context)
     return give_up_capabilities();
 }
 
-/* Writes the bits of the layers that this process got. */
+/* The child's main function. Writes to |ready| which layers the sandbox has, as bits. */
 static _Noreturn void run_start(const struct start *s)
 {
     static struct confinement c;
@@ -87,7 +85,8 @@ static enum kiln_code run_bench(const struct bench_options *o, struct kiln_err *
     struct start start = { .directory = o->work };
     uint32_t has[2] = { 0 };
     enum kiln_code rc = KILN_OK;
-    if (chmod(o->work, 0755) != 0) /* the confined process runs as another user */
+    /* the sandboxed process runs as another user, who must enter the directory */
+    if (chmod(o->work, 0755) != 0)
         return kiln_fail(err, KILN_IO, "cannot set the mode of '%s'", o->work);
     bench_say("sandbox: %u starts with it, %u without", count, count);
     for (unsigned i = 0; i < 2 * count && !rc; i++) {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * The cost of many stored kernels: start-up time, memory, look-up time, and bytes on
- * disk besides the objects.
- */
+/* Measures what many stored kernels cost: kilnd's time to start, its memory, the time of a look-up,
+ * and the bytes on disk in addition to the objects. */
 #include "tests/bench/cold.h"
 #include "tests/bench/content.h"
 #include "tests/bench/server.h"
@@ -15,7 +13,8 @@
 #define OBJECT_SIZE 2048u
 #define ROUNDS_MAX 8u
 #define LOOKUPS 100u
-#define STRIDE 7919u /* a prime that divides no power of ten, so each look-up uses another key */
+/* prime and no divisor of the number of kernels, so that each look-up has another key */
+#define STRIDE 7919u
 
 struct population {
     struct content content;
@@ -88,7 +87,7 @@ static enum kiln_code look_up(struct kiln_client *client, const struct populatio
     return KILN_OK;
 }
 
-/* Uses a new client, so that no in-process cache answers. */
+/* Uses a new client, whose in-process cache is empty. */
 static enum kiln_code time_lookups(const struct population *p, unsigned round, int tier,
                                    double *ret_us, struct kiln_err *err)
 {

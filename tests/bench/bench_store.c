@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * The kernel store without a daemon: the time of a look-up with few and with many kernels.  Also
- * the time while another thread stores kernels, below the limit and above it.
- */
+/* Measures the kernel store without kilnd: look-ups with few and with many stored kernels, alone
+ * and while another thread stores kernels, below the store's limit and at the limit. */
 #include "tests/bench/bench.h"
 #include "tests/bench/content.h"
 
@@ -14,15 +12,17 @@
 
 #define ROUNDS_MAX 8u
 #define LOOKUPS 10000u
-#define STRIDE 7919u /* a prime that divides no power of ten */
-#define KEPT 500u    /* kernels that are looked up while others are stored and evicted */
+/* prime and no divisor of the number of kernels, so that look-ups visit all of them */
+#define STRIDE 7919u
+#define KEPT 500u /* number of kernels that are looked up while others are stored and evicted */
 #define TIGHT (64ull << 20)
 #define ROOMY (64ull << 30)
 
 struct subject {
     const char *way;
-    struct content kept;  /* the kernels that are looked up */
-    struct content added; /* the kernels that another thread stores meanwhile; may be empty */
+    struct content kept; /* the kernels that are looked up */
+    /* the kernels that another thread stores during the look-ups; may be empty */
+    struct content added;
     uint64_t limit;
     struct kernel_store *store;
     size_t next;
@@ -140,7 +140,7 @@ static enum kiln_code time_round(struct subject *s, unsigned round, struct kiln_
     return rc ? rc : written;
 }
 
-/* Fills the store, so that it must evict in every round, including the first. */
+/* Stores kernels until the first eviction, so that every round evicts. */
 static enum kiln_code fill_to_the_limit(struct subject *s, struct kiln_err *err)
 {
     KILN_AUTO(mem) uint8_t *bytes = malloc(s->added.size);

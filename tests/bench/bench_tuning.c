@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * Tuning databases: import, the first answer of a new process, and look-ups, in MIOpen's way and in
- * kiln's.
- */
+/* Measures tuning databases, with MIOpen's method and with kiln's: the import, the first answer to
+ * a new process, and look-ups. */
 #include "tests/bench/floor.h"
 #include "tests/bench/tuning_phases.h"
 
@@ -98,8 +96,8 @@ struct warmup {
     struct tuning_data *data;
 };
 
-/* Measured processes would inherit the memory that this work allocates, so it runs in a separate
- * process. */
+/* Runs in its own process, because the processes that are measured later would inherit the memory
+ * that this function allocates. */
 static enum kiln_code prepare_data(void *context, unsigned index, struct kiln_err *err)
 {
     (void)index;
@@ -139,9 +137,8 @@ static enum kiln_code run_one(const struct bench_options *o, const struct way_pl
     return rc ? rc : phase_batch(place, &one, err);
 }
 
-/* With many processes, the scheduler chooses the CPUs. A single process and the servers are pinned,
- * so that the result does not depend on the scheduler's choice. Pinning comes last, because it
- * cannot be undone. */
+/* Measures many processes on any CPU, and then single ones on one CPU, together with the servers.
+ * Pinned processes cannot be unpinned, so the pinned measurements come last. */
 static enum kiln_code run_look_ups(const struct bench_options *o, const struct servers *s,
                                    const struct way_place *place, const struct plan *plan,
                                    struct kiln_err *err)

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #define COLD_MAX 64
-#define TIMEOUT_MS 300000 /* 64 slow compiles on one CPU */
+#define TIMEOUT_MS 300000 /* long enough for COLD_MAX slow compiles on one CPU */
 
-/* A direct convolution, small enough to keep the benchmark short. */
+/* The loop of a direct convolution, small enough to compile fast. */
 #define BODY                                                        \
     "    float sum = BENCH_ID;\n"                                   \
     "    for (int c = 0; c < channels; c++)\n"                      \
@@ -27,7 +27,7 @@ static const char opencl_source[] =
     "{\n"
     "    int i = (int)get_global_id(0);\n" BODY;
 
-/* Uses only builtins, so it compiles with hiprtc and with a clang without HIP headers. */
+/* Uses only builtins, because hiprtc and a clang without HIP's headers must compile it. */
 static const char amd_source[] =
     "extern \"C\" __attribute__((global))\n"
     "void bench(float *out, const float *in, const float *weights, int channels)\n"

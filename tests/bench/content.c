@@ -26,8 +26,9 @@ const char *content_kind_name(enum content_kind kind)
     return "?";
 }
 
-/* Imitates machine code, which repeats a few instructions often.  One word in eight is new.  The
- * other words are from a set of 256, mostly from the beginning of the set. */
+/* Returns a word of imitated machine code, in which few instructions are frequent. One word in
+ * eight is random. The others come from a set of 256 words, of which the first are the most
+ * frequent. */
 static uint64_t code_word(uint64_t *state)
 {
     uint64_t r = random_next(state);
@@ -37,8 +38,9 @@ static uint64_t code_word(uint64_t *state)
     return rank * 0x9e3779b97f4a7c15u;
 }
 
-/* Code objects pad their sections to pages, so three tenths are zeros. With these numbers bzip2
- * compresses to a third and unpacks 60 MB/s, as with MIOpen's kernels. */
+/* Returns how many bytes are not padding. Code objects pad their sections to pages; here, 3 tenths
+ * of the bytes are zeros. bzip2 then compresses to a third and unpacks 60 MB/s, as with MIOpen's
+ * kernels. */
 static size_t filled_size(const struct content *c)
 {
     return c->kind == CONTENT_CODE ? c->size - c->size * 3 / 10 : c->size;

@@ -6,12 +6,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* No measured kernel has such an id. */
+/* Above the ids of all measured kernels. */
 #define WARM_UP_ID (1u << 30)
 
 struct shared_team {
     struct bench_gate gate;
-    atomic_uint next; /* the first kernel that no process has taken */
+    atomic_uint next; /* index of the next kernel to compile */
     atomic_uint_fast64_t begin_ns, end_ns;
 };
 

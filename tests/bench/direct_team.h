@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Processes that divide cold kernels among them and call the compiler directly.  The throughput of
- * the team shows what the same number of compilers achieves on this machine without kiln.
+/* Several processes that call the compiler directly and share the work: each kernel is compiled
+ * once.  Shows the throughput of so many compilers on this machine without kiln.
  *
- * Threading  forks, like bench_fan_out
- */
+ * Threading  forks, like bench_fan_out */
 #include "tests/bench/cold.h"
 
 struct direct_team {
@@ -16,8 +14,8 @@ struct direct_team {
     unsigned kernels;
 };
 
-/* Measures the seconds for all kernels from |first_id| on.  Before this, every process compiles
- * another kernel to warm up.  Returns KILN_UNAVAILABLE if the compiler cannot be called
+/* Measures the seconds for all kernels, whose ids start with |first_id|. Before, every process
+ * compiles one other kernel to warm up. Returns KILN_UNAVAILABLE if the compiler cannot be called
  * directly. */
 KILN_MUST_CHECK enum kiln_code direct_team_run(const struct direct_team *team, uint64_t first_id,
                                                double *ret_wall, struct kiln_err *err);

@@ -12,7 +12,7 @@
 
 struct floor_object {
     int fd;
-    const uint8_t *data; /* the mapped object; only for FLOOR_INLINE */
+    const uint8_t *data; /* the mapped object; NULL unless the mode is FLOOR_INLINE */
 };
 
 struct floor {
@@ -46,7 +46,7 @@ static bool send_whole(int fd, struct msghdr *m, size_t size)
         if (n < 0)
             return false;
         done += (size_t)n;
-        /* the descriptors were sent with the first byte, so later pieces have none */
+        /* the descriptors have been sent with the first byte */
         m->msg_controllen = 0;
         for (; n > 0; m->msg_iov++, m->msg_iovlen--) {
             size_t part = m->msg_iov->iov_len < (size_t)n ? m->msg_iov->iov_len : (size_t)n;

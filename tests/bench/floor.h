@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * The floor: a server that only replies.  No service on a socket can be faster.
+/* A server that does nothing but reply.  It measures the floor: no service on a socket can be
+ * faster.
  *
- * Messages have the sizes of kiln's fetch request (FRAME_HEADER_SIZE + key + limit) and of a
- * kernels reply with one result.
+ * Messages are as large as kiln's fetch request (FRAME_HEADER_SIZE + key + limit) and kiln's reply
+ * with one kernel.
  *
- * Role       receives fixed requests, and replies with a header, a header and bytes, or a header
- *            and descriptors
- * Ownership  server_stop ends the process that floor_start has started
- */
+ * Role       receives fixed requests, and replies with a header only, with a header and bytes, or
+ *            with a header and descriptors
+ * Ownership  server_stop ends the process that floor_start starts */
 #include "tests/bench/content.h"
 #include "tests/bench/server.h"
 
@@ -28,8 +27,8 @@ struct floor_request {
     uint32_t count;
 };
 
-/* Starts both servers: at |path|, one with a thread for each client; at |epoll_path|, one with a
- * single event loop. */
+/* Starts two servers in one process: at |path|, one with a thread for each client; at |epoll_path|,
+ * one with a single event loop. */
 KILN_MUST_CHECK enum kiln_code floor_start(const struct content *content, const char *path,
                                            const char *epoll_path, struct server *ret_server,
                                            struct kiln_err *err);
@@ -38,9 +37,9 @@ KILN_MUST_CHECK enum kiln_code floor_ask(int fd, const struct floor_request *req
                                          struct kiln_err *err);
 
 struct floor_reply {
-    uint8_t *body; /* |size| bytes, the exact size of a reply's body */
+    uint8_t *body; /* has |size| bytes, exactly as many as the body of the expected reply */
     size_t size;
-    int fds[FLOOR_DESCRIPTORS_MAX]; /* owned by the caller */
+    int fds[FLOOR_DESCRIPTORS_MAX]; /* the caller closes them */
     unsigned fd_count;
 };
 KILN_MUST_CHECK enum kiln_code floor_hear(int fd, struct floor_reply *reply, struct kiln_err *err);

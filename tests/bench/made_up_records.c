@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kiln must import every record that the benchmark makes up. */
+/* Tests that kiln imports every record that the benchmarks make up. */
 #include "common/base/fs.h"
 #include "engine/tuning/tuning.h"
 #include "tests/bench/tuning_data.h"

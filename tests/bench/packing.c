@@ -6,8 +6,8 @@
 #include <bzlib.h>
 #include <zstd.h>
 
-#define BZIP2_BLOCK 9 /* 900 kB, as in MIOpen */
-/* the level at which engine/codec/codec_zstd.c packs objects of this size */
+#define BZIP2_BLOCK 9 /* block size in 100 kB; MIOpen uses the same */
+/* engine/codec/codec_zstd.c uses this level for objects of this size */
 #define ZSTD_LEVEL 15
 
 struct packer {
@@ -66,7 +66,7 @@ static enum kiln_code reserve_buffer(struct packer *p, size_t size, struct kiln_
 static enum kiln_code pack_bzip2(struct packer *p, struct bytes raw, struct packed *ret_packed,
                                  struct kiln_err *err)
 {
-    /* the bound of bzip2's documentation */
+    /* bzip2's documentation guarantees that this is enough */
     unsigned size = (unsigned)(raw.size + raw.size / 100 + 600);
     enum kiln_code rc = reserve_buffer(p, size, err);
     if (rc)

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Compresses code objects in three ways: with bzip2 as MIOpen does, with zstd without a dictionary,
+/* Compresses code objects in three ways: with bzip2 as MIOpen does, with zstd without a dictionary,
  * and with kiln's codec.
  *
- * The packer keeps its memory between calls where the library can, so that allocations are not
- * measured.
+ * Where the library allows it, a packer keeps its memory between calls, so that its allocations are
+ * not measured.
  *
- * Ownership  results are borrowed from the packer until its next call
- * Threading  one thread at a time for each packer
- */
+ * Ownership  the packer owns its results, which are valid until its next call
+ * Threading  one thread at a time for each packer */
 #include "common/base/bytes.h"
 #include "common/base/err.h"
 

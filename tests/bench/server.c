@@ -20,7 +20,8 @@
 
 #define START_MAX_NS 30000000000u
 #define STOP_MAX_MS 20000
-#define LOOK_AGAIN_NS 200000 /* small, compared with a start of many milliseconds */
+/* interval between tries to connect; short, because kilnd takes milliseconds to start */
+#define LOOK_AGAIN_NS 200000
 
 _Noreturn static void exec_server(const char *const *argv, const char *log, pid_t parent)
 {
@@ -117,8 +118,7 @@ struct kilnd_paths {
     char config[BENCH_PATH_MAX], log[BENCH_PATH_MAX];
 };
 
-/* Writes an empty configuration file. Without the file, kilnd would read the configuration of this
- * machine. */
+/* Writes an empty configuration file, so that kilnd does not read this machine's. */
 static enum kiln_code write_config(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -202,7 +202,7 @@ enum kiln_code redis_start(const struct bench_options *bench, struct server *ret
         rc = bench_path(bench->work, "redis.log", log, err);
     if (rc)
         return rc;
-    /* removes the socket of a killed earlier run, which would look like the new server's socket */
+    /* the socket of an earlier run that was killed would look as if the new server were ready */
     unlink(s.socket);
     const char *const argv[] = {
         "redis-server", "--port", "0",     "--unixsocket", s.socket,     "--save",  "",

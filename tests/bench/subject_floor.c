@@ -8,7 +8,7 @@
 struct floor_way {
     const struct subject_ops *ops;
     enum floor_mode mode;
-    bool keep; /* keep mappings until the round ends, as libkiln's in-process cache does */
+    bool keep; /* unmap at the round's end only, as libkiln's in-process cache does */
 };
 
 struct floor_subject {
@@ -103,7 +103,7 @@ static enum kiln_code floor_end(struct subject *base, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Defines one way to use the bare server. */
+/* Defines a way that uses the bare server. */
 #define FLOOR_SUBJECT(noun, text, socket, mode_, keep_)                                        \
     static enum kiln_code open_##noun(const struct subject_place *place, struct subject **ret, \
                                       struct kiln_err *err)                                    \

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define TABLE_KEYS 64 /* the cached variant fetches these keys repeatedly */
+#define TABLE_KEYS 64 /* number of keys that subject_kiln_table fetches again and again */
 
 struct kiln_subject {
     struct subject base;
@@ -21,7 +21,7 @@ static enum kiln_code fail_client(const struct kiln_error *error, struct kiln_er
     return kiln_fail(err, (enum kiln_code)error->code, "kiln: %s", error->text);
 }
 
-/* A new client has an empty in-process cache, so the daemon serves each object of a round. */
+/* Replaces the client before each round, because a new client's in-process cache is empty. */
 static enum kiln_code new_client(struct kiln_subject *s, struct kiln_err *err)
 {
     struct kiln_client_options options = {
@@ -67,7 +67,8 @@ static enum kiln_code kiln_fetch(struct subject *base, size_t index, struct kiln
     return fetch_key(s, index % s->place->content->count, err);
 }
 
-/* Fails if the daemon answered instead of the in-process cache, or the reverse. */
+/* Fails unless all fetches of subject_kiln_table, and none of subject_kiln, were answered by the
+ * in-process cache. */
 static enum kiln_code check_cache_hits(struct kiln_subject *s, struct kiln_err *err)
 {
     struct kiln_status status = { .size = sizeof(status) };

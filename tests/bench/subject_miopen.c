@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * Reads MIOpen's kernel database as its version 5.2.3 does: one table selected by name and
- * arguments, their text spliced into the statement, one bzip2 stream, and the MD5 of the raw bytes
- * in hexadecimal.
- */
+/* Reads MIOpen's kernel database as MIOpen 5.2.3 does: selects a row by the kernel's name and
+ * arguments, whose text is inserted into the SQL statement, decompresses a bzip2 stream, and
+ * compares the MD5 of the result in hexadecimal. */
 #include "tests/bench/subject.h"
 
 #include <bzlib.h>
@@ -14,13 +12,14 @@
 #include <string.h>
 
 #define KERNEL_NAME "ConvBench.cl.o"
-#define ARGS_SIZE 1400 /* size of a kernel's arguments; 1.3 KB is the mean in MIOpen's caches */
+/* length of a kernel's arguments in bytes; in MIOpen's caches the mean is 1.3 KB */
+#define ARGS_SIZE 1400
 #define MD5_HEX_SIZE 33
 
 struct miopen_subject {
     struct subject base;
     const struct subject_place *place;
-    sqlite3 *db; /* NULL between look-ups, if each look-up opens the database */
+    sqlite3 *db; /* NULL between fetches if each fetch opens the database */
     uint8_t *raw;
 };
 
@@ -68,7 +67,7 @@ static bool unpack_object(struct miopen_subject *s, sqlite3_stmt *row)
     unsigned size = (unsigned)sqlite3_column_int(row, 2);
     unsigned stored = (unsigned)sqlite3_column_bytes(row, 0);
     const void *blob = sqlite3_column_blob(row, 0);
-    /* MIOpen, too, copies the blob before it unpacks it */
+    /* as MIOpen does */
     KILN_AUTO(mem) char *copy = malloc(stored);
     if (!copy || size > s->place->content->size)
         return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Replaces subject_miopen.c if the build did not find its libraries. */
+/* Built in place of subject_miopen.c if its libraries are missing. */
 #include "tests/bench/subject.h"
 
 enum kiln_code miopen_fill(const struct content *content, const char *path, double *ret_ratio,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Replaces subject_redis.c if the build did not find its libraries. */
+/* Built in place of subject_redis.c if its libraries are missing. */
 #include "tests/bench/subject.h"
 
 enum kiln_code redis_fill(const struct content *content, const char *socket, struct kiln_err *err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kiln's fetch without libkiln. The difference from subject_descriptor is the daemon's cost. The
- * difference from subject_kiln is libkiln's cost. */
+/* Fetches with kiln's messages but without libkiln. So libkiln's cost is the difference to
+ * subject_kiln, and kilnd's cost is the difference to subject_descriptor. */
 #include "common/protocol/messages.h"
 #include "tests/bench/floor.h"
 #include "tests/bench/subject.h"
@@ -21,7 +21,7 @@ struct wire_subject {
     uint64_t next_id;
     uint8_t *frame;
     size_t frame_size;
-    int object_fd; /* descriptor of the last frame's object, or -1 */
+    int object_fd; /* the object that came with the last frame, or -1 */
 };
 
 static enum kiln_code send_frame(struct wire_subject *s, unsigned type, const struct buffer *body,

@@ -47,7 +47,7 @@ def make_run(workspace):
     run = _run.Run.__new__(_run.Run)
     run.workspace = workspace
     run._pointer = 0x1000
-    # returns 0, and ignores arguments
+    # a function that ignores its arguments and returns 0
     run._launch = _run._Launch(("fegetexcept", ctypes.CDLL("libm.so.6")))
     return run
 

@@ -2,7 +2,7 @@
 #include "tests/bench/tuning_phases.h"
 
 #define ITEMS 1000u
-#define ROUNDS 21u /* the first warms up */
+#define ROUNDS 21u /* including the first, which only warms up */
 
 struct timings {
     uint64_t one_ns[ROUNDS], all_ns[ROUNDS];
@@ -14,7 +14,7 @@ struct job {
     struct timings *timings;
 };
 
-/* BATCH items, or as many as the database has. */
+/* Returns the number of items in a batch: ITEMS, or fewer if the database has fewer records. */
 static size_t items_of(const struct tuning_data *data)
 {
     return data->question_count < ITEMS ? data->question_count : ITEMS;

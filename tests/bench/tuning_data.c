@@ -28,7 +28,7 @@ static enum kiln_code copy_file(int from, int to, bool packed, struct kiln_err *
     return rc ? rc : fs_write_all(to, buffer_view(&content), err);
 }
 
-/* Returns KILN_NOT_FOUND without a message if there is no such file. */
+/* Unpacks AMD's file. Returns KILN_NOT_FOUND without a message if it does not exist. */
 static enum kiln_code take_genuine(const struct tuning_data *data, struct kiln_err *err)
 {
     const char *directory = getenv("KILN_TEST_DATA");
@@ -67,8 +67,8 @@ static enum kiln_code make_file(struct tuning_data *data, struct kiln_err *err)
 struct sample {
     struct tuning_data *data;
     uint64_t random;
-    uint64_t fit;   /* records read so far whose key is a problem */
-    uint64_t bytes; /* total bytes of the keys and values of the records that fit */
+    uint64_t fit;   /* number of records so far whose key describes a problem */
+    uint64_t bytes; /* total length of their keys and values */
 };
 
 static uint64_t next_random(struct sample *s, uint64_t below)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kiln's look-up without the socket, as the daemon does it. */
+/* Looks up with kiln's engine in this process, as kilnd does, without the socket. */
 #include "engine/tuning/tuning.h"
 #include "tests/bench/tuning_way.h"
 

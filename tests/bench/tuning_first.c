@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* number of further questions, which show whether later answers need more memory */
+/* number of questions after the first, which show whether they need more memory */
 #define MORE_QUESTIONS 100u
 
-struct first { /* the sizes in bytes may be negative */
+struct first { /* sizes in bytes; a size is a difference, so it may be negative */
     uint64_t ns;
     int64_t resident, own, kept;
-    int64_t more_own; /* bytes that the further questions added to |own| */
+    int64_t more_own; /* how much the further questions added to |own| */
 };
 
 struct comparison {
@@ -22,10 +22,11 @@ struct comparison {
     unsigned processes, rounds;
     struct bench_gate *gate;
     struct first *firsts; /* [round][way][process] */
-    size_t slot;          /* index in |firsts| of the first of the processes that run now */
+    size_t slot;          /* index in |firsts| of the first process of the current group */
 };
 
-/* Touches the pages of the questions, so that these pages do not count as memory of an answer. */
+/* Touches the pages of all questions before the measurement, so that they do not count as memory
+ * that an answer needs. */
 static void touch_questions(const struct tuning_data *data)
 {
     static volatile uint64_t sum;
@@ -33,7 +34,8 @@ static void touch_questions(const struct tuning_data *data)
         sum = sum + data->questions[i].problem.n + (uint64_t)data->questions[i].key[0];
 }
 
-/* Touches pages of the stack, so that these pages do not count as memory of an answer. */
+/* Touches 64 KiB of the stack before the measurement, so that they do not count as memory that an
+ * answer needs. */
 static void touch_stack(void)
 {
     volatile uint8_t deep[64 << 10];
@@ -48,7 +50,8 @@ static enum kiln_code prepare_process(const struct comparison *c, void **state,
     struct process_memory memory;
     touch_questions(c->place->data);
     touch_stack();
-    malloc_trim(0); /* memory that the parent freed would hide new allocations */
+    /* returns memory that the parent freed; an answer could otherwise use it unnoticed */
+    malloc_trim(0);
     enum kiln_code rc = process_memory(&memory, err);
     if (!rc && first->connected)
         rc = first->way->open(c->place, state, err);
@@ -104,7 +107,8 @@ static enum kiln_code run_new_client(void *context, unsigned process, struct kil
     bench_gate_pass(c->gate);
     rc = measure_first(c, way, process, &state, err);
     if (!rc)
-        /* no process may free its memory before all processes are measured */
+        /* waits until all processes are measured; memory that one frees could change the others'
+         * results */
         bench_gate_pass(c->gate);
     way->close(state);
     return rc;
@@ -130,7 +134,7 @@ static double own_of(const struct first *f) { return (double)f->own / 1024; }
 static double kept_of(const struct first *f) { return (double)f->kept; }
 static double more_of(const struct first *f) { return (double)f->more_own / 1024; }
 
-/* Returns, for each round, the median over its processes. */
+/* Returns the results of each round: the median over its processes. */
 static struct json *rounds_of(const struct comparison *c, size_t way,
                               double (*of)(const struct first *))
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-struct results { /* indexed by round; in memory shared with the child */
+struct results { /* indexed by round; shared with the child process */
     double wc_s[PHASE_ROUNDS_MAX + 1], sort_c_s[PHASE_ROUNDS_MAX + 1], sort_s[PHASE_ROUNDS_MAX + 1];
     double import_s[PHASE_ROUNDS_MAX + 1]; /* the last round is not reported */
     struct tuning_counts counts;
@@ -32,7 +32,7 @@ _Noreturn static void exec_program(const char *program, const char *path, const 
     _exit(127);
 }
 
-/* |locale| NULL means the locale of this process. */
+/* |locale| may be NULL; the program then has this process's locale. */
 static enum kiln_code time_program(const char *program, const char *path, const char *locale,
                                    double *ret_s, struct kiln_err *err)
 {
@@ -98,7 +98,7 @@ static enum kiln_code import_anew(const struct job *job, struct kiln_err *err)
     return rc ? rc : import_file(tuning, job, err);
 }
 
-/* Each import runs in its own process, so that no import starts with the memory of another. */
+/* Each import runs in its own process, so that it starts without memory of an earlier one. */
 static enum kiln_code import_child(void *context, unsigned index, struct kiln_err *err)
 {
     (void)index;
@@ -139,7 +139,7 @@ static enum kiln_code report_import(const struct tuning_data *data, const struct
     return bench_print(result, err);
 }
 
-/* Imports once more.  This round is not reported. */
+/* Imports into kilnd's state directory, for later phases. This time is not reported. */
 static enum kiln_code import_for_daemon(struct job *job, const char *state, struct kiln_err *err)
 {
     job->state = state;

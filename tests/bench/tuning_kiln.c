@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kiln over the socket, through its public API. */
+/* Looks up with libkiln, from a kilnd over its socket. */
 #include "tests/bench/tuning_way.h"
 #include "tests/support/public_problem.h"
 
@@ -72,7 +72,7 @@ static enum kiln_code kiln_connect(void *state, struct kiln_err *err)
                                                                  : KILN_OK;
 }
 
-/* Reads all entries, like a program that chooses a solver. */
+/* Reads all entries, as a program must to choose a solver. */
 static enum kiln_code read_entries(const struct kiln_tuned *tuned, struct kiln_err *err)
 {
     struct kiln_error error = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Made-up databases for machines without AMD's files.  The databases have as many records as AMD's
- * largest databases, and lines as long. */
+/* Made-up databases for machines without AMD's files. They have as many records as AMD's largest
+ * databases, and lines of the same length. */
 #include "tests/bench/tuning_data.h"
 
 #include "common/base/fs.h"
@@ -12,19 +12,19 @@
 
 #define FIND_RECORDS 193590u
 #define FIND_BYTES_MAX (128u << 20)
-/* kiln refuses times that no device can reach. The largest problem below needs 17 ms. */
+/* kiln refuses times that no GPU can reach. For the largest problem below, the limit is 17 ms. */
 #define FIND_TIME_MIN_MS 20
 #define PERF_RECORDS 99522u
-/* total number of rows: PERF_ROWS - PERF_RECORDS records have a second row */
+/* number of rows; PERF_ROWS - PERF_RECORDS records have two */
 #define PERF_ROWS 148096u
 
-/* |index| is one of 884 736 different problems. */
+/* Returns problem |index|. The first 884 736 differ. */
 static struct problem problem_of(uint32_t index)
 {
     static const uint32_t filters[] = { 1, 3, 5 },
                           types[] = { TYPE_FLOAT32, TYPE_FLOAT16, TYPE_BFLOAT16 };
     uint32_t rest =
-        /* 7919 is prime, so the result is a permutation */
+        /* Shuffles: 7919 is prime to 884736, so different indices stay different. */
         (uint32_t)((uint64_t)index * 7919 % 884736);
     const uint32_t digits[] = { 3, 3, 8, 3, 16, 16, 16 };
     uint32_t digit[7];
@@ -51,7 +51,7 @@ static struct problem problem_of(uint32_t index)
 
 static void add_find_line(struct buffer *text, uint32_t index)
 {
-    /* The importer refuses a line whose algorithm has another direction than the line's key. */
+    /* kiln refuses a line whose algorithm is for another direction than the key. */
     static const char *const directions[] = { [DIRECTION_FORWARD] = "Fwd",
                                               [DIRECTION_BACKWARD_DATA] = "BwdData",
                                               [DIRECTION_BACKWARD_WEIGHTS] = "BwdWeights" };

@@ -9,10 +9,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-static atomic_uint_fast64_t kept; /* usable bytes of all allocations that have not been freed */
+static atomic_uint_fast64_t kept; /* usable bytes of all allocations that are not freed yet */
 
-/* glibc's allocator.  This program and its libraries call this allocator through the functions
- * below, which count. */
+/* glibc's allocator, which is called by the counting functions below. These replace malloc in this
+ * program and its libraries. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count_piece, size_t size);
 void *__libc_realloc(void *piece, size_t size);
@@ -57,7 +57,7 @@ static uint64_t kib_after(const char *text, const char *label)
 
 enum kiln_code process_memory(struct process_memory *ret_memory, struct kiln_err *err)
 {
-    static char text[4096]; /* static, because an allocation would be measured */
+    static char text[4096]; /* not on the heap or the stack, whose memory is measured */
     KILN_AUTO(fd) int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot open '/proc/self/smaps_rollup'");

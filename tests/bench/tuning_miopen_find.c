@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Reads a FindDb as MIOpen does. The process reads the whole file into a hash map. A key leads to
- * the text of its values, and each text is a string on the heap. A look-up parses that text. Values
- * have the newer dialect of AMD's largest files. This program is faster than MIOpen's own classes,
- * which use streams. */
+/* Reads a FindDb as MIOpen does. At its start, a process reads the whole file into a hash map from
+ * keys to texts, each in its own heap allocation. A look-up parses the text of a key. Texts are in
+ * the newer of the two FindDb dialects, as in AMD's largest files. This program is faster than
+ * MIOpen, whose parser uses C++ streams. */
 #include "tests/bench/tuning_way.h"
 
 #include <errno.h>
@@ -83,7 +83,7 @@ static bool grow_map(struct map *m)
     return true;
 }
 
-/* Returns false if out of memory.  The first of two equal keys counts. */
+/* Adds a line unless the map has its key. Returns false if out of memory. */
 static bool add_line(struct map *m, const char *line, size_t size, size_t number)
 {
     const char *equals = memchr(line, '=', size);
@@ -145,7 +145,7 @@ struct found {
     unsigned long long workspace;
 };
 
-/* "solver:time,workspace,algorithm": parses the numbers and copies the names. */
+/* Reads an entry "solver:time,workspace,algorithm". Parses the numbers and copies the names. */
 static bool take_entry(const char *at, size_t size, struct found *ret)
 {
     const char *colon = memchr(at, ':', size);

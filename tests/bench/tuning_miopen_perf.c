@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * Queries a PerfDb as MIOpen does, with its SQLite schema. Each look-up prepares a statement that
- * joins config and perf_db, binds values as text, and copies every row of the config.
+/* Queries a PerfDb as MIOpen does, with the same SQLite schema. Each look-up prepares a statement
+ * that joins the tables config and perf_db, binds all values as text, and copies all rows that
+ * belong to the config.
  *
- * SQLite finds the config by its index and then scans all of perf_db, which has no index by config.
- */
+ * SQLite finds the row of config by an index. Then it reads all of perf_db, which has no index by
+ * config. */
 #include "tests/bench/tuning_way.h"
 
 #include <sqlite3.h>
@@ -13,7 +13,8 @@
 #include <string.h>
 
 #define COLUMNS 24u
-#define SLOW_TURN 40 /* number of look-ups in a round, because each takes some milliseconds */
+#define SLOW_TURN 40 /* look-ups in one round; fewer than usual, because each takes milliseconds \
+                      */
 
 #define PERF_DB_NUMBER(name) #name,
 #define PERF_DB_TEXT(name) #name,
@@ -26,7 +27,7 @@ _Static_assert(sizeof(columns) / sizeof(columns[0]) == COLUMNS, "as many as the 
 
 struct perf {
     const char *path;
-    sqlite3 *db; /* NULL between look-ups, if each look-up opens the database */
+    sqlite3 *db; /* NULL between look-ups if each one opens the database */
     char sql[2048];
 };
 
@@ -90,7 +91,7 @@ static enum kiln_code kept_open(const struct way_place *place, void **ret_state,
 
 static void statement_auto(sqlite3_stmt **s) { sqlite3_finalize(*s); }
 
-/* A PerfDb key has the columns of its config, joined by 'x'. */
+/* Binds the columns of table config. In a PerfDb key, 'x' separates them. */
 static bool bind_key(sqlite3_stmt *statement, const char *key)
 {
     const char *at = key;

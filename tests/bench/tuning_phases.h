@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * The phases of bench_tuning, which prints the results of each phase.
+/* The phases of bench_tuning. Each function measures one phase and prints the results.
  *
- * Threading  the functions fork, so call them before any thread starts
- */
+ * Threading  the functions fork, so call them before any thread starts */
 #include "tests/bench/tuning_way.h"
 
 #define PHASE_ROUNDS_MAX 8u
@@ -14,19 +12,20 @@
 
 struct json *phase_result(const char *bench, const struct tuning_data *data);
 
-/* Times kiln's import into a new state directory place->state, and runs of wc and sort on the same
- * file. Afterwards, both place->state and |daemon_state| contain the imported database. */
+/* Measures kiln's import into the new state directory place->state, and for comparison the programs
+ * wc and sort with the same file. Afterwards, |daemon_state| also contains the imported
+ * database. */
 KILN_MUST_CHECK enum kiln_code phase_import(const struct way_place *place, const char *daemon_state,
                                             unsigned rounds, struct kiln_err *err);
 
-struct phase_first { /* a measurement of a new process, up to its first answer */
+struct phase_first { /* one way to measure the first answer to a new process */
     const struct tuning_way *way;
-    bool connected; /* the process connects before the measurement */
+    bool connected; /* connect before the time starts */
 };
 struct phase_firsts {
     const struct phase_first *ways;
     size_t way_count;
-    /* number of new processes that start at once in each round, and number of rounds */
+    /* |processes| new processes start at the same time in each round */
     unsigned processes, rounds;
 };
 KILN_MUST_CHECK enum kiln_code phase_first(const struct way_place *place,
@@ -34,15 +33,18 @@ KILN_MUST_CHECK enum kiln_code phase_first(const struct way_place *place,
 
 struct phase_setting {
     const struct tuning_way *ways[PHASE_WAYS_MAX + 1]; /* ends with NULL */
-    unsigned processes, rounds;                        /* the first round warms up */
+    /* including the first round, which only warms up */
+    unsigned processes, rounds;
     enum bench_cpus cpus;
-    unsigned cpu; /* CPU of the clients, unless |cpus| is CPUS_ANY; the caller pins the servers */
+    /* the clients are pinned to this CPU unless |cpus| is CPUS_ANY; the caller pins the servers */
+    unsigned cpu;
 };
-/* Measures look-ups by processes that have already opened every way. */
+/* Measures look-ups in processes that have already opened all ways. */
 KILN_MUST_CHECK enum kiln_code phase_look_up(const struct way_place *place,
                                              const struct phase_setting *setting,
                                              struct kiln_err *err);
-/* Measures one call of libkiln for 1 000 problems. Uses only |cpus| and |cpu| of |setting|. */
+/* Measures one call of libkiln that looks up 1 000 problems. Uses only |cpus| and |cpu| of
+ * |setting|. */
 KILN_MUST_CHECK enum kiln_code phase_batch(const struct way_place *place,
                                            const struct phase_setting *setting,
                                            struct kiln_err *err);

@@ -164,8 +164,8 @@ static enum kiln_code measure_problem(struct baseline *b, const struct problem *
     return rc;
 }
 
-/* Measures one problem. Returns KILN_OK for a problem that does not fit into the device's memory,
- * so that the others are still measured. */
+/* Measures one problem. A failure, such as too little device memory, only ends the program if the
+ * GPU is lost. */
 static enum kiln_code take_problem(void *context, const struct problem *problem,
                                    struct kiln_err *err)
 {
