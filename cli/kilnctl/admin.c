@@ -13,8 +13,8 @@ static inline void reply_auto(char **text) { kiln_free(*text); }
 static const char nothing;
 const struct json *const admin_no_arguments = (const struct json *)&nothing;
 
-/* Fails if an argument is missing because memory ran out.  Without that argument, 'clear' could
- * remove more than the user wants. */
+/* Writes the request's arguments as JSON. Fails if an argument is missing because memory ran out:
+ * without it, a request such as 'clear' could remove more than the user wants. */
 static int print_arguments(const char *request, const struct json *arguments, char **ret_text,
                            struct kiln_error *err)
 {
@@ -39,8 +39,8 @@ static int parse_reply(const char *request, const char *reply, struct json **ret
     return KILN_E_OK;
 }
 
-/* Records that kilnd denied a request.  A local file that cannot be read also causes KILN_E_DENIED,
- * but is not recorded, because a request with another file may succeed. */
+/* Sets |refused| if kilnd denied the request. Call this only for answers of kilnd: a local file
+ * that cannot be read also gives KILN_E_DENIED, but then other requests may succeed. */
 static int note_refusal(const struct invocation *invocation, int rc)
 {
     *invocation->refused |= rc == KILN_E_DENIED;

@@ -41,8 +41,8 @@ bool device_id_is_kilns(const char *database_id, size_t size)
            !database_id_is_miopens(&id);
 }
 
-/* Returns whether |target| is an OpenCL device.  Code objects for such a device only work with one
- * driver version, which no file name states. */
+/* Code objects for an OpenCL device only work with one version of its driver, but file names do not
+ * contain driver versions. */
 static bool is_for_opencl(const char *target)
 {
     static const char OPENCLS[] = "opencl:";

@@ -74,7 +74,7 @@ int call_progress_on(void *context, const char *json)
     KILN_AUTO(json) struct json *tree = NULL;
     struct kiln_err why = KILN_ERR_INIT;
     if (json_parse(bytes_of_text(json), "kilnd's progress", &tree, &why))
-        return 0; /* a bad progress message must not end the request */
+        return 0; /* an invalid progress message must not end the request */
     const struct json *reported = json_get(tree, "progress");
     const char *stage = json_get_text(reported, "stage", "");
     uint64_t attempt = json_get_u64(reported, "attempt", 1);

@@ -23,7 +23,7 @@ static int print_settings(const struct json *reply, struct kiln_error *err)
         char text[1024];
         const struct json *value = json_get(j, "value");
         table_cell(table, "%s", json_name(j) ? json_name(j) : "");
-        /* Settings are shown as they are written in kilnd.json, without units. */
+        /* Without units, so that the user can copy the number into kilnd.json. */
         if (json_is_number(value))
             table_cell(table, "%.15g", json_as_number(value, 0));
         else

@@ -25,7 +25,8 @@ static int check_free(const struct backup_options *o, const char *path, struct k
 
 static const struct json *ask_left_out(const struct invocation *invocation, struct json **ret_stats)
 {
-    /* This failure is ignored, because the copy is complete without the list. */
+    /* On failure, there is no list of the system databases that the copy leaves out. The copy is
+     * complete without it. */
     struct kiln_error unknown = { .code = KILN_E_OK };
     if (admin_ask(invocation, "tuning_stats", admin_no_arguments, ret_stats, &unknown))
         return NULL;
@@ -79,7 +80,7 @@ static int run_db_backup(const struct invocation *invocation, struct kiln_error 
         rc = admin_call(invocation, &call, &reply, err);
     if (!rc && count != 1)
         rc = cli_fail(err, KILN_E_CORRUPT, "kilnd's answer contains no copy of tuning.db");
-    /* The file is private, because the copy contains users' private records. */
+    /* The copy contains users' private records, so only the caller may read it. */
     const struct new_file file = { .path = path, .replace = o->force, .mode = 0600, .from = fd };
     if (!rc)
         rc = new_file_write(&file, err);

@@ -74,7 +74,7 @@ int db_write(const struct new_file *file, struct kiln_error *err)
                         "'%s' exists already: choose another directory, or give --force to replace "
                         "it",
                         file->path);
-    /* If the log of the older database stayed, SQLite would apply it to the new file. */
+    /* SQLite would apply the log, which belongs to the old database, to the new one. */
     if (snapshot_has_log(file->path))
         return cli_fail(err, KILN_E_BUSY,
                         "'%s' is in use: there is a log next to it.  End the programs that use it, "

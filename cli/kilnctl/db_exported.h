@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * MIOpen's tuning files as kilnd exports them in its reply to tuning_export.
+/* Gets tuning files in MIOpen's formats from kilnd (its reply to tuning_export), and writes them.
  *
- * Ownership  db_exported owns its tree and descriptors
- * Threading  main thread; blocks
- */
+ * Ownership  db_exported owns kilnd's reply and descriptors
+ * Threading  main thread; blocks */
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/new_file.h"
 
@@ -20,21 +18,22 @@ struct db_exported {
     size_t count;
 };
 
-/* Returns KILN_E_NOT_FOUND, possibly without a message, if there is nothing to write. */
+/* Returns KILN_E_NOT_FOUND, with or without a message, if kilnd has no records to export. */
 CLI_MUST_CHECK int db_exported_get(const struct invocation *invocation, const struct json *ask,
                                    struct db_exported *ret_exported, struct kiln_error *err);
 void db_exported_done(struct db_exported *exported);
 #define DB_EXPORTED_AUTO __attribute__((cleanup(db_exported_done)))
 
-/* Returns the entry of file |index|: name, kind, database_id, backend, records, bytes. */
+/* Returns the part of kilnd's reply about file |index|: name, kind, database_id, backend, records,
+ * bytes. */
 const struct json *db_exported_entry(const struct db_exported *exported, size_t index);
-/* Builds |directory|/|name|.  |name| is not trusted: returns KILN_E_CORRUPT unless it is a plain
- * file name. */
+/* Writes |directory|/|name| into |ret_path|. Returns KILN_E_CORRUPT unless |name|, which comes from
+ * kilnd, is a plain file name. */
 CLI_MUST_CHECK int db_exported_path(const char *directory, const char *name,
                                     char ret_path[PATH_MAX], struct kiln_error *err);
 CLI_MUST_CHECK int db_exported_write(const struct db_exported *exported, size_t index,
                                      const struct new_file *file, struct kiln_error *err);
-/* Returns KILN_E_IO if the file exists and may not be replaced, and KILN_E_BUSY if the existing
- * database is in use. */
+/* Writes a file that may be an SQLite database. Returns KILN_E_IO if it exists and |replace| is not
+ * set, and KILN_E_BUSY if a program has the existing database open. */
 CLI_MUST_CHECK int db_write(const struct new_file *file, struct kiln_error *err);
 CLI_MUST_CHECK int db_make_directory(const char *directory, mode_t mode, struct kiln_error *err);

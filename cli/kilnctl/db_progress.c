@@ -55,7 +55,7 @@ int db_progress_on(void *context, const char *json)
     KILN_AUTO(json) struct json *tree = NULL;
     struct kiln_err why = KILN_ERR_INIT;
     if (json_parse(bytes_of_text(json), "kilnd's progress", &tree, &why))
-        return 0; /* a bad progress message must not end the request */
+        return 0; /* an invalid progress message must not end the request */
     if (json_get(tree, "progress"))
         call_progress_on(&p->bar, json);
     for (size_t i = 0; i < p->list_count; i++)

@@ -34,7 +34,7 @@ static const char *decider(const struct json *item, const char *name)
     return *text ? text : "the heuristic";
 }
 
-/* Prints only in a dry run, because a real promotion may change thousands of plans. */
+/* Only a dry run lists the changes, because a promotion may change thousands of plans. */
 static void print_change(void *context, const struct json *item)
 {
     const struct promote_options *o = context;

@@ -68,7 +68,7 @@ static int check_selection(const struct rm_options *o, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-/* Asks the user, because removed measurements cannot be restored. */
+/* Asks the user unless --yes is given, because removed measurements cannot be restored. */
 static int confirm_removal(const struct rm_options *o, struct kiln_error *err)
 {
     if (o->yes)

@@ -79,7 +79,8 @@ int db_send(const struct invocation *invocation, struct db_sending *sending,
     if (!rc)
         rc = admin_call(invocation, &call, ret_answer, err);
     if (rc == KILN_E_INVALID && progress.counts[BAD] > 0)
-        rc = err->code = KILN_E_CORRUPT; /* because the file is invalid, not the command line */
+        /* KILN_E_INVALID would mean that the command line is wrong */
+        rc = err->code = KILN_E_CORRUPT;
     if (!rc && invocation->common->json)
         move_lists(&progress, *ret_answer);
     return rc;
@@ -93,8 +94,8 @@ static void print_nonzero_count(const struct json *answer, const char *member, c
         db_say("  %s %s", db_count(number, "record", count), what);
 }
 
-/* Warns if the file has far fewer records than the last imported file of this name.  The file may
- * belong to another device or release. */
+/* Warns if the import left far fewer records than before: the file may be for another device or
+ * another release of MIOpen. */
 static void warn_shrunk(const struct db_sending *sending, const struct json *answer)
 {
     char before[DB_NAME_MAX], now[DB_NAME_MAX], line[1024];

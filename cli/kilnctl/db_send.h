@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Sends one tuning file to kilnd and shows the reply: bad lines, conflicts, counts, and keys that
- * kiln stores unchanged because it cannot parse them.
+/* Sends one tuning file to kilnd, and shows what kilnd reports: bad lines, conflicts, counts, and
+ * keys that kiln cannot parse and therefore stores unchanged.
  *
  * Ownership  everything in db_sending is borrowed; the caller owns the reply
- * Threading  main thread
- */
+ * Threading  main thread */
 #include "cli/kilnctl/admin.h"
 
 struct db_sending {
-    /* true: combine new and recorded values by statistics; false: replace the recorded values */
+    /* combine the file's values with the recorded ones by statistics; if false, replace the
+     * recorded ones */
     bool merges;
     const char *path;
-    /* kilnd takes kind, format, database id and backend from the file's name.  NULL if |url| is
-     * set. */
+    /* The file's name, from which kilnd takes kind, format, database id and backend. NULL if |url|
+     * is set. */
     const char *name;
     const char *url;
     const char *sha256;
@@ -27,12 +26,12 @@ struct db_sending {
     uint64_t listed_keys;
 };
 
-/* Prints bad lines on standard error as they arrive ("file:line: why").  Prints conflicts and keys
- * that are stored unchanged ("file:line: key: why") on standard output.  With --json the reply has
- * them as "bad_lines", "conflicting" and "verbatim_keys". */
+/* Sends the file. Prints bad lines as they arrive ("file:line: why") on standard error, and
+ * conflicts and keys that are stored unchanged ("file:line: key: why") on standard output. With
+ * --json, moves them into the reply as "bad_lines", "conflicting" and "verbatim_keys". */
 CLI_MUST_CHECK int db_send(const struct invocation *invocation, struct db_sending *sending,
                            struct json **ret_answer, struct kiln_error *err);
 void db_send_print(const struct db_sending *sending, const struct json *answer);
-/* Fails if lines of the file were left out, even if the rest was imported. */
+/* Fails if the file had bad lines, which were left out, although the other lines were imported. */
 CLI_MUST_CHECK int db_send_judge(const struct db_sending *sending, const struct json *answer,
                                  struct kiln_error *err);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Texts that the tuning-database commands share: tiers, kinds, and the user who measured.
+/* Values of options, and texts, that the commands for tuning databases share.
  *
- * Threading  one thread
- */
+ * Threading  one thread */
 #include "cli/fail.h"
 #include "common/base/json.h"
 
@@ -20,11 +18,11 @@ struct json;
 #define DB_KINDS "find perf"
 #define DB_DIALECTS "old new"
 #define DB_FORMATS "text sqlite"
-/* MIOpen's backends; a backend's name is compared up to its first dot */
+/* Only the part of a backend's name up to the first dot is compared with these. */
 #define DB_MIOPEN_BACKENDS "HIP OpenCL batchnorm"
 
-/* Return the dialect of FindDb, and the format of PerfDb, that MIOpen's |version| uses.  Return
- * NULL if the answer is unknown, or if the version uses both.  |version| may be NULL. */
+/* Return the dialect of FindDb, and the format of PerfDb, of a MIOpen version. Return NULL if the
+ * version is NULL or unknown, or if its builds differ. */
 const char *db_dialect_of(const char *version);
 const char *db_format_of(const char *version);
 bool db_word_is(const char *word, const char *choices);
@@ -32,7 +30,7 @@ CLI_MUST_CHECK int db_check_word(const char *option, const char *given, const ch
                                  struct kiln_error *err);
 #define DB_NAME_MAX 64
 const char *db_user_name(const struct json *json, char text[DB_NAME_MAX]);
-/* Writes a number with its noun, such as "193 590 records".  Returns |text|. */
+/* Writes a number with its noun, such as "193 590 records", into |text|. Returns |text|. */
 const char *db_count(uint64_t count, const char *noun, char text[DB_NAME_MAX]);
 void db_say(const char *fmt, ...) CLI_PRINTF(1, 2);
 void db_print_conflict(void *context, const struct json *item);

@@ -34,7 +34,8 @@ struct doctor {
     const struct invocation *invocation;
     struct findings findings;
     bool is_system;
-    bool is_own; /* the caller would use a private kilnd, because the host has no system kilnd */
+    /* the caller's libkiln would start a private kilnd, because the host has no system-wide one */
+    bool is_own;
     bool answers;
     bool runs_no_compiler;
 };
@@ -160,8 +161,8 @@ static void check_devices(struct doctor *d)
     daemon_judge_miopen(coverage, &d->findings);
 }
 
-/* Adds a finding that names 'kilnctl run --explain'.  Only a run of a program shows which of its
- * compiles kilnd can answer. */
+/* Adds a finding about 'kilnctl run'. It suggests 'kilnctl run --explain', because only running a
+ * program shows which of its compiles kilnd can answer. */
 static void check_drop_in(struct doctor *d)
 {
     char value[PRELOAD_MAX];
@@ -224,7 +225,7 @@ static int run_doctor(const struct invocation *invocation, struct kiln_error *er
     if (!d.answers) {
         size_t before = d.findings.count;
         check_from_outside(&d);
-        /* These causes keep kilnd from starting, so show them first. */
+        /* Failures from here on may be the reason why kilnd does not answer. */
         findings_causes_first(&d.findings, before);
         return print_findings(&d, err);
     }

@@ -12,7 +12,7 @@
 #include <sys/statvfs.h>
 
 #define CONFIG_MAX (1u << 20)
-/* With less free space than this, compilers and SQLite cannot write their temporary files. */
+/* If there is less space than this, compilers and SQLite cannot write temporary files. */
 #define FREE_FAIL (16ull << 20)
 #define FREE_WARN (1ull << 30)
 #define FREE_INODES_FAIL 100u
@@ -24,7 +24,7 @@ static const char *const known_settings[] = {
 #undef SETTING
 };
 
-/* Fails if kilnd does not know one of the settings, because kilnd then does not start. */
+/* Fails if kilnd has no such setting. kilnd does not start with unknown settings. */
 static int check_settings(const char *file, const struct json *settings, struct kiln_error *err)
 {
     for (const struct json *j = json_first(settings); j; j = json_next(j)) {
@@ -69,11 +69,10 @@ static int is_settings(const struct dirent *entry)
     return size > 5 && strcmp(entry->d_name + size - 5, ".json") == 0;
 }
 
-/* Returns the more serious of two codes: a file that cannot be read must not hide that another one
- * is invalid. */
+/* Returns the code of the later failure, if there is one. */
 static int worse_code(int rc, int next) { return next ? next : rc; }
 
-/* Reads kilnd.json, then the files of kilnd.json.d/ in order of their names, as kilnd does. */
+/* Reads kilnd.json, and then the files in kilnd.json.d/ by name, as kilnd does. */
 static int take_all_settings(const char *directory, struct directory_facts facts[2],
                              struct kiln_error *err)
 {
@@ -112,8 +111,8 @@ static int usual_places(bool is_system, struct directory_facts facts[2], char co
     return KILN_E_OK;
 }
 
-/* Reads the filesystem of the directory or, if kilnd has not created the directory yet, of its
- * nearest existing parent. */
+/* Reads facts about the directory's filesystem. If kilnd has not created the directory yet, uses
+ * the nearest existing parent. */
 static void read_filesystem(struct directory_facts *facts)
 {
     char path[sizeof(facts->path)];
@@ -211,7 +210,7 @@ static void judge_space(const struct directory_facts *d, const char *check, stru
     char space[UNITS_TEXT_MAX], whole[UNITS_TEXT_MAX];
     bool few_inodes = d->inodes > 0 && d->free_inodes < FREE_INODES_WARN;
     bool no_inodes = d->inodes > 0 && d->free_inodes < FREE_INODES_FAIL;
-    /* A filesystem that is small on purpose and mostly free gets no warning. */
+    /* Does not warn about a small filesystem that is mostly free. */
     bool little = d->free_bytes < FREE_WARN && d->free_bytes < d->bytes / 10;
     enum verdict verdict = d->free_bytes < FREE_FAIL || no_inodes ? VERDICT_FAIL
                            : little || few_inodes                 ? VERDICT_WARN

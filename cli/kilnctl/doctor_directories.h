@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Judges the filesystems of kilnd's directories.
+/* Checks the filesystems of kilnd's cache and state directories.
  *
- * Role       gathers facts and judges them.  The facts come from kilnd, as its own process sees
- *            them, or from this process if kilnd does not answer
+ * Role       gathers facts about each directory and turns them into findings.  kilnd reports the
+ *            facts as its own process sees them.  If kilnd does not answer, this process gathers
+ *            them
  * Ownership  plain values
- * Threading  one thread
- */
+ * Threading  one thread */
 #include "cli/kilnctl/doctor_findings.h"
 
 #include <stdint.h>
@@ -16,23 +15,23 @@
 struct directory_facts {
     char what[16];
     char path[512];
-    char setting[600]; /* the file that sets the directory; "" if not known */
-    char trouble[128]; /* why nothing else is known about the directory */
+    char setting[600]; /* the setting and the file in which the directory is set; "" if not known */
+    char trouble[128]; /* why the other facts are unknown; "" if they are known */
     char network[32];
     char fuse[32];
     bool read_only;
-    /* If |inodes| is 0, the number of inodes is not limited. */
+    /* |inodes| 0 means that the filesystem has no limit of inodes. */
     uint64_t bytes, free_bytes, inodes, free_inodes;
-    uint64_t database_bytes; /* size of kernels.db; 0 if absent or not known */
+    uint64_t database_bytes; /* size of kernels.db; 0 if it does not exist or is not known */
 };
 
-/* Gathers the facts for a kilnd that does not answer.  |config| is the file of its settings; NULL
- * means the caller's default settings, or the system's if |is_system|.  Returns KILN_E_INVALID if
- * the settings are not JSON or are unknown.  Returns KILN_E_DENIED if some settings cannot be read;
- * |ret_facts| is then filled without those. */
+/* Gathers the facts while kilnd does not answer. |config| is kilnd's configuration file; NULL means
+ * the system's if |is_system|, otherwise the caller's defaults. Returns KILN_E_INVALID if the file
+ * is not JSON or has unknown settings. Returns KILN_E_DENIED if some settings cannot be read, and
+ * fills |ret_facts| from the others. */
 CLI_MUST_CHECK int directory_facts_gather(const char *config, bool is_system,
                                           struct directory_facts ret_facts[2],
                                           struct kiln_error *err);
-/* |directory| is a member of "directories" in kilnd's reply. */
+/* Reads the facts from |directory|, a member of "directories" in kilnd's reply. */
 void directory_facts_read(const struct json *directory, struct directory_facts *ret_facts);
 void directory_judge(const struct directory_facts *facts, struct findings *findings);

@@ -6,8 +6,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* Width of the first column.  Advice is printed below the columns, because a table would be as wide
- * as its longest text. */
+/* Width of the column with the names of checks. Advice is printed on its own lines, because a
+ * column for it would be too wide. */
 #define CHECK_WIDTH 16
 
 struct finding *findings_add(struct findings *f, const char *check, enum verdict verdict,

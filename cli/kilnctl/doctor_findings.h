@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * The findings of kilnctl doctor: one line each, with advice.
+/* The findings of kilnctl doctor.  Each is printed as one line, and may have advice on further
+ * lines.
  *
  * Ownership  plain values; messages that are too long are truncated
- * Threading  one thread
- */
+ * Threading  one thread */
 #include "cli/fail.h"
 #include "common/base/json.h"
 
@@ -16,9 +15,10 @@
 
 enum verdict {
     VERDICT_OK,
-    VERDICT_WARN, /* works, but not as well as it could */
+    VERDICT_WARN, /* kilnd works, but not as well as it could */
     VERDICT_FAIL,
-    VERDICT_UNSEEN, /* not known, such as without permission or without a running kilnd */
+    /* could not be checked, for example because kilnd does not run or denies access */
+    VERDICT_UNSEEN,
 };
 
 struct finding {
@@ -38,8 +38,8 @@ struct findings {
 struct finding *findings_add(struct findings *findings, const char *check, enum verdict verdict,
                              const char *fmt, ...) CLI_PRINTF(4, 5);
 void findings_advise(struct finding *finding, const char *fmt, ...) CLI_PRINTF(2, 3);
-/* Moves the failures at index |from| and later to the front, because these failures caused the
- * earlier findings. */
+/* Moves the failures among the findings from index |from| on to the front, because they caused the
+ * findings before |from|. */
 void findings_causes_first(struct findings *findings, size_t from);
 size_t findings_count(const struct findings *findings, enum verdict verdict);
 const char *verdict_name(enum verdict verdict);

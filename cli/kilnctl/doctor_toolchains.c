@@ -11,7 +11,8 @@
 #define COMPILE_MS 60000
 #define CHECK "toolchain"
 
-struct line { /* a line of source that every version of a family's compilers accepts */
+/* one line of source that every compiler of the family accepts, whatever its version */
+struct line {
     const char *family, *program, *source, *usual_target;
 };
 
@@ -38,8 +39,8 @@ static void add_target(struct targets *targets, const char *target)
         targets->items[targets->count++] = target;
 }
 
-/* Chooses the targets of this host's GPUs.  If there are none, chooses a target that the family's
- * compilers have supported for years. */
+/* Chooses the targets of this host's GPUs or, if it has none, a target that the family's compilers
+ * have supported for years. */
 static void choose_targets(const struct line *line, const struct json *toolchain,
                            const struct json *devices, struct targets *ret_targets)
 {
@@ -89,7 +90,7 @@ enum trial_end toolchain_judge(const struct toolchain_trial *trial, struct findi
                         "what it supports is unknown: fix the error above; if kilnd or a compiler "
                         "was just replaced, run doctor again");
         break;
-    case TRIAL_MADE_NONE: /* not VERDICT_FAIL, because another compiler may support this target */
+    case TRIAL_MADE_NONE: /* only a warning, because another compiler may support the target */
         finding = findings_add(f, CHECK, VERDICT_WARN, "%.20s cannot compile for %.100s: %.300s",
                                name, target, trial->why);
         findings_advise(finding,
@@ -182,7 +183,7 @@ static void try_toolchains(const struct invocation *invocation, const struct jso
     __attribute__((cleanup(kiln_client_auto))) struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     unsigned ends = 0;
-    /* With this variable, kilnd compiles the kernel even if it is stored. */
+    /* Makes kilnd compile the kernel even if it is stored. */
     setenv("KILN_DISABLE_CACHE", "1", 1);
     if (session_open(invocation->common, "kilnctl", "off", &client, &err)) {
         findings_add(f, CHECK, VERDICT_UNSEEN, "%s", err.text);

@@ -11,12 +11,14 @@
 #define ANSWER_MAX 8192
 #define VALUE_MAX 128
 #define UNITS_MAX 4
-#define STATUS_NO_USER "217" /* systemd's exit status if the user in User= does not exist */
+#define STATUS_NO_USER "217" /* systemd's exit status if there is no user with the name in User= \
+                              */
 
 struct unit {
     char name[VALUE_MAX], load[VALUE_MAX], active[VALUE_MAX], sub[VALUE_MAX], enabled[VALUE_MAX];
     char result[VALUE_MAX], status[VALUE_MAX], listen[VALUE_MAX];
-    char restarts[VALUE_MAX]; /* number of restarts since a person or a socket started the unit */
+    /* number of automatic restarts since the unit was last started by a person or its socket */
+    char restarts[VALUE_MAX];
 };
 
 struct purpose {
@@ -99,8 +101,8 @@ static bool is_tried_again(const struct unit *unit)
            (restarted && strcmp(unit->active, "activating") == 0);
 }
 
-/* Adds a failure, with its reason if systemd still knows it: systemd forgets the result of a start
- * when the next one begins. */
+/* Adds a failure. Its reason is only known until the next start, because systemd then forgets the
+ * last result. */
 static void judge_failed(const struct unit *unit, const struct manager *m, struct findings *f)
 {
     bool waits = is_tried_again(unit);
@@ -248,8 +250,8 @@ static bool query_systemctl(bool is_system, char text[ANSWER_MAX])
     return query_program(argv, text);
 }
 
-/* Adds the reason of the latest failed start since the boot.  Does nothing if the caller may not
- * read the journal. */
+/* Adds the reason why the latest start since the boot failed, from the journal. Adds nothing if the
+ * caller may not read the journal. */
 static void quote_journal(bool is_system, struct findings *f)
 {
     char text[ANSWER_MAX];

@@ -13,10 +13,10 @@
 #define UNITS_START_FAILED_ID "9cf5e6db3faf34a1dab9af48a6a7ced6"
 #define UNITS_CONFIGURATION_REFUSED_ID "cafd36e25cbbdf3208f629419984d3de"
 
-/* Asks the system's manager if |is_system|, else the caller's user manager.  If kilnd does not
- * answer (|answers| is false), also adds the reason of the last failed start. */
+/* Asks the system's service manager if |is_system|, otherwise the caller's. Unless kilnd answers,
+ * also adds the reason of the last failed start. */
 void units_check(bool is_system, bool answers, struct findings *findings);
-/* |text| is the output of `systemctl show` for kilnd's units, separated by empty lines. */
+/* |text| is the output of `systemctl show`, which separates the units by empty lines. */
 void units_judge(const char *text, bool is_system, struct findings *findings);
-/* |line| is the last line of kilnd's log about a failed start, or "". */
+/* |line| is the last line in the journal about a failed start of kilnd, or "". */
 void units_judge_journal(const char *line, struct findings *findings);

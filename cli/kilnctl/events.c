@@ -19,7 +19,7 @@ static const struct option options[] = {
 
 struct listening {
     bool json;
-    uint64_t left; /* number of events still to print; UINT64_MAX means no end */
+    uint64_t left; /* number of events to print; UINT64_MAX means no limit */
 };
 
 static void print_event(const struct json *event)
@@ -45,8 +45,7 @@ static void print_event(const struct json *event)
     putchar('\n');
 }
 
-/* Returns whether --count counts the event.  The first event only confirms the subscription, and is
- * not counted. */
+/* The first event only confirms the subscription, so --count does not count it. */
 static bool is_counted(const struct json *event)
 {
     return strcmp(json_get_text(event, "event", ""), "subscribed") != 0;
@@ -81,7 +80,7 @@ static int run_events(const struct invocation *invocation, struct kiln_error *er
     bool limited = invocation->common->timeout.given;
     int limit = limited ? session_timeout_ms(invocation->common) : -1;
     int rc = kiln_events(invocation->client, limit, on_event, &listening, err);
-    /* A timeout is success, unless --count events were requested and did not arrive. */
+    /* The end of --timeout is success, unless --count events had to arrive before. */
     return limited && rc == KILN_E_TIMED_OUT && !o->count.given ? KILN_E_OK : rc;
 }
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Maximum number of descriptors of one message (SCM_MAX_FD). */
+/* Maximum number of descriptors that a message can carry (SCM_MAX_FD). */
 #define FILES_MAX 253
 
 struct export_options {
@@ -61,7 +61,7 @@ static int ask_daemon(const struct invocation *invocation, struct files *files,
     return admin_call(invocation, &call, ret_reply, err);
 }
 
-/* Returns whether |name|, which kilnd sent, is safe as a part of a path. */
+/* Checks a name from kilnd's reply before it becomes part of a path. */
 static bool is_file_name(const char *name)
 {
     return *name && *name != '.' && !strchr(name, '/') && strlen(name) < 128;
@@ -103,8 +103,8 @@ static int export_cache(const struct export_options *o, const struct json *entry
     return db_write(&file, err);
 }
 
-/* Creates the link that MIOpen 3.5 needs (miopen_version_link).  Uses the version of the option,
- * else the version in kilnd's reply. */
+/* Creates the link that MIOpen 3.5 needs (miopen_version_link). The version comes from kilnd's
+ * reply or, if that has none, from --miopen. */
 static int link_version(const struct invocation *invocation, const struct place *place,
                         struct kiln_error *err)
 {

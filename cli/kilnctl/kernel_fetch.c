@@ -117,7 +117,7 @@ static int fetch_by_name(const struct invocation *invocation, struct kiln_kernel
         .size = sizeof(name), .database_id = o->database_id, .name = o->name, .args = o->args
     };
     int rc = kiln_kernel_fetch_named(invocation->client, &name, ret_kernel, err);
-    /* If stored kernels are not used because of a variable, libkiln's message already says so. */
+    /* If a variable forbids the use of stored kernels, libkiln's message already says so. */
     bool unused = getenv("KILN_DISABLE_CACHE") || getenv("MIOPEN_DISABLE_CACHE");
     return rc == KILN_E_NOT_FOUND && !(unused && *err->text) ? fail_named(invocation, err) : rc;
 }

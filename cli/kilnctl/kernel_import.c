@@ -79,7 +79,7 @@ static int send_file(const struct invocation *invocation, const char *path, stru
     return rc;
 }
 
-/* Fails if rows are damaged, even if the undamaged rows were imported. */
+/* Fails if kilnd found damaged rows, although it imported the other rows. */
 static int judge_reply(const struct json *reply, const char *path, struct kiln_error *err)
 {
     uint64_t damaged = json_get_u64(reply, "damaged", 0);
@@ -98,7 +98,7 @@ static void print_count(const struct json *reply, const char *member, const char
         printf("  %llu %s\n", (unsigned long long)count, what);
 }
 
-/* Maximum number of damaged rows that are printed. --json has all that kilnd reported. */
+/* So many damaged rows are printed. --json prints all that kilnd reported. */
 #define ROWS_SHOWN 10u
 
 static void print_damaged(const struct json *reply)

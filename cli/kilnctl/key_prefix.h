@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Requests for the one kernel whose key begins with the digits that the user typed.
+/* Sends requests about a single kernel, for which the user typed only the first digits of its key.
  *
  * Ownership  the caller owns the reply
- * Threading  one thread; blocks
- */
+ * Threading  one thread; blocks */
 #include "cli/kilnctl/admin.h"
 
 #define KEY_DIGITS 64

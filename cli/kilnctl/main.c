@@ -154,16 +154,16 @@ static int parse_command(struct call *call, struct kiln_error *err)
     return call->common.help || call->common.version ? KILN_E_OK : check_words(call, err);
 }
 
-/* Finds out, after KILN_E_UNAVAILABLE, whether kilnd itself is missing or something that kilnd
- * needs. */
+/* Called after KILN_E_UNAVAILABLE. Finds out whether kilnd does not answer, or only something is
+ * missing that kilnd needs. */
 static void check_daemon(struct call *call, struct kiln_client *client)
 {
     struct kiln_error unused = { 0 };
     call->daemon_answers = kiln_client_ping(client, PING_MS, NULL, &unused) == KILN_E_OK;
 }
 
-/* Opens the client without KILN_TRACE, because the job does not use the kernels that kilnctl
- * fetches.  A program that kilnctl runs still gets the variable. */
+/* Opens the client without KILN_TRACE: kernels that kilnctl fetches must not appear in the job's
+ * trace. Then sets the variable again for a program that kilnctl runs. */
 static int open_without_trace(struct call *call, struct kiln_client **ret_client,
                               struct kiln_error *err)
 {

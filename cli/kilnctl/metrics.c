@@ -15,8 +15,8 @@ static const struct option options[] = {
       "write to FILE (NAME.prom), for node_exporter's textfile collector", 0, 0 },
 };
 
-/* The file's contents while no kilnd answers.  If the old contents stayed, kilnd would seem to be
- * running. */
+/* What is written while kilnd does not answer. Otherwise the old contents would say that kilnd
+ * runs. */
 static const char down[] = "# HELP kiln_up 1 while kilnd answers\n"
                            "# TYPE kiln_up gauge\n"
                            "kiln_up 0\n";
@@ -29,7 +29,7 @@ static int write_textfile(const char *path, const char *text, struct kiln_error 
     return new_file_write(&file, err);
 }
 
-/* Fails if the name does not end in .prom, because the collector silently ignores such files. */
+/* node_exporter's collector silently ignores files whose name does not end in .prom. */
 static int check_name(const char *path, struct kiln_error *err)
 {
     const char *end = strrchr(new_file_name(path), '.');

@@ -18,8 +18,8 @@ static bool is_directory(const char *path)
     return stat(path, &seen) == 0 && S_ISDIR(seen.st_mode);
 }
 
-/* Returns whether |path| is in an overlay.  Such a directory is not MIOpen's own: its databases may
- * be out of date, and its links lead to the real directory. */
+/* Returns whether |path| is the system/ directory of an overlay. Such a directory is not MIOpen's
+ * own: its databases may be out of date, and some files are links to MIOpen's own directory. */
 static bool is_of_overlay(const char *path)
 {
     char manifest[PATH_MAX];
@@ -33,8 +33,8 @@ static bool find_below(const char *prefix, char ret_path[PATH_MAX])
            is_directory(ret_path);
 }
 
-/* Looks where MIOpen itself does: below the parent of its library's directory, with links
- * resolved. */
+/* Looks where MIOpen looks: MIOpen resolves the links of its library's path, and goes to the parent
+ * of the library's directory. */
 static bool find_by_library(const char *directory, size_t size, char ret_path[PATH_MAX])
 {
     char library[PATH_MAX], real[PATH_MAX];

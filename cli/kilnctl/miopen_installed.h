@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Finds share/miopen/db, the directory with the databases and models of an installed MIOpen.
+/* Finds the directory share/miopen/db of an installed MIOpen, which has its databases and models.
  *
- * Threading  main thread; reads the environment
- */
+ * Threading  main thread; reads the environment */
 #include <limits.h>
 #include <stdbool.h>
 
-/* Looks only in MIOPEN_SYSTEM_DB_PATH, unless this variable is not set or names an overlay's
- * directory.  Otherwise looks next to libMIOpen.so in LD_LIBRARY_PATH, in ROCM_PATH, in /opt/rocm
- * and in /usr.  Returns false if there is no such directory; |ret_path| is then where the directory
- * should be. */
+/* If MIOPEN_SYSTEM_DB_PATH is set and is not the directory of an overlay, only looks there.
+ * Otherwise looks next to libMIOpen.so in LD_LIBRARY_PATH, in ROCM_PATH, in /opt/rocm and in /usr.
+ * Returns false if none has the directory; |ret_path| is then where it should be. */
 bool miopen_installed_find(char ret_path[PATH_MAX]);

@@ -46,7 +46,7 @@ bool miopen_version_of_path(const char *path, char ret_version[MIOPEN_VERSION_MA
     size_t size = (size_t)(end - directory);
     if (size >= MIOPEN_VERSION_MAX || !is_version(directory, size))
         return false;
-    /* The directory of a build without a known commit ends with a dot. */
+    /* A build whose commit is not known has a directory whose name ends with a dot. */
     size -= directory[size - 1] == '.';
     snprintf(ret_version, MIOPEN_VERSION_MAX, "%.*s", (int)size, directory);
     return true;

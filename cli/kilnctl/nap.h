@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Sleeps between two requests.  This file is separate so that tests can replace it.
+/* Sleeps between two requests.  The function has its own file, which tests replace.
  *
- * Threading  any thread; blocks
- */
+ * Threading  any thread; blocks */
 void nap_ms(unsigned ms);

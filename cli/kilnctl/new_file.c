@@ -63,8 +63,8 @@ static int fill_file(int fd, const struct new_file *file)
     return errnum;
 }
 
-/* Renames the file.  Some filesystems cannot rename a file without replacing another one.  Most of
- * those support hard links, which are used instead. */
+/* Renames the temporary file. If the filesystem cannot rename without replacing an existing file,
+ * uses a hard link instead, which most of these filesystems support. */
 static int move_file(const char *from, const struct new_file *file)
 {
     if (file->replace)
@@ -79,8 +79,8 @@ static int move_file(const char *from, const struct new_file *file)
     return 0;
 }
 
-/* Makes the rename survive a power failure.  Ignores failures, because not every directory can be
- * synced. */
+/* Syncs the file's directory, so that the rename survives a power failure. Ignores errors, because
+ * not every directory can be synced. */
 static void sync_directory(const char *path)
 {
     char directory[PATH_MAX];
@@ -112,7 +112,7 @@ int new_file_write(const struct new_file *file, struct kiln_error *err)
     if (!*name || size < 0 || (size_t)size >= sizeof(temporary))
         return cli_fail(err, KILN_E_INVALID, "'%s' is not a valid file name", file->path);
     bool there = lstat(file->path, &seen) == 0;
-    if (there && !S_ISREG(seen.st_mode)) /* a rename would remove the device or link */
+    if (there && !S_ISREG(seen.st_mode)) /* a rename would replace the device or the link itself */
         return cli_fail(err, KILN_E_INVALID, "'%s' exists and is not a regular file", file->path);
     if (there && !file->replace)
         return fail_write(file, EEXIST, err);

@@ -14,9 +14,9 @@
 
 struct new_file {
     const char *path;
-    bool replace; /* if false, an existing file is KILN_E_IO */
-    mode_t mode;  /* 0 means 0666 without the bits of the umask */
-    int from;     /* a descriptor to copy the content from; -1 to write |data| */
+    bool replace; /* if not set, an existing file gives KILN_E_IO */
+    mode_t mode;  /* 0 means 0666, reduced by the umask */
+    int from;     /* descriptor of the content; -1 means that |data| is the content */
     const void *data;
     size_t size;
 };

@@ -21,7 +21,7 @@ void overlay_remark(struct overlay *overlay, const char *fmt, ...)
     json_append(overlay->remarks, json_text(line));
 }
 
-/* Reports on standard error, because standard output has the environment variables. */
+/* Uses standard error, because standard output has the environment variables. */
 static void report_written(const struct overlay *o, const char *name, uint64_t count,
                            const char *noun)
 {
@@ -33,9 +33,8 @@ static void report_written(const struct overlay *o, const char *name, uint64_t c
     fprintf(stderr, "%s\n", line);
 }
 
-/* Returns whether the manifest needs a digest of the whole file |name|: only of databases that the
- * job writes to.  For text files, the manifest has a digest of each line.  'miopen harvest' does
- * not read system/. */
+/* Returns whether the manifest needs a digest of the file. 'miopen harvest' looks for changes in
+ * user/ and cache/ only; for text files there, the manifest has a digest of each line instead. */
 static bool wants_digest(const char *name)
 {
     size_t size = strlen(name);
@@ -62,12 +61,14 @@ int overlay_wrote(struct overlay *overlay, const char *name, uint64_t count, con
         rc = overlay_fingerprint_read(path, UINT64_MAX, &file->fingerprint, err);
     if (rc)
         return rc;
-    /* The job starts after this command, so every later change gives the file another time. */
+    /* The fingerprint was taken just after the file was written. That is safe: the job starts
+     * later, so its changes give the file another time. */
     file->fingerprint.is_fresh = false;
     return KILN_E_OK;
 }
 
-/* Records the lines that the file has now, so that harvest ignores them. */
+/* Puts the digests of the file's present lines into the manifest, so that 'miopen harvest' only
+ * finds new lines. */
 static int note_lines(struct overlay *o, const char *name, struct kiln_error *err)
 {
     char path[PATH_MAX];
@@ -99,7 +100,7 @@ static int write_database(struct overlay *o, const struct db_exported *exported,
         return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer has no valid tuning file name");
     snprintf(name, sizeof(name), "%s/%.127s", to_user ? "user" : "system",
              to_user ? given : as_system);
-    /* An earlier call has written this file for the other format. */
+    /* In its other format, this PerfDb was written before. */
     if (overlay_manifest_find(&o->manifest, name))
         return KILN_E_OK;
     int rc =
@@ -121,8 +122,8 @@ static int write_database(struct overlay *o, const struct db_exported *exported,
 struct selection {
     const char *id, *kind, *tier;
     const char *format;
-    /* If true, only |tier| is written, into user/. Otherwise |tier| and the tiers below it are
-     * written, into system/. */
+    /* Write only the records of |tier|, into user/. If false, write those of |tier| and of the
+     * tiers below it into system/. */
     bool to_user;
 };
 
@@ -164,8 +165,8 @@ static void remark_missing(struct overlay *o, const char *id)
                        o->has_find ? "PerfDb" : "FindDb", id);
 }
 
-/* Writes PerfDb.  If the version is not known, writes both formats, and MIOpen reads one of
- * them. */
+/* Writes PerfDb. If MIOpen's version is not known, writes both formats; MIOpen then reads the one
+ * that it knows. */
 static int fill_perf(struct overlay *o, struct selection s, bool *ret_any, struct kiln_error *err)
 {
     static const char *const formats[] = { "sqlite", "text" };
@@ -181,8 +182,8 @@ static int fill_perf(struct overlay *o, struct selection s, bool *ret_any, struc
 
 int overlay_fill(struct overlay *overlay, const char *id, struct kiln_error *err)
 {
-    /* MIOpen names a user's files after its version.  If the version is not known, the user's
-     * records go into system/, where every version finds them. */
+    /* MIOpen's version is part of the name of a user's file. If the version is not known, the
+     * user's records go into system/, where every version finds them. */
     const char *tier = overlay->version ? "host" : "user";
     struct selection system = { .id = id, .kind = "find", .tier = tier },
                      user = { .id = id, .kind = "find", .tier = "user", .to_user = true };

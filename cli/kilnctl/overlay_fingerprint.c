@@ -16,8 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A file that was changed less than this time ago is fresh.  Filesystems round times: FAT to two
- * seconds, most others on Linux to 10 ms or less. */
+/* A file is fresh if it was changed less than so many seconds ago: a further change may get the
+ * same time, because filesystems round times, FAT to two seconds and most others to 10 ms or
+ * less. */
 #define FRESH_S 2
 #define CHUNK (256u << 10)
 
@@ -57,7 +58,7 @@ int overlay_fingerprint_stat(const char *path, struct overlay_fingerprint *ret_f
         if (rc)
             return rc;
         if (stat(part_path, &seen) == 0) {
-            if (part == 0 || seen.st_size > 0) /* an empty log counts as absent */
+            if (part == 0 || seen.st_size > 0) /* an empty log is the same as none */
                 note_part(&fingerprint, part, &seen, now);
         } else if (part == 0 || errno != ENOENT) {
             int errnum = errno;
@@ -109,7 +110,7 @@ int overlay_fingerprint_read(const char *path, uint64_t deadline_ns,
     sha256_init(&sum);
     for (int part = 0; part < OVERLAY_PARTS && !rc; part++) {
         uint64_t size = fingerprint->parts[part].size;
-        sha256_put(&sum, bytes_of(&size, sizeof(size))); /* separates the contents of the parts */
+        sha256_put(&sum, bytes_of(&size, sizeof(size))); /* the sizes keep the parts apart */
         if (part > 0 && size == 0)
             continue;
         rc = path_of(path, part, part_path, err);
@@ -140,7 +141,7 @@ bool overlay_fingerprint_same_content(const struct overlay_fingerprint *noted,
     return *now->digest && strcmp(noted->digest, now->digest) == 0;
 }
 
-/* Stores |number| as text, because a JSON number may not represent it exactly. */
+/* Stores |number| as a string, because a JSON number may lose digits. */
 static void set_number(struct json *object, const char *name, uint64_t number)
 {
     char text[24];
@@ -183,7 +184,7 @@ struct overlay_fingerprint overlay_fingerprint_get(const struct json *object)
         fingerprint.parts[i].ns = number_of(part, "ns");
         fingerprint.parts[i].inode = number_of(part, "inode");
     }
-    /* A file without a recorded fingerprint counts as changed. */
+    /* If the manifest has no fingerprint of the file, the file counts as changed. */
     fingerprint.is_fresh |= !json_get(object, members[0]);
     snprintf(fingerprint.digest, sizeof(fingerprint.digest), "%s",
              json_get_text(object, "digest", ""));

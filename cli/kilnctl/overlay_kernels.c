@@ -42,8 +42,9 @@ static int ask_caches(struct overlay *o, const char *id, const char *version,
     return admin_call(o->invocation, &call, &ret_caches->answer, err);
 }
 
-/* Gets the kernels of the given MIOpen version.  If no version is given, gets the kernels of the
- * only stored version, or else the kernels that are stored without a version. */
+/* Gets the kernels that were stored for the given MIOpen version or, if there are none, those
+ * stored without a version. If no version is given, gets the kernels of the only version that has
+ * any; if several have, gets those stored without a version. */
 static int choose_caches(struct overlay *o, const char *id, struct caches *ret_caches,
                          struct kiln_error *err)
 {
@@ -117,8 +118,8 @@ static int fill_cache(struct overlay *o, const char *id, struct kiln_error *err)
     return rc ? rc : link_version(o, id, entry, err);
 }
 
-/* Returns whether MIOpen can read the database without write access, which it cannot in WAL mode.
- * Bytes 18 and 19 of SQLite's header are 1 if the database is not in WAL mode. */
+/* Returns whether MIOpen, which may not write to the package, can read it. It cannot if the
+ * database is in WAL mode. Bytes 18 and 19 of an SQLite file are 1 unless it is in WAL mode. */
 static bool is_readable_package(const char *path)
 {
     unsigned char head[20];
@@ -135,14 +136,14 @@ static int link_package(struct overlay *o, const char *id, const char *package, 
     int rc = overlay_path(o->directory, name, path, sizeof(path), err);
     if (rc)
         return rc;
-    /* EEXIST means that the package was already linked for another device. */
+    /* EEXIST: another device of the same arch has linked the package already. */
     if (symlink(package, path) != 0 && errno != EEXIST)
         return cli_fail_errno(err, errno, "cannot create the link '%s'", path);
     return overlay_wrote(o, name, kernels, "kernel", err);
 }
 
-/* Links packages instead of copying hundreds of MiB.  MIOpen prefers the package of the exact id,
- * and otherwise uses the package of the arch. */
+/* Links to the packages, because copies would take hundreds of MiB. MIOpen uses the package with
+ * the exact id or, if there is none, that of the arch. */
 static int fill_package(struct overlay *o, const struct json *packages, const char *id,
                         struct kiln_error *err)
 {
@@ -174,6 +175,6 @@ static int fill_packages(struct overlay *o, const char *id, struct kiln_error *e
 int overlay_fill_kernels(struct overlay *overlay, const char *id, struct kiln_error *err)
 {
     int rc = fill_cache(overlay, id, err);
-    /* Without a system database, MIOpen uses its own directory and the packages in it. */
+    /* If system/ has no database, MIOpen uses its own directory, which has its own packages. */
     return rc || !overlay->has_system ? rc : fill_packages(overlay, id, err);
 }

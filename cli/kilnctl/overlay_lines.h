@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Finds the lines that a job added to a text file, by digests of the earlier lines.
+/* Finds the lines that a job has added to a text file, by comparing digests with those of the lines
+ * before the job.
  *
  * Ownership  overlay_lines owns its digests; the caller owns texts
- * Threading  one thread
- */
+ * Threading  one thread */
 #include "cli/fail.h"
 #include "common/base/json.h"
 
-/* A user's FindDb usually has some thousand records of some hundred bytes. */
+/* Maximum size of a text file. A user's FindDb usually has a few thousand records of a few hundred
+ * bytes. */
 #define OVERLAY_TEXT_MAX (512u << 20)
 
 struct overlay_lines {
@@ -22,12 +22,13 @@ void overlay_lines_done(struct overlay_lines *lines);
 CLI_MUST_CHECK int overlay_lines_add(struct overlay_lines *lines, uint64_t digest,
                                      struct kiln_error *err);
 void overlay_lines_sort(struct overlay_lines *lines);
-/* Adds the digest of every complete line of |text|, then sorts.  The last line may be incomplete,
- * because MIOpen is still writing it or the job was killed. */
+/* Adds the digests of all complete lines of |text|, and sorts them. The last line may be
+ * incomplete, because MIOpen is still writing or was killed. */
 CLI_MUST_CHECK int overlay_lines_add_all(struct overlay_lines *lines, struct bytes text,
                                          struct kiln_error *err);
-/* Copies the complete lines that are not among |lines|, and returns their number.  All other lines
- * become blank, so that line numbers do not change. */
+/* Copies |text| to |ret_new|, but empties the lines whose digests are in |lines|, so that line
+ * numbers stay the same. Leaves out an incomplete last line. Returns the number of lines that are
+ * not empty. */
 size_t overlay_lines_new(const struct overlay_lines *lines, struct bytes text,
                          struct buffer *ret_new);
 CLI_MUST_CHECK int overlay_text_read(const char *path, size_t most, struct buffer *ret_text,

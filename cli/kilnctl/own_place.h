@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Files that were installed together with kilnctl.
+/* Finds files that were installed together with kilnctl.
  *
- * Threading  no shared state
- */
+ * Threading  no shared state */
 #include <limits.h>
 #include <stdbool.h>
 
-/* Writes the absolute path of |name| in the directory |relative|, which is relative to the
- * directory of this program.  Returns whether it can be read. */
+/* Writes the absolute path of |name| in the directory |relative|, which starts at this program's
+ * directory. Returns whether the file can be read. */
 bool own_place(const char *relative, const char *name, char ret_path[PATH_MAX]);

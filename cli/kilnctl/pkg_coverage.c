@@ -11,8 +11,8 @@ static enum colour colour_of(const char *coverage)
     return strcmp(coverage, "none") == 0 ? COLOUR_RED : COLOUR_YELLOW;
 }
 
-/* Lists the packages that fit the GPU. kilnd also reports packages for other numbers of compute
- * units. */
+/* Lists the packages that the GPU uses. kilnd's reply also has packages for GPUs with other numbers
+ * of compute units. */
 static void join_packages(const struct json *gpu, char *text, size_t size)
 {
     size_t used = 0;

@@ -50,7 +50,7 @@ static void add_row(struct table *table, const struct json *row)
     table_cell(table, "%s", units_size(json_get_u64(row, "size", 0), size));
     table_cell(table, "%s", units_size(json_get_u64(row, "stored", 0), stored));
     table_cell(table, "%s", json_get_text(row, "name", ""));
-    /* Quoted, because blanks are significant. */
+    /* In quotes, because blanks at the ends are part of the arguments. */
     table_cell(table, "'%s'", json_get_text(row, "args", ""));
 }
 
@@ -117,8 +117,7 @@ static bool begin_object(const struct json *object, FILE *out)
     return fprintf(out, "%.*s%s", (int)size - 1, text, size > 2 ? "," : "") > 0;
 }
 
-/* Prints the JSON piece by piece as text, because a tree of 100 000 kernels would take many times
- * the memory. */
+/* Prints the JSON in pieces, because a tree of 100 000 kernels would need much more memory. */
 static int show_json(const struct invocation *invocation, struct showing *s, struct kiln_error *err)
 {
     struct text_stream stream;

@@ -5,7 +5,7 @@
 #include "cli/kilnctl/snapshot.h"
 #include "cli/output.h"
 
-/* JSON does not represent larger numbers exactly. */
+/* JSON numbers above this are not exact. */
 #define VERSION_MAX ((uint64_t)1 << 53)
 
 struct sign_options {

@@ -13,8 +13,8 @@ static void print_report(const struct json *report)
              units_kernels(json_get_u64(report, "kernels", 0), kernels));
     output_clean(line, false);
     puts(line);
-    /* These kernels were damaged when they were looked up, but are good now: the disk or the memory
-     * may be failing. */
+    /* kilnd read these kernels wrongly before, but reads them correctly now, so the disk or the
+     * memory may be failing. */
     for (const struct json *j = json_first(json_get(report, "quarantine")); j; j = json_next(j)) {
         snprintf(line, sizeof(line), "  failed before: %.160s: %.300s",
                  json_get_text(j, "kernel", "?"), json_get_text(j, "text", ""));

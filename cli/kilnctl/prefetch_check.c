@@ -7,14 +7,15 @@
 
 struct verdict {
     unsigned works, fails;
-    unsigned unexplained; /* toolchains that fail without a reason, or could not be tried now */
+    /* number of toolchains that failed without a reason, or were not tried yet */
+    unsigned unexplained;
     bool named;
     char names[256], tried[256];
     char reasons[sizeof(((struct kiln_error *)0)->log)];
 };
 
-/* Compares two targets without regard to the order of their features, which kilnd may have
- * changed. */
+/* Returns whether two targets are the same. The features may be in another order, because kilnd
+ * reorders them. */
 static bool is_same_target(const char *known, const char *asked)
 {
     size_t arch = strcspn(asked, ":");
@@ -73,8 +74,8 @@ static int conclude_check(const struct verdict *v, const char *target, const cha
                         "there is no toolchain '%s' on this host; it has: %s", toolchain,
                         *v->names ? v->names : "none");
     *ret_doubtful = v->works == 0;
-    /* A toolchain that the user named is tried in any case, because kilnd's own error is then more
-     * useful. */
+    /* If the user named a toolchain, tries it in spite of the failure, because kilnd's own error is
+     * more useful. */
     if (v->works > 0 || v->fails == 0 || v->unexplained > 0 || toolchain)
         return KILN_E_OK;
     int rc = cli_fail(err, KILN_E_UNSUPPORTED,
@@ -85,15 +86,15 @@ static int conclude_check(const struct verdict *v, const char *target, const cha
     return rc;
 }
 
-/* Returns whether a package is for the target's arch.  Such a package may have the kernels that no
- * compiler can build, so the prefetch is not rejected as a whole. */
+/* Returns whether there is a package for the target's arch. It may have the kernels, even if no
+ * compiler can build them, so the prefetch should start. */
 static bool packages_may_serve(const struct invocation *invocation, const char *target)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     struct kiln_error ignored = { .code = KILN_E_OK };
     size_t arch = strcspn(target, ":");
     if (admin_ask(invocation, "package_list", admin_no_arguments, &reply, &ignored))
-        return false; /* an older kilnd, which does not support packages */
+        return false; /* an older kilnd has no packages */
     for (const struct json *j = json_first(json_get(reply, "packages")); j; j = json_next(j)) {
         if (strncmp(json_get_text(j, "database_id", ""), target, arch) == 0)
             return true;
@@ -101,8 +102,8 @@ static bool packages_may_serve(const struct invocation *invocation, const char *
     return false;
 }
 
-/* The archs whose targets have features in HIP: archs with sramecc or xnack in the table of
- * processors of LLVM's "User Guide for AMDGPU Backend". */
+/* The archs whose targets have features in HIP: those with sramecc or xnack in the table of
+ * processors in LLVM's "User Guide for AMDGPU Backend". */
 static const struct arch_features {
     const char *arch, *usual;
 } with_features[] = {

@@ -17,7 +17,7 @@ void prefetch_report_done(struct prefetch_report *report)
     *report = (struct prefetch_report){ 0 };
 }
 
-/* A key is a digest in hexadecimal digits, so its first 64 bits are a good hash. */
+/* The key is a digest in hexadecimal, so its first 64 bits serve as a hash. */
 static uint64_t hash_key(const char *key)
 {
     char head[17] = "";

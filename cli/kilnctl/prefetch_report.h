@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * The result of a prefetch: counters of distinct kernels, and every failure with its reason.
+/* The result of a prefetch: numbers of different kernels, and every failure with its reason.
  *
  * Ownership  owns copies of the failures' texts
- * Threading  one thread at a time: the caller locks
- */
+ * Threading  one thread at a time: the caller locks */
 #include "cli/tiers.h"
 #include "common/base/hash_table.h"
 
@@ -22,7 +20,7 @@ struct prefetch_failure {
 
 struct prefetch_kernel {
     struct hash_link link;
-    bool in_memory; /* kilnd had the kernel only in memory when it answered */
+    bool in_memory; /* when kilnd answered, it had not written the kernel to its disk yet */
     char key[65];
 };
 
@@ -33,20 +31,20 @@ struct prefetch_report {
     double seconds;
     uint64_t not_stored;
     struct prefetch_failure *failures;
-    /* length of |failures|; smaller than the number of failures if memory ran out */
+    /* Length of |failures|. There were more failures if memory ran out. */
     size_t recorded;
     struct hash_table kernels;
-    bool incomplete; /* memory ran out, so some failures or kernels were not recorded */
+    bool incomplete; /* memory ran out, so that failures or kernels are missing here */
 };
 
 void prefetch_report_done(struct prefetch_report *report);
 void prefetch_report_plan(struct prefetch_report *report, const struct kiln_plan *plan);
-/* Returns whether a plan in the report has the kernel |key|. */
+/* Returns whether |key| is one of the kernels of the plans that were added. */
 bool prefetch_report_has(const struct prefetch_report *report, const char *key);
 void prefetch_report_failure(struct prefetch_report *report, unsigned line, const char *what,
                              const struct kiln_error *err);
 
-/* If an earlier failure had the same reason, refers to that failure. */
+/* If an earlier failure has the same reason, only refers to that failure. */
 void prefetch_report_print_failure(const struct prefetch_report *report, size_t index, FILE *out);
 void prefetch_report_print(const struct prefetch_report *report, FILE *out);
 struct json *prefetch_report_json(const struct prefetch_report *report);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define NAP_MS 20
-/* After this many pauses without progress, the disk counts as hanging. */
+/* After so many pauses without progress (10 minutes), kilnd's disk counts as hanging. */
 #define NAPS_MAX (10u * 60 * 1000 / NAP_MS)
 
 struct puts {
@@ -16,8 +16,8 @@ struct puts {
     bool writable;
 };
 
-/* Repeats the request while kilnd is busy.  Many ranks may prefetch at once, and a user may have
- * only a few administration requests in flight. */
+/* Repeats the request while kilnd is busy: many ranks may prefetch at the same time, and kilnd
+ * limits the administration requests of a user. */
 static int ask_in_turn(const struct invocation *invocation, const char *request,
                        const struct json *arguments, struct json **ret_answer,
                        struct kiln_error *err)
@@ -55,8 +55,8 @@ int prefetch_stored_begin(const struct invocation *invocation, struct prefetch_s
     return rc;
 }
 
-/* Waits until all kernels that were queued at the first request are written. kilnd writes them in
- * order, so kernels that are queued later do not delay the end. */
+/* Waits until kilnd has written the kernels that were queued when this function began. kilnd writes
+ * in order, so kernels that are queued meanwhile do not prolong this. */
 static int wait_for_puts(const struct invocation *invocation, struct puts *ret_puts,
                          struct kiln_error *err)
 {
@@ -64,7 +64,7 @@ static int wait_for_puts(const struct invocation *invocation, struct puts *ret_p
     uint64_t given = ret_puts->given, ended = ret_puts->ended;
     unsigned naps = 0;
     while (!rc && ret_puts->ended < given &&
-           ret_puts->given >= given) { /* otherwise kilnd was restarted */
+           ret_puts->given >= given) { /* a smaller number means that kilnd was restarted */
         if (naps++ == NAPS_MAX)
             return cli_fail(err, KILN_E_TIMED_OUT,
                             "kilnd is still writing kernels to its disk after %u s",
@@ -77,8 +77,8 @@ static int wait_for_puts(const struct invocation *invocation, struct puts *ret_p
     return rc;
 }
 
-/* Checks each kernel, because the lost kernels may belong to other users, and a disk that is full
- * now may have had space before. */
+/* Checks every kernel: kilnd's counter also counts kernels of other users as lost, and the disk may
+ * have been full for a while only. */
 static int count_not_stored(const struct invocation *invocation,
                             const struct prefetch_report *report, uint64_t *ret_count,
                             struct kiln_error *err)

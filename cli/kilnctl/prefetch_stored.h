@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Checks that prefetched kernels are on disk: kilnd answers first and stores afterwards.
+/* Checks that prefetched kernels are on disk. kilnd answers first, and stores kernels afterwards.
  *
- * Role       compares kilnd's counters before and after the prefetch.  If kernels may have been
- *            lost, checks each kernel, because the lost kernels may be other users'
+ * Role       compares how many kernels kilnd had lost before and after the prefetch.  If some were
+ *            lost, checks each kernel of the prefetch, because other users' kernels also count
  * Ownership  plain values
- * Threading  one thread
- */
+ * Threading  one thread */
 #include "cli/kilnctl/command.h"
 #include "cli/kilnctl/prefetch_report.h"
 
@@ -18,14 +16,14 @@ struct prefetch_stored {
     uint64_t lost_before;
 };
 
-/* Reads the counters before the prefetch.  An older kilnd without them is assumed to store all
- * kernels. */
+/* Reads kilnd's counters before the prefetch. If an older kilnd has none, prefetch_stored_check
+ * assumes that all kernels are stored. */
 CLI_MUST_CHECK int prefetch_stored_begin(const struct invocation *invocation,
                                          struct prefetch_stored *ret_kept, struct kiln_error *err);
-/* Waits until kilnd has written, or failed to write, everything compiled so far.  Returns
- * KILN_E_FULL or KILN_E_IO, with kilnd's reason, if kernels of |report| are only in kilnd's memory;
- * |not_stored| of the report is then their number.  A cache that the settings switch off is not a
- * failure. */
+/* Waits until kilnd has written, or failed to write, all kernels compiled so far. If kilnd has some
+ * kernels of |report| only in memory, returns KILN_E_FULL or KILN_E_IO with kilnd's reason, and
+ * sets |not_stored| of the report to their number. It is no failure if the settings switch the
+ * cache off. */
 CLI_MUST_CHECK int prefetch_stored_check(const struct invocation *invocation,
                                          const struct prefetch_stored *kept,
                                          struct prefetch_report *report, struct kiln_error *err);

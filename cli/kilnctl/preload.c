@@ -26,8 +26,8 @@ static void find_own_library(char path[PATH_MAX])
     snprintf(path, PATH_MAX, "%s", LIBRARY);
 }
 
-/* Finds the library that KILN_RTC_LIBRARY names, else this program's own library.  Fails if the
- * library cannot be read, or if LD_PRELOAD cannot name it. */
+/* Finds libkiln-rtc: the file in KILN_RTC_LIBRARY or, if that is not set, the one installed with
+ * this program. Fails if the file cannot be read, or if its path cannot be in LD_PRELOAD. */
 static int find_library(char path[PATH_MAX], struct kiln_error *err)
 {
     const char *given = getenv("KILN_RTC_LIBRARY");

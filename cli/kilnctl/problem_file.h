@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Writes many problems into one file for kilnd: a sealed memory file with 26 little-endian u32 per
- * problem, in the order of the members of struct kiln_problem after |size|.
+/* Writes problems into a file for kilnd: a sealed memfd.  Each problem is 26 little-endian u32, in
+ * the order of struct kiln_problem's members after |size|.
  *
  * Ownership  the caller owns the descriptor
- * Threading  one thread
- */
+ * Threading  one thread */
 #include "cli/problem_set.h"
 
 CLI_MUST_CHECK int problem_file_make(const struct problem_set *problems, int *ret_fd,

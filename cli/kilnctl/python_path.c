@@ -17,7 +17,7 @@
 #define START "torch/start"
 #define FILE_OF_START "sitecustomize.py"
 
-/* In a wheel, kilnctl is in the package's directory "bin". */
+/* The first is for a wheel, where kilnctl is in the directory "bin" of the Python package. */
 static const char *const places[] = { "..", KILN_PYTHON_FROM_KILNCTL };
 
 static bool find_own_package(char file[PATH_MAX])
@@ -28,8 +28,8 @@ static bool find_own_package(char file[PATH_MAX])
     return false;
 }
 
-/* Finds the directory of sitecustomize.py in the package that KILN_PYTHON_PACKAGE names.  If the
- * variable is not set, finds it in the package that was installed with this program. */
+/* Finds the directory of sitecustomize.py in the Python package that KILN_PYTHON_PACKAGE names or,
+ * if that is not set, in the one installed with this program. */
 static int find_directory(char path[PATH_MAX], struct kiln_error *err)
 {
     char file[PATH_MAX];
@@ -69,7 +69,7 @@ int python_path_value(char ret_value[PYTHON_PATH_MAX], struct kiln_error *err)
     int rc = find_directory(directory, err);
     if (rc)
         return rc;
-    if (!before || !*before) /* Python takes an empty part for the current directory */
+    if (!before || !*before) /* an empty part of PYTHONPATH would mean the current directory */
         before = directory;
     int size = begins_with(before, directory)
                    ? snprintf(ret_value, PYTHON_PATH_MAX, "%s", before)

@@ -93,7 +93,7 @@ static int gather_answers(const struct invocation *invocation, uint64_t now, str
         rc = ask_accounting(invocation, "uid", &a->by_user, err);
     if (!rc)
         rc = ask_accounting(invocation, "program", &a->by_program, err);
-    /* A failure is not an error: there may be no tuning.db or no GPU, which the report states. */
+    /* Failures are ignored: without tuning.db or a GPU, the report says so. */
     if (!rc && admin_ask(invocation, "tuning_stats", admin_no_arguments, &a->tuning, &unused))
         a->tuning = NULL;
     if (!rc && admin_ask(invocation, "package_coverage", admin_no_arguments, &a->coverage, &unused))
@@ -101,7 +101,8 @@ static int gather_answers(const struct invocation *invocation, uint64_t now, str
     return rc;
 }
 
-/* Rejects an existing file that is not a report, so that a typing error destroys nothing. */
+/* If the file exists, it must be an earlier report, so that a typing error does not destroy another
+ * file. */
 static int check_place(const char *path, struct kiln_error *err)
 {
     char begin[sizeof(REPORT_MARK)] = "";
@@ -117,8 +118,8 @@ static int check_place(const char *path, struct kiln_error *err)
                     path);
 }
 
-/* Returns the mode of the report.  A new report is private, because it names users and programs.
- * An existing report keeps its mode. */
+/* Returns the mode of the report. An existing report keeps its mode. A new one is private, because
+ * it names users and programs. */
 static mode_t mode_for(const char *path)
 {
     struct stat seen;

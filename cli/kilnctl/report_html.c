@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* Longer texts are truncated, so that a page with a thousand long names is still readable. */
+/* Longer texts are cut, so that a page with a thousand long names stays readable. */
 #define TEXT_MAX 1024
 
 static void put_character(FILE *out, char c)

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Writes HTML piece by piece.  Untrusted text (names of programs, targets, users) must be written
- * with html_text or html_element, which escape it.
+/* Writes HTML piece by piece.  Write untrusted text (names of programs, targets, users) only with
+ * html_text or html_element, which escape it.
  *
- * Threading  one thread at a time for each stream
- */
+ * Threading  one thread at a time for each stream */
 #include "cli/fail.h"
 
 #include <stdio.h>
 
-/* Writes escaped text.  Control characters and invalid UTF-8 become '?'. */
+/* Writes |text| with HTML's special characters escaped. Control characters and invalid UTF-8 become
+ * '?'. */
 void html_text(FILE *out, const char *text);
-/* Writes <tag class="class">text</tag>. |tag| and |class| must be trusted; |class| may be "". */
+/* Writes <tag class="class">text</tag>, where only the text is escaped. |class| may be "". */
 void html_element(FILE *out, const char *tag, const char *class, const char *fmt, ...)
     CLI_PRINTF(4, 5);

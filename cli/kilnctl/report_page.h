@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Writes kilnd's answers as one self-contained HTML file, the page of kilnctl report.
+/* Writes the page of kilnctl report: kilnd's replies as one HTML file without scripts or other
+ * files.
  *
- * Role       writes the page, without scripts and external files; report_sections.c writes the
- *            tables
- * Ownership  answers are borrowed; any of them may be NULL or incomplete
- * Threading  one thread at a time for each stream
- */
+ * Role       writes the frame of the page; report_sections.c writes its tables
+ * Ownership  kilnd's replies are borrowed; any of them may be NULL or incomplete
+ * Threading  one thread at a time for each stream */
 #include "common/base/json.h"
 
 #include <stdint.h>
 #include <stdio.h>
 
-/* An existing file is replaced only if it begins with this text. */
+/* How a report begins. kilnctl only replaces a file that begins so. */
 #define REPORT_MARK "<!doctype html><!-- kilnctl report -->"
 
 struct report {

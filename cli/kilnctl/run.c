@@ -44,8 +44,8 @@ static int status_of(int status)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Ignores the terminal's signals, which also go to the program, so that this process can report
- * after the program's end. */
+/* Runs the program and then prints the report. Ignores SIGINT and SIGQUIT, which the terminal also
+ * sends to the program, because the report must still be printed. */
 static int run_and_explain(const struct invocation *invocation, struct kiln_error *err)
 {
     char path[64];

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Maximum numbers of reasons (why kilnd did not answer a compile, or why PyTorch ran a convolution)
- * and of libraries in the report.  Events with further reasons are included in the totals. */
+/* The report lists so many reasons (why kilnd did not answer a compile, or why PyTorch ran a
+ * convolution) and libraries. The totals include events with other reasons. */
 #define REASONS_MAX 32
 #define LIBRARIES_MAX 16
 #define TEXT_SIZE 512
@@ -26,7 +26,7 @@ struct run_report {
     char libraries[LIBRARIES_MAX][TEXT_SIZE];
     struct {
         uint64_t by_kiln, by_pytorch, failed;
-        struct reason reasons[REASONS_MAX];  /* why PyTorch ran a convolution */
+        struct reason reasons[REASONS_MAX];  /* why PyTorch and not kiln ran a convolution */
         struct reason failures[REASONS_MAX]; /* why kiln.torch is not installed */
     } torch;
 };
@@ -54,7 +54,7 @@ static void add_library(struct run_report *report, const char *text)
     }
 }
 
-/* Ignores a line of unknown form, because any process of the run may have written it. */
+/* Ignores lines of another form, because any process of the run can write to the file. */
 static void add_line(struct run_report *report, const char *line)
 {
     unsigned long long n;

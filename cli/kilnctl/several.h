@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Runs a command on several arguments.  After a failure, the command continues with the next
+/* Runs a command on several arguments.  After a failure, the command continues with the next
  * argument.
  *
- * Role       collects failures. main prints the first failure at the end, and that failure
- *            determines the exit status.  The next 20 failures are printed when they happen. --json
- *            lists all failures
+ * Role       collects failures.  The first one determines the exit status, and main prints it at
+ *            the end.  The next 20 are printed when they happen.  --json lists all
  * Ownership  owns the failures' tree
- * Threading  one thread
- */
+ * Threading  one thread */
 #include "cli/kilnctl/command.h"
 
 struct several {
@@ -20,7 +17,8 @@ struct several {
     struct kiln_error first;
     size_t later;
     size_t done;
-    bool over; /* kilnd is absent or denies access, so the other arguments would fail, too */
+    /* kilnd does not answer or denies access, so that further arguments would fail, too */
+    bool over;
 };
 
 void several_init(struct several *several, const struct invocation *invocation, const char *noun);
@@ -28,6 +26,6 @@ void several_release(struct several *several);
 #define SEVERAL_AUTO __attribute__((cleanup(several_release)))
 
 void several_note(struct several *several, const char *word, int rc, const struct kiln_error *why);
-/* With --json, prints |json| with "failures" and "error", unless kilnd was absent from the start.
- * Returns the first failure's code. */
+/* Returns the first failure's code. With --json, prints |json| with "failures" and "error", unless
+ * no argument could be tried because kilnd does not answer. */
 CLI_MUST_CHECK int several_end(struct several *several, struct json *json, struct kiln_error *err);

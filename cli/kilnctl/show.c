@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* kilnd's answers are never as deep.  The limit protects against malicious answers. */
+/* kilnd's replies are less deep; a malicious one must not exhaust the stack. */
 #define DEPTH_MAX 8
 #define NAME_LENGTH_MAX 256
 

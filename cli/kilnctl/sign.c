@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-/* kiln_code and the KILN_E_ codes have the same numbers (common/base/err_codes.def). */
+/* A kiln_code has the same number as its KILN_E_ code (common/base/err_codes.def). */
 static int fail_as(struct kiln_error *err, const struct kiln_err *why)
 {
     return cli_fail(err, why->code, "%s", why->text);
@@ -24,8 +24,8 @@ static int fail_as(struct kiln_error *err, const struct kiln_err *why)
 #define PUBLIC_FORMAT "kiln-public-key-1"
 #define KEY_MAX 4096
 
-/* Returns whether the user named a public key, which is easily confused with the secret key next to
- * it. */
+/* Returns whether |key_file| is a public key. It is easily confused with the secret key, which is
+ * in the same directory. */
 static bool is_public_key(const char *key_file)
 {
     KILN_AUTO(fd) int fd = open(key_file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -38,7 +38,8 @@ static bool is_public_key(const char *key_file)
     return strcmp(json_get_text(json, "format", ""), PUBLIC_FORMAT) == 0;
 }
 
-/* Returns the time in SOURCE_DATE_EPOCH, which reproducible builds set, else the current time. */
+/* Returns the time in SOURCE_DATE_EPOCH (set for reproducible builds) or, if that is not set, the
+ * current time. */
 static uint64_t time_of_signing(void)
 {
     uint64_t seconds;
@@ -105,7 +106,7 @@ int sign_make_key(const char *directory, const char *name, struct kiln_error *er
 {
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = manifest_keygen(directory, name, &why);
-    if (rc == KILN_BUSY) /* not KILN_E_BUSY: the key exists, so waiting would not help */
+    if (rc == KILN_BUSY) /* not KILN_E_BUSY, because waiting does not help: the key exists */
         return cli_fail(err, KILN_E_IO, "%s: choose another name, or --directory", why.text);
     return rc ? fail_as(err, &why) : KILN_E_OK;
 }

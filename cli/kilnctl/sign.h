@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Signs packages with the user's own key; see docs/decisions/0006-kilnctl-signs-packages-itself.md.
+/* Signs packages with the user's own key; see docs/decisions/0006-kilnctl-signs-packages-itself.md.
  *
- * Role       creates keys and signed manifests, with the engine's code for manifests
+ * Role       creates keys and signed manifests with functions of engine/manifest
  * Ownership  the caller frees returned texts
- * Threading  blocks
- */
+ * Threading  blocks */
 #include "cli/fail.h"
 
 #include <stdint.h>
@@ -19,10 +17,11 @@ struct sign_file {
     const char *name;
     uint64_t version;
 };
-/* For a file packed with bzip2, the manifest also has the digest of the unpacked content. */
+/* If the file is compressed with bzip2, the manifest also has the digest of the uncompressed
+ * content. */
 CLI_MUST_CHECK int sign_manifest(const char *key_file, const struct sign_file *file,
                                  char **ret_text, struct kiln_error *err);
-/* Checks the key, so that a bad key is reported before hours of compilation. */
+/* Checks the key in advance, so that a bad key does not waste hours of compilation. */
 CLI_MUST_CHECK int sign_check_key(const char *key_file, struct kiln_error *err);
 CLI_MUST_CHECK int sign_write_manifest(const char *path, const char *manifest,
                                        struct kiln_error *err);

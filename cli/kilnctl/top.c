@@ -11,8 +11,8 @@
 #include <string.h>
 
 #define EVERY_MS 1000
-/* Key presses are only read between two answers of kilnd.  So a kilnd that takes longer than this
- * counts as absent. */
+/* A kilnd that takes longer to answer counts as absent. Keys are not read while kilnctl waits for
+ * an answer. */
 #define ASK_MS 3000
 #define ASK_AGAIN_MS 300
 #define KEYS "q: quit   s: sort"

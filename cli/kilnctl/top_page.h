@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * kilnctl top's page as lines of text, for the screen and for --once.
+/* Formats the page of kilnctl top as lines of text, for the screen and for --once.
  *
  * Ownership  a page is a plain value
- * Threading  one thread
- */
+ * Threading  one thread */
 #include "cli/kilnctl/top_sample.h"
 
 #define TOP_LINES_MAX 128
@@ -23,9 +21,9 @@ struct top_page {
 };
 
 struct top_view {
-    const struct top_sample *sample; /* zeroed if there is no sample yet */
+    const struct top_sample *sample; /* all zero if there is no sample yet */
     const struct top_rates *rates;
-    const char *trouble; /* why the sample is old or missing; NULL if it is current */
+    const char *trouble; /* why there is no current sample; NULL if there is one */
     enum top_sort sort;
     size_t width, height;
 };

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* kilnd's limits are at least this, so kilnd is not asked about files up to this size. */
+/* kilnd accepts at least files of this size, so kilnctl need not ask for its limits. */
 #define ALWAYS_ACCEPTED (1u << 20)
 
 static uint64_t size_with_log(const char *path)

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Refuses files that kilnd would refuse for their size, before anybody reads or copies them.
+/* Refuses files that are larger than kilnd accepts, before they are read or copied.
  *
- * Role       asks kilnd for its limits ("uploads" of the request status). kilnd checks the size
- *            again; this check only avoids reading gigabytes in vain
- * Threading  one thread; blocks
- */
+ * Role       asks kilnd for its limits (member "uploads" of its status). kilnd checks the size
+ *            itself, too; this check only saves reading gigabytes in vain
+ * Threading  one thread; blocks */
 #include "cli/kilnctl/command.h"
 #include "cli/kilnctl/snapshot.h"
 
-/* Returns KILN_E_FULL if |path|, together with its write-ahead log, is larger than kilnd accepts.
- * Returns KILN_E_OK for a file that cannot be examined: the attempt to open it will say why. */
+/* Returns KILN_E_FULL if |path| is, together with its write-ahead log, larger than kilnd accepts.
+ * Returns KILN_E_OK if |path| cannot be examined; opening it then fails with the reason. */
 CLI_MUST_CHECK int upload_size_check(const struct invocation *invocation, const char *path,
                                      enum snapshot_of what, struct kiln_error *err);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Arguments that may be URLs, and the checksum that a downloaded file must have.
+/* Handles arguments that may be URLs, and the checksum of a downloaded file.
  *
- * Threading  pure functions
- */
+ * Threading  pure functions */
 #include "cli/fail.h"
 
 #include <stdbool.h>
@@ -15,11 +13,11 @@
 struct json;
 
 bool url_is(const char *word);
-/* Returns a name to print for |word|, which is a path or a URL: its last part without the query, or
- * "the file" if a URL has none.  Returns a pointer into |word|, or |text|. */
+/* Returns a short name of |word|, a path or a URL: its last part, without a URL's query. If a URL
+ * has no last part, returns "the file". Returns a pointer into |word|, or |text|. */
 const char *url_label(const char *word, char text[URL_LABEL_MAX]);
-/* Returns the text that names |word| in messages: a path unchanged, but only the label of a URL,
- * because the URL may contain a password, or a signature in its query. */
+/* Returns the name of |word| for messages: a path unchanged, but only url_label of a URL, which may
+ * contain a password or, in its query, a signature. */
 const char *url_shown(const char *word, char text[URL_LABEL_MAX]);
-/* Sets "sha256" to |given| in lower case, because kilnd requires lower case. */
+/* Sets "sha256" in |ask| to |given| in lower case, as kilnd requires. */
 CLI_MUST_CHECK int url_set_sha256(const char *given, struct json *ask, struct kiln_error *err);
