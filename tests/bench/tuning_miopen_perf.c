@@ -13,8 +13,9 @@
 #include <string.h>
 
 #define COLUMNS 24u
-#define SLOW_TURN 40 /* look-ups in one round; fewer than usual, because each takes milliseconds \
-                      */
+#define SLOW_TURN                                                                  \
+    40 /* look-ups in one round; fewer than usual, because each takes milliseconds \
+        */
 
 #define PERF_DB_NUMBER(name) #name,
 #define PERF_DB_TEXT(name) #name,

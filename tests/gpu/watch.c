@@ -11,14 +11,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STUCK_SECONDS                                                                   \
-/* a trial that takes longer is stuck; even the slowest reference takes far less than a \
- * second */
-30.0
+/* A trial that takes longer is stuck; even the slowest reference takes far less than a second. */
+#define STUCK_SECONDS 30.0
 #define POLL_NS 1000000L
 #define NOTHING_POSSIBLE 2
 
-    struct watch {
+struct watch {
     struct trials *trials;
     const struct watch_options *options;
     pid_t compilers[TRIAL_COMPILERS_MAX];
