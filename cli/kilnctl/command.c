@@ -68,6 +68,7 @@ static const struct command *const commands[] = {
     &command_trace_show,
     &command_trace_diff,
     &command_trace_prefetch,
+    &command_trace_find,
     &command_trace_pack,
 
     &command_miopen_overlay,

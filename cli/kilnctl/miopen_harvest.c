@@ -30,10 +30,15 @@ struct harvest {
     /* |unknown_count| counts the names in |unknown|.  |likely_count| counts those that are similar
      * to MIOpen's. */
     uint64_t unknown_count, likely_count;
+    /* Keys of the problems that MIOpen searched for in the overlay: it found no record. */
+    struct json *searched;
+    uint64_t searched_count;
     uint64_t said;
 };
 
 #define FILES_PRINTED 100u
+#define SEARCHED_LISTED 1000u
+#define SEARCHED_PRINTED 10u
 
 struct job_file;
 /* Sends what is new in |file|.  |ret_answer| remains NULL if nothing was sent. */
@@ -89,6 +94,32 @@ static int send_records(struct harvest *h, const struct job_file *file, int fd,
     return db_send_judge(&sending, *ret_answer, err);
 }
 
+static void note_search(struct harvest *h, struct bytes line)
+{
+    char key[1024];
+    const uint8_t *equals = line.size ? memchr(line.data, '=', line.size) : NULL;
+    if (!equals)
+        return;
+    snprintf(key, sizeof(key), "%.*s", (int)(equals - line.data), (const char *)line.data);
+    if (h->searched_count++ < SEARCHED_LISTED)
+        json_append(h->searched, json_text(key));
+}
+
+/* MIOpen writes a line into the user's FindDb only after a search. */
+static void note_searches(struct harvest *h, const struct job_file *file, struct bytes lines)
+{
+    struct db_file_name name;
+    struct reader r = reader_of(lines);
+    if (!db_file_name(file->name, &name) || strcmp(name.kind, "find") != 0)
+        return;
+    while (reader_left(&r)) {
+        const uint8_t *end = memchr(r.at, '\n', reader_left(&r));
+        note_search(h, reader_take(&r, end ? (size_t)(end - r.at) : reader_left(&r)));
+        if (end)
+            reader_u8(&r);
+    }
+}
+
 static int send_new_lines(struct harvest *h, const struct job_file *file, struct json **ret_answer,
                           struct kiln_error *err)
 {
@@ -112,6 +143,7 @@ static int send_new_lines(struct harvest *h, const struct job_file *file, struct
         rc = send_records(h, file, fd, ret_answer, err);
     if (!*ret_answer)
         return rc;
+    note_searches(h, file, buffer_view(&fresh));
     struct kiln_error why = { 0 };
     int added = overlay_lines_add_all(&recorded->lines, buffer_view(&fresh), &why);
     if (!rc && added)
@@ -385,6 +417,22 @@ static void judge_unknown(struct harvest *h, struct json *json)
     several_note(&h->several, h->directory, rc, &why);
 }
 
+static void print_searches(const struct harvest *h)
+{
+    char count[DB_NAME_MAX];
+    size_t printed = 0;
+    if (h->searched_count == 0)
+        return;
+    db_say("MIOpen searched for %s without a find record:",
+           db_count(h->searched_count, "problem", count));
+    for (const struct json *j = json_first(h->searched); j && printed < SEARCHED_PRINTED;
+         j = json_next(j), printed++)
+        db_say("    %.900s", json_as_text(j, "?"));
+    if (h->searched_count > printed)
+        db_say("    and %s more; --json lists %u",
+               db_count(h->searched_count - printed, "problem", count), SEARCHED_LISTED);
+}
+
 static int harvest_parts(struct harvest *h, struct kiln_error *err)
 {
     char count[DB_NAME_MAX];
@@ -392,6 +440,7 @@ static int harvest_parts(struct harvest *h, struct kiln_error *err)
     h->files = json_set_array(json, "files");
     h->unchanged = json_set_array(json, "unchanged");
     h->unknown = json_set_array(json, "unknown");
+    h->searched = json_set_array(json, "searched");
     const struct part user = { MIOPEN_USER, "user", "" },
                       cache = { MIOPEN_CACHE, "cache", h->manifest.version };
     harvest_part(h, &user);
@@ -400,6 +449,9 @@ static int harvest_parts(struct harvest *h, struct kiln_error *err)
     if (h->said > FILES_PRINTED)
         db_say("%.900s: %s more; --json lists all", h->directory,
                db_count(h->said - FILES_PRINTED, "file", count));
+    json_set_u64(json, "searched_count", h->searched_count);
+    if (!h->invocation->common->json)
+        print_searches(h);
     judge_unknown(h, json);
     struct kiln_error why = { 0 };
     int rc = overlay_manifest_write(h->directory, &h->manifest, &why);
@@ -446,7 +498,9 @@ const struct command command_miopen_harvest = {
         "cache that is larger than kilnd accepts is not read at all.\n"
         "\n"
         "Names that no known MIOpen uses are listed and counted.  If they look like MIOpen's, the\n"
-        "exit status is 1, because their content would be lost with the directory.",
+        "exit status is 1, because their content would be lost with the directory.\n"
+        "\n"
+        "Lists the keys of the problems that MIOpen searched for, because it had no find record.",
     .least_words = 1,
     .most_words = 1,
     .run = run_miopen_harvest,

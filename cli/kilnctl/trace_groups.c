@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/trace_groups.h"
 
+#include "cli/lines.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -93,6 +95,58 @@ int trace_groups_make(const struct trace_job *job, const struct trace_change *ch
     for (size_t i = 0; !rc && i < job->count; i++)
         if (trace_is_plan(&job->entries[i]->line))
             rc = add_plan(ret_groups, &job->entries[i]->line, change, err);
+    return rc;
+}
+
+/* ---- logged command lines ---- */
+
+/* Returns whether the line, which is no convolution of kiln, is a command of MIOpenDriver.  A job's
+ * log has other lines, too. */
+static bool is_command(const char *text)
+{
+    return strstr(text, "MIOpenDriver") || strncmp(text, "conv", 4) == 0;
+}
+
+static int add_command(struct trace_groups *groups, struct trace_group *group,
+                       const struct line *line, const struct trace_change *change,
+                       struct kiln_error *err)
+{
+    struct kiln_problem problems[3];
+    struct kiln_error unused = { 0 };
+    unsigned count = 0;
+    int rc = KILN_E_OK;
+    if (kiln_problem_from_driver(line->text, problems, &count, &unused))
+        groups->unreadable += is_command(line->text);
+    for (unsigned i = 0; i < count && !rc; i++) {
+        if (change->batch)
+            problems[i].n = change->batch;
+        rc = problem_set_add(&group->problems, &problems[i], line->number, err);
+    }
+    groups->problems = group->problems.count;
+    return rc;
+}
+
+int trace_groups_read_log(const char *path, const struct trace_change *change,
+                          struct trace_groups *ret_groups, struct kiln_error *err)
+{
+    LINE_FILE_AUTO struct line_file file = { 0 };
+    const struct trace_line none = { .kind = TRACE_PLAN };
+    struct trace_group words;
+    *ret_groups = (struct trace_groups){ 0 };
+    choose_words(&none, change, &words);
+    int rc = line_file_read(path, &file, err);
+    if (rc)
+        return rc;
+    struct trace_group *group = find_group(ret_groups, &words);
+    if (!group)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the problems of '%s'", path);
+    for (size_t i = 0; i < file.count && !rc; i++)
+        rc = add_command(ret_groups, group, &file.lines[i], change, err);
+    if (!rc && ret_groups->problems == 0)
+        rc = cli_fail(err, KILN_E_INVALID,
+                      "'%s' is neither a trace, nor has it MIOpenDriver "
+                      "command lines of convolutions",
+                      path);
     return rc;
 }
 

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The plans of a trace as problems to request again, in the order of first use.
+ * The plans of a trace, or the commands of a log, as problems to request again, in the order of
+ * first use.
  *
  * Role       groups the plans that can be requested together, because they have the same target,
  *            database id, toolchain and solver.  Can change the target and the batch size
@@ -22,7 +23,8 @@ struct trace_group {
 struct trace_groups {
     struct trace_group **list; /* in the order of their first plans */
     size_t count, problems;
-    size_t unreadable; /* plans whose problem this version cannot read */
+    /* plans whose problem this version cannot read, or commands that are no convolution of kiln */
+    size_t unreadable;
 };
 
 struct trace_change {
@@ -35,5 +37,9 @@ struct trace_change {
 
 CLI_MUST_CHECK int trace_groups_make(const struct trace_job *job, const struct trace_change *change,
                                      struct trace_groups *ret_groups, struct kiln_error *err);
+/* Reads the MIOpenDriver command lines of a file, such as a log with MIOPEN_ENABLE_LOGGING_CMD=1,
+ * into one group.  Ignores lines that are no commands. */
+CLI_MUST_CHECK int trace_groups_read_log(const char *path, const struct trace_change *change,
+                                         struct trace_groups *ret_groups, struct kiln_error *err);
 void trace_groups_done(struct trace_groups *groups);
 #define TRACE_GROUPS_AUTO __attribute__((cleanup(trace_groups_done)))

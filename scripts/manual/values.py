@@ -18,7 +18,7 @@ _OF_COMMANDS = {
 }
 _WORDS_OF_COMMANDS = {"pkg show": "package", "pkg verify": "package", "pkg rm": "package",
                       "run": "file", "trace show": "job", "trace diff": "job",
-                      "trace prefetch": "job", "trace pack": "job"}
+                      "trace prefetch": "job", "trace find": "job", "trace pack": "job"}
 _VALUES = {
     "FILE": "file", "PATH": "file", "OUT": "file", "PACKAGE": "file", "A": "file", "B": "file",
     "DIR": "directory", "DIRS": "directory",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/tuning/tuning_query.h"
 #include "engine/service/tuning/tuning_state.h"
+#include "engine/solver/solver.h"
 
 #include <string.h>
 
@@ -69,6 +70,8 @@ static struct json *entry_of(const struct showing *s, const struct tuning_entry 
 {
     struct json *j = json_object();
     json_set_bytes(j, "solver", entry->solver);
+    if (solver_find(entry->solver))
+        json_set_bool(j, "kilns", true);
     if (s->q.kind == TUNING_FIND) {
         json_set_bytes(j, "algorithm", entry->algorithm);
         json_set_number(j, "time_ms", entry->time_ms);

@@ -20,6 +20,13 @@ TEST_F(kilnctl_harvest, harvest_takes_only_new_lines_of_a_find_db)
     assert_string_equal(fake.sent[0][0], "k3=3\n\n\nk2=changed\n");
     assert_says(f->run.printed, ".ufdb.txt: 1");
     assert_says(f->run.printed, "find HIP");
+    assert_says(f->run.printed,
+                "MIOpen searched for 2 problems without a find record:\n    k3\n    k2\n");
+    f->run.common.json = true;
+    scratch_write(f->directory, "out/user/" USER_FIND, "k3=3\nk5=5\n");
+    assert_int_equal(run_harvest(f), KILN_E_OK);
+    assert_says(f->run.printed, "\"searched\":[\"k5\"]");
+    assert_says(f->run.printed, "\"searched_count\":1");
 }
 
 TEST_F(kilnctl_harvest, of_many_files_only_some_are_printed)
