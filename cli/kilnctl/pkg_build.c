@@ -3,6 +3,7 @@
 
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/built_name.h"
+#include "cli/kilnctl/db_words.h"
 #include "cli/kilnctl/new_file.h"
 #include "cli/kilnctl/prefetch_run.h"
 #include "cli/kilnctl/problem_file.h"
@@ -30,6 +31,8 @@ static const struct option options[] = {
       0, 0 },
     { "key", 0, OPTION_TEXT, AT(key), "FILE",
       "sign the package with this secret key; also writes OUT" SIGN_SUFFIX, 0, 0 },
+    { "records", 0, OPTION_FLAG, AT(records), NULL,
+      "also pack the tuning records of the problems; only with --format kiln", 0, 0 },
     { "keep-going", 'k', OPTION_FLAG, AT(keep_going), NULL,
       "write the package even if some problems failed", 0, 0 },
 };
@@ -72,6 +75,10 @@ static int check_options(struct build *b, struct kiln_error *err)
     b->format = o->format ? o->format : text_ends_with(o->output, ".kpkg") ? "kiln" : "kdb";
     if (strcmp(b->format, "kdb") != 0 && strcmp(b->format, "kiln") != 0)
         return cli_fail(err, KILN_E_INVALID, "unknown format '%s': choose kdb or kiln", b->format);
+    if (o->records && (strcmp(b->format, "kiln") != 0 || !o->database_id))
+        return cli_fail(err, KILN_E_INVALID,
+                        "--records needs a package of kiln's format (such as '-o gfx90a68.kpkg') "
+                        "and the device that the records belong to (such as '--db-id gfx90a68')");
     const struct built_name name = { .file = new_file_name(o->output),
                                      .target = o->target,
                                      .database_id = o->database_id,
@@ -152,6 +159,8 @@ static int ask_daemon(struct build *b, struct kiln_error *err)
         json_set_text(ask, "database_id", b->o->database_id);
     if (b->o->toolchain)
         json_set_text(ask, "toolchain", b->o->toolchain);
+    if (b->o->records)
+        json_set_bool(ask, "records", true);
     rc = request_package(b, ask, problems, err);
     if (!rc)
         b->failures = json_get_u64(b->reply, "failures", 0);
@@ -240,8 +249,12 @@ static int build_package(struct build *b, struct kiln_error *err)
 static void print_package(const struct build *b)
 {
     char line[1024], kernels[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
-    snprintf(line, sizeof(line), "wrote '%.400s': %s, %s%s", b->o->output,
-             units_kernels(json_get_u64(b->reply, "kernels", 0), kernels),
+    char count[DB_NAME_MAX], records[DB_NAME_MAX] = "";
+    if (b->o->records)
+        snprintf(records, sizeof(records), "%.60s, ",
+                 db_count(json_get_u64(b->reply, "records", 0), "tuning record", count));
+    snprintf(line, sizeof(line), "wrote '%.400s': %s, %s%s%s", b->o->output,
+             units_kernels(json_get_u64(b->reply, "kernels", 0), kernels), records,
              units_size(json_get_u64(b->reply, "size", 0), size), b->manifest ? ", signed" : "");
     output_clean(line, false);
     puts(line);
@@ -253,6 +266,8 @@ static struct json *result_json(const struct build *b)
     json_set_text(json, "file", b->o->output);
     json_set_text(json, "format", b->format);
     json_set_u64(json, "kernels", json_get_u64(b->reply, "kernels", 0));
+    if (b->o->records)
+        json_set_u64(json, "records", json_get_u64(b->reply, "records", 0));
     json_set_u64(json, "size", json_get_u64(b->reply, "size", 0));
     json_set_bool(json, "signed", b->manifest != NULL);
     return json;

@@ -2,6 +2,7 @@
 #include "cli/interrupt.h"
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/new_file.h"
+#include "cli/kilnctl/pkg_records.h"
 #include "cli/kilnctl/sign.h"
 #include "cli/kilnctl/snapshot.h"
 #include "cli/kilnctl/url.h"
@@ -186,11 +187,15 @@ static int run_pkg_install(const struct invocation *invocation, struct kiln_erro
     char label[URL_LABEL_MAX];
     if (install_package(invocation, &reply, err))
         return cli_while(err, "%.200s", url_shown(invocation->words[0], label));
-    if (invocation->common->json)
-        return output_json(reply, err);
-    print_package(reply);
-    note_fit(invocation, reply);
-    return KILN_E_OK;
+    if (!invocation->common->json) {
+        print_package(reply);
+        note_fit(invocation, reply);
+    }
+    const char *name = json_get_text(reply, "name", "?");
+    int rc = strcmp(json_get_text(reply, "format", ""), "kiln") == 0
+                 ? pkg_records_merge(invocation, name, reply, err)
+                 : KILN_E_OK;
+    return rc || !invocation->common->json ? rc : output_json(reply, err);
 }
 
 const struct command command_pkg_install = {
@@ -204,7 +209,11 @@ const struct command command_pkg_install = {
         "\n"
         "The name of a package decides to which GPUs it applies: gfx90a68.kdb to a gfx90a with\n"
         "104 compute units (hexadecimal; numbers up to 64 are decimal, as in gfx906_60),\n"
-        "gfx90a.kdb to any gfx90a.",
+        "gfx90a.kdb to any gfx90a.\n"
+        "\n"
+        "Tuning records in a .kpkg ('pkg build --records', 'trace pack --records') are merged "
+        "into\n"
+        "the host's records, as by 'db merge --tier host'.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

@@ -23,6 +23,8 @@ static const struct option options[] = {
       "the compiler to use; see 'toolchain ls'", 0, 0 },
     { "key", 0, OPTION_TEXT, AT(build.key), "FILE",
       "sign the package with this secret key; also writes OUT" SIGN_SUFFIX, 0, 0 },
+    { "records", 0, OPTION_FLAG, AT(build.records), NULL,
+      "also pack the tuning records of the problems; only for OUT.kpkg", 0, 0 },
     { "keep-going", 'k', OPTION_FLAG, AT(build.keep_going), NULL,
       "write the package even if some problems failed", 0, 0 },
 };
@@ -83,8 +85,10 @@ const struct command command_trace_pack = {
         "Writes a package with the kernels of all problems that JOB's traces have, for hosts that\n"
         "should not compile: as 'pkg build' does with the output of 'trace show --problems'.  The\n"
         "package has the solver that kilnd chooses for each problem, not every solver that a find\n"
-        "tried.  It has neither tuning records ('db export') nor kernels that the job requested\n"
-        "by key, name or source.",
+        "tried.  It does not have kernels that the job requested by key, name or source.  With\n"
+        "--records, it has the find and perf records of the problems, too, and 'pkg install' "
+        "merges\n"
+        "them into the host's records, so that plans choose the packed kernels.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

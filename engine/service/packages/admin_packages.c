@@ -230,7 +230,11 @@ static const struct admin_kind list_kind = {
 ADMIN_HANDLER(package_list, list_kind)
 
 static const struct admin_member show_members[] = {
-    { "name", MEMBER_TEXT }, { "after", MEMBER_COUNT }, { "count", MEMBER_COUNT }, { 0 }
+    { "name", MEMBER_TEXT },
+    { "after", MEMBER_COUNT },
+    { "count", MEMBER_COUNT },
+    { "records", MEMBER_FLAG },
+    { 0 },
 };
 
 struct page {
@@ -275,6 +279,58 @@ static bool show_row(void *context, const struct package_row *row)
     return !page->full;
 }
 
+#define RECORD_FILES_MAX 8
+
+struct record_names {
+    char names[RECORD_FILES_MAX][256];
+    size_t count;
+};
+
+/* Stops at the first row of a kernel, because the rows of records come first. */
+static bool note_records(void *context, const struct package_row *row)
+{
+    static const size_t prefix = sizeof(PACKAGE_RECORDS) - 1;
+    struct record_names *found = context;
+    if (row->name.size <= prefix || row->name.size >= sizeof(found->names[0]) ||
+        memcmp(row->name.data, PACKAGE_RECORDS, prefix) != 0)
+        return false;
+    memcpy(found->names[found->count], row->name.data, row->name.size);
+    found->names[found->count++][row->name.size] = '\0';
+    return found->count < RECORD_FILES_MAX;
+}
+
+/* Adds one of the package's tuning files to the answer, as a descriptor. */
+static enum kiln_code send_records(struct admin *a, struct package *package, const char *name,
+                                   struct kiln_err *err)
+{
+    bool is_damaged = false;
+    BUFFER_AUTO struct buffer raw;
+    buffer_init(&raw, LIMIT_CODE_OBJECT);
+    const struct kern_name row = { .name = bytes_of_text(name) };
+    enum kiln_code rc = package_find_named(package, &row, &raw, &is_damaged, err);
+    if (rc == KILN_NOT_FOUND)
+        return kiln_fail(err, KILN_CORRUPT, "the package's file '%.200s' is damaged", name);
+    if (!rc)
+        rc = object_from_bytes(buffer_view(&raw), 0, &a->files[a->file_count], err);
+    a->file_count += !rc;
+    return rc;
+}
+
+static enum kiln_code show_records(struct admin *a, struct package *package, struct kiln_err *err)
+{
+    struct record_names found = { .count = 0 };
+    const struct package_listing listing = { .count = RECORD_FILES_MAX,
+                                             .each = note_records,
+                                             .context = &found };
+    struct json *names = json_set_array(a->base.answer, "records");
+    enum kiln_code rc = package_each(package, &listing, err);
+    for (size_t i = 0; i < found.count && !rc; i++) {
+        rc = send_records(a, package, found.names[i], err);
+        json_append(names, json_text(found.names[i] + sizeof(PACKAGE_RECORDS) - 1));
+    }
+    return rc;
+}
+
 static enum kiln_code show_package(void *context, struct package *package, struct kiln_err *err)
 {
     struct admin *a = context;
@@ -287,6 +343,11 @@ static enum kiln_code show_package(void *context, struct package *package, struc
     json_destroy(a->base.answer);
     a->base.answer = info_to_json(&info);
     set_signature(a->base.answer, &signature);
+    if (json_get_bool(a->base.question, "records", false)) {
+        rc = show_records(a, package, err);
+        if (rc)
+            return rc;
+    }
     uint64_t count = json_get_u64(a->base.question, "count", ROWS_PAGE);
     if (count > ROWS_PAGE)
         count = ROWS_PAGE;

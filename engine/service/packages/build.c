@@ -43,6 +43,8 @@ static void release_build(struct deferred *d)
     free(b->items);
     free(b->order);
     buffer_done(&b->problems);
+    buffer_done(&b->records.text[0]);
+    buffer_done(&b->records.text[1]);
     free(b->choices);
     package_writer_destroy(b->package.writer);
     export_space_release(&b->package.space);

@@ -54,6 +54,12 @@ struct build_package {
     struct object *file;
 };
 
+struct build_records { /* tuning records that the package will have, as MIOpen's text files */
+    bool wanted;
+    struct buffer text[2]; /* FindDb, PerfDb */
+    uint64_t count;
+};
+
 struct build {
     struct deferred base;
     struct json *failures;
@@ -71,6 +77,7 @@ struct build {
     size_t charged_items;
     struct build_fetches fetches;
     struct build_package package;
+    struct build_records records;
 };
 
 struct build *build_create(struct engine *e, struct caller *caller, uint64_t request_id,
@@ -88,5 +95,14 @@ void build_begin(struct build *b);
 void build_go_on(struct build *b);
 /* Counts the failure, and adds it to the answer if it is one of the first. */
 void build_note_failure(struct build *b, const struct problem *problem, const struct kiln_err *why);
+
+/* Makes the package have the records of all problems.  Returns KILN_INVALID if the package's format
+ * has no records, or if the build is for no device. */
+KILN_MUST_CHECK enum kiln_code build_want_records(struct build *b, struct kiln_err *err);
+/* Runs on the engine's thread, because it looks up records.  Does nothing unless records are
+ * wanted. */
+void build_note_records(struct build *b, const struct problem *problem);
+/* Writes the noted records into the new package. */
+KILN_MUST_CHECK enum kiln_code build_write_records(struct build *b, struct kiln_err *err);
 
 extern const struct deferred_step build_write_step;

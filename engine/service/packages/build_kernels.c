@@ -140,6 +140,8 @@ static void choose_next(struct build *b, const char *toolchain)
     if (problem_check(&problem, &ignored) ||
         plan_choose(tuning_databases(b->base.engine), &options, &b->choices[i], &ignored))
         b->choices[i] = (struct plan_choice){ .source = PLAN_SOURCE_HEURISTIC };
+    else
+        build_note_records(b, &problem);
 }
 
 static void ask_for_next(struct build *b);

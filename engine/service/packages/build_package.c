@@ -66,7 +66,9 @@ static enum kiln_code open_package(struct build *b)
 {
     snprintf(b->package.path, sizeof(b->package.path), "%s/build-%llx-%p",
              packages_staging(b->base.engine), (unsigned long long)clock_monotonic_ns(), (void *)b);
-    return package_writer_create(b->package.path, b->format, &b->package.writer, &b->base.err);
+    enum kiln_code rc =
+        package_writer_create(b->package.path, b->format, &b->package.writer, &b->base.err);
+    return rc ? rc : build_write_records(b, &b->base.err);
 }
 
 static enum kiln_code finish_package(struct build *b)
@@ -113,6 +115,8 @@ static void note_totals(struct build *b)
 {
     struct json *answer = b->base.answer;
     json_set_u64(answer, "kernels", b->package.rows);
+    if (b->records.wanted)
+        json_set_u64(answer, "records", b->records.count);
     json_set_u64(answer, "size", b->package.file->size);
     json_set(answer, "failed", KILN_TAKE(b->failures));
     json_set_u64(answer, "failures", b->fetches.failed);

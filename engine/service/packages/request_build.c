@@ -12,11 +12,8 @@
 #define KERNELS_A_PROBLEM 2
 
 static const struct admin_member build_members[] = {
-    { "target", MEMBER_TEXT },
-    { "database_id", MEMBER_TEXT },
-    { "format", MEMBER_TEXT },
-    { "toolchain", MEMBER_TEXT },
-    { 0 },
+    { "target", MEMBER_TEXT },    { "database_id", MEMBER_TEXT }, { "format", MEMBER_TEXT },
+    { "toolchain", MEMBER_TEXT }, { "records", MEMBER_FLAG },     { 0 },
 };
 
 /* |fd| must be a sealed memfd, so that nobody can change or truncate the file meanwhile. */
@@ -97,6 +94,8 @@ enum kiln_code handle_package_build(struct engine *e, struct caller *caller,
         rc = check_question(b, err);
     if (!rc)
         rc = read_problems(b, caller->files[0], err);
+    if (!rc && json_get_bool(d->question, "records", false))
+        rc = build_want_records(b, err);
     rc = deferred_wait_or_destroy(d, rc);
     if (!rc)
         toolchains_need(d, &build_need, (struct bytes){ 0 });

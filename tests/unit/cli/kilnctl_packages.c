@@ -75,6 +75,41 @@ TEST_F(kilnctl_packages, the_json_of_an_install_is_kilnds_answer)
     assert_string_equal(f->run.printed, INSTALLED "\n");
 }
 
+static void install_with_records(struct fixture *f)
+{
+    fake.asked = 0;
+    fake.answers[0].reply = "{\"name\":\"gfx90a68.kpkg\",\"format\":\"kiln\",\"signer\":\"ops\"}";
+    fake.answers[1] = (struct fake_answer){ .reply = "{\"records\":[\"gfx90a68.HIP.fdb.txt\"]}",
+                                            .files = { "key=ConvDirectNaive:1,0,Direct\n" } };
+    fake.answers[2].reply = "{\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"backend\":\"HIP\","
+                            "\"tier\":\"host\",\"records\":1,\"entries\":1,\"added\":1}";
+    scratch_create(f->directory, "gfx90a68.kpkg", "package", f->path);
+}
+
+TEST_F(kilnctl_packages, tuning_records_of_a_package_become_records_of_the_host)
+{
+    install_with_records(f);
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
+    assert_string_equal(fake.requests[1],
+                        "package_show {\"name\":\"gfx90a68.kpkg\",\"count\":0,\"records\":true}");
+    assert_string_equal(fake.requests[2],
+                        "tuning_merge {\"name\":\"gfx90a68.HIP.fdb.txt\",\"tier\":\"host\"}");
+    assert_string_equal(fake.sent[2][0], "key=ConvDirectNaive:1,0,Direct\n");
+    assert_says(f->run.printed, "gfx90a68.HIP.fdb.txt: 1 record");
+
+    install_with_records(f);
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--json"), KILN_E_OK);
+    assert_says(f->run.printed, "\"records\":[{\"kind\":\"find\"");
+}
+
+TEST_F(kilnctl_packages, records_that_are_refused_fail_the_command_and_name_the_package)
+{
+    install_with_records(f);
+    fake.answers[2] = (struct fake_answer){ .code = KILN_E_DENIED };
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_DENIED);
+    assert_says(f->run.err.text, "'gfx90a68.kpkg' is installed");
+}
+
 TEST_F(kilnctl_packages, a_package_may_be_given_another_name)
 {
     fake.answers[0].reply =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/unit/engine/service/users_fixture.h"
+#include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "common/base/fs.h"
 #include "engine/service/internal.h"
@@ -214,6 +214,65 @@ TEST_F(build, a_kpkg_has_key_and_toolchain_of_each_kernel)
     must(package_each(package, &(struct package_listing){ 0, 100, check_kiln_row, &rows }, &err),
          err);
     assert_int_equal(rows, 2);
+}
+
+static void expect_records(const char *path, const char *name, const char *text)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    KILN_AUTO(package) struct package *package = NULL;
+    const struct package_options options = { .path = path, .readers = 1 };
+    const struct kern_name row = { .name = bytes_of_text(name) };
+    bool is_damaged = false;
+    BUFFER_AUTO struct buffer raw;
+    buffer_init(&raw, 1u << 20);
+    must(package_open(&options, &package, &err), err);
+    must(package_find_named(package, &row, &raw, &is_damaged, &err), err);
+    buffer_put_u8(&raw, '\0');
+    assert_string_equal((const char *)raw.data, text);
+}
+
+/* Records a time of kiln's solver for the host, and others for ann. */
+static void record_times(struct users *f)
+{
+    struct put host = find_put("ConvDirectNaive", 2);
+    host.m.tier = 2;
+    tuning_put(f, &f->publisher, &host);
+    const struct put anns = find_put("OfMIOpen", 1), perf = perf_put("ConvDirectNaive", "7", 3);
+    tuning_put(f, &f->ann, &anns);
+    tuning_put(f, &f->ann, &perf);
+}
+
+TEST_F(build, a_kpkg_with_records_has_those_that_decide_its_plans)
+{
+    const struct problem problems[] = { problem_of_batch(1), problem_of_batch(2) };
+    char path[200];
+    reopen(f, 64u << 20, 100);
+    record_times(f);
+    begin_with(f,
+               "{\"target\":\"" FIXTURE_TARGET "\",\"format\":\"kiln\",\"records\":true,"
+               "\"database_id\":\"" ID "\"}",
+               problems_file(problems, 2));
+    compile_all(f);
+    KILN_AUTO(json) struct json *answer = answer_of(f);
+    assert_int_equal(json_get_u64(answer, "records", 0), 2);
+    snprintf(path, sizeof(path), "%s/gfx90a68.kpkg", f->engine.directory);
+    keep_package(f, path);
+    expect_records(path, "!records/" FIND_FILE,
+                   KEY "=ConvDirectNaive:2,128,miopenConvolutionFwdAlgoDirect\n");
+    expect_records(path, "!records/gfx90a68.db.txt",
+                   "2x64x56x56x1x1x1x1x64x1x0x0x0x1x1x0x1x1x0x0x1xNCHWxFP32xF=ConvDirectNaive:7\n");
+}
+
+TEST_F(build, records_need_kilns_format_and_a_device)
+{
+    const uint32_t channels[] = { 8, 0 };
+    begin_build(f, "{\"target\":\"" FIXTURE_TARGET "\",\"format\":\"kiln\",\"records\":true}",
+                channels);
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "database id");
+    begin_build(f,
+                "{\"target\":\"" FIXTURE_TARGET "\",\"records\":true,\"database_id\":\"" ID "\"}",
+                channels);
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "format");
 }
 
 static void begin_many(struct users *f, uint32_t count)

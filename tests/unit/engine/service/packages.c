@@ -304,9 +304,13 @@ TEST_F(users, a_client_that_leaves_during_a_package_lookup_leaves_nothing)
     assert_int_equal(users_stat(f, "queued_bytes"), 0);
 }
 
+#define RECORDS "a key=a record\n"
+
 static void write_kpkg(const char *path, const struct digest *key)
 {
     struct kiln_err err = KILN_ERR_INIT;
+    const struct package_entry records = { .name = bytes_of_text("!records/gfx90a68.HIP.fdb.txt"),
+                                           .raw = bytes_of_text(RECORDS) };
     KILN_AUTO(package_writer) struct package_writer *writer = NULL;
     const struct package_entry entry = {
         .name = bytes_of_text("conv.cl.o"),
@@ -322,6 +326,7 @@ static void write_kpkg(const char *path, const struct digest *key)
     };
     unlink(path);
     must(package_writer_create(path, PACKAGE_KILN, &writer, &err), err);
+    must(package_writer_add(writer, &records, &err), err);
     must(package_writer_add(writer, &entry, &err), err);
     must(package_writer_finish(writer, &err), err);
 }
@@ -365,6 +370,27 @@ TEST_F(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
     test_caller_forget_replies(&f->ann);
     test_caller_fetch_name(&f->ann, MI210, "conv.cl.o", "-mcpu=gfx90a");
     assert_content(last_result(&f->ann), TIER_PACKAGE, "the signed object");
+}
+
+TEST_F(users, tuning_files_of_a_package_are_returned_as_descriptors)
+{
+    char path[100], text[64];
+    const char *question = "{\"name\":\"gfx90a68.kpkg\",\"count\":0,\"records\":true}";
+    snprintf(path, sizeof(path), "%s/made.kpkg", f->engine.directory);
+    write_kpkg(path, &(const struct digest){ { 1 } });
+    install_signed(f, path, "gfx90a68.kpkg", "");
+
+    KILN_AUTO(json) struct json *shown = test_caller_ask(&f->ann, MESSAGE_package_show, question);
+    const struct json *name = json_first(json_get(shown, "records"));
+    assert_string_equal(json_as_text(name, ""), "gfx90a68.HIP.fdb.txt");
+    assert_null(json_next(name));
+    size_t last = f->ann.reply_count - 1;
+    assert_int_equal(f->ann.replies[last].object_count, 1);
+    write_object(&f->ann, last, 0, f->made);
+    FILE *file = fopen(f->made, "re");
+    assert_non_null(file);
+    assert_string_equal(fgets(text, sizeof(text), file), RECORDS);
+    fclose(file);
 }
 
 static struct digest fail_conv(struct users *f)
