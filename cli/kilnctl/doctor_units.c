@@ -11,9 +11,8 @@
 #define ANSWER_MAX 8192
 #define VALUE_MAX 128
 #define UNITS_MAX 4
-#define STATUS_NO_USER                                                        \
-    "217" /* systemd's exit status if there is no user with the name in User= \
-           */
+/* Systemd's exit status if there is no user with the name in User= */
+#define STATUS_NO_USER "217"
 
 struct unit {
     char name[VALUE_MAX], load[VALUE_MAX], active[VALUE_MAX], sub[VALUE_MAX], enabled[VALUE_MAX];

@@ -13,9 +13,8 @@
 #include <string.h>
 
 #define COLUMNS 24u
-#define SLOW_TURN                                                                  \
-    40 /* look-ups in one round; fewer than usual, because each takes milliseconds \
-        */
+/* Look-ups in one round; fewer than usual, because each takes milliseconds */
+#define SLOW_TURN 40
 
 #define PERF_DB_NUMBER(name) #name,
 #define PERF_DB_TEXT(name) #name,

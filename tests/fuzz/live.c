@@ -19,8 +19,8 @@
 #include <sys/socket.h>
 
 #define ROUNDS_STANDARD 300
-#define WARM_ROUNDS \
-    100 /* not measured, because kilnd opens readers and fills its pools in the first rounds */
+/* Not measured, because kilnd opens readers and fills its pools in the first rounds */
+#define WARM_ROUNDS 100
 #define FRAMES_MAX 8
 #define BODY_MAX 4096
 #define FILES_MAX 4

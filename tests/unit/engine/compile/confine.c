@@ -40,8 +40,8 @@
 #define NOBODY 65534
 #define ENDING_MS 60000 /* longer than the processes need to end, even on a loaded machine */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FORKS_MAX \
-    0 /* with a sanitizer, a fork takes milliseconds, so only the limits are checked */
+/* With a sanitizer, a fork takes milliseconds, so only the limits are checked */
+#define FORKS_MAX 0
 #else
 #define FORKS_MAX 20000
 #endif
