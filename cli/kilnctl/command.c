@@ -47,6 +47,7 @@ static const struct command *const commands[] = {
     &command_pkg_sign,
     &command_pkg_keygen,
 
+    &command_fleet_status,
     &command_fleet_push,
     &command_fleet_compact,
     &command_fleet_verify,

@@ -2,7 +2,9 @@
 #include "cli/kilnctl/doctor_daemon.h"
 
 #include "cli/kilnctl/doctor_directories.h"
+#include "cli/kilnctl/doctor_fleet.h"
 #include "cli/kilnctl/miopen_installed.h"
+#include "common/base/clock.h"
 #include "common/base/units.h"
 
 #include <string.h>
@@ -117,27 +119,6 @@ static void judge_configuration(const struct json *status, struct findings *f)
                              "systemctl reload kilnd.  With these settings, kilnd would not start");
 }
 
-static void judge_fleet(const struct json *fleet, struct findings *f)
-{
-    if (!fleet)
-        return;
-    if (!json_get_bool(fleet, "up", true)) {
-        struct finding *finding = findings_add(f, "fleet", VERDICT_WARN,
-                                               "the store of the fleet's kernels fails: kernels "
-                                               "are compiled instead");
-        findings_advise(finding, "kilnd tries it again every few minutes; for the reason, see "
-                                 "its log: journalctl -u kilnd (event fleet_error)");
-    } else if (strcmp(json_get_text(fleet, "leases", ""), "off") == 0) {
-        struct finding *finding = findings_add(f, "fleet", VERDICT_WARN,
-                                               "the store ignores If-None-Match, so hosts may "
-                                               "compile the same kernel at the same time");
-        findings_advise(finding, "use a store with conditional writes, or one host that fills "
-                                 "the fleet's tree (docs/operations/fleet.md)");
-    } else {
-        findings_add(f, "fleet", VERDICT_OK, "look-ups ask the fleet");
-    }
-}
-
 void daemon_judge_status(const struct json *status, struct findings *f)
 {
     const struct json *workers = json_get(status, "workers"), *tuning = json_get(status, "tuning");
@@ -153,7 +134,7 @@ void daemon_judge_status(const struct json *status, struct findings *f)
     }
     if (workers)
         judge_workers(workers, f);
-    judge_fleet(json_get(status, "fleet"), f);
+    fleet_judge(json_get(status, "fleet"), clock_wall_s(), f);
 }
 
 /* ---- health ---- */

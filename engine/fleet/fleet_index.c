@@ -214,6 +214,11 @@ uint64_t fleet_index_time(const struct fleet_index *index) { return index->time;
 
 uint32_t fleet_index_count(const struct fleet_index *index) { return index->count; }
 
+size_t fleet_index_bytes(const struct fleet_index *index)
+{
+    return sizeof(*index) + index->content.capacity;
+}
+
 uint32_t fleet_index_packs(const struct fleet_index *index) { return index->pack_count; }
 
 struct fleet_entry fleet_index_entry(const struct fleet_index *index, uint32_t number)

@@ -47,6 +47,7 @@ const uint8_t *fleet_index_signer(const struct fleet_index *index);
 uint64_t fleet_index_epoch(const struct fleet_index *index);
 uint64_t fleet_index_time(const struct fleet_index *index);
 uint32_t fleet_index_count(const struct fleet_index *index);
+size_t fleet_index_bytes(const struct fleet_index *index); /* of memory */
 uint32_t fleet_index_packs(const struct fleet_index *index);
 struct fleet_pack fleet_index_pack(const struct fleet_index *index, uint32_t number);
 

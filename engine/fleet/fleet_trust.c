@@ -97,6 +97,14 @@ bool fleet_trust_equal(const struct fleet_trust *a, const struct fleet_trust *b)
 
 unsigned fleet_trust_count(const struct fleet_trust *trust) { return (unsigned)trust->count; }
 
+unsigned fleet_trust_index_keys(const struct fleet_trust *trust)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < trust->count; i++)
+        count += trust->keys[i].signs_index;
+    return count;
+}
+
 unsigned fleet_trust_bad(const struct fleet_trust *trust, const char **ret_first)
 {
     *ret_first = trust->files.bad ? trust->files.first_bad : trust->first_useless;

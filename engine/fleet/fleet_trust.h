@@ -47,6 +47,8 @@ KILN_DEFINE_AUTO(fleet_trust)
 /* Returns whether both have the same keys, which may sign the same. */
 bool fleet_trust_equal(const struct fleet_trust *a, const struct fleet_trust *b);
 unsigned fleet_trust_count(const struct fleet_trust *trust);
+/* Returns how many of the keys may sign indices. */
+unsigned fleet_trust_index_keys(const struct fleet_trust *trust);
 /* Returns how many files are not valid keys, or are keys that may sign nothing. |ret_first| is the
  * name of one of them. */
 unsigned fleet_trust_bad(const struct fleet_trust *trust, const char **ret_first);

@@ -247,9 +247,9 @@ static void judge_store(struct fleet_leases *leases, enum fleet_end end)
         leases->state = LEASES_ON;
     } else if (end == FLEET_END_DONE) {
         leases->state = LEASES_OFF;
-        event_report(leases->engine, "fleet_error",
-                     "the store replaces files in spite of If-None-Match: several hosts may "
-                     "compile the same kernel at the same time");
+        fleet_report_error(leases->engine,
+                           "the store replaces files in spite of If-None-Match: several hosts may "
+                           "compile the same kernel at the same time");
     }
 }
 

@@ -18,6 +18,7 @@
 #define FLEET_SHARDS_MAX 64u
 #define FLEET_REFUSED_MAX 64u
 #define FLEET_TOOLCHAIN_TEXT 64
+#define FLEET_ERROR_TEXT 512
 /* After this time without use, an index is not refreshed until it is used again. */
 #define FLEET_IDLE_NS 600000000000u
 
@@ -51,10 +52,14 @@ struct shard {
     struct fleet_pointer pointer; /* names |index| */
     /* Names an index that was refused and is not requested again; zeros: none. */
     struct fleet_pointer refused_index;
+    enum fleet_fault refused_fault; /* why */
     bool is_known; /* the fleet was asked for an index, and has answered */
     bool is_loading;
     bool is_slow; /* loading the index has taken longer than a look-up may wait */
     uint64_t asked_ns, refreshed_ns, load_began_ns;
+    /* Why the last load got no index; both are 0 if it got one, or found the index unchanged. */
+    enum fleet_end load_end;
+    enum fleet_fault load_fault;
     unsigned queries;    /* number of queries that have not ended */
     struct list waiting; /* list of struct fleet_query that wait for the index */
     struct fleet_access get;
@@ -124,12 +129,15 @@ struct fleet_tier {
     unsigned running; /* requests and tasks that have not ended */
     /* The store of the fleet fails. Until it works again, only fleet_tier_tick sends requests. */
     bool is_broken;
+    uint64_t broken_ns; /* when it began to fail */
     uint64_t pause_ns, retry_ns;
     uint64_t answered_ns; /* when the store last answered */
     uint64_t keys_read_ns;
     uint64_t ends[FLEET_ENDS];
     uint64_t faults[FLEET_FAULTS];
     uint64_t late;
+    char last_error[FLEET_ERROR_TEXT]; /* "": none since the start */
+    uint64_t last_error_ns;
     struct fleet_leases leases;
 };
 
@@ -146,6 +154,11 @@ void fleet_epochs_save(struct engine *e);
  * access since then, treats the store as broken. */
 void fleet_note_silence(struct engine *e, uint64_t began_ns);
 void fleet_note_fault(struct engine *e, enum fleet_fault fault, const char *what);
+/* Reports the event fleet_error, and remembers its text for the request status. */
+void fleet_report_error(struct engine *e, const char *text);
+
+/* Returns {label: count} of the counts that are not 0. */
+struct json *fleet_describe_ends(const uint64_t counts[FLEET_ENDS]);
 
 /* Finds or makes the shard. Returns NULL if there are too many shards, or if memory ran out. */
 struct shard *shard_of(struct engine *e, const struct fleet_shard *what);

@@ -107,9 +107,11 @@ void shard_drop_index(struct shard *shard)
 }
 
 /* Ends a load, with or without an index, and continues the queries that waited for it. */
-static void end_load(struct shard *shard)
+static void end_load(struct shard *shard, enum fleet_end end, enum fleet_fault fault)
 {
     struct fleet_query *query;
+    shard->load_end = end;
+    shard->load_fault = fault;
     shard->is_loading = shard->is_slow = false;
     shard->refreshed_ns = clock_monotonic_ns();
     while ((query = LIST_POP(&shard->waiting, struct fleet_query, link)))
@@ -184,8 +186,10 @@ static void install_index(struct shard *shard)
 static void refuse_index(struct shard *shard, enum fleet_fault fault)
 {
     fleet_note_fault(shard->engine, fault, "an index");
-    if (shard->opening.is_final && shard->opening.trusted == tier_of(shard)->trusted)
+    if (shard->opening.is_final && shard->opening.trusted == tier_of(shard)->trusted) {
         shard->refused_index = shard->opening.pointer;
+        shard->refused_fault = fault;
+    }
 }
 
 static void on_verified(struct task *task)
@@ -205,7 +209,7 @@ static void on_verified(struct task *task)
     o->index = NULL;
     trusted_unref(o->trusted);
     shard->is_known = true;
-    end_load(shard);
+    end_load(shard, FLEET_END_DONE, fault);
 }
 
 /* Ends a load that got no new index. The old index, if there is one, is still used. */
@@ -214,7 +218,7 @@ static void load_ended_without_index(struct shard *shard, enum fleet_end end)
     if (end == FLEET_END_ABSENT || end == FLEET_END_FORBIDDEN || end == FLEET_END_REFUSED ||
         end == FLEET_END_MALFORMED)
         shard->is_known = true;
-    end_load(shard);
+    end_load(shard, end, FLEET_FAULT_NONE);
 }
 
 static void on_index(struct fleet_access *get)
@@ -274,13 +278,13 @@ static void on_pointer(struct fleet_access *get)
     if (!read_pointer(get->fd, pointer)) {
         fleet_note_fault(shard->engine, FLEET_FAULT_MALFORMED, "a pointer");
         shard->is_known = true;
-        end_load(shard);
+        end_load(shard, FLEET_END_DONE, FLEET_FAULT_MALFORMED);
         return;
     }
     bool has_index = shard->index && digest_equal(&pointer->sha256, &shard->pointer.sha256);
     if (has_index || is_refused_index(shard, pointer)) {
         shard->is_known = true;
-        end_load(shard);
+        end_load(shard, FLEET_END_DONE, has_index ? FLEET_FAULT_NONE : shard->refused_fault);
     } else {
         get_index(shard);
     }

@@ -123,7 +123,7 @@ static void end_epochs(struct task *task)
     engine_task_ended(w->engine);
     w->engine->fleet->running--;
     if (w->rc)
-        event_report(w->engine, "fleet_error", w->err.text);
+        fleet_report_error(w->engine, w->err.text);
     buffer_done(&w->text);
     free(w);
 }
@@ -184,8 +184,11 @@ static void break_tier(struct engine *e)
     tier->pause_ns = !tier->is_broken && tier->pause_ns == 0 ? PAUSE_MIN_NS
                      : longer < PAUSE_MAX_NS                 ? longer
                                                              : PAUSE_MAX_NS;
+    uint64_t now_ns = clock_monotonic_ns();
+    if (!tier->is_broken)
+        tier->broken_ns = now_ns;
     tier->is_broken = true;
-    tier->retry_ns = clock_monotonic_ns() + tier->pause_ns;
+    tier->retry_ns = now_ns + tier->pause_ns;
 }
 
 static void repair_tier(struct fleet_tier *tier)
@@ -202,6 +205,13 @@ static bool is_answer(enum fleet_end end)
            end == FLEET_END_MALFORMED;
 }
 
+void fleet_report_error(struct engine *e, const char *text)
+{
+    snprintf(e->fleet->last_error, sizeof(e->fleet->last_error), "%s", text);
+    e->fleet->last_error_ns = clock_monotonic_ns();
+    event_report(e, "fleet_error", text);
+}
+
 static void report_end(struct engine *e, const struct fleet_access *get)
 {
     char text[FLEET_FILE_NAME_MAX + 160];
@@ -211,7 +221,7 @@ static void report_end(struct engine *e, const struct fleet_access *get)
         return;
     snprintf(text, sizeof(text), "cannot %s '%s' of the fleet's tree: %s",
              get->is_put ? "add" : "read", get->name, fleet_end_text(get->end));
-    event_report(e, "fleet_error", text);
+    fleet_report_error(e, text);
 }
 
 bool fleet_access_ended(struct engine *e, const struct fleet_access *get)
@@ -239,7 +249,7 @@ void fleet_note_fault(struct engine *e, enum fleet_fault fault, const char *what
     e->fleet->faults[fault]++;
     snprintf(text, sizeof(text), "%s of the fleet's tree is not used: %s", what,
              fleet_fault_text(fault));
-    event_report(e, "fleet_error", text);
+    fleet_report_error(e, text);
 }
 
 struct keys_task {

@@ -26,6 +26,7 @@
 #define FLEET_PACKAGE_NAME "fleet"
 
 struct engine;
+struct json;
 struct fleet_tier;
 struct fleet_query;
 
@@ -61,6 +62,8 @@ uint64_t fleet_tier_lease_count(const struct fleet_tier *tier, enum fleet_lease_
 uint64_t fleet_tier_late(const struct fleet_tier *tier);
 uint64_t fleet_tier_ends(const struct fleet_tier *tier, enum fleet_end end);
 uint64_t fleet_tier_faults(const struct fleet_tier *tier, enum fleet_fault fault);
+/* Returns JSON for the request status. */
+struct json *fleet_tier_describe(const struct fleet_tier *tier);
 /* Refreshes the keys and the indices that were used lately, and tries a store that failed. Call it
  * about once a second. */
 void fleet_tier_tick(struct engine *e);

@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/fs.h"
+#include "common/base/hex.h"
 #include "common/base/units.h"
 #include "engine/service/fleet/fleet_kernel.h"
 #include "engine/service/fleet/fleet_parts.h"
@@ -19,6 +20,8 @@
 #define ROWS_MAX 64u
 /* No further record is made in a step that has taken this long. A record of 4 MiB takes longer. */
 #define STEP_NS 20000000u
+/* Counting this many rows takes less than a millisecond. */
+#define COUNTED_MAX 256u
 /* A kernel is uploaded a few seconds after it was stored, so that uploads do not compete with the
  * job that needed it. */
 #define PAUSE_NS 2000000000u
@@ -130,6 +133,8 @@ uint64_t fleet_upload_ends(const struct fleet_upload *u, enum fleet_end end)
     return u ? u->ends[end] : 0;
 }
 
+uint64_t fleet_upload_mark(const struct fleet_upload *u) { return u ? u->mark.id : 0; }
+
 void fleet_upload_hurry(struct fleet_upload *u)
 {
     if (!u)
@@ -137,6 +142,11 @@ void fleet_upload_hurry(struct fleet_upload *u)
     u->hurry_until_ns = clock_monotonic_ns() + HURRY_NS;
     if (!u->has_failed)
         u->due_ns = 0;
+}
+
+static bool is_shared(const struct kernel_record *r)
+{
+    return fleet_kernel_is_own(r) && r->raw_size <= FLEET_OBJECT_MAX;
 }
 
 static void note_row(void *context, const struct kernel_record *r)
@@ -151,7 +161,7 @@ static void note_row(void *context, const struct kernel_record *r)
         return;
     u->rows++;
     u->last_row = row;
-    if (fleet_kernel_is_own(r) && r->raw_size <= FLEET_OBJECT_MAX)
+    if (is_shared(r))
         u->own[u->own_count++] = row;
 }
 
@@ -172,6 +182,32 @@ static enum kiln_code list_rows(struct fleet_upload *u)
         u->last_row = (struct upload_row){ 0 };
         u->rows = u->own_count = 0;
     }
+    return rc;
+}
+
+struct counting {
+    uint64_t rows;
+    struct fleet_waiting *waiting;
+};
+
+static void count_row(void *context, const struct kernel_record *r)
+{
+    struct counting *counting = context;
+    counting->rows++;
+    counting->waiting->count += is_shared(r);
+}
+
+enum kiln_code fleet_waiting_count(struct kernel_store *store, uint64_t mark,
+                                   struct fleet_waiting *ret_waiting, struct kiln_err *err)
+{
+    uint64_t last = 0;
+    struct counting counting = { .waiting = ret_waiting };
+    const struct kernel_newer newer = {
+        .after = mark, .max = COUNTED_MAX, .each = count_row, .context = &counting
+    };
+    *ret_waiting = (struct fleet_waiting){ 0 };
+    enum kiln_code rc = kernel_store_each_newer(store, &newer, &last, err);
+    ret_waiting->has_more = counting.rows == COUNTED_MAX;
     return rc;
 }
 
@@ -279,7 +315,7 @@ static void end_mark(struct task *task)
     engine_task_ended(w->engine);
     w->engine->fleet->running--;
     if (w->rc)
-        event_report(w->engine, "fleet_error", w->err.text);
+        fleet_report_error(w->engine, w->err.text);
     free(w);
 }
 
@@ -318,7 +354,7 @@ static void note_failure(struct fleet_upload *u, const struct fleet_access *acce
         return;
     snprintf(text, sizeof(text), "cannot add '%s' to the fleet's tree: %s", access->name,
              fleet_end_text(access->end));
-    event_report(u->engine, "fleet_error", text);
+    fleet_report_error(u->engine, text);
 }
 
 /* Ends a step after its last put. If a put failed, the whole step is repeated later; this is safe,
@@ -362,7 +398,7 @@ static void on_records(struct task *task)
     for (unsigned i = 0; i < u->damaged_count; i++)
         quarantine_later(u->engine, &u->damaged[i]);
     if (u->rc) {
-        event_report(u->engine, "fleet_error", u->err.text);
+        fleet_report_error(u->engine, u->err.text);
         close_puts(u);
         end_uploads(u, FAILED_PAUSE_NS);
         return;
@@ -373,6 +409,22 @@ static void on_records(struct task *task)
         start_puts(u);
     else
         advance_mark(u);
+}
+
+struct json *fleet_upload_describe(const struct fleet_upload *u,
+                                   const struct fleet_waiting *waiting)
+{
+    char id[2 * FLEET_KEY_ID_SIZE + 1];
+    if (!u)
+        return NULL;
+    struct json *json = json_object();
+    hex_write(u->signer.key_id, FLEET_KEY_ID_SIZE, id);
+    json_set_text(json, "builder", id);
+    json_set_u64(json, "waiting", waiting->count);
+    json_set_bool(json, "has_more", waiting->has_more);
+    json_set_bool(json, "failing", u->has_failed);
+    json_set(json, "results", fleet_describe_ends(u->ends));
+    return json;
 }
 
 void fleet_upload_tick(struct fleet_upload *u)

@@ -13,9 +13,12 @@
 #include "common/base/err.h"
 #include "engine/fleet/fleet_access.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct engine;
+struct json;
+struct kernel_store;
 struct fleet_upload;
 
 struct fleet_upload_options {
@@ -37,3 +40,17 @@ void fleet_upload_tick(struct fleet_upload *upload);
 void fleet_upload_hurry(struct fleet_upload *upload);
 /* Returns how many attempts to add a kernel ended with |end|. Accepts NULL. */
 uint64_t fleet_upload_ends(const struct fleet_upload *upload, enum fleet_end end);
+
+struct fleet_waiting { /* kernels that wait to be added to the tree */
+    uint64_t count;
+    bool has_more; /* only the first kernels were counted */
+};
+/* Returns the id of the last kernel that does not wait any longer. Accepts NULL. */
+uint64_t fleet_upload_mark(const struct fleet_upload *upload);
+/* Counts the waiting kernels after |mark|. Any thread may call this function. */
+KILN_MUST_CHECK enum kiln_code fleet_waiting_count(struct kernel_store *store, uint64_t mark,
+                                                   struct fleet_waiting *ret_waiting,
+                                                   struct kiln_err *err);
+/* Returns JSON for the request status; NULL if |upload| is NULL. */
+struct json *fleet_upload_describe(const struct fleet_upload *upload,
+                                   const struct fleet_waiting *waiting);

@@ -3,6 +3,7 @@
 #include "common/base/subordinate_uids.h"
 #include "engine/service/budget.h"
 #include "engine/service/fleet/fleet_tier.h"
+#include "engine/service/fleet/fleet_upload.h"
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/packages/uploads.h"
 #include "engine/service/requests/admin.h"
@@ -11,6 +12,13 @@
 #include "engine/store/held_objects.h"
 
 #include <string.h>
+
+struct status_facts {
+    struct kernel_usage usage;
+    bool has_uploads;
+    uint64_t uploaded; /* see fleet_upload_mark */
+    struct fleet_waiting waiting;
+};
 
 static enum kiln_code work_usage(struct admin *a)
 {
@@ -117,11 +125,11 @@ static struct json *describe_queue(const struct engine *e)
     return queue;
 }
 
-static struct json *describe_fleet(const struct engine *e)
+static struct json *describe_fleet(const struct engine *e, const struct fleet_waiting *waiting)
 {
-    struct json *fleet = json_object();
-    json_set_bool(fleet, "up", fleet_tier_is_up(e->fleet));
-    json_set_text(fleet, "leases", fleet_tier_leases(e->fleet));
+    struct json *fleet = fleet_tier_describe(e->fleet);
+    if (e->fleet_upload)
+        json_set(fleet, "uploads", fleet_upload_describe(e->fleet_upload, waiting));
     return fleet;
 }
 
@@ -134,9 +142,27 @@ static struct json *describe_uploads(const struct engine *e)
     return uploads;
 }
 
+static void begin_status(struct admin *a)
+{
+    struct status_facts *facts = a->own;
+    facts->has_uploads = a->base.engine->fleet_upload != NULL;
+    facts->uploaded = fleet_upload_mark(a->base.engine->fleet_upload);
+}
+
+static enum kiln_code work_status(struct admin *a)
+{
+    struct engine *e = a->base.engine;
+    struct status_facts *facts = a->own;
+    enum kiln_code rc = kernel_store_usage(e->store, &facts->usage, &a->base.err);
+    if (!rc && facts->has_uploads)
+        rc = fleet_waiting_count(e->store, facts->uploaded, &facts->waiting, &a->base.err);
+    return rc;
+}
+
 static void finish_status(struct admin *a)
 {
     struct engine *e = a->base.engine;
+    const struct status_facts *facts = a->own;
     if (e->host)
         e->host->add_status(e->host, a->base.answer);
     json_set_bool(a->base.answer, "draining", e->draining);
@@ -147,10 +173,10 @@ static void finish_status(struct admin *a)
         json_set_text(a->base.answer, "toolchains_unknown", describe_failure);
     json_set(a->base.answer, "queue", describe_queue(e));
     json_set(a->base.answer, "hot", describe_hot_set(e));
-    json_set(a->base.answer, "store", describe_store(e, a->own));
+    json_set(a->base.answer, "store", describe_store(e, &facts->usage));
     json_set(a->base.answer, "tuning", tuning_service_describe(e));
     if (fleet_tier_is_on(e->fleet))
-        json_set(a->base.answer, "fleet", describe_fleet(e));
+        json_set(a->base.answer, "fleet", describe_fleet(e, &facts->waiting));
     if (e->executor->ops->transfer)
         json_set(a->base.answer, "uploads", describe_uploads(e));
     if (built_in_exists(e))
@@ -164,9 +190,10 @@ static void finish_status(struct admin *a)
 static const struct admin_kind status_kind = {
     .work_queue = WORK_QUEUE_READ,
     .is_brief = true,
-    .own_size = sizeof(struct kernel_usage),
+    .own_size = sizeof(struct status_facts),
     .members = admin_no_members,
-    .work = work_usage,
+    .begin = begin_status,
+    .work = work_status,
     .finish = finish_status,
 };
 

@@ -519,12 +519,43 @@ TEST(kilnctl_doctor, a_store_that_is_not_writable_is_a_failed_check)
 
 TEST_F(kilnctl_doctor, a_fleet_that_fails_or_cannot_give_leases_is_reported)
 {
-    judge_status(f, "{" STORE_OK "\"fleet\":{\"up\":false,\"leases\":\"on\"}}");
-    expect_finding(f, VERDICT_WARN, "fails", "fleet_error");
+    judge_status(f, "{" STORE_OK "\"fleet\":{\"up\":false,\"leases\":\"on\","
+                    "\"broken_s\":90,\"last_error\":\"cannot be reached\"}}");
+    expect_finding(f, VERDICT_WARN, "fails since 90.0 s", "fleet_error");
+    assert_says(only_finding(f, VERDICT_WARN)->what, "cannot be reached");
     judge_status(f, "{" STORE_OK "\"fleet\":{\"up\":true,\"leases\":\"off\"}}");
     expect_finding(f, VERDICT_WARN, "If-None-Match", "fleet.md");
     judge_status(f, "{" STORE_OK "\"fleet\":{\"up\":true,\"leases\":\"unused\"}}");
     assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2);
+}
+
+#define FLEET(rest) "{" STORE_OK "\"fleet\":{\"up\":true,\"leases\":\"on\"," rest "}}"
+
+TEST_F(kilnctl_doctor, a_fleet_without_usable_keys_is_reported)
+{
+    judge_status(f, FLEET("\"keys\":{\"directory\":\"/k\",\"trusted\":0,\"bad\":0}"));
+    expect_finding(f, VERDICT_WARN, "no key in '/k'", "fleet trust");
+    judge_status(f, FLEET("\"keys\":{\"directory\":\"/k\",\"trusted\":1,\"bad\":0}"));
+    expect_finding(f, VERDICT_WARN, "may sign indices", "--index");
+    judge_status(f, FLEET("\"keys\":{\"trusted\":2,\"for_indices\":1,\"bad\":1,"
+                          "\"first_bad\":\"x.pub\"}"));
+    expect_finding(f, VERDICT_WARN, "'x.pub'", "remove the file");
+}
+
+TEST_F(kilnctl_doctor, an_index_that_is_not_used_or_from_the_future_is_reported)
+{
+    judge_status(f, FLEET("\"shards\":[{\"target\":\"gfx90a\",\"trouble\":\"untrusted\"}]"));
+    expect_finding(f, VERDICT_WARN, "no index for gfx90a: untrusted", "When it fails");
+    judge_status(f, FLEET("\"shards\":[{\"target\":\"gfx90a\",\"time\":99999999999,"
+                          "\"epoch\":3}]"));
+    expect_finding(f, VERDICT_WARN, "in the future", "date");
+    assert_string_equal(only_finding(f, VERDICT_WARN)->check, "clock");
+}
+
+TEST_F(kilnctl_doctor, uploads_that_fail_are_reported)
+{
+    judge_status(f, FLEET("\"uploads\":{\"failing\":true,\"waiting\":3}"));
+    expect_finding(f, VERDICT_WARN, "3 wait", "fleet status");
 }
 
 #define WORKERS(rest) "{" STORE_OK "\"workers\":{\"total\":2,\"user\":\"kiln\"," rest "}}"

@@ -175,6 +175,48 @@ TEST_F(kilnctl_fleet, a_key_without_rights_and_a_secret_key_are_refused)
     assert_says(f->run.err.text, ".pub");
 }
 
+static const char fleet_state[] =
+    "{\"fleet\":{\"up\":false,\"broken_s\":90,\"retry_s\":30,\"last_error\":\"no route\","
+    "\"last_error_s\":5,\"leases\":\"off\",\"keys\":{\"trusted\":2,\"for_indices\":1,"
+    "\"bad\":1,\"first_bad\":\"x.pub\"},\"requests\":{\"done\":3,\"forbidden\":2},"
+    "\"refused\":{},\"late\":4,\"uploads\":{\"waiting\":7,\"results\":{\"exists\":1}},"
+    "\"shards\":[{\"target\":\"gfx90a\",\"toolchain\":\"clang\","
+    "\"toolchain_id\":\"0123456789abcdef\",\"epoch\":12,\"time\":1,\"kernels\":84,"
+    "\"packs\":2,\"memory_bytes\":2048,\"checked_s\":6},"
+    "{\"target\":\"gfx942\",\"trouble\":\"there is no such file\"}]}}";
+
+TEST_F(kilnctl_fleet, the_state_of_the_fleet_is_shown)
+{
+    static const char *const texts[] = { "fails since",
+                                         "no route",
+                                         "off: the store ignores",
+                                         "2 trusted, 1 of them for indices; not used: 1 (x.pub)",
+                                         "7 waiting; exists 1",
+                                         "done 3, forbidden 2",
+                                         "clang 0123456789ab",
+                                         "2.0 KiB",
+                                         "there is no such file" };
+    fake.answers[0].reply = fleet_state;
+    assert_int_equal(RUN(&f->run, "fleet", "status"), KILN_E_OK);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        assert_says(f->run.printed, texts[i]);
+}
+
+TEST_F(kilnctl_fleet, the_state_of_the_fleet_is_printed_as_json)
+{
+    fake.answers[0].reply = fleet_state;
+    f->run.common.json = true;
+    assert_int_equal(RUN(&f->run, "fleet", "status"), KILN_E_OK);
+    assert_says(f->run.printed, "{\"up\":false,\"broken_s\":90");
+}
+
+TEST_F(kilnctl_fleet, without_a_fleet_the_state_is_an_error)
+{
+    fake.answers[0].reply = "{}";
+    assert_int_equal(RUN(&f->run, "fleet", "status"), KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "'fleet'");
+}
+
 TEST_F(kilnctl_fleet, a_file_without_kernels_is_refused)
 {
     buffer_put(&f->records, "rubbish", 7);

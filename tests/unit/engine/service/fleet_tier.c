@@ -589,6 +589,60 @@ TEST_F(fleet, a_new_index_is_found_after_a_minute)
     expect_tier(f, TIER_FLEET);
 }
 
+static struct json *ask_status(struct fleet_users *f)
+{
+    return test_caller_ask(&f->users.ann, MESSAGE_status, NULL);
+}
+
+TEST_F(fleet, status_describes_the_indices)
+{
+    fetch_cold(f, "a.cl");
+    serve_all(f);
+    KILN_AUTO(json) struct json *status = ask_status(f);
+    const struct json *fleet = json_get(status, "fleet");
+    const struct json *shard = json_first(json_get(fleet, "shards"));
+    assert_true(json_get_bool(fleet, "up", false));
+    assert_int_equal(json_get_u64(json_get(fleet, "keys"), "for_indices", 0), 1);
+    assert_int_equal(json_get_u64(json_get(fleet, "requests"), "done", 0), 3);
+    assert_null(json_get(fleet, "last_error"));
+    assert_null(json_get(fleet, "uploads"));
+    assert_int_equal(json_get_u64(shard, "epoch", 0), 1);
+    assert_int_equal(json_get_u64(shard, "kernels", 0), 2);
+    assert_true(json_get_u64(shard, "memory_bytes", 0) > 36);
+    assert_null(json_get(shard, "trouble"));
+}
+
+TEST_F(fleet, status_says_since_when_and_why_the_store_fails)
+{
+    fetch_cold(f, "a.cl");
+    fake_executor_fleet_failed(next_get(f), FLEET_END_UNREACHABLE);
+    passed_ns += 5000000000u;
+    KILN_AUTO(json) struct json *status = ask_status(f);
+    const struct json *fleet = json_get(status, "fleet");
+    assert_false(json_get_bool(fleet, "up", true));
+    assert_int_equal(json_get_u64(fleet, "broken_s", 0), 5);
+    assert_in_range(json_get_u64(fleet, "retry_s", 0), 54, 55);
+    assert_says(json_get_text(fleet, "last_error", ""), "cannot be reached");
+    assert_says(json_get_text(json_first(json_get(fleet, "shards")), "trouble", ""),
+                "cannot be reached");
+    finish_compile(&f->users, "object");
+}
+
+TEST_F(fleet, status_says_why_an_index_is_not_used)
+{
+    char pub[200];
+    snprintf(pub, sizeof(pub), "%s/builder.pub", f->keys);
+    assert_int_equal(unlink(pub), 0);
+    restart_with_fleet(f);
+    fetch_cold(f, "a.cl");
+    serve_all(f);
+    KILN_AUTO(json) struct json *status = ask_status(f);
+    const struct json *shard = json_first(json_get(json_get(status, "fleet"), "shards"));
+    assert_says(json_get_text(shard, "trouble", ""), "no trusted key");
+    assert_null(json_get(shard, "epoch"));
+    finish_compile(&f->users, "object");
+}
+
 static struct shard *open_shard(struct fleet_users *f, unsigned number)
 {
     struct fleet_shard what = { bytes_of_text("gfx90a"), bytes_of_text("clang"), { { 0 } } };

@@ -233,6 +233,31 @@ TEST_F(builder, a_kernel_that_gets_the_id_of_a_removed_one_is_uploaded)
     end_put(f, FLEET_END_DONE);
 }
 
+static void expect_uploads(struct builder *f, uint64_t waiting, bool is_failing)
+{
+    KILN_AUTO(json)
+    struct json *status = test_caller_ask(&f->users.ann, MESSAGE_status, NULL);
+    const struct json *uploads = json_get(json_get(status, "fleet"), "uploads");
+    assert_int_equal(strlen(json_get_text(uploads, "builder", "")), 16);
+    assert_int_equal(json_get_u64(uploads, "waiting", 99), waiting);
+    assert_int_equal(json_get_bool(uploads, "failing", !is_failing), is_failing);
+}
+
+TEST_F(builder, status_counts_the_kernels_that_wait)
+{
+    compile(f, "a.cl");
+    compile(f, "b.cl");
+    expect_uploads(f, 2, false);
+    pass_time(f);
+    end_put(f, FLEET_END_FORBIDDEN);
+    end_put(f, FLEET_END_DONE);
+    expect_uploads(f, 2, true); /* both are tried again */
+    pass_seconds(f, 61);
+    end_put(f, FLEET_END_DONE);
+    end_put(f, FLEET_END_EXISTS);
+    expect_uploads(f, 0, false);
+}
+
 TEST_F(builder, after_the_cache_was_removed_uploads_begin_again)
 {
     compile(f, "a.cl");
