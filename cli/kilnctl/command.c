@@ -51,6 +51,7 @@ static const struct command *const commands[] = {
     &command_fleet_push,
     &command_fleet_compact,
     &command_fleet_verify,
+    &command_fleet_gc,
     &command_fleet_trust,
 
     &command_db_import,

@@ -217,6 +217,34 @@ TEST_F(kilnctl_fleet, without_a_fleet_the_state_is_an_error)
     assert_says(f->run.err.text, "'fleet'");
 }
 
+TEST_F(kilnctl_fleet, files_that_no_host_needs_are_listed)
+{
+    char lease[600];
+    const struct timespec long_ago[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+    snprintf(lease, sizeof(lease), "%.500s/v1/l/probe/0123456789abcdef", f->tree);
+    put_record(f, "gfx90a", 1);
+    assert_int_equal(push(f, "{}"), KILN_E_OK);
+    must(fs_make_directories_mode(lease, 0755, &f->err), f->err);
+    assert_int_equal(rmdir(lease), 0);
+    must(fs_replace_file(lease, bytes_of_text("x"), 0600, &f->err), f->err);
+    assert_int_equal(utimensat(AT_FDCWD, lease, long_ago, 0), 0);
+    assert_int_equal(RUN(&f->run, "fleet", "gc", "--dry-run", "--trust", f->trust, f->tree),
+                     KILN_E_OK);
+    assert_says(f->run.printed, "v1/l/probe/0123456789abcdef");
+    assert_says(f->run.printed, "nothing was deleted");
+    assert_says(f->run.printed, "kept: 1 loose");
+    f->run.common.json = true;
+    assert_int_equal(RUN(&f->run, "fleet", "gc", "--trust", f->trust, f->tree), KILN_E_OK);
+    assert_says(f->run.printed, "\"kind\":\"lease\"");
+    assert_int_not_equal(access(lease, F_OK), 0);
+}
+
+TEST_F(kilnctl_fleet, files_of_an_object_store_are_left_to_its_rules)
+{
+    assert_int_equal(RUN(&f->run, "fleet", "gc", "https://s3.example/b"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "lifecycle rules");
+}
+
 TEST_F(kilnctl_fleet, a_file_without_kernels_is_refused)
 {
     buffer_put(&f->records, "rubbish", 7);

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/fleet/fleet_gc.h"
+
+#include "cli/kilnctl/command.h"
+#include "cli/output.h"
+#include "common/base/clock.h"
+#include "common/base/units.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+struct gc_options {
+    const char *trust;
+    bool dry_run;
+    struct option_number unused;
+};
+
+#define AT(field) offsetof(struct gc_options, field)
+static const struct option options[] = {
+    { "dry-run", 0, OPTION_FLAG, AT(dry_run), NULL, "delete nothing, only list the files", 0, 0 },
+    { "trust", 0, OPTION_TEXT, AT(trust), "DIR",
+      "the directory with the public keys of the fleet (/etc/kiln/fleet-keys.d)", 0, 0 },
+    { "unused", 0, OPTION_TIME, AT(unused), "TIME",
+      "delete indices and packs that are out of use for this long (90d)", 0, 0 },
+};
+#undef AT
+
+static bool is_url(const char *word) { return strstr(word, "://") != NULL; }
+
+static void note_file(void *context, const struct fleet_garbage *garbage)
+{
+    char line[FLEET_NAME_MAX + 96], size[UNITS_TEXT_MAX], age[UNITS_TEXT_MAX];
+    struct json *list = context;
+    if (list) {
+        struct json *file = json_object();
+        json_set_text(file, "file", garbage->name);
+        json_set_text(file, "kind", fleet_waste_label(garbage->waste));
+        json_set_u64(file, "bytes", garbage->bytes);
+        json_set_u64(file, "age_s", garbage->age_s);
+        json_append(list, file);
+        return;
+    }
+    snprintf(line, sizeof(line), "%s  %s, %s old", garbage->name, units_size(garbage->bytes, size),
+             units_seconds((double)garbage->age_s, age));
+    output_clean(line, false);
+    puts(line);
+}
+
+static int collect(const char *directory, const char *keys, struct fleet_gc *gc,
+                   struct kiln_error *err)
+{
+    KILN_AUTO(fleet_trust) struct fleet_trust *trust = NULL;
+    KILN_AUTO(fd) int root = -1;
+    struct kiln_err why = KILN_ERR_INIT;
+    enum kiln_code rc = fleet_trust_read(keys, &trust, &why);
+    if (!rc) {
+        root = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (root < 0)
+            rc = kiln_fail_errno(&why, errno, "cannot open the directory '%s'", directory);
+    }
+    gc->root = root;
+    gc->trust = trust;
+    if (!rc)
+        rc = fleet_gc(gc, &why);
+    return rc ? cli_fail(err, rc, "%s", why.text) : KILN_E_OK;
+}
+
+static uint64_t sum_of(const uint64_t counts[FLEET_WASTES])
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < FLEET_WASTES; i++)
+        sum += counts[i];
+    return sum;
+}
+
+static int print_json(const struct fleet_gc *gc, struct json *json, struct kiln_error *err)
+{
+    json_set_bool(json, "dry_run", gc->dry_run);
+    json_set_u64(json, "count", sum_of(gc->files));
+    json_set_u64(json, "bytes", sum_of(gc->bytes));
+    json_set_u64(json, "unpacked", gc->unpacked);
+    json_set_u64(json, "unverified", gc->unverified);
+    return output_json(json, err);
+}
+
+static void print_text(const struct fleet_gc *gc)
+{
+    char size[UNITS_TEXT_MAX], age[UNITS_TEXT_MAX];
+    for (int i = 0; i < FLEET_WASTES; i++)
+        if (gc->files[i])
+            printf("%-10s %llu, %s\n", fleet_waste_label((enum fleet_waste)i),
+                   (unsigned long long)gc->files[i], units_size(gc->bytes[i], size));
+    printf("%llu files, %s%s\n", (unsigned long long)sum_of(gc->files),
+           units_size(sum_of(gc->bytes), size), gc->dry_run ? "; nothing was deleted" : " deleted");
+    if (gc->unpacked)
+        printf("kept: %llu loose kernels that no index has, the oldest %s old; 'kilnctl fleet "
+               "compact' packs them\n",
+               (unsigned long long)gc->unpacked, units_seconds((double)gc->unpacked_age_s, age));
+    if (gc->unverified)
+        printf("kept: all packs, because %llu indices cannot be verified; 'kilnctl fleet verify' "
+               "says why\n",
+               (unsigned long long)gc->unverified);
+}
+
+static int run_fleet_gc(const struct invocation *invocation, struct kiln_error *err)
+{
+    const struct gc_options *o = invocation->options;
+    const char *directory = invocation->words[0];
+    if (is_url(directory))
+        return cli_fail(err, KILN_E_INVALID,
+                        "'%.200s' is not a directory: on an object store, lifecycle rules delete "
+                        "files (docs/operations/fleet.md); to see which files are not needed, copy "
+                        "the tree to a directory and use --dry-run there",
+                        directory);
+    KILN_AUTO(json) struct json *json = invocation->common->json ? json_object() : NULL;
+    struct fleet_gc gc = { .now = clock_wall_s(),
+                           .unused_s = o->unused.given ? units_whole_seconds(o->unused.value)
+                                                       : FLEET_GC_UNUSED_S,
+                           .dry_run = o->dry_run,
+                           .found = note_file,
+                           .context = json ? json_set_array(json, "files") : NULL };
+    int rc = collect(directory, o->trust ? o->trust : "/etc/kiln/fleet-keys.d", &gc, err);
+    if (rc)
+        return rc;
+    if (json)
+        return print_json(&gc, json, err);
+    print_text(&gc);
+    return KILN_E_OK;
+}
+
+const struct command command_fleet_gc = {
+    .name = "fleet gc",
+    .words = "DIR",
+    .summary = "delete files of the fleet's tree that no host needs",
+    .help =
+        "Deletes from the fleet's tree in the directory DIR: loose kernels that the current index\n"
+        "has, leases, and incomplete files, each a day after it was written; indices 90 days "
+        "after\n"
+        "they were replaced; and packs that no other index names, if they are at least as old.\n"
+        "Never deletes kernels that are not in an index.  Do not run it while 'fleet compact'\n"
+        "runs.  Needs no kilnd.",
+    .least_words = 1,
+    .most_words = 1,
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct gc_options),
+    .run = run_fleet_gc,
+};

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Finds and deletes the files of the fleet's tree that no reader needs (docs/formats/fleet.md).
+ *
+ * Threading  one collection or compaction of a tree at a time; pushes and readers may run meanwhile
+ */
+#include "engine/fleet/fleet_trust.h"
+
+/* A host may use an old index for some minutes, and waits for another host's kernel for less than
+ * one. Loose records, leases and temporary files are deleted only after this time. */
+#define FLEET_GC_GRACE_S 86400u
+#define FLEET_GC_UNUSED_S (90u * 86400u)
+
+enum fleet_waste {
+    FLEET_WASTE_LOOSE, /* loose records that the current index has */
+    FLEET_WASTE_INDEX,
+    FLEET_WASTE_PACK,
+    FLEET_WASTE_LEASE,
+    FLEET_WASTE_TEMPORARY, /* files that a push did not complete */
+    FLEET_WASTES
+};
+const char *fleet_waste_label(enum fleet_waste waste);
+
+struct fleet_garbage {
+    const char *name; /* borrowed for the call; relative to the root of the tree */
+    enum fleet_waste waste;
+    uint64_t bytes, age_s;
+};
+
+struct fleet_gc { /* the caller sets the members up to |context| */
+    int root;
+    const struct fleet_trust *trust;
+    uint64_t now;      /* seconds since 1970 */
+    uint64_t unused_s; /* for how long an index or a pack must have been out of use */
+    bool dry_run;      /* delete nothing */
+    void (*found)(void *context, const struct fleet_garbage *garbage);
+    void *context;
+    /* Results. */
+    uint64_t files[FLEET_WASTES], bytes[FLEET_WASTES];
+    uint64_t unpacked, unpacked_age_s; /* loose records that no index has, and the oldest's age */
+    uint64_t unverified; /* indices that cannot be verified; if there are any, packs are kept */
+};
+KILN_MUST_CHECK enum kiln_code fleet_gc(struct fleet_gc *gc, struct kiln_err *err);

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/test.h"
+#include "tests/support/test_buffer.h"
+
+#include "common/base/clock.h"
+#include "engine/digest/sha256.h"
+#include "engine/fleet/fleet_compact.h"
+#include "engine/fleet/fleet_directory.h"
+#include "engine/fleet/fleet_gc.h"
+#include "engine/fleet/fleet_pointer.h"
+#include "engine/fleet/fleet_push.h"
+#include "engine/fleet/fleet_tree.h"
+#include "engine/fleet/fleet_verify.h"
+#include "tests/support/fleet_keys.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DAY_S 86400u
+
+struct fixture {
+    const char *keys, *tree;
+    int root;
+    struct fleet_signer signer;
+    struct fleet_trust *trust;
+    struct fleet_gc gc;
+    char last[FLEET_NAME_MAX]; /* the file that was found last */
+    unsigned found;
+    struct kiln_err err;
+};
+
+static void note_file(void *context, const struct fleet_garbage *garbage)
+{
+    struct fixture *f = context;
+    f->found++;
+    snprintf(f->last, sizeof(f->last), "%s", garbage->name);
+}
+
+static void read_keys(struct fixture *f)
+{
+    fleet_trust_destroy(f->trust);
+    f->trust = NULL;
+    must(fleet_trust_read(f->keys, &f->trust, &f->err), f->err);
+}
+
+SET_UP(set_up)
+{
+    f->keys = test_directory();
+    f->tree = test_directory();
+    f->signer = fleet_test_signer(1);
+    fleet_test_trust(f->keys, &f->signer, &(struct fleet_test_key){ "builder", "*", true });
+    must(fleet_tree_open(f->tree, &f->root, &f->err), f->err);
+    read_keys(f);
+}
+
+TEAR_DOWN(tear_down)
+{
+    close(f->root);
+    fleet_trust_destroy(f->trust);
+}
+
+FIXTURE(gc, set_up, tear_down);
+
+static struct fleet_claim claim_of(unsigned number)
+{
+    return (struct fleet_claim){
+        .key = sha256_of(bytes_of(&number, sizeof(number))),
+        .shard = { .target = bytes_of_text("gfx90a"), .toolchain = bytes_of_text("clang") },
+        .program = bytes_of_text("conv"),
+    };
+}
+
+static void push(struct fixture *f, unsigned number)
+{
+    KILN_AUTO(codec) struct codec *codec = NULL;
+    BUFFER_AUTO struct buffer records;
+    struct fleet_pushing pushing = { .root = f->root, .signer = &f->signer };
+    const struct fleet_claim claim = claim_of(number);
+    buffer_init(&records, 1u << 20);
+    must(codec_create(&codec, &f->err), f->err);
+    must(fleet_record_write(codec, &claim, bytes_of_text("object"), &records, &f->err), f->err);
+    must(fleet_push(&pushing, records.data, records.size, &f->err), f->err);
+}
+
+static void compact(struct fixture *f)
+{
+    struct fleet_directory directory = fleet_directory_of(f->root);
+    struct fleet_compaction compaction = { .store = &directory.store,
+                                           .trust = f->trust,
+                                           .signer = &f->signer,
+                                           .now = clock_wall_s(),
+                                           .pack_max = FLEET_PACK_MAX };
+    must(fleet_compact(&compaction, &f->err), f->err);
+    assert_int_equal(compaction.problems, 0);
+}
+
+/* Collects as if |days| had passed since the files were written. */
+static void collect(struct fixture *f, unsigned days, bool dry_run)
+{
+    f->found = 0;
+    f->gc = (struct fleet_gc){ .root = f->root,
+                               .trust = f->trust,
+                               .now = clock_wall_s() + (uint64_t)days * DAY_S,
+                               .unused_s = FLEET_GC_UNUSED_S,
+                               .dry_run = dry_run,
+                               .found = note_file,
+                               .context = f };
+    must(fleet_gc(&f->gc, &f->err), f->err);
+}
+
+static bool exists(const struct fixture *f, const char *name)
+{
+    return faccessat(f->root, name, F_OK, 0) == 0;
+}
+
+static void loose_name(unsigned number, char name[FLEET_NAME_MAX])
+{
+    char id[FLEET_SHARD_ID_SIZE];
+    const struct fleet_claim claim = claim_of(number);
+    fleet_shard_id(&claim.shard, id);
+    fleet_name_loose(id, &claim.key, name);
+}
+
+static void expect_tree_is_whole(struct fixture *f, uint64_t kernels)
+{
+    struct fleet_verification v = { .root = f->root, .trust = f->trust };
+    must(fleet_verify(&v, &f->err), f->err);
+    assert_int_equal(v.bad_count, 0);
+    assert_int_equal(v.kernels, kernels);
+}
+
+TEST_F(gc, a_loose_record_is_deleted_a_day_later_if_the_index_has_it)
+{
+    char packed[FLEET_NAME_MAX], unpacked[FLEET_NAME_MAX];
+    loose_name(1, packed);
+    loose_name(2, unpacked);
+    push(f, 1);
+    compact(f);
+    push(f, 2);
+    collect(f, 0, false);
+    assert_int_equal(f->found, 0);
+    collect(f, 60, false);
+    assert_int_equal(f->gc.files[FLEET_WASTE_LOOSE], 1);
+    assert_string_equal(f->last, packed);
+    assert_false(exists(f, packed));
+    assert_true(exists(f, unpacked));
+    assert_int_equal(f->gc.unpacked, 1);
+    assert_in_range(f->gc.unpacked_age_s, 60 * DAY_S, 60 * DAY_S + 60);
+    expect_tree_is_whole(f, 1);
+}
+
+TEST_F(gc, a_dry_run_deletes_nothing)
+{
+    char name[FLEET_NAME_MAX];
+    loose_name(1, name);
+    push(f, 1);
+    compact(f);
+    collect(f, 2, true);
+    assert_int_equal(f->found, 1);
+    assert_true(exists(f, name));
+}
+
+static void set_age(struct fixture *f, const char *name, unsigned days)
+{
+    const struct timespec times[2] = { { .tv_sec = (time_t)(clock_wall_s() - days * DAY_S) },
+                                       { .tv_sec = (time_t)(clock_wall_s() - days * DAY_S) } };
+    assert_int_equal(utimensat(f->root, name, times, 0), 0);
+}
+
+/* Returns the pointer's text, which names the current index. */
+static struct fleet_pointer current(struct fixture *f, char id[FLEET_SHARD_ID_SIZE])
+{
+    struct fleet_pointer pointer;
+    BUFFER_AUTO struct buffer text;
+    char name[FLEET_NAME_MAX];
+    const struct fleet_claim claim = claim_of(1);
+    fleet_shard_id(&claim.shard, id);
+    fleet_name_pointer(id, name);
+    buffer_init(&text, FLEET_POINTER_MAX);
+    must(fleet_tree_read(f->root, name, &text, &f->err), f->err);
+    assert_true(fleet_pointer_read(buffer_view(&text), &pointer));
+    return pointer;
+}
+
+TEST_F(gc, a_replaced_index_is_deleted_after_90_days)
+{
+    char id[FLEET_SHARD_ID_SIZE], old[FLEET_NAME_MAX];
+    push(f, 1);
+    compact(f);
+    struct fleet_pointer pointer = current(f, id);
+    fleet_name_index(id, &pointer.sha256, old);
+    set_age(f, old, 500); /* what counts is when it was replaced */
+    push(f, 2);
+    compact(f);
+    collect(f, 89, false);
+    assert_int_equal(f->gc.files[FLEET_WASTE_INDEX], 0);
+    collect(f, 91, false);
+    assert_int_equal(f->gc.files[FLEET_WASTE_INDEX], 1);
+    assert_string_equal(f->last, old);
+    assert_int_equal(f->gc.files[FLEET_WASTE_PACK], 0); /* the new index names the old pack, too */
+    expect_tree_is_whole(f, 2);
+}
+
+static void add_pack(struct fixture *f, const char *content, char name[FLEET_NAME_MAX])
+{
+    struct digest sha256 = sha256_of(bytes_of_text(content));
+    fleet_name_pack(&sha256, name);
+    must(fleet_tree_add(f->root, name, bytes_of_text(content), NULL, &f->err), f->err);
+}
+
+TEST_F(gc, a_pack_that_no_index_names_is_deleted_after_90_days)
+{
+    char name[FLEET_NAME_MAX];
+    push(f, 1);
+    compact(f);
+    add_pack(f, "left by a compaction that was killed", name);
+    collect(f, 89, false);
+    assert_true(exists(f, name));
+    collect(f, 91, false);
+    assert_false(exists(f, name));
+    expect_tree_is_whole(f, 1);
+}
+
+TEST_F(gc, packs_are_kept_if_an_index_cannot_be_verified)
+{
+    char name[FLEET_NAME_MAX], pub[512];
+    push(f, 1);
+    compact(f);
+    add_pack(f, "a pack", name);
+    snprintf(pub, sizeof(pub), "%.480s/builder.pub", f->keys);
+    assert_int_equal(unlink(pub), 0);
+    read_keys(f);
+    collect(f, 91, false);
+    assert_int_equal(f->gc.unverified, 1);
+    assert_int_equal(f->found, 0);
+    assert_true(exists(f, name));
+}
+
+TEST_F(gc, leases_and_incomplete_files_are_deleted_after_a_day)
+{
+    char id[FLEET_SHARD_ID_SIZE], lease[FLEET_NAME_MAX];
+    const struct fleet_claim claim = claim_of(1);
+    const char *unfinished = "v1/p/.writing-0123456789abcdef";
+    fleet_shard_id(&claim.shard, id);
+    fleet_name_lease(id, &claim.key, lease);
+    must(fleet_tree_add(f->root, lease, bytes_of_text("x"), NULL, &f->err), f->err);
+    must(fleet_tree_add(f->root, unfinished, bytes_of_text("x"), NULL, &f->err), f->err);
+    collect(f, 0, false);
+    assert_int_equal(f->found, 0);
+    collect(f, 2, false);
+    assert_int_equal(f->gc.files[FLEET_WASTE_LEASE], 1);
+    assert_int_equal(f->gc.files[FLEET_WASTE_TEMPORARY], 1);
+    assert_false(exists(f, lease) || exists(f, unfinished));
+}
+
+TEST_F(gc, files_of_other_programs_are_kept)
+{
+    const char *name = "v1/p/notes.txt";
+    must(fleet_tree_add(f->root, name, bytes_of_text("x"), NULL, &f->err), f->err);
+    collect(f, 1000, false);
+    assert_int_equal(f->found, 0);
+    assert_true(exists(f, name));
+}
