@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define CHART_LAYERS 4
+#define CHART_LAYERS 5
 
 struct chart_column {
     uint64_t time, span_s;

@@ -15,8 +15,8 @@
 #define COLUMNS_MIN 24
 #define TICKS_MIN 32
 
-static const char *const tiers[] = { "hot", "disk", "package" };
-enum { TIERS = 3 };
+static const char *const tiers[] = { "hot", "disk", "package", "fleet" };
+enum { TIERS = 4 };
 
 struct columns {
     struct chart_column items[COLUMNS_MAX];
@@ -137,8 +137,8 @@ static void write_hits(const struct report *r, const struct columns *all, FILE *
     const struct range range = range_of(r, all);
     const struct chart chart = {
         .name = "share of kernels found, by place, over time",
-        .classes = { "hot", "disk", "package", "miss" },
-        .words = { "memory", "disk", "packages", "not found" },
+        .classes = { "hot", "disk", "package", "fleet", "miss" },
+        .words = { "memory", "disk", "packages", "fleet", "not found" },
         .columns = all->items,
         .count = all->count,
         .begin = range.begin,

@@ -8,10 +8,10 @@
 
 static const char style[] =
     ":root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--soft:#57606a;--rule:#d5dae0;"
-    "--panel:#f5f7f9;--hot:#14566b;--disk:#3f8ea6;--package:#8fc1cf;"
+    "--panel:#f5f7f9;--hot:#14566b;--disk:#3f8ea6;--package:#8fc1cf;--fleet:#8a7cb8;"
     "--miss:#b8503c;--bar:#3f8ea6;--shade:#b3bbc4}\n"
     "@media(prefers-color-scheme:dark){:root{--paper:#15181c;--ink:#e3e7eb;--soft:#9aa5b1;"
-    "--rule:#333a42;--panel:#1d2228;--hot:#a5dcec;--disk:#5fb0c9;--package:#367388;"
+    "--rule:#333a42;--panel:#1d2228;--hot:#a5dcec;--disk:#5fb0c9;--package:#367388;--fleet:#a89ad6;"
     "--miss:#e07b63;--bar:#5fb0c9;--shade:#4a545f}}\n"
     "*{box-sizing:border-box}\n"
     "body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,\"Segoe UI\","
@@ -61,9 +61,9 @@ static const char style[] =
     ".legend i{display:inline-block;width:.75rem;height:.75rem;border-radius:2px;"
     "margin-right:.4rem;vertical-align:-.05rem}\n"
     "rect.hot{fill:var(--hot)}rect.disk{fill:var(--disk)}rect.package{fill:var(--package)}"
-    "rect.miss{fill:var(--miss)}\n"
+    "rect.fleet{fill:var(--fleet)}rect.miss{fill:var(--miss)}\n"
     "i.hot{background:var(--hot)}i.disk{background:var(--disk)}i.package{background:var(--package)}"
-    "i.miss{background:var(--miss)}\n"
+    "i.fleet{background:var(--fleet)}i.miss{background:var(--miss)}\n"
     "dl{display:grid;grid-template-columns:minmax(8rem,auto) 1fr;gap:.3rem 1.25rem;margin:.5rem "
     "0}\n"
     "dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}\n";

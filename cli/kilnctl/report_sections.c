@@ -327,6 +327,19 @@ static void write_packages(const struct report *r, FILE *out)
                    json_get_text(j, "coverage", "?"));
 }
 
+static void write_fleet(const struct json *fleet, FILE *out)
+{
+    uint64_t kernels = 0;
+    char count[UNITS_TEXT_MAX];
+    if (!fleet)
+        return;
+    for (const struct json *j = json_first(json_get(fleet, "shards")); j; j = json_next(j))
+        kernels += json_get_u64(j, "kernels", 0);
+    write_fact(out, "Fleet", "%s, its indices have %s, leases %s",
+               json_get_bool(fleet, "up", false) ? "works" : "fails", units_kernels(kernels, count),
+               json_get_text(fleet, "leases", "?"));
+}
+
 void report_facts(const struct report *r, FILE *out)
 {
     char text[UNITS_TEXT_MAX], second[UNITS_TEXT_MAX];
@@ -348,5 +361,6 @@ void report_facts(const struct report *r, FILE *out)
         write_fact(out, "Compiler", "%.40s: %.200s", json_get_text(j, "name", "?"),
                    json_get_text(j, "version", "?"));
     write_packages(r, out);
+    write_fleet(json_get(s, "fleet"), out);
     fputs("</dl></section>\n", out);
 }

@@ -89,6 +89,22 @@ static void put_client_compiles(struct writer *w, const struct json *stats)
                  units_seconds(json_get_number(stats, "client_saved_ms", 0) / 1e3, saved));
 }
 
+static void put_fleet(struct writer *w, const struct json *fleet)
+{
+    const struct json *uploads = json_get(fleet, "uploads");
+    char since[UNITS_TEXT_MAX];
+    if (!fleet)
+        return;
+    if (json_get_bool(fleet, "up", false))
+        put_line(w, TOP_PLAIN, "Fleet works   leases %s   uploads waiting %llu",
+                 json_get_text(fleet, "leases", "?"),
+                 (unsigned long long)json_get_u64(uploads, "waiting", 0));
+    else
+        put_line(w, TOP_WARNING, "Fleet fails since %s: %.200s",
+                 units_seconds(json_get_number(fleet, "broken_s", 0), since),
+                 json_get_text(fleet, "last_error", ""));
+}
+
 static void put_head(struct writer *w, const struct top_view *v)
 {
     char up[UNITS_TEXT_MAX], stored[UNITS_TEXT_MAX], limit[UNITS_TEXT_MAX], hot[UNITS_TEXT_MAX];
@@ -107,6 +123,7 @@ static void put_head(struct writer *w, const struct top_view *v)
              units_size(json_get_u64(store, "limit_bytes", 0), limit),
              units_kernels(json_get_u64(store, "kernels", 0), kernels),
              units_size(json_get_u64(stats, "hot_bytes", 0), hot));
+    put_fleet(w, json_get(status, "fleet"));
     put_hits(w, v->rates);
     put_client_compiles(w, stats);
 }

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-const char *const top_tier_names[TOP_TIERS] = { "hot", "disk", "package" };
+const char *const top_tier_names[TOP_TIERS] = { "hot", "disk", "package", "fleet" };
 
 void top_sample_done(struct top_sample *sample)
 {

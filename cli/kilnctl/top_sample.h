@@ -9,7 +9,7 @@
  */
 #include "cli/kilnctl/command.h"
 
-enum top_tier { TOP_HOT, TOP_DISK, TOP_PACKAGE, TOP_TIERS };
+enum top_tier { TOP_HOT, TOP_DISK, TOP_PACKAGE, TOP_FLEET, TOP_TIERS };
 extern const char *const top_tier_names[TOP_TIERS];
 
 struct top_sample {

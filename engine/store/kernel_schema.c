@@ -18,6 +18,8 @@ extern const unsigned char schema_kernels_0007[];
 extern const unsigned long schema_kernels_0007_size;
 extern const unsigned char schema_kernels_0008[];
 extern const unsigned long schema_kernels_0008_size;
+extern const unsigned char schema_kernels_0009[];
+extern const unsigned long schema_kernels_0009_size;
 
 static const struct db_migration migrations[] = {
     { schema_kernels_0001, &schema_kernels_0001_size },
@@ -28,6 +30,7 @@ static const struct db_migration migrations[] = {
     { schema_kernels_0006, &schema_kernels_0006_size },
     { schema_kernels_0007, &schema_kernels_0007_size },
     { schema_kernels_0008, &schema_kernels_0008_size },
+    { schema_kernels_0009, &schema_kernels_0009_size },
 };
 
 const struct db_schema kernel_schema = {

@@ -102,7 +102,7 @@ static const char kernels[] =
     "insert into recency values (1, 7, -1), (2, 8, 8);"
     "insert into usage values (2, 2, 5, 14, 30);"
     "insert into usage_uid values (7, 1, 13), (8, 1, 22);"
-    "pragma user_version = 8;";
+    "pragma user_version = 9;";
 static const char tuning[] = "create table record (id integer primary key, key, content);"
                              "create table system_file (id integer primary key, content);"
                              "create table tally (id, number, inverse);"

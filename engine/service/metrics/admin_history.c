@@ -54,7 +54,7 @@ static void set_misses(struct json *to, const struct kernel_sample *s)
 static struct json *sample_to_json(const struct kernel_sample *s)
 {
     static const struct column_group hits = { "hits", "hits_", HISTORY_hits_hot,
-                                              HISTORY_hits_package };
+                                              HISTORY_hits_fleet };
     struct json *j = json_object();
     json_set_u64(j, "time", s->time);
     json_set_u64(j, "span_s", s->span_s);

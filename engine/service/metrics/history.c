@@ -41,6 +41,7 @@ static void read_counters(const struct engine *e, uint64_t values[HISTORY_COLUMN
         [HISTORY_hits_hot] = s->hits_hot - ahead[LOOKUP_HOT],
         [HISTORY_hits_disk] = s->hits_disk - ahead[LOOKUP_DISK],
         [HISTORY_hits_package] = s->hits_package - ahead[LOOKUP_PACKAGE],
+        [HISTORY_hits_fleet] = s->hits_fleet - ahead[LOOKUP_FLEET],
         [HISTORY_misses_new] = s->misses_new,
         [HISTORY_misses_damaged] = s->misses_damaged,
         [HISTORY_misses_store] = s->misses_store,

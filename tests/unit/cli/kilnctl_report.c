@@ -178,6 +178,22 @@ TEST_F(kilnctl_report, the_hit_rate_at_the_top_is_that_of_the_charts)
     assert_says(f->page, "6 h 00 m");
 }
 
+TEST_F(kilnctl_report, kernels_of_the_fleet_have_their_own_layer)
+{
+    KILN_AUTO(json)
+    struct json *history = read_json(
+        "{\"now\":1790000000,\"step_s\":300,\"samples\":[],"
+        "\"current\":{\"time\":1790000000,\"span_s\":60,\"hits\":{\"fleet\":3},\"misses\":1}}");
+    KILN_AUTO(json)
+    struct json *status = read_json("{\"fleet\":{\"up\":true,\"leases\":\"on\","
+                                    "\"shards\":[{\"kernels\":84},{\"target\":\"sm_90\"}]}}");
+    const struct report report = { .host = "n", .now = 1, .status = status, .history = history };
+    write_page(f, &report);
+    assert_int_equal(count_of(f->page, "<rect class=\"fleet\""), 1);
+    assert_says(f->page, "75.0 %");
+    assert_says(f->page, "its indices have 84 kernels, leases on");
+}
+
 TEST_F(kilnctl_report, the_ticks_of_a_chart_are_round)
 {
     write_busy_page(f);

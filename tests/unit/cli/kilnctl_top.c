@@ -94,6 +94,30 @@ TEST_F(kilnctl_top, rates_refer_to_the_time_between_two_samples)
     assert_true(r.hits_share[TOP_HOT] == 0.75 && r.misses_share == 0.25);
 }
 
+#define FLEET(rest) \
+    "{\"version\":\"0.1.0\",\"pid\":1,\"uptime_s\":100,\"fleet\":{\"leases\":\"on\"," rest "}}"
+
+static const char *show_fleet(struct fixture *f, const char *status)
+{
+    top_sample_done(&f->now);
+    f->now = make_sample("{\"requests\":4,\"hits\":{\"hot\":1,\"fleet\":3},\"misses\":0}", status,
+                         IDLE, 1);
+    struct top_rates rates = top_rates_since_start(&f->now);
+    top_page_fill(&(struct top_view){ .sample = &f->now, .rates = &rates }, &f->page);
+    return page_text(&f->page);
+}
+
+TEST_F(kilnctl_top, the_fleet_and_its_share_are_shown)
+{
+    const char *text = show_fleet(f, FLEET("\"up\":true,\"uploads\":{\"waiting\":7}"));
+    assert_says(text, "fleet     75.0 %");
+    assert_says(text, "Fleet works   leases on   uploads waiting 7");
+    text = show_fleet(f, FLEET("\"up\":false,\"broken_s\":5,\"last_error\":\"no route\""));
+    assert_says(text, "Fleet fails since");
+    assert_says(text, "no route");
+    assert_null(strstr(show_fleet(f, STATUS(1)), "Fleet"));
+}
+
 TEST_F(kilnctl_top, a_restarted_kilnd_has_no_rates_yet)
 {
     f->before = make_sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);

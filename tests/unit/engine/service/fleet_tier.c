@@ -156,6 +156,15 @@ TEST_F(fleet, a_kernel_of_the_fleet_is_not_compiled)
     assert_int_equal(count_gets(f), 3); /* pointer, index, record */
 }
 
+TEST_F(fleet, a_kernel_of_the_fleet_is_in_the_history)
+{
+    fetch_cold(f, "a.cl");
+    serve_all(f);
+    KILN_AUTO(json) struct json *answer = test_caller_ask(&f->users.ann, MESSAGE_history, "{}");
+    const struct json *hits = json_get(json_get(answer, "current"), "hits");
+    assert_int_equal(json_get_u64(hits, "fleet", 0), 1);
+}
+
 TEST_F(fleet, a_kernel_of_the_fleet_is_stored)
 {
     fetch_cold(f, "a.cl");

@@ -196,7 +196,7 @@ TEST_F(store, a_migration_from_schema_5_keeps_the_accounting_and_the_history)
     meddle(f, "alter table accounting_kind rename to ledger_kind", NULL);
     meddle(f, "alter table accounting rename to ledger", NULL);
     meddle(f, "alter table history add column hits_remote integer not null default 0", NULL);
-    undo_migrations_7_and_8(f);
+    undo_migrations_7_to_9(f);
     meddle(f, "pragma user_version = 5", NULL);
 
     assert_int_equal(reopen(f, ROOMY), KILN_OK);

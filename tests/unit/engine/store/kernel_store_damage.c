@@ -258,7 +258,7 @@ TEST_F(store, a_newer_schema_is_refused_with_a_clear_message)
 
     assert_says(f->err.text, "schema 42");
     assert_says(f->err.text, "newer version");
-    meddle(f, "pragma user_version = 8", NULL);
+    meddle(f, "pragma user_version = 9", NULL);
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
     assert_true(holds(f, 1));
 }

@@ -275,7 +275,7 @@ TEST_F(store, a_store_of_an_older_kiln_is_migrated_with_all_its_kernels)
     assert_string_equal(f->notice, "");
     for (unsigned i = 1; i <= 3; i++)
         assert_true(holds(f, i));
-    assert_int_equal(ask(f, "pragma user_version"), 8);
+    assert_int_equal(ask(f, "pragma user_version"), 9);
     assert_int_equal(kernel_store_usage_by_uid(f->store, see_bytes, &bytes, &f->err), KILN_OK);
     assert_int_equal(bytes, 3 * 3600);
     assert_int_equal(ask(f, "select count(*) from recency where uid = 1000 and uses = 2"), 3);

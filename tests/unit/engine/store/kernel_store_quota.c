@@ -335,7 +335,7 @@ TEST_F(kernel_store_quota, a_migration_from_schema_3_marks_private_kernels)
     assert_int_equal(import(f, large(ANNA, 1, NOW, true)), KILN_OK);
     stored(f, large(ANNA, 2, NOW, false));
     close_store(f);
-    undo_migrations_7_and_8(f);
+    undo_migrations_7_to_9(f);
     meddle(f, "drop index recency_private", NULL);
     meddle(f, "alter table recency drop column scope", NULL);
     static const char *const newer[] = { "accounting_user", "accounting_kind", "accounting",

@@ -230,8 +230,9 @@ void tidy_store(struct fixture *f)
     }
 }
 
-void undo_migrations_7_and_8(struct fixture *f)
+void undo_migrations_7_to_9(struct fixture *f)
 {
+    meddle(f, "alter table history drop column hits_fleet", NULL);
     meddle(f, "drop table piece", NULL);
     meddle(f, "drop trigger pieces_gone", NULL);
     meddle(f, "drop index object_of_pieces", NULL);

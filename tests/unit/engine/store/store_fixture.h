@@ -67,6 +67,6 @@ void keys_of(unsigned from, unsigned to, struct digest *keys);
 /* Runs |sql| on a separate connection. |key| is bound to ?1 unless |key| is NULL. */
 void meddle(struct fixture *f, const char *sql, const struct digest *key);
 void tidy_store(struct fixture *f);
-void undo_migrations_7_and_8(struct fixture *f);
+void undo_migrations_7_to_9(struct fixture *f);
 uint64_t ask(struct fixture *f, const char *sql);
 unsigned files(struct fixture *f, const char *prefix);
