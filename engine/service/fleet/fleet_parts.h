@@ -53,7 +53,7 @@ struct shard {
     /* Names an index that was refused and is not requested again; zeros: none. */
     struct fleet_pointer refused_index;
     enum fleet_fault refused_fault; /* why */
-    bool is_known; /* the fleet was asked for an index, and has answered */
+    bool is_known;                  /* the fleet was asked for an index, and has answered */
     bool is_loading;
     bool is_slow; /* loading the index has taken longer than a look-up may wait */
     uint64_t asked_ns, refreshed_ns, load_began_ns;
