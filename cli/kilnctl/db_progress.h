@@ -14,7 +14,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* With --json, so many items of each list are kept. The others are only counted. */
+/* Maximum number of items of each list that are kept with --json. Further items are only
+ * counted. */
 #define DB_KEPT_MAX 100000u
 
 struct db_list {

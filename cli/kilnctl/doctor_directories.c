@@ -69,7 +69,8 @@ static int is_settings(const struct dirent *entry)
     return size > 5 && strcmp(entry->d_name + size - 5, ".json") == 0;
 }
 
-/* Returns the code of the later failure, if there is one. */
+/* Returns the later failure. This may hide KILN_E_DENIED of an earlier file, but not that a file is
+ * invalid. */
 static int worse_code(int rc, int next) { return next ? next : rc; }
 
 /* Reads kilnd.json, and then the files in kilnd.json.d/ by name, as kilnd does. */

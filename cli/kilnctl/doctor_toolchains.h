@@ -21,8 +21,8 @@ enum trial_end {
     TRIAL_UNREACHED = 8, /* kilnd or its compiler process ended before the trial */
 };
 enum trial_end toolchain_judge(const struct toolchain_trial *trial, struct findings *findings);
-/* Adds a failure if no compiler could compile its kernel, unless one was not tried. |ends| has the
- * bits of all trials' results. */
+/* Adds a failure if no compiler could compile its kernel, unless some compilers were not tried.
+ * |ends| has the bits of all trials' results. */
 void toolchains_conclude(unsigned ends, struct findings *findings);
 void toolchains_judge_unknown(int rc, const char *why, struct findings *findings);
 void toolchains_switched_off(struct findings *findings);

@@ -98,7 +98,7 @@ static void print_count(const struct json *reply, const char *member, const char
         printf("  %llu %s\n", (unsigned long long)count, what);
 }
 
-/* So many damaged rows are printed. --json prints all that kilnd reported. */
+/* Maximum number of damaged rows to print. --json prints all that kilnd reported. */
 #define ROWS_SHOWN 10u
 
 static void print_damaged(const struct json *reply)

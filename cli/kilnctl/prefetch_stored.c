@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define NAP_MS 20
-/* After so many pauses without progress (10 minutes), kilnd's disk counts as hanging. */
+/* kilnd's disk counts as hanging after this many pauses without progress (10 minutes). */
 #define NAPS_MAX (10u * 60 * 1000 / NAP_MS)
 
 struct puts {

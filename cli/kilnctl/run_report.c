@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The report lists so many reasons (why kilnd did not answer a compile, or why PyTorch ran a
- * convolution) and libraries. The totals include events with other reasons. */
+/* Maximum number of reasons (why kilnd did not answer a compile, or why PyTorch ran a convolution)
+ * and of libraries in the report. The totals include events with other reasons. */
 #define REASONS_MAX 32
 #define LIBRARIES_MAX 16
 #define TEXT_SIZE 512

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* After the first failure, so many further ones are printed. --json lists all. */
+/* Maximum number of failures that are printed after the first one. --json lists all. */
 #define FAILURES_PRINTED 20u
 
 void several_init(struct several *several, const struct invocation *invocation, const char *noun)

@@ -27,5 +27,5 @@ void several_release(struct several *several);
 
 void several_note(struct several *several, const char *word, int rc, const struct kiln_error *why);
 /* Returns the first failure's code. With --json, prints |json| with "failures" and "error", unless
- * no argument could be tried because kilnd does not answer. */
+ * kilnd answered for none of the arguments (|over|). */
 CLI_MUST_CHECK int several_end(struct several *several, struct json *json, struct kiln_error *err);

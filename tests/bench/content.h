@@ -17,7 +17,7 @@ struct content {
     enum content_kind kind;
     size_t size;
     size_t count;
-    size_t touch; /* a client touches so many bytes from the start of each object; 0 means all */
+    size_t touch; /* number of bytes, from an object's start, that a client touches; 0 means all */
 };
 
 const char *content_kind_name(enum content_kind kind);

@@ -4,7 +4,7 @@
 /* Calls compilers directly in this process, as a program does without kiln.
  *
  * Ownership  a direct compiler stays loaded until the process ends
- * Threading  one thread; a process may open only one toolchain, because several bring their own
+ * Threading  one thread; a process may open only one toolchain, because each toolchain has its own
  *            LLVM */
 #include "tests/bench/cold.h"
 

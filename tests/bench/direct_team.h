@@ -2,7 +2,7 @@
 #pragma once
 
 /* Several processes that call the compiler directly and share the work: each kernel is compiled
- * once.  Shows the throughput of so many compilers on this machine without kiln.
+ * once.  Measures the throughput of this machine's compilers without kiln.
  *
  * Threading  forks, like bench_fan_out */
 #include "tests/bench/cold.h"

@@ -6,7 +6,7 @@
 #include <bzlib.h>
 #include <zstd.h>
 
-#define BZIP2_BLOCK 9 /* block size in 100 kB; MIOpen uses the same */
+#define BZIP2_BLOCK 9 /* block size in units of 100 kB, as in MIOpen */
 /* engine/codec/codec_zstd.c uses this level for objects of this size */
 #define ZSTD_LEVEL 15
 

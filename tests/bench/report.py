@@ -195,7 +195,7 @@ FIRST_WAYS = {
     "stored-64": "kilnd is started, its databases exist, 64 compilers",
     "new-64": "kilnd is started and creates its databases, 64 compilers",
 }
-# The first answer may take at most so much longer if kilnd must be started first.
+# Limit: how much longer the first answer may take if kilnd must be started first.
 FIRST_ANSWER_BUDGET_MS = 30
 
 
@@ -211,7 +211,7 @@ def first_answer_rows(table, results):
                   more <= FIRST_ANSWER_BUDGET_MS if judged else None, 2)
 
 
-# In a store with 1000 times as many kernels, look-ups may take at most so many times as long.
+# Limit: how many times slower look-ups may be in a store with 1000 times as many kernels.
 FLAT = 1.25
 
 
@@ -247,7 +247,7 @@ def flat_rows(table, few, many):
         table.add(section, what, figure, "×", f"flat (≤ {FLAT})", figure <= FLAT, 2)
 
 
-# While kernels are stored and evicted, the p99 of look-ups may be at most so many times as long.
+# Limit: how many times slower the p99 of look-ups may be while kernels are stored and evicted.
 STALL = 2.0
 
 
@@ -445,7 +445,7 @@ def tuning_batch_rows(table, results):
 # ---- libkiln-rtc ----
 
 RTC_PATHS = "314 recorded paths"
-# libkiln-rtc may take at most so much longer than libkiln for the same bytes.
+# Limits: how much longer libkiln-rtc may take than libkiln for the same bytes.
 RTC_HIT_BUDGET_US = {"memory": 150, "files": 1500}
 RTC_MISS_BUDGET = 1.03
 RTC_START_BUDGET_MS = 2

@@ -107,8 +107,8 @@ static enum kiln_code run_new_client(void *context, unsigned process, struct kil
     bench_gate_pass(c->gate);
     rc = measure_first(c, way, process, &state, err);
     if (!rc)
-        /* waits until all processes are measured; memory that one frees could change the others'
-         * results */
+        /* Waits until all processes are measured: if one process freed its memory before, the
+         * results of the others could change. */
         bench_gate_pass(c->gate);
     way->close(state);
     return rc;

@@ -106,9 +106,10 @@ struct case_options {
     unsigned most;
     /* After this time, no further case of the same operation and fault starts. 0 means no limit. */
     unsigned seconds;
-    unsigned from;    /* number of the first place to try; 0: |seed| selects it */
-    unsigned seed;    /* selects the first place, from 1 to |every|, for each operation and fault */
-    const char *only; /* "operation", "operation:fault" or ":fault", separated by commas; or NULL */
+    unsigned from; /* number of the first place to try; 0: |seed| selects it */
+    unsigned seed; /* selects the first place, from 1 to |every|, for each operation and fault */
+    /* calls from the library whose path contains this text are not counted; may be NULL */
+    const char *only;
     /* calls from the library whose path contains this text do not count; or NULL */
     const char *without;
     bool keep_going;

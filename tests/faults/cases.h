@@ -75,7 +75,7 @@ struct fault_case {
     const struct fault_kind *kind;
     unsigned first, every; /* the places to try: first, first + every, ... */
     unsigned count;
-    /* calls from the library whose path contains this text do not count; or NULL */
+    /* calls from the library whose path contains this text are not counted; may be NULL */
     const char *without;
     struct case_report *report;
 };

@@ -15,7 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CHOICES 4u /* for each log entry, so many random choices of the writes that survive */
+/* number of random choices of surviving writes that are tried for each log entry */
+#define CHOICES 4u
 #define CHANGES 24u
 #define KERNELS 6u /* number of kernels that are stored before the VFS logs */
 #define SIZE 9000u

@@ -13,8 +13,8 @@
 
 /* if a fault lasts, how long the client waits for kilnd before it is killed */
 #define SILENT_MS 500
-/* scene_settle polls every 5 ms. kilnd is idle after so many polls that find neither a running
- * thread nor a new call. */
+/* scene_settle polls every 5 ms. kilnd is idle after QUIET_POLLS polls in a row without a running
+ * thread or a new call. */
 #define QUIET_POLLS 3u
 #define POLLS_MAX 2000u
 #define ACT_SECONDS 100u

@@ -12,7 +12,7 @@
 
 #define DIRECTORY_MAX 256
 #define PATHS 4
-/* descriptors with numbers from here on are not checked; no input opens so many */
+/* descriptors with this number or a higher one are not checked, because no input opens as many */
 #define DESCRIPTORS_LOOKED_AT 128
 
 void fuzz_expect(bool holds, const char *promise)

@@ -26,8 +26,8 @@
 #define FILES_MAX 4
 #define PIECE_MAX 512
 #define CHECK_EVERY 64
-/* While rounds run, kilnd may have so many descriptors more than at the start: received ones that
- * it has not closed yet, and those of readers and compilers. */
+/* Number of descriptors that kilnd may have in addition to those at the start while rounds run:
+ * received descriptors that it has not closed yet, and those of readers and compilers. */
 #define DESCRIPTORS_WAITING 32
 #define DESCRIPTORS_SLACK 4 /* at the end; a compiler process may just be being replaced */
 #ifndef MEMORY_SLACK_KB

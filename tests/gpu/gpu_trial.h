@@ -109,12 +109,12 @@ bool trials_compiler_died(struct trials *trials, unsigned compiler);
 
 struct run_options {
     bool verify, time;
-    /* a trial that takes so many times the best time of its problem is slow, and is not timed
+    /* a trial that takes this many times the best time of its problem is slow, and is not timed
      * exactly */
     double hopeless;
     bool skip_slow; /* slow trials are not verified */
     uint64_t seed;
-    /* for so many problems, the reference on the GPU is compared with the CPU's */
+    /* number of problems for which the GPU's reference is compared with the CPU's */
     unsigned check_references;
 };
 

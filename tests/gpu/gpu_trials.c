@@ -17,7 +17,7 @@
 
 #define FILES_MAX 16
 #define REFERENCES_CHECKED 30u
-/* A trial that takes so many times the best time of its problem is not timed exactly;
+/* A trial that takes this many times the best time of its problem is not timed exactly.
  * HOPELESS_IN_SEARCH is for a search. */
 #define HOPELESS_IN_SEARCH 1.25
 #define HOPELESS 2.0

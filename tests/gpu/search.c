@@ -10,7 +10,7 @@
 /* The search only tries more configs of a solver if the solver's choice takes at most this many
  * times the best time. */
 #define NEAR 2.5
-/* in each round, neighbours of so many of a problem's fastest configs are tried */
+/* number of a problem's fastest configs whose neighbours are tried in each round */
 #define CENTRES 2u
 /* After this many random configs that are invalid or already known, the search draws no more for
  * this solver. */

@@ -25,8 +25,8 @@
 #define ONE_IN_OPTIMISED 7u
 #define DIRECTIONS 3u
 #define SOLVERS_MAX 16u
-/* Limit of random problems and configs to try. If a solver applies to none of so many, other tests
- * must test it. */
+/* Maximum number of random problems and configs to try. A solver that applies to none of them has
+ * its own tests. */
 #define DRAWS_MAX 20000u
 
 struct suite {

@@ -147,7 +147,7 @@ static void expect_metric(struct fixture *f, const char *series, uint64_t minimu
 }
 
 /* kilnd may queue the compiles of one batch in any order. So the compiles that must come first are
- * sent in an own batch, and are in the queue before the others are sent. */
+ * sent in a first batch. The others are only sent when these are in the queue. */
 static void fill_queue(struct fixture *f)
 {
     send_batch(f, 0, f->workers + 1);

@@ -28,7 +28,7 @@
 #define COMMON 400u         /* number of kernels that all jobs share */
 #define NEW_FIRST 20000000u /* from this number on, each kernel is fetched by one job only */
 #define SAMPLES 100u
-#define WARM 25u /* so many samples at the start do not count */
+#define WARM 25u /* number of samples at the start that do not count */
 /* The limits are too low for all kernels, so kilnd must evict some. */
 #define HOT_LIMIT "8MiB"
 #define HOT_COUNT "1000"
