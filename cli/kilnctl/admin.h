@@ -35,8 +35,8 @@ struct admin_call {
 };
 #define ADMIN_CALL_INIT .file = -1, .second_file = -1
 
-/* Blocks without limit if neither |call| nor --timeout has one. Returns no descriptors on
- * failure. */
+/* If neither |call| nor --timeout has a limit, blocks until kilnd answers. Returns no descriptors
+ * on failure. */
 CLI_MUST_CHECK int admin_call(const struct invocation *invocation, const struct admin_call *call,
                               struct json **ret_reply, struct kiln_error *err);
 void admin_set_text(struct json *arguments, const char *name, const char *text);

@@ -20,7 +20,8 @@ struct db_file_name {
     /* whether MIOpen knows the device, too; false for kiln's own ids, such as "sm_90_132" */
     bool is_miopens;
 };
-/* Parses the name of a tuning file. |name| may be a path. Returns false if it has no such name. */
+/* Parses the name of a tuning file. |name| may be a path. Returns false if it is not the name of a
+ * tuning file. */
 bool db_file_name(const char *name, struct db_file_name *ret_name);
 /* Writes the name that MIOpen would give to a system file of the same kind and device as |name|,
  * such as "gfx90a68.HIP.fdb.txt". Returns false if |name| is not the name of a tuning file. */

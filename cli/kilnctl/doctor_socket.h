@@ -27,7 +27,8 @@ struct socket_facts {
     uid_t euid;
     char user[64];
     bool in_group; /* the calling process is in the socket's group */
-    /* the caller's account is in the group, but perhaps only after the next login */
+    /* The caller's account is in the group. If |in_group| is false, this takes effect at the next
+     * login. */
     bool in_group_file;
     int connect_errno;
 };

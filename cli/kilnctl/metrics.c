@@ -15,8 +15,8 @@ static const struct option options[] = {
       "write to FILE (NAME.prom), for node_exporter's textfile collector", 0, 0 },
 };
 
-/* What is written while kilnd does not answer. Otherwise the old contents would say that kilnd
- * runs. */
+/* The file's contents while kilnd does not answer. If the old contents stayed, kilnd would seem to
+ * run. */
 static const char down[] = "# HELP kiln_up 1 while kilnd answers\n"
                            "# TYPE kiln_up gauge\n"
                            "kiln_up 0\n";

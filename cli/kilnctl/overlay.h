@@ -45,7 +45,8 @@ CLI_MUST_CHECK int overlay_fill_kernels(struct overlay *overlay, const char *id,
  * without them, so system/ is not used. */
 CLI_MUST_CHECK int overlay_link_installed(struct overlay *overlay, struct kiln_error *err);
 
-/* Adds file |name| to the manifest, and reports it with |count| and |noun|, such as 12 records. */
+/* Adds file |name| to the manifest, and reports it with |count| and |noun|, such as "12
+ * records". */
 CLI_MUST_CHECK int overlay_wrote(struct overlay *overlay, const char *name, uint64_t count,
                                  const char *noun, struct kiln_error *err);
 void overlay_remark(struct overlay *overlay, const char *fmt, ...) CLI_PRINTF(2, 3);

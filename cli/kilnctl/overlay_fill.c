@@ -100,7 +100,7 @@ static int write_database(struct overlay *o, const struct db_exported *exported,
         return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer has no valid tuning file name");
     snprintf(name, sizeof(name), "%s/%.127s", to_user ? "user" : "system",
              to_user ? given : as_system);
-    /* In its other format, this PerfDb was written before. */
+    /* An earlier call, for the other format, has already written a file of this name. */
     if (overlay_manifest_find(&o->manifest, name))
         return KILN_E_OK;
     int rc =

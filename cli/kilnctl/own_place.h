@@ -7,6 +7,6 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* Writes the absolute path of |name| in the directory |relative|, which starts at this program's
- * directory. Returns whether the file can be read. */
+/* Writes the absolute path of the file |name| into |ret_path|. |relative| is the path of the file's
+ * directory, relative to this program's directory. Returns whether the file can be read. */
 bool own_place(const char *relative, const char *name, char ret_path[PATH_MAX]);

@@ -276,7 +276,8 @@ uint64_t bench_percentile(uint64_t *samples, size_t count, double fraction)
     qsort(samples, count, sizeof(*samples), by_value);
     double rank = fraction * (double)count;
     size_t i = (size_t)rank;
-    /* nearest rank: the smallest sample at or below which |fraction| of the samples are */
+    /* nearest-rank method: the smallest sample such that |fraction| of all samples are not
+     * larger */
     if ((double)i == rank && i > 0)
         i--;
     return samples[i < count ? i : count - 1];

@@ -50,7 +50,7 @@ enum bench_cpus {
 };
 const char *bench_cpus_name(enum bench_cpus cpus);
 
-/* Maps zeroed memory that processes forked later share with this one. */
+/* Maps zeroed memory that this process shares with the processes that it forks later. */
 KILN_MUST_CHECK enum kiln_code bench_shared(size_t size, void **ret_memory, struct kiln_err *err);
 void bench_shared_done(void *memory, size_t size);
 

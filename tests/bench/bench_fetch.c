@@ -90,7 +90,6 @@ struct comparison {
     uint64_t *samples;          /* [round][way][client], times LATENCIES_MAX */
 };
 
-/* Returns how many different objects a client fetches in one round. */
 static size_t fetches_of(const struct comparison *c, size_t way)
 {
     size_t limit = c->ways[way]->round_max, all = c->setting->content.count;

@@ -103,7 +103,6 @@ static enum kiln_code floor_end(struct subject *base, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Defines a way that uses the bare server. */
 #define FLOOR_SUBJECT(noun, text, socket, mode_, keep_)                                        \
     static enum kiln_code open_##noun(const struct subject_place *place, struct subject **ret, \
                                       struct kiln_err *err)                                    \

@@ -14,7 +14,6 @@ struct job {
     struct timings *timings;
 };
 
-/* Returns the number of items in a batch: ITEMS, or fewer if the database has fewer records. */
 static size_t items_of(const struct tuning_data *data)
 {
     return data->question_count < ITEMS ? data->question_count : ITEMS;

@@ -18,9 +18,10 @@ struct json *phase_result(const char *bench, const struct tuning_data *data);
 KILN_MUST_CHECK enum kiln_code phase_import(const struct way_place *place, const char *daemon_state,
                                             unsigned rounds, struct kiln_err *err);
 
-struct phase_first { /* one way to measure the first answer to a new process */
+/* one way to get a first answer; phase_first measures how long a new process takes */
+struct phase_first {
     const struct tuning_way *way;
-    bool connected; /* connect before the time starts */
+    bool connected; /* whether the process connects before the measurement */
 };
 struct phase_firsts {
     const struct phase_first *ways;

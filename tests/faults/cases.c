@@ -99,8 +99,7 @@ bool fault_case_next(const struct fault_case *c, const struct fault_plan *plan, 
 
 struct case_options {
     unsigned every; /* try every n-th place */
-    /* the same for KIND_MEMORY..., because an operation makes thousands of allocations; 0: as
-     * |every| */
+    /* try every n-th allocation, because an operation makes thousands; 0 means |every| */
     unsigned memory;
     /* maximum number of places to try for each operation and fault; 0 means no limit */
     unsigned most;
@@ -108,9 +107,9 @@ struct case_options {
     unsigned seconds;
     unsigned from; /* number of the first place to try; 0: |seed| selects it */
     unsigned seed; /* selects the first place, from 1 to |every|, for each operation and fault */
-    /* calls from the library whose path contains this text are not counted; may be NULL */
+    /* "operation", "operation:fault" or ":fault", separated by commas; NULL means all */
     const char *only;
-    /* calls from the library whose path contains this text do not count; or NULL */
+    /* calls from the library whose path contains this text are not counted; may be NULL */
     const char *without;
     bool keep_going;
     bool keep; /* keep directories of lost cases */

@@ -66,7 +66,7 @@ struct case_report { /* shared with the process that runs the case */
     unsigned at;
     char where[256];     /* the call that failed at this place */
     char directory[96];  /* directory to remove after a lost case; "" if there is none */
-    unsigned step_count; /* for KIND_STEP, the entries of |steps|; place n is steps[n - 1] */
+    unsigned step_count; /* number of entries in |steps|, for KIND_STEP; place n is steps[n - 1] */
     char steps[FAULT_STEPS_MAX][FAULT_STEP_SIZE];
 };
 
@@ -91,8 +91,8 @@ struct operation {
     const void *context;
 };
 
-/* Returns true for short reads, short writes and interrupted calls, in spite of which the operation
- * must succeed. */
+/* Returns true for short reads, short writes and interrupted calls. An operation must succeed in
+ * spite of these faults. */
 bool fault_is_harmless(const struct fault_kind *kind);
 bool fault_is_deadly(const struct fault_kind *kind);
 

@@ -116,7 +116,7 @@ static bool ask_for_status(struct scene *s)
     return scene_asks(s, words);
 }
 
-/* There are so many kernels that their list does not fit into kilnctl's first buffer. */
+/* The list of kernels is too long for kilnctl's first buffer. */
 static bool list_kernels(struct scene *s)
 {
     static const char *const words[] = { "kernel", "ls", "--json", NULL };

@@ -2,8 +2,8 @@
 #pragma once
 
 /* Lists the open descriptors of a process: files by their path; sockets, pipes and anonymous inodes
- * only by their kind. A process leaks descriptors if it is idle at two times, and has more of them
- * at the second. */
+ * only by their kind. If an idle process has more descriptors than when it was idle before, it
+ * leaks them. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>

@@ -173,7 +173,6 @@ static void look_at_store(const struct fault_case *c)
     fs_remove_tree(AT_FDCWD, directory);
 }
 
-/* |library| may be NULL. */
 static bool is_lost_without(const char *library, struct operation operation, unsigned kind)
 {
     const struct operation operations[] = { operation, { .name = NULL } };

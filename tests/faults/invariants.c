@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns NULL if there is no such database. */
 static sqlite3 *open_database(const char *directory, const char *name)
 {
     char path[256];
@@ -88,7 +87,6 @@ static const char *const kernels_none[] = {
     "select count(*) from kernel where uid not in (select uid from usage_uid)",
     "select count(*) from usage where kernels <> "
     "(select coalesce(sum(kernels), 0) from usage_uid)",
-    /* each kernel has an object, and each object has a kernel */
     "select count(*) from kernel where object not in (select id from object)",
     "select count(*) from object where id not in (select object from kernel)",
     "select count(*) from object where piece_set = 0 and stored_size <> length(bytes)",
@@ -112,8 +110,7 @@ void expect_sound_kernels(const char *directory)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-/* Returns how many rows of system_file contain the name of the index file. It is in their packed
- * content. */
+/* Returns how many rows of system_file have the name of the index file in their packed content. */
 static unsigned rows_that_name(sqlite3 *db, const char *file)
 {
     sqlite3_stmt *statement = NULL;
@@ -135,9 +132,9 @@ static bool is_index(const char *name)
     return size > 4 && strcmp(name + size - 4, ".kti") == 0;
 }
 
-/* Each row of system_file must name one index file in |directory|, and no two rows the same file. A
- * killed import may leave an index file that no row names, but the next start of kilnd removes it;
- * with |is_tidy|, there must be none. */
+/* Each row of system_file must name one index file in |directory|, and no file may have two rows.
+ * Files without a row are allowed unless |is_tidy|: a killed import leaves one, which the next
+ * start of kilnd removes. */
 static void expect_index_files(sqlite3 *db, const char *directory, bool is_tidy)
 {
     unsigned listed = number_of(db, "select count(*) from system_file"), named = 0;

@@ -22,8 +22,8 @@ enum fault_calls { /* a call may belong to several of these */
                    FAULT_MAP = 1 << 4,
                    FAULT_NAME = 1 << 5,       /* open, rename, unlink, mkdir and their variants */
                    FAULT_DESCRIPTOR = 1 << 6, /* calls that return a new descriptor */
-                   FAULT_SEND = 1 << 7,       /* writes to sockets */
-                   FAULT_RECEIVE = 1 << 8,    /* reads from sockets */
+                   FAULT_SEND = 1 << 7,
+                   FAULT_RECEIVE = 1 << 8,
                    FAULT_CONNECT = 1 << 9,
                    FAULT_PROCESS = 1 << 10,
                    FAULT_WAIT = 1 << 11,
@@ -56,11 +56,11 @@ struct fault_plan {
     bool onwards;     /* whether all later calls fail, too */
     char program[32]; /* only calls of the program with this name; "" means all programs */
     char path[64];    /* only calls on files whose path contains this text; "" means all calls */
-    /* not calls from the library whose path contains this text; "" means all calls */
+    /* except calls from the library whose path contains this text; "" means no exception */
     char without[32];
     char step[FAULT_STEP_SIZE]; /* only calls at the step with this name; "" means all calls */
-    bool notes_steps;           /* whether to record the names of steps */
-    int64_t realtime_ns;        /* added to CLOCK_REALTIME, even if the plan is not armed */
+    bool notes_steps;
+    int64_t realtime_ns; /* added to CLOCK_REALTIME, even if the plan is not armed */
     /* added to CLOCK_MONOTONIC and CLOCK_BOOTTIME, even if the plan is not armed */
     int64_t monotonic_ns;
     /* Makes fsync and fdatasync do nothing, which is faster in tests without power failures. */

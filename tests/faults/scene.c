@@ -21,7 +21,7 @@
 #define DEVICE "gfx90a68"
 /* a record's time in ms in version 0; later versions have shorter times */
 #define SLOWEST 1000000.0
-#define ASK_MS 20000 /* kilnd hangs if it takes longer to answer */
+#define ASK_MS 20000 /* if kilnd takes longer to answer, it counts as hanging */
 #define BATCH_MAX 64u
 #define LEASED 1000u /* problems with this number or a higher one are tuned under a lease */
 #define LEASED_SOLVER "SolverC"

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* if a fault lasts, how long the client waits for kilnd before it is killed */
+/* during a lasting fault, the client is killed if kilnd does not answer for this long */
 #define SILENT_MS 500
 /* scene_settle polls every 5 ms. kilnd is idle after QUIET_POLLS polls in a row without a running
  * thread or a new call. */

@@ -36,8 +36,8 @@
 #define PATH_SIZE 200
 
 static struct fault_plan *plan; /* may be NULL */
-/* Set if this thread's current call is to be followed by the process's death (FAULT_TEAR). The TLS
- * model is initial-exec, because the first access in other models allocates memory. */
+/* Set if the process must die after this thread's current call (FAULT_TEAR). The TLS model is
+ * initial-exec, because the first access in other models allocates memory. */
 static __thread __attribute__((tls_model("initial-exec"))) bool dies_after;
 
 /* ---- plans ---- */

@@ -15,12 +15,12 @@ struct trial {
      * has its state up to then. */
     bool killed;
     bool injected;
-    unsigned version; /* from 2 on, with a new version for each place; |prepare| writes version 1 */
+    unsigned version; /* 2 or more, and new for each place; |prepare| writes version 1 */
 };
 
 struct trial_end {
     bool over;
-    bool goes_on;      /* whether a later change succeeded */
+    bool goes_on;      /* whether a change after the tested one succeeded */
     unsigned done;     /* number of acknowledged steps */
     enum kiln_code rc; /* code of the step that failed */
     char text[512];

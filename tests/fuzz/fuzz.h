@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Aborts if |holds| is false, which the fuzzer reports as a crash. Prints |promise| before. */
+/* If |holds| is false, prints |promise| and aborts, which the fuzzer reports as a crash. */
 void fuzz_expect(bool holds, const char *promise);
 
 /* Reads a 16-bit length, then as many bytes. Returns what is left if the input is shorter. */

@@ -75,7 +75,6 @@ static void welcome(struct hostile *h)
     message_welcome_write(&h->body, &m);
 }
 
-/* Reads a frame's type, flags, number of descriptors and request id from the input. */
 static void next_frame(struct hostile *h, struct frame_header *header)
 {
     struct reader *r = &h->daemon->input;

@@ -21,7 +21,6 @@ static int some_file(void)
     return fd;
 }
 
-/* Sends |piece| in one message together with |file_count| descriptors. */
 static bool send_piece(int socket, struct bytes piece, unsigned file_count)
 {
     int files[FILES_MAX];

@@ -29,7 +29,8 @@
 /* Number of descriptors that kilnd may have in addition to those at the start while rounds run:
  * received descriptors that it has not closed yet, and those of readers and compilers. */
 #define DESCRIPTORS_WAITING 32
-#define DESCRIPTORS_SLACK 4 /* at the end; a compiler process may just be being replaced */
+/* the same after all rounds; a compiler process may be in replacement then */
+#define DESCRIPTORS_SLACK 4
 #ifndef MEMORY_SLACK_KB
 #define MEMORY_SLACK_KB 65536 /* allowed growth, because allocators keep freed memory */
 #endif
@@ -381,8 +382,8 @@ static bool descriptors_are_back(void *context)
 }
 
 /* Returns whether kilnd has closed most received descriptors. kilnd closes them on other threads,
- * and makes users wait who sent many. The bystander has the same user, and would have to wait,
- * too. */
+ * and delays users who sent many. The bystander belongs to the same user as all connections, so it
+ * would be delayed, too. */
 static bool most_is_closed(void *context)
 {
     struct fixture *f = context;

@@ -34,7 +34,6 @@ static void must(const char *what, int rc, const struct kiln_error *err)
     exit(2);
 }
 
-/* Returns a problem whose output has 64 MiB, for which SMALL bytes are far too few. */
 static struct kiln_problem problem_of_64_mib(void)
 {
     return (struct kiln_problem){ .size = sizeof(struct kiln_problem),

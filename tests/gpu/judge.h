@@ -85,7 +85,6 @@ struct verdict {
     double error;
 };
 
-/* Returns how much |solver| may round the results of the bench's problem. */
 struct rounding bench_rounding(const struct bench *bench, const char *solver, const char *config);
 /* Compares the output with the reference; call bench_refer before. Returns KILN_CORRUPT and fills
  * |ret_verdict| if an element is wrong, or a guard or an operand was overwritten. */

@@ -153,7 +153,6 @@ static enum kiln_code add_random_of_all(struct search *s, struct trials *next, u
     return rc;
 }
 
-/* Changes |value| to the next or previous value of the axis. Returns false if there is none. */
 static bool step_along(const struct perf_axis *axis, bool forward, uint16_t *value)
 {
     uint32_t at = 0;

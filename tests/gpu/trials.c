@@ -77,7 +77,6 @@ static uint64_t next(uint64_t *state)
     return *state >> 33;
 }
 
-/* Returns true if none of the trials from |since| on has this config. */
 static bool is_new(const struct trials *t, size_t since, const char *config)
 {
     for (size_t i = since; i < t->count; i++)

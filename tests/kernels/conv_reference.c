@@ -229,7 +229,7 @@ TEST(plain, winograd_s_backward_weights_round_with_the_tiles_of_all_images)
     double any = bound_of(&problem, "ConvWinograd", NULL);
     double more_channels = (problem.c *= 8, bound_of(&problem, "ConvWinograd", "4,64,64"));
     double more_images = (problem.n *= 8, bound_of(&problem, "ConvWinograd", "4,64,64"));
-    /* larger tiles have fewer tiles to sum over, so their bound is lower than that of 2x2 tiles */
+    /* with these tiles, each sum has fewer terms than with 2x2 tiles */
     assert_true(large < any);
     assert_true(large == more_channels);
     assert_true(more_images > 4 * large && more_images < 8 * large);

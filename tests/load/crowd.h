@@ -22,11 +22,11 @@ enum client_kind {
 
 struct crowd_counts {   /* in shared memory */
     atomic_uint joined; /* number of clients that are connected and wait at |gate| */
-    /* number of KILLED clients that wait in the middle of a request to be killed */
+    /* number of KILLED clients that have stopped in the middle of a request and can be killed */
     atomic_uint ready;
     atomic_uint answered; /* number of correct kernels that BEHAVING and SLOW clients received */
-    atomic_uint late;     /* the same for STALLED clients */
-    atomic_uint early;    /* the same for KILLED clients */
+    atomic_uint late;     /* number of correct kernels that STALLED clients received */
+    atomic_uint early;    /* number of correct kernels that KILLED clients received */
     atomic_uint attacks;
     atomic_uint cut_off; /* number of STALLED clients whose connection kilnd closed */
     atomic_uint wrong;   /* number of wrong or missing answers */

@@ -127,7 +127,6 @@ static void look_up(struct soak *s, struct kiln_client *client)
     kiln_tuned_free(tuned);
 }
 
-/* Sends a request and disconnects before the answer. */
 static void disconnect_midway(struct soak *s, unsigned number)
 {
     struct peer peer = { .fd = -1 };
