@@ -26,7 +26,7 @@ static const struct option options[] = {
 #undef AT
 
 struct comparison {
-    int fds[2]; /* owned; the files to compare, of which there are |count|; the others are -1 */
+    int fds[2]; /* owned; the |count| files to compare; unused entries are -1 */
     size_t count;
     struct db_file_name records;
     char key[1100];

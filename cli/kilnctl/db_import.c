@@ -11,7 +11,7 @@ struct import_options {
     bool strict, verbose;
 };
 
-/* 'db merge' has the same options, except the last one */
+/* The options of 'db import'. 'db merge' has all of them except the last one. */
 #define AT(field) offsetof(struct import_options, field)
 static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",

@@ -41,7 +41,7 @@ void db_progress_init(struct db_progress *progress, const char *what, const stru
 void db_progress_done(struct db_progress *progress);
 #define DB_PROGRESS_AUTO __attribute__((cleanup(db_progress_done)))
 int db_progress_on(void *context, const char *json);
-/* Moves the items kept for list |index| into |object| as the member |name|. If more arrived than
- * were kept, the member |name|_left_out is the number of the others. */
+/* Moves the items kept for list |index| into |object| as the member |name|. If more items arrived,
+ * sets the member |name|_left_out to the number of those that were not kept. */
 void db_progress_move(struct db_progress *progress, size_t index, struct json *object,
                       const char *name);

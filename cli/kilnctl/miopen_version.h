@@ -16,8 +16,8 @@
  * a release have different versions. Returns false, and writes nothing, if the directory's name is
  * not a version. */
 bool miopen_version_of_path(const char *path, char ret_version[MIOPEN_VERSION_MAX]);
-/* Copies the version that a user gave, without a dot at its end: "3.5.2." is the name of the
- * directory of a build whose commit is not known. */
+/* Copies the version that a user gave, without a dot at its end. (The directory of a build whose
+ * commit is not known has a name such as "3.5.2.".) */
 void miopen_version_take(const char *given, char ret_version[MIOPEN_VERSION_MAX]);
 /* MIOpen 3.5 and later look for files in |cache|/VERSION, earlier releases in |cache|. If |version|
  * is 3.5 or later, creates the link |cache|/VERSION, which leads to |cache|. */

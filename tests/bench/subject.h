@@ -44,7 +44,8 @@ extern const struct subject_ops subject_round_trip; /* the reply has no object *
 extern const struct subject_ops subject_inline;     /* the reply contains the object's bytes */
 extern const struct subject_ops
     subject_descriptor; /* the reply carries a memfd, which the client maps, touches and unmaps */
-/* the same, but the client keeps the mapping until the round ends, as libkiln does */
+/* like subject_descriptor, but the client keeps the mapping until the round ends, as libkiln
+ * does */
 extern const struct subject_ops subject_descriptor_kept;
 /* like subject_descriptor, but from the server with one event loop */
 extern const struct subject_ops subject_descriptor_epoll;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Reads MIOpen's kernel database as MIOpen 5.2.3 does: selects a row by the kernel's name and
- * arguments, whose text is inserted into the SQL statement, decompresses a bzip2 stream, and
+/* Reads MIOpen's kernel database as MIOpen 5.2.3 does. Selects a row by the kernel's name and
+ * arguments, whose text is inserted into the SQL statement. Then decompresses a bzip2 stream, and
  * compares the MD5 of the result in hexadecimal. */
 #include "tests/bench/subject.h"
 
@@ -67,7 +67,7 @@ static bool unpack_object(struct miopen_subject *s, sqlite3_stmt *row)
     unsigned size = (unsigned)sqlite3_column_int(row, 2);
     unsigned stored = (unsigned)sqlite3_column_bytes(row, 0);
     const void *blob = sqlite3_column_blob(row, 0);
-    /* as MIOpen does */
+    /* MIOpen makes this copy, too */
     KILN_AUTO(mem) char *copy = malloc(stored);
     if (!copy || size > s->place->content->size)
         return false;

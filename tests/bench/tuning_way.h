@@ -40,7 +40,8 @@ extern const struct tuning_way way_miopen_perf_fresh; /* opens the database for 
 /* a request as large as kiln's fetch, and an empty reply */
 extern const struct tuning_way way_round_trip;
 extern const struct tuning_way way_same_bytes; /* a reply as large as the mean answer */
-extern const struct tuning_way way_event_loop; /* the same from the server with one event loop */
+/* like way_same_bytes, but from the server with one event loop */
+extern const struct tuning_way way_event_loop;
 
 extern const struct tuning_way way_engine;
 /* kiln_find_get or kiln_perf_get, and reading all entries */

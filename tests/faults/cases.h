@@ -73,7 +73,7 @@ struct case_report { /* shared with the process that runs the case */
 struct fault_case {
     const struct operation *operation;
     const struct fault_kind *kind;
-    unsigned first, every; /* the places to try: first, first + every, ... */
+    unsigned first, every; /* the places to try are first, first + every, first + 2 * every, ... */
     unsigned count;
     /* calls from the library whose path contains this text are not counted; may be NULL */
     const char *without;

@@ -8,7 +8,7 @@
 void expect_sound_kernels(const char *directory);
 /* Checks |directory|/tuning.db if it exists. Each index that it lists must have its own file. */
 void expect_sound_tuning(const char *directory);
-/* Like expect_sound_tuning, but for use after a start of kilnd without faults. Every index file
- * must be listed in tuning.db, and there must be no files of unfinished work. */
+/* Like expect_sound_tuning, for use after kilnd has started without faults. Also requires that
+ * tuning.db lists every index file, and that there are no files of unfinished work. */
 void expect_tidy_tuning(const char *directory);
 void expect_no_file(const char *directory, const char *part);

@@ -7,7 +7,7 @@
 #define WORDS "made kernel "
 #define ENDLESS " without end"
 #define SMALL 3000u
-#define LARGE 20000u /* above 16 KiB, the largest object that a reply contains */
+#define LARGE 20000u /* in bytes; above 16 KiB, the limit for objects in replies */
 
 void made_source(unsigned number, char text[64]) { snprintf(text, 64, WORDS "%u", number); }
 

@@ -26,10 +26,11 @@
 #define FILES_MAX 4
 #define PIECE_MAX 512
 #define CHECK_EVERY 64
-/* Number of descriptors that kilnd may have in addition to those at the start while rounds run:
- * received descriptors that it has not closed yet, and those of readers and compilers. */
+/* How many more descriptors than at the start kilnd may have while rounds run: received ones that
+ * it has not closed yet, and those of readers and compilers. */
 #define DESCRIPTORS_WAITING 32
-/* the same after all rounds; a compiler process may be in replacement then */
+/* How many more descriptors kilnd may have after all rounds: a compiler process may be in
+ * replacement. */
 #define DESCRIPTORS_SLACK 4
 #ifndef MEMORY_SLACK_KB
 #define MEMORY_SLACK_KB 65536 /* allowed growth, because allocators keep freed memory */

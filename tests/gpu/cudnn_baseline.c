@@ -16,7 +16,7 @@
 #define WORKSPACE_MAX ((uint64_t)4 << 30)
 
 /* How far cuDNN's result may be from the reference, relative to the sum of |a b| over the products
- * of an element. The check only has to detect that cuDNN was given a different problem, so it must
+ * of an element. The check only has to detect that cuDNN was given a different problem. So it must
  * accept all arithmetic of cuDNN, including Winograd, and TF32 with its operands of 11 bits. A sum
  * of n products with random signs is about sum|a b| / sqrt(n), and the result of another problem
  * differs by about as much. cuDNN's arithmetic differs by at most a 64th of sum|a b|. */

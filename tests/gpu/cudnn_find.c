@@ -9,7 +9,7 @@
 #define ALGORITHMS_MAX 16
 #define TIMED_IN_FULL 3
 
-struct found { /* the members that the result types of all three directions have */
+struct found { /* members that the result types of all three directions have in common */
     int algorithm;
     cudnnStatus_t status;
     float ms;

@@ -36,7 +36,7 @@ TEST(plain, pixels_that_no_output_reads_do_not_count)
     for (int direction = 1; direction <= 4; direction *= 2) {
         char text[128];
         snprintf(text, sizeof(text), line, direction);
-        /* backward data writes all pixels of x; the others read 4 x 4 of them */
+        /* backward data writes all pixels of x; the other directions read 4 x 4 of them */
         double x = 8.0 * (direction == 2 ? 8 * 8 : 4 * 4);
         assert_true(bytes_of_line(text) == 4 * (x + others));
     }

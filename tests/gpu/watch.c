@@ -120,8 +120,8 @@ static void end_trial(struct watch *w, enum trial_state state, const char *text)
     report_finished(w);
 }
 
-/* Called when the runner has ended, because all trials have run or one crashed the runner. In the
- * latter case, starts a new runner for the other trials. */
+/* Called when the runner has ended. Either it has run all trials, or a trial has crashed it; then
+ * starts a new runner for the trials that are left. */
 static void runner_ended(struct watch *w, int status)
 {
     char text[64];

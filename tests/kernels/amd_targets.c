@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Compiles every solver, direction and type for the AMD targets, with the compilers that kilnd
- * uses. If a solver applies to a problem, its programs must compile, the objects must contain the
- * kernels that the plan launches, and the default config's kernels must not spill registers. Prints
- * the resources of each kernel.
+ * uses. If a solver applies to a problem, its programs must compile, and the objects must contain
+ * the kernels that the plan launches. Kernels of the default config must not spill registers.
+ * Prints the resources of each kernel.
  *
  *     amd_targets [TARGET|all]... [PROBLEMS [SEED]]
  *

@@ -292,7 +292,7 @@ TEST(device, patches_match_the_reference)
         struct problem first = patches((enum direction)i, LAYOUT_CHANNELS_FIRST);
         expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &last, DATA_EXACT);
         expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &first, DATA_EXACT);
-        /* as the other directions use the same packing code */
+        /* One direction is enough here, because all directions use the same packing code. */
         if (i == DIRECTION_BACKWARD_DATA)
             expect_right(*state, "gfx90a", "64,32,32,2,1,1,1,1", &last, DATA_EXACT);
         volume.spatial_dims = 3;

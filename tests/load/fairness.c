@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests that many queued compiles of one user delay another user's single compile by at most one
- * compile on each compiler.
+ * compile.
  *
  * Usage: test_load_fairness [COMPILES]   (default: 10000; needs root, because it needs two users)
  *
@@ -86,9 +86,9 @@ static void stop_compilers(struct fixture *f)
     daemon_process_signal_workers(&f->daemon, SIGSTOP);
 }
 
-/* Returns whether compile |number| of the first user ends normally: those that compilers already
- * run, the next in the queue, and the last one, which some tests let the second user request,
- * too. */
+/* Returns whether compile |number| of the first user ends normally. These are the compiles that
+ * already run, the next in the queue, and the last one, which in some tests the second user also
+ * requests. */
 static bool ends(const struct fixture *f, unsigned number)
 {
     return number <= f->workers || number == f->last;
@@ -147,7 +147,7 @@ static void expect_metric(struct fixture *f, const char *series, uint64_t minimu
 }
 
 /* kilnd may queue the compiles of one batch in any order. So the compiles that must come first are
- * sent in a first batch. The others are only sent when these are in the queue. */
+ * in their own batch, and the rest are sent when that batch is in the queue. */
 static void fill_queue(struct fixture *f)
 {
     send_batch(f, 0, f->workers + 1);
