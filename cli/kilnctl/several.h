@@ -26,6 +26,6 @@ void several_release(struct several *several);
 #define SEVERAL_AUTO __attribute__((cleanup(several_release)))
 
 void several_note(struct several *several, const char *word, int rc, const struct kiln_error *why);
-/* Returns the first failure's code. With --json, prints |json| with "failures" and "error", unless
- * kilnd answered for none of the arguments (|over|). */
+/* Returns the first failure's code. With --json, prints |json| with the members "failures" and
+ * "error", except if kilnd was absent or denied access from the first argument on. */
 CLI_MUST_CHECK int several_end(struct several *several, struct json *json, struct kiln_error *err);

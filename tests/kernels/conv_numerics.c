@@ -123,8 +123,8 @@ TEST(trial, backward_data_clears_between_pixels_whatever_the_width)
     assert_int_equal(wrong, 0);
 }
 
-/* Returns a problem whose filters do not overlap and have 4, 16 or 3 pixels per axis. Those with 3
- * pixels are 3-D and have groups. */
+/* Returns a problem whose filters do not overlap. Their height and width are 4, 16 or 3 pixels.
+ * Problems with 3 pixels are 3-D and have groups. */
 static struct problem patches(enum direction direction, unsigned variant)
 {
     static const uint32_t sizes[] = { 4, 16, 3 };

@@ -411,8 +411,9 @@ TEST(device, tf32_of_folded_images_and_mixed_layouts_matches_the_reference)
 
 static uint32_t round_up4(uint32_t count) { return (count + 3) / 4 * 4; }
 
-/* Returns the weight of input channel |k| of its group at |tap| for row |c|, which counts padded
- * rows over all groups. Returns 0 for padding. */
+/* Returns the weight that the packed matrix must have for input channel |c|, |tap| and output
+ * channel |k|. |c| is numbered over all groups, each padded to a multiple of 4; |k| is numbered
+ * within the group. Returns 0 for padding. */
 static float weight_of(const struct trial *trial, uint32_t c, uint32_t tap, uint32_t k)
 {
     const struct kiln_problem *p = &trial->problem;
