@@ -121,9 +121,9 @@ def copy_host_libraries(package, licenses):
         lines.append(f"{name}: package {debian}, version {version}")
         copy_license(debian, licenses)
     (licenses / "LIBRARIES.txt").write_text("\n".join(lines) + "\n")
-    # Programs that load a library only for another library need DT_RPATH. kiln-compiler has none,
-    # so it keeps DT_RUNPATH: with DT_RPATH, the host's compilers that it opens would load the
-    # wheel's libraries.
+    # A program whose libraries need further libraries must have DT_RPATH, which also applies to
+    # those. kiln-compiler has no such libraries and keeps DT_RUNPATH: with DT_RPATH, the host's
+    # compilers that it opens would load the wheel's libraries.
     for program in programs:
         if host_libraries([program]).keys() - needed(program):
             use_rpath(program)

@@ -21,7 +21,7 @@ struct wire_subject {
     uint64_t next_id;
     uint8_t *frame;
     size_t frame_size;
-    int object_fd; /* the object that came with the last frame, or -1 */
+    int object_fd; /* descriptor of the last frame's object, or -1 */
 };
 
 static enum kiln_code send_frame(struct wire_subject *s, unsigned type, const struct buffer *body,

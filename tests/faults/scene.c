@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 
 #define DEVICE "gfx90a68"
-/* a record's time in ms in version 0; later versions have shorter times */
+/* time of version 0 of a record, in ms; later versions have shorter times */
 #define SLOWEST 1000000.0
 #define ASK_MS 20000 /* if kilnd takes longer to answer, it counts as hanging */
 #define BATCH_MAX 64u

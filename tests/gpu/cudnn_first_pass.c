@@ -14,7 +14,7 @@
 #define SHAPES_MAX 512u
 /* about as much workspace as frameworks allow */
 #define WORKSPACE_MAX ((uint64_t)1 << 30)
-#define DATA 0x3c /* every byte of the operands; such numbers are small in each type */
+#define DATA 0x3c /* every byte of the operands; in each type, the numbers are then small */
 
 struct pass {
     struct problem shapes[SHAPES_MAX];

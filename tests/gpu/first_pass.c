@@ -16,7 +16,7 @@
 
 #define LAYERS_MAX 512u
 #define TIMEOUT_MS 600000
-#define DATA 0x3c /* every byte of the operands; such numbers are small in each type */
+#define DATA 0x3c /* every byte of the operands; in each type, the numbers are then small */
 
 enum memory { MEMORY_X, MEMORY_W, MEMORY_Y, MEMORY_WORKSPACE, MEMORIES };
 

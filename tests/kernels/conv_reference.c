@@ -59,7 +59,8 @@ TEST(plain, backward_data_spreads_each_output_over_its_window)
 TEST(plain, backward_weights_sums_the_inputs_each_tap_met)
 {
     struct kiln_problem problem = by_hand(KILN_BACKWARD_WEIGHTS);
-    /* the pixels that each tap multiplies: 00: 0 0 0 5; 01: 0 0 4 6; 10: 0 2 0 8; 11: 1 3 7 9 */
+    /* the pixels that each tap is multiplied with: tap 00: 0 0 0 5; 01: 0 0 4 6; 10: 0 2 0 8; 11: 1
+     * 3 7 9 */
     const double want[] = { 4 * 5, 3 * 4 + 4 * 6, 2 * 2 + 4 * 8, 1 + 2 * 3 + 3 * 7 + 4 * 9 };
     expect(&problem, want, 4);
 }
@@ -86,13 +87,14 @@ TEST(plain, layouts_only_change_the_positions_of_elements)
     problem.in[2] = 2;
     problem.pad[1] = problem.pad[2] = 0;
     problem.stride[1] = problem.stride[2] = 1;
-    /* the two channels are x: c0 = 1 2, c1 = 3 4; w: k0 = 1 10, k1 = 100 1000 */
+    /* x has the channels c0 = 1 2 and c1 = 3 4; w has k0 = 1 10 and k1 = 100 1000 */
     const double first[] = { 31, 42, 3100, 4200 };
     const double last[] = { 31, 3100, 42, 4200 };
     expect(&problem, first, 4);
     problem.y_layout = KILN_CHANNELS_LAST;
     expect(&problem, last, 4);
-    problem.x_layout = KILN_CHANNELS_LAST; /* the same bytes are now c0 = 1 3, c1 = 2 4 */
+    /* with this layout, x has the channels c0 = 1 3 and c1 = 2 4 */
+    problem.x_layout = KILN_CHANNELS_LAST;
     const double swapped[] = { 21, 2100, 43, 4300 };
     expect(&problem, swapped, 4);
 }
