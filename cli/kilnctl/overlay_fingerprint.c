@@ -110,7 +110,8 @@ int overlay_fingerprint_read(const char *path, uint64_t deadline_ns,
     sha256_init(&sum);
     for (int part = 0; part < OVERLAY_PARTS && !rc; part++) {
         uint64_t size = fingerprint->parts[part].size;
-        /* bytes that move from one part to another then change the digest */
+        /* Separates the parts by their sizes. Otherwise, the same bytes divided differently would
+         * have the same digest. */
         sha256_put(&sum, bytes_of(&size, sizeof(size)));
         if (part > 0 && size == 0)
             continue;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* number of questions after the first, which show whether they need more memory */
+/* number of questions after the first; they show whether later answers need more memory */
 #define MORE_QUESTIONS 100u
 
 struct first { /* sizes in bytes; a size is a difference, so it may be negative */
