@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* How a report begins. kilnctl only replaces a file that begins so. */
+/* The first bytes of a report. kilnctl only replaces files that begin with this text. */
 #define REPORT_MARK "<!doctype html><!-- kilnctl report -->"
 
 struct report {

@@ -18,7 +18,7 @@
 /* number of rows; PERF_ROWS - PERF_RECORDS records have two */
 #define PERF_ROWS 148096u
 
-/* Returns problem |index|. The first 884 736 differ. */
+/* Returns problem |index|. Problems 0 to 884 735 are all different. */
 static struct problem problem_of(uint32_t index)
 {
     static const uint32_t filters[] = { 1, 3, 5 },

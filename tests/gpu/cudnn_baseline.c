@@ -15,11 +15,11 @@
 /* about as much workspace as frameworks allow */
 #define WORKSPACE_MAX ((uint64_t)4 << 30)
 
-/* How far cuDNN's result may be from the reference, relative to the sum of |a b| over the products
- * of an element. The check only has to detect that cuDNN was given a different problem. So it must
- * accept all arithmetic of cuDNN, including Winograd, and TF32 with its operands of 11 bits. A sum
- * of n products with random signs is about sum|a b| / sqrt(n), and the result of another problem
- * differs by about as much. cuDNN's arithmetic differs by at most a 64th of sum|a b|. */
+/* How far cuDNN's result may be from the reference, relative to sum|a b| / sqrt(n) for the n
+ * products a b of an element. A sum of n products with random signs is about that large, and the
+ * result of another problem differs by about as much. The check only has to detect that cuDNN was
+ * given a different problem. So it must accept all arithmetic of cuDNN, including Winograd, and
+ * TF32 with its operands of 11 bits. Such arithmetic differs by at most a 64th of that size. */
 #define TOLERANCE (1.0 / 64)
 
 struct baseline {

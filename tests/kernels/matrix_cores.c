@@ -209,7 +209,7 @@ TEST(device, wgmma_matches_the_reference)
 }
 
 /* Tests tiles with 64-byte rows (32 elements), with several warp groups, and with the narrowest
- * product. */
+ * product of a warp group. */
 TEST(device, wgmma_in_other_shapes_matches_the_reference)
 {
     struct problem forward = plain_for_warp_groups(DIRECTION_FORWARD);
