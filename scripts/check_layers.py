@@ -51,17 +51,18 @@ MAY_INCLUDE = {  # for each directory, the other directories or single headers t
                         "engine/codec", "engine/manifest", "engine/sandbox", "engine/fleet"},
     "engine/tuning": {"common", "engine/data", "engine/db", "engine/miopen", "engine/digest"},
     "engine/solver": {"common"},
-    # kilnd must not include the code of transfers, because only kiln-transfer links libcurl.
+    # Only kiln-transfer links libcurl, so kilnd must not include code that transfers files.
     "engine/jobs": {"common", "engine/compile", "engine/fleet", "engine/transfer/transfer_job.h"},
-    # engine.c opens and closes the service, so the service includes engine.h but not the rest.
+    # The service may include engine.h, because engine.c opens and closes it, but no other file of
+    # engine/.
     "engine/service": {"common", "engine/engine.h"} | SERVICE_MAY,
     "engine/embed": {"common", "engine"},
     "engine": {"common"},
     "daemon/loop": {"common", "engine/jobs"},
     "daemon/programs": {"common", "engine/compile", "engine/transfer", "engine/sandbox"},
     "daemon": {"common", "engine"},
-    # Programs of cli/ include neither messages nor databases, so that they can do nothing that
-    # other clients cannot do. The table of settings is for the manual and for kilnctl doctor.
+    # Programs of cli/ must not be able to do more than other clients, so they include neither
+    # messages nor databases. The table of settings is for the manual and for kilnctl doctor.
     "cli": {"common/base", "engine/digest", "engine/codec", "engine/manifest",
             "engine/fleet", "engine/miopen/names", "engine/transfer/fleet_remote.h",
             "daemon/config/config.def"},
@@ -86,12 +87,12 @@ ONLY_IN = {  # for each header of an external library, the only places that may 
                 "engine/compile"),
     "CL/": ("libclient/device",),
 }
-# Only libkiln itself, the programs of cli/, the tests and GPU sources may include <kiln/...>. The
-# latter find their prelude under this prefix.
+# Only libkiln itself, the programs of cli/, the tests and GPU sources may include <kiln/...>. For
+# GPU sources, this is the prefix of their prelude.
 PUBLIC_FOR = ("libclient", "cli", "tests", "kernels")
-# places that may include only system headers and <kiln/...>
+# These may only include system headers and <kiln/...>.
 SYSTEM_ONLY = ("libclient/include", "kernels")
-# Tests check results with these libraries, or damage files with them.
+# Tests use these libraries to check results, or to damage files.
 TESTS_SEE = ("sqlite3.h", "dlfcn.h", "CL/", "uv.h", "zstd.h", "nettle/", "bzlib.h")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)

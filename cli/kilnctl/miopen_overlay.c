@@ -131,8 +131,8 @@ static int ask_devices(const struct invocation *invocation, struct devices *devi
 
 /* ---- the directory ---- */
 
-/* Creates a part of the overlay, which will contain the user's records and the job's results.  So
- * an existing directory becomes private, unless the overlay is to be shared. */
+/* Creates a directory in the overlay. It will contain the user's records and the job's results, so
+ * even an existing directory is made private, unless the overlay is shared. */
 static int make_part(const struct overlay *o, const char *path, struct kiln_error *err)
 {
     bool is_private = !o->manifest.is_shared;
@@ -145,8 +145,8 @@ static int make_part(const struct overlay *o, const char *path, struct kiln_erro
     return KILN_E_OK;
 }
 
-/* Creates |directory| and its parts.  Keeps the mode of an existing |directory|, which may contain
- * other files. */
+/* Creates |directory| and the directories in it. An existing |directory| keeps its mode, because it
+ * may contain other files. */
 static int make_directories(struct overlay *o, const char *directory, struct kiln_error *err)
 {
     static const char *const parts[] = { "system", "user", "cache" };
@@ -174,7 +174,7 @@ static int check_free(const struct overlay *o, struct kiln_error *err)
     return rc;
 }
 
-/* Removes the links of an older overlay, because their targets may have changed. */
+/* Removes the links of an earlier overlay, because their targets may no longer be right. */
 static int remove_links(const struct overlay *o, struct kiln_error *err)
 {
     struct stat seen;
@@ -223,8 +223,7 @@ static const struct {
     { "MIOPEN_CUSTOM_CACHE_DIR", "cache" },
 };
 
-/* MIOPEN_SYSTEM_DB_PATH is not set if system/ is empty, because an empty system/ would hide
- * MIOpen's own databases. */
+/* An empty system/ would hide MIOpen's own databases, so MIOPEN_SYSTEM_DB_PATH is not set then. */
 static bool is_variable_set(const struct overlay *o, size_t index)
 {
     return index > 0 || o->has_system;

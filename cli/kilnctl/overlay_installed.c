@@ -14,7 +14,8 @@ static bool is_file(const char *path)
     return stat(path, &seen) == 0 && S_ISREG(seen.st_mode);
 }
 
-/* Keeps a name that exists already: kiln wrote that file, or it is a link to a package. */
+/* Links one of MIOpen's files into system/. If the name exists, keeps it: kiln has written that
+ * file, or has linked a package. */
 static int link_file(const struct overlay *o, const char *name, bool *ret_linked,
                      struct kiln_error *err)
 {

@@ -9,14 +9,14 @@
 
 #include <string.h>
 
-/* Number of problems in one request if --jobs is not given.  Because of the limit, a missing answer
- * is noticed after TIMEOUT_MS, not only at the end of a long file. */
+/* Number of problems in one request if --jobs is not given. Since each request has its own timeout,
+ * a kilnd that does not answer is noticed after TIMEOUT_MS, not only at the end of a long file. */
 #define BATCH 256u
-/* Enough for 256 kernels of some seconds each on a machine with one core. */
+/* Enough for BATCH kernels of a few seconds each on a machine with one core. */
 #define TIMEOUT_MS (30 * 60 * 1000)
 
-/* kilnd numbers the answers within a batch.  |first| is the number of the batch's first problem
- * within the whole prefetch. */
+/* kilnd numbers the answers of a batch from 0. |first| is the index of the batch's first problem in
+ * the whole prefetch. */
 struct batch {
     struct prefetch *prefetch;
     size_t first;
@@ -185,7 +185,8 @@ static int judge_prefetch(const struct prefetch *p, int rc, struct kiln_error *e
     return KILN_E_OK;
 }
 
-/* Requests the first problem alone, because it may fail for a reason that all problems share. */
+/* Requests the first problem alone: if it fails for a reason that all problems share, the others
+ * need not be requested. */
 static int try_first(struct prefetch *p, bool doubtful, struct kiln_error *err)
 {
     struct kiln_plan *plan = NULL;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Reads problems from a file and requests all their kernels, with progress.
+/* Reads problems from a file, requests all their kernels, and shows the progress.
  *
  * Role       implements `prefetch`, and the first step of `pkg build`
  * Ownership  prefetch_done releases everything, also after a failure; texts are borrowed
- * Threading  uses the caller's thread and threads that end before prefetch_run returns
- */
+ * Threading  uses the caller's thread and threads that end before prefetch_run returns */
 #include "cli/kilnctl/command.h"
 #include "cli/kilnctl/prefetch_report.h"
 #include "cli/problem_set.h"
@@ -16,22 +14,22 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* More threads would only wait for each other. */
+/* Maximum of --jobs. More threads would only wait for each other. */
 #define PREFETCH_JOBS_MAX 256
 
 struct prefetch_question {
     const struct invocation *invocation;
-    const char *path; /* path of the file of problems; NULL if |problems| is set */
+    const char *path; /* the file with the problems; NULL if |problems| is set */
     const struct problem_set *problems;
     const char *target;
-    const char *database_id, *toolchain, *solver; /* NULL if none is given, or if kilnd chooses */
+    const char *database_id, *toolchain, *solver; /* NULL if not given; kilnd then chooses */
     size_t jobs;
     const char *label;
-    /* At this time of the monotonic clock, the prefetch stops as if it were complete, and sets
-     * |is_cut|.  0: no limit. */
+    /* When the monotonic clock reaches this time, the prefetch stops without an error, and sets
+     * |is_cut|. 0 means no limit. */
     uint64_t until_ns;
-    /* May be NULL.  prefetch_run calls it for each plan, before the report counts the plan.
-     * Without --jobs, all calls are on the thread that called prefetch_run. */
+    /* Called for each plan, before the report counts it. May be NULL. Without --jobs, all calls are
+     * on the thread that called prefetch_run. */
     void (*on_plan)(void *context, const struct kiln_plan *plan);
     void *context;
 };
@@ -41,21 +39,21 @@ struct prefetch {
     struct kiln_plan_options options;
     const char *label;
     struct problem_set problems;
-    pthread_mutex_t lock; /* protects report, progress, broken and err */
+    pthread_mutex_t lock; /* protects |report|, |progress|, |broken| and |err| */
     struct prefetch_report report;
     struct progress progress;
     bool json;
     const struct prefetch_question *question; /* valid only while prefetch_run runs */
     bool is_cut;
-    bool begun; /* kilnd answered at least one problem, so the report is worth printing */
+    bool begun; /* kilnd has answered at least one problem, so there is something to report */
     atomic_size_t next;
     int broken;
     struct kiln_error err;
 };
 
 /* Returns KILN_E_OK if every kernel is ready, and KILN_E_COMPILE_FAILED if some are not.
- * |ret_prefetch| must be zeroed, or come from an earlier call.  The report then adds to the counts
- * of the earlier call. */
+ * |ret_prefetch| must be zeroed or come from an earlier call, to whose counts the report then
+ * adds. */
 CLI_MUST_CHECK int prefetch_run(const struct prefetch_question *question,
                                 struct prefetch *ret_prefetch, struct kiln_error *err);
 void prefetch_done(struct prefetch *prefetch);

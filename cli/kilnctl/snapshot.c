@@ -59,7 +59,8 @@ int snapshot_open_plain(const char *path, int *ret_fd, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-/* Appends a NUL.  Returns 0 if the program ended without an answer. */
+/* Receives kiln-transfer's answer and appends a NUL. Returns 0 if kiln-transfer ended without an
+ * answer. */
 static ssize_t receive_answer(int socket, char text[ANSWER_MAX + 1], int *ret_fd)
 {
     int flags = 0;
@@ -121,7 +122,7 @@ static int query_program(const struct snapshot_run *run, struct snapshot *snapsh
     KILN_AUTO(mem) char *text = malloc(ANSWER_MAX + 1);
     KILN_AUTO(fd) int fd = -1;
     bool is_late = !wait_for_answer(run);
-    if (is_late) /* SIGTERM lets kiln-transfer remove its copy */
+    if (is_late) /* at SIGTERM, kiln-transfer removes its copy */
         kill(run->pid, SIGTERM);
     ssize_t got = text ? receive_answer(run->socket, text, &fd) : 0;
     int status = wait_for_end(run->pid);

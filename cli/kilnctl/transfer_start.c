@@ -10,7 +10,8 @@
 
 #define SOCKET_FD 3
 
-/* Both ends of the socket are close-on-exec.  Only the child's copy, descriptor 3, remains open. */
+/* Both ends of the socket are close-on-exec. The child gets a copy of its end as descriptor 3,
+ * which stays open. */
 static int spawn_program(const char *program, char *const argv[], int socket, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;

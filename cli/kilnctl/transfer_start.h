@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 
-/* Starts the program at the other end of |ret_socket|. */
+/* Starts |program|. |ret_socket| receives this process's end of the socket, and |program| gets the
+ * other end as descriptor 3. */
 CLI_MUST_CHECK int transfer_start(const char *program, char *const argv[], int *ret_socket,
                                   pid_t *ret_pid, struct kiln_error *err);

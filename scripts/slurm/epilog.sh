@@ -51,13 +51,13 @@ left() {
     echo "$left"
 }
 
-# Runs a program as the user. All such programs together have $timeout, so that a job's files can
-# delay the node only for a bounded time.
+# Runs a program as the user. All these programs together may take at most $timeout, because the
+# job's files must not delay the node without limit.
 as_user() {
     timeout --kill-after=5s "$(left)s" runuser -u "$user" -- "$@" </dev/null
 }
 
-# Prints the job's name, as a word that kilnctl takes neither for an option nor for a file.
+# Prints the job's name. Changes it so that kilnctl does not take it for an option or a file.
 job_name() {
     name=${SLURM_JOB_NAME:-}
     [ -n "$name" ] ||
@@ -65,8 +65,8 @@ job_name() {
     printf '%s\n' "$name" | sed -n '1 { s/^-/_/; s,/,_,g; p; }'
 }
 
-# Logs how many of the prefetched kernels the job used, and how many others it needed. A job that
-# wrote no trace has no report.
+# Logs how many of the prefetched kernels the job used, and how many kernels it needed that were not
+# prefetched. Logs nothing if the job wrote no trace.
 report() {
     name=$(job_name)
     home=$(getent passwd "$user" | cut -d : -f 6)
@@ -79,15 +79,16 @@ report() {
 [ -z "$prefetch" ] || report
 [ -d "$directory" ] || exit 0
 
-# Removes a directory as the user, so that links in it cannot make it remove root's files. The job
-# may have removed the user's own permissions from its directories.
+# Removes a directory as the user: if root removed it, links in it could make root remove other
+# files. First restores the user's permissions, which the job may have removed.
 remove() {
     as_user find "$1" -type d ! -perm -u=rwx -exec chmod u+rwx '{}' ';' || :
     as_user find "$1" -mindepth 1 -delete || :
     rmdir -- "$1"
 }
 
-# Keeps the directory of a failed job. Slurm reuses job numbers, for example for a requeued job.
+# Keeps the directory of a failed job under another name, because Slurm reuses job numbers, for
+# example for a requeued job.
 keep() {
     kept=$directories/failed-$job
     count=1

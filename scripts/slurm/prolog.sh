@@ -35,7 +35,7 @@ case $job in
 esac
 [ -n "$user" ] || give_up "SLURM_JOB_USER is not set"
 
-# Prints the job's name, as a word that kilnctl takes neither for an option nor for a file.
+# Prints the job's name. Changes it so that kilnctl does not take it for an option or a file.
 job_name() {
     name=${SLURM_JOB_NAME:-}
     [ -n "$name" ] ||
@@ -43,7 +43,8 @@ job_name() {
     printf '%s\n' "$name" | sed -n '1 { s/^-/_/; s,/,_,g; p; }'
 }
 
-# Requests the plans of the user's traces for jobs of this name, for at most the time $prefetch.
+# Requests the plans that the user's earlier jobs of this name used, which their traces list. Takes
+# at most the time $prefetch.
 prefetch() {
     name=$(job_name)
     home=$(getent passwd "$user" | cut -d : -f 6)
@@ -58,7 +59,8 @@ prefetch() {
 }
 [ -z "$prefetch" ] || prefetch
 
-# Only root may write to the parent directory, so that no user can replace the directory of a job.
+# The parent directory must be writable only for root, so that no user can replace the directory of
+# a job.
 umask 022
 mkdir -p -- "$directories" || give_up "cannot make '$directories'"
 [ -n "$(find "$directories" -prune -type d -user "$(id -u)" ! -perm -020 ! -perm -002)" ] ||

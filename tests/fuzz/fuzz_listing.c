@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Pages of a list of names from a hostile object store. */
+/* Tests the parser of an object store's listings. The input is one page of names from a hostile
+ * store. */
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/transfer/store_listing.h"
