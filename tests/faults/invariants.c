@@ -92,7 +92,7 @@ static const char *const kernels_none[] = {
     "select count(*) from object where piece_set = 0 and stored_size <> length(bytes)",
     "select count(*) from object o where piece_set > 0 and stored_size <> "
     "(select coalesce(sum(length(bytes)), 0) from piece p where p.piece_set = o.piece_set)",
-    /* each kernel has one row in the order of eviction (recency), and the reverse */
+    /* each kernel has one row in the order of eviction (recency), and each such row has a kernel */
     "select count(*) from recency where kernel not in (select id from kernel)",
     "select count(*) from kernel where id not in (select kernel from recency)",
     "select count(*) from recency r join kernel k on k.id = r.kernel "
