@@ -225,7 +225,7 @@ static int run_doctor(const struct invocation *invocation, struct kiln_error *er
     if (!d.answers) {
         size_t before = d.findings.count;
         check_from_outside(&d);
-        /* Failures from here on may be the reason why kilnd does not answer. */
+        /* Failures that check_from_outside found may be the reason why kilnd does not answer. */
         findings_causes_first(&d.findings, before);
         return print_findings(&d, err);
     }

@@ -20,7 +20,7 @@
 
 struct subject {
     const char *way;
-    struct content kept; /* the kernels that are looked up */
+    struct content kept;
     /* the kernels that another thread stores during the look-ups; may be empty */
     struct content added;
     uint64_t limit;

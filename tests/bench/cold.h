@@ -30,7 +30,6 @@ KILN_MUST_CHECK enum kiln_code cold_find_any(struct kiln_client *client, struct 
  * compiled kernel there. */
 void cold_options(uint64_t id, char options[COLD_OPTIONS_MAX]);
 struct kiln_kernel_source cold_request(const struct cold *cold, const char *options);
-/* Fetches |count| kernels in one batch. Fails if any of them fails. */
 KILN_MUST_CHECK enum kiln_code cold_fetch(struct kiln_client *client, const struct cold *cold,
                                           uint64_t first_id, size_t count, struct kiln_err *err);
 

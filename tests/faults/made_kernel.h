@@ -16,7 +16,6 @@
 void made_source(unsigned number, char text[64]);
 void made_endless_source(unsigned number, char text[64]);
 bool made_is_endless(struct bytes source);
-/* Returns false if the source has no number. */
 bool made_number(struct bytes source, unsigned *ret_number);
 /* In bytes. Objects with an odd number fit into a reply, and the others are sent as descriptors. */
 size_t made_size(unsigned number);

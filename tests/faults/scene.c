@@ -673,7 +673,6 @@ bool scene_prefetch(struct scene *s)
     return stored;
 }
 
-/* If kilnctl reported that a kernel was stored, the kernel must still exist. */
 static void serves_prefetched(struct scene *s)
 {
     if (s->prefetch_kept == 0)

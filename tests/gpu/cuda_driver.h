@@ -4,8 +4,8 @@
 /* One NVIDIA GPU through the CUDA driver API.  The driver is opened at run time, so building needs
  * no part of CUDA.
  *
- * A kernel that fails makes the CUDA context unusable. It cannot be created again in the same
- * process, so the process must end (see |is_lost|).
+ * A kernel that fails makes the CUDA context unusable for the rest of the process, which must then
+ * end (see |is_lost|).
  *
  * Ownership  cuda_open / cuda_close; the caller frees memory and modules
  * Threading  one thread */

@@ -426,8 +426,8 @@ static bool is_asked_for(const char *target, int count, char **asked)
     return count == 0;
 }
 
-/* Reads PROBLEMS and SEED, which follow the targets' names. Returns the index of the first argument
- * after the names. */
+/* Returns the number of arguments that name targets. Reads PROBLEMS and SEED, which follow
+ * these. */
 static int read_numbers(int argc, char **argv)
 {
     int names = 1;

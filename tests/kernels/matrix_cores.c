@@ -44,8 +44,8 @@ static struct problem plain(enum direction direction)
                              .dilation = { 1, 1, 1 } };
 }
 
-/* Returns a problem whose operands and result must be packed, because their layouts do not fit. Its
- * stride divides the taps into classes with different numbers of taps. */
+/* Returns a problem whose operands and result must be packed. Its stride divides the taps into
+ * classes with different numbers of taps. */
 static struct problem awkward(enum direction direction)
 {
     struct problem p = plain(direction);

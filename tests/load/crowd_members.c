@@ -320,8 +320,8 @@ static void attack_once(struct crowd_member *m, unsigned number, uint64_t *rando
     atomic_fetch_add(&m->crowd->counts->attacks, 1);
 }
 
-/* Root may do almost anything, so this thread changes to the user CROWD_HOSTILE. libc's functions
- * would change the user of all threads, so this function makes the system calls. */
+/* Root may do almost anything, so its attacks would prove nothing. This thread changes to the user
+ * CROWD_HOSTILE by system calls, because libc's functions would change the user of all threads. */
 static bool become_another_user(void)
 {
     if (geteuid() != 0)
