@@ -19,8 +19,8 @@
 #define RECORDS 20u /* number of records in each imported file; Alice has as many */
 #define SYSTEM_FILE DEVICE ".HIP.fdb.txt"
 #define USER_FILE DEVICE ".HIP.2_17_0_a82233c22.ufdb.txt"
-#define SLOWEST_MS \
-    1000000u /* time of version 0 of a record, in ms; later versions have shorter times */
+/* Time of version 0 of a record; later versions have shorter times. */
+#define SLOWEST_MS 1000000u
 
 /* The user or the file from which a record comes. Each has its own problems. */
 enum owner { OF_SYSTEM, OF_ALICE, OF_HOST, OF_MERGE, OWNERS, OF_CAROL };

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* a trial that takes longer is stuck; even the slowest reference takes far less than a second */
+/* A trial that takes longer is stuck; even the slowest reference takes far less than a second. */
 #define STUCK_SECONDS 30.0
 #define POLL_NS 1000000L
 #define NOTHING_POSSIBLE 2
