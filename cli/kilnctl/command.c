@@ -52,7 +52,9 @@ static const struct command *const commands[] = {
     &command_fleet_compact,
     &command_fleet_verify,
     &command_fleet_gc,
+    &command_fleet_enrol,
     &command_fleet_trust,
+    &command_fleet_revoke,
 
     &command_db_import,
     &command_db_merge,

@@ -77,9 +77,10 @@ static void add_keys(struct table *table, const struct json *keys)
                       (unsigned long long)json_get_u64(keys, "for_indices", 0),
                       (unsigned long long)bad, json_get_text(keys, "first_bad", "?"));
     else
-        table_cell(table, "%llu trusted, %llu of them for indices",
+        table_cell(table, "%llu trusted, %llu of them for indices; %llu revoked",
                    (unsigned long long)json_get_u64(keys, "trusted", 0),
-                   (unsigned long long)json_get_u64(keys, "for_indices", 0));
+                   (unsigned long long)json_get_u64(keys, "for_indices", 0),
+                   (unsigned long long)json_get_u64(keys, "revoked", 0));
 }
 
 /* Writes "done 30, absent 2", or "-". */

@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/fleet/fleet_trust.h"
-
 #include "cli/kilnctl/command.h"
-#include "cli/kilnctl/new_file.h"
+#include "cli/kilnctl/fleet_key_file.h"
 #include "cli/output.h"
-#include "common/base/fs.h"
 
-#include <limits.h>
 #include <stdio.h>
-#include <string.h>
-
-#define KEY_MAX 4096
-#define PUBLIC_FORMAT "kiln-public-key-1"
 
 struct trust_options {
     const char *targets, *directory;
@@ -28,77 +20,22 @@ static const struct option options[] = {
 };
 #undef AT
 
-/* kiln_code and the KILN_E_ codes have the same numbers (common/base/err_codes.def). */
 static int fail_as(struct kiln_error *err, const struct kiln_err *why)
 {
     return cli_fail(err, why->code, "%s", why->text);
 }
 
-static int read_key(const char *path, struct json **ret_key, struct kiln_error *err)
+/* A revoked key must not become trusted by accident, for example by a script that runs again. */
+static int check_revoked(const char *directory, const struct json *key, struct kiln_error *err)
 {
-    struct kiln_err why = KILN_ERR_INIT;
-    BUFFER_AUTO struct buffer text;
-    buffer_init(&text, KEY_MAX);
-    if (fs_read_file(path, KEY_MAX, &text, &why) ||
-        json_parse(buffer_view(&text), path, ret_key, &why))
-        return fail_as(err, &why);
-    if (strcmp(json_get_text(*ret_key, "format", ""), PUBLIC_FORMAT) == 0)
+    char name[FLEET_REVOKED_NAME_MAX];
+    uint8_t id[FLEET_KEY_ID_SIZE];
+    if (!fleet_key_id(key, id) || !fleet_key_is_revoked(directory, id))
         return KILN_E_OK;
-    return cli_fail(err, KILN_E_INVALID, "'%s' is not a public key: name a file NAME.pub", path);
-}
-
-/* Makes a new object, because the file may already have the member "targets" or "index". */
-static struct json *with_rights(const struct json *key, const struct trust_options *o)
-{
-    static const char *const members[] = { "format", "name", "key_id", "key" };
-    struct json *trusted = json_object();
-    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
-        json_set_text(trusted, members[i], json_get_text(key, members[i], ""));
-    if (o->targets)
-        json_set_text(trusted, "targets", o->targets);
-    if (o->index)
-        json_set_bool(trusted, "index", true);
-    return trusted;
-}
-
-static int find_path(const char *directory, const struct json *key, char path[PATH_MAX],
-                     struct kiln_error *err)
-{
-    const char *name = json_get_text(key, "name", "");
-    if (name[0] && !strchr(name, '/') && name[0] != '.' &&
-        snprintf(path, PATH_MAX, "%s/%s.pub", directory, name) < PATH_MAX)
-        return KILN_E_OK;
-    return cli_fail(err, KILN_E_INVALID, "the key's name '%.80s' cannot be that of a file", name);
-}
-
-/* Refuses to replace another key, because that would revoke it. A file without a valid key may be
- * replaced. */
-static int check_replaced(const char *path, const struct json *key, struct kiln_error *err)
-{
-    KILN_AUTO(json) struct json *old = NULL;
-    struct kiln_error ignored = { 0 };
-    if (read_key(path, &old, &ignored) ||
-        strcmp(json_get_text(old, "key", ""), json_get_text(key, "key", "")) == 0)
-        return KILN_E_OK;
-    return cli_fail(err, KILN_E_INVALID,
-                    "'%s' has another key: make a key with another name (kilnctl pkg keygen), or "
-                    "remove that file to revoke its key",
-                    path);
-}
-
-static int write_key(const char *directory, const struct json *key, const char *path,
-                     struct kiln_error *err)
-{
-    struct kiln_err why = KILN_ERR_INIT;
-    KILN_AUTO(mem) char *text = json_print(key, /* indent= */ true);
-    if (!text)
-        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for a key");
-    if (fs_make_directories_mode(directory, 0755, &why))
-        return fail_as(err, &why);
-    const struct new_file file = {
-        .path = path, .replace = true, .mode = 0644, .from = -1, .data = text, .size = strlen(text)
-    };
-    return new_file_write(&file, err);
+    fleet_revoked_name(id, name);
+    return cli_fail(err, KILN_E_DENIED,
+                    "this key is revoked on this host: to trust it again, first remove '%s/%s'",
+                    directory, name);
 }
 
 /* Reads the directory as kilnd does, and fails if kilnd would not accept one of its files. */
@@ -120,21 +57,21 @@ static int check_directory(const char *directory, const char *path, struct kiln_
 static int run_fleet_trust(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct trust_options *o = invocation->options;
-    const char *directory = o->directory ? o->directory : "/etc/kiln/fleet-keys.d";
+    const char *directory = o->directory ? o->directory : FLEET_KEYS_DIRECTORY;
     char path[PATH_MAX];
     KILN_AUTO(json) struct json *key = NULL;
     if (!o->targets && !o->index)
         return cli_fail(err, KILN_E_INVALID,
                         "fleet trust needs --targets, --index or both: what the key may sign");
-    int rc = read_key(invocation->words[0], &key, err);
+    int rc = fleet_key_read(invocation->words[0], &key, err);
+    if (!rc)
+        rc = check_revoked(directory, key, err);
     if (rc)
         return rc;
-    KILN_AUTO(json) struct json *trusted = with_rights(key, o);
-    rc = find_path(directory, trusted, path, err);
-    if (!rc)
-        rc = check_replaced(path, trusted, err);
-    if (!rc)
-        rc = write_key(directory, trusted, path, err);
+    KILN_AUTO(json)
+    struct json *trusted =
+        fleet_key_with_rights(key, &(struct fleet_rights){ o->targets, o->index });
+    rc = fleet_key_write(directory, trusted, path, err);
     if (!rc)
         rc = check_directory(directory, path, err);
     if (rc)
@@ -153,8 +90,8 @@ const struct command command_fleet_trust = {
     .words = "KEY.pub",
     .summary = "let this host use kernels that a key signs",
     .help = "Writes the public key, with what it may sign, into the directory of the setting\n"
-            "fleet_keys.  kilnd reads the directory again within a minute.  To revoke the key,\n"
-            "remove the file on every host.  Needs no kilnd.",
+            "fleet_keys.  kilnd reads the directory again within a minute.  'fleet revoke' takes\n"
+            "this back.  Needs no kilnd.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

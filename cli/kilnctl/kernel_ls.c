@@ -10,7 +10,7 @@
 #define KEY_SHOWN 12
 
 struct ls_options {
-    const char *kind, *target, *program, *database_id;
+    const char *kind, *target, *program, *database_id, *package;
     struct option_number older_than, larger_than, limit;
 };
 
@@ -23,6 +23,8 @@ static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
       "only kernels imported for this device: gfx90a68, or gfx90a68@2.17.0 for one MIOpen version",
       0, 0 },
+    { "package", 0, OPTION_TEXT, AT(package), "NAME",
+      "only kernels from this package or imported file; 'fleet': those of the fleet", 0, 0 },
     { "older-than", 0, OPTION_TIME, AT(older_than), "TIME",
       "only kernels unused for this long, such as 30d or 12h", 0, 0 },
     { "larger-than", 0, OPTION_SIZE, AT(larger_than), "SIZE",
@@ -48,6 +50,7 @@ static struct json *create_request(const struct ls_options *o, const char *after
         json_set_text(json, "program", o->program);
     if (o->database_id)
         json_set_text(json, "database_id", o->database_id);
+    admin_set_text(json, "package", o->package);
     if (o->older_than.given)
         json_set_u64(json, "older_than_s", units_whole_seconds(o->older_than.value));
     if (*after)

@@ -5,8 +5,11 @@
 #include "common/base/hex.h"
 #include "engine/manifest/manifest_keys.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define EVERY_TARGET "*"
 
@@ -14,6 +17,8 @@ struct fleet_trust {
     struct public_key *keys; /* owned */
     size_t count, capacity;
     bool is_out_of_memory;
+    const char *directory; /* while the keys are read */
+    unsigned revoked;
     struct trusted_keys files;
     unsigned useless; /* keys that may sign nothing */
     char first_useless[KEY_NAME_MAX];
@@ -46,9 +51,35 @@ enum kiln_code fleet_signer_read(const char *secret_key_file, struct fleet_signe
     return KILN_OK;
 }
 
+void fleet_revoked_name(const uint8_t key_id[FLEET_KEY_ID_SIZE], char name[FLEET_REVOKED_NAME_MAX])
+{
+    char id[KEY_ID_SIZE];
+    hex_write(key_id, FLEET_KEY_ID_SIZE, id);
+    snprintf(name, FLEET_REVOKED_NAME_MAX, "%s.revoked", id);
+}
+
+bool fleet_key_is_revoked(const char *directory, const uint8_t key_id[FLEET_KEY_ID_SIZE])
+{
+    struct stat seen;
+    char path[PATH_MAX], name[FLEET_REVOKED_NAME_MAX];
+    fleet_revoked_name(key_id, name);
+    int size = snprintf(path, sizeof(path), "%s/%s", directory, name);
+    return size >= PATH_MAX || lstat(path, &seen) == 0 || errno != ENOENT;
+}
+
+static bool is_revoked(const struct fleet_trust *trust, const struct public_key *key)
+{
+    uint8_t id[FLEET_KEY_ID_SIZE];
+    return !hex_read(key->id, id, sizeof(id)) || fleet_key_is_revoked(trust->directory, id);
+}
+
 static bool add_key(void *context, const struct public_key *key)
 {
     struct fleet_trust *trust = context;
+    if (is_revoked(trust, key)) {
+        trust->revoked++;
+        return true;
+    }
     if (!key->targets[0] && !key->signs_index) {
         if (trust->useless++ == 0)
             snprintf(trust->first_useless, sizeof(trust->first_useless), "%s", key->name);
@@ -64,12 +95,16 @@ enum kiln_code fleet_trust_read(const char *directory, struct fleet_trust **ret_
                                 struct kiln_err *err)
 {
     KILN_AUTO(fleet_trust) struct fleet_trust *trust = calloc(1, sizeof(*trust));
+    if (trust)
+        trust->directory = directory;
     enum kiln_code rc =
         trust ? keys_each(directory, add_key, trust, &trust->files, err) : KILN_NO_MEMORY;
     if (!trust || (!rc && trust->is_out_of_memory))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the keys in '%s'", directory);
-    if (!rc)
+    if (!rc) {
+        trust->directory = NULL;
         *ret_trust = KILN_TAKE(trust);
+    }
     return rc;
 }
 
@@ -104,6 +139,8 @@ unsigned fleet_trust_index_keys(const struct fleet_trust *trust)
         count += trust->keys[i].signs_index;
     return count;
 }
+
+unsigned fleet_trust_revoked(const struct fleet_trust *trust) { return trust->revoked; }
 
 unsigned fleet_trust_bad(const struct fleet_trust *trust, const char **ret_first)
 {
@@ -169,6 +206,16 @@ static bool may_sign_for(const struct public_key *key, struct bytes target)
             return true;
         at += size + strspn(at + size, " ");
     }
+    return false;
+}
+
+bool fleet_trust_may_claim(const struct fleet_trust *trust, const uint8_t key_id[FLEET_KEY_ID_SIZE],
+                           struct bytes target)
+{
+    const struct public_key *key;
+    for (size_t at = 0; (key = next_key(trust, &at, key_id));)
+        if (may_sign_for(key, target))
+            return true;
     return false;
 }
 

@@ -38,7 +38,15 @@ KILN_MUST_CHECK enum kiln_code fleet_signer_read(const char *secret_key_file,
 
 struct fleet_trust;
 
-/* Succeeds without keys if the directory does not exist. */
+/* A file ID.revoked in the directory of the keys revokes the key with this id, whatever the file
+ * contains. So a package upgrade or a configuration management that writes the key's file again
+ * does not make the key trusted. Returns the name of that file. */
+#define FLEET_REVOKED_NAME_MAX 32
+void fleet_revoked_name(const uint8_t key_id[FLEET_KEY_ID_SIZE], char name[FLEET_REVOKED_NAME_MAX]);
+/* Returns whether the key is revoked. If this cannot be found out, it counts as revoked. */
+bool fleet_key_is_revoked(const char *directory, const uint8_t key_id[FLEET_KEY_ID_SIZE]);
+
+/* Leaves out revoked keys. Succeeds without keys if the directory does not exist. */
 KILN_MUST_CHECK enum kiln_code fleet_trust_read(const char *directory,
                                                 struct fleet_trust **ret_trust,
                                                 struct kiln_err *err);
@@ -49,6 +57,8 @@ bool fleet_trust_equal(const struct fleet_trust *a, const struct fleet_trust *b)
 unsigned fleet_trust_count(const struct fleet_trust *trust);
 /* Returns how many of the keys may sign indices. */
 unsigned fleet_trust_index_keys(const struct fleet_trust *trust);
+/* Returns how many key files were left out because their keys are revoked. */
+unsigned fleet_trust_revoked(const struct fleet_trust *trust);
 /* Returns how many files are not valid keys, or are keys that may sign nothing. |ret_first| is the
  * name of one of them. */
 unsigned fleet_trust_bad(const struct fleet_trust *trust, const char **ret_first);
@@ -64,6 +74,9 @@ enum fleet_fault fleet_trust_check_claim(const struct fleet_trust *trust,
                                          const struct fleet_signed *what, struct bytes target);
 enum fleet_fault fleet_trust_check_index(const struct fleet_trust *trust,
                                          const struct fleet_signed *what);
+/* Returns whether a trusted key with this id may sign claims for |target|. */
+bool fleet_trust_may_claim(const struct fleet_trust *trust, const uint8_t key_id[FLEET_KEY_ID_SIZE],
+                           struct bytes target);
 /* Returns whether a trusted key with this id may sign indices. */
 bool fleet_trust_may_index(const struct fleet_trust *trust,
                            const uint8_t key_id[FLEET_KEY_ID_SIZE]);

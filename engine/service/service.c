@@ -115,6 +115,7 @@ static const char *command_of(unsigned type)
         [MESSAGE_kernel_promote] = "kilnctl kernel promote",
         [MESSAGE_gc] = "kilnctl gc",
         [MESSAGE_fleet_export] = "kilnctl fleet push",
+        [MESSAGE_fleet_keys] = "kilnctl fleet revoke",
         [MESSAGE_kernel_import] = "kilnctl kernel import",
         [MESSAGE_tuning_import] = "kilnctl db import",
         [MESSAGE_tuning_merge] = "kilnctl db merge",

@@ -85,8 +85,8 @@ struct kernel_filter {  /* a kernel must match all fields that are set */
     const char *target; /* "gfx90a" also matches gfx90a:xnack- */
     const char *program;
     const char *toolchain;
-    const char *database_id; /* of named kernels; "gfx906_60" also matches gfx906_60@3.2.0 */
-    const char *package;
+    const char *database_id;    /* of named kernels; "gfx906_60" also matches gfx906_60@3.2.0 */
+    const char *package;        /* "fleet" also matches fleet:0123456789abcdef */
     struct digest toolchain_id; /* zeros: any */
     uint64_t older_than;        /* last used before this second; 0: any */
     unsigned kinds;             /* a set of KERNELS_OF(kind); 0: any */

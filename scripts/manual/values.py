@@ -17,7 +17,8 @@ _OF_COMMANDS = {
     ("db get", "toolchain"): "none", ("db verify", "toolchain"): "none",
 }
 _WORDS_OF_COMMANDS = {"pkg show": "package", "pkg verify": "package", "pkg rm": "package",
-                      "run": "file", "trace show": "job", "trace diff": "job",
+                      "run": "file", "fleet revoke": "file",
+                      "trace show": "job", "trace diff": "job",
                       "trace prefetch": "job", "trace find": "job", "trace pack": "job"}
 _VALUES = {
     "FILE": "file", "PATH": "file", "OUT": "file", "PACKAGE": "file", "A": "file", "B": "file",

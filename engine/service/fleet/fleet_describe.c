@@ -36,7 +36,7 @@ static struct json *describe_faults(const uint64_t counts[FLEET_FAULTS])
     return json;
 }
 
-static struct json *describe_keys(const struct fleet_tier *tier)
+struct json *fleet_keys_describe(const struct fleet_tier *tier)
 {
     const struct fleet_trust *keys = tier->trusted->keys;
     const char *first_bad = "";
@@ -45,6 +45,7 @@ static struct json *describe_keys(const struct fleet_tier *tier)
     json_set_text(json, "directory", tier->keys);
     json_set_u64(json, "trusted", fleet_trust_count(keys));
     json_set_u64(json, "for_indices", fleet_trust_index_keys(keys));
+    json_set_u64(json, "revoked", fleet_trust_revoked(keys));
     json_set_u64(json, "bad", bad);
     if (bad)
         json_set_text(json, "first_bad", first_bad);
@@ -115,7 +116,7 @@ struct json *fleet_tier_describe(const struct fleet_tier *tier)
     struct json *json = json_object();
     add_store(json, tier);
     add_leases(json, tier);
-    json_set(json, "keys", describe_keys(tier));
+    json_set(json, "keys", fleet_keys_describe(tier));
     json_set(json, "requests", fleet_describe_ends(tier->ends));
     json_set(json, "refused", describe_faults(tier->faults));
     json_set_u64(json, "late", tier->late);

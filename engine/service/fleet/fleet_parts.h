@@ -21,6 +21,8 @@
 #define FLEET_ERROR_TEXT 512
 /* After this time without use, an index is not refreshed until it is used again. */
 #define FLEET_IDLE_NS 600000000000u
+/* Keys, and indices that are in use, are read again after this time. */
+#define FLEET_REFRESH_NS 60000000000u
 
 /* The trusted keys, which tasks on other threads use, too. Only the engine's thread changes the
  * number of references. */
@@ -29,7 +31,6 @@ struct trusted {
     struct fleet_trust *keys; /* owned */
 };
 struct trusted *trusted_ref(struct trusted *trusted);
-void trusted_unref(struct trusted *trusted);
 
 struct fleet_opening { /* an index that is being verified */
     struct task task;
@@ -89,6 +90,7 @@ struct fleet_query {
     enum fleet_fault fault;
     enum kiln_code rc;
     struct object *object; /* owned reference */
+    uint8_t builder[FLEET_KEY_ID_SIZE];
     struct kernel_record record;
     struct buffer texts; /* owned; the texts of |record| */
 };
@@ -133,6 +135,7 @@ struct fleet_tier {
     uint64_t pause_ns, retry_ns;
     uint64_t answered_ns; /* when the store last answered */
     uint64_t keys_read_ns;
+    uint64_t keys_begun, keys_installed; /* numbers of readings of the keys */
     uint64_t ends[FLEET_ENDS];
     uint64_t faults[FLEET_FAULTS];
     uint64_t late;
@@ -148,6 +151,8 @@ void fleet_access_start(struct engine *e, struct fleet_access *get);
 /* Counts and reports how the access ended. Each |done| callback must call this first. Returns
  * whether the access ended with FLEET_END_DONE. */
 bool fleet_access_ended(struct engine *e, const struct fleet_access *get);
+/* Reads the keys again if this is due. */
+void fleet_keys_tick(struct engine *e, uint64_t now_ns);
 /* Writes the epochs, on a work queue. */
 void fleet_epochs_save(struct engine *e);
 /* Call it when an access that began at |began_ns| is slow. If the store has answered no other

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
+#include "common/base/hex.h"
 #include "engine/compile/code_object.h"
 #include "engine/fleet/fleet_record.h"
 #include "engine/service/fleet/fleet_parts.h"
 #include "engine/service/kernels/store_tasks.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Verifying a record of this size takes less than a millisecond. */
@@ -65,6 +67,14 @@ static const char *put_text(struct buffer *texts, struct bytes text)
     return texts->failed ? NULL : (const char *)(texts->data + at);
 }
 
+static const char *put_package(struct buffer *texts, const uint8_t builder[FLEET_KEY_ID_SIZE])
+{
+    char id[2 * FLEET_KEY_ID_SIZE + 1], name[64];
+    hex_write(builder, FLEET_KEY_ID_SIZE, id);
+    snprintf(name, sizeof(name), FLEET_PACKAGE_NAME ":%s", id);
+    return put_text(texts, bytes_of_text(name));
+}
+
 /* Copies the claim into the query's record. The buffer |texts| must not grow meanwhile, because the
  * record points into it. */
 static enum kiln_code copy_record(struct fleet_query *query, const struct fleet_claim *claim,
@@ -85,7 +95,7 @@ static enum kiln_code copy_record(struct fleet_query *query, const struct fleet_
         .program = put_text(texts, claim->program),
         .options = put_text(texts, claim->options),
         .version = put_text(texts, claim->version),
-        .package = FLEET_PACKAGE_NAME,
+        .package = put_package(texts, claim->builder),
         .raw_size = claim->raw_size,
         .compile_ns = claim->compile_ns,
         .created = clock_wall_s(),
@@ -131,6 +141,7 @@ static enum kiln_code open_record(struct fleet_query *query, struct bytes conten
         rc = check_object(query, raw, err);
     if (!rc)
         rc = copy_record(query, &record.claim, err);
+    memcpy(query->builder, record.claim.builder, sizeof(query->builder));
     return rc ? rc : object_from_bytes(raw, record.claim.compile_ns, &query->object, err);
 }
 
@@ -153,12 +164,27 @@ static void verify_record(struct task *task)
         query->rc = open_record(query, buffer_view(&content), &why);
 }
 
+/* The keys may have changed since the task began. */
+static void check_builder(struct fleet_query *query)
+{
+    const struct fleet_tier *tier = query->shard->engine->fleet;
+    if (query->trusted == tier->trusted ||
+        fleet_trust_may_claim(tier->trusted->keys, query->builder,
+                              bytes_of_text(query->shard->target)))
+        return;
+    query->fault = FLEET_FAULT_UNTRUSTED;
+    object_unref(query->object);
+    query->object = NULL;
+}
+
 static void on_verified(struct task *task)
 {
     struct fleet_query *query = query_of_task(task);
     struct engine *e = query->shard->engine;
     engine_task_ended(e);
     e->fleet->running--;
+    if (query->object)
+        check_builder(query);
     if (query->fault) {
         fleet_note_fault(e, query->fault, "a record");
         shard_refuse(query->shard, &query->key);

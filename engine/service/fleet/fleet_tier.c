@@ -9,38 +9,8 @@
 #include <string.h>
 
 #define EPOCHS_NAME "fleet-epochs"
-#define REFRESH_NS 60000000000u
 #define PAUSE_MIN_NS 60000000000u
 #define PAUSE_MAX_NS 300000000000u
-
-struct trusted *trusted_ref(struct trusted *trusted)
-{
-    trusted->references++;
-    return trusted;
-}
-
-void trusted_unref(struct trusted *trusted)
-{
-    if (!trusted || --trusted->references > 0)
-        return;
-    fleet_trust_destroy(trusted->keys);
-    free(trusted);
-}
-
-static enum kiln_code read_keys(const char *directory, struct trusted **ret_trusted,
-                                struct kiln_err *err)
-{
-    struct trusted *trusted = calloc(1, sizeof(*trusted));
-    if (!trusted)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the keys of the fleet");
-    enum kiln_code rc = fleet_trust_read(directory, &trusted->keys, err);
-    if (rc) {
-        free(trusted);
-        return rc;
-    }
-    *ret_trusted = trusted_ref(trusted);
-    return KILN_OK;
-}
 
 /* Of a damaged file, uses the lines before the damage. If the epoch of a shard is lost, kilnd may
  * accept an old index of this shard, but still only one that a trusted key signed. */
@@ -66,7 +36,7 @@ static enum kiln_code open_tier(struct fleet_tier *tier, const struct fleet_tier
         return kiln_fail(err, KILN_INVALID, "a path of the fleet tier is too long");
     enum kiln_code rc = tier->epochs_path[0] ? read_epochs(tier, err) : KILN_OK;
     tier->keys_read_ns = clock_monotonic_ns();
-    return rc ? rc : read_keys(tier->keys, &tier->trusted, err);
+    return rc ? rc : fleet_keys_read(tier, &tier->trusted, err);
 }
 
 enum kiln_code fleet_tier_create(const struct fleet_tier_options *options,
@@ -252,72 +222,10 @@ void fleet_note_fault(struct engine *e, enum fleet_fault fault, const char *what
     fleet_report_error(e, text);
 }
 
-struct keys_task {
-    struct task task;
-    struct engine *engine;
-    struct trusted *trusted;
-    enum kiln_code rc;
-    struct kiln_err err;
-};
-
-static void read_keys_again(struct task *task)
-{
-    struct keys_task *t = (struct keys_task *)(void *)task;
-    t->rc = read_keys(t->engine->fleet->keys, &t->trusted, &t->err);
-}
-
-/* Drops the indices whose signers' keys were removed. Indices that were refused may be valid now.
- */
-static void use_keys(struct fleet_tier *tier)
-{
-    LIST_EACH (&tier->shards, struct shard, link, shard) {
-        shard->refused_index = (struct fleet_pointer){ 0 };
-        if (!shard->index ||
-            fleet_trust_may_index(tier->trusted->keys, fleet_index_signer(shard->index)))
-            continue;
-        shard_drop_index(shard);
-        shard->refreshed_ns = 0; /* the tree may have an index of another signer by now */
-    }
-}
-
-/* Keeps the old keys if the directory is unchanged, or if it could not be read, for example because
- * memory ran out. */
-static void on_keys(struct task *task)
-{
-    struct keys_task *t = (struct keys_task *)(void *)task;
-    struct fleet_tier *tier = t->engine->fleet;
-    engine_task_ended(t->engine);
-    tier->running--;
-    bool is_new = !t->rc && !fleet_trust_equal(t->trusted->keys, tier->trusted->keys);
-    if (is_new) {
-        trusted_unref(tier->trusted);
-        tier->trusted = t->trusted;
-        use_keys(tier);
-    } else if (!t->rc) {
-        trusted_unref(t->trusted);
-    }
-    free(t);
-}
-
-static void refresh_keys(struct engine *e, uint64_t now_ns)
-{
-    struct fleet_tier *tier = e->fleet;
-    if (now_ns - tier->keys_read_ns < REFRESH_NS)
-        return;
-    tier->keys_read_ns = now_ns;
-    struct keys_task *t = calloc(1, sizeof(*t));
-    if (!t)
-        return;
-    t->task = (struct task){ .work = read_keys_again, .done = on_keys };
-    t->engine = e;
-    tier->running++;
-    engine_run(e, e->own_uid, WORK_QUEUE_READ, &t->task);
-}
-
 static bool is_due(const struct shard *shard, uint64_t now_ns)
 {
     return !shard->is_loading && now_ns - shard->asked_ns < FLEET_IDLE_NS &&
-           now_ns - shard->refreshed_ns >= REFRESH_NS;
+           now_ns - shard->refreshed_ns >= FLEET_REFRESH_NS;
 }
 
 /* Loads the indices that are due. While the store fails, loads only one index after each pause, to
@@ -344,7 +252,7 @@ void fleet_tier_tick(struct engine *e)
     uint64_t now_ns = clock_monotonic_ns();
     if (!e->fleet->is_on || e->draining)
         return;
-    refresh_keys(e, now_ns);
+    fleet_keys_tick(e, now_ns);
     refresh_shards(e, now_ns);
     fleet_leases_tick(e, now_ns);
 }

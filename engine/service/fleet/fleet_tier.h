@@ -21,8 +21,9 @@
 #include <sys/types.h>
 
 #define FLEET_WAIT_MS 300u
-/* The package name that kernels of the fleet get in kernels.db. 'kilnctl fleet push' leaves out all
- * kernels of packages, so it does not push these again. */
+/* The package name that kernels of the fleet get in kernels.db is this name, a colon and the id of
+ * the builder's key. 'kilnctl fleet push' leaves out all kernels of packages, so it does not push
+ * these again. */
 #define FLEET_PACKAGE_NAME "fleet"
 
 struct engine;
@@ -62,6 +63,17 @@ uint64_t fleet_tier_lease_count(const struct fleet_tier *tier, enum fleet_lease_
 uint64_t fleet_tier_late(const struct fleet_tier *tier);
 uint64_t fleet_tier_ends(const struct fleet_tier *tier, enum fleet_end end);
 uint64_t fleet_tier_faults(const struct fleet_tier *tier, enum fleet_fault fault);
+/* To read the keys again, call the first and the third of these functions on the engine's thread,
+ * and fleet_keys_read on any thread. fleet_keys_install takes the reference. It ignores the keys if
+ * other keys are in use whose reading began later. It drops the indices whose signers may no longer
+ * sign indices, and returns how many these are. */
+struct trusted;
+uint64_t fleet_keys_begin(struct engine *e);
+KILN_MUST_CHECK enum kiln_code fleet_keys_read(const struct fleet_tier *tier,
+                                               struct trusted **ret_trusted, struct kiln_err *err);
+unsigned fleet_keys_install(struct engine *e, struct trusted *trusted, uint64_t number);
+void trusted_unref(struct trusted *trusted);
+struct json *fleet_keys_describe(const struct fleet_tier *tier);
 /* Returns JSON for the request status. */
 struct json *fleet_tier_describe(const struct fleet_tier *tier);
 /* Refreshes the keys and the indices that were used lately, and tries a store that failed. Call it

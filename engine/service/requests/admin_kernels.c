@@ -11,10 +11,9 @@
 #define MATCHES_SHOWN 2
 
 static const struct admin_member list_members[] = {
-    { "kind", MEMBER_TEXT },          { "target", MEMBER_TEXT },
-    { "program", MEMBER_TEXT },       { "database_id", MEMBER_TEXT },
-    { "older_than_s", MEMBER_COUNT }, { "after", MEMBER_TEXT },
-    { "count", MEMBER_COUNT },        { 0 },
+    { "kind", MEMBER_TEXT },        { "target", MEMBER_TEXT },  { "program", MEMBER_TEXT },
+    { "database_id", MEMBER_TEXT }, { "package", MEMBER_TEXT }, { "older_than_s", MEMBER_COUNT },
+    { "after", MEMBER_TEXT },       { "count", MEMBER_COUNT },  { 0 },
 };
 
 static const struct admin_member key_members[] = { { "key", MEMBER_TEXT }, { 0 } };

@@ -217,6 +217,110 @@ TEST_F(kilnctl_fleet, without_a_fleet_the_state_is_an_error)
     assert_says(f->run.err.text, "'fleet'");
 }
 
+static void trust_alice(struct fixture *f, char pub[512], char keys[512])
+{
+    scratch_path(f->directory, "alice.pub", pub);
+    scratch_path(f->directory, "keys", keys);
+    assert_int_equal(
+        RUN(&f->run, "fleet", "trust", pub, "--targets", "gfx90a", "--directory", keys), KILN_E_OK);
+}
+
+static unsigned count_trusted(struct fixture *f, const char *keys)
+{
+    KILN_AUTO(fleet_trust) struct fleet_trust *trust = NULL;
+    must(fleet_trust_read(keys, &trust, &f->err), f->err);
+    return fleet_trust_count(trust);
+}
+
+static void script_revocation(const char *keys, const char *clear_reply)
+{
+    static char reply[1024];
+    snprintf(reply, sizeof(reply), "{\"keys\":{\"directory\":\"%.500s\"},\"dropped\":1}", keys);
+    fake.asked = 0;
+    fake.answers[0].reply = reply;
+    fake.answers[1].reply = "{\"kernels\":[{\"key\":\"0123456789abcdef\",\"target\":\"gfx90a\","
+                            "\"program\":\"conv.cl\"}]}";
+    fake.answers[2].reply = clear_reply;
+}
+
+TEST_F(kilnctl_fleet, a_revoked_key_stays_untrusted_when_its_file_is_written_again)
+{
+    char pub[512], keys[512];
+    trust_alice(f, pub, keys);
+    assert_int_equal(count_trusted(f, keys), 1);
+    script_revocation(keys, "{\"kernels\":1,\"bytes\":9}");
+    assert_int_equal(RUN(&f->run, "fleet", "revoke", "alice", "--directory", keys), KILN_E_OK);
+    assert_says(f->run.printed, "0123456789ab  gfx90a  conv.cl");
+    assert_says(f->run.printed, "in the store");
+    assert_string_equal(fake.requests[0], "fleet_keys -");
+    assert_says(fake.requests[1], "\"package\":\"fleet:");
+    assert_says(fake.requests[2], "\"dry_run\":true");
+    assert_int_equal(count_trusted(f, keys), 0);
+    assert_int_equal(RUN(&f->run, "fleet", "trust", pub, "--targets", "*", "--directory", keys),
+                     KILN_E_DENIED);
+    assert_says(f->run.err.text, ".revoked");
+}
+
+TEST_F(kilnctl_fleet, the_kernels_of_a_revoked_key_are_removed_on_request)
+{
+    char pub[512], keys[512];
+    trust_alice(f, pub, keys);
+    script_revocation(keys, "{\"kernels\":1,\"bytes\":9}");
+    f->run.common.json = true;
+    assert_int_equal(RUN(&f->run, "fleet", "revoke", pub, "--remove", "--directory", keys),
+                     KILN_E_OK);
+    assert_says(fake.requests[2], "\"dry_run\":false");
+    assert_says(f->run.printed, "\"removed\":true");
+    assert_says(f->run.printed, "\"indices\":1");
+}
+
+TEST_F(kilnctl_fleet, a_key_is_revoked_without_kilnd_too)
+{
+    char pub[512], keys[512];
+    trust_alice(f, pub, keys);
+    fake.asked = 0;
+    fake.answers[0] = (struct fake_answer){ .code = KILN_E_UNAVAILABLE };
+    assert_int_equal(RUN(&f->run, "fleet", "revoke", "alice", "--directory", keys),
+                     KILN_E_UNAVAILABLE);
+    assert_says(f->run.err.text, "wrote '");
+    assert_int_equal(count_trusted(f, keys), 0);
+}
+
+TEST_F(kilnctl_fleet, revoking_a_key_in_another_directory_than_kilnds_is_an_error)
+{
+    char pub[512], keys[512];
+    trust_alice(f, pub, keys);
+    script_revocation("/etc", "{}");
+    assert_int_equal(RUN(&f->run, "fleet", "revoke", "0123456789abcdef", "--directory", keys),
+                     KILN_E_INVALID);
+    assert_says(f->run.err.text, "'/etc'");
+    assert_int_equal(RUN(&f->run, "fleet", "revoke", "nobody", "--directory", keys),
+                     KILN_E_NOT_FOUND);
+}
+
+TEST_F(kilnctl_fleet, enrolling_makes_a_key_that_other_hosts_can_trust_as_it_is)
+{
+    char keys[512], secret[512];
+    struct fleet_signer signer;
+    scratch_path(f->directory, "host", keys);
+    scratch_path(f->directory, "host/n1.key", secret);
+    assert_int_equal(
+        RUN(&f->run, "fleet", "enrol", "--targets", "gfx90a", "--name", "n1", "--directory", keys),
+        KILN_E_OK);
+    assert_says(f->run.printed, "host/n1.key");
+    assert_int_equal(count_trusted(f, keys), 1);
+    must(fleet_signer_read(secret, &signer, &f->err), f->err);
+    f->run.common.json = true;
+    assert_int_equal(RUN(&f->run, "fleet", "enrol", "--targets", "*", "--index", "--name", "n1",
+                         "--directory", keys),
+                     KILN_E_OK);
+    assert_says(f->run.printed, "\"index\":true");
+    KILN_AUTO(fleet_trust) struct fleet_trust *trust = NULL;
+    must(fleet_trust_read(keys, &trust, &f->err), f->err);
+    assert_true(fleet_trust_may_index(trust, signer.key_id)); /* the key is still the same */
+    assert_int_equal(RUN(&f->run, "fleet", "enrol", "--directory", keys), KILN_E_INVALID);
+}
+
 TEST_F(kilnctl_fleet, files_that_no_host_needs_are_listed)
 {
     char lease[600];

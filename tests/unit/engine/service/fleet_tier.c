@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/fs.h"
+#include "common/base/hex.h"
 #include "engine/fleet/fleet_compact.h"
 #include "engine/fleet/fleet_directory.h"
 #include "engine/fleet/fleet_push.h"
@@ -596,6 +597,89 @@ TEST_F(fleet, a_new_index_is_found_after_a_minute)
     fetch_cold(f, "new.cl");
     serve_all(f);
     expect_tier(f, TIER_FLEET);
+}
+
+static void mark_revoked(struct fleet_users *f)
+{
+    char path[200], name[FLEET_REVOKED_NAME_MAX];
+    fleet_revoked_name(f->signer.key_id, name);
+    snprintf(path, sizeof(path), "%s/%s", f->keys, name);
+    must(fs_replace_file(path, bytes_of_text(""), 0644, &f->err), f->err);
+}
+
+/* Revokes the key of |f| as 'kilnctl fleet revoke' does. Returns how many indices were dropped. */
+static uint64_t revoke_by_request(struct fleet_users *f)
+{
+    mark_revoked(f);
+    KILN_AUTO(json)
+    struct json *answer = test_caller_ask(&f->users.admin, MESSAGE_fleet_keys, NULL);
+    assert_int_equal(json_get_u64(json_get(answer, "keys"), "revoked", 0), 1);
+    assert_int_equal(json_get_u64(json_get(answer, "keys"), "trusted", 9), 0);
+    return json_get_u64(answer, "dropped", 99);
+}
+
+TEST_F(fleet, a_revoked_key_is_not_trusted_from_the_next_answer_on)
+{
+    fetch_cold(f, "a.cl");
+    serve_all(f);
+    assert_int_equal(revoke_by_request(f), 1);
+    fetch_cold(f, "b.cl");
+    serve_all(f);
+    assert_true(is_compiling(f));
+    finish_compile(&f->users, "object");
+}
+
+TEST_F(fleet, a_record_that_is_read_while_its_key_is_revoked_is_not_used)
+{
+    fetch_cold(f, "a.cl");
+    serve_one(f);
+    serve_one(f);
+    struct fleet_access *get = next_get(f); /* of the record */
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, FLEET_INDEX_MAX);
+    must(fleet_tree_read(f->root, get->name, &content, &f->err), f->err);
+    fake_executor_fleet_got(get, bytes_of(content.data + get->offset, (size_t)get->size));
+    fake_executor_begin_task(&f->users.engine.executor); /* verifies it with the old keys */
+    mark_revoked(f);
+    struct engine *e = f->users.engine.engine;
+    struct trusted *keys = NULL;
+    uint64_t number = fleet_keys_begin(e);
+    must(fleet_keys_read(e->fleet, &keys, &f->err), f->err);
+    (void)fleet_keys_install(e, keys, number);
+    run_tasks(f);
+    assert_true(is_compiling(f));
+    assert_int_equal(fleet_tier_faults(e->fleet, FLEET_FAULT_UNTRUSTED), 1);
+    finish_compile(&f->users, "object");
+}
+
+TEST_F(fleet, keys_that_were_read_before_a_revocation_are_not_used_after_it)
+{
+    struct engine *e = f->users.engine.engine;
+    struct trusted *keys = NULL;
+    uint64_t number = fleet_keys_begin(e);
+    must(fleet_keys_read(e->fleet, &keys, &f->err), f->err);
+    (void)revoke_by_request(f);
+    (void)fleet_keys_install(e, keys, number);
+    assert_int_equal(fleet_trust_count(e->fleet->trusted->keys), 0);
+}
+
+TEST_F(fleet, the_kernels_of_one_key_can_be_listed_and_removed)
+{
+    char ask[128], id[2 * FLEET_KEY_ID_SIZE + 1];
+    fetch_cold(f, "a.cl");
+    fetch_program(&f->users.ann, 8, "b.cl");
+    serve_all(f);
+    hex_write(f->signer.key_id, FLEET_KEY_ID_SIZE, id);
+    snprintf(ask, sizeof(ask), "{\"package\":\"fleet:%s\"}", id);
+    KILN_AUTO(json) struct json *list = test_caller_ask(&f->users.admin, MESSAGE_kernel_list, ask);
+    assert_int_equal(json_count(json_get(list, "kernels")), 2);
+    KILN_AUTO(json)
+    struct json *others =
+        test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"package\":\"fleet:0000000000000000\"}");
+    assert_int_equal(json_get_u64(others, "kernels", 9), 0);
+    KILN_AUTO(json)
+    struct json *all = test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"package\":\"fleet\"}");
+    assert_int_equal(json_get_u64(all, "kernels", 0), 2);
 }
 
 static struct json *ask_status(struct fleet_users *f)

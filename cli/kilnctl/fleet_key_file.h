@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Key files of the fleet (docs/formats/fleet.md): NAME.pub with what the key may sign, and
+ * ID.revoked.
+ *
+ * Ownership  the caller owns returned JSON
+ * Threading  blocks
+ */
+#include "cli/fail.h"
+#include "engine/fleet/fleet_trust.h"
+
+#include <limits.h>
+
+#define FLEET_KEYS_DIRECTORY "/etc/kiln/fleet-keys.d"
+
+struct json;
+
+struct fleet_rights {
+    const char *targets; /* NULL: none */
+    bool index;
+};
+
+/* Reads a public key, with or without rights. */
+CLI_MUST_CHECK int fleet_key_read(const char *path, struct json **ret_key, struct kiln_error *err);
+/* Returns false if the key's member key_id is not valid. */
+bool fleet_key_id(const struct json *key, uint8_t ret_id[FLEET_KEY_ID_SIZE]);
+/* Makes a copy of the key with these rights, and none of its own. */
+struct json *fleet_key_with_rights(const struct json *key, const struct fleet_rights *rights);
+/* Writes the key as NAME.pub, and returns the path. Refuses to replace another key. */
+CLI_MUST_CHECK int fleet_key_write(const char *directory, const struct json *key,
+                                   char ret_path[PATH_MAX], struct kiln_error *err);
