@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/key_prefix.h"
+#include "cli/kilnctl/nap.h"
 #include "cli/output.h"
 
 #include <kiln/problem.h>
@@ -9,6 +10,9 @@
 /* -F 0 means three problems: one for each direction. */
 #define PROBLEMS_MAX 3
 #define LINE_MAX 4096
+/* kilnd may have to request indices of the fleet first. */
+#define TRIES_MAX 5
+#define NAP_MS 200
 
 struct why_options {
     const char *target, *toolchain, *database_id, *solver;
@@ -46,6 +50,12 @@ static int query_why(const struct invocation *invocation, const char *member, co
     admin_set_text(question, "database_id", o->database_id);
     admin_set_text(question, "solver", o->solver);
     int rc = admin_ask(invocation, "why_miss", question, &reply, err);
+    for (int i = 0; !rc && i < TRIES_MAX && json_get_bool(reply, "fleet_loads", false); i++) {
+        nap_ms(NAP_MS);
+        json_destroy(reply);
+        reply = NULL;
+        rc = admin_ask(invocation, "why_miss", question, &reply, err);
+    }
     if (rc)
         return rc;
     if (strcmp(member, "problem") == 0)

@@ -133,3 +133,14 @@ void target_arch(const struct target *t, char *arch, size_t size)
     size_t most = t->family == TARGET_AMDGPU ? strcspn(t->text, ":") : strlen(t->text);
     snprintf(arch, size, "%.*s", (int)most, t->text);
 }
+
+bool target_with_xnack(const struct target *t, const char *mode, struct target *ret_target)
+{
+    char text[LIMIT_TARGET_TEXT + 16];
+    struct kiln_err ignored = KILN_ERR_INIT;
+    const char *xnack = strstr(t->text, ":xnack");
+    int base = (int)(xnack ? (size_t)(xnack - t->text) : strlen(t->text));
+    snprintf(text, sizeof(text), "%.*s%s%s", base, t->text, *mode ? ":xnack" : "", mode);
+    return t->family == TARGET_AMDGPU && strcmp(text, t->text) != 0 &&
+           !target_parse(bytes_of_text(text), ret_target, &ignored);
+}

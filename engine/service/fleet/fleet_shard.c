@@ -77,6 +77,34 @@ struct shard *shard_of(struct engine *e, const struct fleet_shard *what)
     return create_shard(e, what);
 }
 
+/* Does not mark the shard as used. Otherwise its index would be refreshed for ten minutes, although
+ * no job needs it. */
+enum fleet_presence fleet_tier_look(struct engine *e, const struct fleet_shard *what,
+                                    const struct digest *key)
+{
+    struct fleet_place ignored;
+    const struct fleet_tier *tier = e->fleet;
+    struct shard *shard = tier->is_on && !e->draining ? shard_of(e, what) : NULL;
+    if (!shard)
+        return FLEET_LACKS_KERNEL;
+    bool is_old = clock_monotonic_ns() - shard->refreshed_ns >= FLEET_REFRESH_NS;
+    if (is_old && !shard->is_loading && !tier->is_broken)
+        shard_load(shard);
+    if (shard->is_loading && !shard->index)
+        return FLEET_LOADS_INDEX;
+    return shard->index && fleet_index_find(shard->index, key, &ignored) ? FLEET_HAS_KERNEL
+                                                                         : FLEET_LACKS_KERNEL;
+}
+
+const char *fleet_tier_target_of(const struct fleet_tier *tier, const struct digest *key)
+{
+    struct fleet_place ignored;
+    LIST_EACH (&tier->shards, const struct shard, link, shard)
+        if (shard->index && fleet_index_find(shard->index, key, &ignored))
+            return shard->target;
+    return NULL;
+}
+
 static uint64_t prefix_of(const struct digest *key)
 {
     uint64_t prefix;

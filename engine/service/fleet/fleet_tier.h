@@ -95,5 +95,12 @@ struct fleet_asked { /* borrowed for the call */
 /* Returns false if the fleet does not have the kernel, or must not be asked now. */
 bool fleet_tier_ask(struct engine *e, const struct fleet_asked *asked,
                     struct fleet_query **ret_query);
+enum fleet_presence { FLEET_LACKS_KERNEL, FLEET_HAS_KERNEL, FLEET_LOADS_INDEX };
+/* Returns whether the fleet has the kernel, without fetching it. If the index is not in memory,
+ * requests it, and returns FLEET_LOADS_INDEX until it is there. */
+enum fleet_presence fleet_tier_look(struct engine *e, const struct fleet_shard *what,
+                                    const struct digest *key);
+/* Returns the target of an index in memory that has the key; NULL if there is none. */
+const char *fleet_tier_target_of(const struct fleet_tier *tier, const struct digest *key);
 /* Call it when nobody waits for the answer any longer. |answered| is then not called. */
 void fleet_tier_forget(struct fleet_query *query);

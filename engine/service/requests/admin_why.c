@@ -154,8 +154,29 @@ static enum kiln_code look_for_programs(struct why *w)
     return keep_wanted(w, &w->missing->record);
 }
 
+/* Returns false if the fleet is not known to have the kernel or a variant of it. */
+static bool write_fleet_message(const struct why *w, char *ret_text, size_t size)
+{
+    const struct wanted_program *p = w->missing;
+    if (w->found || (p ? !p->is_in_fleet && !p->fleet_variant[0] : !w->fleet_target[0]))
+        return false;
+    if (!p)
+        snprintf(ret_text, size, "it is not in the store, but the fleet has it for %s",
+                 w->fleet_target);
+    else if (p->is_in_fleet)
+        snprintf(ret_text, size,
+                 "it is not in the store, but the fleet has it: a fetch of it takes it from there");
+    else
+        snprintf(ret_text, size,
+                 "it is not in the store; the fleet has it %s, which is another kernel",
+                 p->fleet_variant);
+    return true;
+}
+
 static void write_message(const struct why *w, char *ret_text, size_t size)
 {
+    if (write_fleet_message(w, ret_text, size))
+        return;
     if (w->found && w->tier == TIER_HOT)
         snprintf(ret_text, size, "it is in kilnd's memory (hot): a fetch of it is a hit");
     else if (w->found && w->tier == TIER_PACKAGE)
@@ -220,6 +241,8 @@ static void why_work(struct deferred *d)
     if (w->found)
         json_set_text(w->base.answer, "tier", tier_name(w->tier));
     json_set_text(w->base.answer, "message", message);
+    if (w->fleet_loads)
+        json_set_bool(w->base.answer, "fleet_loads", true);
     json_set(w->base.answer, "nearest", KILN_TAKE(w->nearest));
 }
 
@@ -249,6 +272,8 @@ static void note_toolchains(struct why *w)
 static enum kiln_code answer_why(struct deferred *d)
 {
     note_toolchains((struct why *)d);
+    if (json_get(d->question, "key"))
+        why_look_for_key_in_fleet((struct why *)d);
     enum kiln_code rc = why_add_programs((struct why *)d, &d->err);
     return rc ? rc
               : deferred_enqueue(d, requests_queue(d->engine->requests, QUEUE_SCANS), &why_step,

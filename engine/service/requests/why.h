@@ -20,6 +20,8 @@ struct wanted_program {
     struct buffer name, args;    /* name in packages and imported caches */
     char *name_text, *args_text; /* owned: name and args as C strings */
     bool is_hot;
+    bool is_in_fleet;
+    char fleet_variant[192]; /* "for gfx90a:xnack-": a variant that the fleet has; "": none */
 };
 
 struct known_toolchain {
@@ -43,6 +45,8 @@ struct why {
     struct wanted_program programs[LIMIT_PLAN_KERNELS];
     struct digest key;
     bool is_hot;
+    bool fleet_loads; /* an index of the fleet is not here yet, so the answer is incomplete */
+    char fleet_target[LIMIT_TARGET_TEXT]; /* the fleet has |key| for this target; "": not known */
     bool found;
     enum tier tier;
     char package[PACKAGE_NAME_MAX]; /* "": no package has the kernel */
@@ -62,6 +66,11 @@ struct why {
 KILN_MUST_CHECK enum kiln_code why_read_question(struct why *w, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code why_ask_for_toolchain(struct deferred *d);
 KILN_MUST_CHECK enum kiln_code why_add_programs(struct why *w, struct kiln_err *err);
+
+/* Both functions run on the engine's thread, and only use indices that are in memory. */
+void why_look_in_fleet(struct why *w, const struct solution_program *program,
+                       struct wanted_program *p);
+void why_look_for_key_in_fleet(struct why *w);
 
 /* The first two functions are callbacks of the store. Their |context| is a struct why. */
 void why_compare(void *context, const struct kernel_record *there);

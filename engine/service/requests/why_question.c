@@ -57,6 +57,8 @@ static enum kiln_code add_program(struct why *w, const struct solution_program *
                                       .target = bytes_of_text(w->target.text) };
     p->key =
         w->why_not_compile.code ? kernel_name_packaged(&name) : kernel_key(&job.job, &tc->identity);
+    if (!rc)
+        why_look_in_fleet(w, program, p);
     return rc;
 }
 

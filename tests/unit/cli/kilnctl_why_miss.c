@@ -3,6 +3,8 @@
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 
+#include "cli/kilnctl/nap.h"
+
 struct fixture {
     struct command_run run;
 };
@@ -30,6 +32,20 @@ TEST_F(kilnctl_why_miss, a_missing_key_is_compared_part_by_part)
                                         "            there   -\n"
                                         "  options   wanted  -DA=1\n"
                                         "            there   -DA=2\n");
+}
+
+static unsigned naps;
+
+void nap_ms(unsigned ms) { naps += ms > 0; }
+
+TEST_F(kilnctl_why_miss, why_miss_waits_for_the_fleets_indices)
+{
+    fake.answers[0].reply = "{\"fleet_loads\":true,\"message\":\"first\"}";
+    fake.answers[1].reply = "{\"message\":\"the fleet has it for gfx90a\"}";
+    assert_int_equal(RUN(&f->run, "why-miss", KEY), KILN_E_OK);
+    assert_int_equal(naps, 1);
+    assert_says(f->run.printed, "for gfx90a");
+    assert_null(strstr(f->run.printed, "first"));
 }
 
 TEST_F(kilnctl_why_miss, a_key_in_capitals_is_the_same_key)

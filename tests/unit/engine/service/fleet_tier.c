@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/unit/engine/service/users_fixture.h"
+#include "tests/unit/engine/service/fleet_users.h"
 
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "common/base/hex.h"
-#include "engine/fleet/fleet_compact.h"
-#include "engine/fleet/fleet_directory.h"
-#include "engine/fleet/fleet_push.h"
-#include "engine/fleet/fleet_tree.h"
 #include "engine/service/fleet/fleet_parts.h"
-#include "tests/support/fleet_keys.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,41 +19,6 @@ static uint64_t passed_ns;
 
 WRAP(uint64_t, clock_monotonic_ns, void) { return __real_clock_monotonic_ns() + passed_ns; }
 
-/* An engine with a fleet. The fleet's store has the kernels "a.cl" and "b.cl", but the engine's
- * own store does not. */
-struct fleet_users {
-    struct users users;
-    char keys[128], tree[128];
-    struct fleet_signer signer;
-    int root;
-    struct kiln_err err;
-};
-
-static void compact(struct fleet_users *f)
-{
-    struct fleet_trust *trust = NULL;
-    must(fleet_trust_read(f->keys, &trust, &f->err), f->err);
-    struct fleet_directory directory = fleet_directory_of(f->root);
-    struct fleet_compaction compaction = {
-        .store = &directory.store, .trust = trust, .signer = &f->signer, .pack_max = FLEET_PACK_MAX
-    };
-    must(fleet_compact(&compaction, &f->err), f->err);
-    assert_int_equal(compaction.problems, 0);
-    fleet_trust_destroy(trust);
-}
-
-static void push_kernels(struct fleet_users *f)
-{
-    struct test_caller *admin = &f->users.admin;
-    struct fleet_pushing pushing = { .root = f->root, .signer = &f->signer };
-    BUFFER_AUTO struct buffer records;
-    buffer_init(&records, 1u << 20);
-    json_destroy(test_caller_ask(admin, MESSAGE_fleet_export, "{}"));
-    reply_object(admin, 0, 0, &records);
-    must(fleet_push(&pushing, records.data, records.size, &f->err), f->err);
-    compact(f);
-}
-
 static void restart_with_fleet(struct fleet_users *f)
 {
     users_stop(&f->users);
@@ -66,8 +26,6 @@ static void restart_with_fleet(struct fleet_users *f)
     f->users.engine.options.fleet_keys = f->keys;
     users_start(&f->users);
 }
-
-static void close_root(void *f) { close(((struct fleet_users *)f)->root); }
 
 static void fill_tree(struct fleet_users *f)
 {
@@ -77,58 +35,16 @@ static void fill_tree(struct fleet_users *f)
     json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
 }
 
+/* An engine with a fleet. The fleet's store has the kernels "a.cl" and "b.cl", but the engine's
+ * own store does not. */
 SET_UP_OF(fleet_set_up, struct fleet_users)
 {
-    const char *directory = test_directory();
-    snprintf(f->keys, sizeof(f->keys), "%s/fleet-keys", directory);
-    snprintf(f->tree, sizeof(f->tree), "%s/tree", directory);
-    assert_int_equal(mkdir(f->keys, 0700), 0);
-    must(fleet_tree_open(f->tree, &f->root, &f->err), f->err);
-    test_at_end(close_root, f);
+    make_tree(f);
     users_open(&f->users, /* describe= */ true);
-    f->signer = fleet_test_signer(1);
-    fleet_test_trust(f->keys, &f->signer, &(struct fleet_test_key){ "builder", "*", true });
     fill_tree(f);
     restart_with_fleet(f);
 }
 FIXTURE_OF(fleet, struct fleet_users, fleet_set_up, NULL);
-
-static struct fleet_access *next_get(struct fleet_users *f)
-{
-    return fake_executor_next_fleet_access(&f->users.engine.executor);
-}
-
-static unsigned count_gets(const struct fleet_users *f)
-{
-    return f->users.engine.executor.fleet_accesses_handed_over;
-}
-
-static void run_tasks(struct fleet_users *f) { fake_executor_run_tasks(&f->users.engine.executor); }
-
-/* Answers the engine's next request to the fleet with a file of |f->root|, as kiln-transfer
- * does. */
-static void serve_one(struct fleet_users *f)
-{
-    struct fleet_access *get = next_get(f);
-    BUFFER_AUTO struct buffer content;
-    assert_non_null(get);
-    buffer_init(&content, FLEET_INDEX_MAX);
-    if (fleet_tree_read(f->root, get->name, &content, &f->err)) {
-        fake_executor_fleet_failed(get, FLEET_END_ABSENT);
-    } else if (get->size == 0) {
-        fake_executor_fleet_got(get, buffer_view(&content));
-    } else {
-        assert_true(get->offset + get->size <= content.size);
-        fake_executor_fleet_got(get, bytes_of(content.data + get->offset, (size_t)get->size));
-    }
-    run_tasks(f);
-}
-
-static void serve_all(struct fleet_users *f)
-{
-    while (next_get(f))
-        serve_one(f);
-}
 
 static void fetch_cold(struct fleet_users *f, const char *program)
 {
