@@ -49,6 +49,7 @@ static const struct command *const commands[] = {
 
     &command_fleet_status,
     &command_fleet_push,
+    &command_fleet_pull,
     &command_fleet_compact,
     &command_fleet_verify,
     &command_fleet_gc,

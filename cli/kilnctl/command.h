@@ -41,12 +41,12 @@ extern const struct command command_status, command_stats, command_metrics, comm
     command_kernel_promote, command_kernel_rm, command_pkg_install, command_pkg_ls,
     command_pkg_show, command_pkg_verify, command_pkg_rm, command_pkg_coverage, command_pkg_build,
     command_pkg_sign, command_pkg_keygen, command_fleet_push, command_fleet_status,
-    command_fleet_gc, command_fleet_enrol, command_fleet_revoke, command_fleet_compact,
-    command_fleet_verify, command_fleet_trust, command_db_import, command_db_export, command_db_get,
-    command_db_promote, command_db_rm, command_db_diff, command_db_merge, command_db_stats,
-    command_db_vacuum, command_db_verify, command_db_backup, command_miopen_overlay,
-    command_miopen_harvest, command_trace_ls, command_trace_show, command_trace_diff,
-    command_trace_prefetch, command_trace_find, command_trace_pack;
+    command_fleet_gc, command_fleet_pull, command_fleet_enrol, command_fleet_revoke,
+    command_fleet_compact, command_fleet_verify, command_fleet_trust, command_db_import,
+    command_db_export, command_db_get, command_db_promote, command_db_rm, command_db_diff,
+    command_db_merge, command_db_stats, command_db_vacuum, command_db_verify, command_db_backup,
+    command_miopen_overlay, command_miopen_harvest, command_trace_ls, command_trace_show,
+    command_trace_diff, command_trace_prefetch, command_trace_find, command_trace_pack;
 
 /* Joins the words of the argument PROBLEM with blanks.  PROBLEM may be one quoted word, or several
  * words after "--".  Returns KILN_E_INVALID if the words do not fit. */

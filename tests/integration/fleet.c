@@ -125,6 +125,16 @@ TEST_F(fleet, a_kernel_of_the_fleet_is_served_from_the_disk_after_a_restart)
     assert_int_equal(daemon_stat(&f->host.daemon, "hits.fleet"), 0);
 }
 
+TEST_F(fleet, kernels_that_were_pulled_are_in_the_store)
+{
+    start_with_directory(&f->host);
+    kilnctl_ok(&f->host, "fleet", "pull", "--target", TARGET);
+    kilnctl_ok(&f->host, "fleet", "status");
+    prefetch(&f->host, problems);
+    assert_int_equal(daemon_stat(&f->host.daemon, "compiles"), 0);
+    assert_int_equal(daemon_stat(&f->host.daemon, "hits.fleet"), 0);
+}
+
 static void expect_all_compiled(struct site *s)
 {
     assert_int_equal(daemon_stat(&s->daemon, "compiles"), kernel_count);

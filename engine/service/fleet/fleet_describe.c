@@ -120,6 +120,8 @@ struct json *fleet_tier_describe(const struct fleet_tier *tier)
     json_set(json, "requests", fleet_describe_ends(tier->ends));
     json_set(json, "refused", describe_faults(tier->faults));
     json_set_u64(json, "late", tier->late);
+    if (tier->pull)
+        json_set(json, "pull", fleet_pull_describe(tier->pull));
     struct json *shards = json_set_array(json, "shards");
     LIST_EACH (&tier->shards, struct shard, link, shard)
         json_append(shards, describe_shard(shard));

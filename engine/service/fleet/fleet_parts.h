@@ -74,6 +74,7 @@ struct fleet_query {
     struct list_link link;
     struct shard *shard;
     struct digest key;
+    bool has_prefix_only; /* |key| has only the first bytes, until the record was read */
     uid_t uid;
     void (*answered)(void *context, struct object *object); /* NULL: nobody waits */
     void *context;
@@ -121,6 +122,7 @@ struct fleet_leases {
 
 struct fleet_tier {
     bool is_on;
+    struct fleet_pull *pull; /* owned; NULL: there was no pull since the start */
     uint64_t wait_ms;
     char keys[PATH_MAX];
     char epochs_path[PATH_MAX]; /* "": epochs are kept in memory only */
@@ -178,6 +180,14 @@ void shard_refuse(struct shard *shard, const struct digest *key);
 
 /* Continues a query that waited for the index. May free the query. */
 void query_continue(struct fleet_query *query);
+/* Requests the record at |place|, whose key begins with the first bytes of |key|. Returns false if
+ * memory ran out. */
+bool query_pull(struct shard *shard, const struct fleet_asked *asked,
+                const struct fleet_place *place);
+void fleet_pull_tick(struct engine *e);
+void fleet_pull_destroy(struct fleet_pull *pull);
+struct json *fleet_pull_describe(const struct fleet_pull *pull);
+
 /* Tells the asker to compile, and frees the query. */
 void query_give_up(struct fleet_query *query);
 /* For fleet_access.slow: tells the asker to compile. A record that comes later is still stored. */

@@ -3,6 +3,7 @@
 #include "common/base/fs.h"
 #include "common/base/hex.h"
 #include "engine/compile/code_object.h"
+#include "engine/fleet/fleet_index_format.h"
 #include "engine/fleet/fleet_record.h"
 #include "engine/service/fleet/fleet_parts.h"
 #include "engine/service/kernels/store_tasks.h"
@@ -119,6 +120,15 @@ static enum kiln_code check_object(struct fleet_query *query, struct bytes raw,
     return rc;
 }
 
+/* Returns false if |key| does not begin as the index says. */
+static bool take_key(struct fleet_query *query, const struct digest *key)
+{
+    bool is_same = memcmp(key->bytes, query->key.bytes, FLEET_PREFIX_SIZE) == 0;
+    if (is_same)
+        query->key = *key;
+    return is_same;
+}
+
 static enum kiln_code open_record(struct fleet_query *query, struct bytes content,
                                   struct kiln_err *err)
 {
@@ -132,6 +142,10 @@ static enum kiln_code open_record(struct fleet_query *query, struct bytes conten
     enum kiln_code rc = codec_create(&codec, err);
     if (rc)
         return rc;
+    if (query->has_prefix_only && !take_key(query, &record.claim.key)) {
+        query->fault = FLEET_FAULT_OTHER_THING;
+        return kiln_fail(err, KILN_CORRUPT, "a record of the fleet has another key");
+    }
     struct fleet_reader reader = { .trust = query->trusted->keys,
                                    .codec = codec,
                                    .shard = shard_view(query->shard) };
@@ -238,6 +252,8 @@ static void get_record(struct fleet_query *query, const struct fleet_place *plac
                                                                         query->began_ns),
                                         .slow = query->answered ? query_note_slow : NULL,
                                         .done = on_record };
+    if (query->has_prefix_only) /* no job waits */
+        query->get.slow = NULL;
     fleet_name_pack(&pack.sha256, query->get.name);
     fleet_access_start(query->shard->engine, &query->get);
 }
@@ -266,6 +282,17 @@ static struct fleet_query *create_query(struct shard *shard, const struct fleet_
     query->fd = -1;
     shard->queries++;
     return query;
+}
+
+bool query_pull(struct shard *shard, const struct fleet_asked *asked,
+                const struct fleet_place *place)
+{
+    struct fleet_query *query = create_query(shard, asked);
+    if (!query)
+        return false;
+    query->has_prefix_only = true;
+    get_record(query, place);
+    return true;
 }
 
 static bool ask_index(struct fleet_query *query)

@@ -63,6 +63,7 @@ void fleet_tier_destroy(struct fleet_tier *tier)
 {
     if (!tier)
         return;
+    fleet_pull_destroy(tier->pull);
     LIST_EACH (&tier->shards, struct shard, link, shard)
         shard_destroy(shard);
     trusted_unref(tier->trusted);
@@ -255,6 +256,7 @@ void fleet_tier_tick(struct engine *e)
     fleet_keys_tick(e, now_ns);
     refresh_shards(e, now_ns);
     fleet_leases_tick(e, now_ns);
+    fleet_pull_tick(e);
 }
 
 void fleet_tier_drain(struct engine *e) { fleet_leases_give_up(e); }

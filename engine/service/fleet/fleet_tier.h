@@ -102,5 +102,16 @@ enum fleet_presence fleet_tier_look(struct engine *e, const struct fleet_shard *
                                     const struct digest *key);
 /* Returns the target of an index in memory that has the key; NULL if there is none. */
 const char *fleet_tier_target_of(const struct fleet_tier *tier, const struct digest *key);
+struct fleet_pull_options {
+    const struct json *targets; /* borrowed for the call; an array of texts */
+    bool pulls_used;            /* also the kernels of all indices that are in memory */
+    uint64_t bytes_max;
+};
+/* Copies kernels of the fleet into the store, in the background. Returns KILN_BUSY if another pull
+ * runs. The request status describes the progress. */
+KILN_MUST_CHECK enum kiln_code fleet_pull_start(struct engine *e,
+                                                const struct fleet_pull_options *options,
+                                                struct kiln_err *err);
+void fleet_pull_stop(struct engine *e);
 /* Call it when nobody waits for the answer any longer. |answered| is then not called. */
 void fleet_tier_forget(struct fleet_query *query);

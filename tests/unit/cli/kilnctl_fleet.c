@@ -4,6 +4,7 @@
 #include "tests/unit/cli/kilnctl_fake.h"
 #include "tests/unit/cli/scratch_directory.h"
 
+#include "cli/kilnctl/nap.h"
 #include "engine/digest/sha256.h"
 #include "engine/fleet/fleet_record.h"
 #include "tests/support/fleet_keys.h"
@@ -319,6 +320,34 @@ TEST_F(kilnctl_fleet, enrolling_makes_a_key_that_other_hosts_can_trust_as_it_is)
     must(fleet_trust_read(keys, &trust, &f->err), f->err);
     assert_true(fleet_trust_may_index(trust, signer.key_id)); /* the key is still the same */
     assert_int_equal(RUN(&f->run, "fleet", "enrol", "--directory", keys), KILN_E_INVALID);
+}
+
+static unsigned naps;
+
+void nap_ms(unsigned ms) { naps += ms > 0; }
+
+#define PULL(state) \
+    "{\"fleet\":{\"pull\":{\"state\":\"" state "\",\"total\":9,\"present\":2,\"fetched\":7}}}"
+
+TEST_F(kilnctl_fleet, a_pull_is_watched_until_it_ends)
+{
+    fake.answers[0].reply = "{\"devices\":[{\"target\":\"gfx90a:sramecc+\"}]}";
+    fake.answers[1].reply = "{\"started\":true}";
+    fake.answers[2].reply = PULL("runs");
+    fake.answers[3].reply = PULL("done");
+    assert_int_equal(RUN(&f->run, "fleet", "pull", "--size", "1MiB"), KILN_E_OK);
+    assert_string_equal(fake.requests[1], "fleet_pull {\"targets\":[\"gfx90a:sramecc+\"],"
+                                          "\"used\":true,\"bytes_max\":1048576}");
+    assert_int_equal(naps, 1);
+    assert_says(f->run.printed, "7 kernels copied");
+}
+
+TEST_F(kilnctl_fleet, a_pull_that_reaches_its_limit_says_so)
+{
+    fake.answers[0].reply = "{\"started\":true}";
+    fake.answers[1].reply = PULL("limit");
+    assert_int_equal(RUN(&f->run, "fleet", "pull", "--target", "gfx90a"), KILN_E_FULL);
+    assert_says(f->run.err.text, "--size");
 }
 
 TEST_F(kilnctl_fleet, files_that_no_host_needs_are_listed)
