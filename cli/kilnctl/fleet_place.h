@@ -23,7 +23,8 @@ struct fleet_place {
     pid_t pid;
 };
 
-/* Creates a directory that does not exist. The place must not be moved afterwards. */
+/* Creates a directory that does not exist. |ret_place| must not be copied afterwards, because
+ * |store| points into it. */
 CLI_MUST_CHECK int fleet_place_open(const char *word, struct fleet_place *ret_place,
                                     struct kiln_error *err);
 void fleet_place_close(struct fleet_place *place);

@@ -37,7 +37,8 @@ struct work {
     struct trace_job job;
     struct trace_groups groups;
     struct prefetch prefetch;
-    struct trace_file record; /* the .prefetch file; not open if a file was named, not a job */
+    /* the .prefetch file; not open if the command names a file instead of a job */
+    struct trace_file record;
     uint64_t until_ns;
     size_t keys, keys_ready, keys_missing, keys_of_others;
 };

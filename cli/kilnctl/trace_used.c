@@ -13,8 +13,8 @@ struct comparison {
     /* prefetched kernels that kilnd did not have when the job requested them: they were compiled
      * again, or the request failed */
     size_t lost;
-    /* kernels that no prefetch had made ready, and the lost ones: they were compiled for the job,
-     * kilnd found them, or the job did not get them */
+    /* kernels that no prefetch had made ready, and lost kernels: those compiled for the job, those
+     * that kilnd found, and those that the job did not get */
     size_t missing_compiled, missing_found, missing_failed;
 };
 
@@ -26,8 +26,9 @@ static void comparison_done(struct comparison *c)
 
 /* ---- which files ---- */
 
-/* In the order of their starts, the files of a job are prefetches, then the processes of a run,
- * then further prefetches, and so on.  A turn is the last prefetches with the run after them. */
+/* Ordered by their starts, the files of a job are prefetches, then the processes of a run, then
+ * further prefetches, and so on.  A turn is the newest run, together with the prefetches just
+ * before it. */
 struct turn {
     uint64_t prefetch_us; /* start of the first of these prefetches */
     uint64_t run_us;      /* start of the run's first process */

@@ -8,7 +8,8 @@
  *            accesses the files, because kilnd has no network access
  * Ownership  the engine owns each access, and must keep it until |done|. The engine also owns the
  *            |fd| of an access that adds a file, and any |fd| after |done|
- * Threading  the engine's thread; neither callback runs within the call that passes the access
+ * Threading  the engine's thread; no callback runs before the function that starts the access has
+ *            returned
  */
 #include "common/base/list.h"
 

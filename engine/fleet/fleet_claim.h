@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * A claim: "this object answers this key". A builder signs claims (docs/formats/fleet.md).
+ * A claim: the statement of a builder that an object is the kernel with a key. The builder signs
+ * the claim (docs/formats/fleet.md).
  *
  * Threading  pure functions
  */

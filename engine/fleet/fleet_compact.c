@@ -17,7 +17,8 @@
 /* A compaction keeps at most about this many bytes of records in memory. If a shard has more, it
  * gets several indices, one after the other. */
 #define SPOOL_MAX (256u << 20)
-/* Records that are read at the same time; a store may be far away. */
+/* Number of records to read at the same time, so that a distant store does not make a compaction
+ * slow. */
 #define BATCH_MAX 16u
 
 struct shard_work {
@@ -129,7 +130,7 @@ static enum kiln_code read_old(struct shard_work *w, struct kiln_err *err)
 
 /* ---- loose records ---- */
 
-/* Collects the names of the records that the index lacks. */
+/* Adds the key of a loose record to |w->keys|, unless the index has it. */
 static enum kiln_code note_loose(void *context, const char *entry, struct kiln_err *err)
 {
     struct shard_work *w = context;
@@ -143,8 +144,9 @@ static enum kiln_code note_loose(void *context, const char *entry, struct kiln_e
     return KILN_OK;
 }
 
-/* Verifies a record, and appends it to the spool. Counts a record that is not used. Returns
- * KILN_NOT_FOUND if only a newer kiln can unpack the record. */
+/* Verifies a record, and appends it to the spool. Returns KILN_CORRUPT if readers would refuse the
+ * record, and counts the reason. Returns KILN_NOT_FOUND if only a newer kiln can unpack the
+ * record. */
 static enum kiln_code spool_record(struct shard_work *w, struct bytes content,
                                    const struct digest *key, struct kiln_err *err)
 {
@@ -222,7 +224,7 @@ static uint32_t count_small(const struct shard_work *w)
     return small;
 }
 
-/* Reports a file that is not the pack which the index names. */
+/* Returns whether |file| is |pack|. Reports the problem if it is not. */
 static bool is_pack(struct shard_work *w, const struct fleet_file *file,
                     const struct fleet_pack *pack)
 {
@@ -235,7 +237,8 @@ static bool is_pack(struct shard_work *w, const struct fleet_file *file,
     return false;
 }
 
-/* Leaves out records that readers would refuse, for example because a key was revoked. */
+/* Appends the pack's records to the spool. Leaves out records that readers would refuse, for
+ * example because a key was revoked. */
 static enum kiln_code spool_pack(struct shard_work *w, uint32_t number, struct bytes pack,
                                  struct kiln_err *err)
 {
@@ -342,8 +345,8 @@ static enum kiln_code copy_old(struct shard_work *w, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Writes the next pack, which begins with record |first|. Returns in |ret_end| the record with
- * which the one after it begins. */
+/* Writes the next pack, which begins with record |first|. |ret_end| is the first record of the pack
+ * after it. */
 static enum kiln_code write_pack(struct shard_work *w, size_t first, size_t *ret_end,
                                  struct kiln_err *err)
 {
@@ -381,7 +384,8 @@ static enum kiln_code write_packs(struct shard_work *w, struct kiln_err *err)
     return rc;
 }
 
-/* The epoch is the time, so that it is also higher than those of indices that were lost. */
+/* Uses the time as the epoch, so that the epoch is higher than that of every earlier index, even of
+ * one that was lost. */
 static uint64_t next_epoch(const struct shard_work *w)
 {
     uint64_t least = w->old ? fleet_index_epoch(w->old) + 1 : 1;

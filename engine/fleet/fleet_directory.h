@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * A fleet's tree in a local directory, for a compaction (fleet_store.h). A directory has no
- * conditions: if two compactions replace a pointer at the same time, the last one wins.
+ * A fleet's tree in a local directory, for a compaction (fleet_store.h). A file in a directory
+ * cannot be replaced conditionally: if two compactions replace a pointer at the same time, the last
+ * one wins.
  *
  * Ownership  borrows the descriptor of the root
  * Threading  as fleet_tree.h

@@ -58,8 +58,8 @@ struct fleet_pack fleet_index_pack(const struct fleet_index *index, uint32_t num
     return pack;
 }
 
-/* Checks that the record is within its pack, because no server can answer another range. Checks the
- * order of the keys, too. */
+/* Returns whether an entry follows the previous one in the order of keys, and whether its record is
+ * within its pack, because no server can answer another range. */
 static bool is_entry_sound(const struct fleet_index *index, uint32_t number)
 {
     struct fleet_place place = place_at(index, number);
@@ -149,16 +149,17 @@ static uint64_t prefix_of(const struct digest *key)
     return be64toh(prefix);
 }
 
-/* Estimates how many prefixes are in a range of this length. */
+/* Estimates how many prefixes are in a range of |length| values. */
 static uint32_t entries_within(const struct fleet_index *index, uint64_t length)
 {
     return (uint32_t)((length >> 32) * index->count >> 32);
 }
 
-/* Estimates the position of a prefix from its value: keys are hashes, so they are spread evenly. In
- * an index of 100000 keys, the first estimate is wrong by about a hundred entries, and each of the
- * two corrections comes much closer. A binary search alone would be slower, because it reads more
- * than ten lines of memory that are not in the processor's cache. */
+/* Estimates the position of a prefix, the first eight bytes of a key, from its value: keys are
+ * hashes, so they are spread evenly. In an index of 100000 keys, the first estimate is wrong by
+ * about a hundred entries, and each of the two corrections comes much closer. A binary search alone
+ * would be slower, because it reads more than ten lines of memory that are not in the processor's
+ * cache. */
 static uint32_t estimate_position(const struct fleet_index *index, uint64_t wanted)
 {
     uint32_t at = entries_within(index, wanted);

@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * The index of a shard: which keys the fleet has, and where (docs/formats/fleet.md).
+ * The index of a shard: the keys that the fleet has, and the places of their records
+ * (docs/formats/fleet.md).
  *
- * Role       tells from memory whether the fleet has a key, so that a look-up of a missing key
+ * Role       answers from memory whether the fleet has a key, so that a look-up of a missing key
  *            sends no request. An index with wrong content costs requests and compiles, but never
  *            gives a wrong object, because each record is verified separately
- * Ownership  a struct fleet_index owns the file's bytes; its other memory does not grow with them
+ * Ownership  a struct fleet_index owns the file's bytes
  * Threading  an open index does not change, so any number of threads may read it
  */
 #include "engine/fleet/fleet_trust.h"
@@ -64,7 +65,7 @@ struct fleet_index_draft { /* borrowed */
     uint64_t time;  /* seconds since 1970 */
     const struct fleet_pack *packs;
     uint32_t pack_count;
-    struct fleet_entry *entries; /* the call sorts the entries, and keeps one for each prefix */
+    struct fleet_entry *entries; /* fleet_index_write sorts them, and keeps one for each prefix */
     uint32_t entry_count;
 };
 KILN_MUST_CHECK enum kiln_code fleet_index_write(struct fleet_index_draft *draft,

@@ -4,8 +4,8 @@
 /*
  * The records that a compaction will write to packs.
  *
- * Role       keeps the bytes that were verified in memory, because the files that they were read
- *            from may change at any time
+ * Role       keeps the verified bytes in memory, because the files from which they were read may
+ *            change at any time
  * Ownership  a spool owns copies of the records
  * Threading  plain values
  */
@@ -25,7 +25,8 @@ struct fleet_spool {
     size_t full_at; /* bytes */
 };
 
-/* A spool is full once it has |size| bytes. Adding fails at twice this size. */
+/* A spool is full once it has |size| bytes. Its limit is twice this size, beyond which adding
+ * fails. */
 void fleet_spool_init(struct fleet_spool *spool, size_t size);
 void fleet_spool_done(struct fleet_spool *spool);
 bool fleet_spool_is_full(const struct fleet_spool *spool);

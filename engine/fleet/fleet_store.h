@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The place of a fleet's tree, as a compaction uses it: a local directory (fleet_directory.h), or a
- * server (engine/transfer/fleet_remote.h).
+ * The interface through which a compaction accesses a fleet's tree: in a local directory
+ * (fleet_directory.h), or on a server (engine/transfer/fleet_remote.h).
  *
  * Ownership  implementations begin with a struct fleet_store, and own what they need
  * Threading  one thread; every call blocks

@@ -121,7 +121,7 @@ static bool is_same_key(const struct public_key *a, const struct public_key *b)
            strcmp(a->targets, b->targets) == 0 && a->signs_index == b->signs_index;
 }
 
-/* The keys are in the order of their files' names. */
+/* Compares the keys in order, because they are sorted by the names of their files. */
 bool fleet_trust_equal(const struct fleet_trust *a, const struct fleet_trust *b)
 {
     bool is_equal = a->count == b->count;

@@ -52,7 +52,7 @@ KILN_MUST_CHECK enum kiln_code fleet_trust_read(const char *directory,
                                                 struct kiln_err *err);
 void fleet_trust_destroy(struct fleet_trust *trust);
 KILN_DEFINE_AUTO(fleet_trust)
-/* Returns whether both have the same keys, which may sign the same. */
+/* Returns whether |a| and |b| have the same keys with the same rights. */
 bool fleet_trust_equal(const struct fleet_trust *a, const struct fleet_trust *b);
 unsigned fleet_trust_count(const struct fleet_trust *trust);
 /* Returns how many of the keys may sign indices. */

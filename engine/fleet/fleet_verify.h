@@ -11,8 +11,8 @@
 struct fleet_verification { /* the caller sets the members up to |context| */
     int root;
     const struct fleet_trust *trust;
-    /* Called for each file or record that readers would not use. |what| is the name of a file; for
-     * a record, with its offset. */
+    /* Called for each file or record that readers would not use. |what| is the name of the file,
+     * and for a record, also its offset. */
     void (*bad)(void *context, const char *what, const char *why);
     void *context;
     /* Results. */

@@ -14,15 +14,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Maximum number of libraries in a process.  A process may have several versions of NVRTC, for
- * example. */
+/* Maximum number of wrapped libraries in a process, which may, for example, load several versions
+ * of NVRTC. */
 #define LIBRARIES_MAX 6
 
 static struct rtc_library libraries[LIBRARIES_MAX];
 
 /* ---- names ---- */
 
-/* number of functions in |names|, which has the order of struct rtc_functions */
+/* Number of names for each kind.  The names are in the order of the members of struct
+ * rtc_functions, or for comgr, of struct comgr_wrapped. */
 #define FUNCTIONS (8 + 2 * RTC_OUTPUTS_MAX)
 #define FIRST 0
 
@@ -68,8 +69,9 @@ static const char *const comgr_names[] = {
 };
 #define COMGR_WRAPPED (sizeof(struct comgr_wrapped) / sizeof(void *))
 #define COMGR_FUNCTIONS (sizeof(struct comgr_functions) / sizeof(void *))
-/* Number of functions that libkiln-rtc needs to wrap a comgr and to report why it does not answer
- * the compiles of that comgr: the wrapped functions, and the first of |comgr_names|. */
+/* Number of functions that a comgr must have so that libkiln-rtc wraps it: the wrapped functions,
+ * and amd_comgr_get_version.  If others are missing, kilnd does not answer the compiles of this
+ * comgr. */
 #define COMGR_ALWAYS (COMGR_WRAPPED + 1)
 #define COMGR_INDEX(member) (offsetof(struct comgr_functions, member) / sizeof(void *))
 _Static_assert(COMGR_FUNCTIONS == COMGR_WRAPPED + sizeof(comgr_names) / sizeof(comgr_names[0]),
@@ -233,7 +235,8 @@ static bool is_optional(size_t index)
            index == COMGR_INDEX(wrapped.set_device_libraries);
 }
 
-/* Returns whether a comgr has the first |count| functions, except optional ones. */
+/* Returns whether |library| has the first |count| functions of struct comgr_functions.  Optional
+ * functions may be missing. */
 static bool has_comgr_functions(const struct rtc_library *library, size_t count)
 {
     void *found[COMGR_FUNCTIONS];
@@ -268,8 +271,9 @@ void *rtc_first_function(const struct rtc_library *library)
     return function;
 }
 
-/* Returns the slot of the library that is mapped at |base|, else an empty slot, else NULL.  After a
- * library was closed, the next library that is mapped at its address takes over its slot. */
+/* Returns the slot of the library that is mapped at |base|.  If there is none, returns an empty
+ * slot, or NULL if all slots are in use.  If a library was unloaded and another one is now mapped
+ * at its address, the new library gets the old one's slot. */
 static struct rtc_library *slot_of(const void *base)
 {
     struct rtc_library *empty = NULL;
@@ -297,8 +301,8 @@ static unsigned long long count_unloads(void)
     return unloads;
 }
 
-/* Returns the slot that describes the library |now|, or NULL.  Uses only |base|, |kind| and
- * |unloads| of |now|. */
+/* Returns the slot of the library |now| if it was stored before, otherwise NULL.  Uses only |base|,
+ * |kind| and |unloads| of |now|. */
 static struct rtc_library *find_known(const struct rtc_library *now)
 {
     rtc_lock(RTC_LOCK_LIBRARIES);
@@ -325,8 +329,9 @@ static struct rtc_library *keep(const struct rtc_library *now, bool *ret_is_new)
 }
 
 /* Returns the library that contains the function |real|, and fills its slot if the library is new.
- * Returns NULL if the library cannot be wrapped.  Calls the dynamic linker without a lock, because
- * a library's constructor may call dlsym while another thread is here. */
+ * Returns NULL if the library cannot be wrapped.  Holds no lock while it calls the dynamic linker,
+ * because another thread may hold the dynamic linker's lock and call dlsym in a library's
+ * constructor. */
 static struct rtc_library *find_library(enum rtc_kind kind, void *real)
 {
     Dl_info info;
@@ -394,7 +399,7 @@ void *rtc_wrapper_of(int number, void *real)
 {
     enum rtc_kind kind = (enum rtc_kind)(number / FUNCTIONS);
     int function = number % FUNCTIONS;
-    /* dlsym searched all libraries, and found the function that linked.c defines */
+    /* dlsym has found the function of linked.c, so look for the real one in the next libraries */
     if (is_own(real))
         real = preload_real_dlsym(RTLD_NEXT, names[kind][function]);
     if (!real)
@@ -403,9 +408,9 @@ void *rtc_wrapper_of(int number, void *real)
     return library ? wrapper(library, function) : real;
 }
 
-/* Finds the real create function for a caller that links it.  Searches the libraries that the
- * program links, then the libraries that the calling library itself links.  Returns NULL if no
- * library has the function. */
+/* Returns the real function names[kind][FIRST] for a caller that links it.  Searches the libraries
+ * that the program links, then the libraries that the calling library itself links.  Returns NULL
+ * if no library has the function. */
 static void *find_linked(enum rtc_kind kind, const void *caller)
 {
     Dl_info info;

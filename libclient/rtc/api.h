@@ -102,9 +102,10 @@ struct rtc_library {
     /* The members below are set when the process creates the first program, because hiprtc loads
      * its compiler only then.  For comgr, these members are set at the first action. */
     bool is_identified;
-    /* The library itself and the libraries with which it compiles. */
+    /* Addresses of the code of the library, and of the libraries with which it compiles. */
     struct rtc_range code[RTC_FILES_MAX];
-    _Atomic size_t code_count; /* increased after the range was written; readers do not lock */
+    /* increased after the range is written, because readers take no lock */
+    _Atomic size_t code_count;
     char name[32];
     /* SHA-256 over the build ids of the library and of the files that it compiles with. */
     struct digest identity;

@@ -16,7 +16,8 @@
 
 #define DESCRIPTION_MAX (1u << 20)
 
-/* Whether an action does something.  comgr decides, unless the program has chosen. */
+/* Whether an action uses a feature. CHOICE_OF_COMGR: the program has not chosen, so comgr
+ * decides. */
 enum choice { CHOICE_OF_COMGR, CHOICE_NO, CHOICE_YES };
 
 struct info { /* an amd_comgr_action_info_t */
@@ -242,8 +243,8 @@ static bool use(struct rtc_program *p, struct kiln_kernel *stored)
     return is_used;
 }
 
-/* Returns whether an action of this kind is a compile, and has no other effect than to add its
- * results to a set.  comgr 3 numbers the kinds anew. */
+/* Returns whether actions of this kind compile or link, and have no other effect than to add
+ * results to a set. comgr 3 uses other numbers for the kinds. */
 static bool is_compile(const struct rtc_library *library, int kind)
 {
     static const struct {
@@ -289,7 +290,8 @@ static int answer(struct rtc_library *library, const struct comgr_call *call)
 int comgr_act(struct rtc_library *library, const struct comgr_call *call)
 {
     (void)key_environment_has_changed();
-    /* if files are noted, hiprtc has called comgr, and only hiprtc's result is stored */
+    /* While the files of a hiprtc compile are noted, hiprtc calls comgr. kilnd then stores only
+     * hiprtc's result. */
     if (!is_compile(library, call->kind) || settings_mode() == RTC_OFF || files_are_noted())
         return act_real(library, call);
     return answer(library, call);

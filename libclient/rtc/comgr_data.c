@@ -70,7 +70,7 @@ static size_t count_objects(const struct comgr_functions *f, struct comgr_handle
 }
 
 /* Visits the objects of a set, ordered by kind.  Objects of one kind keep their order.  Returns
- * false if an object cannot be read, or if the visit was ended. */
+ * false if an object cannot be read, or if |v->each| returned false. */
 static bool visit_set(const struct visit *v, struct comgr_handle set)
 {
     for (int kind = 1; kind <= DATA_LAST; kind++) {
@@ -118,7 +118,8 @@ static const char *object_obstacle(const struct inputs *in, const struct object 
         return "an input's name leads out of its directory";
     if (is_text(o->kind) && o->content.size && memchr(o->content.data, '\0', o->content.size))
         return "a source contains a NUL";
-    /* the results are in the order of the inputs, which is only known for inputs of one kind */
+    /* comgr returns the results in the order of the inputs, but visit_set shows this order only
+     * among inputs of one kind */
     if (is_compiled(o->kind) && in->compiled && in->compiled != o->kind)
         return "the inputs are of several kinds";
     return NULL;
@@ -200,8 +201,8 @@ static int read_results(struct bytes results, struct object objects[RESULTS_MAX]
     return count;
 }
 
-/* comgr's set_bytes rejects a size of 0, but its set_bytes_from_file accepts it.  An empty log has
- * no bytes. */
+/* Sets an empty content, such as that of an empty log. comgr's set_bytes rejects a size of 0, but
+ * set_bytes_from_file accepts it. */
 static bool set_no_bytes(const struct comgr_functions *f, struct comgr_handle data)
 {
     int file = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -22,7 +22,7 @@
 
 enum entry_kind {
     ENTRY_FILE = 1,  /* a file that was read */
-    ENTRY_DIRECTORY, /* a directory that was looked for */
+    ENTRY_DIRECTORY, /* a directory that was looked for, and exists */
     ENTRY_ABSENT,
     ENTRY_PRESENT, /* a file that was looked for, and exists */
     ENTRY_LISTING, /* a directory whose entries were listed */
@@ -97,8 +97,8 @@ static bool is_noted(const void *caller)
     return recording.library->kind != RTC_NVRTC || rtc_is_compiler_code(caller);
 }
 
-/* Returns whether |path| is in a directory that this compile made.  Such files need no entry,
- * because the compiler itself wrote them. */
+/* Returns whether |path| is in a directory that this compile made.  The manifest needs no entry for
+ * such a file, because the compiler itself wrote it. */
 static bool is_own_file(const char *path)
 {
     struct reader r = reader_of(buffer_view(&recording.created));
@@ -111,15 +111,15 @@ static bool is_own_file(const char *path)
     return false;
 }
 
-/* Returns whether |path| is a file of Linux in /proc or /sys, which describes this process or this
- * host.  Such files need no entry, because a manifest is only used for compiles on this host. */
+/* Returns whether |path| is in /proc or /sys, whose files describe this process or this host.  The
+ * manifest needs no entry for them, because it is only used for compiles on this host. */
 static bool is_kernels_file(const char *path)
 {
     return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0;
 }
 
-/* comgr 3 caches its results in files with these names, which come from LLVM.  These files change
- * no result, so they need no entry. */
+/* comgr 3 caches its results in files with these names, which come from LLVM.  The manifest needs
+ * no entry for them, because they do not change a result. */
 static bool is_in_comgrs_cache(const char *path)
 {
     static const char *const beginnings[] = { "/llvmcache-", "/llvmcache.timestamp",
@@ -259,8 +259,8 @@ static void put_kind(struct buffer *to, enum entry_kind kind, struct bytes path)
     buffer_put_sized(to, path);
 }
 
-/* Returns whether a file or directory was changed after the compile had begun.  The compile may
- * then have seen its state before the change. */
+/* Returns whether a file or directory was changed after the compile had begun.  Then the compile
+ * may have used an older state than |seen|. */
 static bool changed_meanwhile(const struct stat *seen)
 {
     return nanoseconds(seen->st_mtim) >= recording.began_ns ||
@@ -295,8 +295,8 @@ static const char *examine_content(const char *path, const struct stat *seen,
     return NULL;
 }
 
-/* Identifies a program or library by its size and times, because reading it may take longer than a
- * compile. */
+/* Identifies a program or library by its inode number, size and times, because reading it may take
+ * longer than a compile. */
 static struct digest digest_state(const struct stat *seen)
 {
     BUFFER_AUTO struct buffer state;
@@ -502,7 +502,7 @@ bool files_digest(struct bytes manifest, struct sha256 *digest)
         sha256_put(digest, bytes_of(&kind, 1));
         sha256_put_sized(digest, e.path);
         sha256_put(digest, bytes_of(e.digest.bytes, DIGEST_SIZE));
-        if (e.kind == ENTRY_LISTING) /* the directory's time stands for its entries */
+        if (e.kind == ENTRY_LISTING) /* changes whenever an entry is added or removed */
             sha256_put(digest, bytes_of(&e.mtime_ns, sizeof(e.mtime_ns)));
     }
     return true;
@@ -515,8 +515,9 @@ static bool begins_with(const char *path, const char *beginning, size_t size)
     return strncmp(path, beginning, size) == 0;
 }
 
-/* Returns whether |path| is another file in the directory of the program |name|.  Files "__nv_..."
- * in the current directory do not count, because NVRTC looks there for two of its own files. */
+/* Returns whether |path| is in the directory of the program |name|, but is not the program itself.
+ * Files "__nv_..." in the current directory do not count, because NVRTC looks there for two of its
+ * own files. */
 static bool is_beside(const char *path, const char *name)
 {
     size_t size = directory_size(name);

@@ -7,9 +7,9 @@
  * Role       libkiln-rtc's open, fopen, __xstat and similar functions note the files that a
  *            run-time compiler uses on the thread that compiles.  A manifest lists these files.
  *            With the manifest, a later process finds out whether the same compile would read the
- *            same bytes.  ccache's direct mode works in the same way
+ *            same bytes. ccache's direct mode works in the same way
  * Ownership  a manifest owns its bytes
- * Threading  a recording belongs to its thread
+ * Threading  each thread notes the files of its own compile
  */
 #include "common/base/bytes.h"
 #include "libclient/rtc/api.h"

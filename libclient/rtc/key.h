@@ -12,9 +12,9 @@
 /* Returns whether the result depends on the current device: for hiprtc, if no option names an
  * architecture. */
 bool key_needs_device(const struct rtc_program *program);
-/* Returns whether this process has changed an environment variable since the first call. comgr
- * reads some variables only once, so it may still use an old value.  Called before each compile by
- * hiprtc or comgr. */
+/* Returns whether this process has changed an environment variable that the compilers read since
+ * the first call. comgr reads some variables only once, so it may still use an old value.  Called
+ * before each compile by hiprtc or comgr. */
 bool key_environment_has_changed(void);
 /* Returns why a compile cannot be looked up, or NULL.  A reason is, for example, an option that is
  * unknown or has side effects. */
@@ -24,7 +24,8 @@ const char *key_obstacle(const struct rtc_program *program);
 bool key_knows_option(enum rtc_kind kind, const char *option);
 /* Returns whether the argument after |option| is its value. */
 bool key_takes_value(enum rtc_kind kind, const char *option);
-/* Returns whether |option| may have this value: -mllvm takes further options. */
+/* Returns whether |value| is a known value of |option|.  Only the values of -mllvm are checked,
+ * because they are options of LLVM. */
 bool key_knows_value(const char *option, const char *value);
 enum key_name_part {
     KEY_NO_NAME,

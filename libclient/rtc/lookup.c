@@ -21,9 +21,9 @@
 #define WAIT_MS 28000u
 #define LATE_MS 2000u
 #define STORE_MS 30000u
-/* For this long after a wait without a result, no compile of this process waits again.  Without
- * this pause, every compile would wait if another process has stopped, or if kilnd's compilers have
- * no time. */
+/* For this long after a wait without a result, no compile of this process waits again.  Otherwise
+ * every compile would wait while the process that compiles is stopped, or while kilnd's compilers
+ * are busy. */
 #define NO_WAIT_NS 600000000000u
 #define MS 1000000ull
 /* For this long after kilnd did not answer, this process sends no request. */
@@ -97,7 +97,8 @@ void lookup_waited_in_vain(void)
     connection.no_wait_until_ns = clock_monotonic_ns() + NO_WAIT_NS;
 }
 
-/* A request that was not sent does not prolong the pause. */
+/* Begins a pause, unless a pause is running: a request that was not sent because of the pause must
+ * not prolong it. */
 static void pause_requests(void)
 {
     uint64_t now = clock_monotonic_ns();
@@ -394,7 +395,8 @@ static void write_list(struct buffer *to, enum key_name_part further, const stru
         buffer_put_sized(to, reader_sized(&r));
 }
 
-/* Stores the list of |l|'s key, with another manifest or with |further|. */
+/* Stores the list of manifests under |l|'s key.  Adds |manifest|, unless it is NULL, and records
+ * |further| (begin_list). */
 static bool put_list(const struct publication *x, const struct lookup *l,
                      enum key_name_part further, const struct bytes *manifest)
 {

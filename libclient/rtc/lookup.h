@@ -16,7 +16,7 @@
  *            compile, and sends the result to kilnd afterwards
  * Ownership  the caller owns the stored result, and calls lookup_publish or lookup_give_back after
  *            LOOKUP_COMPILE
- * Threading  any thread; one connection to kilnd serves all of them
+ * Threading  any thread; all threads share one connection to kilnd
  */
 #include "libclient/rtc/key.h"
 #include "libclient/rtc/program.h"
@@ -54,7 +54,7 @@ bool lookup_publish(struct lookup *lookup, const struct rtc_program *program, st
 void lookup_give_back(struct lookup *lookup);
 void lookup_done(struct lookup *lookup);
 
-/* Adds to the trace of this process that |kernel| answered the question |key|. */
+/* Adds to the trace of this process that |kernel| answered the request for |key|. */
 void lookup_note(const struct rtc_program *program, const struct digest *key,
                  const struct kiln_kernel *kernel);
 

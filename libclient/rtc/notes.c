@@ -16,8 +16,8 @@
 
 static _Atomic int descriptor = UNKNOWN; /* -1: no notes are wanted */
 
-/* Returns the descriptor of the memory file.  Returns -1 if this process has closed it, and another
- * file may have its number now. */
+/* Returns the descriptor of the memory file, or -1 if there is none.  This process may have closed
+ * the file, so the function checks that the number does not belong to another file now. */
 static int find_file(void)
 {
     struct stat seen;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A job with a trace, on a real kilnd: on an empty cache, and after prefetches. */
+/* Tests jobs with a trace on a real kilnd, with an empty cache and after prefetches. */
 #include "tests/integration/host.h"
 #include "tests/integration/steps.h"
 #include "tests/support/daemon_client.h"
@@ -79,7 +79,8 @@ static void expect_report(struct host *f, uint64_t fetched, uint64_t missing)
     assert_int_equal(number(f, "needed"), fetched + missing);
 }
 
-/* A prefetch for another GPU and batch size serves a job there. */
+/* After a prefetch for another GPU and batch size, a job with that GPU and batch size compiles
+ * nothing. */
 static void check_another_gpu(struct host *f)
 {
     test_setenv("KILN_TRACE", "one");
@@ -103,7 +104,7 @@ TEST_F(trace, a_job_waits_only_for_what_no_prefetch_made_ready)
     assert_true(kernels >= LINES - 1);
     forget_kernels(f);
 
-    /* A prefetch that is killed goes on, and compiles nothing twice. */
+    /* After a killed prefetch, the next prefetch compiles nothing twice. */
     unsigned long long before = daemon_stat(&f->daemon, "compiles");
     prefetch_until_killed(f);
     kilnctl_ok(f, "trace", "prefetch", "net", "--json");
@@ -111,12 +112,12 @@ TEST_F(trace, a_job_waits_only_for_what_no_prefetch_made_ready)
     assert_int_equal(number(f, "failed"), 0);
     assert_int_equal(daemon_stat(&f->daemon, "compiles") - before, kernels);
 
-    /* A job that grew compiles only what its trace did not have. */
+    /* A job with a further problem compiles only the kernels that its trace did not have. */
     unsigned long long compiled = run_job(f, LINES);
     assert_true(compiled > 0);
     expect_report(f, kernels, compiled);
 
-    /* The next prefetch has the new kernels, and the same job finds every kernel. */
+    /* The next prefetch includes the new kernels, so the same job finds every kernel. */
     kilnctl_ok(f, "trace", "prefetch", "net", "--json");
     assert_int_equal(number(f, "compiles"), 0);
     assert_int_equal(run_job(f, LINES), 0);

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-# Modules that fork, start threads and processes, open libraries, handle signals, and use files.
+# Test modules of CPython that fork, start threads and processes, open libraries, handle signals,
+# and use files.
 MODULES = ("test_fork1", "test_threading", "test_thread", "test_signal", "test_threadsignals",
            "test_wait3", "test_wait4", "test_subprocess", "test_popen", "test_ctypes", "test_os",
            "test_posix", "test_mmap", "test_select", "test_tempfile", "test_shutil",

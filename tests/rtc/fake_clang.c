@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A compiler for kiln-cc. Its output is the input with its headers, and the options. Each run adds
- * a line to $FAKE_CC_LOG.
+/* A fake compiler, which kiln-cc starts. Its output is the input with its headers, and the options.
+ * Each run adds a line to $FAKE_CC_LOG.
  *
  * The input may have lines #include "NAME", #error and #warning. A line #write PATH writes a file
  * that stays, #temporary PATH one that is removed, and #start runs a program. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A HIP runtime with hiprtc in it, as in ROCm 5. Each compile adds a line to $FAKE_NVRTC_LOG,
- * except in kilnd's sandbox. The code is the header of an AMD code object, the architecture and the
- * source. $FAKE_HIP_DEVICE is the architecture of the current device. Without it, there is no
- * device. */
+/* A fake HIP runtime that contains hiprtc, as in ROCm 5. Each compile adds a line to
+ * $FAKE_NVRTC_LOG, except in kilnd's sandbox. The code is the header of an AMD code object, the
+ * architecture and the source. $FAKE_HIP_DEVICE is the architecture of the current device. Without
+ * it, there is no device. */
 #include <elf.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -33,7 +33,7 @@ DECLARED(int, hipGetDevice, int *ret)
     return getenv("FAKE_HIP_DEVICE") ? SUCCESS : NO_DEVICE;
 }
 
-/* The struct of HIP 6 has the architecture at this place. */
+/* The offset of the architecture in the struct of HIP 6. */
 #define ARCHITECTURE_AT 1160
 
 DECLARED(int, hipGetDevicePropertiesR0600, char *properties, int device)

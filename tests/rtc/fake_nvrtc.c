@@ -6,9 +6,9 @@
  * The source may have lines #include "NAME", #error and #warning. A line #look PATH looks for a
  * file with the function $FAKE_NVRTC_LOOKS. The lines #chdir DIRECTORY and #syscall_chdir DIRECTORY
  * change the directory, as another thread may do. A line #start FUNCTION starts a process with this
- * function. The source may also have the words __FILE__ and
- * static. With static, the last part of the program's name becomes part of the names of static
- * variables. The expression "unreadable" has no lowered name. */
+ * function. The source may also have the words __FILE__ and static. With static, the last part of
+ * the program's name becomes part of the names of static variables. The expression "unreadable" has
+ * no lowered name. */
 #include <ctype.h>
 #include <fcntl.h>
 #include <spawn.h>

@@ -7,9 +7,9 @@
  * With --missing, it asks for the lowered name of E before it prints that of --expression.
  *
  * Without --library, it calls the library that it is linked with. The source text has "\n" for a
- * new line. With --processes, so many children compile at the same time. With --forks, so many
- * children compile one after the other, while threads of the parent create programs. With --hold,
- * the process ends when its standard input does. */
+ * new line. With --processes, N children compile at the same time. With --forks, N children compile
+ * one after the other, while threads of the parent create programs. With --hold, the process ends
+ * when its standard input does. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -17,8 +17,8 @@ struct writing {
     struct kiln_err *err;
 };
 
-/* Checks the kernel again, because another one may have replaced it since it was listed, such as
- * one of the fleet that came late. */
+/* Checks again that this kilnd compiled the kernel. Since the kernel was listed, another one may
+ * have replaced it, for example one that came late from the fleet. */
 static void write_record(void *context, const struct kernel_record *r)
 {
     struct writing *w = context;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Makes records of the fleet from kernels of the store.
+ * Makes the fleet's records from kernels in kernels.db.
  *
  * Role       used for 'kilnctl fleet push' and for uploads
  * Ownership  borrows everything

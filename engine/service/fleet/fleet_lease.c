@@ -56,7 +56,8 @@ uint64_t fleet_tier_lease_count(const struct fleet_tier *tier, enum fleet_lease_
     return tier->leases.counts[end];
 }
 
-/* Returns a memory file with random digits, so that no two hosts write the same; -1 on failure. */
+/* Returns a memory file with random digits, so that no two hosts write the same text; -1 on
+ * failure. */
 static int make_nonce(void)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -104,7 +105,8 @@ static void on_loose(struct fleet_access *get)
     query_verify(query);
 }
 
-/* If the store does not answer, the asker compiles the kernel, as with every other request. */
+/* Requests the loose record that the other host will add. If the store does not answer, this host
+ * compiles the kernel, as after every other request. */
 static void poll_loose(struct fleet_query *query, uint64_t now_ns)
 {
     struct engine *e = query->shard->engine;
@@ -176,8 +178,8 @@ static void note_own(struct fleet_leases *leases, const struct digest *key)
     leases->own[leases->own_count++ % FLEET_OWN_LEASES_MAX] = digest_hash(key);
 }
 
-/* If the job was cancelled before the compile, no other host compiles the kernel. Without this
- * check, the host would then wait for itself. */
+/* Returns whether this host got the lease before. It must not wait for the kernel then: it would
+ * wait for itself if it has not compiled the kernel, for example because the job was cancelled. */
 static bool is_own(const struct fleet_leases *leases, const struct digest *key)
 {
     unsigned count =
@@ -207,7 +209,8 @@ static void on_lease(struct fleet_access *get)
     query_give_up(query);
 }
 
-/* All requests have the same descriptor, because users can cause tens of thousands of requests. */
+/* Uses the same descriptor for all requests, because users can cause tens of thousands of
+ * requests. */
 bool lease_request(struct fleet_query *query)
 {
     struct engine *e = query->shard->engine;

@@ -96,8 +96,8 @@ struct fleet_query {
     struct buffer texts; /* owned; the texts of |record| */
 };
 
-/* Kernels whose leases are requested, or for which this host waits. A store that is 30 ms away
- * answers about 500 requests in a second. */
+/* Maximum number of kernels whose leases are requested, or for which this host waits: a store that
+ * is 30 ms away answers only about 500 requests in a second. */
 #define FLEET_LEASES_MAX 1024u
 #define FLEET_OWN_LEASES_MAX 1024u
 
@@ -148,7 +148,7 @@ struct fleet_tier {
 
 /* Returns how many milliseconds a look-up that began at |began_ns| may still wait; at least 1. */
 uint64_t fleet_wait_left_ms(const struct fleet_tier *tier, uint64_t began_ns);
-/* Passes |get| to the executor. If |get| does not put a file, sets |fd| to -1 first. */
+/* Passes |get| to the executor. If |get| adds no file, sets |fd| to -1 first. */
 void fleet_access_start(struct engine *e, struct fleet_access *get);
 /* Counts and reports how the access ended. Each |done| callback must call this first. Returns
  * whether the access ended with FLEET_END_DONE. */
@@ -190,7 +190,8 @@ struct json *fleet_pull_describe(const struct fleet_pull *pull);
 
 /* Tells the asker to compile, and frees the query. */
 void query_give_up(struct fleet_query *query);
-/* For fleet_access.slow: tells the asker to compile. A record that comes later is still stored. */
+/* For fleet_access.slow: answers that this host must compile the kernel. A record that comes later
+ * is still stored. */
 void query_note_slow(struct fleet_access *get);
 /* Verifies the record that was read, and answers the query. */
 void query_verify(struct fleet_query *query);
@@ -202,5 +203,5 @@ void fleet_leases_close(struct fleet_leases *leases);
  * host has its lease already, if too many leases are requested, or if leases are not used now. */
 bool lease_request(struct fleet_query *query);
 void fleet_leases_tick(struct engine *e, uint64_t now_ns);
-/* Ends all waiting for other hosts. The askers then compile their kernels themselves. */
+/* Stops waiting for other hosts. This host then compiles the kernels itself. */
 void fleet_leases_give_up(struct engine *e);

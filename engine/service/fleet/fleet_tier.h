@@ -7,7 +7,7 @@
  * Role       keeps the index of each shard that this host uses up to date (a shard is all kernels
  *            of one target and toolchain), and fetches and stores kernels. If anything fails here,
  *            the look-up is a miss, and the kernel is compiled
- * Ownership  the engine owns the tier; the tier owns its queries
+ * Ownership  the engine owns the tier; a query frees itself when it ends
  * Threading  the engine's thread; records and indices are verified on WORK_QUEUE_READ
  *
  * A look-up waits at most |wait_ms| in total. If the store of the fleet fails, or answers nothing

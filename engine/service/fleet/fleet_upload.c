@@ -165,9 +165,9 @@ static void note_row(void *context, const struct kernel_record *r)
         u->own[u->own_count++] = row;
 }
 
-/* Lists the kernel of the mark and later ones. If another kernel has the mark's id, or if all ids
- * are lower, kernels.db was replaced, or the newest kernels were removed. Then begins again with
- * the first kernel. This costs little, because the tree already has most of the files. */
+/* Lists the kernel of the mark and later ones. Begins again with the first kernel if another kernel
+ * has the mark's id, or if all ids are lower: then kernels.db was replaced, or its newest kernels
+ * were removed. This costs little, because the tree already has most of the files. */
 static enum kiln_code list_rows(struct fleet_upload *u)
 {
     uint64_t last = 0;

@@ -139,7 +139,7 @@ class Client:
 
     def _ask(self, name: str, release: str, *arguments: Any) -> Handle:
         """Returns the handle that a function of libkiln writes to its last parameter but one."""
-        # made before the call, so that an exception after the call loses nothing
+        # Makes the handle before the call, so that no exception after the call can leak the object.
         handle = Handle(release)
         self._call(name, *arguments, ctypes.byref(handle.place))
         return handle

@@ -48,7 +48,7 @@ static bool is_listed(const char *list, const char *word)
     return false;
 }
 
-/* ptxas also accepts the levels as in -O3. */
+/* Returns whether |option| is a level from -O0 to -O3, which ptxas also accepts. */
 static bool is_level(const char *option)
 {
     return strlen(option) == 3 && strncmp(option, "-O", 2) == 0 && strchr("0123", option[2]);
@@ -76,17 +76,17 @@ static bool is_output(const struct command *c, const char *option)
     return strcmp(option, "-o") == 0 || (c->is_ptxas && strcmp(option, "--output-file") == 0);
 }
 
-/* Takes a word that is neither an option nor the value of one. */
+/* Takes the argument |at| as the input.  Returns false if there is another input already. */
 static bool take_input(struct command *c, size_t at)
 {
-    if (c->input || c->arguments[at][0] == '@') /* the words of a file @FILE are options, too */
+    if (c->input || c->arguments[at][0] == '@') /* a file @FILE has further options */
         return false;
     c->input = at;
     return true;
 }
 
 /* Takes the argument |at|, and its value if it has one.  Returns the number of arguments taken, or
- * 0 if the compile cannot be answered. */
+ * 0 if kilnd cannot answer the compile. */
 static size_t take(struct command *c, size_t at)
 {
     const char *option = c->arguments[at], *value = c->arguments[at + 1];
@@ -134,7 +134,8 @@ static const char *language_of(const struct command *c)
     return given ? given : dot ? dot + 1 : "";
 }
 
-/* For HIP and CUDA, clang makes names from a digest of the paths and options. */
+/* Returns whether the output may contain a digest of the paths.  For HIP and CUDA, clang puts such
+ * a digest into symbol names. */
 static bool has_place(const struct command *c)
 {
     return !c->is_ptxas && is_listed("hip cuda cu", language_of(c));
@@ -147,7 +148,8 @@ static bool is_for_gpu(const struct command *c)
            (target && (strncmp(target, "amdgcn", 6) == 0 || strncmp(target, "nvptx", 5) == 0));
 }
 
-/* The output is replaced by another file, so it must not be a device, for example. */
+/* Returns whether another file may replace |output|.  A device, for example, must not be
+ * replaced. */
 static bool is_plain(const char *output)
 {
     struct stat seen;

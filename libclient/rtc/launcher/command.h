@@ -4,8 +4,8 @@
 /*
  * The command line of a compiler that kiln-cc starts.
  *
- * Role       decides whether kilnd may answer a compile: an input, an output, and only options that
- *            have no effect but on the output
+ * Role       decides whether kilnd may answer a compile: it must have one input and one output, and
+ *            its options must affect only the output
  * Ownership  borrows the arguments
  * Threading  no shared state
  */
@@ -22,6 +22,6 @@ struct command {
     bool has_place;       /* the output may contain a digest of the paths of input and output */
 };
 
-/* |compiler| and |arguments| are set.  Sets the other members.  Returns false if the compile is not
- * one for a GPU with one output, or if kiln-cc does not know an option. */
+/* Expects |compiler| and |arguments|, and sets the other members.  Returns false if this is not a
+ * compile for a GPU with one output, or if kiln-cc does not know an option. */
 bool command_read(struct command *command);

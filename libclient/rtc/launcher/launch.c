@@ -34,7 +34,8 @@ struct launch {
     struct buffer messages[2]; /* what the compiler wrote to standard output and standard error */
 };
 
-/* The manifest contains the compiler's program and libraries, so nothing more is to be checked. */
+/* The manifest lists the compiler's program and libraries, so kiln-cc needs no other check of the
+ * compiler's identity. */
 bool identity_holds(const struct rtc_library *library)
 {
     (void)library;

@@ -132,7 +132,7 @@ static int start(const char *name, char **arguments)
 int main(int argc, char **argv)
 {
     static char ptxas[] = "ptxas";
-    setenv("KILN_FALLBACK_NOTICE", "off", 0); /* standard error is the compiler's */
+    setenv("KILN_FALLBACK_NOTICE", "off", 0); /* only the compiler may write to standard error */
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
     const char *name = slash ? slash + 1 : argc ? argv[0] : "";
     if (strcmp(name, "kiln-ptxas") == 0) {

@@ -42,8 +42,8 @@ static bool is_written(const struct replay *r, const char *path)
     return false;
 }
 
-/* Notes a file that the compiler wrote, unless it is the output or the compiler has removed it.
- * Other programs can see such a file. */
+/* Notes a file that the compiler wrote, because other programs can see it. Leaves out the output,
+ * and files that the compiler has removed. */
 static void note_written(const char *path, const struct replay_paths *paths)
 {
     struct stat seen;
@@ -89,7 +89,8 @@ void replay_notes(struct bytes notes, const struct replay_paths *paths)
 {
     struct replay r = { .paths = paths, .started = 1 };
     find_written(&r, notes);
-    /* A statically linked program, for example, writes no notes. */
+    /* A process that wrote no notes, for example because it is statically linked, may have read any
+     * file. */
     if (r.begun != r.started)
         files_note_process(NULL);
     for (const char *one = next(&notes); one; one = next(&notes))

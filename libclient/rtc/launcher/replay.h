@@ -14,5 +14,5 @@ struct replay_paths { /* as on the compiler's command line */
     const char *input, *output;
 };
 
-/* Leaves out the input, which is part of the key, the output, and temporary files. */
+/* Leaves out the output, temporary files, and the input, which is part of the key. */
 void replay_notes(struct bytes notes, const struct replay_paths *paths);

@@ -332,7 +332,8 @@ TEST_F(compact, a_file_that_is_truncated_meanwhile_is_left_out)
 {
     push(f, 0, 3);
     truncates = f;
-    reads_left = 1; /* the pointer; the records were listed when one of them is read */
+    /* the pointer is read first; when a record is read, all records have been listed */
+    reads_left = 1;
     compact(f);
     assert_null(truncates);
     assert_int_equal(f->compaction.refused[FLEET_FAULT_MALFORMED], 1);

@@ -30,7 +30,7 @@ struct fixture {
     struct kiln_err err;
 };
 
-/* Records pauses instead of waiting. */
+/* Pauses that fetches requested. The fixture records them instead of waiting. */
 extern uint64_t pauses[PAUSES_KEPT];
 extern unsigned pause_count;
 

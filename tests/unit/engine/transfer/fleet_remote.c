@@ -16,7 +16,8 @@
 
 #define REQUESTS_MAX 16
 
-/* A thread is kiln-transfer. It receives |batch| requests, and then answers them in reverse. */
+/* |thread| acts as kiln-transfer: it receives |batch| requests, and then answers them in reverse
+ * order. */
 struct fixture {
     struct fleet_remote remote;
     int process;
@@ -127,7 +128,7 @@ static void answer_another_id(struct fixture *f, const struct fleet_request *req
     answer(f, (struct fleet_answer){ .id = request->id + 1000 }, "content");
 }
 
-/* The last file is there, and the store fails for the others. */
+/* Answers that the store has the last file, and that it failed for the others. */
 static void fail_all_but_the_last(struct fixture *f, const struct fleet_request *request)
 {
     bool is_last = request == &f->requests[f->count - 1];

@@ -144,7 +144,7 @@ TEST_F(listing, a_long_token_is_refused)
     assert_true(read_page(f, page));
 }
 
-/* Under the address sanitizer, a read beyond the end is found: each prefix has its own block. */
+/* Each prefix has its own heap block, so that the address sanitizer finds a read beyond its end. */
 TEST_F(listing, no_prefix_of_a_page_is_read_beyond_its_end)
 {
     static const char page[] =
