@@ -24,7 +24,7 @@ struct trace;
 struct trace *trace_create(const char *software);
 void trace_destroy(struct trace *trace);
 
-/* Returns the present time for a note, or 0 without a trace. */
+/* Returns the current time for a note, or 0 if |trace| is NULL. */
 uint64_t trace_now(const struct trace *trace);
 
 struct trace_request { /* words of a plan request; an absent word is empty */

@@ -16,7 +16,8 @@
 
 struct fleet_place {
     struct fleet_store *store; /* points into this struct */
-    bool has_conditions;       /* the store notices two compactions at the same time */
+    /* the store notices if another compaction has changed a file meanwhile */
+    bool has_conditions;
     bool is_remote;
     struct fleet_directory directory;
     struct fleet_remote remote;

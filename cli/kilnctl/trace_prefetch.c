@@ -85,8 +85,8 @@ static enum trace_tier tier_of(int tier)
                                        : TRACE_HOT;
 }
 
-/* Adds the plan's objects to the record at once, so that the record is right even if the prefetch
- * is killed. */
+/* Adds the plan's objects to the record at once, so that the record is complete even if the
+ * prefetch is killed. */
 static void note_plan(void *context, const struct kiln_plan *plan)
 {
     struct work *w = context;

@@ -41,7 +41,7 @@ struct fleet_access {
      * NULL. */
     void (*slow)(struct fleet_access *access);
     void (*done)(struct fleet_access *access);
-    bool is_slow; /* the answer did not come within the budget */
+    bool is_slow;
     enum fleet_end end;
     int fd; /* after reading: a memory file with the content; -1 unless |end| is FLEET_END_DONE */
     struct list_link link;

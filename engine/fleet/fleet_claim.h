@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A claim: the statement of a builder that an object is the kernel with a key. The builder signs
- * the claim (docs/formats/fleet.md).
+ * A claim: "the object with this digest is the kernel with this key". The builder that compiled the
+ * kernel signs the claim (docs/formats/fleet.md).
  *
  * Threading  pure functions
  */

@@ -14,8 +14,8 @@
 #define SHORT_TEXT 64
 /* If a shard has more packs than this that are smaller than half of |pack_max|, they are merged. */
 #define SMALL_PACKS_MAX 16u
-/* A compaction keeps at most about this many bytes of records in memory. If a shard has more, it
- * gets several indices, one after the other. */
+/* A compaction keeps at most about this many bytes of records in memory. If a shard has more, the
+ * compaction packs it in several steps, and writes an index after each of them. */
 #define SPOOL_MAX (256u << 20)
 /* Number of records to read at the same time, so that a distant store does not make a compaction
  * slow. */
@@ -29,7 +29,7 @@ struct shard_work {
     struct fleet_index *old;   /* owned; the current index; NULL: the shard has none yet */
     char target[LIMIT_TARGET_TEXT], toolchain[SHORT_TEXT];
     struct digest toolchain_id;
-    struct digest *keys; /* owned; the loose records that |old| lacks; not verified yet */
+    struct digest *keys; /* owned; keys of the loose records that |old| lacks; not verified yet */
     size_t key_count, key_capacity;
     struct fleet_spool spool; /* owned; what will be in new packs */
     uint64_t kernels;         /* loose records in |spool| */
@@ -77,8 +77,8 @@ static struct fleet_shard shard_of(const struct shard_work *w)
                                  w->toolchain_id };
 }
 
-/* Copies the shard's texts. Returns false if a text is too long, or if the id of |shard| is not the
- * name of the directory. */
+/* Copies the texts of |shard| to |w|. Returns false if a text is too long, or if the id of |shard|
+ * is not the name of the directory. */
 static bool take_shard(struct shard_work *w, const struct fleet_shard *shard)
 {
     char id[FLEET_SHARD_ID_SIZE];
@@ -257,7 +257,7 @@ static enum kiln_code spool_pack(struct shard_work *w, uint32_t number, struct b
 }
 
 /* Puts the records of one pack into the spool. A pack that is damaged or missing, or that has a
- * record which only a newer kiln can unpack, stays as it is. */
+ * record which only a newer kiln can unpack, remains in the index. */
 static enum kiln_code merge_pack(struct shard_work *w, uint32_t number, struct fleet_file *file,
                                  struct kiln_err *err)
 {

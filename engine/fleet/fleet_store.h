@@ -17,7 +17,7 @@
 
 struct fleet_file { /* a file to read */
     char name[FLEET_NAME_MAX];
-    struct buffer content;   /* the caller sets the limit, and owns the content */
+    struct buffer content;   /* the caller sets its limit, and owns it */
     char tag[FLEET_TAG_MAX]; /* "": the store has no tags */
     enum kiln_code rc;       /* KILN_NOT_FOUND: there is no such file */
     struct kiln_err err;     /* filled unless |rc| is KILN_OK */

@@ -24,7 +24,7 @@ struct answer_calls { /* what differs between the kinds of run-time compilers */
     bool (*delegate)(struct rtc_program *program);
 };
 
-/* Compiles |program|, or uses a result of kilnd.  |shared| is as in lookup_begin.  Returns the code
- * for the program's caller. */
+/* Compiles |program|, or uses a result of kilnd. |shared| is as in lookup_begin.  Returns the code
+ * for the caller of the library's function. */
 int answer_compile(const struct answer_calls *calls, struct rtc_program *program,
                    const struct digest *shared);

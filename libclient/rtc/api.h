@@ -21,7 +21,7 @@ enum { RTC_OUTPUTS_MAX = 4, RTC_FILES_MAX = 8 };
 
 typedef int rtc_size_fn(void *program, size_t *ret_size);
 typedef int rtc_get_fn(void *program, char *ret_bytes);
-/* NVRTC calls this function of the program while it compiles.  If the function returns 1, the
+/* NVRTC calls this function of the application while it compiles.  If the function returns 1, the
  * compile ends. */
 typedef int rtc_callback_fn(void *payload, void *reserved);
 
@@ -30,8 +30,8 @@ struct rtc_output {
     rtc_get_fn *get;
 };
 
-/* NVRTC's or hiprtc's functions that are wrapped: the functions of a real library, or their
- * wrappers. */
+/* The wrapped functions of NVRTC or hiprtc: either the functions of a real library, or
+ * libkiln-rtc's wrappers of them. */
 struct rtc_functions {
     int (*create)(void **ret_program, const char *source, const char *name, int header_count,
                   const char *const *headers, const char *const *header_names);
@@ -46,12 +46,13 @@ struct rtc_functions {
     int (*set_callback)(void *program, rtc_callback_fn *callback, void *payload);
 };
 
-/* Each of comgr's object types is a struct of this form. */
+/* Every object type of comgr's interface is a struct like this one. */
 struct comgr_handle {
     uint64_t value;
 };
 
-/* comgr's functions that are wrapped: the functions of a real library, or their wrappers. */
+/* The wrapped functions of comgr: either the functions of a real library, or libkiln-rtc's wrappers
+ * of them. */
 struct comgr_wrapped {
     int (*act)(int kind, struct comgr_handle info, struct comgr_handle inputs,
                struct comgr_handle results);

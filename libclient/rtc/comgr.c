@@ -16,7 +16,7 @@
 
 #define DESCRIPTION_MAX (1u << 20)
 
-/* Whether an action uses a feature. CHOICE_OF_COMGR: the program has not chosen, so comgr
+/* Whether an action uses a feature. CHOICE_OF_COMGR: the application has not chosen, so comgr
  * decides. */
 enum choice { CHOICE_OF_COMGR, CHOICE_NO, CHOICE_YES };
 

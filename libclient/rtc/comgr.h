@@ -8,7 +8,7 @@
  *            as a separate compile.  Makes the objects of a stored result with comgr's own
  *            functions, so that all functions of comgr accept them
  * Ownership  comgr owns all its objects.  The ISA and the directory of an action are copied when
- *            the program sets them, because comgr 2.4 crashes if it is asked for an ISA or a
+ *            the application sets them, because comgr 2.4 crashes if it is asked for an ISA or a
  *            directory that is not set.  The choices about device libraries and the VFS (virtual
  *            file system) are kept, too, because comgr cannot return them
  * Threading  any thread; calls for one action must not overlap, as comgr requires

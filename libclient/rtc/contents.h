@@ -18,7 +18,7 @@
 struct contents {
     struct digest digest;
     bool has_time; /* may contain __DATE__, __TIME__ or __TIMESTAMP__ */
-    bool has_name; /* contains a macro for the name of the program or of the file */
+    bool has_name; /* contains a word that stands for a file's name, such as __FILE__ */
 };
 
 /* |seen| is the state of the file.  Returns false if the file cannot be read. */

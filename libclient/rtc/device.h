@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The GPU for which hiprtc compiles if the program names no architecture.
+ * The GPU for which hiprtc compiles if no option names an architecture.
  *
  * Role       asks the HIP runtime of this process for the architecture of the current device, as
  *            hiprtc does

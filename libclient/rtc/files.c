@@ -42,7 +42,8 @@ struct directory {
 
 struct recording {
     const struct rtc_library *library; /* NULL if nothing is noted now */
-    struct buffer paths;               /* sized texts: the use, then the path including its NUL */
+    /* sized texts: a file_use, then the path including its NUL */
+    struct buffer paths;
     struct hash_table seen;
     struct buffer created; /* directories that the compile made: sized texts */
     /* start of the compile, by the clock that the kernel uses for files' times */
@@ -502,7 +503,8 @@ bool files_digest(struct bytes manifest, struct sha256 *digest)
         sha256_put(digest, bytes_of(&kind, 1));
         sha256_put_sized(digest, e.path);
         sha256_put(digest, bytes_of(e.digest.bytes, DIGEST_SIZE));
-        if (e.kind == ENTRY_LISTING) /* changes whenever an entry is added or removed */
+        /* the directory's mtime changes whenever an entry is added or removed */
+        if (e.kind == ENTRY_LISTING)
             sha256_put(digest, bytes_of(&e.mtime_ns, sizeof(e.mtime_ns)));
     }
     return true;

@@ -18,7 +18,7 @@ struct files_outcome {
     /* Why the compile cannot be stored, or NULL.  For example, the compile wrote a file outside of
      * the directories that it made, or a file changed during the compile. */
     const char *reason;
-    bool expands_name; /* a macro of a file may bring the program's name into the result */
+    bool expands_name; /* through a macro of a file, the result may contain the program's name */
 };
 
 /* |source| is what |library| compiles on this thread. */
@@ -26,7 +26,7 @@ void files_begin(const struct rtc_library *library, const char *source);
 bool files_are_noted(void);
 struct files_outcome files_end(struct buffer *to);
 
-/* ---- for hooks.c: calls that may be those of a compiler ---- */
+/* ---- for hooks.c: calls of libc, which may come from a compiler ---- */
 
 /* the first byte of each noted path */
 enum file_use {

@@ -181,8 +181,8 @@ static size_t option_name(const char *option, const char **ret_name)
     return attached ? 1 : strcspn(name, "=");
 }
 
-/* Options of OpenCL, warnings, and definitions of symbols for the assembler affect nothing but the
- * outputs. */
+/* Returns whether an option affects only the outputs: an option of OpenCL, a warning, or a
+ * definition of a symbol for the assembler. */
 static bool is_harmless(const char *name)
 {
     static const char symbol[] = "Wa,-defsym,";

@@ -12,15 +12,15 @@
 /* Returns whether the result depends on the current device: for hiprtc, if no option names an
  * architecture. */
 bool key_needs_device(const struct rtc_program *program);
-/* Returns whether this process has changed an environment variable that the compilers read since
- * the first call. comgr reads some variables only once, so it may still use an old value.  Called
+/* Returns whether, since the first call, this process has changed an environment variable that the
+ * compilers read. comgr reads some variables only once, so it may still use an old value.  Called
  * before each compile by hiprtc or comgr. */
 bool key_environment_has_changed(void);
 /* Returns why a compile cannot be looked up, or NULL.  A reason is, for example, an option that is
  * unknown or has side effects. */
 const char *key_obstacle(const struct rtc_program *program);
-/* Returns whether the only effect of |option| is on the outputs.  For hiprtc and comgr, the options
- * are clang's. */
+/* Returns whether |option| affects only the outputs.  For hiprtc and comgr, the options are
+ * clang's. */
 bool key_knows_option(enum rtc_kind kind, const char *option);
 /* Returns whether the argument after |option| is its value. */
 bool key_takes_value(enum rtc_kind kind, const char *option);

@@ -6,8 +6,8 @@
 #include "libclient/rtc/preload.h"
 #include "libclient/rtc/program.h"
 
-/* A function returns one of these codes if no loaded library has the function: an internal error of
- * NVRTC and hiprtc, or any error of comgr. */
+/* The functions return these codes if no loaded library has them: an internal error of NVRTC and
+ * hiprtc, and an error of comgr. */
 #define INTERNAL_ERROR 11
 #define COMGR_ERROR 1
 

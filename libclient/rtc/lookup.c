@@ -160,9 +160,9 @@ static struct bytes content_of(const struct kiln_kernel *kernel)
     return bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
 }
 
-/* Begins to read a list of manifests.  If no manifest of the list fits, another list may have a
- * fitting one: the list under the key with the part |ret_further| (enum key_name_part) of the
- * program's name.  Returns false if |kernel| is not a list. */
+/* Begins to read a list of manifests.  If none of them fits, the next list to try is under the key
+ * that includes the part |ret_further| (enum key_name_part) of the program's name.  Returns false
+ * if |kernel| is not a list. */
 static bool begin_list(const struct kiln_kernel *kernel, struct reader *ret_reader,
                        uint32_t *ret_further)
 {
@@ -183,8 +183,8 @@ static bool result_key(const struct digest *key, struct bytes manifest, struct d
     return is_fine;
 }
 
-/* Returns the program's name if the compiler searches the directory of this name for headers.
- * hiprtc and comgr compile a temporary file, so for them the result is "". */
+/* Returns the name in whose directory the compiler searches for headers: the program's name, or ""
+ * for hiprtc and comgr, which compile a temporary file. */
 static const char *place_of(const struct rtc_program *p)
 {
     return p->library->kind == RTC_NVRTC ? key_name(p) : "";

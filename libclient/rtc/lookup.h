@@ -65,6 +65,6 @@ struct kiln_client *lookup_client(void);
  * that ended without a result, this process may not wait for a while. */
 bool lookup_may_wait(void);
 void lookup_waited_in_vain(void);
-/* Returns why kilnd did not take part, as a literal, after a request that failed with |rc|.  If
- * kilnd did not answer, lookup_client returns NULL for a while. */
+/* Returns why kilnd did not take part, as a string literal, after a request that failed with |rc|.
+ * If kilnd did not answer, lookup_client returns NULL for a while. */
 const char *lookup_reason(enum kiln_code rc);

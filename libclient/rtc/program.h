@@ -44,7 +44,7 @@ struct rtc_program {
     bool expands_name;
     bool has_callback; /* a function of the caller may end the compile */
     bool is_incomplete;
-    uint64_t wanted_ns; /* when the program requested the compile */
+    uint64_t wanted_ns; /* when the application requested the compile */
     /* Answers later calls while |is_stored| is true.  Afterwards only keeps the lowered names that
      * were returned. */
     struct rtc_result result;

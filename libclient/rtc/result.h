@@ -20,13 +20,14 @@ struct rtc_result {
     struct bytes outputs[RTC_OUTPUTS_MAX]; /* borrowed from |kernel|, like |log| and |names| */
     uint32_t present;                      /* bit i is set if the library returned output i */
     struct bytes log;
-    struct buffer own_log; /* memory of |log| if the stored log has marks for the program's name */
+    /* owns the bytes of |log| if the program's name was inserted into them */
+    struct buffer own_log;
     /* pairs of sized texts including their NUL: an expression and its lowered name */
     struct bytes names;
 };
 
 /* Gets the result from the real library.  If |name| is not NULL, the log is stored without this
- * name, which rtc_result_read puts in again.  Returns false if a part of the result cannot be
+ * name, which rtc_result_read inserts again.  Returns false if a part of the result cannot be
  * stored. */
 bool rtc_result_collect(const struct rtc_library *library, void *program, struct bytes expressions,
                         const char *name, struct buffer *to);

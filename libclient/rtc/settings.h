@@ -19,7 +19,7 @@ enum rtc_mode {
 
 enum rtc_mode settings_mode(void);
 
-/* If kilnd does not answer within this many milliseconds, the program compiles by itself. */
+/* If kilnd does not answer within this many milliseconds, this process compiles by itself. */
 uint32_t settings_patience_ms(void);
 
 /* Adds to the report that the process has loaded a compiler. |compiler| is its kind, such as

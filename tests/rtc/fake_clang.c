@@ -2,8 +2,8 @@
 /* A fake compiler, which kiln-cc starts. Its output is the input with its headers, and the options.
  * Each run adds a line to $FAKE_CC_LOG.
  *
- * The input may have lines #include "NAME", #error and #warning. A line #write PATH writes a file
- * that stays, #temporary PATH one that is removed, and #start runs a program. */
+ * The input may have lines #include "NAME", #error and #warning. A line #write PATH writes a file.
+ * A line #temporary PATH writes a file and removes it again. A line #start runs a program. */
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>

@@ -140,7 +140,8 @@ static void *open_host_file(void *unused)
     return unused;
 }
 
-/* Does things that a compile must not do if libkiln-rtc is to store its result. */
+/* Does what the source requests, such as starting a process. libkiln-rtc must not store the result
+ * of such a compile. */
 static void do_what_the_source_says(const char *source)
 {
     char name[] = "true", *const arguments[] = { name, NULL };

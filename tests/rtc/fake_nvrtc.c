@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A run-time compiler with NVRTC's interface, for hosts without CUDA. Its outputs show everything
- * that they depend on. Each compile adds a line to $FAKE_NVRTC_LOG and takes $FAKE_NVRTC_MS
- * milliseconds.
+/* A run-time compiler with NVRTC's interface, for hosts without CUDA. Its outputs contain
+ * everything that they depend on. Each compile adds a line to $FAKE_NVRTC_LOG and takes
+ * $FAKE_NVRTC_MS milliseconds.
  *
  * The source may have lines #include "NAME", #error and #warning. A line #look PATH looks for a
  * file with the function $FAKE_NVRTC_LOOKS. The lines #chdir DIRECTORY and #syscall_chdir DIRECTORY

@@ -110,7 +110,7 @@ class Network:
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
         targets = {socket.inet_aton(address): fd for address, fd in self._devices.items()}
-        # the number keeps the order of packets with the same time
+        # the number keeps packets with the same time in their order
         waiting: list[tuple[float, int, bytes]] = []
         with selectors.DefaultSelector() as selector:
             for fd in targets.values():

@@ -292,8 +292,10 @@ static void add_probe(struct fleet_leases *leases)
     fleet_access_start(leases->engine, &leases->probe);
 }
 
-/* The probe also finds out whether a broken store works again. The refresh of an index does the
- * same, but if the store was broken when kilnd started, there is no index yet. */
+/* Requests the records that other hosts will add, and probes the store until it is known whether
+ * the store can give leases. A probe also finds out whether a broken store works again. The refresh
+ * of an index does the same, but if the store was broken when kilnd started, there is no index
+ * yet. */
 void fleet_leases_tick(struct engine *e, uint64_t now_ns)
 {
     struct fleet_leases *leases = leases_of(e);

@@ -80,7 +80,8 @@ struct fleet_query {
     void *context;
     uint64_t began_ns;    /* when the query, or its last request for a loose record, began */
     uint64_t expected_ns; /* expected duration of the compile */
-    /* Used while another host compiles the kernel. |wait_until_ns| is 0 if that never happened. */
+    /* Used while another host compiles the kernel. |wait_until_ns| stays 0 if this host never
+     * waits. */
     uint64_t wait_until_ns, poll_ns, poll_pause_ns;
     bool is_polling;
     struct fleet_access get;
@@ -111,7 +112,7 @@ struct fleet_leases {
     struct list waiting;     /* struct fleet_query whose kernels other hosts compile */
     unsigned active;         /* at most FLEET_LEASES_MAX */
     int nonce_fd;            /* owned; the content of all leases of this host; -1: not made yet */
-    /* Hashes of the keys whose leases this host got last, in a ring. */
+    /* A ring with hashes of the keys whose leases this host got last. */
     uint64_t own[FLEET_OWN_LEASES_MAX];
     unsigned own_count;
     struct fleet_access probe;
@@ -131,7 +132,7 @@ struct fleet_tier {
     struct list shards;
     unsigned shard_count;
     unsigned running; /* requests and tasks that have not ended */
-    /* The store of the fleet fails. Until it works again, only fleet_tier_tick sends requests. */
+    /* Set while the fleet's store fails. Then only fleet_tier_tick sends requests. */
     bool is_broken;
     uint64_t broken_ns; /* when it began to fail */
     uint64_t pause_ns, retry_ns;

@@ -79,7 +79,7 @@ struct json *fleet_tier_describe(const struct fleet_tier *tier);
 /* Refreshes the keys and the indices that were used lately, and tries a store that failed. Call it
  * about once a second. */
 void fleet_tier_tick(struct engine *e);
-/* Ends all waiting for other hosts, when the engine is about to stop. */
+/* Stops waiting for other hosts. Call it before the engine stops. */
 void fleet_tier_drain(struct engine *e);
 
 struct fleet_asked { /* borrowed for the call */

@@ -18,7 +18,7 @@
 #define PUTS_MAX 8u
 /* The largest number of kernels that one step looks at. */
 #define ROWS_MAX 64u
-/* No further record is made in a step that has taken this long. A record of 4 MiB takes longer. */
+/* After this time, a step makes no further record. A single record of 4 MiB takes longer. */
 #define STEP_NS 20000000u
 /* Counting this many rows takes less than a millisecond. */
 #define COUNTED_MAX 256u

@@ -12,5 +12,5 @@
 #include "libclient/rtc/launcher/command.h"
 
 /* |library| is the path of libkiln-rtc.  Returns the exit status for kiln-cc.  Returns -1 with
- * |ret_reason| if the compile cannot be answered; the caller then starts the compiler unchanged. */
+ * |ret_reason| if kilnd cannot take part; the caller then just starts the compiler. */
 int launch_compile(const struct command *command, const char *library, const char **ret_reason);

@@ -94,7 +94,7 @@ static bool find_library(char ret_path[PATH_MAX])
     return false;
 }
 
-/* Returns the exit status, or -1 with the reason why the compiler must be started unchanged. */
+/* Returns the exit status, or -1 with the reason why kilnd cannot take part. */
 static int answer(struct command *command, const char **ret_reason)
 {
     char library[PATH_MAX];

@@ -55,7 +55,6 @@ static void put(struct fixture *f, const char *text, int value, size_t bytes)
     answer_cache_put(f->cache, &id, &(struct answer){ &f->values[value], &ops, bytes });
 }
 
-/* Returns the index of the value that is cached for |text|, or -1 on a miss. */
 static int get(struct fixture *f, const char *text)
 {
     struct bytes part;

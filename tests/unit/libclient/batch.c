@@ -149,7 +149,8 @@ static void answer_out_of_order(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
-#define LARGE 6000 /* bytes of a kernel; a batch of them fills more than one block */
+/* bytes of a kernel; a batch of such kernels needs more than one struct kernel_block */
+#define LARGE 6000
 
 static void fill_large(uint8_t content[LARGE], const struct digest *key)
 {

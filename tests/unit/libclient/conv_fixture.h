@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Find and tune with a fake daemon and a fake device. The fake daemon offers a list of fake
+/* Runs find and tune with a fake daemon and a fake device. The fake daemon offers a list of fake
  * solvers, whose kernels a made_device runs. The daemon's thread writes the counts, so tests may
  * read them only between calls. Each call of find or tune frees the previous result. */
 #include "tests/support/test.h"

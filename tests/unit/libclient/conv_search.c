@@ -355,8 +355,8 @@ TEST_F(conv_search, a_lost_device_ends_the_search_and_is_named_with_its_config)
     assert_says(f->err.text, "fell over");
 }
 
-/* The trials "10,6" and "12,6" are equally fast. The one with the higher index is the best, because
- * it was tried first. */
+/* The trials "10,6" and "12,6" are equally fast. The search keeps the first one that it tries, so
+ * the one with the higher index is tried first. */
 TEST_F(conv_search, a_device_lost_among_finalists_leaves_the_best_held)
 {
     size_t a = search_find(&f->search, "10,6"), b = search_find(&f->search, "12,6");

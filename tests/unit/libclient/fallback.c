@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of libkiln's change from kilnd to its substitute and back. Both are fakes. */
+/* Tests that libkiln changes from kilnd to its substitute, and back. The tests use fakes of
+ * both. */
 #include "libclient/connection/fallback.h"
 #include "libclient/connection/substitute.h"
 #include "libclient/connection/transport_socket.h"

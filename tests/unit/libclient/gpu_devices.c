@@ -62,7 +62,7 @@ TEST(gpu, only_hopper_has_a_target_with_the_letter_a)
     }
 }
 
-/* The fake acts like a runtime whose struct has another layout. */
+/* The fake acts like a runtime whose struct of device properties has another layout. */
 TEST(gpu, an_arch_that_makes_no_sense_is_refused)
 {
     SKIP_IF(gpu.is_cuda, "only HIP has this");

@@ -105,7 +105,8 @@ static void *release(void *context)
 {
     struct fixture *f = context;
     WAIT_FOR(atomic_load(&f->has_forked) || (!ahead_ns && state_of(f->forks) == 'S'));
-    /* Two bytes, because a child may load the library again. */
+    /* Writes two bytes, because the child may load the library again, which reads the second one.
+     */
     assert_int_equal(write(f->hears[1], "ll", 2), 2);
     return NULL;
 }
@@ -118,8 +119,8 @@ static int fork_meanwhile(struct fixture *f)
     assert_int_equal(pthread_create(&releaser, NULL, release, f), 0);
     pid_t child = fork();
     if (child == 0) {
-        /* exit_group, because with exit a sanitizer would complain about threads that a fork
-         * does not copy */
+        /* Calls exit_group, because with exit, a sanitizer would complain about threads that a fork
+         * does not copy. */
         IN_TIME(syscall(SYS_exit_group, load()));
     }
     atomic_store(&f->has_forked, true);

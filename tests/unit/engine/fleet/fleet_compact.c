@@ -454,7 +454,7 @@ static void push_to_shard(struct fixture *f, unsigned number, const char *toolch
     assert_int_equal(push_as(f, &f->alice).added, 1);
 }
 
-/* Several shards, so that the damaged one is not the last one whatever the order is. */
+/* Pushes to several shards, so that in any order, some of them follow the damaged one. */
 TEST_F(compact, a_damaged_shard_does_not_stop_the_others)
 {
     static const char *const toolchains[] = { "a", "b", "c", "d", "e", "f" };

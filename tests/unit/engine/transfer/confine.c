@@ -112,7 +112,7 @@ static int read_other_files(const struct fixture *f)
                                                              : 0;
 }
 
-/* These files belong to root, but even root must be unable to read them. */
+/* The confined process must be unable to read these directories even if it runs as root. */
 static int read_private_keys(const struct fixture *f)
 {
     (void)f;

@@ -26,7 +26,7 @@ struct fixture {
     pthread_t thread;
     const char *head;   /* what the server answers instead of the file; NULL: the file */
     const char *next;   /* what the server answers from its second request on; NULL: |head| */
-    unsigned conflicts; /* the server first answers so many requests with status 409 */
+    unsigned conflicts; /* number of requests that the server first answers with status 409 */
     size_t sent_max;    /* bytes of the body that the server sends */
     unsigned ranges;    /* requests with a range */
     uint8_t content[FILE_SIZE];
