@@ -83,7 +83,7 @@ static void add_keys(struct table *table, const struct json *keys)
                    (unsigned long long)json_get_u64(keys, "revoked", 0));
 }
 
-/* Writes "done 30, absent 2", or "-". */
+/* Writes a text such as "done 30, absent 2", or "-" if there are no counts. */
 static const char *list_counts(const struct json *counts, char text[TEXT_MAX])
 {
     size_t used = 0;

@@ -44,7 +44,8 @@ static void work_done(struct work *w)
 
 /* ---- the problems ---- */
 
-/* A word with '/' may be a trace or a log; '-' is a log from standard input. */
+/* Reads |word|: the name of a job, the path of a trace or of a log (which contains a '/'), or "-"
+ * for a log from standard input. */
 static int read_problems(struct work *w, const char *word, struct kiln_error *err)
 {
     const struct find_options *o = w->invocation->options;
@@ -77,7 +78,8 @@ static int ask_records(const struct work *w, const char *problem, const char *da
     return KILN_E_OK;
 }
 
-/* Times of kiln's own solvers are of no use for MIOpen. */
+/* Returns whether |record| has a solver of MIOpen, because MIOpen cannot use the times of kiln's
+ * own solvers. */
 static bool has_miopens_solver(const struct json *record)
 {
     for (const struct json *e = json_first(json_get(record, "entries")); e; e = json_next(e))
@@ -86,7 +88,8 @@ static bool has_miopens_solver(const struct json *record)
     return false;
 }
 
-/* Returns the tier of the first record that the device's library can use, or NULL. */
+/* Returns the tier of the first record that can be used for the device, or NULL. |is_kilns|: kiln's
+ * own solvers are used for it, not MIOpen's. */
 static const char *tier_of(const struct json *records, bool is_kilns)
 {
     for (const struct json *r = json_first(records); r; r = json_next(r))

@@ -100,8 +100,7 @@ int trace_groups_make(const struct trace_job *job, const struct trace_change *ch
 
 /* ---- logged command lines ---- */
 
-/* Returns whether the line, which is no convolution of kiln, is a command of MIOpenDriver.  A job's
- * log has other lines, too. */
+/* Returns whether a line is a command of MIOpenDriver.  A job's log has other lines, too. */
 static bool is_command(const char *text)
 {
     return strstr(text, "MIOpenDriver") || strncmp(text, "conv", 4) == 0;

@@ -23,7 +23,8 @@ struct trace_group {
 struct trace_groups {
     struct trace_group **list; /* in the order of their first plans */
     size_t count, problems;
-    /* plans whose problem this version cannot read, or commands that are no convolution of kiln */
+    /* plans whose problem this version cannot read, or commands that it cannot read as a
+     * convolution */
     size_t unreadable;
 };
 
@@ -38,7 +39,7 @@ struct trace_change {
 CLI_MUST_CHECK int trace_groups_make(const struct trace_job *job, const struct trace_change *change,
                                      struct trace_groups *ret_groups, struct kiln_error *err);
 /* Reads the MIOpenDriver command lines of a file, such as a log with MIOPEN_ENABLE_LOGGING_CMD=1,
- * into one group.  Ignores lines that are no commands. */
+ * into one group.  Ignores other lines. */
 CLI_MUST_CHECK int trace_groups_read_log(const char *path, const struct trace_change *change,
                                          struct trace_groups *ret_groups, struct kiln_error *err);
 void trace_groups_done(struct trace_groups *groups);

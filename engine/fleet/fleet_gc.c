@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pack is kept while an index that is kept names it, and an index is kept until it was out of use
- * for long enough. An index gets out of use when the next one of its shard is written, so the times
- * of the files say when that was. A pack that no kept index names is deleted only if it is old:
- * a compaction may have written it just now.
+ * A host stops using an index when the next index of its shard is written. So an index is deleted
+ * |unused_s| after the time of the next index's file. A pack is deleted if no remaining index names
+ * it, and if its file is at least |unused_s| old: a compaction may have written a younger pack just
+ * now.
  */
 #include "engine/fleet/fleet_gc.h"
 
@@ -31,7 +31,7 @@ struct collection {
     struct fleet_gc *all;
     struct digest *packs; /* owned; packs of the indices that are kept, sorted */
     size_t pack_count, pack_capacity;
-    /* Of the shard that is being examined. */
+    /* The members below describe the shard that is being examined. */
     const char *shard_id;
     struct index_file *indices; /* owned; the oldest first */
     size_t index_count, index_capacity;
@@ -86,7 +86,8 @@ static int is_entry(const struct dirent *entry)
            strncmp(entry->d_name, TEMPORARY_BEGINNING, strlen(TEMPORARY_BEGINNING)) == 0;
 }
 
-/* Returns false for a file that is gone already, and for one that this program does not know. */
+/* Returns false if the file is gone, if its name is too long, or if it is neither a regular file
+ * nor a directory. */
 static bool examine(const struct collection *c, const char *directory, const char *entry,
                     struct seen_file *ret_file)
 {
@@ -145,7 +146,8 @@ static bool read_name(const struct seen_file *file, const char *ending, struct d
 
 /* ---- indices ---- */
 
-/* Returns KILN_OK with NULL if the index is missing, damaged, or signed by an untrusted key. */
+/* If the index is missing, damaged, or signed by an untrusted key, returns KILN_OK and sets
+ * |ret_index| to NULL. */
 static enum kiln_code open_index(const struct collection *c, const struct digest *sha256,
                                  struct fleet_index **ret_index, struct kiln_err *err)
 {
@@ -238,7 +240,7 @@ static enum kiln_code discard_index(struct collection *c, const struct index_fil
                                                : KILN_OK;
 }
 
-/* Decides about an index that is not the current one. */
+/* Keeps or deletes an index that is not the current one. */
 static enum kiln_code judge_index(struct collection *c, size_t number, struct kiln_err *err)
 {
     const struct index_file *index = &c->indices[number];

@@ -8,8 +8,9 @@
  */
 #include "engine/fleet/fleet_trust.h"
 
-/* A host may use an old index for some minutes, and waits for another host's kernel for less than
- * one. Loose records, leases and temporary files are deleted only after this time. */
+/* Loose records, leases and temporary files are deleted only if they are this old. Hosts need them
+ * for a much shorter time: a host may use an old index for some minutes, and waits less than a
+ * minute for another host's kernel. */
 #define FLEET_GC_GRACE_S 86400u
 #define FLEET_GC_UNUSED_S (90u * 86400u)
 
@@ -39,7 +40,8 @@ struct fleet_gc { /* the caller sets the members up to |context| */
     void *context;
     /* Results. */
     uint64_t files[FLEET_WASTES], bytes[FLEET_WASTES];
-    uint64_t unpacked, unpacked_age_s; /* loose records that no index has, and the oldest's age */
+    /* number of loose records that no index has; age of the oldest one */
+    uint64_t unpacked, unpacked_age_s;
     uint64_t unverified; /* indices that cannot be verified; if there are any, packs are kept */
 };
 KILN_MUST_CHECK enum kiln_code fleet_gc(struct fleet_gc *gc, struct kiln_err *err);

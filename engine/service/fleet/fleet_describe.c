@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Describes the state of the fleet tier for the request status. */
+/* Describes the state of the fleet tier in the answer to a status request. */
 #include "common/base/clock.h"
 #include "common/base/hex.h"
 #include "engine/service/fleet/fleet_parts.h"
 
-/* Adds how long ago |when_ns| was. Does nothing if it never happened. */
+/* Adds the number of seconds since |when_ns|, unless |when_ns| is 0. */
 static void add_age(struct json *json, const char *name, uint64_t when_ns)
 {
     uint64_t now_ns = clock_monotonic_ns();

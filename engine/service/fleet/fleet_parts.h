@@ -53,7 +53,7 @@ struct shard {
     struct fleet_pointer pointer; /* names |index| */
     /* Names an index that was refused and is not requested again; zeros: none. */
     struct fleet_pointer refused_index;
-    enum fleet_fault refused_fault; /* why */
+    enum fleet_fault refused_fault; /* why it was refused */
     bool is_known;                  /* the fleet was asked for an index, and has answered */
     bool is_loading;
     bool is_slow; /* loading the index has taken longer than a look-up may wait */
@@ -134,7 +134,7 @@ struct fleet_tier {
     unsigned running; /* requests and tasks that have not ended */
     /* Set while the fleet's store fails. Then only fleet_tier_tick sends requests. */
     bool is_broken;
-    uint64_t broken_ns; /* when it began to fail */
+    uint64_t broken_ns; /* when the store began to fail */
     uint64_t pause_ns, retry_ns;
     uint64_t answered_ns; /* when the store last answered */
     uint64_t keys_read_ns;
@@ -162,10 +162,10 @@ void fleet_epochs_save(struct engine *e);
  * access since then, treats the store as broken. */
 void fleet_note_silence(struct engine *e, uint64_t began_ns);
 void fleet_note_fault(struct engine *e, enum fleet_fault fault, const char *what);
-/* Reports the event fleet_error, and remembers its text for the request status. */
+/* Reports the event fleet_error, and stores its text for status requests. */
 void fleet_report_error(struct engine *e, const char *text);
 
-/* Returns {label: count} of the counts that are not 0. */
+/* Returns a JSON object with the counts that are not 0, by their labels. */
 struct json *fleet_describe_ends(const uint64_t counts[FLEET_ENDS]);
 
 /* Finds or makes the shard. Returns NULL if there are too many shards, or if memory ran out. */

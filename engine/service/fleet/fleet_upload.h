@@ -45,12 +45,12 @@ struct fleet_waiting { /* kernels that wait to be added to the tree */
     uint64_t count;
     bool has_more; /* only the first kernels were counted */
 };
-/* Returns the id of the last kernel that does not wait any longer. Accepts NULL. */
+/* Returns the id of the last kernel that was uploaded or left out. Accepts NULL. */
 uint64_t fleet_upload_mark(const struct fleet_upload *upload);
 /* Counts the waiting kernels after |mark|. Any thread may call this function. */
 KILN_MUST_CHECK enum kiln_code fleet_waiting_count(struct kernel_store *store, uint64_t mark,
                                                    struct fleet_waiting *ret_waiting,
                                                    struct kiln_err *err);
-/* Returns JSON for the request status; NULL if |upload| is NULL. */
+/* Returns JSON for the answer to a status request; NULL if |upload| is NULL. */
 struct json *fleet_upload_describe(const struct fleet_upload *upload,
                                    const struct fleet_waiting *waiting);

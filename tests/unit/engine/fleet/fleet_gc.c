@@ -192,7 +192,7 @@ TEST_F(gc, a_replaced_index_is_deleted_after_90_days)
     compact(f);
     struct fleet_pointer pointer = current(f, id);
     fleet_name_index(id, &pointer.sha256, old);
-    set_age(f, old, 500); /* what counts is when it was replaced */
+    set_age(f, old, 500); /* the age of the old index itself does not count */
     push(f, 2);
     compact(f);
     collect(f, 89, false);
