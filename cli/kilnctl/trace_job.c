@@ -12,7 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* If a directory has more files, only the newest are read.  libkiln leaves at most half as many. */
+/* If a directory has more files, only the newest are read. libkiln keeps at most half as many
+ * files. */
 #define FILES_READ_MAX (2 * TRACE_FILES_MAX)
 #define JOBS_MAX 4096u
 

@@ -66,7 +66,7 @@ static inline bool trace_is_plan(const struct trace_line *line) { return line->k
 
 struct trace_totals {
     size_t plans, kernels, failed, damaged, cut;
-    uint64_t waited_us; /* the sum of all processes */
+    uint64_t waited_us; /* the sum of all processes' waits */
     uint64_t last_us;   /* the start of the newest process */
 };
 struct trace_totals trace_job_totals(const struct trace_job *job);

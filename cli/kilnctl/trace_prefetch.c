@@ -238,7 +238,7 @@ static int prefetch_keys(struct work *w, struct kiln_error *err)
     return rc;
 }
 
-/* ---- the whole ---- */
+/* ---- the command ---- */
 
 static int judge(const struct work *w, struct kiln_error *err)
 {

@@ -6,8 +6,8 @@
  *
  * Role       The engine decides which files it needs. Another process (kiln-transfer --fleet)
  *            accesses the files, because kilnd has no network access
- * Ownership  the engine owns each access, and must keep it until |done|. The engine also owns the
- *            |fd| of an access that adds a file, and any |fd| after |done|
+ * Ownership  the engine owns each access, and must keep it until |done| is called. The engine also
+ *            owns the |fd| of an access that adds a file, and any |fd| after |done|
  * Threading  the engine's thread; no callback runs before the function that starts the access has
  *            returned
  */

@@ -12,7 +12,8 @@
 
 #define LOOSE_DIRECTORY "v1/k"
 #define SHORT_TEXT 64
-/* If a shard has more packs than this that are smaller than half of |pack_max|, they are merged. */
+/* If more packs of a shard than this are smaller than half of |pack_max|, the compaction merges
+ * them. */
 #define SMALL_PACKS_MAX 16u
 /* A compaction keeps at most about this many bytes of records in memory. If a shard has more, the
  * compaction packs it in several steps, and writes an index after each of them. */
@@ -60,7 +61,7 @@ static void note_problem(struct fleet_compaction *all, const char *what, const c
     all->problem(all->context, what, why);
 }
 
-/* Reads one file, whose content the caller owns also after an error. */
+/* Reads one file. The caller frees the content, also after an error. */
 static enum kiln_code read_file(const struct shard_work *w, struct fleet_file *file,
                                 struct kiln_err *err)
 {

@@ -23,7 +23,7 @@ struct fleet_pack {
 };
 
 struct fleet_place { /* where a record is */
-    uint16_t pack;   /* number in the index */
+    uint16_t pack;   /* the pack's number in the index */
     uint32_t offset, size;
 };
 
@@ -48,7 +48,7 @@ const uint8_t *fleet_index_signer(const struct fleet_index *index);
 uint64_t fleet_index_epoch(const struct fleet_index *index);
 uint64_t fleet_index_time(const struct fleet_index *index);
 uint32_t fleet_index_count(const struct fleet_index *index);
-size_t fleet_index_bytes(const struct fleet_index *index); /* of memory */
+size_t fleet_index_bytes(const struct fleet_index *index); /* bytes of memory */
 uint32_t fleet_index_packs(const struct fleet_index *index);
 struct fleet_pack fleet_index_pack(const struct fleet_index *index, uint32_t number);
 

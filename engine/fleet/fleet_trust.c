@@ -47,7 +47,8 @@ enum kiln_code fleet_signer_read(const char *secret_key_file, struct fleet_signe
         return rc;
     ed25519_public_of(ret_signer->secret, pub);
     key_id_of(pub, id);
-    (void)hex_read(id, ret_signer->key_id, FLEET_KEY_ID_SIZE); /* key_id_of wrote the digits */
+    /* cannot fail, because key_id_of wrote the digits */
+    (void)hex_read(id, ret_signer->key_id, FLEET_KEY_ID_SIZE);
     return KILN_OK;
 }
 

@@ -27,8 +27,8 @@ static void note_bad(struct verifying *v, const char *what, const char *why)
     v->all->bad(v->all->context, what, why);
 }
 
-/* Returns whether the record may be that of the entry. Compares only the first bytes of the keys,
- * because an index stores no more. */
+/* Returns whether |record| may be the one that |entry| names. Compares only the first bytes of the
+ * keys, because an index stores no more. */
 static bool has_prefix(const struct fleet_record *record, const struct fleet_entry *entry)
 {
     return memcmp(record->claim.key.bytes, entry->key.bytes, 8) == 0;

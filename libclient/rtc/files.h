@@ -70,7 +70,7 @@ bool files_for_any_name(struct bytes manifest, const char *name, struct buffer *
  * |name|.  |manifest| comes from outside this process.  Returns false if |manifest| is damaged. */
 bool files_are_same(struct bytes manifest, const char *name);
 /* Adds the files' paths and contents to |digest|.  Leaves out the times of files, which do not
- * influence a compile.  Adds the time of a listed directory, because this time stands for the
- * directory's entries.  Returns false if |manifest| is damaged. */
+ * influence a compile.  Adds the time of a listed directory, which changes whenever an entry is
+ * added or removed.  Returns false if |manifest| is damaged. */
 struct sha256;
 bool files_digest(struct bytes manifest, struct sha256 *digest);

@@ -442,7 +442,7 @@ static bool has_name_options(const struct rtc_program *p)
     return has_option(p, options);
 }
 
-/* Writes the last part of a path as it is within names of static variables, such as
+/* Writes the last part of a path in the form that it has in names of static variables, such as
  * "a1b2_cubin_cu". */
 static void mangled_stem(const char *name, char ret_stem[64])
 {
@@ -452,7 +452,7 @@ static void mangled_stem(const char *name, char ret_stem[64])
     ret_stem[size] = '\0';
 }
 
-/* Writes the last part of a path as it is in PTX: "107, 46, 99" for "k.c". */
+/* Writes the last part of a path in the form that it has in PTX: "107, 46, 99" for "k.c". */
 static void decimal_stem(const char *name, char ret_text[400])
 {
     size_t size = 0;

@@ -35,7 +35,7 @@ struct lookup {
     struct digest lease; /* the key under which this process has the right to compile */
     enum key_name_part part;
     struct kiln_kernel *manifests; /* the list of manifests stored under |key|, or NULL */
-    /* Set with LOOKUP_FOUND; the caller takes it.  Any program may have sent these bytes to kilnd,
+    /* Set with LOOKUP_FOUND; the caller owns it.  Any program may have sent these bytes to kilnd,
      * so the caller checks them. */
     struct kiln_kernel *stored;
     struct digest result; /* the key under which kilnd had |stored| */

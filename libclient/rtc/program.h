@@ -45,8 +45,8 @@ struct rtc_program {
     bool has_callback; /* a function of the caller may end the compile */
     bool is_incomplete;
     uint64_t wanted_ns; /* when the application requested the compile */
-    /* Answers later calls while |is_stored| is true.  Afterwards only keeps the lowered names that
-     * were returned. */
+    /* While |is_stored| is true, later calls get their answers from this result.  Afterwards, it is
+     * only kept for lowered names that the caller may still use. */
     struct rtc_result result;
     bool is_stored; /* |result| came from kilnd and the real library did not compile */
 };

@@ -188,7 +188,7 @@ static void add(handle set, int kind, const char *name, const char *text)
     require(api.release_data(data));
 }
 
-/* Returns the number of an action of comgr 2 in this version of comgr. */
+/* Returns the number that this version of comgr has for the action |kind| of comgr 2. */
 static int number_of(int kind)
 {
     size_t major, minor;

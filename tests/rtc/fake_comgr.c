@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A fake comgr of the version FAKE_MAJOR.$FAKE_COMGR_MINOR (minor version 8 if the variable is not
  * set). The results of its actions contain the options and the inputs. Like comgr, it makes a
- * directory in $TMPDIR for each action. Objects are never freed. From version 3 on, it lacks the
- * function for options as one text, like comgr, and its actions have other numbers. Version 4 lacks
- * a function that comgr 3 has. */
+ * directory in $TMPDIR for each action. Objects are never freed. Like comgr, from version 3 on it
+ * lacks the function that returns all options as one text, and its actions have other numbers.
+ * Version 4 lacks a function that comgr 3 has. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>

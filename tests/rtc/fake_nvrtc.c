@@ -69,7 +69,6 @@ static int create(struct program **ret, const struct inputs *in)
     return SUCCESS;
 }
 
-/* Defines |function| with the parameters of nvrtcCreateProgram. */
 #define DEFINE_CREATE(function)                                                             \
     API int function(struct program **ret, const char *source, const char *name, int count, \
                      const char *const *headers, const char *const *names);                 \

@@ -209,8 +209,9 @@ static void install_index(struct shard *shard)
     fleet_epochs_save(shard->engine);
 }
 
-/* A refused index is not requested again. If its bytes were not those that the pointer names, or if
- * the keys have changed meanwhile, the next attempt may have another result. */
+/* Counts the fault. Also notes that the index must not be requested again, unless the next attempt
+ * may succeed: because the file was not the one that the pointer names, or because the keys have
+ * changed. */
 static void refuse_index(struct shard *shard, enum fleet_fault fault)
 {
     fleet_note_fault(shard->engine, fault, "an index");

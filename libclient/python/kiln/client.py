@@ -104,7 +104,7 @@ class Client:
         call("kiln_client_open", ctypes.byref(options), ctypes.byref(opened.place))
         self._handle = opened
 
-    # ---- life ----
+    # ---- opening and closing ----
 
     def close(self) -> None:
         """Closes the client. Kernels and plans obtained from it stay valid. Closing twice is

@@ -34,7 +34,7 @@ static const char ptxas_values[] =
 
 static const char architectures[] = "--offload-arch --cuda-gpu-arch -mcpu -arch --gpu-name";
 
-/* Returns whether |word| without a value after "=" is in |list|, whose words are separated by
+/* Returns whether |word|, up to a "=", is one of the words in |list|, which are separated by
  * blanks. */
 static bool is_listed(const char *list, const char *word)
 {

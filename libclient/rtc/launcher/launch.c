@@ -246,8 +246,8 @@ static bool put_variables(struct buffer *to)
     return true;
 }
 
-/* clang's output may contain the path of the input, and for HIP and CUDA also a digest of other
- * paths.  The output of ptxas contains none of these. */
+/* Adds the paths on which the output depends. clang's output may contain the path of the input, and
+ * for HIP and CUDA also a digest of other paths.  The output of ptxas contains no paths. */
 static bool put_paths(const struct command *c, struct buffer *to)
 {
     char directory[PATH_MAX];
@@ -262,8 +262,8 @@ static bool put_paths(const struct command *c, struct buffer *to)
     return true;
 }
 
-/* ptxas has other options than clang, so they must not be among the options of |p|, in which key.c
- * looks for options of clang. */
+/* Adds the options of ptxas to |p->action|, not to |p->options|, because key.c expects clang's
+ * options there. */
 static bool put_options(const struct command *c, struct rtc_program *p)
 {
     p->options = calloc(c->count, sizeof(*p->options));

@@ -589,8 +589,7 @@ TEST_F(conv_search, a_directory_that_was_named_and_cannot_be_used_is_said)
     assert_null(f->journal);
 }
 
-/* Overwrites the part of the stack below this call, so that the use of a stale pointer into it
- * shows. */
+/* Overwrites the stack below this call, so that a stale pointer into it finds wrong bytes. */
 static void __attribute__((noinline)) dirty_the_stack(void)
 {
     unsigned char room[16384];

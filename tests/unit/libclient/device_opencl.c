@@ -109,7 +109,7 @@ TEST_F(device_opencl, events_report_the_time_between_them)
     must(kiln_event_create(f->device, &begin, &f->err), f->err);
     must(kiln_event_create(f->device, &end, &f->err), f->err);
     assert_int_equal(kiln_event_elapsed(begin, end, &ms, &f->err), KILN_E_INVALID);
-    for (int i = 0; i < 2; i++) { /* recording again replaces the first mark */
+    for (int i = 0; i < 2; i++) { /* recording an event again replaces its time */
         must(kiln_event_record(begin, NULL, &f->err), f->err);
         must(kiln_run_launch(f->run, &f->tensors, NULL, &f->err), f->err);
         must(kiln_event_record(end, NULL, &f->err), f->err);

@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define CHECK_NS 2000000000ull /* the interval of daemon_check.c */
+#define CHECK_NS 2000000000ull /* how often daemon_check.c checks for kilnd */
 #define BRIEF_MS 30            /* a grace period that the test lets expire */
 #define REFUSED_MS 1000        /* a grace period that suffices for an answer to hello */
 #define NOT_LONG_MS 400

@@ -16,7 +16,7 @@ struct fixture {
     atomic_uint loads, unloads, loaded;
     unsigned failures;  /* number of the next loads that fail */
     atomic_uint asking; /* number of threads that have called module_get */
-    unsigned wait_for;  /* number of threads in |asking| at which a load continues */
+    unsigned wait_for;  /* a load waits until |asking| is this large */
 };
 
 static struct fixture f;

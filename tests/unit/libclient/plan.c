@@ -297,7 +297,7 @@ TEST(plan, the_last_report_of_a_lease_counts_for_the_next_plan)
     assert_int_equal(f->asked.plans, 2);
 }
 
-/* ---- the table ---- */
+/* ---- the in-process cache ---- */
 
 TEST_F(plan, the_same_problem_is_planned_once)
 {
@@ -498,7 +498,7 @@ TEST_F(plan, an_invalid_request_is_refused_without_asking_kilnd)
     assert_int_equal(f->daemon.connections, 0);
 }
 
-/* ---- many ---- */
+/* ---- many plans at once ---- */
 
 struct seen {
     unsigned calls, failures, stop_at;

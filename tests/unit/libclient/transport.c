@@ -264,7 +264,7 @@ TEST(plain, a_user_refused_by_the_socket_learns_the_group_to_join)
     NEED_ROOT();
     ask_as_another_user(0, 1, 0660, &err); /* group 1 is "daemon" on every Linux */
     assert_says(err.text, "daemon USER");
-    ask_as_another_user(0, 4000000000u, 0660, &err); /* a number without a group */
+    ask_as_another_user(0, 4000000000u, 0660, &err); /* no group has this number */
     assert_says(err.text, "'4000000000'");
 }
 
