@@ -11,8 +11,9 @@ static void copy_word(char to[TRACE_WORD_MAX + 1], struct bytes word)
     snprintf(to, TRACE_WORD_MAX + 1, "%.*s", (int)word.size, (const char *)word.data);
 }
 
-/* Takes the words of a request from |line| and |change|.  If |change| has another target, leaves
- * out the database id and the toolchain of |line|, because they belong to the target of |line|. */
+/* Takes the target, database id, toolchain and solver of a request from |line| and |change|.  If
+ * |change| has another target, leaves out the database id and the toolchain of |line|, because they
+ * belong to the target of |line|. */
 static void choose_words(const struct trace_line *line, const struct trace_change *change,
                          struct trace_group *ret_words)
 {

@@ -88,8 +88,8 @@ int trace_each_job(trace_visit *visit, void *context, struct kiln_error *err)
 
 /* ---- entries ---- */
 
-/* Returns equal hashes for the same plan or kernel.  Two plans are the same if all their words are
- * equal, two kernels if their keys are equal. */
+/* Returns equal hashes for the same plan or kernel.  Two plans are the same if all words of their
+ * lines are equal.  Two kernels are the same if their keys are equal. */
 static uint64_t hash_line(const struct trace_line *line)
 {
     const struct bytes words[] = { line->target, line->database_id, line->toolchain, line->solver,

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * A request to read a file of the fleet's tree, or a range of one, or to add a file.
+ * A request for a file of the fleet's tree, which contains the files that the hosts of a fleet
+ * share: to read the file or a range of it, or to add it.
  *
  * Role       The engine decides which files it needs. Another process (kiln-transfer --fleet)
  *            accesses the files, because kilnd has no network access

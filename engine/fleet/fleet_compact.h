@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Compaction: packs the loose records of the fleet's tree, merges small packs, and writes indices
- * that name the packs.
+ * Compaction: copies the loose records of the fleet's tree, which are files with one record each,
+ * to packs, merges small packs, and writes indices that name the packs.
  *
  * Role       runs on one host, whose key may sign indices. If a compaction is interrupted at any
  *            point, the tree stays valid, and the next compaction does the rest

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The index of a shard: the keys that the fleet has, and the places of their records
- * (docs/formats/fleet.md).
+ * The index of a shard, which is all kernels of one target and toolchain: the keys that the fleet
+ * has, and the places of their records (docs/formats/fleet.md).
  *
  * Role       answers from memory whether the fleet has a key, so that a look-up of a missing key
  *            sends no request. An index with wrong content costs requests and compiles, but never

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The pointer to the current index of a shard, and the epochs that a host has seen
- * (docs/formats/fleet.md).
+ * The pointer to the current index of a shard, and the epochs (version numbers of indices) that a
+ * host has seen (docs/formats/fleet.md).
  *
  * Ownership  a struct fleet_epochs owns its table
  * Threading  plain values

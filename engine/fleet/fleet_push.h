@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Adds kernels to the fleet's tree, each as one loose record.
+ * Adds kernels to the fleet's tree, each as a loose record (a file with one record).
  *
  * Threading  any thread; several processes may push to one tree
  */

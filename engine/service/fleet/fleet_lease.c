@@ -3,10 +3,10 @@
  * Leases: if several hosts need a kernel that the fleet lacks, one of them compiles it for all.
  *
  * Each of these hosts tries to add the lease, a file named after the kernel. The host that succeeds
- * compiles the kernel and adds its loose record to the tree. The other hosts look for that record
- * again and again. If it does not appear in time, they compile the kernel, too, and use no leases
- * for a while, so a forged lease or a host that crashed costs little time. No host relies on the
- * clock of another one.
+ * compiles the kernel, and adds its record to the tree as a file (a loose record). The other hosts
+ * look for that record again and again. If it does not appear in time, they compile the kernel,
+ * too, and use no leases for a while, so a forged lease or a host that crashed costs little time.
+ * No host relies on the clock of another one.
  */
 #include "common/base/clock.h"
 #include "common/base/fs.h"

@@ -23,7 +23,7 @@ class KernelSource:
     source: Text
     #: such as "-DTILE=16 -O3"; only allow-listed options are accepted
     options: Optional[str] = None
-    # : the text of each header, by the name in #include "name"
+    #: the text of each header, by the name in #include "name"
     headers: Mapping[str, Text] = field(default_factory=dict)
     toolchain: Optional[str] = None  #: None: the daemon chooses
     priority: Priority = Priority.INTERACTIVE
