@@ -19,7 +19,7 @@
 
 enum note_kind {
     NOTE_BEGIN = 'b',   /* the first note of each process */
-    NOTE_PROCESS = 'p', /* a process was started, which must have a NOTE_BEGIN */
+    NOTE_PROCESS = 'p', /* a process was started, and must write a NOTE_BEGIN */
     NOTE_WRITE = 'w',   /* a file was opened for writing, or a directory was made */
     NOTE_CHDIR = 'c',
     NOTE_LOST = 'x', /* a file was opened whose path is not known */

@@ -105,8 +105,8 @@ static void on_loose(struct fleet_access *get)
     query_verify(query);
 }
 
-/* Requests the loose record that the other host will add. If the store does not answer, this host
- * compiles the kernel, as after every other request. */
+/* Requests the loose record that the other host will add. If the store does not answer in time,
+ * this host compiles the kernel, too. */
 static void poll_loose(struct fleet_query *query, uint64_t now_ns)
 {
     struct engine *e = query->shard->engine;

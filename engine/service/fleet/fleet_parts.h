@@ -58,7 +58,8 @@ struct shard {
     bool is_loading;
     bool is_slow; /* loading the index has taken longer than a look-up may wait */
     uint64_t asked_ns, refreshed_ns, load_began_ns;
-    /* Why the last load got no index; both are 0 if it got one, or found the index unchanged. */
+    /* Why the last load got no index. Both members are 0 if the load got one, or found the index
+     * unchanged. */
     enum fleet_end load_end;
     enum fleet_fault load_fault;
     unsigned queries;    /* number of queries that have not ended */

@@ -16,8 +16,8 @@ static const char clang_options[] =
 /* The next argument is the value of these options. */
 static const char clang_values[] = "-x -target";
 
-/* The options of ptxas, except options that have a list or a file as their value, and -g, with
- * which the output contains the command line. */
+/* The options of ptxas, except options whose value is a list or a file, and except -g, because the
+ * output would then contain the command line. */
 static const char ptxas_options[] =
     "-c --compile-only -lineinfo --generate-line-info -suppress-debug-info "
     "--suppress-debug-info -v --verbose -w --disable-warnings -Werror --warning-as-error "

@@ -79,7 +79,8 @@ static int be_the_copy(const char *name)
         if (strcmp(works[i].name, name) == 0)
             works[i].run();
     }
-    /* explicit, because the leak sanitizer ends a setuid program before the output is flushed */
+    /* flushes the output here, because the leak sanitizer ends a setuid program before exit does
+     * that */
     fflush(stdout);
     return getauxval(AT_SECURE) ? 1 : 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A fetch into a memfd, from an HTTP server that the test controls. */
+/* Tests of fetches into a memfd, from an HTTP server that the test controls. */
 #include "engine/transfer/fetch.h"
 #include "tests/support/http_script.h"
 #include "tests/support/test.h"
