@@ -324,7 +324,7 @@ static enum kiln_code reserve_index(struct shard_work *w, struct kiln_err *err)
                : kiln_fail(err, KILN_NO_MEMORY, "no memory for an index of the fleet");
 }
 
-/* Copies the packs that were not merged, and their entries. */
+/* Copies the packs that were not merged, and their entries, to the new index. */
 static enum kiln_code copy_old(struct shard_work *w, struct kiln_err *err)
 {
     uint16_t numbers[FLEET_PACKS_MAX];

@@ -178,8 +178,9 @@ static void note_own(struct fleet_leases *leases, const struct digest *key)
     leases->own[leases->own_count++ % FLEET_OWN_LEASES_MAX] = digest_hash(key);
 }
 
-/* Returns whether this host got the lease before. It must not wait for the kernel then: it would
- * wait for itself if it has not compiled the kernel, for example because the job was cancelled. */
+/* Returns whether this host got the lease before. Then the host must not wait for the kernel,
+ * because it might wait for itself: it has not compiled the kernel if, for example, the job was
+ * cancelled. */
 static bool is_own(const struct fleet_leases *leases, const struct digest *key)
 {
     unsigned count =

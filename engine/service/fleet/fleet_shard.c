@@ -209,8 +209,8 @@ static void install_index(struct shard *shard)
     fleet_epochs_save(shard->engine);
 }
 
-/* Counts the fault. Also notes that the index must not be requested again, unless the next attempt
- * may succeed: because the file was not the one that the pointer names, or because the keys have
+/* Counts the fault, and notes not to request the index again, unless another attempt may succeed.
+ * It may succeed if the file was not the one that the pointer names, or if the keys have
  * changed. */
 static void refuse_index(struct shard *shard, enum fleet_fault fault)
 {

@@ -103,7 +103,7 @@ TEST(gpu, without_a_context_the_primary_one_is_used)
     assert_null(current());
 }
 
-/* As with the CUDA runtime or PyTorch, the job uses the primary context. */
+/* The job uses the primary context, as the CUDA runtime and PyTorch do. */
 TEST(gpu, a_job_with_the_primary_context_shares_it)
 {
     void *primary = NULL;

@@ -291,7 +291,7 @@ static void spoilt(struct fixture *f)
 
 TEST_F(solutions, inconsistent_lists_of_configs_are_refused)
 {
-    f->part = 0; /* if the client accepted empty parts, it would ask forever */
+    f->part = 0; /* if the client accepted answers without candidates, it would ask forever */
     spoilt(f);
     f->wrong_next = -200;
     spoilt(f);

@@ -160,7 +160,7 @@ class Choice:
                 self._ask(made, operands)
             elif self.state is State.PLANNED:
                 self._load()
-                # compares without the bias, because a large bias would hide that the sums differ
+                # Compares without the bias, because a large bias would hide that the sums differ.
                 if self._agrees(unbiased() if unbiased else made, operands):
                     self._decide(original, kiln)
         except Exception as error:
@@ -266,8 +266,8 @@ class Choice:
         if not recorded.kiln:
             return True
         is_there = self._answered.wait(wait_s)
-        # only after the answer, because until then the planner's thread may be about to use the
-        # plan
+        # Takes the plan only after the answer, because until then the planner's thread may be about
+        # to use it.
         if is_there and self._plan is not None and _is_plan_of(recorded, self._plan):
             self._load()
             self.state = State.KILN

@@ -196,7 +196,7 @@ class Operators:
             choice.settle(str(error))
         return None
 
-    # ---- the operators: all that happens in a call that kiln runs ----
+    # ---- the operators; a call that kiln runs executes only this code ----
 
     def convolution(self, x: Tensor, w: Tensor, bias: Optional[Tensor], stride: Sequence[int],
                     padding: Sequence[int], dilation: Sequence[int], transposed: bool,
