@@ -36,7 +36,7 @@ static int name_host(char name[NAME_SIZE], struct kiln_error *err)
     return KILN_E_OK;
 }
 
-/* Makes the key pair, unless there is one already. */
+/* Makes the key pair NAME.key and NAME.pub, unless NAME.key exists. */
 static int make_key(const char *directory, const char *name, struct kiln_error *err)
 {
     char path[PATH_MAX];

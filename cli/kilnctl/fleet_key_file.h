@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Key files of the fleet (docs/formats/fleet.md): NAME.pub with what the key may sign, and
- * ID.revoked.
+ * Key files of the fleet (docs/formats/fleet.md): NAME.pub has a key and states what it may sign,
+ * and ID.revoked revokes a key.
  *
  * Ownership  the caller owns returned JSON
  * Threading  blocks
@@ -22,11 +22,11 @@ struct fleet_rights {
     bool index;
 };
 
-/* Reads a public key, with or without rights. */
+/* Reads a public key, which may state rights. */
 CLI_MUST_CHECK int fleet_key_read(const char *path, struct json **ret_key, struct kiln_error *err);
 /* Returns false if the key's member key_id is not valid. */
 bool fleet_key_id(const struct json *key, uint8_t ret_id[FLEET_KEY_ID_SIZE]);
-/* Makes a copy of the key with these rights, and none of its own. */
+/* Makes a copy of the key with |rights| instead of the key's own rights. */
 struct json *fleet_key_with_rights(const struct json *key, const struct fleet_rights *rights);
 /* Writes the key as NAME.pub, and returns the path. Refuses to replace another key. */
 CLI_MUST_CHECK int fleet_key_write(const char *directory, const struct json *key,

@@ -65,7 +65,7 @@ static void show_progress(struct progress *progress, const struct json *pull)
                     failed, clock_monotonic_ns());
 }
 
-/* Returns the reply to `status` after the pull has ended. */
+/* Requests kilnd's status until the pull has ended, and returns the last status. */
 static int wait_for_pull(const struct invocation *invocation, struct json **ret_status,
                          struct kiln_error *err)
 {

@@ -42,7 +42,8 @@ static bool is_id(const char *word)
     return strlen(word) == ID_DIGITS && strspn(word, "0123456789abcdef") == ID_DIGITS;
 }
 
-/* Finds the id: |word| is the id itself, a .pub file, or the name of a key in the directory. */
+/* Finds the key's id. |word| is this id, the path of a .pub file, or the name of a key in the
+ * directory. */
 static int find_key(struct revocation *r, const char *word, struct kiln_error *err)
 {
     char path[PATH_MAX];

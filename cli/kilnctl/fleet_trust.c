@@ -25,7 +25,8 @@ static int fail_as(struct kiln_error *err, const struct kiln_err *why)
     return cli_fail(err, why->code, "%s", why->text);
 }
 
-/* A revoked key must not become trusted by accident, for example by a script that runs again. */
+/* Fails if the key is revoked, so that it does not become trusted by accident, for example through
+ * a script that runs again. */
 static int check_revoked(const char *directory, const struct json *key, struct kiln_error *err)
 {
     char name[FLEET_REVOKED_NAME_MAX];

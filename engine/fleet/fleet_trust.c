@@ -17,7 +17,7 @@ struct fleet_trust {
     struct public_key *keys; /* owned */
     size_t count, capacity;
     bool is_out_of_memory;
-    const char *directory; /* while the keys are read */
+    const char *directory; /* set only while the keys are read */
     unsigned revoked;
     struct trusted_keys files;
     unsigned useless; /* keys that may sign nothing */

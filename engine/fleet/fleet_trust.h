@@ -38,12 +38,12 @@ KILN_MUST_CHECK enum kiln_code fleet_signer_read(const char *secret_key_file,
 
 struct fleet_trust;
 
-/* A file ID.revoked in the directory of the keys revokes the key with this id, whatever the file
- * contains. So a package upgrade or a configuration management that writes the key's file again
- * does not make the key trusted. Returns the name of that file. */
+/* Returns the name ID.revoked. A file with this name in the directory of the keys revokes the key
+ * with this id, whatever the file contains. So the key is not trusted again if its own file comes
+ * back, for example with a package upgrade. */
 #define FLEET_REVOKED_NAME_MAX 32
 void fleet_revoked_name(const uint8_t key_id[FLEET_KEY_ID_SIZE], char name[FLEET_REVOKED_NAME_MAX]);
-/* Returns whether the key is revoked. If this cannot be found out, it counts as revoked. */
+/* Returns whether the key is revoked. Also returns true if this cannot be determined. */
 bool fleet_key_is_revoked(const char *directory, const uint8_t key_id[FLEET_KEY_ID_SIZE]);
 
 /* Leaves out revoked keys. Succeeds without keys if the directory does not exist. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The keys that this host trusts. kilnd reads their directory again once a minute, and when
- * 'kilnctl fleet revoke' asks for it. */
+ * 'kilnctl fleet revoke' requests this. */
 #include "common/base/clock.h"
 #include "engine/service/fleet/fleet_parts.h"
 

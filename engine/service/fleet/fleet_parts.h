@@ -75,7 +75,7 @@ struct fleet_query {
     struct list_link link;
     struct shard *shard;
     struct digest key;
-    bool has_prefix_only; /* |key| has only the first bytes, until the record was read */
+    bool has_prefix_only; /* only the first bytes of |key| are set, until the record was read */
     uid_t uid;
     void (*answered)(void *context, struct object *object); /* NULL: nobody waits */
     void *context;
@@ -124,7 +124,7 @@ struct fleet_leases {
 
 struct fleet_tier {
     bool is_on;
-    struct fleet_pull *pull; /* owned; NULL: there was no pull since the start */
+    struct fleet_pull *pull; /* owned; the last pull (fleet_pull.c); NULL: none since the start */
     uint64_t wait_ms;
     char keys[PATH_MAX];
     char epochs_path[PATH_MAX]; /* "": epochs are kept in memory only */
@@ -139,7 +139,8 @@ struct fleet_tier {
     uint64_t pause_ns, retry_ns;
     uint64_t answered_ns; /* when the store last answered */
     uint64_t keys_read_ns;
-    uint64_t keys_begun, keys_installed; /* numbers of readings of the keys */
+    /* numbers of the last reading of the keys, and of the one whose keys are used */
+    uint64_t keys_begun, keys_installed;
     uint64_t ends[FLEET_ENDS];
     uint64_t faults[FLEET_FAULTS];
     uint64_t late;
@@ -155,7 +156,7 @@ void fleet_access_start(struct engine *e, struct fleet_access *get);
 /* Counts and reports how the access ended. Each |done| callback must call this first. Returns
  * whether the access ended with FLEET_END_DONE. */
 bool fleet_access_ended(struct engine *e, const struct fleet_access *get);
-/* Reads the keys again if this is due. */
+/* Reads the keys again if FLEET_REFRESH_NS have passed. */
 void fleet_keys_tick(struct engine *e, uint64_t now_ns);
 /* Writes the epochs, on a work queue. */
 void fleet_epochs_save(struct engine *e);
@@ -182,15 +183,15 @@ void shard_refuse(struct shard *shard, const struct digest *key);
 
 /* Continues a query that waited for the index. May free the query. */
 void query_continue(struct fleet_query *query);
-/* Requests the record at |place|, whose key begins with the first bytes of |key|. Returns false if
- * memory ran out. */
+/* Requests the record at |place|, to store its kernel. Of |asked->key|, only the first bytes are
+ * used. Returns false if memory ran out. */
 bool query_pull(struct shard *shard, const struct fleet_asked *asked,
                 const struct fleet_place *place);
 void fleet_pull_tick(struct engine *e);
 void fleet_pull_destroy(struct fleet_pull *pull);
 struct json *fleet_pull_describe(const struct fleet_pull *pull);
 
-/* Tells the asker to compile, and frees the query. */
+/* Answers that this host must compile the kernel, and frees the query. */
 void query_give_up(struct fleet_query *query);
 /* For fleet_access.slow: answers that this host must compile the kernel. A record that comes later
  * is still stored. */

@@ -2,11 +2,11 @@
 /*
  * Copies kernels of the fleet into the store before a job needs them.
  *
- * A pull goes through the entries of each index in the order of the packs, in batches. A task finds
- * out which entries of a batch the store lacks. Then the records of these entries are requested
- * together, so that kiln-transfer can read neighbouring ones with one request. They are verified
- * and stored like those of look-ups. The next batch begins when the last record of this one is
- * there.
+ * A pull takes the entries of each index in the order of the packs, in batches. For each batch, a
+ * task finds the entries whose kernels the store lacks. Then the records of these entries are
+ * requested together, so that kiln-transfer can read neighbouring records with one request. The
+ * records are verified and stored like records for look-ups. When all records of the batch have
+ * come, the next batch begins.
  */
 #include "common/base/clock.h"
 #include "common/base/hex.h"
@@ -23,7 +23,7 @@ enum pull_state { PULL_RUNS, PULL_DONE, PULL_FULL, PULL_STOPPED, PULL_FAILED };
 
 struct pull_entry {
     uint64_t place_order; /* pack and offset */
-    uint32_t number;      /* in the index */
+    uint32_t number;      /* number of the entry in the index */
 };
 
 struct pulled_kernel {
@@ -34,12 +34,12 @@ struct pulled_kernel {
 
 struct fleet_pull {
     struct engine *engine;
-    enum pull_state state, end; /* |end| is the next state, while the last kernels are written */
+    enum pull_state state, end; /* |end| is the state after the last kernels are written */
     uint64_t bytes_max;
     bool is_full;                           /* |bytes_max| is reached */
     struct shard *shards[FLEET_SHARDS_MAX]; /* counted in shard->queries, so they are not removed */
     unsigned shard_count, shard_next;
-    struct digest index_sha256; /* of the index that |entries| are from */
+    struct digest index_sha256; /* names the index that has |entries| */
     struct pull_entry *entries; /* owned */
     uint32_t count, at;
     struct pulled_kernel batch[BATCH_MAX];
@@ -201,7 +201,8 @@ static void begin_index(struct fleet_pull *p, const struct shard *shard)
     run_task(p, WORK_QUEUE_READ, sort_entries, on_sorted);
 }
 
-/* Does the next step for the shard. Returns false if the shard's index must be loaded first. */
+/* Begins the shard's index or the next batch of it, or moves on to the next shard. Returns false if
+ * the index must be loaded first. */
 static bool advance_shard(struct fleet_pull *p, struct shard *shard)
 {
     if (!shard->is_known) {
@@ -241,8 +242,8 @@ static void on_flushed(struct task *task)
     advance(p);
 }
 
-/* Ends the pull after the kernels that it fetched were written. The write queue does the tasks of
- * one user in their order. */
+/* Ends the pull when the kernels that it fetched are written. Runs an empty task after the writes,
+ * because the write queue runs one user's tasks in order. */
 static void end_after_writes(struct fleet_pull *p, enum pull_state end)
 {
     p->end = end;
@@ -308,7 +309,8 @@ static void add_target(struct fleet_pull *p, const struct target *target)
     }
 }
 
-/* If an AMD target states no xnack, jobs may use either. */
+/* Adds a target. If an AMD target does not state xnack, also adds its variants with xnack on and
+ * off, because jobs may use both. */
 static enum kiln_code add_targets_of(struct fleet_pull *p, const char *text, struct kiln_err *err)
 {
     static const char *const modes[] = { "-", "+" };

@@ -76,7 +76,7 @@ static const char *put_package(struct buffer *texts, const uint8_t builder[FLEET
     return put_text(texts, bytes_of_text(name));
 }
 
-/* Copies the claim into the query's record. The buffer |texts| must not grow meanwhile, because the
+/* Copies the claim into the query's record. Allocates |texts| at its full size first, because the
  * record points into it. */
 static enum kiln_code copy_record(struct fleet_query *query, const struct fleet_claim *claim,
                                   struct kiln_err *err)
@@ -120,7 +120,8 @@ static enum kiln_code check_object(struct fleet_query *query, struct bytes raw,
     return rc;
 }
 
-/* Returns false if |key| does not begin as the index says. */
+/* Sets the query's whole key, of which only the first bytes were known. Returns false if |key| has
+ * other first bytes. */
 static bool take_key(struct fleet_query *query, const struct digest *key)
 {
     bool is_same = memcmp(key->bytes, query->key.bytes, FLEET_PREFIX_SIZE) == 0;

@@ -12,8 +12,8 @@
 #define PAUSE_MIN_NS 60000000000u
 #define PAUSE_MAX_NS 300000000000u
 
-/* Of a damaged file, uses the lines before the damage. If the epoch of a shard is lost, kilnd may
- * accept an old index of this shard, but still only one that a trusted key signed. */
+/* If the file is damaged, uses the lines before the damage. If the epoch of a shard is lost, kilnd
+ * may accept an old index of this shard, but still only one that a trusted key signed. */
 static enum kiln_code read_epochs(struct fleet_tier *tier, struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer text;

@@ -21,8 +21,8 @@
 #include <sys/types.h>
 
 #define FLEET_WAIT_MS 300u
-/* The package name that kernels of the fleet get in kernels.db is this name, a colon and the id of
- * the builder's key. 'kilnctl fleet push' leaves out all kernels of packages, so it does not push
+/* In kernels.db, a kernel of the fleet gets this text, a colon and the id of the builder's key as
+ * its package name. 'kilnctl fleet push' leaves out all kernels of packages, so it does not push
  * these again. */
 #define FLEET_PACKAGE_NAME "fleet"
 
@@ -63,10 +63,11 @@ uint64_t fleet_tier_lease_count(const struct fleet_tier *tier, enum fleet_lease_
 uint64_t fleet_tier_late(const struct fleet_tier *tier);
 uint64_t fleet_tier_ends(const struct fleet_tier *tier, enum fleet_end end);
 uint64_t fleet_tier_faults(const struct fleet_tier *tier, enum fleet_fault fault);
-/* To read the keys again, call the first and the third of these functions on the engine's thread,
- * and fleet_keys_read on any thread. fleet_keys_install takes the reference. It ignores the keys if
- * other keys are in use whose reading began later. It drops the indices whose signers may no longer
- * sign indices, and returns how many these are. */
+/* To read the keys again, call fleet_keys_begin on the engine's thread, then fleet_keys_read on any
+ * thread, then fleet_keys_install on the engine's thread, with the number from fleet_keys_begin.
+ * fleet_keys_install takes ownership of the reference |trusted|. It ignores these keys if the keys
+ * in use were read later. It drops the indices whose signers may no longer sign indices, and
+ * returns the number of dropped indices. */
 struct trusted;
 uint64_t fleet_keys_begin(struct engine *e);
 KILN_MUST_CHECK enum kiln_code fleet_keys_read(const struct fleet_tier *tier,
@@ -74,7 +75,7 @@ KILN_MUST_CHECK enum kiln_code fleet_keys_read(const struct fleet_tier *tier,
 unsigned fleet_keys_install(struct engine *e, struct trusted *trusted, uint64_t number);
 void trusted_unref(struct trusted *trusted);
 struct json *fleet_keys_describe(const struct fleet_tier *tier);
-/* Returns JSON for the request status. */
+/* Returns JSON for the answer to a status request. */
 struct json *fleet_tier_describe(const struct fleet_tier *tier);
 /* Refreshes the keys and the indices that were used lately, and tries a store that failed. Call it
  * about once a second. */
@@ -97,10 +98,10 @@ bool fleet_tier_ask(struct engine *e, const struct fleet_asked *asked,
                     struct fleet_query **ret_query);
 enum fleet_presence { FLEET_LACKS_KERNEL, FLEET_HAS_KERNEL, FLEET_LOADS_INDEX };
 /* Returns whether the fleet has the kernel, without fetching it. If the index is not in memory,
- * requests it, and returns FLEET_LOADS_INDEX until it is there. */
+ * requests the index, and returns FLEET_LOADS_INDEX until the index has come. */
 enum fleet_presence fleet_tier_look(struct engine *e, const struct fleet_shard *what,
                                     const struct digest *key);
-/* Returns the target of an index in memory that has the key; NULL if there is none. */
+/* Returns the target of an index in memory that has |key|, or NULL if no index in memory has it. */
 const char *fleet_tier_target_of(const struct fleet_tier *tier, const struct digest *key);
 struct fleet_pull_options {
     const struct json *targets; /* borrowed for the call; an array of texts */
@@ -108,7 +109,7 @@ struct fleet_pull_options {
     uint64_t bytes_max;
 };
 /* Copies kernels of the fleet into the store, in the background. Returns KILN_BUSY if another pull
- * runs. The request status describes the progress. */
+ * runs. The answer to a status request describes the progress. */
 KILN_MUST_CHECK enum kiln_code fleet_pull_start(struct engine *e,
                                                 const struct fleet_pull_options *options,
                                                 struct kiln_err *err);
