@@ -105,7 +105,7 @@ enum fleet_presence fleet_tier_look(struct engine *e, const struct fleet_shard *
 const char *fleet_tier_target_of(const struct fleet_tier *tier, const struct digest *key);
 struct fleet_pull_options {
     const struct json *targets; /* borrowed for the call; an array of texts */
-    bool pulls_used;            /* also the kernels of all indices that are in memory */
+    bool pulls_used;            /* also copies the kernels of all indices in memory */
     uint64_t bytes_max;
 };
 /* Copies kernels of the fleet into the store, in the background. Returns KILN_BUSY if another pull

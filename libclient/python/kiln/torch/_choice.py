@@ -24,7 +24,7 @@ TOLERANCE_TF32 = 5e-3
 # large result.
 ELEMENT = {"torch.float32": 1e-2, "torch.float16": 1e-1, "torch.bfloat16": 1e-1}
 ELEMENT_TF32 = 1e-1
-TRIALS_MAX = 8  # after this many impossible comparisons, the choice is PyTorch
+TRIALS_MAX = 8  # if so many comparisons cannot be made, the choice is PyTorch
 
 
 class State(enum.Enum):
