@@ -131,7 +131,6 @@ static enum kiln_code read_old(struct shard_work *w, struct kiln_err *err)
 
 /* ---- loose records ---- */
 
-/* Adds the key of a loose record to |w->keys|, unless the index has it. */
 static enum kiln_code note_loose(void *context, const char *entry, struct kiln_err *err)
 {
     struct shard_work *w = context;
@@ -225,7 +224,6 @@ static uint32_t count_small(const struct shard_work *w)
     return small;
 }
 
-/* Returns whether |file| is |pack|. Reports the problem if it is not. */
 static bool is_pack(struct shard_work *w, const struct fleet_file *file,
                     const struct fleet_pack *pack)
 {
@@ -324,7 +322,6 @@ static enum kiln_code reserve_index(struct shard_work *w, struct kiln_err *err)
                : kiln_fail(err, KILN_NO_MEMORY, "no memory for an index of the fleet");
 }
 
-/* Copies the packs that were not merged, and their entries, to the new index. */
 static enum kiln_code copy_old(struct shard_work *w, struct kiln_err *err)
 {
     uint16_t numbers[FLEET_PACKS_MAX];
@@ -455,7 +452,6 @@ struct compaction_run {
     struct codec *codec; /* owned */
 };
 
-/* Makes one new index. */
 static enum kiln_code compact_once(struct compaction_run *run, const char *id, bool *ret_has_more,
                                    struct kiln_err *err)
 {

@@ -26,7 +26,6 @@ void fleet_shard_id(const struct fleet_shard *shard, char id[FLEET_SHARD_ID_SIZE
 void fleet_name_pointer(const char *shard_id, char name[FLEET_NAME_MAX]);
 void fleet_name_index(const char *shard_id, const struct digest *sha256, char name[FLEET_NAME_MAX]);
 void fleet_name_pack(const struct digest *sha256, char name[FLEET_NAME_MAX]);
-/* The directory of a shard's loose records. */
 void fleet_name_loose_directory(const char *shard_id, char name[FLEET_NAME_MAX]);
 /* The file that says that a host is compiling the kernel. */
 void fleet_name_lease(const char *shard_id, const struct digest *key, char name[FLEET_NAME_MAX]);

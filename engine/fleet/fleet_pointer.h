@@ -50,7 +50,6 @@ void fleet_epochs_write(const struct fleet_epochs *epochs, struct buffer *ret_te
 enum fleet_fault fleet_epochs_check(const struct fleet_epochs *epochs,
                                     const struct fleet_trust *trust,
                                     const struct fleet_index *index);
-/* Remembers the epoch of |index| for its shard and signer. */
 KILN_MUST_CHECK enum kiln_code fleet_epochs_note(struct fleet_epochs *epochs,
                                                  const struct fleet_index *index,
                                                  struct kiln_err *err);

@@ -55,7 +55,6 @@ KILN_DEFINE_AUTO(fleet_trust)
 /* Returns whether |a| and |b| have the same keys with the same rights. */
 bool fleet_trust_equal(const struct fleet_trust *a, const struct fleet_trust *b);
 unsigned fleet_trust_count(const struct fleet_trust *trust);
-/* Returns how many of the keys may sign indices. */
 unsigned fleet_trust_index_keys(const struct fleet_trust *trust);
 /* Returns how many key files were left out because their keys are revoked. */
 unsigned fleet_trust_revoked(const struct fleet_trust *trust);

@@ -228,15 +228,12 @@ static void find_functions(struct rtc_library *library, void *handle)
     memcpy(&library->real, found, sizeof(found));
 }
 
-/* Returns whether some known versions of comgr lack the function with this index. */
 static bool is_optional(size_t index)
 {
     return index == COMGR_INDEX(option_text) || index == COMGR_INDEX(wrapped.set_vfs) ||
            index == COMGR_INDEX(wrapped.set_device_libraries);
 }
 
-/* Returns whether |library| has the first |count| functions of struct comgr_functions.  Optional
- * functions may be missing. */
 static bool has_comgr_functions(const struct rtc_library *library, size_t count)
 {
     void *found[COMGR_FUNCTIONS];

@@ -200,7 +200,6 @@ static int number_of(int kind)
                                                     : kind;
 }
 
-/* Does one action, and replaces |*set| with its results. Returns comgr's code. */
 static int act(int kind, handle info, handle *set)
 {
     handle results;

@@ -305,7 +305,6 @@ static bool ask_index(struct fleet_query *query)
     return true;
 }
 
-/* Waits for the index. Returns false if loading it has already taken too long. */
 static bool await_index(struct shard *shard, struct fleet_query *query)
 {
     if (shard->is_slow)

@@ -48,7 +48,6 @@ static bool is_listed(const char *list, const char *word)
     return false;
 }
 
-/* Returns whether |option| is a level from -O0 to -O3, which ptxas also accepts. */
 static bool is_level(const char *option)
 {
     return strlen(option) == 3 && strncmp(option, "-O", 2) == 0 && strchr("0123", option[2]);
@@ -76,7 +75,6 @@ static bool is_output(const struct command *c, const char *option)
     return strcmp(option, "-o") == 0 || (c->is_ptxas && strcmp(option, "--output-file") == 0);
 }
 
-/* Takes the argument |at| as the input.  Returns false if there is another input already. */
 static bool take_input(struct command *c, size_t at)
 {
     if (c->input || c->arguments[at][0] == '@') /* a file @FILE has further options */

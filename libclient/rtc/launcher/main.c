@@ -38,7 +38,6 @@ static const char help[] =
     "kiln-ptxas starts the program KILN_PTXAS, or else the first ptxas in PATH.\n"
     "KILN_RTC=off switches kiln-cc off; with KILN_RTC_DEBUG=1, it says what it did.\n";
 
-/* Returns whether |path| can be run and is not kiln-cc itself. */
 static bool is_compiler(const char *path)
 {
     struct stat seen, own;
