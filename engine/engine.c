@@ -22,9 +22,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* The limit of all users together is this multiple of one user's limit. A user may hold at most
- * half of what the other users leave. So when two users hold as much as they may, a third user may
- * still hold the maximum for one user. */
+/* Limit of all users together, in multiples of the limit L of one user. Each user may hold at most
+ * L, and at most half of what the other users leave of the 4 L. If two users hold L each, 2 L are
+ * left, so a third user may still hold L. */
 #define HELD_SHARES 4
 
 static struct held_limits held_limits_of(const struct engine_options *o)

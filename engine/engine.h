@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The engine: everything that the daemon does, without sockets or an event loop.
+ * The engine: everything that the daemon does, except for sockets and the event loop.
  *
  * Role       opens and closes the stores, packages, toolchain table, hot set and queues
  * Ownership  borrows the executor and the host; owns everything below it
@@ -56,8 +56,8 @@ struct engine_options {
     bool has_fleet;         /* the executor can read the files that the hosts of a fleet share */
     uint64_t fleet_wait_ms; /* how long a look-up may wait for the fleet; 0: the default */
     const char *fleet_keys; /* directory of the public keys of the fleet; NULL: none */
-    /* Hosts use leases to avoid repeating each other's compiles that are expected to take at least
-     * this long. */
+    /* Before a compile that is expected to take at least this long, a host requests a lease. Then
+     * no other host repeats the compile. */
     uint64_t fleet_lease_ns;
     const char *fleet_builder; /* file of the secret key that signs compiled kernels; NULL: none */
     uint64_t package_limit;
@@ -78,12 +78,12 @@ struct engine_options {
 
 KILN_MUST_CHECK enum kiln_code engine_open(const struct engine_options *options,
                                            struct engine **ret_engine, struct kiln_err *err);
-/* Call this function only while engine_idle() returns true: no task runs, and no caller has joined
- * (service_join). */
+/* Call this function only while engine_idle() returns true. Then no task runs, and every caller has
+ * left (service_leave). */
 void engine_close(struct engine *engine);
 
-/* Reports problems that were found when the store was opened. Starts a compiler process that finds
- * the installed toolchains; requests that need a toolchain wait until it answers. */
+/* Reports problems that were found when the store was opened. Starts a compiler process that lists
+ * the installed toolchains. Requests that need a toolchain wait for this list. */
 void engine_start(struct engine *engine);
 void engine_drain(struct engine *engine);
 bool engine_idle(const struct engine *engine);
@@ -104,6 +104,6 @@ struct engine_waiting engine_waiting(const struct engine *engine);
 
 /* Call this function about once a second. */
 void engine_tick(struct engine *engine);
-/* Stops compiles that must give way to another user, as engine_tick does. While compiles wait, call
- * this function more often than engine_tick. */
+/* Stops compiles that must give way to another user. engine_tick does this, too, but about once a
+ * second: call this function more often while compiles wait. */
 void engine_share_compilers(struct engine *engine);

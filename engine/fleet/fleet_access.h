@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A request for a file of the fleet's tree, which contains the files that the hosts of a fleet
- * share: to read the file or a range of it, or to add it.
+ * An access to the fleet's tree, which contains the files that the hosts of a fleet share. An
+ * access reads a file or a range of it, or adds a file.
  *
  * Role       The engine decides which files it needs. Another process (kiln-transfer --fleet)
  *            accesses the files, because kilnd has no network access
@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define FLEET_FILE_NAME_MAX 128
-/* Every access ends after this time, whether or not anybody still waits for it. */
+/* Every access ends at the latest after this time, even if nobody waits for it. */
 #define FLEET_ACCESS_MAX_MS 30000u
 
 enum fleet_end {

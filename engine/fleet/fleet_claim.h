@@ -9,9 +9,11 @@
  */
 #include "engine/fleet/fleet_trust.h"
 
-/* Verifying and storing a larger object would occupy a thread for too long. */
+/* Maximum size of an object. Verifying and storing a larger one would occupy a thread for too
+ * long. */
 #define FLEET_OBJECT_MAX (4u << 20)
-/* Options have at most 16 KiB; the other members are much smaller. */
+/* Maximum size of an encoded claim. Its options have at most 16 KiB; the other members are much
+ * smaller. */
 #define FLEET_CLAIM_MAX (32u << 10)
 #define FLEET_CLAIM_FORMAT "kiln-fleet-claim-1"
 /* Offset of the member |builder| in an encoded claim: after the format's length and text. */

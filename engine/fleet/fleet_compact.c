@@ -12,8 +12,8 @@
 
 #define LOOSE_DIRECTORY "v1/k"
 #define SHORT_TEXT 64
-/* If more packs of a shard than this are smaller than half of |pack_max|, the compaction merges
- * them. */
+/* Maximum number of small packs in a shard. A pack is small if it has less than half of |pack_max|.
+ * If there are more small packs, the compaction merges them. */
 #define SMALL_PACKS_MAX 16u
 /* A compaction keeps at most about this many bytes of records in memory. If a shard has more, the
  * compaction packs it in several steps, and writes an index after each of them. */
@@ -32,7 +32,7 @@ struct shard_work {
     struct digest toolchain_id;
     struct digest *keys; /* owned; keys of the loose records that |old| lacks; not verified yet */
     size_t key_count, key_capacity;
-    struct fleet_spool spool; /* owned; what will be in new packs */
+    struct fleet_spool spool; /* owned; the records for the new packs */
     uint64_t kernels;         /* loose records in |spool| */
     bool has_more;            /* the spool is full, so another index must follow */
     /* Owned; for each pack of |old|, whether |spool| has its records. */
@@ -78,8 +78,8 @@ static struct fleet_shard shard_of(const struct shard_work *w)
                                  w->toolchain_id };
 }
 
-/* Copies the texts of |shard| to |w|. Returns false if a text is too long, or if the id of |shard|
- * is not the name of the directory. */
+/* Copies the texts of |shard| to |w|. Returns false if a text is too long, or if |shard| does not
+ * have the id after which the shard's directory is named (|w->id|). */
 static bool take_shard(struct shard_work *w, const struct fleet_shard *shard)
 {
     char id[FLEET_SHARD_ID_SIZE];
@@ -114,8 +114,8 @@ static enum kiln_code open_old(struct shard_work *w, const struct fleet_pointer 
     return KILN_OK;
 }
 
-/* Reads the current index. A damaged pointer is an error: a new index would begin with a low epoch,
- * and all hosts would refuse it. */
+/* Reads the current index. A damaged pointer is an error: the packs of the current index are not
+ * known then, so a new index would leave out their records. */
 static enum kiln_code read_old(struct shard_work *w, struct kiln_err *err)
 {
     struct fleet_pointer pointer;
@@ -463,7 +463,7 @@ static enum kiln_code compact_once(struct compaction_run *run, const char *id, b
     return rc;
 }
 
-/* A damaged shard does not prevent the compaction of the others. */
+/* A damaged shard does not prevent the compaction of the other shards. */
 static enum kiln_code compact_shard(void *context, const char *entry, struct kiln_err *err)
 {
     struct compaction_run *run = context;

@@ -2,8 +2,8 @@
 /*
  * A host stops using an index when the next index of its shard is written. So an index is deleted
  * |unused_s| after the time of the next index's file. A pack is deleted if no remaining index names
- * it, and if its file is at least |unused_s| old: a compaction may have written a younger pack just
- * now.
+ * it, and if its file is at least |unused_s| old. A younger pack may be one that a compaction has
+ * just written, but whose index it has not written yet.
  */
 #include "engine/fleet/fleet_gc.h"
 

@@ -34,7 +34,7 @@ struct fleet_gc { /* the caller sets the members up to |context| */
     int root;
     const struct fleet_trust *trust;
     uint64_t now;      /* seconds since 1970 */
-    uint64_t unused_s; /* for how long an index or a pack must have been out of use */
+    uint64_t unused_s; /* an index or a pack is deleted after this time without use */
     bool dry_run;      /* delete nothing */
     void (*found)(void *context, const struct fleet_garbage *garbage);
     void *context;

@@ -58,8 +58,9 @@ struct fleet_pack fleet_index_pack(const struct fleet_index *index, uint32_t num
     return pack;
 }
 
-/* Returns whether an entry follows the previous one in the order of keys, and whether its record is
- * within its pack, because no server can answer another range. */
+/* Returns whether the entry's key is larger than that of the previous entry, and whether the
+ * entry's record is within its pack. A server cannot answer a request for bytes outside of the
+ * pack. */
 static bool is_entry_sound(const struct fleet_index *index, uint32_t number)
 {
     struct fleet_place place = place_at(index, number);
@@ -155,11 +156,10 @@ static uint32_t entries_within(const struct fleet_index *index, uint64_t length)
     return (uint32_t)((length >> 32) * index->count >> 32);
 }
 
-/* Estimates the position of a prefix, the first eight bytes of a key, from its value: keys are
- * hashes, so they are spread evenly. In an index of 100000 keys, the first estimate is wrong by
- * about a hundred entries, and each of the two corrections comes much closer. A binary search alone
- * would be slower, because it reads more than ten lines of memory that are not in the processor's
- * cache. */
+/* Estimates the position of a prefix (the first eight bytes of a key) from its value. This works
+ * because keys are hashes, which are spread evenly. In an index of 100000 keys, the first estimate
+ * is wrong by about a hundred entries, and each of the two corrections comes much closer. A binary
+ * search alone would be slower: it would miss the processor's cache more than ten times. */
 static uint32_t estimate_position(const struct fleet_index *index, uint64_t wanted)
 {
     uint32_t at = entries_within(index, wanted);

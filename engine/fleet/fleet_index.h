@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The index of a shard, which is all kernels of one target and toolchain: the keys that the fleet
- * has, and the places of their records (docs/formats/fleet.md).
+ * The index of a shard (docs/formats/fleet.md). A shard is all kernels of one target and toolchain.
+ * The index lists the keys of the shard's kernels and the places of their records.
  *
  * Role       answers from memory whether the fleet has a key, so that a look-up of a missing key
  *            sends no request. An index with wrong content costs requests and compiles, but never
@@ -29,9 +29,9 @@ struct fleet_place { /* where a record is */
 
 struct fleet_index;
 
-/* Verifies an index, and takes the bytes of |content| on success. Returns KILN_CORRUPT, with the
- * reason in |ret_fault|, if the index is malformed, or if no key that may sign indices signed it.
- * The caller must check the shard and the epoch. */
+/* Verifies an index. On success, takes ownership of the bytes of |content|. Returns KILN_CORRUPT,
+ * with the reason in |ret_fault|, if the index is malformed, or if no key that may sign indices
+ * signed it. The caller must check the shard and the epoch. */
 KILN_MUST_CHECK enum kiln_code fleet_index_open(struct buffer *content,
                                                 const struct fleet_trust *trust,
                                                 struct fleet_index **ret_index,
@@ -56,7 +56,7 @@ struct fleet_entry {
     struct digest key; /* only its first eight bytes are stored in an index */
     struct fleet_place place;
 };
-/* Returns an entry, in whose key only the first eight bytes are set. |number| begins with 0. */
+/* Returns the entry |number|, counted from 0. Only the first eight bytes of its key are set. */
 struct fleet_entry fleet_index_entry(const struct fleet_index *index, uint32_t number);
 
 struct fleet_index_draft { /* borrowed */

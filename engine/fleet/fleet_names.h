@@ -19,16 +19,16 @@ struct fleet_shard {
 #define FLEET_NAME_MAX 128
 
 bool fleet_shard_equal(const struct fleet_shard *a, const struct fleet_shard *b);
-/* Writes 32 hexadecimal digits. Names use them instead of the target's text, because URLs and S3
- * encode some of its characters. */
+/* Writes 32 hexadecimal digits, a hash of |shard|. Names of files contain these digits instead of
+ * the target's text, because URLs and S3 encode some characters of that text. */
 void fleet_shard_id(const struct fleet_shard *shard, char id[FLEET_SHARD_ID_SIZE]);
 
 void fleet_name_pointer(const char *shard_id, char name[FLEET_NAME_MAX]);
 void fleet_name_index(const char *shard_id, const struct digest *sha256, char name[FLEET_NAME_MAX]);
 void fleet_name_pack(const struct digest *sha256, char name[FLEET_NAME_MAX]);
 void fleet_name_loose_directory(const char *shard_id, char name[FLEET_NAME_MAX]);
-/* The file that says that a host is compiling the kernel. */
+/* Writes the name of the lease, a file which says that a host is compiling the kernel. */
 void fleet_name_lease(const char *shard_id, const struct digest *key, char name[FLEET_NAME_MAX]);
-/* A file that no other host writes, because |random| is random. */
+/* Writes the name of a file that no other host writes. |random| must be a random number. */
 void fleet_name_probe(uint64_t random, char name[FLEET_NAME_MAX]);
 void fleet_name_loose(const char *shard_id, const struct digest *key, char name[FLEET_NAME_MAX]);

@@ -125,7 +125,8 @@ enum fleet_fault fleet_epochs_check(const struct fleet_epochs *epochs,
     return FLEET_FAULT_NONE;
 }
 
-/* Removes the older entry of the same shard and signer, so that the new one is the last. */
+/* Removes the older entry of the same shard and signer. The caller appends the new entry, so the
+ * list stays in the order of changes. */
 static void drop_epoch(struct fleet_epochs *epochs, const struct fleet_epoch *entry)
 {
     size_t kept = 0;

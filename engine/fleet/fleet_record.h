@@ -11,7 +11,7 @@
 #include "engine/codec/codec_zstd.h"
 #include "engine/fleet/fleet_claim.h"
 
-/* Space for the largest object, even if it does not compress, and its claim. */
+/* Maximum size of a record: the largest object, even if it does not compress, and its claim. */
 #define FLEET_RECORD_MAX (FLEET_OBJECT_MAX + FLEET_CLAIM_MAX + 4096u)
 
 struct fleet_record {

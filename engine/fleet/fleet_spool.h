@@ -25,8 +25,8 @@ struct fleet_spool {
     size_t full_at; /* bytes */
 };
 
-/* A spool is full once it has |size| bytes. Its limit is twice this size, beyond which adding
- * fails. */
+/* fleet_spool_is_full returns true once the spool has |size| bytes. fleet_spool_add fails if the
+ * spool would then have more than twice |size| bytes. */
 void fleet_spool_init(struct fleet_spool *spool, size_t size);
 void fleet_spool_done(struct fleet_spool *spool);
 bool fleet_spool_is_full(const struct fleet_spool *spool);

@@ -12,7 +12,7 @@
 #include "common/base/err.h"
 #include "engine/fleet/fleet_names.h"
 
-/* A text that changes with the content of a file (HTTP's ETag). */
+/* Maximum size of a tag, a text that changes with the content of a file (HTTP's ETag). */
 #define FLEET_TAG_MAX 160
 
 struct fleet_file { /* a file to read */

@@ -11,8 +11,8 @@
 #include "engine/fleet/fleet_record.h"
 #include "engine/store/kernel_store.h"
 
-/* Returns whether this kilnd compiled the kernel. Returns false for results of compiles that users
- * did themselves, for imports, and for kernels from packages or the fleet. */
+/* Returns whether this kilnd compiled the kernel. Returns false for a kernel that a client
+ * compiled, that was imported, or that came from a package or the fleet. */
 bool fleet_kernel_is_own(const struct kernel_record *record);
 
 struct fleet_recording {

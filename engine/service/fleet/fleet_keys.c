@@ -39,8 +39,8 @@ uint64_t fleet_keys_begin(struct engine *e)
     return ++e->fleet->keys_begun;
 }
 
-/* Drops the indices whose signers' keys were removed. Indices that were refused may be valid now.
- */
+/* Drops the indices whose signers' keys were removed. Permits that indices which were refused are
+ * requested again, because their keys may be trusted now. */
 static unsigned use_keys(struct fleet_tier *tier)
 {
     unsigned dropped = 0;

@@ -18,8 +18,8 @@
 #include <sys/random.h>
 
 #define SECOND_NS 1000000000u
-/* Waits are longer than one compile, because the host with the lease may have other compiles to do
- * first. */
+/* A host waits for another host's kernel for this many times the expected duration of the compile,
+ * because the other host may have other compiles to do first. */
 #define WAIT_FACTOR 10u
 #define WAIT_MIN_NS (5ull * SECOND_NS)
 #define WAIT_MAX_NS (30ull * SECOND_NS)
@@ -178,9 +178,9 @@ static void note_own(struct fleet_leases *leases, const struct digest *key)
     leases->own[leases->own_count++ % FLEET_OWN_LEASES_MAX] = digest_hash(key);
 }
 
-/* Returns whether this host got the lease before. Then the host must not wait for the kernel,
- * because it might wait for itself: it has not compiled the kernel if, for example, the job was
- * cancelled. */
+/* Returns whether this host got the kernel's lease before. Then it must not wait for another host
+ * to compile the kernel: no other host will. This host may not have compiled the kernel either, for
+ * example because the job was cancelled. */
 static bool is_own(const struct fleet_leases *leases, const struct digest *key)
 {
     unsigned count =

@@ -98,8 +98,8 @@ struct fleet_query {
     struct buffer texts; /* owned; the texts of |record| */
 };
 
-/* Maximum number of kernels whose leases are requested, or for which this host waits: a store that
- * is 30 ms away answers only about 500 requests in a second. */
+/* Maximum number of kernels whose leases this host requests, or for which it waits. Each of them
+ * needs requests, and a store that is 30 ms away answers only about 500 requests in a second. */
 #define FLEET_LEASES_MAX 1024u
 #define FLEET_OWN_LEASES_MAX 1024u
 
@@ -139,7 +139,8 @@ struct fleet_tier {
     uint64_t pause_ns, retry_ns;
     uint64_t answered_ns; /* when the store last answered */
     uint64_t keys_read_ns;
-    /* numbers of the last reading of the keys, and of the one whose keys are used */
+    /* |keys_begun|: number of the last read of the keys. |keys_installed|: number of the read whose
+     * keys are used now. */
     uint64_t keys_begun, keys_installed;
     uint64_t ends[FLEET_ENDS];
     uint64_t faults[FLEET_FAULTS];

@@ -242,8 +242,8 @@ static void on_flushed(struct task *task)
     advance(p);
 }
 
-/* Ends the pull when the kernels that it fetched are written. Runs an empty task after the writes,
- * because the write queue runs one user's tasks in order. */
+/* Ends the pull after the kernels that it fetched are written. To wait for the writes, queues an
+ * empty task behind them: the write queue runs one user's tasks in order. */
 static void end_after_writes(struct fleet_pull *p, enum pull_state end)
 {
     p->end = end;

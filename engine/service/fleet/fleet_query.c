@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Verifying a record of this size takes less than a millisecond. */
+/* Size of the largest record that a brief task (task.is_brief) verifies: this takes less than a
+ * millisecond. */
 #define BRIEF_MAX (64u << 10)
 
 struct fleet_query *query_of_access(struct fleet_access *get)
@@ -179,7 +180,8 @@ static void verify_record(struct task *task)
         query->rc = open_record(query, buffer_view(&content), &why);
 }
 
-/* The keys may have changed since the task began. */
+/* Drops the object if its builder's key is no longer trusted. The keys may have changed since the
+ * task began. */
 static void check_builder(struct fleet_query *query)
 {
     const struct fleet_tier *tier = query->shard->engine->fleet;

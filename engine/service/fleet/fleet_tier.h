@@ -21,9 +21,9 @@
 #include <sys/types.h>
 
 #define FLEET_WAIT_MS 300u
-/* In kernels.db, a kernel of the fleet gets this text, a colon and the id of the builder's key as
- * its package name. 'kilnctl fleet push' leaves out all kernels of packages, so it does not push
- * these again. */
+/* In kernels.db, the package name of a fleet's kernel is this text, a colon and the id of the
+ * builder's key. 'kilnctl fleet push' leaves out all kernels of packages, so it does not push
+ * kernels that came from the fleet. */
 #define FLEET_PACKAGE_NAME "fleet"
 
 struct engine;

@@ -20,7 +20,7 @@
 #define ROWS_MAX 64u
 /* After this time, a step makes no further record. A single record of 4 MiB takes longer. */
 #define STEP_NS 20000000u
-/* Counting this many rows takes less than a millisecond. */
+/* Maximum number of rows to count. Counting this many takes less than a millisecond. */
 #define COUNTED_MAX 256u
 /* A kernel is uploaded a few seconds after it was stored, so that uploads do not compete with the
  * job that needed it. */
@@ -256,7 +256,7 @@ static enum kiln_code make_record(struct fleet_upload *u, struct codec *codec,
     return !rc && recording.is_written ? make_put(u, &record, &u->err) : rc;
 }
 
-/* Ends the step before the record |i|, which the next step makes. */
+/* Ends the step before the record |i|. The next step makes this record. */
 static void cut_step(struct fleet_upload *u, unsigned i)
 {
     u->last_row = u->own[i - 1];
