@@ -44,7 +44,7 @@ struct engine_options {
     uint64_t store_limit_bytes;
     uint64_t store_limit_bytes_uid; /* 0: none */
     enum kernel_store_mode store_mode;
-    /* Directory of tuning.db. If NULL, records are kept in memory, but only if |data| is set. */
+    /* Directory of tuning.db. NULL: records stay in memory, and only puts can change them. */
     const char *state_directory;
     uint64_t tuning_records_per_uid, tuning_bytes_per_uid; /* 0: no limit */
     enum tuning_stale tuning_stale;

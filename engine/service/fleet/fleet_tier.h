@@ -11,8 +11,9 @@
  * Threading  the engine's thread; records and indices are verified on WORK_QUEUE_READ
  *
  * A look-up waits at most |wait_ms| in total. If the store of the fleet fails, or answers nothing
- * within that time, look-ups do not ask the store until it has answered a request for which no job
- * waited. A kernel that comes too late is still stored in kernels.db.
+ * within that time, look-ups stop asking the store. They ask it again once it has answered a
+ * request of fleet_tier_tick, for which no job waits. A kernel that comes too late is still stored
+ * in kernels.db.
  */
 #include "engine/fleet/fleet_access.h"
 #include "engine/fleet/fleet_trust.h"

@@ -30,9 +30,9 @@ struct unmet_plan { /* members are borrowed */
     const char *database_id;
     bool has_named_solver;
 };
-/* Replaces |err|, if data is built in, by an error that names the problem, the device and what the
- * user can do. |err| must have the code KILN_NOT_FOUND, or the code with which choosing a compiler
- * failed. */
+/* If data is built in, replaces |err| by an error that names the problem, the device and what the
+ * user can do. |err| must have the code KILN_NOT_FOUND, or the code of the failure to choose a
+ * compiler. */
 void built_in_explain(struct engine *e, const struct unmet_plan *plan, struct kiln_err *err);
 void built_in_report(struct engine *e);
 struct json *built_in_describe_damage(const struct engine *e);

@@ -7,8 +7,8 @@
 
 #include <assert.h>
 
-/* Charged for a request's memory, and for the time that the loop needs to begin and end the
- * request. */
+/* Bytes charged for a look-up: for its memory, and for the time that the loop needs to begin and
+ * end it. */
 #define LOOKUP_COST 4096u
 
 _Static_assert(sizeof(struct inflight) <= LOOKUP_COST, "a look-up is charged for its memory");

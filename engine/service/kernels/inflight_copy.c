@@ -7,7 +7,8 @@
 #include "engine/service/kernels/inflight_deliver.h"
 #include "engine/store/held_objects.h"
 
-/* Copying this many bytes takes less than a millisecond. */
+/* Size of the largest object that a brief task (task.is_brief) copies: this takes less than a
+ * millisecond. */
 #define BRIEF_MAX (1u << 20)
 #define STEP_BYTES (4u << 20)
 

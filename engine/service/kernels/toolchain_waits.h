@@ -28,8 +28,9 @@ struct toolchain_need {
 void toolchains_need(struct deferred *d, const struct toolchain_need *need, struct bytes body);
 void toolchain_wait_destroy(struct toolchain_wait *wait);
 
-/* Chooses a toolchain if |forced|, a toolchain's name, is empty. Returns KILN_BUSY if the
- * request must wait for a probe. Call this function and the next two only from |ask|. */
+/* Finds the toolchain with the name |forced|, or chooses one if |forced| is empty. Returns
+ * KILN_BUSY if the request must wait for a probe. Call this function and the next two only from
+ * |ask|. */
 KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct deferred *d, const struct target *target,
                                                   struct bytes forced,
                                                   const struct toolchain **ret_toolchain,

@@ -331,7 +331,8 @@ static void forget_old_failures(struct engine *e)
     }
 }
 
-/* Call it only at the beginning of a request, because a waiting request needs even old results. */
+/* Call this function only at the beginning of a request. It drops old results, but a request that
+ * has waited for a probe needs the result of the probe, even an old one. */
 void toolchains_refresh(struct engine *e)
 {
     if (e->probes->describe_at_ns <= clock_monotonic_ns())

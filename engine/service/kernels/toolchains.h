@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Which toolchain builds for a target, determined by asking a compiler process.
+ * Finds out which toolchain builds for a target, by asking a compiler process.
  *
  * Role       describes the installed toolchains, and probes new targets; toolchain_waits.h lets
  *            requests wait for the results
@@ -20,8 +20,8 @@ KILN_MUST_CHECK enum kiln_code toolchains_create(struct toolchain_probes **ret_p
                                                  struct kiln_err *err);
 void toolchains_destroy(struct toolchain_probes *probes);
 
-/* Chooses a toolchain if |forced|, a toolchain's name, is empty. Returns KILN_BUSY if the
- * toolchain is not known yet, but starts no probe. */
+/* Finds the toolchain with the name |forced|, or chooses one if |forced| is empty. Returns
+ * KILN_BUSY if the answer needs a probe or the describe job; starts neither of them. */
 KILN_MUST_CHECK enum kiln_code toolchains_find(const struct engine *e, const struct target *target,
                                                struct bytes forced,
                                                const struct toolchain **ret_toolchain,

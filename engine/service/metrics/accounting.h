@@ -9,8 +9,8 @@
  * Threading  the engine's thread
  *
  * The number of rows is limited. A new row replaces the one with the least compile time spent on
- * this host. Hits do not raise this time, so nobody can keep a row by hits in a loop. Usage without
- * a row counts under "others", so totals stay exact.
+ * this host. Hits do not raise this time, so a client that fakes a million hits cannot save its
+ * row. Usage without a row counts under "others", so totals stay exact.
  */
 #include "common/base/hash_table.h"
 #include "engine/store/kernel_metrics.h"

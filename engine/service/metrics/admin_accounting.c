@@ -105,7 +105,8 @@ static struct line *add_line(struct lines *lines, const char *name, uint32_t uid
 static void collect_shares(struct lines *lines, const struct json *rows)
 {
     for (const struct json *row = json_first(rows); row; row = json_next(row)) {
-        /* cut like the accounting's names, so that join_equals joins both */
+        /* Cuts the name to the length of the accounting's names, so that join_equals finds equal
+         * names. */
         char name[ORIGIN_PROGRAM_MAX];
         snprintf(name, sizeof(name), "%s", json_get_text(row, "name", ""));
         const char *whole = json_get_text(row, "name", "");

@@ -96,13 +96,13 @@ void build_go_on(struct build *b);
 /* Counts the failure, and adds it to the answer if it is one of the first. */
 void build_note_failure(struct build *b, const struct problem *problem, const struct kiln_err *why);
 
-/* Makes the package have the records of all problems.  Returns KILN_INVALID if the package's format
- * has no records, or if the build is for no device. */
+/* Makes the build add the tuning records of all problems to the package. Returns KILN_INVALID if
+ * the package's format has no records, or if the build is for no device. */
 KILN_MUST_CHECK enum kiln_code build_want_records(struct build *b, struct kiln_err *err);
-/* Runs on the engine's thread, because it looks up records.  Does nothing unless records are
- * wanted. */
+/* Collects the problem's tuning records for the package, unless no records are wanted. Runs on the
+ * engine's thread, because it looks up records. */
 void build_note_records(struct build *b, const struct problem *problem);
-/* Writes the noted records into the new package. */
+/* Writes the collected records into the new package. */
 KILN_MUST_CHECK enum kiln_code build_write_records(struct build *b, struct kiln_err *err);
 
 extern const struct deferred_step build_write_step;

@@ -32,8 +32,9 @@ static bool has_kilns_solver(struct bytes value)
     return false;
 }
 
-/* Returns the find record that decides the plan: that of the most private tier with a time of a
- * solver of kiln's.  If no tier has one, returns the record that MIOpen would use. */
+/* Returns the find record that decides the plan: the one of the most private tier whose record has
+ * a time for one of kiln's own solvers. If no tier has such a record, returns the record that
+ * MIOpen would use. */
 static const struct tuning_answer *choose_find(const struct tuning_answer *answers, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)

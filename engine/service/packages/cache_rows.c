@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Limits the rows of a step, because storing a row takes time even if its object is small. */
+/* Maximum number of rows of a step, because storing a row takes time even if its object is
+ * small. */
 #define ROWS_A_STEP 256
 /* Number of bytes that are unpacked before the clock is read again. bzip2 decodes 900 KB in one
  * call, which takes about 20 ms. */

@@ -16,7 +16,8 @@
 #define CACHE_STEP_NS 20000000u
 #define CACHE_STEP_BYTES (4u << 20)
 
-/* Applies to packed and to unpacked objects. The largest object in AMD's packages has 19 MiB. */
+/* Maximum size of an imported object, both packed and unpacked. The largest object in AMD's
+ * packages has 19 MiB. */
 #define LIMIT_IMPORTED_OBJECT (64u << 20)
 
 struct cache_rows;

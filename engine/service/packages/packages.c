@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Rescans may be frequent, because they call stat(2) on only a few directories and files. */
+/* Time between two rescans. They may be frequent, because they call stat(2) on only a few
+ * directories and files. */
 #define RESCAN_EVERY_NS 2000000000u
 /* This file names the missing packages that were already reported, and the boot in which they were
  * reported. */
@@ -129,7 +130,8 @@ static bool reported_since_boot(const struct engine *e, const char *lines)
     return false;
 }
 
-/* Returns false for further identical GPUs, because eight identical GPUs need only one line. */
+/* Returns whether no earlier GPU has the same database id. A missing package is reported once for
+ * each database id, not once for each GPU. */
 static bool is_first_of_its_kind(const struct gpu *gpus, size_t index)
 {
     for (size_t i = 0; i < index; i++) {

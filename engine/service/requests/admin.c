@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* No valid question is longer. Parsing megabytes of JSON would delay all other users. */
+/* Maximum size of a question. No valid question is longer, and parsing megabytes of JSON would
+ * delay all other users. */
 #define QUESTION_MAX (64u << 10)
 
 const struct admin_member admin_no_members[] = { { 0 } };

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
-/* A longer database file is only checked if the caller sets "deep". */
+/* Maximum size of a database file that is checked without the member "deep". */
 #define CHECKED_MAX (1ull << 30)
 /* The result of a check is reused for this time, so that not every request reads a gigabyte. */
 #define CHECKED_AGE_MAX_S 60

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* After so many kernels, the store's connection is returned, so that other look-ups can use it. */
+/* Maximum number of kernels that are read before the store's connection is returned, so that other
+ * look-ups can use the connection. */
 #define KERNELS_A_READ 256
 #define PIECE (256u << 10)
 

@@ -40,7 +40,8 @@ KILN_DEFINE_AUTO(cache_writer)
 KILN_MUST_CHECK enum kiln_code cache_writer_write(struct cache_writer *writer,
                                                   struct kiln_err *err);
 bool cache_writer_is_over(const struct cache_writer *writer);
-/* Returns the memory for the large object that is being packed or that comes next, or 0. */
+/* Returns how much memory the next large object needs, or the one that is being packed. Returns 0
+ * if there is no such object. */
 uint64_t cache_writer_bytes(const struct cache_writer *writer);
 /* Sets the memory that large objects may use. It is 0 until the first call. */
 void cache_writer_grant(struct cache_writer *writer, uint64_t bytes);

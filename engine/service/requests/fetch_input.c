@@ -215,7 +215,8 @@ enum kiln_code fetch_input_ask_for_program(struct deferred *d)
     return rc == KILN_BUSY ? rc : KILN_OK;
 }
 
-/* Limits the probes of a batch, which find out whether a toolchain supports a target. */
+/* Maximum number of targets in one batch that need probes. A probe finds out whether a toolchain
+ * supports a target. */
 #define NEW_TARGETS_MAX 16
 
 struct new_targets {

@@ -7,9 +7,9 @@
  *
  * Role       The solver is the first of these that exists:
  *            1. the solver that the caller forces
- *            2. the fastest of kiln's own solvers in a find record. The record is that of the most
- *               private tier with such a solver. If a solver has a perf record with a time, this
- *               time counts instead
+ *            2. the fastest of kiln's own solvers in the find record. Of several tiers, the most
+ *               private one whose find record has one of kiln's solvers is used. If a solver also
+ *               has a perf record with a time, that time replaces the time of the find record
  *            3. the solver that the solvers' heuristic prefers
  *            The config is the one that the caller forces, or else the one of the solver's perf
  *            record. Configs that do not fit, and MIOpen's own solvers, are ignored

@@ -15,7 +15,8 @@
 
 /* After this time, the reply is KILN_BUSY, and the client compiles. */
 #define WAIT_MAX_MS 60000u
-/* After this time, the next client may compile, too, because the holder may have stopped. */
+/* A client keeps the right to compile a key for this time. After that, the next client may compile,
+ * too, because the first may have stopped. */
 #define HELD_MAX_NS 60000000000u
 /* Bytes charged for an unfinished compile, so that no user can begin millions. */
 #define COMPILE_COST 4096u
@@ -437,9 +438,9 @@ static enum kiln_code end_copy(struct end *x, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Copies the file in steps, because the client could still change it. Also, reading a mapping of
- * a file with holes allocates memory that counts as kilnd's, but is freed only after the client
- * has closed the file. */
+/* Copies the next part of the file. kilnd uses a copy because the client can still change its file.
+ * Also, a file may have holes: reading them in a mapping would allocate memory that counts as
+ * kilnd's, but that is freed only after the client has closed the file. */
 static void copy_some(struct deferred *d)
 {
     struct end *x = (struct end *)d;

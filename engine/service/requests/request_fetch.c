@@ -23,8 +23,8 @@ struct item {
 
 _Static_assert(sizeof(struct item) <= ITEM_COST, "an item is charged for its memory");
 
-/* Bytes of objects that are sent inside the frames of one request. Further objects are sent as
- * descriptors, which use no memory while a slow client does not read. */
+/* Maximum number of bytes of objects that are sent inside the frames of one request. Further
+ * objects are sent as descriptors, which use no memory while a slow client does not read. */
 #define INLINE_BYTES (8u << 20)
 
 struct fetch_request {
@@ -118,7 +118,8 @@ static void go_on_later(struct fetch_request *rq)
         deferred_run(&rq->base, &go_on_step);
 }
 
-/* Keeps a result until the end of this loop iteration, when others may be ready, too. */
+/* Keeps a result until the end of this loop iteration. Then other results may be ready, too, and
+ * share its frame. */
 static void keep_ready(struct item *item, const struct fetch_result *result)
 {
     struct fetch_request *rq = item->request;
@@ -363,7 +364,8 @@ enum kiln_code handle_compile_program(struct engine *e, struct caller *caller,
     return KILN_OK;
 }
 
-/* The clock is read after this many small items. A hot item takes less than a microsecond. */
+/* Number of small items after which the clock is read again. A hot item takes less than a
+ * microsecond. */
 #define ITEMS_A_CHECK 16u
 #define LARGE_ITEM 4096
 

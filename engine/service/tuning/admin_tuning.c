@@ -129,7 +129,7 @@ static void add_record(struct showing *s, struct json *records, const struct tun
     s->records++;
 }
 
-/* Returns whether look-ups use the record. They use every imported record; these have no rows. */
+/* Returns whether look-ups use the record. They use all imported records, which have no rows. */
 static bool is_usable(const struct showing *s, const struct tuning_answer *answer)
 {
     bool usable = answer->row_count == 0;

@@ -36,7 +36,7 @@ static void import_destroy(void *state)
     free(import);
 }
 
-/* Parses the name with |id| in place of its device, which kiln may not know. */
+/* Parses the name, but with |id| in place of the device, because kiln may not know the device. */
 static bool parse_for(const char *id, const char *name, struct tuning_file_name *ret_name)
 {
     char other[300];

@@ -14,8 +14,8 @@
 
 #define TUNING_ORIGIN_TEXT 257 /* with the NUL */
 #define TUNING_BACKEND_TEXT 16
-/* A file's size is limited because its records are collected in memory. AMD's largest file has
- * 60 MB, unpacked. */
+/* Maximum size of a file, because its records are collected in memory. AMD's largest file has 60
+ * MB, unpacked. */
 #define TUNING_FILE_MAX (256u << 20)
 
 /* |text| must be printable ASCII with a length below |most|. The message of KILN_INVALID names
@@ -78,8 +78,8 @@ KILN_MUST_CHECK enum kiln_code tuning_backend_of_question(const struct json *que
                                                           char ret_backend[TUNING_BACKEND_TEXT],
                                                           struct kiln_err *err);
 
-/* Without the member |name|, the tier is |otherwise|. The message of KILN_INVALID lists the
- * tiers. */
+/* If the question has no member |name|, the tier is |otherwise|. The message of KILN_INVALID lists
+ * the tiers. */
 KILN_MUST_CHECK enum kiln_code tuning_tier_of_question(const struct json *question,
                                                        const char *name, enum tuning_tier otherwise,
                                                        enum tuning_tier *ret_tier,
@@ -103,5 +103,6 @@ struct tuning_keys {
 KILN_MUST_CHECK enum kiln_code tuning_keys_of(const char *text, struct tuning_keys *ret_keys,
                                               struct kiln_err *err);
 unsigned tuning_keys_count(const struct tuning_keys *keys); /* 1 for a verbatim key */
-/* Returns the FindDb key, which old records may have, if PerfDbs have no key for the problem. */
+/* Returns a key of the kind's database. If PerfDbs have no key for the problem, returns the FindDb
+ * key, because old perf records may have it. */
 struct bytes tuning_keys_at(const struct tuning_keys *keys, enum tuning_kind kind, unsigned index);
