@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define FLEET_FILE_NAME_MAX 128
-/* Every access ends at the latest after this time, even if nobody waits for it. */
+/* Maximum duration of an access, even if nobody waits for it any longer. */
 #define FLEET_ACCESS_MAX_MS 30000u
 
 enum fleet_end {

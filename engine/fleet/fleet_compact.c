@@ -15,8 +15,8 @@
 /* Maximum number of small packs in a shard. A pack is small if it has less than half of |pack_max|.
  * If there are more small packs, the compaction merges them. */
 #define SMALL_PACKS_MAX 16u
-/* A compaction keeps at most about this many bytes of records in memory. If a shard has more, the
- * compaction packs it in several steps, and writes an index after each of them. */
+/* Approximate maximum of the bytes of records that a compaction keeps in memory. If a shard has
+ * more, the compaction packs it in several steps, and writes an index after each step. */
 #define SPOOL_MAX (256u << 20)
 /* Number of records to read at the same time, so that a distant store does not make a compaction
  * slow. */

@@ -12,8 +12,8 @@
 #include "engine/fleet/fleet_record.h"
 #include "engine/fleet/fleet_store.h"
 
-/* A pack that has reached this size gets no further record. kiln-transfer can read and write a file
- * of this size within its time limit. */
+/* Size of a full pack, which gets no further record. kiln-transfer can read and write a file of
+ * this size within its time limit. */
 #define FLEET_PACK_MAX (16u << 20)
 
 struct fleet_compaction { /* the caller sets the members up to |context| */

@@ -8,9 +8,9 @@
  */
 #include "engine/fleet/fleet_trust.h"
 
-/* Loose records, leases and temporary files are deleted only if they are this old. Hosts need them
- * for a much shorter time: a host may use an old index for some minutes, and waits less than a
- * minute for another host's kernel. */
+/* Minimum age of the loose records, leases and temporary files that are deleted. Hosts need these
+ * files for a much shorter time: a host may use an old index for some minutes, and waits less than
+ * a minute for another host's kernel. */
 #define FLEET_GC_GRACE_S 86400u
 #define FLEET_GC_UNUSED_S (90u * 86400u)
 

@@ -15,7 +15,7 @@ struct fleet_pushing { /* the caller sets the first two members and zeroes the o
     uint64_t present; /* the tree had a file for the key already */
 };
 
-/* Signs the records in place, and adds them. Returns KILN_CORRUPT if one of them is malformed or
- * truncated; the records before that one are added. */
+/* Signs the records in place, and adds them. Returns KILN_CORRUPT if a record is malformed or
+ * truncated; the records before it are added. */
 KILN_MUST_CHECK enum kiln_code fleet_push(struct fleet_pushing *pushing, uint8_t *records,
                                           size_t size, struct kiln_err *err);

@@ -62,7 +62,8 @@ unsigned fleet_trust_revoked(const struct fleet_trust *trust);
  * name of one of them. */
 unsigned fleet_trust_bad(const struct fleet_trust *trust, const char **ret_first);
 
-/* A text with its signature. Callers must not rely on the text before one of the checks below. */
+/* A text with its signature. Callers must not rely on the text until one of the checks below has
+ * succeeded. */
 struct fleet_signed {
     struct bytes signed_text;
     const uint8_t *key_id;    /* FLEET_KEY_ID_SIZE bytes */

@@ -41,9 +41,9 @@ struct deferred_kind {
     void (*reply)(struct deferred *d, struct caller *caller);
     /* Called when the caller has left or cancelled. Stops work that this request has started
      * elsewhere, such as a fetch. Returns false if the request will end by itself. Returns true if
-     * the request may be destroyed when none of its steps runs. If a step still waits on its work
-     * queue, it is then dropped, and |stop| is called once more. NULL is the same as a function
-     * that returns true. */
+     * the request may be destroyed when none of its steps runs. If true is returned while a step
+     * waits on its work queue, the step is dropped, and |stop| is called once more. NULL is the
+     * same as a function that returns true. */
     bool (*stop)(struct deferred *d);
     void (*release)(struct deferred *d);
 };

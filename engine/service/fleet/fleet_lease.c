@@ -18,8 +18,8 @@
 #include <sys/random.h>
 
 #define SECOND_NS 1000000000u
-/* A host waits for another host's kernel for this many times the expected duration of the compile,
- * because the other host may have other compiles to do first. */
+/* How long a host waits for another host's kernel, as a multiple of the expected duration of the
+ * compile. The other host may have other compiles to do first. */
 #define WAIT_FACTOR 10u
 #define WAIT_MIN_NS (5ull * SECOND_NS)
 #define WAIT_MAX_NS (30ull * SECOND_NS)

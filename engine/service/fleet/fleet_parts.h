@@ -19,9 +19,9 @@
 #define FLEET_REFUSED_MAX 64u
 #define FLEET_TOOLCHAIN_TEXT 64
 #define FLEET_ERROR_TEXT 512
-/* After this time without use, an index is not refreshed until it is used again. */
+/* Time without use after which an index is no longer refreshed, until it is used again. */
 #define FLEET_IDLE_NS 600000000000u
-/* Keys, and indices that are in use, are read again after this time. */
+/* Time between two reads of the keys, and of an index that is in use. */
 #define FLEET_REFRESH_NS 60000000000u
 
 /* The trusted keys, which tasks on other threads use, too. Only the engine's thread changes the

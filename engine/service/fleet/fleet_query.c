@@ -77,8 +77,8 @@ static const char *put_package(struct buffer *texts, const uint8_t builder[FLEET
     return put_text(texts, bytes_of_text(name));
 }
 
-/* Copies the claim into the query's record. Allocates |texts| at its full size first, because the
- * record points into it. */
+/* Copies the claim into the query's record. Allocates |texts| at its full size first: the record
+ * points into |texts|, so |texts| must not move in memory. */
 static enum kiln_code copy_record(struct fleet_query *query, const struct fleet_claim *claim,
                                   struct kiln_err *err)
 {

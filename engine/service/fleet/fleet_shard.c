@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* After this time without use, a shard may be removed to make space for another one. */
+/* Time without use after which a shard may be removed to make space for another one. */
 #define UNUSED_NS 60000000000u
 
 struct fleet_shard shard_view(const struct shard *shard)
@@ -209,9 +209,9 @@ static void install_index(struct shard *shard)
     fleet_epochs_save(shard->engine);
 }
 
-/* Counts the fault, and notes not to request the index again, unless another attempt may succeed.
- * It may succeed if the file was not the one that the pointer names, or if the keys have
- * changed. */
+/* Counts the fault. Also remembers the index, so that it is not requested again. Does not remember
+ * it if another attempt may succeed, because the file was not the one that the pointer names, or
+ * because the keys have changed. */
 static void refuse_index(struct shard *shard, enum fleet_fault fault)
 {
     fleet_note_fault(shard->engine, fault, "an index");

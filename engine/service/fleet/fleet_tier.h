@@ -22,9 +22,9 @@
 #include <sys/types.h>
 
 #define FLEET_WAIT_MS 300u
-/* In kernels.db, the package name of a fleet's kernel is this text, a colon and the id of the
- * builder's key. 'kilnctl fleet push' leaves out all kernels of packages, so it does not push
- * kernels that came from the fleet. */
+/* First part of the package name that a kernel from the fleet has in kernels.db. A colon and the id
+ * of the builder's key follow. 'kilnctl fleet push' leaves out all kernels of packages, so it does
+ * not push kernels that came from the fleet. */
 #define FLEET_PACKAGE_NAME "fleet"
 
 struct engine;

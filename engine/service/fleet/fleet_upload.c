@@ -18,15 +18,15 @@
 #define PUTS_MAX 8u
 /* The largest number of kernels that one step looks at. */
 #define ROWS_MAX 64u
-/* After this time, a step makes no further record. A single record of 4 MiB takes longer. */
+/* Time after which a step makes no further record. A single record of 4 MiB takes longer. */
 #define STEP_NS 20000000u
 /* Maximum number of rows to count. Counting this many takes less than a millisecond. */
 #define COUNTED_MAX 256u
-/* A kernel is uploaded a few seconds after it was stored, so that uploads do not compete with the
- * job that needed it. */
+/* Pause after a step that left no kernel to upload. Newer kernels then wait about this long, so
+ * that their upload does not compete with the job that needed them. */
 #define PAUSE_NS 2000000000u
 #define FAILED_PAUSE_NS 60000000000u
-/* For this time after this host got a lease, uploads are not delayed. */
+/* How long uploads are not delayed after this host got a lease. */
 #define HURRY_NS 60000000000u
 
 struct upload_put {

@@ -32,8 +32,8 @@ void inflight_label_object(struct inflight *f);
 void inflight_count_result(struct engine *e, const struct fetch_result *r,
                            const struct fetch_ticket *ticket);
 /* Counts the compile time that a hit saves. A prefetch saves no user's time. If one batch requests
- * a kernel several times, and these tickets are counted one after the other, the kernel counts
- * once. */
+ * a kernel several times, the kernel counts once, unless another hit of the kernel is counted in
+ * between. */
 static inline void inflight_account_hit(struct engine *e, struct object *object,
                                         enum lookup_end end, const struct fetch_ticket *ticket)
 {

@@ -6,8 +6,8 @@
 #include "engine/service/internal.h"
 #include "engine/service/kernels/toolchains.h"
 
-/* Limits how often a request asks for its toolchains. Otherwise, a request could wait forever if
- * results of probes were always dropped before the request reads them. */
+/* Maximum number of times that a request asks for its toolchains. Without this limit, a request
+ * could wait forever if each result of a probe was dropped before the request reads it. */
 #define TRIES_MAX 8u
 
 struct probe_wait {

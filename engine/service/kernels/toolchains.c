@@ -14,9 +14,9 @@
 
 #define DESCRIPTION_MAX (64u << 10)
 #define DESCRIBE_AGAIN_NS 10000000000u
-/* After this time, kiln asks again which compilers are installed, and so notices an upgrade.
- * Kernels that the upgraded compiler makes before that have the old compiler's identity. They are
- * not served once kiln knows the new identity. */
+/* Time after which kiln asks again which compilers are installed, to notice upgrades. Until then,
+ * kernels that an upgraded compiler makes have the old compiler's identity. They are not served
+ * once kiln knows the new identity. */
 #define DESCRIBE_FRESH_NS 60000000000u
 #define FAILURE_NS 600000000000u /* ten minutes, as long as a compile failure is stored */
 #define NOT_NOW_NS 1000000000u

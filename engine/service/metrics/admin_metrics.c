@@ -30,7 +30,7 @@ static const struct metric metrics[METRIC_NAMES] = {
     static uint64_t level_##name(const struct engine *e) { return expression; }
 #include "engine/service/metrics/metrics.def"
 
-/* The value comes from |level| or |hosted| if these are set, and otherwise from |offset|. */
+/* The value comes from |level| or |hosted| if one of them is set, and otherwise from |offset|. */
 struct sample {
     enum metric_name metric;
     const char *values;

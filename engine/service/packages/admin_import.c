@@ -320,9 +320,9 @@ static void finish_import(struct upload *u)
     u->base.engine->stats.evictions += json_get_u64(u->base.answer, "evicted", 0);
     if (json_get_u64(u->base.answer, "imported", 0) == 0)
         return;
-    /* An object for all users may be in the hot set under several keys. A private import may
-     * also hide public objects from this user: once the user can fetch a kernel in two versions
-     * of MIOpen, a request for it that names no version finds neither of them. */
+    /* An object for all users may be in the hot set under several keys. A private import may also
+     * hide public objects from this user: once the user can fetch a kernel for two versions of
+     * MIOpen, a request for the kernel that names no version finds neither version's object. */
     if (json_get_bool(u->base.question, "for_all", false))
         engine_forget_answers(u->base.engine);
     else

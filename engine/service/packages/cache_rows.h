@@ -12,7 +12,7 @@
 #include "engine/miopen/kern_db.h"
 #include "engine/store/object.h"
 
-/* A step ends after this time, or when it has unpacked objects of this total size. */
+/* Limits of a step: its duration, and the total size of the objects that it unpacks. */
 #define CACHE_STEP_NS 20000000u
 #define CACHE_STEP_BYTES (4u << 20)
 

@@ -13,8 +13,8 @@
 /* Time between two rescans. They may be frequent, because they call stat(2) on only a few
  * directories and files. */
 #define RESCAN_EVERY_NS 2000000000u
-/* This file names the missing packages that were already reported, and the boot in which they were
- * reported. */
+/* Name of the file that lists the missing packages that were already reported, and the boot in
+ * which they were reported. */
 #define REPORTED_FILE "package-missing.reported"
 
 struct rescan {
@@ -186,7 +186,7 @@ void packages_start(struct engine *e)
     engine_run(e, e->own_uid, WORK_QUEUE_READ, &c->task);
 }
 
-/* An imported cache may be at most this many times as large as the store. A larger one would not
+/* Maximum size of an imported cache, as a multiple of the store's limit. A larger cache would not
  * fit, because stored objects are compressed to about a quarter. */
 #define IMPORT_OF_STORE 4
 

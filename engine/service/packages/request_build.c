@@ -7,8 +7,8 @@
 #include <string.h>
 
 #define PROBLEMS_MAX 20000u
-/* Kernels that are charged for each problem at first. Further kernels are charged once they are
- * known. */
+/* Number of kernels that are charged for each problem at first. Further kernels are charged once
+ * they are known. */
 #define KERNELS_A_PROBLEM 2
 
 static const struct admin_member build_members[] = {

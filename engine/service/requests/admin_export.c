@@ -20,7 +20,7 @@ static const struct admin_member export_members[] = {
     { "database_id", MEMBER_TEXT }, { "version", MEMBER_TEXT }, { "format", MEMBER_TEXT }, { 0 }
 };
 
-/* A request with this version selects kernels that were imported without a version. */
+/* Version by which a request selects kernels that were imported without a version. */
 #define NO_VERSION "none"
 
 #define LIST_PAGE 1000

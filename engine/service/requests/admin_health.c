@@ -13,7 +13,7 @@
 
 /* Maximum size of a database file that is checked without the member "deep". */
 #define CHECKED_MAX (1ull << 30)
-/* The result of a check is reused for this time, so that not every request reads a gigabyte. */
+/* How long the result of a check is reused, so that not every request reads a gigabyte. */
 #define CHECKED_AGE_MAX_S 60
 
 static const struct admin_member health_members[] = { { "deep", MEMBER_FLAG }, { 0 } };

@@ -250,8 +250,8 @@ static enum kiln_code work_remove(struct admin *a)
 }
 
 /* The hot set may have the kernel under several keys, one for each user who requested it by name.
- * All must be removed. A user who is not an administrator can only have removed a private
- * kernel. */
+ * All these entries must be removed. A user who is not an administrator can only have removed a
+ * private kernel, so only this user's entries are removed. */
 static void finish_remove(struct admin *a)
 {
     if (a->base.is_admin)

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* The number of targets in a request is limited, because each new target costs a compile with every
- * toolchain of its family. */
+/* Maximum number of targets in a request. Each new target costs a compile with every toolchain of
+ * its family. */
 #define TARGETS_ASKED_MAX 16
 
 static enum kiln_code probe_all(struct deferred *d, const char *text, bool *waits,

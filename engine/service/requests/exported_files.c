@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <sys/statvfs.h>
 
-/* A file that cannot be watched counts as open for this many seconds. */
+/* Seconds for which a file that cannot be watched counts as open. */
 #define UNKNOWN_S 600
 #define FREE_PART 16
 

@@ -26,7 +26,7 @@ struct exported_files;
 #define EXPORTED_BYTES_MAX_UID (8ull << 30)
 /* Limit for all users except administrators, because the number of watches is limited. */
 #define EXPORTED_FILES_MAX 1024u
-/* This much of the disk stays free for the stores, or a sixteenth of the disk if that is less. */
+/* Free disk space that is left for the stores; a sixteenth of the disk if that is less. */
 #define EXPORTED_FREE_MIN (1ull << 30)
 
 struct export_receiver {

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define IDENTITY_DIGITS 12
-/* Characters of a toolchain's version. The rest of PLAN_TOOLCHAIN_MAX is for name and identity. */
+/* Maximum length of a toolchain's version. The rest of PLAN_TOOLCHAIN_MAX is for name and
+ * identity. */
 #define VERSION_SHOWN 200
 
 /* Returns whether the id names a device of the target. For example, gfx906_xnack_60 is a device of

@@ -30,9 +30,9 @@ struct plan_ids {
     char device[DATABASE_ID_MAX]; /* id in tuning records; "": the caller named no device */
     char package[DATABASE_ID_MAX];
 };
-/* Parses |given|, the caller's database id. If it is empty, packages are selected by the target's
- * arch. For NVIDIA's GPUs, they are always selected by the arch, and target->processors gets the
- * number of multiprocessors in |given|. */
+/* Parses |given|, the caller's database id. If |given| is empty, packages are selected by the
+ * target's arch. Packages for NVIDIA's GPUs are always selected by the arch, and target->processors
+ * gets the number of multiprocessors in |given|. */
 KILN_MUST_CHECK enum kiln_code plan_ids_take(struct target *target, struct bytes given,
                                              struct plan_ids *ret_ids, struct kiln_err *err);
 /* Returns KILN_INVALID if the device and the target do not match. */

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* After this time, the reply is KILN_BUSY, and the client compiles. */
+/* Maximum time that a request waits. Then the reply is KILN_BUSY, and the client compiles. */
 #define WAIT_MAX_MS 60000u
-/* A client keeps the right to compile a key for this time. After that, the next client may compile,
- * too, because the first may have stopped. */
+/* How long a client keeps the right to compile a key alone. After that, the next client may
+ * compile, too, because the first client may have stopped. */
 #define HELD_MAX_NS 60000000000u
 /* Bytes charged for an unfinished compile, so that no user can begin millions. */
 #define COMPILE_COST 4096u
@@ -499,7 +499,7 @@ static void label_result(struct end *x)
     x->object->accounting_kind = accounting_kind_of(x->base.engine->metrics.accounting, &what);
 }
 
-/* Gives even a result that could not be stored to the requests that wait for it. */
+/* Gives the result to the requests that wait for it, even if the result could not be stored. */
 static void give_result(struct end *x)
 {
     struct engine *e = x->base.engine;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* No request waits longer than this. A client that still wants the lease then asks again. */
+/* Maximum time that a request waits. A client that still wants the lease then asks again. */
 #define WAIT_MAX_MS 600000u
 
 static void send_leased(struct engine *e, struct caller *caller, uint64_t request_id,

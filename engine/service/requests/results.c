@@ -3,7 +3,8 @@
 
 #include "engine/store/held_objects.h"
 
-/* A 'kernels' message begins with the number of records and their length. */
+/* Size of the two numbers with which a 'kernels' message begins: the number of records, and their
+ * length. */
 #define HEAD_SIZE 8
 
 void result_list_begin(struct result_list *list, struct engine *e, const struct caller *caller)

@@ -11,11 +11,12 @@
  */
 #include "engine/service/kernels/fetch.h"
 
-/* A frame is sent at these limits. So the client gets its first results early, and one call can
- * write the frame into the socket's buffer (208 KiB by default). */
+/* Limits of a frame, which is sent when it reaches one of them. So the client gets its first
+ * results early, and one call can write the frame into the socket's buffer (208 KiB by default). */
 #define RESULT_LIST_OBJECTS 128
 #define RESULT_LIST_BYTES (96u << 10)
-/* A smaller object is copied into its record, because a segment would cost more. */
+/* Minimum size of an object that is sent as a segment. A smaller object is copied into its record,
+ * because a segment would cost more. */
 #define RESULT_LIST_SEGMENT_MIN 1024
 
 struct result_list {

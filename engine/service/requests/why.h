@@ -50,7 +50,7 @@ struct why {
     bool found;
     enum tier tier;
     char package[PACKAGE_NAME_MAX]; /* "": no package has the kernel */
-    /* Package that has the kernel for other compute units; "": none. */
+    /* Package that has the kernel for a device with another number of compute units; "": none. */
     char elsewhere[PACKAGE_NAME_MAX];
     char elsewhere_id[DATABASE_ID_MAX];
     struct known_toolchain here[TOOLCHAINS_MAX];

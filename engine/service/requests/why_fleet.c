@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Looks for a missing kernel in the fleet: for the same target, for the same target with another
- * xnack, and made by the other compilers of this host. */
+/* Looks in the fleet for a missing kernel. Also looks for its variants: the kernel for another
+ * xnack mode, and the kernel made by another compiler of this host. */
 #include "engine/compile/kernel_key.h"
 #include "engine/service/fleet/fleet_tier.h"
 #include "engine/service/kernels/program_job.h"

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* A frame is sent when it has this many bytes. One more record always fits. */
+/* Size from which a frame is sent. One more record always fits. */
 #define FRAME_ENOUGH (1u << 20)
 
 struct get {

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A frame below both limits gets one more item. Even then, it is within the protocol's limit. */
+/* Limits of a frame. A frame below both limits gets one more item; even then, it is within the
+ * protocol's limit. */
 #define ITEMS_A_FRAME 1000u
 #define BYTES_A_FRAME (1u << 20)
 
