@@ -343,8 +343,8 @@ static enum kiln_code copy_old(struct shard_work *w, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Writes the next pack, which begins with record |first|. |ret_end| is the first record of the pack
- * after it. */
+/* Writes the next pack, which begins with the record |first|. Sets |ret_end| to the first record of
+ * the pack that follows. */
 static enum kiln_code write_pack(struct shard_work *w, size_t first, size_t *ret_end,
                                  struct kiln_err *err)
 {

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Compaction: copies the loose records of the fleet's tree, which are files with one record each,
- * to packs, merges small packs, and writes indices that name the packs.
+ * Compaction: copies loose records of the fleet's tree to packs, merges small packs, and writes
+ * indices that name the packs. A loose record is a file with only one record.
  *
  * Role       runs on one host, whose key may sign indices. If a compaction is interrupted at any
  *            point, the tree stays valid, and the next compaction does the rest

@@ -40,7 +40,8 @@ struct fleet_gc { /* the caller sets the members up to |context| */
     void *context;
     /* Results. */
     uint64_t files[FLEET_WASTES], bytes[FLEET_WASTES];
-    /* number of loose records that no index has; age of the oldest one */
+    /* |unpacked|: number of loose records that no index has. |unpacked_age_s|: age of the oldest
+     * loose record of these. */
     uint64_t unpacked, unpacked_age_s;
     uint64_t unverified; /* indices that cannot be verified; if there are any, packs are kept */
 };

@@ -37,7 +37,8 @@ struct deferred;
 
 struct deferred_kind {
     size_t size;
-    /* Sends the answer after deferred_leave if rc is KILN_OK. NULL: d->answer is sent as JSON. */
+    /* Sends the answer. Called after deferred_leave, if rc is KILN_OK. NULL: d->answer is sent as
+     * JSON. */
     void (*reply)(struct deferred *d, struct caller *caller);
     /* Called when the caller has left or cancelled. Stops work that this request has started
      * elsewhere, such as a fetch. Returns false if the request will end by itself. Returns true if

@@ -87,12 +87,13 @@ void engine_task_ended(struct engine *e);
 /* Closes a descriptor that user |uid| sent. Closing may take long, so another thread may do it. */
 void engine_close_file(struct engine *e, uid_t uid, int fd);
 
-/* Call it after an object was added, removed or replaced. Empties the hot set, because the hot set
- * does not record where an object came from. Also forgets failed compiles, because a package may
- * now have their kernels. */
+/* Empties the hot set, because the hot set does not record where an object came from. Also forgets
+ * failed compiles, because a package may now have their kernels. Call this function after an object
+ * was added, removed or replaced. */
 void engine_forget_answers(struct engine *e);
-/* Call it after objects that are private to |uid| were removed or replaced. Removes from the hot
- * set these objects, and public objects that are cached because |uid| requested them by name. */
+/* Removes from the hot set the objects that are private to |uid|. Also removes public objects that
+ * are there because |uid| requested them by name. Call this function after private objects of |uid|
+ * were removed or replaced. */
 void engine_forget_hot_of(struct engine *e, uid_t uid);
 
 /* Answers with |e->body|, or with an error if memory ran out. */

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * An engine whose data is built into the program (static build), perhaps without a directory to
- * write to.
+ * Supports an engine whose data is built into the program (static build). Such an engine may have
+ * no directory to write to.
  *
  * Role       refuses requests that need a directory if there is none; explains what the program
  *            lacks when a plan fails; checks each item of the data once after its first use

@@ -97,7 +97,8 @@ static enum kiln_code start_inflight(struct engine *e, const struct digest *key,
     return rc;
 }
 
-/* Returns the hot object that would answer the fetch, but was given to another user, or NULL. */
+/* Returns the hot object that would answer the fetch, but was given to another user. Returns NULL
+ * if there is none. */
 static struct object *find_original(struct engine *e, const struct digest *key,
                                     const struct fetch_options *options,
                                     const struct fetch_ticket *ticket, struct digest *ret_key)

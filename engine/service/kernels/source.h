@@ -20,9 +20,10 @@ struct source {
 
 struct fetch_options;
 
-/* The copy's origin is COMPILE_OF_CLIENT (not trusted) unless a probe has shown that the toolchain
- * builds for the job's target, because a client may have chosen the target. Returns KILN_BUSY if
- * the copy exceeds the user's budget, or KILN_NO_MEMORY. */
+/* The copy has the job's origin if a probe has shown that the toolchain builds for the job's
+ * target. Otherwise, the copy's origin is COMPILE_OF_CLIENT (not trusted), because a client may
+ * have chosen the target. Returns KILN_BUSY if the copy exceeds the user's budget, or
+ * KILN_NO_MEMORY. */
 KILN_MUST_CHECK enum kiln_code source_copy(struct engine *e, uid_t uid,
                                            const struct fetch_options *options,
                                            struct source **ret_source, struct kiln_err *err);

@@ -29,7 +29,8 @@ KILN_MUST_CHECK enum kiln_code toolchains_find(const struct engine *e, const str
 /* Drops old failures that may have been temporary. Call this function before toolchains_find. */
 void toolchains_refresh(struct engine *e);
 
-/* Asks a compiler process which toolchains are installed, unless one is already being asked. */
+/* Starts a compiler process that lists the installed toolchains, unless such a process already
+ * runs. */
 void toolchains_describe(struct engine *e);
 /* Makes the next request that needs a toolchain call toolchains_describe. */
 void toolchains_describe_soon(struct engine *e);

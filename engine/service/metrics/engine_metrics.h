@@ -85,8 +85,8 @@ struct engine_metrics {
     uint64_t compiled;
     struct histogram lookups[LOOKUP_ENDS];
     uint64_t ahead[LOOKUP_ENDS]; /* the part of |lookups| that found kernels for prefetches */
-    /* |hot_left| more hits until one is timed again. Untimed hits count in |hot_bucket|, the bucket
-     * of the last timed hit. */
+    /* After |hot_left| more hits, a hit is timed again. Untimed hits count in |hot_bucket|, the
+     * bucket of the last timed hit. */
     unsigned hot_left, hot_bucket;
     uint64_t hot_ns;
 
@@ -136,7 +136,8 @@ static inline void metrics_lookup(struct engine_metrics *f, enum lookup_end end,
 struct toolchain_metrics *metrics_of_toolchain(struct engine_metrics *f, struct bytes name);
 void metrics_compile_ended(struct engine_metrics *f, struct bytes toolchain, unsigned result,
                            uint64_t wall_ns);
-/* Returns the mean duration of this toolchain's compiles, or one second before the first. */
+/* Returns the mean duration of this toolchain's compiles. Returns one second if this toolchain has
+ * compiled nothing yet. */
 uint64_t metrics_compile_expected(const struct engine_metrics *f, struct bytes toolchain);
 const char *metrics_compile_result(unsigned result);
 

@@ -58,7 +58,8 @@ static const struct admin_member install_members[] = {
     { 0 },
 };
 
-/* Returns whether the client's SHA-256 may be that of the compressed file. */
+/* Returns whether the SHA-256 that the client sent may be that of the compressed file, not of the
+ * unpacked file: the file's name ends with ".bz2". */
 static bool may_be_packed(const struct transfer_job *job)
 {
     const char *text = job->url ? job->url : job->name ? job->name : "";

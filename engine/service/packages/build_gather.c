@@ -36,8 +36,8 @@ void build_note_failure(struct build *b, const struct problem *problem, const st
     json_append(b->failures, j);
 }
 
-/* If the queue was full, repeats this fetch later, and limits the build to the fetches that run
- * now. Returns false if the failure is final. */
+/* If the queue was full, repeats this fetch later. From then on, the build has at most as many
+ * fetches in progress as it has now. Returns false if the failure is final. */
 static bool ask_again(struct build *b, struct build_item *item, enum kiln_code code)
 {
     if (code != KILN_BUSY || b->fetches.under_way == 0)

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The rows of MIOpen's kernel cache that a user imports.
+ * The rows of a kernel cache of MIOpen, which a user imports.
  *
  * Role       unpacks and checks one object after the other, in steps that end after a few
  *            milliseconds. So a file that was made to unpack slowly delays only its own user

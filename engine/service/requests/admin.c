@@ -116,7 +116,7 @@ static void release_admin(struct deferred *d)
         object_unref(a->files[i]);
 }
 
-/* Returns false if the request still must remove something; then its next step ends the request. */
+/* Returns false if the request must still remove something. Its next step then ends the request. */
 static bool stop_admin(struct deferred *d)
 {
     const struct admin *a = admin_of(d);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The request kernel_export writes caches with which an unmodified MIOpen need not compile. */
+/* The request kernel_export writes kernel caches for an unmodified MIOpen, so that MIOpen need not
+ * compile these kernels. */
 #include "common/base/clock.h"
 #include "engine/service/kernels/store_tasks.h"
 #include "engine/service/packages/packages.h"
@@ -140,9 +141,9 @@ static void note_damaged(void *context, const struct digest *key)
         x->keys[x->key_count++] = *key;
 }
 
-/* Reserves space for what the next step may add: CACHE_WRITER_STEP_BYTES, one further object,
- * and the large object that the step completes. SQLite may also write a part of the previous
- * step's data only in the next step. */
+/* Reserves space for what the next step may add: CACHE_WRITER_STEP_BYTES, one further object, and
+ * the large object that the step completes. The space is also for data of the previous step,
+ * because SQLite may write some of it only in the next step. */
 static enum kiln_code reserve_space(struct admin *a, struct export *x)
 {
     struct stat seen;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The request fleet_export writes the kernels that this kilnd compiled as records of the fleet's
- * tree. kilnctl then signs these records. */
+/* The request fleet_export writes records of the fleet's tree, one for each kernel that this kilnd
+ * compiled. kilnctl then signs these records. */
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "engine/service/fleet/fleet_kernel.h"

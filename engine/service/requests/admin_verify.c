@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A verification has its own group, because it may take long, and would delay administrative
- * requests. */
+/* Verifications have a group of their own. In the group of administrative requests, they would
+ * delay the other requests, because a verification may take long. */
 #include "engine/service/requests/admin.h"
 
 static const struct admin_member verify_members[] = { { "name", MEMBER_TEXT }, { 0 } };

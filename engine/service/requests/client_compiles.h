@@ -22,7 +22,8 @@ KILN_MUST_CHECK enum kiln_code client_compiles_create(struct client_compiles **r
 /* No compile may be unfinished. */
 void client_compiles_destroy(struct client_compiles *compiles);
 
-/* Passes each compile that |caller| may do to the next connection that waits for the result. */
+/* Call this function when |caller| leaves. Each compile that |caller| may do passes to the next
+ * connection that waits for its result. */
 void client_compiles_leave(struct engine *e, struct caller *caller);
 /* If the answer to request |request_id| told |caller| to do a compile, passes this compile to the
  * next connection that waits for its result. */

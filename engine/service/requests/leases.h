@@ -10,6 +10,7 @@
 
 /* Gives the leases of |caller|, who has left, to other callers. */
 void leases_leave(struct engine *e, const struct caller *caller);
-/* Answers requests whose waiting time is over with the current state of the lease. */
+/* Ends the wait of requests whose waiting time is over: answers them with the current state of the
+ * lease. */
 void leases_tick(struct engine *e);
 void leases_drain(struct engine *e);

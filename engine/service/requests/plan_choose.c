@@ -142,7 +142,7 @@ static bool read_find(struct bytes value, struct plan_known *known, unsigned cou
     return has_any;
 }
 
-/* Returns false for a damaged config and for one of another solver. */
+/* Returns false for a damaged config and for a config of another solver. */
 static bool config_fits(const struct solver *solver, const struct plan_options *options,
                         struct bytes params)
 {

@@ -163,7 +163,8 @@ static const struct deferred_step describe_step = { .work_queue = WORK_QUEUE_REA
                                                     .work = describe_solutions,
                                                     .done = end_solutions };
 
-/* Continues without a compiler: then no record counts as stale because of its toolchain. */
+/* Continues even if there is no compiler. In this case, no record counts as stale because of its
+ * toolchain. */
 static enum kiln_code ask_for_toolchain(struct deferred *d)
 {
     struct solutions_request *rq = (struct solutions_request *)d;

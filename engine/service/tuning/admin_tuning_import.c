@@ -46,8 +46,8 @@ static bool parse_for(const char *id, const char *name, struct tuning_file_name 
     return tuning_file_name_parse(other, ret_name, &ignored) == KILN_OK;
 }
 
-/* Takes the kind, database id and backend from the question. Takes the parts that the question does
- * not state from the file's name. */
+/* Takes the kind, database id and backend from the question. If the question lacks one of them,
+ * takes this one from the file's name. */
 static enum kiln_code read_name(const struct upload *u, struct tuning_file_name *ret_name,
                                 struct kiln_err *err)
 {
@@ -229,7 +229,7 @@ static void pass_import(struct upload *u)
         u->base.rc = read_name(u, &import->name, &u->base.err);
     if (!u->base.rc)
         u->base.rc = choose_tier(import, &u->base.err);
-    /* Charges the memory that the records take at least. Later steps charge the rest. */
+    /* Charges the minimum of memory that the records take. Later steps charge the rest. */
     if (!u->base.rc)
         u->base.rc = deferred_charge(&u->base, u->transfer.result.size, &u->base.err);
     enum kiln_code rc = u->base.rc;

@@ -96,7 +96,7 @@ struct tuning_keys {
     struct problem problems[3];
     char find[3][PROBLEM_KEY_MAX],
         perf[3][PROBLEM_KEY_MAX]; /* "": PerfDbs have no key for the problem */
-    unsigned count;               /* 0: not a problem, but perhaps a record's verbatim key */
+    unsigned count; /* 0: the text is not a problem, but perhaps a record's verbatim key */
     struct bytes verbatim;
     struct kiln_err why; /* KILN_INVALID: the text is neither a key of MIOpen nor a command line */
 };

@@ -46,8 +46,9 @@ struct tuning_view_record {
     bool is_repeated; /* the record before had the same key; only that record counts */
 };
 
-/* Leaves out damaged records. The caller sets |side->progress| first; once it is stopped, the
- * result is KILN_CANCELLED. Sets |ret_more| if another call is needed. */
+/* Reads and sorts more records, and leaves out damaged ones. Sets |ret_more| if another call is
+ * needed. The caller sets |side->progress| before the first call. Once |progress| is stopped, the
+ * result is KILN_CANCELLED. */
 KILN_MUST_CHECK enum kiln_code tuning_view_step(struct tuning_view *side, struct tuning *tuning,
                                                 const struct tuning_view_source *from,
                                                 bool *ret_more, struct kiln_err *err);
