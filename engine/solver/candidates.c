@@ -5,12 +5,12 @@
  * The order is a pseudo-random permutation, which needs no memory because candidate n is computed
  * from n.
  *
- * A Feistel network permutes the numbers of b bits, where b is the least with 2^b >= count.  The
- * network splits a number into a left and a right half; each round changes one half by a hash of
- * the other.  Every round can be undone, so the permutation is one-to-one. 2^b may exceed count.  A
- * result beyond the last point goes through the network again until it is a point ("cycle walking":
- * Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002).  Because 2^b < 2 * count, a
- * number needs fewer than two passes on average.
+ * A Feistel network permutes the numbers of b bits, where b is the least number with 2^b >=
+ * |count|, the number of points.  The network splits a number into a left and a right half; each
+ * round changes one half by a hash of the other.  Every round can be undone, so the permutation is
+ * one-to-one. 2^b may exceed |count|.  A result beyond the last point goes through the network
+ * again until it is a point ("cycle walking": Black and Rogaway, "Ciphers with Arbitrary Finite
+ * Domains", 2002).  Because 2^b < 2 * |count|, a number needs fewer than two passes on average.
  *
  * Example: 6 points need 3 bits.  If the network maps 2 to 7 and 7 to 4, candidate 2 is point 4.
  */

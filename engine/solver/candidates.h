@@ -10,8 +10,9 @@
  * Threading  pure functions
  *
  * Successive candidates come from the space's parts in turn, until the smaller parts are used up.
- * The candidates of one part are a random sample of that part.  So jobs take about equally long to
- * measure their shares of the candidates, which have equal sizes (engine/tuning/lease.h).
+ * Within a part, the order looks random.  Jobs measure shares of the candidates
+ * (engine/tuning/lease.h).  All shares have about the same size and are similar samples of the
+ * space, so jobs take about equally long.
  *
  * Points that the solver calls invalid are candidates, too.  The caller skips them when it reaches
  * them, so finding candidate n costs the same for every n.

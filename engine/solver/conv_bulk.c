@@ -5,9 +5,9 @@
 
 /* Bytes of a panel, which is a row in shared memory.  The swizzle permutes the bytes of a panel. */
 #define PANEL_BYTES 128u
-#define COLUMNS_MIN 32u /* with at most this many columns, wgmma is not worth it */
-/* In bytes.  The strides of a tensor map must be multiples of this, so the sizes of a plane and of
- * a pixel's channels must be, too. */
+#define COLUMNS_MIN 32u /* wgmma is not used for products with at most this many columns */
+/* The strides of a tensor map must be multiples of this number of bytes.  So the size of a plane,
+ * and the size of the channels of a pixel, must be multiples, too. */
 #define STRIDE_BYTES 16u
 #define RESIDUES_MAX 8u /* enough for strides of two in 3-D */
 #define RESIDUES_OF_PLANE 4u
@@ -139,8 +139,9 @@ bool bulk_is_flat(const struct packing *packing)
            q->stride.h == 1 && q->stride.w == 1 && q->pad.d == 0 && q->pad.h == 0 && q->pad.w == 0;
 }
 
-/* Returns whether tiles can be loaded with channels first.  A tile then consists of whole runs of
- * RUN_BYTES, and padding must not be more than a third of an image's runs. */
+/* Returns whether tiles should be loaded directly from a tensor with channels first.  Each image's
+ * pixels are then padded to whole runs of RUN_BYTES.  At most a third of the runs may be padding.
+ * */
 static bool planes_suit(struct extent image, uint32_t element)
 {
     uint64_t bytes = (uint64_t)image.d * image.h * image.w * element;

@@ -18,10 +18,11 @@ bool bulk_fits(const struct packing *packing, const struct product_tiling *tilin
  * across rows and images. */
 bool bulk_is_flat(const struct packing *packing);
 /* Returns whether the product reads x and y with channels first, without packing.  Requires a 1x1
- * filter; and fp16, bf16, or TF32 if the problem allows it. */
+ * filter and a type of fp16, bf16, or fp32 if the problem allows TF32. */
 bool bulk_reads_planes(const struct problem *problem);
 /* Changes |packing|, which packing_of filled, for bulk copies: x and y keep their channels first if
- * bulk_reads_planes returns true, and TF32 weights are turned for backward data. */
+ * bulk_reads_planes returns true, and backward data in TF32 gets turned weights
+ * (packing_turn_weights). */
 void bulk_adapt(const struct problem *problem, struct packing *packing);
 /* Lets the product write the result with channels first, so that it is not unpacked.  Does nothing
  * with split-K, with several residue classes (data_box in conv_bulk.c), or if x and y are not
@@ -29,7 +30,8 @@ void bulk_adapt(const struct problem *problem, struct packing *packing);
 void bulk_keep_result(const struct problem *problem, const struct product_tiling *tiling,
                       struct packing *packing);
 /* Returns whether bulk copies can write tiles of the result: the pixels of a tile's rows must be
- * contiguous.  False for backward weights, whose result has too few tiles to gain from it. */
+ * contiguous.  False for backward weights: their result has so few tiles that bulk copies gain
+ * nothing. */
 bool bulk_result_fits(const struct packing *packing, const struct product_tiling *tiling);
 /* Returns whether bulk copies write the result.  False for tilings without bulk copies. */
 bool bulk_stores_result(const struct packing *packing, const struct product_tiling *tiling);

@@ -32,9 +32,9 @@
  */
 #define REGISTERS_MAX 104u
 #define SUMS_MAX 48u
-/* Multiply-adds of an unrolled loop.  With more, loops would exceed the instruction caches and take
- * seconds to compile.  A loop that tests whether a tap connects an input and an output may have
- * twice as many such tests. */
+/* Maximum number of multiply-adds in an unrolled loop.  With more, loops would exceed the
+ * instruction caches and take seconds to compile.  A loop that tests for each input and output
+ * whether a tap connects them may have twice this number of tests. */
 #define UNROLLED_MAX 4096u
 #define WORKSPACE_MAX (512ull << 20)
 /* This number of items fills a large GPU several times. */
@@ -43,10 +43,10 @@
  * registers. */
 #define ITEMS_FOR_WIDE (1u << 19)
 /* Maximum number of taps in a plane of the filter.  With more, an item that computes four channels
- * has no registers for all weights. */
+ * does not have enough registers for all weights. */
 #define BLOCK_TAPS_MAX 16u
-/* With channels first, backward weights is split only as far as each item still sums this number of
- * strips. */
+/* For backward weights with channels first: the minimum number of strips that an item sums.  It
+ * limits the number of splits. */
 #define STRIPS_OF_ITEM 7ull
 
 enum axis { COLUMNS, ROWS, VECTOR, LANES, GROUP, AXES, SPLITS = ROWS };
@@ -83,8 +83,8 @@ static bool is_for_weights(const struct problem *p)
 
 static bool is_last(const struct problem *p) { return p->x_layout == LAYOUT_CHANNELS_LAST; }
 
-/* With a single channel, the convolution is an ordinary one.  The solver is then favoured only
- * forward and with few taps, because multiplying takes less time than writing y. */
+/* A convolution with a single channel is also an ordinary one.  For it, this solver is favoured
+ * only forward and with few taps: then multiplying takes less time than writing y. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     uint64_t taps = (uint64_t)p->filter.d * p->filter.h * p->filter.w;
@@ -290,7 +290,7 @@ static bool applies(const struct problem *p, const struct target *target)
 }
 
 /* Blocks of outputs, the fastest on an H200 first.  A block is used only if at least |items| items
- * remain. */
+ * are needed to compute all outputs. */
 struct wanted_block {
     uint16_t rows, columns;
     uint32_t items;

@@ -5,8 +5,8 @@
 #include "engine/solver/options.h"
 #include "engine/solver/sources.h"
 
-/* One wavefront of AMD's older GPUs.  With such small work groups, even small problems use all
- * compute units. */
+/* Items of a work group: one wavefront of AMD's older GPUs.  With such small work groups, even
+ * small problems use all compute units. */
 #define GROUP_SIZE 64u
 #define BLOCK_MAX 4u
 

@@ -62,7 +62,8 @@ static const struct perf_axis axes[AXES] = {
 /*
  * Returns the problem as backward data.
  *
- * Forward with a stride of 1 along one axis, with F taps, which t counts from the last one:
+ * Along one axis, forward with stride 1 and F taps is the following sum, in which t counts the taps
+ * from the last one:
  *
  *     y[i] = sum of w[F - 1 - t] * x[i + (F - 1) * dilation - pad - t * dilation]
  *
@@ -149,7 +150,9 @@ static uint64_t channels_of_split(const struct problem *p, const uint16_t *v)
     return ceil_div(channels, v[DEPTH]) * v[DEPTH];
 }
 
-/* Splits require channels of y that come first; otherwise, ConvImplicitGemm reads y faster. */
+/* Returns false for splits if y has channels last, because ConvImplicitGemm reads that layout of y
+ * faster.
+ * */
 static bool splits_suit(const struct problem *p, const uint16_t *v)
 {
     uint32_t channels = p->k / p->groups;
@@ -230,8 +233,8 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define EDGES_OF_ROW 0.8
 #define READ_BYTES_PER_US 2.8e6
 #define WRITE_BYTES_PER_US 3.5e6
-/* The estimate is the longer of two times (products, memory accesses) plus this part of the shorter
- * one. */
+/* The part of the shorter of two times (products, memory accesses) that does not overlap with the
+ * longer one.  The estimate is the longer time plus this part of the shorter one. */
 #define NOT_OVERLAPPED 0.15
 /* The time to write the sums of the splits and to add them up. */
 #define SPLIT_BYTES_PER_US 4.0e6
@@ -366,7 +369,9 @@ static bool is_large(const struct target *target)
 #define VECTOR_ROWS 16u
 #define VECTOR_FLOPS_PER_US 43e6
 #define VECTOR_US 10.0
-#define VECTOR_MARGIN 1.5 /* because the estimates were fitted to few trials */
+/* This solver is favoured if its estimate is at most this factor times the vector path's.  The
+ * factor exceeds 1 because the estimates were fitted to few trials. */
+#define VECTOR_MARGIN 1.5
 
 static double estimate_vector(const struct problem *p)
 {
@@ -375,7 +380,7 @@ static double estimate_vector(const struct problem *p)
 }
 
 /* Forward is favoured only where it was measured: with channels first, on GPUs with large matrix
- * cores (is_large).  With one tap, it is slower than ConvDirectNaive. */
+ * cores (is_large).  With one tap, forward is slower here than in ConvDirectNaive. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     struct problem gather = gather_of(p);

@@ -144,8 +144,8 @@ static void cost_of(const struct problem *p, const struct machine *machine, cons
     ret->others = operand * (wave_m + wave_n) / 16 + 4 * (left + right) + 2 * left;
 }
 
-/* Returns whether each item can copy the same chunk of a transposed operand's row in all steps.  So
- * a row must not have more chunks than the group has items. */
+/* Returns whether each item can copy the same chunk of a transposed operand's row in all steps.
+ * This requires that the group has an item for each chunk of the row. */
 static bool turns_fit(const struct problem *p, const struct cost *c)
 {
     const struct product_tiling *t = &c->tiling;

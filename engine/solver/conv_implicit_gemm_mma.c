@@ -99,10 +99,10 @@ static const struct perf_axis wide_tf32_axes[AXES] = {
     [WIDE] = { "wgmma", PERF_VALUES(NARROW, WIDE_BULK, WIDE_PERSISTENT) },
 };
 
-/* The tuning space has two parts for each value of "wgmma": without split-K, and with it (not for
- * WIDE_PERSISTENT).  The last arguments of the macros are the values of "split_k".  Each part has
- * only the values of the other axes that can be valid with it, because most points of the full
- * product are invalid. */
+/* For each value of "wgmma", the tuning space has a part without split-K and, except for
+ * WIDE_PERSISTENT, a part with split-K.  The last arguments of the macros are the values of
+ * "split_k".  Each part has only the values of the other axes that can be valid with it, because
+ * most points of the full product are invalid. */
 #define PART(m, n, k, w_m, w_n, s, l1, wide, ...)                                                  \
     {                                                                                              \
         { "tile_m", m }, { "tile_n", n }, { "tile_k", k }, { "warps_m", w_m }, { "warps_n", w_n }, \
@@ -494,7 +494,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
  *     multiply  M * N * K products, at the rate of the matrix cores
  *     read      WARPS_N * M * K + WARPS_M * N * K elements from shared memory: each warp reads its
  *               rows and its columns, and WARPS_N warps read the same rows, WARPS_M the same
- *               columns.  The rate of wgmma includes its reads
+ *               columns.  With wgmma, read is 0, because the rate of wgmma includes its reads
  *     copy      (M + N) * K elements from the L2 cache
  *
  * Example: tiles of 128 x 128 x 32 in fp16, 2 x 2 warps.  524 288 products take 437 cycles, reads

@@ -17,8 +17,8 @@
  * groups share one tile's sum, and split_reduce.h adds up their parts.  The option PREPARE
  * rearranges the weights once, so that they are copied in 16-byte pieces.
  *
- * Example: 64 x 64 tiles with 8 x 4 results each need 128 items; one value of K costs an item 12
- * loads from shared memory for 32 multiply-adds.
+ * Example: if an item computes 8 x 4 results, a tile of 64 x 64 needs 128 items.  For each value of
+ * K, an item loads 8 + 4 = 12 numbers from shared memory and does 32 multiply-adds.
  *
  * If the problem allows TF32 and the GPU has it, matrix cores compute the products of a warp.  The
  * 32 items of the warp then hold 8 x 4 sets of sums, so tiles have at least 8 items along M and 4
@@ -43,8 +43,8 @@
 #define WORKSPACE_MAX (512ull << 20)
 #define ASYNC_FROM 80u /* the first compute capability (8.0) with cp.async */
 #define TF32_FROM 80u
-/* Kernels mark taps that meet padding in a mask, which has one bit for each row, column and plane
- * of taps. */
+/* Maximum number of bits in the mask with which kernels mark taps that meet padding.  The mask has
+ * one bit for each row, column and plane of taps. */
 #define TAP_BITS_MAX 31u
 #define PLACES_MAX 1024u
 #define PREPARE_TAPS_MAX 128u

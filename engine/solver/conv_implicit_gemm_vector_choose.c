@@ -138,8 +138,8 @@ static void consider(const struct problem *p, const struct target *target,
 }
 
 /* In backward data with strides, some classes have short sums and others long ones.  With enough
- * rounds, ROWS_FIRST is set to 0, so that work groups of both kinds run at the same time.  Then the
- * device does not have only long sums left at the end. */
+ * rounds, ROWS_FIRST is set to 0, so that short and long sums run at the same time.  Otherwise,
+ * only long sums might be left at the end, too few to fill the device. */
 #define ROUNDS_TO_MIX 4
 #define ITEMS_AT_A_TIME 512
 

@@ -8,7 +8,8 @@
 
 #define COPY_BYTES 16u
 #define NARROW_MAX 4u
-/* With 8 channels, pixels can be copied without padding, so patches gain nothing. */
+/* Maximum number of channels for patches.  With 8 channels, pixels can be copied without padding,
+ * so patches gain nothing. */
 #define PATCH_CHANNELS_MAX 7u
 #define GROUP_SIZE 256u
 #define WORKSPACE_ALIGNMENT 256u
@@ -198,7 +199,7 @@ struct reorder {
     enum layout layout;           /* layout of the plain tensor; a packed one has channels last */
     uint32_t groups, c, c_packed; /* |c| is the number of channels of a group */
     struct extent pixels;         /* pixels of the plain tensor */
-    /* Patches along each axis, each of which becomes one packed pixel; 0: no patches. */
+    /* Number of patches along each axis; 0: no patches.  A patch becomes one packed pixel. */
     struct extent patches;
     bool has_fours;
     struct extent step; /* distances of packed pixels in the plain tensor; 0: all are packed */

@@ -57,7 +57,8 @@ bool packing_of(const struct problem *p, struct packing *ret_packing);
 void packing_turn_weights(struct packing *packing);
 /* Lets the product read x and y in their own layout, which must have channels first. */
 void packing_keep_planes(struct packing *packing);
-/* Lets the product write a result that has channels first, none of them padded. */
+/* Lets the product write the result in its own layout, if that has channels first and needs no
+ * padding of channels. */
 void packing_keep_result(const struct problem *problem, struct packing *packing);
 
 struct packing_plan {

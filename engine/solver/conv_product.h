@@ -49,9 +49,10 @@ struct product {
  * be rounded to TF32), packed tensors that can be indexed, and filter sizes that fit a row's mask
  * of taps.  Fills |ret_packing| if it returns true. */
 bool product_covers(const struct problem *problem, bool has_tf32, struct packing *ret_packing);
-/* Returns false for groups with few channels, which leave matrix cores mostly idle, for backward
- * data with a small x and one channel of y, and for backward weights with a small x, one pixel of y
- * in each image and few channels of y. */
+/* Returns false if another solver or path is likely to be faster: for groups with few channels,
+ * because they leave matrix cores mostly idle; for backward data with a small x and one channel of
+ * y in each group; and for backward weights with a small x, and with one pixel and few channels of
+ * y in each image. */
 bool product_is_favoured(const struct problem *problem);
 
 struct product product_of(const struct packing *packing, uint32_t tile_k);

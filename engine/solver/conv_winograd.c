@@ -225,8 +225,8 @@ static uint32_t best_tile(const struct problem *p)
 /* Rows of a direct convolution's smallest tile, on the vector units and in TF32. */
 #define ROWS_MIN 16u
 #define TF32_ROWS_MIN 32u
-/* In forward and backward data with one group, direct_cost counts idle rows only if the product has
- * at most this number of rows. */
+/* Maximum number of rows of a product for which direct_cost counts idle rows, in forward and
+ * backward data with one group. */
 #define ROWS_FEW 4u
 #define STEP 8.0           /* products of a step */
 #define STEPS_OF_ENDS 20.0 /* to begin and end a tile, as a number of steps */
@@ -310,7 +310,8 @@ static const struct tiling tilings[] = {
     { 32, 64, 8, 4, 4 },   { 32, 32, 8, 4, 4 },   { 16, 64, 4, 4, 4 },
 };
 #define TILINGS (sizeof(tilings) / sizeof(tilings[0]))
-/* In measurements, tiling 0 was the best one only with channels first. */
+/* Index of the first tiling to consider for channels-last tensors.  Tiling 0 was the fastest only
+ * with channels-first tensors. */
 #define FIRST_CHANNELS_LAST 1
 /* This number of work groups fills a large GPU twice. */
 #define GROUPS_WANTED 264u

@@ -11,8 +11,8 @@
  * microsecond. */
 #define MEASURING_MAX_MS 3.6e6
 #define SAMPLE_MIN_MS 0.001
-/* At most this many taps (positions of the filter along one axis) are counted, those in the middle.
- * If a filter has more, the counts are lower bounds. */
+/* Maximum number of taps (positions of the filter along one axis) that are counted. If a filter has
+ * more, only those in the middle are counted, and the counts are lower bounds. */
 #define TAPS_MAX 64u
 
 struct axis {
@@ -22,7 +22,8 @@ struct axis {
 struct reach {       /* along one axis */
     double products; /* pairs of an output and a tap whose input is not in the padding */
     double taps;     /* taps that occur in at least one of these pairs */
-    double points;   /* these pairs have at least this many different inputs, and as many outputs */
+    /* The pairs have at least this many different inputs and at least as many different outputs. */
+    double points;
 };
 
 static int64_t outputs_of_tap(const struct axis *a, int64_t tap)

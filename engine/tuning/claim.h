@@ -23,8 +23,9 @@ double claim_floor_ms(const struct problem *problem);
 KILN_MUST_CHECK enum kiln_code claim_check(const struct problem *problem,
                                            const struct tuning_measurement *measured,
                                            struct kiln_err *err);
-/* |floor_ms| is claim_floor_ms of the problem, or 0 if the problem is unknown. Accepts 0 as |ms|,
- * because AMD's files contain 0 for kernels that were too fast for the clock. */
+/* Returns KILN_INVALID if |ms| is less than |floor_ms|, which is claim_floor_ms of the problem, or
+ * 0 if the problem is unknown. Accepts 0 as |ms|, because AMD's files contain 0 for kernels that
+ * were too fast for the clock. */
 KILN_MUST_CHECK enum kiln_code claim_check_time(double floor_ms, double ms, struct kiln_err *err);
 /* Parses a record's key. Returns false if kiln cannot describe the key's problem. */
 bool claim_problem(enum tuning_kind kind, struct bytes key, struct problem *ret_problem);

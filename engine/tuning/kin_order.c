@@ -41,8 +41,8 @@ void kin_order_remove(struct kin_order *order, const struct kin_link *link)
 
 struct probe {
     const struct kin_link *at;
-    uintptr_t address; /* compared as if |at| had this address, because links with equal members are
-                        * ordered by address */
+    /* Used as the address of |at|: links with equal members are ordered by address. */
+    uintptr_t address;
     const struct kin_link *left, *right;
 };
 

@@ -35,8 +35,8 @@ struct kin_order { /* a zeroed struct is an empty order */
 bool kin_order_add(struct kin_order *order, const struct kin_link *link);
 void kin_order_remove(struct kin_order *order, const struct kin_link *link);
 
-/* The two members with this volume between which a walk chooses next. |below| has a batch size up
- * to the wanted one, |above| has a larger one. */
+/* Of the members with this volume that a walk has not returned yet, the two nearest to the wanted
+ * batch size. |below| has a batch size up to the wanted one, |above| has a larger one. */
 struct kin_group {
     const struct kin_link *below, *above; /* NULL: none */
     uint64_t volume;
@@ -45,7 +45,8 @@ struct kin_group {
 struct kin_walk {
     const struct kin_order *order;
     struct kin_link wanted;
-    /* |small| has a volume up to the wanted volume, |large| a larger one. */
+    /* The walk next returns the nearest member of these groups. |small| has a volume up to the
+     * wanted volume, |large| a larger one. */
     struct kin_group small, large;
 };
 

@@ -64,9 +64,9 @@ KILN_MUST_CHECK enum kiln_code lease_table_create(struct lease_table **ret_table
 void lease_table_destroy(struct lease_table *table); /* no client may be waiting */
 KILN_DEFINE_AUTO(lease_table)
 
-/* A holder that asks again gets the share that it already holds, unless it asks for more.
- * Returns KILN_INVALID if the number of candidates differs from the lease's, or a name is too
- * long, and KILN_BUSY if a limit is reached. */
+/* Requests a lease or a share of one. A holder that asks again gets the share that it already
+ * holds, unless it asks for more. Returns KILN_INVALID if the number of candidates differs from the
+ * lease's, or a name is too long, and KILN_BUSY if a limit is reached. */
 KILN_MUST_CHECK enum kiln_code lease_ask(struct lease_table *table, const void *holder,
                                          const struct lease_request *request,
                                          struct lease_answer *ret_answer, struct kiln_err *err);
@@ -74,9 +74,9 @@ KILN_MUST_CHECK enum kiln_code lease_ask(struct lease_table *table, const void *
 struct lease_waiter { /* owned by the caller, which zeroes it; linked while it waits */
     struct list_link link;
     struct lease *lease;
-    /* Called once, after the waiter was unlinked, and never during lease_wait. LEASE_TAKEN: the
-     * lease or a share of it is free, so ask again. The callback must not call functions of the
-     * table. */
+    /* Called once, after the waiter was unlinked, and never during lease_wait. LEASE_TAKEN means
+     * that a holder left, so the waiting client should call lease_ask again. The callback must not
+     * call functions of the table. */
     void (*reported)(struct lease_waiter *waiter, enum lease_state state);
 };
 /* Makes |waiter| wait for the lease. Returns false if there is no lease, or if too many clients

@@ -102,8 +102,8 @@ struct tuning_counts {
 struct tuning_promoter {
     uint32_t uid;
     uint64_t entries, promoted;
-    /* How many other users' plans (solver and parameters) the examined entries change or would
-     * change. */
+    /* Number of plans (solver and parameters) of other users that the examined entries change or
+     * would change. */
     uint64_t changes;
 };
 
@@ -117,7 +117,7 @@ struct tuning_plan_change { /* borrowed for the call */
 
 struct tuning_job_events { /* called on the work queue; any may be NULL */
     void (*bad)(void *context, uint64_t line, const char *why);
-    /* The record is stored verbatim, because kiln cannot parse its key as a problem. */
+    /* Reports a record that is stored verbatim, because kiln cannot parse its key as a problem. */
     void (*verbatim)(void *context, uint64_t line, struct bytes key, const char *why);
     void (*conflict)(void *context, const struct tuning_place *place, const char *why);
     void (*plan_change)(void *context, const struct tuning_plan_change *change);
@@ -134,8 +134,9 @@ struct tuning_key {
 struct tuning_selection { /* records of the host and user tiers; a member that is NULL, empty or
                            * NONE selects any */
     enum tuning_tier tier;
-    uint32_t uid; /* with |by_uid|: of the user tier, selects only this user's records. A removal
-                   * with |by_uid| and tier NONE removes no records of the host tier */
+    /* With |by_uid|, only this user's records of the user tier are selected. A removal with
+     * |by_uid| and tier NONE removes no records of the host tier. */
+    uint32_t uid;
     bool by_uid;
     bool by_kind;
     enum tuning_kind kind;
@@ -144,7 +145,8 @@ struct tuning_selection { /* records of the host and user tiers; a member that i
     struct bytes key;
     const struct tuning_key *keys; /* |key_count| keys; 0: any key */
     size_t key_count;
-    uint64_t older_than; /* measured before this time; 0: any time, also an unknown one */
+    /* Selects entries measured before this time; 0: all entries, even if their time is unknown. */
+    uint64_t older_than;
 };
 
 struct tuning_import {
@@ -182,8 +184,9 @@ KILN_MUST_CHECK enum kiln_code tuning_job_promote(struct tuning *tuning,
                                                   const struct tuning_promotion *promotion,
                                                   struct tuning_job **ret_job,
                                                   struct kiln_err *err);
-/* Restores the host's records that the last promotion changed. Records that were changed later
- * are reported as conflicts. The work fails with KILN_NOT_FOUND if no promotion is stored. */
+/* Restores the host's records that the last promotion changed. Records that were changed after the
+ * promotion stay as they are and are reported as conflicts. The work fails with KILN_NOT_FOUND if
+ * no promotion is stored. */
 KILN_MUST_CHECK enum kiln_code tuning_job_undo_promotion(struct tuning *tuning,
                                                          struct tuning_job **ret_job,
                                                          struct kiln_err *err);
@@ -294,8 +297,8 @@ KILN_MUST_CHECK enum kiln_code tuning_exporter_create(struct tuning *tuning,
                                                       const char *path,
                                                       struct tuning_exporter **ret_exporter,
                                                       struct kiln_err *err);
-/* Writes at least one record, and others until |end_ns|. Runs on a work queue, but not at the
- * same time as tuning_job_take. |ret_more|: another step is needed. */
+/* Writes at least one record, then more until |end_ns|. Runs on a work queue, but not at the same
+ * time as tuning_job_take. |ret_more|: another step is needed. */
 KILN_MUST_CHECK enum kiln_code tuning_exporter_step(struct tuning_exporter *exporter,
                                                     uint64_t end_ns, bool *ret_more,
                                                     struct kiln_err *err);

@@ -154,7 +154,7 @@ KILN_MUST_CHECK enum kiln_code tuning_db_each_system(
 /*
  * A client that lost its connection sends its put again with the same token, which is stored in the
  * same transaction as the put. Only the latest tokens are kept: at most TUNING_PUTS_UID of a user
- * and TUNING_PUTS_MAX in all. This is more than the number of puts that can be in progress at a
+ * and TUNING_PUTS_MAX in all. Both limits exceed the number of puts that can be in progress at a
  * time.
  */
 #define TUNING_PUT_TOKEN 16u

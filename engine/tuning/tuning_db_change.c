@@ -48,8 +48,9 @@ enum kiln_code tuning_change_begin(struct tuning_db *db, struct tuning_change **
     return KILN_OK;
 }
 
-/* If this change altered records of a user before they were counted, the user's count is wrong
- * after a rollback. If this is possible, drops the counts of all users. */
+/* Ends the accounting of a change that is rolled back. If the change altered a user's records
+ * before they were counted, the count includes the alterations, which the rollback undoes. The
+ * counts of all users are then dropped. */
 static void end_usage(const struct tuning_change *change)
 {
     if (change->transaction.db && change->changed_uncounted)

@@ -48,7 +48,8 @@ struct tuning_db {
     bool changing;
 };
 
-/* With |full_sync|, each commit is on disk when it returns. Without, tuning_file_finish syncs. */
+/* With |full_sync|, each commit is on disk when it returns. Otherwise, only tuning_file_finish
+ * syncs. */
 KILN_MUST_CHECK enum kiln_code tuning_file_open(const struct tuning_db *db, const char *name,
                                                 bool full_sync, struct db **ret_db,
                                                 struct kiln_err *err);
@@ -60,7 +61,8 @@ KILN_MUST_CHECK enum kiln_code tuning_file_check(struct db *file, struct tuning_
 /* Returns KILN_CORRUPT for damage that SQLite would not notice or would misinterpret. */
 KILN_MUST_CHECK enum kiln_code tuning_file_look(const struct tuning_db *db, struct kiln_err *err);
 
-/* |why| describes the damage. Replaces the damaged tuning.db by a new file, which is not opened. */
+/* Replaces the damaged tuning.db by a new file, but does not open the new file. |why| describes the
+ * damage. */
 KILN_MUST_CHECK enum kiln_code tuning_salvage(struct tuning_db *db, const char *why,
                                               struct tuning_salvage *ret_salvage,
                                               struct kiln_err *err);
@@ -79,7 +81,8 @@ uint64_t tuning_record_cost(size_t key_and_content, size_t entries);
 /* Returns tuning_record_cost of the query's row. Column |column| has the size of key and content,
  * and |column| + 1 the number of entries in two bytes. */
 uint64_t tuning_read_cost(const struct query *q, int column);
-/* The usage is borrowed until the next call. The first call counts the user's records. */
+/* Returns the user's usage, which is borrowed until the next call. The first call for a user counts
+ * the user's records. */
 KILN_MUST_CHECK enum kiln_code tuning_usage_of(struct tuning_db *db, uint32_t uid,
                                                struct tuning_usage **ret_usage,
                                                struct kiln_err *err);

@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 #define WRITE_STEP (1u << 20)
-/* Values can grow, because the old dialect writes the names of algorithms and solvers twice. */
+/* Maximum size of a value in the export's dialect. Conversion can make a value longer, because the
+ * old dialect writes the names of algorithms and solvers twice. */
 #define VALUE_MAX (4u * TUNING_VALUE_MAX)
 
 enum part { PART_SYSTEM, PART_HOST, PART_TIER, PARTS };

@@ -404,8 +404,9 @@ unsigned tuning_find_all(struct tuning *t, const struct tuning_question *q,
     struct bytes key = key_of(s, q);
     unsigned count = 0;
     enum tuning_stale stale = s->stale;
-    s->stale = TUNING_TRUST; /* includes stale entries, so that no answer is in the scratch memory,
-                              * which the next one would overwrite */
+    /* Look-ups then keep stale entries, so they need no scratch memory. Otherwise, an answer in
+     * scratch memory would be overwritten by the next look-up. */
+    s->stale = TUNING_TRUST;
     for (enum tuning_tier tier = TUNING_TIER_USER; key.size > 0 && tier >= TUNING_TIER_SYSTEM;
          tier--) {
         if (find_in_tier(&l, tier, key, &ret_answers[count]))

@@ -19,8 +19,9 @@ struct tuning_index {
     const uint8_t *map; /* owned, or borrowed if |fd| is -1 */
     int fd;             /* owned; -1: the index is an image in memory */
     size_t size;
-    struct index_header header; /* a copy of the file's, little-endian; the members below have the
-                                 * machine's byte order */
+    /* A copy of the file's header, in little-endian; the members below have the machine's byte
+     * order. */
+    struct index_header header;
     uint64_t entries;
     struct hash_key key;
     struct bytes parts[INDEX_PARTS];
@@ -312,7 +313,7 @@ static bool read_family(const struct tuning_index *index, uint32_t place, struct
            le64toh(f.check) == index_family_check(&f, *ret_name) && (*ret_family = f, true);
 }
 
-/* Does not read the names of the record's families; |ret_stored| says where they are. */
+/* Reads a record without the names of its families; |ret_stored| says where these names are. */
 static bool read_record(const struct tuning_index *index, uint64_t place,
                         struct index_record *ret_stored, struct tuning_index_record *ret)
 {

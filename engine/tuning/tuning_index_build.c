@@ -229,7 +229,7 @@ enum kiln_code tuning_index_builder_add(struct tuning_index_builder *b,
     for (size_t i = 0; i < r->id_count; i++)
         buffer_put_u64(&b->ids, r->ids[i]);
     if (!ok || b->text.failed || b->ids.failed) {
-        /* The buffers have a part of the record, so the index must not be written. */
+        /* The buffers contain only a part of the record, so the index must not be written. */
         b->text.failed = true;
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to index a database");
     }

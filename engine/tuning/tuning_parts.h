@@ -32,8 +32,9 @@ struct scratch {
     struct buffer fresh;     /* a value without its stale entries */
     struct tuning_row *kept; /* owned; the entries of |fresh| */
     size_t kept_max;
-    struct buffer joined;           /* a value joined from several tiers */
-    struct tuning_row *joined_rows; /* owned; of entries in |joined| from the user and host tiers */
+    struct buffer joined; /* a value joined from several tiers */
+    /* Owned; a row for each entry of |joined| that comes from the user or host tier. */
+    struct tuning_row *joined_rows;
     size_t joined_count, joined_max;
     enum tuning_stale stale;
     bool left_some_out; /* the current look-up left out stale entries */

@@ -16,7 +16,8 @@
 #define TUNING_NAME_MAX 128u
 #define TUNING_ORIGIN_MAX 256u
 #define TUNING_FILE_NAME_MAX 1024u
-/* Bytes of memory that an entry takes in addition to its texts. They count for its user's limit. */
+/* Bytes of memory that an entry takes in addition to its texts. They count toward the user's
+ * limit. */
 #define TUNING_ENTRY_COST 176u
 #define TUNING_CONTENT_MAX \
     (TUNING_ENTRIES_MAX * (TUNING_VALUES_MAX + TUNING_ID_MAX + 6 * TUNING_ORIGIN_MAX))
