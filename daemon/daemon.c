@@ -96,7 +96,7 @@ static struct daemon *reloaded(struct reload *reload)
     return LOOP_OWNER_OF(struct daemon, reload, reload);
 }
 
-/* Applies all settings that config.def marks NOW. Of these, kilnd reads drain_timeout only when it
+/* Applies all settings that config.def marks NOW, except drain_timeout, which kilnd reads when it
  * stops. */
 static enum kiln_code apply_config(struct reload *reload, const struct config *c,
                                    const struct peer_groups *groups, struct kiln_err *err)
@@ -416,8 +416,9 @@ static void run_until_stopped(struct daemon *d)
     loop_run(s->loop);
 }
 
-/* Queued replies are allocated and freed in pieces of about 100 KiB.  If free(3) returned each
- * piece to the system, the next allocation would cause page faults. */
+/* Bytes of freed memory that malloc keeps for later.  Queued replies are allocated and freed in
+ * pieces of about 100 KiB.  If free(3) returned each piece to the system, the next allocation would
+ * cause page faults. */
 #define MEMORY_KEPT (4 << 20)
 
 static void keep_memory(void)

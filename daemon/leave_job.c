@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* This is more than the kernel supports; the kernel ignores processors that do not exist. */
+/* More processors than the kernel supports. The kernel ignores processors that do not exist. */
 #define PROCESSORS_MAX 16384
 
 /* Does not raise RLIMIT_CORE, nor RLIMIT_STACK, which is the size of each thread's stack.

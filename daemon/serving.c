@@ -7,10 +7,12 @@
 #define TICK_MS 1000
 #define SHARE_MS 100
 #define DRAIN_TICK_MS 10
-/* The limit also ends a transfer from a server that sends just enough to avoid the stall limit. */
+/* Time limit of a transfer.  It also ends a transfer from a server that sends just enough to avoid
+ * the stall limit. */
 #define TRANSFER_MAX_MS (24u * 3600 * 1000)
-/* No step of a transfer is silent for longer: neither libcurl's stall limit (a minute), nor a pause
- * between two attempts (a minute), nor hashing or syncing 8 GiB on a slow disk. */
+/* A transfer that is silent for this time is killed.  Normal silences are shorter: libcurl's stall
+ * limit (a minute), the pause between two attempts (a minute), and hashing or syncing 8 GiB on a
+ * slow disk. */
 #define TRANSFER_SILENCE_MS (10u * 60 * 1000)
 #define TRANSFER_EXIT_MS 5000
 

@@ -17,8 +17,8 @@
  * write about 5 MB; the first MiB has the kernels that it waits for first. */
 #define TRACE_FILE_BYTES_MAX (1u << 20)
 #define TRACE_FILE_LINES_MAX 16384u
-/* A job's directory keeps this many files of each ending.  A new file replaces the oldest with the
- * same ending. */
+/* Maximum number of files with the same ending in a job's directory.  Beyond it, a new file
+ * replaces the oldest one. */
 #define TRACE_FILES_MAX 256u
 
 #define TRACE_JOB_MAX 101

@@ -14,7 +14,7 @@
 /* bytes of a line, including the line end */
 #define TRACE_LINE_MAX 1024u
 #define TRACE_WORD_MAX 255u
-/* 2^53, so that a program may store every number of a line in a double */
+/* Maximum of a number in a line: 2^53, so that a program may store every number in a double. */
 #define TRACE_NUMBER_MAX 9007199254740992ull
 
 enum trace_kind {

@@ -86,11 +86,11 @@ enum lease_result {
     LEASE_RESULT_DONE, /* every candidate was measured; the best is recorded, if any could run */
 };
 
-/* A flag of compile_begin: the request has a |program|, and kilnd may also answer with the result
- * that it has under that key. */
+/* A flag of compile_begin: the request's |program| is set. kilnd then looks for a result under
+ * |program| first, and under |key| if there is none. */
 #define COMPILE_OR_PROGRAM 1u
-/* Under which key kilnd found the result.  This value is the index in the answer to
- * compile_begin. */
+/* The key under which kilnd found the result: |key| or |program| of compile_begin.  The answer to
+ * compile_begin has this value as its index. */
 enum compile_answer {
     COMPILE_ANSWER_OWN,
     COMPILE_ANSWER_PROGRAM,

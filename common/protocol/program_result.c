@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns false if the library lacks the output: the function that returns its size then fails.
- * Sets |failed| if the output cannot be read. */
+/* Returns false if the library lacks the output, which is the case if |output->size| fails. Sets
+ * |to->failed| if the output cannot be read. */
 static bool put_output(const struct program_output *output, void *program, struct buffer *to)
 {
     size_t size = 0;

@@ -15,12 +15,12 @@
 
 #include <stdbool.h>
 
-/* How long tasks may begin in one iteration.  The last task may end later.  A request that arrives
- * meanwhile waits for that task, even if the request's user has used little time. */
+/* Time in each iteration during which tasks may begin.  The last task may end later.  A request
+ * that arrives meanwhile waits for that task, even if the request's user has used little time. */
 #define LOOP_SLICE_NS 1000000u
 
-/* Uses only the task's done callback, which runs after the events that have arrived by now, never
- * within this call. */
+/* Adds a task.  Only the task's done callback is called: after the events that have arrived by now,
+ * and never within this call. */
 void loop_queue_add(struct loop *loop, struct task *task);
 /* Returns true if the task was waiting; its done callback is then not called.  Accepts a task that
  * was never added. */

@@ -4,8 +4,8 @@
 /*
  * Child processes.  spawn.h documents the state in which they start.
  *
- * Role       reaps processes without a handler for SIGCHLD.  No other code in this process may reap
- *            them, and SIGCHLD must not be ignored
+ * Role       reaps child processes; needs no handler for SIGCHLD.  No other code in this process
+ *            may reap them, and SIGCHLD must not be ignored
  * Ownership  the caller embeds the struct; end with loop_process_close
  * Threading  the loop's thread
  */

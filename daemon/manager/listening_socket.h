@@ -22,5 +22,6 @@ KILN_MUST_CHECK enum kiln_code listening_socket_open(struct inherited *inherited
 KILN_MUST_CHECK enum kiln_code listening_socket_open_private(const char *path,
                                                              struct listener *ret_listener,
                                                              struct kiln_err *err);
-/* Also asks the manager to close the stored descriptors that this kilnd does not use. */
+/* Closes the descriptors in |inherited|.  Asks the manager to drop those that kilnd had stored
+ * there. */
 void listening_socket_drop_unused(struct inherited *inherited);

@@ -40,7 +40,7 @@ void accounts_init(struct accounts *accounts, const struct account_limits *limit
 struct account *account_join(struct accounts *accounts, uid_t uid);
 /* Frees the account after the last connection. */
 void account_leave(struct account *account);
-/* Returns false, and charges nothing, if the user would exceed the limit for one user, or would
- * hold more than half of the bytes that the other users leave. */
+/* Returns false, and charges nothing, if the user would exceed the limit for one user, or more than
+ * half of what the other users leave of the total limit. */
 bool account_charge(struct account *account, size_t bytes);
 void account_release(struct account *account, size_t bytes);

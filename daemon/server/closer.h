@@ -21,8 +21,9 @@
 struct closer;
 
 struct closer_limits {
-    unsigned threads;      /* maximum number of threads; an idle thread ends */
-    unsigned held_max_uid; /* at least the maximum number of descriptors in a message */
+    unsigned threads; /* maximum number of threads; an idle thread ends */
+    /* Maximum number of files of one user; at least the number in the largest message. */
+    unsigned held_max_uid;
 };
 #define CLOSER_LIMITS_DEFAULT \
     ((struct closer_limits){ .threads = 16, .held_max_uid = LIMIT_FRAME_DESCRIPTORS + 67 })

@@ -39,8 +39,8 @@ int inbox_buffers(struct inbox *inbox, struct bytes scratch, struct iovec iov[2]
 /* Call it after |received| bytes were read into the buffers of inbox_buffers.  Returns the bytes
  * that are in |scratch|. */
 struct bytes inbox_received(struct inbox *inbox, struct bytes scratch, size_t received);
-/* Stores |rest|, received bytes that inbox_next has not used yet, for inbox_kept.  Drops bytes that
- * were stored before.  Returns KILN_BUSY if the user holds too many bytes. */
+/* Stores |rest|, the received bytes that inbox_next has not used yet. inbox_kept returns them.
+ * Drops bytes that were stored before.  Returns KILN_BUSY if the user holds too many bytes. */
 KILN_MUST_CHECK enum kiln_code inbox_keep(struct inbox *inbox, struct bytes rest,
                                           struct kiln_err *err);
 static inline struct bytes inbox_kept(const struct inbox *inbox) { return inbox->left; }

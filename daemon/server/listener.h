@@ -41,7 +41,7 @@ KILN_MUST_CHECK enum kiln_code listener_open(const char *path, const char *group
 KILN_MUST_CHECK enum kiln_code listener_adopt(int fd, struct listener *ret_listener,
                                               struct kiln_err *err);
 
-/* kilnd's own socket has this prefix in the manager's descriptor store; the rest of the name
+/* Prefix of the name of kilnd's socket in the manager's descriptor store.  The rest of the name
  * identifies the socket's file. */
 #define LISTENER_NAME_PREFIX "kiln-listen-"
 #define LISTENER_NAME_MAX 64

@@ -41,9 +41,9 @@ struct outgoing {
 
 void outbox_init(struct outbox *outbox, struct account *account, size_t limit);
 void outbox_done(struct outbox *outbox);
-/* If |hold| is true, a small frame waits for outbox_flush, so that one system call sends several
- * frames.  Returns KILN_FULL if too much is queued for this connection or user, and
- * KILN_UNAVAILABLE if the peer is gone. */
+/* Sends a frame, or queues what the socket does not accept.  If |hold| is true, a small frame waits
+ * for outbox_flush, so that one system call sends several frames.  Returns KILN_FULL if too much is
+ * queued for this connection or user, and KILN_UNAVAILABLE if the peer is gone. */
 KILN_MUST_CHECK enum kiln_code outbox_send(struct outbox *outbox, int fd,
                                            const struct outgoing *frame, bool hold,
                                            struct kiln_err *err);

@@ -218,8 +218,8 @@ static ssize_t receive_bytes(struct session *s, struct iovec *iov, int count)
 }
 
 /* Returns false if too many of the user's files wait to be closed.  Closing usually takes
- * microseconds, so the session then retries soon instead of ending, which would also disturb the
- * user's other jobs. */
+ * microseconds, so the session retries soon.  Ending the session would also disturb the user's
+ * other jobs. */
 static bool may_receive_files(struct session *s)
 {
     struct kiln_err err = KILN_ERR_INIT;

@@ -48,8 +48,9 @@ struct pool {
     void *context;
 };
 
-/* Returns true if no worker can take a job now, and none is expected to later.  Does not count a
- * worker that is starting, because it may hang; the pool starts another one after it. */
+/* Returns true if the pool is stopping, or if too many starts have failed in a row and no worker
+ * can take a job now or after its current job.  Ignores workers that are starting, because they may
+ * hang. */
 static bool is_broken(const struct pool *p)
 {
     bool may_start = p->failures < FAILURES_REPORTED, one_works = false;

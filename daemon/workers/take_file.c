@@ -44,8 +44,8 @@ static enum kiln_code begin(struct file_take *t, struct kiln_err *err)
 
 /* Copies the next piece.  If the other user changes the size of the file meanwhile, the copy
  * differs from it. kilnd then rejects a package, because it does not match the digest that
- * kiln-transfer reported.  Of a user's import, kilnd reads as much as possible, as of a damaged
- * file. */
+ * kiln-transfer reported.  From a user's import, kilnd reads everything that is readable, as from a
+ * damaged file. */
 static enum kiln_code copy_piece(struct file_take *t, struct kiln_err *err)
 {
     ssize_t done;

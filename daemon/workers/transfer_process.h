@@ -36,7 +36,7 @@ struct transfer_process_options {
     struct worker_user user;
     unsigned disk_part;  /* see struct transfer_job */
     uint64_t timeout_ms; /* the maximum wall-clock time of one transfer */
-    /* After this time without progress, the process is killed. */
+    /* Time without progress after which the process is killed. */
     uint64_t silence_ms;
     /* How long the process may take to end: after it sent its result, and after SIGKILL. */
     uint64_t exit_ms;

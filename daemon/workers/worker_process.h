@@ -14,9 +14,10 @@
 #include "daemon/loop/work_queues.h"
 #include "daemon/workers/process_stderr.h"
 
-/* A |status| for |exited|: the service manager did not start the process, or ended its unit. */
+/* Passed to |exited| as |status| if the service manager did not start the process, or ended its
+ * unit. */
 #define WORKER_PROCESS_LOST (-1)
-/* A |status| for |exited|: the program could not be run, for the reason |start_errnum|. */
+/* Passed to |exited| as |status| if the program could not be run; |start_errnum| is the reason. */
 #define WORKER_PROCESS_NOT_STARTED (-2)
 
 struct worker_process {
@@ -60,6 +61,6 @@ KILN_MUST_CHECK enum kiln_code worker_process_start(struct loop *loop,
                                                     struct kiln_err *err);
 /* Kills the process and its process group. */
 void worker_process_kill(struct worker_process *process);
-/* Kills a launched process, but not a child.  Do not call it while the child |is_starting|.
- * Accepts a zeroed struct. */
+/* Closes the handles.  Kills a launched process, but not a child.  Do not call it while the child
+ * |is_starting|.  Accepts a zeroed struct. */
 void worker_process_close(struct worker_process *process);

@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Numbers for hosts without the accounts.  On Linux, 65534 is the user nobody, even if no account
- * has this number (in a minimal container).  Distributions and systemd do not assign 65533 to any
- * user (systemd's UIDS-GIDS.md). */
+/* The last member is the user number on hosts that do not have the account.  On Linux, 65534 is the
+ * user nobody, even if no account has this number (in a minimal container).  Distributions and
+ * systemd do not assign 65533 to any user (systemd's UIDS-GIDS.md). */
 const struct worker_kind worker_compilers = { "compilers", "compiler_user", "kiln-worker",
                                               "65534" };
 const struct worker_kind worker_transfers = { "transfers", "transfer_user", "kiln-transfer",
