@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Undoes the restrictions that a private kilnd inherits from the job that started it, because that
- * kilnd also serves other jobs: the set of processors (taskset, MPI), the soft resource limits
- * (ulimit) and the nice value.
+ * Undoes restrictions that a private kilnd inherits from the job that started it: the set of
+ * processors (taskset, MPI), the soft resource limits (ulimit) and the nice value. A private kilnd
+ * also serves other jobs.
  *
  * Threading  before any thread is created, and before the processors are counted
  */

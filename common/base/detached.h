@@ -14,8 +14,8 @@
 struct detached {
     const char *program;
     char *const *arguments, *const *environment;
-    /* These become the program's descriptors 1, 2, 3, ...; -1 stands for /dev/null.  Descriptor 0
-     * is always /dev/null.  The program gets no other descriptors. */
+    /* Descriptors that become the program's descriptors 1, 2, 3, ...; -1 stands for /dev/null.
+     * Descriptor 0 is always /dev/null.  The program gets no other descriptors. */
     const int *files;
     size_t file_count;
 };

@@ -6,7 +6,7 @@
  *
  * Role       builds and reads control messages
  * Ownership  sending borrows descriptors.  The receiver owns the descriptors that it gets; if it
- *            gets more than it expected, the others are closed
+ *            gets more than it expected, the surplus ones are closed
  * Threading  any thread
  */
 #include "common/base/bytes.h"

@@ -21,8 +21,8 @@ KILN_MUST_CHECK enum kiln_code fs_make_directories_mode(const char *path, mode_t
 /* Shortens |path| to its deepest part that exists, or to "/" or "." if no part exists.  A dangling
  * symbolic link counts as existing.  Returns -1 with errno set if a part cannot be examined. */
 int fs_cut_to_existing(char *path);
-/* Does the same as readdir(3), but sets errno to 0 at the end of the directory.  After NULL, any
- * other errno is the error of the call. */
+/* Does the same as readdir(3), but sets errno to 0 at the end of the directory.  NULL with another
+ * errno means that the call failed. */
 struct dirent *fs_next_entry(DIR *directory);
 /* Maximum number of entries that fs_remove removes, so that a huge directory costs only seconds. */
 #define FS_REMOVED_MAX (1u << 18)

@@ -29,7 +29,7 @@ KILN_MUST_CHECK enum kiln_code paths_state_directory(char path[PATH_TEXT_MAX],
  * directory, else the default below $HOME.  Root has the same defaults. */
 KILN_MUST_CHECK enum kiln_code paths_private_cache(char path[PATH_TEXT_MAX], struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code paths_private_state(char path[PATH_TEXT_MAX], struct kiln_err *err);
-/* The directory of the user's traces (trace_file.h), chosen in the same way. */
+/* The directory of the user's traces (trace_file.h), below XDG's cache directory or its default. */
 KILN_MUST_CHECK enum kiln_code paths_traces(char path[PATH_TEXT_MAX], struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code paths_config_directory(char path[PATH_TEXT_MAX],
                                                       struct kiln_err *err);

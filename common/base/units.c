@@ -37,7 +37,8 @@ static const struct unit time_units[] = {
 };
 
 #define EXACT_MAX 9007199254740992u
-/* A unit's factor is at most 2^40, so its product with a fraction fits 64 bits. */
+/* Maximum of the digits after the point, read as a number. A unit's factor is at most 2^40, so the
+ * product of the two fits 64 bits. */
 #define FRACTION_MAX 1000000
 
 struct decimal {

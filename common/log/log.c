@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define MESSAGE_MAX 16384
-/* Escaping turns each byte of a message into at most six bytes. */
+/* Maximum size of a line. Escaping turns each byte of a message into at most six bytes. */
 #define LINE_MAX (8 * MESSAGE_MAX)
 
 enum limit { ALWAYS, OFTEN };

@@ -34,8 +34,8 @@ struct tuning_entry {
     struct bytes id;
     struct bytes values;
     struct bytes solver;
-    /* Only for FindDb entries.  In the old dialect, this is the id, because the entry's fourth
-     * field may name a library instead. */
+    /* The algorithm, only for FindDb entries.  In the old dialect, it is a copy of |id|, because
+     * the entry's fourth field may name a library instead. */
     struct bytes algorithm;
     struct bytes params;
     double time_ms;

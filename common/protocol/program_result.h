@@ -8,10 +8,10 @@
  * Ownership  the caller owns everything
  * Threading  plain functions
  *
- * The form is: PROGRAM_RESULT_MAGIC, a set of the outputs that are present (bit i for output i; the
- * highest bit says that the log is not verbatim), PROGRAM_OUTPUTS sized outputs, the sized log,
- * then pairs of sized texts with their NUL: a name expression and its lowered name.  "Sized" means
- * that the size comes first (buffer_put_sized).
+ * The form is: PROGRAM_RESULT_MAGIC, the set of outputs that are present, PROGRAM_OUTPUTS sized
+ * outputs, the sized log, then pairs of sized texts with their NUL: a name expression and its
+ * lowered name.  In the set, bit i stands for output i; the highest bit says that the log is not
+ * verbatim.  "Sized" means that the size comes first (buffer_put_sized).
  */
 #include "common/base/bytes.h"
 

@@ -25,7 +25,8 @@ struct transport_frame { /* contents are not trusted */
     struct frame_header header;
     struct bytes body; /* borrowed from the transport until the next receive */
     /* The array is borrowed like |body|.  The descriptors in it belong to the caller of receive.
-     * To keep one, the caller writes -1 in its place; transport_frame_done() closes the others. */
+     * To keep one, the caller writes -1 in its place; transport_frame_done() closes all others in
+     * the array. */
     int *descriptors;
     size_t descriptor_count;
 };

@@ -32,7 +32,7 @@ KILN_MUST_CHECK enum kiln_code target_parse(struct bytes text, struct target *re
 /* Writes "gfx90a" for gfx90a:sramecc+:xnack-, and the whole text for other families. */
 void target_arch(const struct target *t, char *arch, size_t size);
 /* Writes the target with another xnack: |mode| is "-", "+", or "" for a target that states none.
- * Returns false if there is no such target, or if it is the same one. */
+ * Returns false if there is no such target, or if it equals |t|. */
 bool target_with_xnack(const struct target *t, const char *mode, struct target *ret_target);
 /* Returns 86 for sm_86, 90 for sm_90a, and 0 for other families. */
 unsigned target_capability(const struct target *t);

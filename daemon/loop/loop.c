@@ -9,8 +9,8 @@
 #define DESCRIPTORS 12 /* at least as many as libuv opens for a loop */
 
 #ifdef __SANITIZE_THREAD__
-/* libuv closes descriptors with a direct system call, which ThreadSanitizer does not see.  So it
- * reports a race with the next file that gets the same number. */
+/* libuv closes descriptors with a direct system call, which ThreadSanitizer does not see.  So
+ * ThreadSanitizer reports a race with the next file that gets the same number. */
 const char *__tsan_default_suppressions(void);
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * kiln-launch: starts one process for kilnd, in a unit of the service manager.  With --keep, starts
- * several compilers for a program with the engine linked in (libkiln.a), because they must not be
+ * compilers for a program that has the engine linked in (libkiln.a).  These compilers must not be
  * children of that program.
  *
  *     kiln-launch PROGRAM

@@ -39,16 +39,16 @@
  * resolves names in threads. */
 #define PROCESSES_MAX 4096
 #define MEMORY_MAX (2ull << 30)
-/* Unpacking the largest package takes about 400 seconds. */
+/* Limit of processor time.  Unpacking the largest package takes about 400 seconds. */
 #define CPU_MAX_S 1200u
-/* Limit for a user's file.  Such a file needs no signature, so its content may be crafted to take
- * long. */
+/* Limit of processor time for a user's file.  Such a file needs no signature, so an attacker may
+ * have crafted it to take long. */
 #define CPU_MAX_USER_S 300u
-/* Limit until the process is confined.  libseccomp can loop without end after a failed
- * allocation. */
+/* Limit of processor time until the process is confined. libseccomp can loop without end after a
+ * failed allocation. */
 #define CPU_MAX_CONFINE_S 2u
 #define SESSION_NICENESS 10
-/* An index of the fleet has at most 19 MiB. */
+/* Maximum size of a file of the fleet.  An index has at most 19 MiB. */
 #define FLEET_FILE_MAX (32u << 20)
 #define PROGRESS_EVERY_NS 200000000u
 

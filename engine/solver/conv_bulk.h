@@ -20,8 +20,8 @@ bool bulk_is_flat(const struct packing *packing);
 /* Returns whether the product reads x and y with channels first, without packing.  Requires a 1x1
  * filter and a type of fp16, bf16, or fp32 if the problem allows TF32. */
 bool bulk_reads_planes(const struct problem *problem);
-/* Changes |packing|, which packing_of filled, for bulk copies: x and y keep their channels first if
- * bulk_reads_planes returns true, and backward data in TF32 gets turned weights
+/* Adapts |packing|, which packing_of filled, to bulk copies.  If bulk_reads_planes returns true, x
+ * and y keep their channels first.  Backward data in TF32 gets turned weights
  * (packing_turn_weights). */
 void bulk_adapt(const struct problem *problem, struct packing *packing);
 /* Lets the product write the result with channels first, so that it is not unpacked.  Does nothing

@@ -335,9 +335,9 @@ static const struct wanted_block *wanted_blocks(const struct problem *p)
     return p->stride.h > 1 || p->stride.w > 1 ? first_blocks_strided : first_blocks;
 }
 
-/* Estimates the instructions for one plane of the filter, as NVRTC compiles it: an address, a test
- * and a conversion for each element, the multiply-adds, the loads of weights from shared memory,
- * and the stores. */
+/* Estimates the number of instructions for one plane of the filter in NVRTC's code.  It counts an
+ * address, a test and a conversion for each element, the multiply-adds, the loads of weights from
+ * shared memory, and the stores. */
 static double estimate_item(const struct problem *p, const struct perf_config *config)
 {
     double columns = config->values[COLUMNS], rows = config->values[ROWS];

@@ -186,10 +186,10 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 
 /*
  * Estimates the time in cycles, from data sheets, not from measurements.  It is a roofline model,
- * as group_cycles in conv_implicit_gemm_mma.c: matrix cores, LDS reads and copies into LDS work in
- * parallel, and the slowest of the three determines the time of a tile.  The total is the time of a
- * tile, times the number of tiles of one work group (plus its start and end), times the number of
- * rounds in which the work groups run.  Slices add the time of the final reduction.
+ * like group_cycles in conv_implicit_gemm_mma.c.  Matrix cores, LDS reads and copies into LDS work
+ * in parallel, and the slowest of the three determines the time of a tile.  The total is the time
+ * of a tile, times the number of tiles of one work group (plus its start and end), times the number
+ * of rounds in which the work groups run.  Slices add the time of the final reduction.
  */
 static double estimate(const struct problem *p, const struct machine *machine, const uint16_t *v)
 {

@@ -360,8 +360,8 @@ static bool shared_memory_suffices(const struct problem *p, const struct target 
     return bytes <= (tf32 ? SHARED_DYNAMIC : most[target->family]);
 }
 
-/* In each dimension, larger tiles than these are rejected if at least half of the tile would always
- * be idle. */
+/* Tile sizes that are always allowed.  A larger size is rejected if the problem would never fill
+ * more than half of it. */
 #define SMALL_M 32u
 #define SMALL_N 64u
 #define SMALL_K 8u

@@ -45,14 +45,15 @@ struct product {
     uint32_t residues_busy; /* classes that at least one tap reaches */
 };
 
-/* Returns whether the kernel supports the problem: fp16 or bf16 (with |has_tf32| also fp32 that may
- * be rounded to TF32), packed tensors that can be indexed, and filter sizes that fit a row's mask
- * of taps.  Fills |ret_packing| if it returns true. */
+/* Returns whether the kernel supports the problem.  The type must be fp16, bf16 or, with
+ * |has_tf32|, fp32 that may be rounded to TF32.  The packed tensors must be small enough to be
+ * indexed, and the filter's sizes must fit a row's mask of taps.  Fills |ret_packing| if it returns
+ * true. */
 bool product_covers(const struct problem *problem, bool has_tf32, struct packing *ret_packing);
-/* Returns false if another solver or path is likely to be faster: for groups with few channels,
- * because they leave matrix cores mostly idle; for backward data with a small x and one channel of
- * y in each group; and for backward weights with a small x, and with one pixel and few channels of
- * y in each image. */
+/* Returns false if another solver or path is likely to be faster.  Groups with few channels leave
+ * matrix cores mostly idle.  Packing is not worth it for backward data with a small x and one
+ * channel of y in each group, nor for backward weights with a small x if y has one pixel and few
+ * channels. */
 bool product_is_favoured(const struct problem *problem);
 
 struct product product_of(const struct packing *packing, uint32_t tile_k);

@@ -119,9 +119,9 @@ static struct shape shape_of(const struct problem *p, uint32_t tile)
     return s;
 }
 
-/* Returns the problem between the transforms: a 1x1 convolution with points * groups groups.  Its
- * direction is backward data, which matches the layout of the filters.  For backward weights, the
- * products are of pixels with pixels, so the direction is backward weights, too. */
+/* Returns the problem to solve between the transforms: a 1x1 convolution with points * groups
+ * groups.  Its direction is backward data, which matches the layout of the transformed filters.
+ * Only backward weights stays backward weights, because it multiplies pixels by pixels. */
 static struct problem product_of(const struct problem *p, const struct shape *s)
 {
     struct problem product = { .direction = DIRECTION_BACKWARD_DATA,

@@ -96,8 +96,8 @@ enum kiln_code solver_none(const struct problem *problem, const struct target *t
 struct perf_space solver_space(const struct solver *solver, const struct problem *problem,
                                const struct target *target);
 
-/* The solver and the config that a caller or a tuning record requests.  A heuristic chooses those
- * that are empty. */
+/* The solver and the config that a caller or a tuning record requests.  If one of them is empty, a
+ * heuristic chooses it. */
 struct solver_choice {
     struct bytes solver;
     /* In the format of perf_config_write. */

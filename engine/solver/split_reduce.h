@@ -19,5 +19,5 @@ struct split_reduce {
     uint32_t splits;
 };
 
-/* Adds the kernel. It always sums in the same order, so results are reproducible. */
+/* Adds the kernel. The kernel always sums in the same order, so results are reproducible. */
 void split_reduce_add(const struct split_reduce *reduce, struct solution *solution);

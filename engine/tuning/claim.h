@@ -13,9 +13,9 @@
 #include "common/protocol/problem.h"
 #include "engine/tuning/tuning_db.h"
 
-/* The shortest time that a valid problem can take on any GPU: the time to access each tensor in
- * memory once, or to compute all products whose inputs are outside the padding, if that is
- * longer. */
+/* Returns the shortest time that a valid problem can take on any GPU. It is the longer of two
+ * times: to access each tensor in memory once, and to compute all products whose inputs are outside
+ * the padding. */
 double claim_floor_ms(const struct problem *problem);
 /* Returns KILN_INVALID if the median is less than claim_floor_ms, if taking the samples would have
  * taken more than an hour, or if several samples have a spread of 0. |problem| is NULL if it is

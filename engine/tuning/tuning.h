@@ -69,7 +69,7 @@ struct tuning_answer {
     bool is_stale;
     bool is_near;
     double batch_ratio;   /* the larger batch size divided by the smaller */
-    double spatial_ratio; /* the same for the input's area (in 3-D, volume) */
+    double spatial_ratio; /* the larger area of the input (in 3-D, volume) divided by the smaller */
 };
 /* A text that is unknown ("" or NULL) on either side does not make the measurement stale. */
 bool tuning_is_stale(const struct tuning_origin *origin, const char *driver, const char *toolchain);

@@ -273,9 +273,10 @@ static void write_tier(struct tuning_exporter *out, enum tuning_tier tier)
     out->rc = out->rc ? out->rc : rc;
 }
 
-/* Returns the system database to export. A merged export may use the one with the nearest number of
- * compute units, as a look-up does: once MIOpen finds the exported file under the device's exact
- * name, it ignores files of similar devices. */
+/* Returns the system database to export. If there is none for the device, a merged export uses the
+ * one with the nearest number of compute units, as a look-up does. MIOpen would no longer do so:
+ * once it finds the exported file under the device's exact name, it ignores files of similar
+ * devices. */
 static struct system_slot *slot_of(const struct tuning_exporter *out)
 {
     const struct tuning_file_name *name = &out->what.name;

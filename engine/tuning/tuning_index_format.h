@@ -21,8 +21,8 @@
 #define INDEX_KEY_MAX (1u << 10)
 #define INDEX_VALUE_MAX (64u << 10)
 #define INDEX_IDS_MAX 256u
-/* 40 times AMD's largest database. With these limits, a damaged file cannot make kiln allocate huge
- * amounts of memory. */
+/* Limits of an index, 40 times the size of AMD's largest database. Without them, a damaged file
+ * could make kiln allocate huge amounts of memory. */
 #define INDEX_RECORDS_MAX (8u << 20)
 #define INDEX_TEXT_MAX (2ull << 30)
 

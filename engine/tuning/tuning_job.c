@@ -12,7 +12,8 @@
 #define TAKE_STEP 250u
 /* After a failed allocation, tuning_job_take tries again at most this many times. */
 #define TAKE_RETRIES 10u
-/* Each record changes two or three pages, so the commit of a step writes up to 3 MiB. */
+/* Maximum number of records in a step. Each record changes two or three pages, so the commit of a
+ * step writes up to 3 MiB. */
 #define STORE_MAX TAKE_STEP
 
 const struct tuning_counts *tuning_job_counts(const struct tuning_job *job) { return &job->counts; }

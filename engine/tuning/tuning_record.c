@@ -212,7 +212,8 @@ static struct tuning_origin origin_of(struct reader *r)
     return o;
 }
 
-/* Stores the origin only if it differs from that of |before|, the row before it. This is rare. */
+/* Stores the row. Stores its origin only if it differs from that of |before|, the row before it,
+ * which is rare. */
 static void put_row(struct buffer *to, const struct tuning_row *row,
                     const struct tuning_row *before)
 {
