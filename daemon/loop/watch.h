@@ -12,7 +12,8 @@
 
 #define WATCH_READ 1u
 #define WATCH_WRITE 2u
-/* Only reported, never requested: the descriptor failed, and no more events will come. */
+/* An event that is reported but never requested: the descriptor failed, and no more events will
+ * come. */
 #define WATCH_BROKEN 4u
 
 struct loop_watch {

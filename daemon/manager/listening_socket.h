@@ -22,6 +22,6 @@ KILN_MUST_CHECK enum kiln_code listening_socket_open(struct inherited *inherited
 KILN_MUST_CHECK enum kiln_code listening_socket_open_private(const char *path,
                                                              struct listener *ret_listener,
                                                              struct kiln_err *err);
-/* Closes the descriptors in |inherited|.  Asks the manager to drop those that kilnd had stored
- * there. */
+/* Closes the descriptors that |inherited| still owns.  If an earlier kilnd stored them in the
+ * manager, asks the manager to drop them. */
 void listening_socket_drop_unused(struct inherited *inherited);

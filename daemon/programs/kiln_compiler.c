@@ -167,7 +167,8 @@ static void wipe_variables(void)
     clearenv();
 }
 
-/* Removes all other variables, because dozens of them change what compilers do. */
+/* Removes all variables except those in |kept|, because dozens of variables change what compilers
+ * do. */
 static bool keep_few_variables(void)
 {
     static const char *const kept[] = { "PATH",           "LD_LIBRARY_PATH", "OCL_ICD_VENDORS",

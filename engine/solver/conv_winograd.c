@@ -120,8 +120,9 @@ static struct shape shape_of(const struct problem *p, uint32_t tile)
 }
 
 /* Returns the problem to solve between the transforms: a 1x1 convolution with points * groups
- * groups.  Its direction is backward data, which matches the layout of the transformed filters.
- * Only backward weights stays backward weights, because it multiplies pixels by pixels. */
+ * groups.  If |p| is backward weights, the problem is backward weights, too, because both operands
+ * are pixels.  Otherwise its direction is backward data, which matches the layout of the
+ * transformed filters. */
 static struct problem product_of(const struct problem *p, const struct shape *s)
 {
     struct problem product = { .direction = DIRECTION_BACKWARD_DATA,

@@ -28,11 +28,12 @@ struct tuning;
 enum tuning_stale { TUNING_TRUST, TUNING_WARN, TUNING_IGNORE };
 
 struct tuning_options {
-    const char *directory;             /* NULL: records stay in memory, and only puts are
-                                        * possible */
-    const struct engine_data *data;    /* may be NULL; an imported database replaces a built-in
-                                        * one */
-    bool without_user, without_system; /* ignore that tier; without_user also refuses new records */
+    const char *directory;          /* NULL: records stay in memory, and only puts are
+                                     * possible */
+    const struct engine_data *data; /* may be NULL; an imported database replaces a built-in
+                                     * one */
+    /* Ignore the user tier (and refuse new records), ignore the system tier. */
+    bool without_user, without_system;
     uint64_t records_per_uid, bytes_per_uid; /* limits for each user (tuning_db.h); 0: no limit */
     enum tuning_stale stale;
     bool allow_network_fs;
@@ -58,9 +59,9 @@ struct tuning_question {
 
 struct tuning_answer {
     enum tuning_tier tier;
-    const char *database_id;       /* the record's; its device may have another number of compute
-                                    * units */
-    struct bytes key;              /* the record's; if |is_near|, not the key of the question */
+    /* Of the record; may name another number of compute units than the question. */
+    const char *database_id;
+    struct bytes key;              /* of the record; if |is_near|, not the key of the question */
     struct bytes value;            /* text of the record; for perf, the entries of the user's, the
                                     * host's and the system's record */
     const struct tuning_row *rows; /* one for each entry, except entries of the system tier,

@@ -274,9 +274,9 @@ static void write_tier(struct tuning_exporter *out, enum tuning_tier tier)
 }
 
 /* Returns the system database to export. If there is none for the device, a merged export uses the
- * one with the nearest number of compute units, as a look-up does. MIOpen would no longer do so:
- * once it finds the exported file under the device's exact name, it ignores files of similar
- * devices. */
+ * one with the nearest number of compute units, as a look-up does. The export must contain these
+ * records: once MIOpen finds the exported file under the device's exact name, MIOpen ignores files
+ * of similar devices. */
 static struct system_slot *slot_of(const struct tuning_exporter *out)
 {
     const struct tuning_file_name *name = &out->what.name;

@@ -259,7 +259,7 @@ static bool promote_one(struct promoting *p, const struct tuning_held *held)
     return p->rc == KILN_OK;
 }
 
-/* Promotes the record in memory instead of |rows|, because it is a struct tuning_held. */
+/* Promotes the copy of the record in memory, which is a struct tuning_held, instead of |rows|. */
 static bool promote_stored(void *context, const struct tuning_place *place,
                            const struct tuning_row *rows, size_t count)
 {
