@@ -90,7 +90,7 @@ static enum kiln_code find_existing_directory(const char *path, char ret_there[P
 }
 
 /* Checks the directories between |there| and |path|, because another user may have created one of
- * them first. */
+ * them before this process did. */
 static enum kiln_code check_made_directories(const char *path, const char *there,
                                              struct kiln_err *err)
 {

@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* kilnd searches the texts on the thread that serves all users.  These limits bound that time. */
+/* Limits for a search of the texts, because kilnd searches on the thread that serves all users. */
 #define TEXTS_MAX (1u << 20)
 #define COMPARISONS_MAX (1u << 20)
 

@@ -12,8 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* kilnd accepts connections in the order of their arrival, whichever user they belong to.  If this
- * many wait, connect() blocks. */
+/* Maximum number of connections that wait to be accepted.  Beyond it, connect() blocks. kilnd
+ * accepts connections in the order of their arrival, whichever user they belong to. */
 #define BACKLOG 128
 /* How often to try to lock the file.  Another process may remove the file after this process opened
  * it; then the next attempt creates a new one. */

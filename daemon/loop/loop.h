@@ -24,8 +24,8 @@ struct loop_owner {
     void (*gone)(struct loop_owner *owner);
 };
 
-/* No smaller than any libuv handle (checked at build time).  With this size, other directories can
- * embed handles without uv.h. */
+/* Bytes of a handle, at least the size of any libuv handle (checked at build time).  With this
+ * size, other directories can embed handles without uv.h. */
 #define LOOP_HANDLE_SIZE 192
 
 struct loop_handle {

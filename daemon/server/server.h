@@ -27,7 +27,7 @@ struct server_limits {
     size_t bytes_per_session; /* limit of unread replies */
     size_t bytes_per_uid;     /* limit of unread replies and unfinished requests */
     size_t bytes;             /* limit for all users */
-    /* With more bytes of unread replies, a session's requests are not read. */
+    /* Number of bytes of unread replies above which a session's requests are not read. */
     size_t pause_bytes;
 };
 

@@ -15,7 +15,7 @@
 #define START_TIMEOUT_MS 30000
 #define PAUSE_FIRST_MS 100
 #define PAUSE_MAX_MS 30000
-/* After this many failed starts in a row, waiting jobs fail if no worker is left. */
+/* Number of failed starts in a row after which waiting jobs fail if no worker is left. */
 #define FAILURES_REPORTED 3
 
 struct pool {

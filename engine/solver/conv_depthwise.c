@@ -37,9 +37,9 @@
  * whether a tap connects them may have twice this number of tests. */
 #define UNROLLED_MAX 4096u
 #define WORKSPACE_MAX (512ull << 20)
-/* This number of items fills a large GPU several times. */
+/* Number of items needed to fill a large GPU several times. */
 #define ITEMS_WANTED (1u << 17)
-/* Blocks of two columns need this number of items to hide latency, because they use more
+/* Number of items needed to hide latency if blocks have two columns, because such blocks use more
  * registers. */
 #define ITEMS_FOR_WIDE (1u << 19)
 /* Maximum number of taps in a plane of the filter.  With more, an item that computes four channels

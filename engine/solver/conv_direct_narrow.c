@@ -51,11 +51,11 @@ static const struct perf_axis axes[AXES] = {
 #define WEIGHTS_MAX 64u
 #define ITEMS_MIN 32u
 #define ITEMS_MAX 256u
-/* With at least this number of channels in a group, ConvImplicitGemm is faster. */
+/* Minimum number of channels in a group for which ConvImplicitGemm is faster. */
 #define CHANNELS_TOO_WIDE 8u
-/* A split must sum at least this number of channels. */
+/* Minimum number of channels that a split sums. */
 #define CHANNELS_OF_SPLIT 8u
-/* With more tiles, the GPU is full without splits. */
+/* Maximum number of tiles for splits.  With more tiles, the GPU is full without splits. */
 #define TILES_TO_SPLIT 256u
 #define WORKSPACE_MAX (512ull << 20)
 

@@ -33,7 +33,7 @@
  *   Each of the PARTS * SPLITS writes its own fp32 copy of the weights, a slot; split_reduce.h adds
  *   up the slots.
  */
-/* The matrix cores multiply this many channels by this many pixels at a time. */
+/* Number of channels, and of pixels, that the matrix cores multiply at a time. */
 #define BLOCK 16u
 #define CHUNK 8u /* channels of a 16-byte copy */
 /* Maximum number of channels in a bundle.  For more, ConvImplicitGemm is suitable. */
@@ -228,10 +228,10 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 
 #define PROCESSORS 132.0
 #define SHARED_OF_PROCESSOR (227.0 * 1024)
-/* The registers limit a multiprocessor to this number of warps. */
+/* Number of warps to which the registers limit a multiprocessor. */
 #define WARP_REGISTERS_SHARE 24.0
 #define COPY_BYTES_PER_CYCLE 40.0
-/* Weights that cannot be copied in chunks cost more than other copies, by this factor. */
+/* Factor by which weights that cannot be copied in chunks cost more than other copies. */
 #define ZEROS_COST 3.0
 #define LOAD_CYCLES 4.0 /* to load 512 bytes from shared memory */
 /* Cycles of the start and the end of a work group. */

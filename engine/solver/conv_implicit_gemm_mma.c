@@ -665,7 +665,8 @@ static void consider(const struct problem *p, const struct target *target, const
     }
 }
 
-/* With fewer tiles along the reduction, transposing the right operand is not worth it. */
+/* Minimum number of tiles along the reduction for which transposing the right operand is worth
+ * it. */
 #define TURNED_STEPS_MIN 5u
 
 static bool wants_bulk(const struct problem *p, const struct target *target)

@@ -38,7 +38,7 @@
 #define SHARED_NVIDIA 49152u
 #define SHARED_AMDGPU 65536u
 #define SHARED_OPENCL 32768u
-/* Every GPU with TF32 grants a work group this much shared memory. */
+/* Bytes of shared memory that every GPU with TF32 grants a work group. */
 #define SHARED_DYNAMIC (99u * 1024)
 #define WORKSPACE_MAX (512ull << 20)
 #define ASYNC_FROM 80u /* the first compute capability (8.0) with cp.async */
@@ -128,8 +128,9 @@ static uint64_t classes_of(const struct problem *p)
 
 #define ROWS_FAVOURED 8u
 
-/* With fewer rows, this path is favoured only for backward weights with one pixel of y in each
- * image.  There, reading x takes longer than the products of idle rows. */
+/* With fewer rows than ROWS_FAVOURED, this path is favoured only for backward weights with one
+ * pixel of y in each image.  In that case, reading x takes longer than the products of idle
+ * rows. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     (void)target;
@@ -378,7 +379,8 @@ static bool tiles_suit(const struct vector_product *product, const uint16_t *v, 
            (v[TILE_K] <= SMALL_K || v[TILE_K] < 2 * depth);
 }
 
-/* With more tiles, the GPU is full without splits.  A split must sum at least four steps. */
+/* Maximum number of tiles for splits.  With more tiles, the GPU is full without splits.  A split
+ * must sum at least four steps. */
 #define TILES_TO_SPLIT 1024u
 #define GROUPS_OF_SPLITS 8192u
 

@@ -25,15 +25,15 @@ static const struct perf_axis axes[2][AXES] = {
 /* Maximum number of channels that are read (SPREAD) or computed (GATHER).  An item keeps a value of
  * each of them in registers. */
 #define FEW_MAX 8u
-/* With at least this number of channels, ConvImplicitGemm is faster.  It copies 16 bytes (8
- * channels of 16 bits) at a time, so it pads fewer channels. */
+/* Minimum number of channels for which ConvImplicitGemm is faster.  It copies 16 bytes (8 channels
+ * of 16 bits) at a time, so it pads fewer channels. */
 #define TOO_WIDE 8u
-/* This number of items fills a large GPU. */
+/* Number of items needed to fill a large GPU. */
 #define ITEMS_WANTED (1u << 17)
 #define ITEMS_CHOSEN 128u
 #define PIXELS_FOR_VECTORS (1u << 15)
-/* choose_config chooses at least this number of CHANNELS if possible.  With fewer, a work group
- * takes longer to start than to compute. */
+/* Minimum of CHANNELS that choose_config chooses, if possible.  With fewer, a work group takes
+ * longer to start than to compute. */
 #define CHANNELS_CHOSEN 8u
 #define CHANNELS_OF_PART 8u
 /* Maximum number of floats in shared memory: of the weights, and of the sums of all parts. */

@@ -27,7 +27,7 @@ static const char *const kernel_names[] = { "conv_implicit_gemm_mma_forward",
 #define CHANNELS_FAVOURED 4u
 #define ROWS_FAVOURED 8u /* with fewer channels of y, packing is not worth it */
 #define SHORT_SUM_ELEMENTS_MAX (1u << 21)
-/* Number of work groups that fill any GPU, because no GPU runs more at a time. */
+/* Number of work groups needed to fill any GPU: none runs more at a time. */
 #define SPLIT_GROUPS_MAX 2048u
 #define TILE_M_MIN 64u
 #define TILE_N_MIN 32u

@@ -39,8 +39,7 @@
  * The constants below limit the workspace to what a training job can spare for one layer.
  */
 #define WORKSPACE_MAX (2ull << 30)
-/* ConvImplicitGemm's vector path, which computes the products, may use this part of the
- * workspace. */
+/* Bytes of the workspace that ConvImplicitGemm's vector path may use to compute the products. */
 #define WORKSPACE_OF_SPLITS (512ull << 20)
 #define WORKSPACE_ALIGNMENT 256u
 /* Work-group sizes for the transforms of tiles, of filters and of the filter's gradient.  A group
@@ -314,7 +313,7 @@ static const struct tiling tilings[] = {
 /* Index of the first tiling to consider for channels-last tensors.  Tiling 0 was the fastest only
  * with channels-first tensors. */
 #define FIRST_CHANNELS_LAST 1
-/* This number of work groups fills a large GPU twice. */
+/* Number of work groups needed to fill a large GPU twice. */
 #define GROUPS_WANTED 264u
 #define STAGES_WANTED 2
 

@@ -28,7 +28,7 @@ struct lease {
     struct problem problem;
     uint32_t candidates;
     uint32_t granted;   /* candidates below this number are in |shares| or were reported */
-    struct list shares; /* of struct share, owned: shares that were granted and not yet reported */
+    struct list shares; /* owned struct share: shares that were granted and not yet reported */
     struct list waiting;
     unsigned waiting_count;
     bool is_done; /* every candidate was reported; the lease lives until lease_finish */

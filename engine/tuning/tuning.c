@@ -120,8 +120,8 @@ static enum kiln_code open_image(struct engine_item *item, enum tuning_kind kind
     return rc;
 }
 
-/* Opens a built-in system database. If its data is damaged, succeeds, but the slot has no index.
- * Fails if the data is undamaged, but is no index. */
+/* Opens a built-in system database. Succeeds even if its data is damaged; the slot then has no
+ * index. Fails if the data is undamaged, but is not an index. */
 static enum kiln_code open_built_in(struct engine_item *item, struct system_slot **ret_slot,
                                     struct kiln_err *err)
 {

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* A search examines at most this many records of the problem's family. */
+/* Maximum number of records of the problem's family that a search examines. */
 #define RELATIVES_MAX 20000u
 /* A search of the user or host tier ends after this many records whose entries are all stale. */
 #define STALE_RELATIVES_MAX 256u

@@ -8,7 +8,8 @@
 /* If the write-ahead log has at least this many pages after a step, the job's next step checkpoints
  * it. SQLite itself does so in a commit that reaches 1000 pages. */
 #define LOG_LONG 250u
-/* Copying this many records into memory blocks the engine's loop for about a millisecond. */
+/* Maximum number of records that a call of tuning_job_take copies into memory. The copy blocks the
+ * engine's loop for about a millisecond. */
 #define TAKE_STEP 250u
 /* After a failed allocation, tuning_job_take tries again at most this many times. */
 #define TAKE_RETRIES 10u
