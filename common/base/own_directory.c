@@ -15,8 +15,8 @@
  * proc_sys_kernel(5)). */
 #define UNMAPPED 65534u
 
-/* Returns true for UNMAPPED, the owner of files whose owner exists only outside this container.
- * Usually that owner is the host's root, who owns "/" and "/home". */
+/* Returns whether |uid| is UNMAPPED in a container, where files have this owner if their real owner
+ * exists only outside.  The real owner is usually the host's root, who owns "/" and "/home". */
 static bool is_unmapped_host_user(uid_t uid)
 {
     unsigned first = 0, outside = 0, count = 0;

@@ -43,7 +43,8 @@ KILN_MUST_CHECK enum kiln_code problem_check(const struct problem *p, struct kil
 uint64_t problem_x_elements(const struct problem *p);
 uint64_t problem_w_elements(const struct problem *p);
 uint64_t problem_y_elements(const struct problem *p);
-/* Counts two operations for each multiply-add.  All three directions have the same number. */
+/* Counts two operations for each multiply-add.  All three directions have the same number of
+ * operations. */
 double problem_flops(const struct problem *p);
 
 size_t data_type_size(enum data_type type);

@@ -7,7 +7,7 @@
  * Role       starts the process at its first job, through a kiln-launch that is not a child of the
  *            program.  Replaces it after a job with a source that is not kiln's own, after many
  *            jobs, and after a failure
- * Ownership  the process has one such object, which is never freed
+ * Ownership  a program has one struct one_compiler, which is never freed
  * Threading  see engine/embed/embed_compiler.h
  */
 #include "engine/embed/embed_compiler.h"

@@ -364,7 +364,7 @@ static bool is_large(const struct target *target)
     return capability == 80 || capability == 90 || capability == 100;
 }
 
-/* ConvImplicitGemm's vector path: its smallest tiles have 16 rows, most of which are idle if a
+/* Rows of the smallest tiles of ConvImplicitGemm's vector path.  Most of these rows are idle if a
  * group has few channels. */
 #define VECTOR_ROWS 16u
 #define VECTOR_FLOPS_PER_US 43e6

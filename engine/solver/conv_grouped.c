@@ -38,7 +38,8 @@
 #define CHUNK 8u /* channels of a 16-byte copy */
 /* Maximum number of channels in a bundle.  For more, ConvImplicitGemm is suitable. */
 #define BUNDLE_MAX 64u
-/* For groups of 32 channels, ConvImplicitGemm is faster (H100). */
+/* Maximum number of channels of a group for which this solver is favoured.  For groups of 32
+ * channels, ConvImplicitGemm is faster (H100). */
 #define FAVOURED_MAX 16u
 #define TAPS_MAX 343u /* 7x7x7 */
 /* Maximum number of taps of a warp.  Each item of the warp keeps the sums of a tap in eight

@@ -10,9 +10,9 @@
  * Ownership  links are embedded in records; the set owns the nodes of its tree
  * Threading  one thread (the engine's)
  *
- * A walk returns the members of a family, the nearest first. Of two members, the nearer one is that
- * whose volume differs from the wanted volume by the smaller factor. If these factors are equal,
- * the batch sizes decide in the same way.
+ * A walk returns the members of a family, the nearest first. Of two members, the nearer one is the
+ * one whose volume differs from the wanted volume by the smaller factor. If these factors are
+ * equal, the batch sizes decide in the same way.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -49,8 +49,8 @@ enum kiln_code tuning_change_begin(struct tuning_db *db, struct tuning_change **
 }
 
 /* Ends the accounting of a change that is rolled back. If the change altered a user's records
- * before they were counted, the count includes the alterations, which the rollback undoes. The
- * counts of all users are then dropped. */
+ * before they were counted, the count includes the alterations, which the rollback undoes. In that
+ * case, the counts of all users are dropped. */
 static void end_usage(const struct tuning_change *change)
 {
     if (change->transaction.db && change->changed_uncounted)
@@ -110,8 +110,8 @@ enum kiln_code tuning_change_commit(struct tuning_change *change, struct kiln_er
     return note_result(change, rc, err);
 }
 
-/* |ret_cost|: the bytes that the stored record counts toward its user's limit; 0: no such
- * record. */
+/* Sets |ret_cost| to the bytes that the stored record counts toward its user's limit; 0: there is
+ * no record. */
 static enum kiln_code cost_there(struct db *file, const struct tuning_place *place,
                                  uint64_t *ret_cost, struct kiln_err *err)
 {
