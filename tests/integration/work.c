@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define CLIENTS 8
-#define KERNELS_MAX 48
+#define KERNELS_MAX 24
 
 struct job {
     unsigned kernels;
@@ -158,7 +158,7 @@ static void expect_all_served(struct fixture *f, const pid_t pids[CLIENTS])
 TEST_F(work, eight_cold_ranks_cost_each_kernel_one_compile)
 {
     pid_t pids[CLIENTS];
-    const unsigned kernels = 24;
+    const unsigned kernels = 12;
     daemon_process_start(&f->daemon);
     need_opencl(f);
     start_ranks(f, kernels, pids);

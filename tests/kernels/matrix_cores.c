@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ONE_IN 3u
+#define ONE_IN 5u
 
 struct fixture {
     struct opencl_device *device;
@@ -130,8 +130,8 @@ struct named_config {
     const char *solver, *config; /* config "" means the config that the solver chooses */
 };
 
-/* Returns whether the sample contains the next trial: a test's first trial, and every third trial
- * of each direction. In backward data, these are the 2nd, the 5th and so on, so that the sample
+/* Returns whether the sample contains the next trial: a test's first trial, and every fifth trial
+ * of each direction. In backward data, these are the 2nd, the 7th and so on, so that the sample
  * also has configs that forward skips. */
 static bool is_in_sample(struct fixture *f, uint32_t direction)
 {
