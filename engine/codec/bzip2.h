@@ -29,12 +29,14 @@ KILN_DEFINE_AUTO(bzip2_reader)
 struct bzip2_packer;
 KILN_MUST_CHECK enum kiln_code bzip2_packer_open(size_t size, struct bzip2_packer **ret_packer,
                                                  struct kiln_err *err);
-/* libbz2 packs 900 KB in one call, however short the pieces are.  For maliciously chosen content,
- * such a call takes up to a second. */
+/* Adds a piece of the content. libbz2 collects input until it has a block of 900 KB, then
+ * compresses the whole block in one call, even if the last piece is short.  For maliciously chosen
+ * content, such a call takes up to a second. */
 KILN_MUST_CHECK enum kiln_code bzip2_packer_put(struct bzip2_packer *packer, struct bytes piece,
                                                 struct kiln_err *err);
-/* Call it once, after the last piece.  |ret_stored| belongs to the packer.  |ret_fits| is false if
- * the result would be longer than the content; MIOpen stores such content uncompressed. */
+/* Ends the stream; call it once, after the last piece.  |ret_stored| belongs to the packer.
+ * |ret_fits| is false if the result would be longer than the content; MIOpen stores such content
+ * uncompressed. */
 KILN_MUST_CHECK enum kiln_code bzip2_packer_finish(struct bzip2_packer *packer,
                                                    struct bytes *ret_stored, bool *ret_fits,
                                                    struct kiln_err *err);

@@ -56,8 +56,8 @@ static enum kiln_code check_arch(unsigned number, const struct target *target, s
     char arch[LIMIT_TARGET_TEXT], found[SHOWN_ARCHES];
     target_arch(target, arch, sizeof(arch));
     const struct machine *wanted = by_arch(arch), *is = by_number(number);
-    /* A number that is not in the table is accepted for any processor that is not in the table
-     * either. */
+    /* If neither the target's processor nor the number is in the table, they are assumed to
+     * match. */
     if (wanted ? wanted->number == number : !is)
         return KILN_OK;
     snprintf(found, sizeof(found), "number %#x", number);

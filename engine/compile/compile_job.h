@@ -48,9 +48,9 @@ struct compile_job {
     bool is_program;
     /* Only with |is_program|: name expressions, as sized texts that end with a NUL. */
     struct bytes expressions;
-    /* The toolchain identity that is part of the kernel's key. If the worker's compiler is another
-     * one, because it was upgraded meanwhile, the result is COMPILE_OUTDATED. Zeros: any
-     * compiler. */
+    /* The toolchain identity that is part of the kernel's key. If the worker's compiler has a
+     * different identity, because it was upgraded meanwhile, the result is COMPILE_OUTDATED. Zeros:
+     * any compiler. */
     struct digest toolchain_id;
 };
 

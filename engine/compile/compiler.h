@@ -49,12 +49,12 @@ const struct compiler_ops *compiler_find(struct bytes name);
 struct compile_job compiler_probe_job(enum target_family family);
 void compiler_log(const char *text, size_t size);
 
-/* Runs `kiln-compiler --describe NAME` for every back end, in one process for each, so that a crash
- * only loses that back end.  Appends JSON for toolchain_table_describe. */
+/* Runs `kiln-compiler --describe NAME` for every back end, each in its own process. If such a
+ * process crashes, only its back end is missing.  Appends JSON for toolchain_table_describe. */
 KILN_MUST_CHECK enum kiln_code compilers_describe(struct buffer *ret_json, struct kiln_err *err);
 /* Implements --resume: does the job in |files|, then serves jobs like compiler_worker_serve.
- * kiln-compiler re-executes itself with --resume when a job needs a process without another back
- * end. */
+ * kiln-compiler re-executes itself with --resume when a job needs a process that has not loaded a
+ * compiler library yet. */
 int compiler_worker_resume(const struct compiler_worker_options *options, const int files[3]);
 /* Implements --describe: writes one row of the toolchain table to |fd|. */
 int compiler_describe_to(const char *name, int fd);

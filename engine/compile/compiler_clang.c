@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 
 #define DIRECTORY "job"
-/* Files in the job's directory. They cannot have the name of a program's file, because such names
- * do not begin with '-'. */
+/* Files in the job's directory. No source or header can have these names: their names never begin
+ * with '-'. */
 #define OBJECT "-object"
 #define PRELUDE "-prelude"
 
@@ -75,8 +75,8 @@ static enum compile_end report_death(int number, struct kiln_err *err)
     return end;
 }
 
-/* A crash of clang is a signal. If only clang's linker crashes, clang exits with an arbitrary
- * status. */
+/* If clang crashes, a signal ends its process. If only clang's linker crashes, clang exits with an
+ * arbitrary status. */
 static enum compile_end judge_status(int status, struct kiln_err *err)
 {
     enum compile_end end = COMPILE_DONE;

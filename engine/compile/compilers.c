@@ -26,8 +26,8 @@ struct compile_job compiler_probe_job(enum target_family family)
         const char *program;
         const char *source;
     } probes[] = {
-        /* Writes out the attribute, because HIP's headers, which define __global__, are not
-         * used. */
+        /* Spells out the attribute: HIP's headers define __global__, but the probe does not include
+         * them. */
         [TARGET_AMDGPU] = { "probe.hip", "extern \"C\" __attribute__((global)) "
                                          "void probe(float *y) { *y = 1.0f; }\n" },
         [TARGET_NVIDIA] = { "probe.cu", "extern \"C\" __global__ "

@@ -65,8 +65,8 @@ static void allow_system(const struct landlock_rules *rules)
         "/etc/os-release",
         "/etc/lsb-release",
         /*
-         * /sys is missing on purpose: its files describe the host's devices, such as network
-         * addresses.  PoCL reads the number of processors there, but works without it.
+         * /sys is not in this list on purpose: its files describe the host's devices, such as
+         * network addresses.  PoCL reads the number of processors in /sys, but works without it.
          *
          * In /proc, Landlock denies environ and similar files of processes outside the sandbox.
          */
@@ -184,8 +184,8 @@ static void limit_processes(const struct confinement *c)
 static void report_reasons(struct confinement *c)
 {
     for (enum sandbox_layer l = 0; l < LAYERS; l++) {
-        /* A layer may be in force although this process failed to create it, so only the
-         * verification decides. */
+        /* This process may have failed to create a layer that is in force anyway, for example one
+         * that a container provides. So only the verification decides. */
         if (!report_has(&c->report, l))
             report_add_reason(&c->report, l, c->reason[l][0] ? c->reason[l] : "not in force");
     }

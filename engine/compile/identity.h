@@ -29,7 +29,7 @@ KILN_MUST_CHECK enum kiln_code identity_put_needed(struct identity *id, const ch
                                                    const char *const *prefixes,
                                                    struct kiln_err *err);
 struct digest identity_end(struct identity *id);
-/* Returns the digest by which libkiln-rtc identifies NVRTC and hiprtc: over the build ids of the
- * library |path| and, for each of |parts|, of the loaded libraries whose file name begins with it.
- * Returns zeros if there are no such libraries, or if a file has no build id or cannot be read. */
+/* Returns the digest by which libkiln-rtc identifies NVRTC and hiprtc. It covers the build ids of
+ * the library |path| and of the loaded libraries whose file name begins with one of |parts|.
+ * Returns zeros if no such library is loaded, or if a file has no build id or cannot be read. */
 struct digest identity_of_build_ids(const char *path, const char *const *parts);

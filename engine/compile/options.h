@@ -16,7 +16,7 @@
 #include "common/base/bytes.h"
 #include "common/base/err.h"
 
-/* Returns KILN_DENIED with the option that is not allowed, such as -I, and KILN_INVALID if the text
- * is too long or has control characters. */
+/* Returns KILN_DENIED if an option, such as -I, is not allowed; the message names the option.
+ * Returns KILN_INVALID if the text is too long or has control characters. */
 KILN_MUST_CHECK enum kiln_code options_canonicalise(struct bytes text, struct buffer *ret_canonical,
                                                     struct kiln_err *err);

@@ -26,7 +26,7 @@ static enum kiln_code set_limit(int resource, const char *name, uint64_t soft, u
     struct rlimit now;
     if (getrlimit(resource, &now) < 0)
         return kiln_fail_errno(err, errno, "cannot read %s", name);
-    /* Stays below the current hard limit, which only root may raise. */
+    /* Does not exceed the current hard limit, which only root may raise. */
     struct rlimit want = { .rlim_cur = soft, .rlim_max = hard };
     if (want.rlim_max > now.rlim_max)
         want.rlim_max = now.rlim_max;
@@ -69,7 +69,7 @@ void process_limits_next_job(uint64_t cpu_s)
     if (getrlimit(RLIMIT_CPU, &limit) != 0 || getrusage(RUSAGE_SELF, &used) != 0)
         return;
     rlim_t spent = (rlim_t)used.ru_utime.tv_sec + (rlim_t)used.ru_stime.tv_sec +
-                   2; /* each of the two times may be almost a second more */
+                   2; /* more than the tv_usec of both times */
     limit.rlim_cur = spent + cpu_s < limit.rlim_max ? spent + cpu_s : limit.rlim_max;
     setrlimit(RLIMIT_CPU, &limit);
 }

@@ -19,7 +19,8 @@ struct process_limits {
     unsigned jobs;
 };
 
-/* Also makes the kernel kill these processes first when memory runs out. */
+/* Applies the limits to this process. Makes the kernel kill this process before others when memory
+ * runs out. */
 KILN_MUST_CHECK enum kiln_code process_limits_apply(const struct process_limits *limits,
                                                     struct kiln_err *err);
 /* Sets the soft limit of CPU time for the next job: |cpu_s| more than this process has used so far,

@@ -209,9 +209,10 @@ enum compile_end rtc_compile(struct compiler *compiler, const struct compile_job
     return end;
 }
 
-/* Compiles a probe, so that the library loads comgr or its builtins before identity_put_loaded,
- * which only adds loaded libraries. The library may reject |first_target|. Any other failure is
- * returned: without one of the libraries, the identity would look like that of another version. */
+/* Compiles a probe, which makes the library load comgr or its builtins: identity_put_loaded adds
+ * only libraries that are loaded. If the compiler rejects |first_target|, it has loaded them, too,
+ * so that is no failure. Other failures are returned: without one of these libraries, the identity
+ * would look like that of another version. */
 static enum kiln_code load_everything(struct rtc *rtc, struct kiln_err *err)
 {
     const struct rtc_kind *kind = rtc->kind;

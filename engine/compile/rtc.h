@@ -48,8 +48,8 @@ struct rtc_kind {
     const char *advice;
     const struct library_symbol *symbols;
     const char *const *deciding;
-    /* How the file names of the compiler's other libraries begin. libkiln-rtc identifies the
-     * compiler by the build ids of these libraries and of the compiler's own. */
+    /* Prefixes of the file names of the compiler's other libraries. libkiln-rtc identifies the
+     * compiler by the build ids of its main library and of these libraries. */
     const char *const *parts;
     /* If a result contains one of these texts, it may depend on the directory of the compile. */
     const char *const *path_marks;
@@ -59,8 +59,8 @@ struct rtc_kind {
                         const struct target *target);
 };
 
-/* |kind| must be static. The back end's compiler_ops use rtc_describe, rtc_compile and rtc_close
- * directly; only their open function is the back end's own, and calls rtc_open. */
+/* Implements the |open| of a back end. |kind| must be static. The back end's compiler_ops contain
+ * rtc_describe, rtc_compile and rtc_close directly, and an open function that calls rtc_open. */
 KILN_MUST_CHECK enum kiln_code rtc_open(const struct rtc_kind *kind, struct compiler **ret_compiler,
                                         struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code rtc_describe(struct compiler *compiler,

@@ -10,7 +10,8 @@
 #include "common/base/err.h"
 #include "engine/compile/compile_job.h"
 
-/* Cannot be the name of a program's file, because such names do not begin with '-'. */
+/* Name of the directory of a job's headers. No source or header can have this name: their names
+ * never begin with '-'. */
 #define SCRATCH_HEADERS "-headers"
 
 /* Creates an empty nameless file for the output of a child program. The file is in the private

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* If there are more results of probes, failures are dropped first: clients may request targets that
- * do not exist, and each of these adds a failure. A host has few GPUs, and therefore at most dozens
- * of successes. */
+/* Maximum number of cached probe results. If there are more, failures are dropped first: clients
+ * may request targets that do not exist, and each of these adds a failure. A host has few GPUs, and
+ * therefore at most dozens of successes. */
 #define PROBES_MAX 256u
 #define DETAIL_LETTERS 200
 
@@ -264,8 +264,8 @@ static bool is_of_now(const struct toolchain_table *table, const struct probe *p
     return false;
 }
 
-/* Results of removed toolchains are worth nothing. A failure is worth less than a success, because
- * another probe can find it again. */
+/* Returns a rank: results with a low rank are evicted first. A result of a removed toolchain is
+ * worth nothing. A failure is worth less than a success. */
 static unsigned probe_worth(const struct toolchain_table *table, const struct probe *p)
 {
     if (!is_of_now(table, p))

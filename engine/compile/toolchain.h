@@ -63,8 +63,9 @@ const struct toolchain *toolchain_table_find_library(const struct toolchain_tabl
 enum probe_state toolchain_probe_state(const struct toolchain_table *table,
                                        const struct toolchain *tc, const struct target *target);
 const char *toolchain_language(enum target_family family);
-/* |detail| is the message of a failed probe, or NULL.  PROBE_UNKNOWN removes the result.  When the
- * table is full, the oldest failure is evicted first, then the oldest of the others. */
+/* Stores the result of a probe.  |detail| is the message of a failed probe, or NULL.  PROBE_UNKNOWN
+ * removes the result.  If the table is full, evicts first the results of removed toolchains, then
+ * failures, then successes; in each of these groups, the oldest result first. */
 void toolchain_probe_learn(struct toolchain_table *table, const struct toolchain *tc,
                            const struct target *target, enum probe_state state, const char *detail);
 const char *toolchain_probe_detail(const struct toolchain_table *table, const struct toolchain *tc,

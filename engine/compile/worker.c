@@ -180,8 +180,8 @@ static bool accepts_any_version(const struct compile_job *job)
 
 /* Compares the compiler's identity with the one that kilnd expects. If they differ, the process
  * restarts once, because after an upgrade it still uses the old libraries that it has loaded. If
- * the versions still differ, kilnd must request a new description. Returns COMPILE_UNAVAILABLE if a
- * compiler cannot be identified. */
+ * the identities still differ after the restart, returns COMPILE_OUTDATED, and kilnd must request a
+ * new description. Returns COMPILE_UNAVAILABLE if a compiler cannot be identified. */
 static enum compile_end check_identity(struct worker *w, const struct current_job *current,
                                        struct kiln_err *err)
 {
@@ -219,9 +219,9 @@ static enum kiln_code check_job(const struct compile_job *job, const struct comp
     return rc ? rc : headers_check(job->headers, job->header_count, err);
 }
 
-/* Adds to the message of a failed kernel that its log has the errors. The log of a probe is never
- * shown. The message names the language, because OpenCL C source for an AMD GPU is a common
- * mistake. */
+/* Appends to the message of a failed kernel that the errors are in the kernel's log. The log of a
+ * probe is never shown, so a probe's message stays as it is. The message names the language,
+ * because OpenCL C source for an AMD GPU is a common mistake. */
 static void refer_to_log(const struct compiler_ops *ops, const struct compile_job *job, int log_fd,
                          struct kiln_err *err)
 {
@@ -246,9 +246,9 @@ static enum compile_end compile_with(struct compiler *compiler, const struct cur
     return end;
 }
 
-/* Checks the compiler's identity before the compile, except in a process's first job: only the
- * first compile loads the libraries that identify the compiler, so then the check follows the
- * compile. */
+/* Compiles, and checks the compiler's identity. The first compile in a process loads the libraries
+ * that identify the compiler, so the check follows the first compile. It precedes all later
+ * compiles. */
 static enum compile_end compile_checked(struct worker *w, const struct current_job *current,
                                         struct buffer *object, struct kiln_err *err)
 {

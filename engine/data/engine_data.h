@@ -39,7 +39,8 @@ struct engine_data {
 };
 
 struct bytes engine_item_view(const struct engine_item *item);
-/* Call this function before each use of the item. Returns false if the item is damaged. */
+/* Marks the item as used, so that it will be checked. Returns false if the item is damaged. Call
+ * this function before each use of the item. */
 bool engine_item_use(struct engine_item *item);
 bool engine_item_is_damaged(const struct engine_item *item);
 
@@ -48,12 +49,12 @@ struct engine_item_check {
     struct sha256 sum;
     size_t at;
 };
-/* Starts the check of an item that was used but not checked yet. Returns false if there is none.
- * |data| may be NULL. */
+/* Starts the check of an item that was used but not checked yet. Returns false if there is no such
+ * item. |data| may be NULL. */
 bool engine_item_check_begin(const struct engine_data *data, struct engine_item_check *ret_check);
 /* Returns true when the check is finished. */
 bool engine_item_check_step(struct engine_item_check *check);
 /* Checks a whole item that could not be opened. Returns false if its bytes are damaged; the item is
- * then not used again. Returns true if the bytes are as they were built in, so that the item was
- * already invalid then. */
+ * then not used again. Returns true if the bytes are undamaged: the item was then already invalid
+ * when it was built in. */
 bool engine_item_is_as_built(struct engine_item *item);

@@ -127,7 +127,7 @@ static int on_commit(void *context, sqlite3 *handle, const char *name, int pages
 {
     struct db *db = context;
     db->log_pages = pages;
-    if (pages >= db->log_max) /* a failure will show in the next change */
+    if (pages >= db->log_max) /* a failure will show in the next write */
         (void)sqlite3_wal_checkpoint_v2(handle, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     return SQLITE_OK;
 }
@@ -195,7 +195,8 @@ static void lengthen_log(struct db *db)
     db->has_long_log = true;
 }
 
-/* Also fails if SQLite keeps another mode. The pragma then returns that mode, and no error. */
+/* Sets WAL mode. If SQLite cannot set it, the pragma reports no error, but returns the mode that
+ * remains; this function then fails. */
 static enum kiln_code use_wal(struct db *db, struct kiln_err *err)
 {
     sqlite3_stmt *statement = NULL;

@@ -85,8 +85,8 @@ static bool is_on_read_only(const struct db *db)
 }
 
 /* Returns true if a read of another program's file failed with EIO, which SQLite reports as damage.
- * The file may be readable later, for example if it is on a server that is absent now. kiln
- * replaces its own databases if they cannot be read, so EIO counts as damage there. */
+ * The file may be readable later, for example if it is on a server that is absent now. In kiln's
+ * own databases, EIO counts as damage, because kiln replaces a database that cannot be read. */
 static bool is_failed_read(const struct db *db, int rc, int errnum)
 {
     bool is_damage = (rc & 0xff) == SQLITE_CORRUPT || rc == SQLITE_IOERR_CORRUPTFS;

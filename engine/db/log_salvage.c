@@ -31,8 +31,8 @@
  * frames bad: its own and, if its stored checksum is damaged, the next one.
  *
  * Example: of frames 1 to 6, frames 2, 4 and 6 end transactions, and the page of frame 3 is
- * damaged. SQLite recovers frames 1 and 2. Here, 1, 2, 4, 5 and 6 are applied. The page of frame 3
- * keeps its older content, so the caller must check that rows fit together.
+ * damaged. SQLite recovers frames 1 and 2. This code applies frames 1, 2, 4, 5 and 6. The page of
+ * frame 3 keeps its older content, so the caller must check that rows fit together.
  *
  * SQLite writes a frame's header, then its page. If the writer is killed in between, the new header
  * is followed by the page of a leftover frame, or by zeros with which db.c lengthened the log. If
@@ -112,8 +112,8 @@ static struct checksum extend_checksum(const struct log *log, struct checksum su
     return sum;
 }
 
-/* Reads from the database of the log |log_path| if |suffix| is "", or from another of its files,
- * such as "-shm". */
+/* Reads from one of the files of the database to which the log |log_path| belongs: the database
+ * itself if |suffix| is "", the log's index if it is "-shm". */
 static bool read_beside(const char *log_path, const char *suffix, off_t at, void *into, size_t size)
 {
     char *path = NULL;

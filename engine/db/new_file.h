@@ -22,8 +22,8 @@ struct db_new_file_options {
 
 KILN_MUST_CHECK enum kiln_code db_new_file(const struct db_new_file_options *options,
                                            struct db **ret_db, struct kiln_err *err);
-/* On failure, also removes the file. Syncs nothing, because kilnd sends such files to clients
- * and removes them. */
+/* Commits and closes the file. On failure, removes it. Syncs nothing, because kilnd sends such
+ * files to clients and removes them. */
 KILN_MUST_CHECK enum kiln_code db_new_file_finish(struct db *db, struct kiln_err *err);
 /* Also removes the file. Accepts NULL. */
 void db_new_file_abandon(struct db *db);

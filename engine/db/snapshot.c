@@ -29,8 +29,9 @@
 
 #define LOCK_WAIT_MS 5000
 #define LOCK_PAUSE_MS 5
-#define ATTEMPTS 8     /* a log starts over once in a thousand pages, so rarely twice in a row */
-#define SETTLED_MS 100 /* a transaction usually ends sooner after its last page */
+#define ATTEMPTS 8 /* a log starts over once in a thousand pages, so rarely twice in a row */
+/* A transaction usually ends less than this time after it has written its last page. */
+#define SETTLED_MS 100
 #define CHUNK (256 << 10)
 #define LOG_HEADER 32
 

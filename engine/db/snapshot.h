@@ -27,5 +27,5 @@ KILN_MUST_CHECK enum kiln_code db_snapshot_merge(const char *path, struct kiln_e
  * Returns KILN_CORRUPT if SQLite rejects the file and there is no log. */
 KILN_MUST_CHECK enum kiln_code db_snapshot_save(const char *path, struct log_state *ret_log,
                                                 struct kiln_err *err);
-/* Also removes the copy's companion files. Ignores failures. */
+/* Removes the copy and its companion files. Ignores failures. */
 void db_snapshot_remove(const char *path);

@@ -22,9 +22,10 @@ struct direct_executor {
 };
 
 void direct_executor_init(struct direct_executor *x, struct embed_compiler *compiler);
-/* Begins a waiting compile, or runs one task. An iteration runs the tasks that were waiting when it
- * began: first those of executor_ops.run, then those of executor_ops.later. Returns false if no
- * task is left; a compile may still be running. */
+/* Begins a waiting compile, or runs one task. Tasks run in batches: a batch consists of the tasks
+ * that were waiting when the batch before it ended. In a batch, the tasks of executor_ops.run run
+ * before those of executor_ops.later. Returns false if no task is left; a compile may still be
+ * running. */
 bool direct_executor_step(struct direct_executor *executor);
 bool direct_executor_compiles(const struct direct_executor *executor);
 void direct_executor_end_compile(struct direct_executor *x);

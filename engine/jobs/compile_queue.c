@@ -159,7 +159,7 @@ static bool is_full(const struct compile_queue *q)
 }
 
 /* Returns the waiting order for which a running order should be stopped, or NULL. If a compiler is
- * free, only an order that gave way before can still be waiting for one (yield_may_start). */
+ * free, only orders that gave way before can still be waiting (yield_may_start). */
 static const struct compile_order *find_hungry(const struct compile_queue *q)
 {
     const struct start need = { .wait_ns = YIELD_WAIT_NS };

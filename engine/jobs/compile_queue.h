@@ -57,17 +57,18 @@ KILN_MUST_CHECK enum kiln_code compile_queue_submit(struct compile_queue *queue,
                                                     struct kiln_err *err);
 /* Removes a waiting order; |done| will not be called.  Returns false if the order runs. */
 bool compile_queue_cancel(struct compile_queue *queue, struct compile_order *order);
-/* Call this function when nobody wants the order's result any longer (|is_abandoned|), or when
- * somebody wants it again. A running order that is abandoned is stopped when another order needs
- * its compiler, or after YIELD_SHARE_NS. */
+/* Records whether |order| is abandoned: nobody wants its result any longer. An abandoned order that
+ * runs is stopped when another order needs its compiler, or when it has run for YIELD_SHARE_NS.
+ * Call this function again when somebody wants the result. */
 void compile_queue_set_abandoned(struct compile_queue *queue, struct compile_order *order,
                                  bool is_abandoned);
-/* Call this function once a second, and more often while orders wait. */
+/* Stops the running orders that must give way, or that are abandoned and have run for
+ * YIELD_SHARE_NS. Call this function once a second, and more often while orders wait. */
 void compile_queue_tick(struct compile_queue *queue);
 void compile_queue_promote(struct compile_queue *queue, struct compile_order *order);
-/* Call this function if another user, |uid|, also needs the result of a waiting order. If |uid|
- * would get the result sooner with an order of their own (fewer orders of |uid| wait than are
- * before this one), moves the order to the end of |uid|'s orders. */
+/* Call this function if another user, |uid|, also needs the result of a waiting order. Makes the
+ * order the last one of |uid| if |uid| then gets the result sooner: if fewer orders of |uid| wait
+ * than are before this order now. */
 void compile_queue_share(struct compile_queue *queue, struct compile_order *order, uid_t uid);
 /* Refuses new orders.  Waiting orders end with COMPILE_UNAVAILABLE within this call.  Running
  * orders finish. */

@@ -22,7 +22,7 @@ bool yield_may_start(const struct yield_question *q, const struct compile_order 
 }
 
 #define DRAIN_DIVISOR 8
-#define USED_MAX_NS 120000000000u /* with DRAIN_DIVISOR, decreases to 0 in 16 minutes */
+#define USED_MAX_NS 120000000000u /* maximum of |used_ns|; drains to 0 in 16 minutes */
 
 static uint64_t left_of(const struct yield_user *user, uint64_t now_ns)
 {
@@ -62,8 +62,8 @@ static uint64_t lead_of(const struct yield_question *q, uid_t user, uid_t waitin
     return is_single ? 0 : YIELD_LEAD_NS;
 }
 
-/* Returns how many ns the order may run before it must give way to |uid|; UINT64_MAX: it need
- * not. */
+/* Returns how many ns the order may run before it must give way to |uid|. Returns UINT64_MAX if it
+ * never must. */
 static uint64_t share_of(const struct yield_question *q, const struct compile_order *order,
                          unsigned held, uid_t uid)
 {
@@ -102,8 +102,8 @@ struct compile_order *yield_choose(const struct yield_question *q,
             return order;
     if (!waiting)
         return NULL;
-    /* If |waiting| gave way before and may not start, only the compiler of another order that gave
-     * way before can help: orders that gave way must not occupy all compilers. */
+    /* Orders that gave way must not occupy all compilers. So if |waiting| gave way before and may
+     * not start for that reason, it needs the compiler of another order that gave way before. */
     bool needs_a_place = !yield_may_start(q, waiting);
     struct compile_order *chosen =
         needs_a_place ? NULL : choose_among(q, /* has_yielded= */ false, waiting->uid);

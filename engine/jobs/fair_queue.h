@@ -78,14 +78,13 @@ struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_s
                                     void *context);
 struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
                                      void *context);
-/* Pops |item|, which goes before |next|, the result of fair_queue_peek_if. The queue's
- * virtual time becomes that of |next|'s user, so that users who have to wait for |item| lose
- * nothing. */
+/* Pops |item| ahead of |next|, the item that fair_queue_peek_if returned. The queue's virtual time
+ * becomes that of |next|'s user, so that users who have to wait for |item| lose nothing. */
 void fair_queue_pop_before(struct fair_queue *queue, struct fair_item *item,
                            const struct fair_item *next);
 bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item);
-/* Call this function once for each popped item, when the item's work has ended.  |cost| is the
- * item's total cost. */
+/* Charges |uid| for a popped item whose work has ended.  |cost| is the item's total cost, of which
+ * fair_queue_pop has charged one unit. Call this function once for each popped item. */
 void fair_queue_settle(struct fair_queue *queue, uid_t uid, uint64_t cost);
 /* Moves a waiting item from |from| to |to|, which may be the same queue, and makes it the last item
  * of |uid|. Ignores the limits. Returns false if memory runs out; the item then stays where it

@@ -12,6 +12,6 @@
 #define UPLOADS_FOR_ADMINS 4u
 /* The limit for a user who is not an administrator. */
 #define UPLOADS_MAX_UID 2u
-/* If this many transfer processes of a user were killed (SIGKILL) but have not ended yet, further
- * transfers of the user are refused. */
+/* The maximum number of a user's transfer processes that were killed (SIGKILL) but have not ended
+ * yet. While there are so many, further transfers of the user are refused. */
 #define TRANSFERS_STUCK_MAX_UID 2u

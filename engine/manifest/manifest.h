@@ -33,7 +33,8 @@ int manifest_edition_compare(const struct manifest_edition *a, const struct mani
 struct manifest_file {
     uint64_t size;
     struct digest sha256;
-    bool has_unpacked; /* |unpacked_sha256| is set; it is that of the packed file's content */
+    /* Whether the manifest states |unpacked_sha256|, the digest of the file's unpacked content. */
+    bool has_unpacked;
     struct digest unpacked_sha256;
     struct manifest_edition edition;
     char signer[KEY_NAME_MAX];
@@ -41,7 +42,9 @@ struct manifest_file {
 
 struct manifest_trust {
     const char *directory; /* contains *.pub */
-    const char *shown;     /* for messages, if |directory| is a copy; NULL: |directory| */
+    /* Messages name this directory instead of |directory|, which may be a copy of it. NULL:
+     * messages name |directory|. */
+    const char *shown;
 };
 
 /*

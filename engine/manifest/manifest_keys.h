@@ -34,7 +34,8 @@ struct trusted_keys {
 
 /* Calls |each| for the keys in |directory|'s *.pub files, in order of file names, until |each|
  * returns false. Files without a valid key are counted as bad. Fails if memory or descriptors run
- * out, or if the disk fails: a key that was not read must not pass for one that is not trusted. */
+ * out, or if the disk fails: otherwise, a trusted key that was not read would seem to be
+ * untrusted. */
 KILN_MUST_CHECK enum kiln_code keys_each(const char *directory,
                                          bool (*each)(void *context, const struct public_key *key),
                                          void *context, struct trusted_keys *ret_keys,

@@ -44,6 +44,6 @@ const struct perf_db_row *perf_db_rows_peek(const struct perf_db_rows *rows);
 void perf_db_rows_pop(struct perf_db_rows *rows);
 struct bytes perf_db_row_solver(const struct perf_db_rows *rows, const struct perf_db_row *row);
 struct bytes perf_db_row_params(const struct perf_db_rows *rows, const struct perf_db_row *row);
-/* Returns an upper limit of the rows in a table of a file. Without this limit, a crafted file whose
- * pages form a ring would yield rows forever. */
+/* Returns the maximum number of rows that a table in a file of |file_size| bytes can have. Without
+ * this limit, a crafted file whose pages form a ring would yield rows forever. */
 uint64_t perf_db_rows_max(uint64_t file_size);

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 #define CAPACITY_MIN 1024u
-/* Limits the memory that the size of a hostile file can make kiln allocate. */
+/* Maximum number of keys for which memory is allocated in advance. The expected number of keys
+ * depends on the size of the file, which may be hostile. */
 #define EXPECTED_MAX (1u << 20)
 
 /* Each call that adds a key moves this many slots of the old table. Two would be enough: a table of

@@ -29,8 +29,8 @@ struct package {
     bool has_damage;
 };
 
-/* Sets the package's members from |options|. Only a built-in package may be for an OpenCL device,
- * because whoever builds a program knows its device. */
+/* Sets the package's members from |options|. A package for an OpenCL device must be a built-in one:
+ * whoever builds a program knows the device on which the program will run. */
 static enum kiln_code set_info(struct package *package, const struct package_options *options,
                                struct kiln_err *err)
 {
@@ -107,7 +107,7 @@ static enum kiln_code open_connection(void *context, void **ret_connection, stru
     return KILN_OK;
 }
 
-/* Opens one connection, because a host may have hundreds of packages. Further connections are
+/* Opens only one connection, because a host may have hundreds of packages. Further connections are
  * opened when several threads search. */
 static enum kiln_code open_first(struct package *package, unsigned readers, struct kiln_err *err)
 {

@@ -71,8 +71,8 @@ static enum rank rank_of(const struct member *member)
                                       : RANK_UNSIGNED;
 }
 
-/* Sorts signed packages first, because their origin is known, and newer editions before older
- * ones, which may have faults that were corrected. */
+/* Sorts signed packages first, because their origin is known. Sorts newer editions before older
+ * ones, because a new edition may correct faults of an old one. */
 static int by_trust(const void *left, const void *right)
 {
     const struct member *a = *(struct member *const *)left, *b = *(struct member *const *)right;

@@ -51,7 +51,7 @@ struct package_change {
 };
 /* Scans the directories for new, changed and removed packages. Of unchanged files, reads only
  * names, sizes and times. A replaced package is reported twice: first as removed, then as appeared.
- * |refused| is called for each file that could not be opened, once until the file changes. An
+ * Calls |refused| for each file that cannot be opened, but not again until the file changes. An
  * incomplete file is reported only if it has not changed since the previous scan, because it may
  * still be being copied. */
 KILN_MUST_CHECK enum kiln_code package_set_rescan(

@@ -25,7 +25,7 @@ struct package_entry {
 KILN_MUST_CHECK enum kiln_code package_writer_create(const char *path, enum package_format format,
                                                      struct package_writer **ret_writer,
                                                      struct kiln_err *err);
-/* Also removes the file, unless it was finished. */
+/* Frees the writer, and removes the file unless package_writer_finish has succeeded. */
 void package_writer_destroy(struct package_writer *writer);
 KILN_DEFINE_AUTO(package_writer)
 /* Entries must be sorted by name, then by arguments, both compared as bytes. Returns

@@ -35,7 +35,9 @@
 struct landlock_rights {
     uint64_t files; /* rights on files; only landlock_allow grants them again */
     uint64_t network;
-    uint64_t scoped; /* if handled, only possible towards processes under the same ruleset */
+    /* Kinds of access to other processes. A handled kind is only possible to processes under the
+     * same ruleset. */
+    uint64_t scoped;
 };
 
 struct landlock_rules {

@@ -42,8 +42,9 @@ enum kiln_code mounts_own_proc(unsigned processes, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Root gives the tmpfs to the owner of |directory|. Any other user must own it, because the user
- * namespace has no other users. */
+/* Mounts a tmpfs at |directory|. If this process is root, the owner of |directory| also owns the
+ * tmpfs. Otherwise this process's user owns the tmpfs, because the user namespace has no other
+ * users. */
 static bool mount_tmpfs(const char *directory, uint64_t bytes)
 {
     char options[128];

@@ -39,9 +39,9 @@ static void drop_everything(const char *name, supervisor_give_up *give_up, void 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* Tells the supervisor that init is ready. Returns false if the supervisor has ended. If that
- * happened before PR_SET_PDEATHSIG was set, init gets no signal, but the write fails, because the
- * pipe has no reader. */
+/* Notifies the supervisor that init is ready. Returns false if the supervisor has ended. If the
+ * supervisor ended before init set PR_SET_PDEATHSIG, init gets no signal, but the write fails,
+ * because the pipe has no reader. */
 static bool report_ready(int ready_fd)
 {
     ssize_t put;
@@ -103,17 +103,18 @@ _Noreturn static void run_supervisor(pid_t init, pid_t worker, pid_t starter,
 {
     drop_everything("kiln-supervisor", give_up, context);
     if (getppid() != starter)
-        _exit(EXIT_LOST); /* init then gets its death signal, and its end ends the namespace's other
-                           * processes */
+        /* The kernel then kills init (PR_SET_PDEATHSIG), and with init all processes of the
+         * namespace. */
+        _exit(EXIT_LOST);
     close(STDOUT_FILENO);
     int status = wait_for(worker);
     kill_namespace(init);
     exit_like_worker(status);
 }
 
-/* Waits until init has dropped its privileges. Returns false if init ended. The supervisor drops
- * its own privileges afterwards. Then it can only kill init, and thereby all processes of the
- * namespace, if init has the same user. */
+/* Waits until init has dropped its privileges. Returns false if init ended. The supervisor must not
+ * drop its own privileges before that: without privileges, it can only kill an init that has the
+ * same user. Killing init ends all processes of the namespace. */
 static bool wait_until_ready(int fd)
 {
     char said;
@@ -129,8 +130,8 @@ static enum kiln_code fail_start(struct kiln_err *err)
     return kiln_fail_errno(err, errno, "cannot start a process in a private process namespace");
 }
 
-/* Waits until init is ready, for a useful message if init ends early: fork of the worker would then
- * only fail with ENOMEM (pid_namespaces(7)). */
+/* Starts init, and waits until it is ready. Without the wait, an init that ends early would cause a
+ * useless message: the fork of the worker fails with ENOMEM (pid_namespaces(7)). */
 static enum kiln_code start_init(supervisor_give_up *give_up, void *context, pid_t *ret_init,
                                  struct kiln_err *err)
 {

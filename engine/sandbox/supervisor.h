@@ -24,8 +24,8 @@
  * namespace. If it returns false, the process must exit. */
 typedef bool supervisor_give_up(void *context);
 
-/* Call it after unshare(CLONE_NEWPID).  On success, it returns only in the worker.  On failure, it
- * returns in the caller, and no process is left in the namespace.  Returns KILN_UNAVAILABLE if init
- * could not drop its privileges. */
+/* Starts init and the worker. Call it after unshare(CLONE_NEWPID).  On success, it returns only in
+ * the worker.  On failure, it returns in the caller, and no process is left in the namespace.
+ * Returns KILN_UNAVAILABLE if init could not drop its privileges. */
 KILN_MUST_CHECK enum kiln_code supervisor_fork(supervisor_give_up *give_up, void *context,
                                                struct kiln_err *err);

@@ -104,8 +104,8 @@ static void undo_escapes(char *text)
     *to = '\0';
 }
 
-/* Parses a line of mountinfo: "ID PARENT DEVICE ROOT PLACE OPTIONS ..." (proc(5)). PLACE is where
- * it is mounted. A malformed line counts as writable. */
+/* Returns whether a mount is writable, and its mount point. |line| is a line of mountinfo: "ID
+ * PARENT DEVICE ROOT MOUNT-POINT OPTIONS ..." (proc(5)). A malformed line counts as writable. */
 static bool is_writable(char *line, const char **ret_place)
 {
     char *rest = NULL, *place = strtok_r(line, " ", &rest);

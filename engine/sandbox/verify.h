@@ -17,5 +17,5 @@
  * host's; only |directory| may be writable. The caller sets |report->landlock|. */
 void verify_surroundings(const struct namespace_ids *outside, const char *directory,
                          struct sandbox_report *report);
-/* Call this function after the seccomp filter was installed. */
+/* Checks the seccomp layer. Call this function after the seccomp filter was installed. */
 void verify_filter(struct sandbox_report *report);

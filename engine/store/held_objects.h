@@ -26,7 +26,8 @@ struct held_limits {
     uint64_t bytes;
 };
 
-/* A small object counts as this many bytes, because the kernel and kilnd need memory for each. */
+/* A smaller object counts as this many bytes, because the kernel and kilnd need memory for each
+ * object. */
 #define HELD_OBJECT_MIN (64u << 10)
 /* How long an object counts after kilnd has closed it if inotify is not available, or if inotify
  * has lost events and there is no /proc. */
@@ -49,9 +50,9 @@ static inline bool object_reserve(struct object *object, uid_t uid)
     return object->receiver == (uint32_t)uid;
 }
 
-/* Counts the object for its receiver (object_reserve), unless the object is counted already.
- * Call this function before a descriptor of the object is sent. Returns KILN_BUSY if the user
- * would exceed a limit. */
+/* Begins to count the object toward the limits of its receiver (object_reserve), unless it is
+ * counted already. Call this function before a descriptor of the object is sent. Returns KILN_BUSY
+ * if the user would exceed a limit. */
 KILN_MUST_CHECK enum kiln_code held_objects_count(struct held_objects *held, struct object *object,
                                                   struct kiln_err *err);
 bool held_objects_exceed(struct held_objects *held, const struct object *object);
@@ -67,6 +68,6 @@ unsigned held_objects_closed(const struct held_objects *held);
 /* Number of objects so far for which inotify could not report that their memory was freed. */
 uint64_t held_objects_unwatched(const struct held_objects *held);
 
-/* object.c calls this function instead of close(2). |fd| is the last descriptor that kilnd has of
- * |entry|'s object. */
+/* Closes |fd|, the last descriptor that kilnd has of |entry|'s object, and watches whether the
+ * kernel frees the object's memory. object.c calls this function instead of close(2). */
 void held_object_close(struct held_object *entry, int fd);

@@ -73,8 +73,8 @@ struct kernel_sample {
     uint64_t values[HISTORY_COLUMNS];
 };
 
-/* Also deletes stored samples older than |kept_s| seconds, and those more than a day in the
- * future. */
+/* Stores a sample. Deletes stored samples that are older than |kept_s| seconds, or more than a day
+ * in the future. */
 KILN_MUST_CHECK enum kiln_code kernel_store_history_put(struct kernel_store *store,
                                                         const struct kernel_sample *sample,
                                                         uint64_t kept_s, bool *ret_written,

@@ -220,7 +220,8 @@ static enum kiln_code run_work(struct kernel_store *store, store_work work, void
                                struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    /* store_file_is_in_place takes 2 us; a put takes 200 us. */
+    /* This check for a removed file is cheap enough for every write: it takes 2 us, a put 200 us.
+     * */
     if (!store->writer || !store_file_is_in_place(store))
         rc = store_reopen(store, /* damage= */ NULL, err);
     else if (atomic_load(&store->file_damaged))

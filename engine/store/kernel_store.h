@@ -257,8 +257,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_show(struct kernel_store *store,
                                                  const struct digest *key,
                                                  void (*each)(void *, const struct kernel_record *),
                                                  void *context, struct kiln_err *err);
-/* |ret_agrees|: another user than |record|->uid sent the same object for the same client_key. Two
- * uids in one range of subordinate uids (subuid(5)) count as the same user. */
+/* Sets |ret_agrees| if another user than |record|->uid has sent the same object for the same
+ * client_key. Two uids in one range of subordinate uids (subuid(5)) count as the same user. */
 KILN_MUST_CHECK enum kiln_code kernel_store_agrees(struct kernel_store *store,
                                                    const struct kernel_record *record,
                                                    bool *ret_agrees, struct kiln_err *err);
@@ -341,8 +341,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_nearest(
     struct kernel_store *store, const struct kernel_record *wanted,
     void (*each)(void *, const struct kernel_record *), void *context, struct kiln_err *err);
 
-/* |ret_bytes|: stored bytes of the objects of all matching kernels; an object of several kernels
- * counts once. */
+/* Counts matching kernels. |ret_bytes| is the total of the stored bytes of their objects; an object
+ * that several kernels share counts once. */
 KILN_MUST_CHECK enum kiln_code kernel_store_count(struct kernel_store *store,
                                                   const struct kernel_filter *filter,
                                                   uint64_t *ret_count, uint64_t *ret_bytes,
@@ -454,7 +454,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_check(struct kernel_store *store,
                                                   const struct kernel_check_options *options,
                                                   struct kernel_check *ret_check,
                                                   struct kiln_err *err);
-/* If several kernels share an object, counts the object once for each kernel. */
+/* Reports for each uid the number of its kernels and the bytes that they take. If several kernels
+ * share an object, the object counts once for each of these kernels. */
 KILN_MUST_CHECK enum kiln_code kernel_store_usage_by_uid(struct kernel_store *store,
                                                          void (*each)(void *, uint32_t uid,
                                                                       uint64_t kernels,

@@ -4,7 +4,8 @@
 
 #include "common/base/clock.h"
 
-/* A stored sample that is further in the future was taken while the clock was wrong. */
+/* A stored sample that is further in the future than this is deleted: the clock was wrong when the
+ * sample was taken. */
 #define AHEAD_MAX_S 86400u
 
 #define NAME(name) #name,

@@ -19,7 +19,7 @@
  */
 #define PAGE STORE_PAGE
 #define OVERFLOW_PAGE 4092u
-/* A put also changes one or two pages of each table and index; the log contains these, too. */
+/* How much a put adds to the log by changing one or two pages of each table and index. */
 #define CHANGED_BYTES (24u * PAGE)
 /* SQLite splits full pages, so a put may need this many pages in addition to the pages of long
  * values. */

@@ -10,8 +10,8 @@
 /* Large objects are stored in pieces, each in its own transaction. Packing and storing 64 MiB at
  * once would block all other writes for a second. All pieces of an object have the same set number.
  * The last transaction of a put stores the row of the object, which contains that number, and the
- * row of the kernel. If a put ends before, its pieces belong to no object. kernel_store_tidy
- * removes such pieces step by step. */
+ * row of the kernel. If a put ends before that transaction, its pieces belong to no object.
+ * kernel_store_tidy removes such pieces step by step. */
 
 /* Removing this many pieces in one transaction takes about 5 ms. */
 #define REMOVED_AT_ONCE 16u

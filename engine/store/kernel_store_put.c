@@ -12,8 +12,8 @@
 #define ROW_BYTES 512u
 #define STEP_NS 20000000u
 #define VERSION_MAX 64u
-/* The user reports the compile time of a private kernel. If the user could claim years, other
- * users' kernels would be evicted first. Most compiles take less than this limit. */
+/* Maximum compile time that is stored for a private kernel. Most compiles take less. The user
+ * reports this time: if the user could claim years, other users' kernels would be evicted first. */
 #define COMPILE_NS_PRIVATE_MAX 1000000000u
 
 static size_t text_length(const char *text) { return text ? strlen(text) : 0; }
@@ -36,7 +36,7 @@ struct put {
     uint64_t need;
     bool pinned;
     uint64_t
-        before_bytes; /* bytes of the replaced kernel if it counts for the quota of the same user */
+        before_bytes; /* bytes of the replaced kernel if it counts toward the same user's quota */
     enum kiln_code refused; /* why the kernel does not fit; not a failure of the disk */
     char why[400];
 };

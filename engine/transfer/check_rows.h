@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Checks a fetched database file in the transfer process, before kilnd opens the file. Of a
- * package, checks every object.
+ * Checks a fetched database file in the transfer process, before kilnd opens the file. If the file
+ * is a package, checks every object in it.
  *
  * Threading  blocks
  */

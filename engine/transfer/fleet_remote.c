@@ -11,10 +11,11 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* The process itself ends each request before this time. */
+/* How long this code waits for an answer. kiln-transfer itself ends each request to the server
+ * after FLEET_ACCESS_MAX_MS. */
 #define HANG_MS ((int)FLEET_ACCESS_MAX_MS + 5000)
 #define NAMES_SIZE_MAX (4u << 20)
-/* A hostile store could send pages without end. */
+/* Maximum number of pages of a list. A hostile store could send pages without end. */
 #define PAGES_MAX 8192u
 
 static struct fleet_remote *remote_of(struct fleet_store *store)
@@ -36,7 +37,7 @@ static enum kiln_code fail_end(const char *what, const char *name, enum fleet_en
                      fleet_end_text(end));
 }
 
-/* The end says nothing about the file, but that the store does not work. */
+/* Returns whether the store does not work, so that |end| says nothing about the file. */
 static bool is_failure(enum fleet_end end)
 {
     return end == FLEET_END_BROKEN || end == FLEET_END_UNREACHABLE || end == FLEET_END_TIMED_OUT ||
@@ -113,8 +114,8 @@ static enum kiln_code take_read(struct fleet_file *file, const struct fleet_answ
     return KILN_OK;
 }
 
-/* After a failure of the store, takes the other answers, too: the next request must not get them.
- */
+/* Receives |count| answers. Continues after a failure of the store: otherwise the next request
+ * would receive the answers that are left. */
 static enum kiln_code take_reads(struct fleet_remote *remote, struct fleet_file *files,
                                  size_t count, struct kiln_err *err)
 {
@@ -196,7 +197,8 @@ static enum kiln_code replace_file(struct fleet_store *store, const struct fleet
     return fail_end("replace", file->name, end, err);
 }
 
-/* A store that honours conditions cannot find the tag, whether or not the file exists. */
+/* Asks the store to replace a file that does not exist, on the condition that the file has a
+ * certain tag. A store that honours conditions refuses the request. */
 enum kiln_code fleet_remote_probe(struct fleet_remote *remote, bool *ret_has_conditions,
                                   struct kiln_err *err)
 {
@@ -238,7 +240,8 @@ static enum kiln_code pass_names(const struct names *names, struct bytes page, s
     return rc;
 }
 
-/* |request| has the token of the page, and gets that of the next one. */
+/* Reports the names on one page. |request|->token names the page, and is replaced by the token of
+ * the next page. */
 static enum kiln_code list_page(struct fleet_remote *remote, struct fleet_request *request,
                                 const struct names *names, struct kiln_err *err)
 {

@@ -18,8 +18,8 @@ struct fleet_remote {
     uint64_t next_id;
 };
 
-/* Begins a conversation with the process at the other end of |socket|, which is taken even if the
- * call fails. */
+/* Begins a conversation with the process at the other end of |socket|. Takes ownership of |socket|,
+ * even if the call fails. */
 KILN_MUST_CHECK enum kiln_code fleet_remote_open(int socket, const char *url,
                                                  struct fleet_remote *ret_remote,
                                                  struct kiln_err *err);

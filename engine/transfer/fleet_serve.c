@@ -118,7 +118,8 @@ static void add_to_directory(int socket, int directory, const struct fleet_reque
                        (struct bytes){ 0 });
 }
 
-/* kilnctl compacts the tree of a directory itself, so nobody sends these requests. */
+/* Refuses to replace a file or to list names. Only a compaction needs these requests, and kilnctl
+ * compacts a tree in a directory without this process. */
 static void refuse_request(int socket, const struct fleet_request *request)
 {
     if (request->is_put)

@@ -29,8 +29,8 @@ KILN_MUST_CHECK enum kiln_code fleet_source_open(const struct url *url,
 KILN_MUST_CHECK enum kiln_code fleet_serve(int socket, const struct fleet_source *source,
                                            struct kiln_err *err);
 
-/* Sends |answer|, whose members |id| and |fd| the call sets, to one request. |content| is not used
- * unless |answer.end| is FLEET_END_DONE. */
+/* Answers |request|. Copies |answer|, but sets |id| and |fd| itself. |content| is not used unless
+ * |answer.end| is FLEET_END_DONE. */
 void fleet_serve_answer(int socket, const struct fleet_request *request, struct fleet_answer answer,
                         struct bytes content);
 /* Does the work of fleet_serve for http: and https: URLs. */

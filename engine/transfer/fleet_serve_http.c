@@ -29,9 +29,11 @@ struct exchange {
     struct fleet_range range;   /* the requests in it are owned */
     struct buffer body;
     size_t sent;
-    bool is_conditional; /* asks the store not to replace a file, or only the one with a tag */
-    bool is_quoted;      /* the tag is in quotation marks */
-    unsigned conflicts;  /* how many answers had status 409 */
+    /* The put has a condition: the file must not exist or, for a replacement, must have a certain
+     * tag. */
+    bool is_conditional;
+    bool is_quoted;     /* the tag is in quotation marks */
+    unsigned conflicts; /* how many answers had status 409 */
 };
 
 struct http_server {
@@ -258,7 +260,8 @@ static bool set_range(struct exchange *x)
     return !curl_easy_setopt(x->curl, CURLOPT_RANGE, text);
 }
 
-/* Ceph 16 compares the tag only if it has no quotation marks, which HTTP prescribes. */
+/* Adds the condition of a put. HTTP prescribes quotation marks around the tag, but Ceph 16 finds
+ * the tag only without them. */
 static bool set_condition(struct exchange *x)
 {
     const struct fleet_request *request = x->range.requests;
@@ -269,8 +272,9 @@ static bool set_condition(struct exchange *x)
     return add_header(x, request->is_replace ? text : "If-None-Match: *");
 }
 
-/* libcurl asks the server for permission (header "Expect") before it sends a large body. This
- * header must stay enabled: libcurl 7.88 would otherwise sign it although it does not send it. */
+/* Sets the options of an upload. libcurl asks the server for permission (header "Expect") before it
+ * sends a large body. Do not disable this header: libcurl 7.88 would still include it in the
+ * signature, but would not send it. */
 static bool set_upload(struct exchange *x)
 {
     CURL *curl = x->curl;
@@ -309,7 +313,7 @@ static bool set_signature(struct exchange *x, const struct store_credentials *c)
     if (!c->id[0])
         return true;
     snprintf(provider, sizeof(provider), "aws:amz:%s:s3", c->region);
-    /* CURLOPT_USERPWD would divide an id that has a colon, such as those of Swift. */
+    /* CURLOPT_USERPWD would end the id at its first colon; ids of Swift have one. */
     return add_body_digest(x) && add_token(x, c->token) &&
            !curl_easy_setopt(x->curl, CURLOPT_AWS_SIGV4, provider) &&
            !curl_easy_setopt(x->curl, CURLOPT_USERNAME, c->id) &&

@@ -125,8 +125,9 @@ enum kiln_code fleet_send_answer(int socket, const struct fleet_answer *answer,
     return packet_send(socket, &packet, err);
 }
 
-/* kilnd reads the file on threads that must not wait, and another file, such as one of a network
- * file system, can make it wait. F_GET_SEALS fails for all other files. */
+/* Returns whether |fd| is a memory file, the only kind for which F_GET_SEALS succeeds. kilnd reads
+ * the file on threads that must not wait. Reading another file, for example one on a network file
+ * system, could block them. */
 static bool is_memory_file(int fd) { return fcntl(fd, F_GET_SEALS) >= 0; }
 
 enum kiln_code fleet_receive_answer(int socket, struct fleet_answer *ret_answer,

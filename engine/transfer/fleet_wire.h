@@ -49,7 +49,7 @@ struct fleet_request {
     bool is_replace;
     char tag[FLEET_TAG_MAX];
     bool is_list;                /* the request is for the names in the directory |name| */
-    char token[FLEET_TOKEN_MAX]; /* with |is_list|: from the answer before this one; "": begin */
+    char token[FLEET_TOKEN_MAX]; /* with |is_list|: token of the last answer; "": first page */
     int fd;                      /* -1 unless |is_put|; fleet_send_request does not close it */
 };
 /* Does not block. Returns KILN_BUSY if the socket is full. */
@@ -64,7 +64,7 @@ struct fleet_answer {
     uint64_t id;
     enum fleet_end end;
     char tag[FLEET_TAG_MAX];     /* of a whole file that was read; "": the store has none */
-    char token[FLEET_TOKEN_MAX]; /* of a list: for the next request; "": it is complete */
+    char token[FLEET_TOKEN_MAX]; /* of a list: names the next page; "": there is none */
     int fd;                      /* -1: none */
 };
 /* Borrows |answer->fd|. */

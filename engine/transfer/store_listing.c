@@ -165,8 +165,9 @@ static void put_name(struct bytes key, const char *directory, struct buffer *nam
     buffer_put(names, "\n", 1);
 }
 
-/* Returns the character that |rest|, which begins with '&', stands for, and its size; 0 if it is
- * none of ASCII's printable characters. */
+/* Returns the character for which the entity at the start of |rest| stands, such as '&' for
+ * "&amp;". |ret_size| is the length of the entity. Returns 0 for an entity that is not in the
+ * table. */
 static char read_entity(struct bytes rest, size_t *ret_size)
 {
     static const struct {

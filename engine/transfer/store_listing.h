@@ -16,8 +16,8 @@
 #define STORE_URL_MAX (URL_MAX + 4u * FLEET_TOKEN_MAX)
 #define STORE_PAGE_MAX (4u << 20)
 
-/* Writes the URL of a page. |root| is the URL of the tree, and |token| names the page; "": the
- * first one. The query is in the form that Signature Version 4 needs. Returns false if the URL has
+/* Writes the URL of a page. |root| is the URL of the tree. |token| names the page; "" means the
+ * first page. The query is in the form that Signature Version 4 needs. Returns false if the URL has
  * no bucket, or is too long. */
 bool store_list_url(const struct url *root, const char *directory, const char *token,
                     char text[STORE_URL_MAX]);

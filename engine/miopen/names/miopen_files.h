@@ -58,8 +58,8 @@ struct miopen_words {
 bool miopen_file_matches(const struct miopen_file *file, struct bytes name,
                          struct miopen_words *ret_words);
 const struct miopen_file *miopen_file_find(enum miopen_place place, const char *name);
-/* Returns whether |name| ends with the fixed text at the end of the row's pattern, after something
- * else. */
+/* Returns whether |name| ends with the fixed text that ends the row's pattern, such as ".fdb.txt",
+ * and has other characters before it. */
 bool miopen_file_has_ending(const struct miopen_file *file, struct bytes name);
 bool miopen_file_is_of(const struct miopen_file *file, unsigned release);
 /* Writes the pattern with |words| in place of ID, BACKEND and so on.  The id also replaces "*". */
