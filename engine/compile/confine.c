@@ -16,12 +16,14 @@
 
 #define READ_FILE LANDLOCK_ACCESS_FS_READ_FILE
 #define READ (READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_EXECUTE)
-/* PoCL moves files between directories, which needs Landlock's version 2. */
+/* The lowest sufficient version of Landlock: PoCL moves files between directories, which version 1
+ * forbids. */
 #define VERSION_NEEDED 2
 
 #define PROCESSES_BASE 640u
 #define PROCESSES_EACH 8u
-/* The limit of processes for all workers, equal to TasksMax of kiln's systemd slice. */
+/* The maximum number of processes of all workers together, equal to TasksMax of kiln's systemd
+ * slice. */
 #define PROCESSES_OF_WORKERS 16384u
 
 static void allow_named(const struct landlock_rules *rules, const char *variable)

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #define FILES_MAX 1024
-/* Makes the kernel kill compiles, which can be repeated, before training jobs when memory runs out.
- * The maximum of oom_score_adj is 1000. */
+/* The oom_score_adj of this process (at most 1000). When memory runs out, the kernel should kill
+ * compiles before training jobs, because compiles can be repeated. */
 #define OOM_SCORE "500"
 
 /* Sanitizers reserve terabytes of address space, so they cannot run with a limit. */

@@ -3,7 +3,8 @@
 
 /*
  * Resource limits of a kiln-compiler process.  The process sets them itself before anything else,
- * because root's kilnd in a container may not change the limits of other users' processes.
+ * because in a container, even a kilnd that runs as root may not change the limits of other users'
+ * processes.
  *
  * Threading  the compiler process's main thread
  */

@@ -48,8 +48,8 @@ static enum kiln_code write_copy(struct db *from, struct db *to, struct kiln_err
     enum kiln_code code = db_exec(to, tune, "set up", err);
     if (!code)
         code = copy_pages(from, to, err);
-    /* Switches the copy to rollback mode. Its header, a copy of the original's, says WAL mode, in
-     * which every program would create a log file beside the copy. */
+    /* Switches the copy to rollback mode. The header was copied from a file in WAL mode. In WAL
+     * mode, every program that opens the copy would create a log file next to it. */
     if (!code)
         code = db_exec(to, "pragma locking_mode = exclusive; pragma journal_mode = delete",
                        "write to", err);

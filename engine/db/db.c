@@ -178,10 +178,10 @@ static enum kiln_code complete_new_file(struct db *db, const struct db_options *
 }
 
 /* Lengthens the log with zeros to the size at which it is checkpointed, so that commits overwrite
- * blocks that the file already has. If a commit made the file longer, its sync would also write the
- * file's metadata, and on a filesystem with a journal wait for the changes of all processes. SQLite
- * ignores everything after the last commit in the log. If lengthening fails, each commit makes the
- * log longer. */
+ * blocks that the file already has. If a commit made the file longer, the sync of the commit would
+ * also write the file's metadata. On a filesystem with a journal, the sync would then wait for the
+ * changes of all processes. SQLite ignores everything after the last commit in the log. If
+ * lengthening fails, each commit makes the log longer. */
 static void lengthen_log(struct db *db)
 {
     static const uint8_t zeros[64u << 10];

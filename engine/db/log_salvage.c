@@ -24,11 +24,11 @@
  * When a log is full and checkpointed, the writer starts over at its beginning with another salt.
  * Later frames that still have the old salt are leftovers.
  *
- * The checksum is cumulative. A frame's checksum starts with that of the frame before it, and
- * continues over the first 8 bytes of the header and the page. SQLite therefore rejects every frame
- * after a damaged one. But each frame also stores its checksum. So this code starts the checksum of
- * each frame with the one that the previous frame stores. One damaged page then makes at most two
- * frames bad: its own and, if its stored checksum is damaged, the next one.
+ * The checksum is cumulative. A frame's checksum starts with the checksum of the frame before it,
+ * and continues over the first 8 bytes of the header and the page. SQLite therefore rejects every
+ * frame after a damaged one. But each frame also stores its checksum. So this code starts the
+ * checksum of each frame with the one that the previous frame stores. One damaged page then makes
+ * at most two frames bad: its own and, if its stored checksum is damaged, the next one.
  *
  * Example: of frames 1 to 6, frames 2, 4 and 6 end transactions, and the page of frame 3 is
  * damaged. SQLite recovers frames 1 and 2. This code applies frames 1, 2, 4, 5 and 6. The page of
@@ -249,7 +249,8 @@ static struct extent measure_log(struct log *log)
         }
     }
     log->sum = log->start;
-    if (!log->has_header && e.last_end == 0) /* no frame ends a transaction, so all count as lost */
+    if (!log->has_header &&
+        e.last_end == 0) /* no frame ends a transaction, so all frames count as lost */
         e.last_end = last_used;
     return e;
 }

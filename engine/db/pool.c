@@ -27,8 +27,8 @@ void db_pool_done(struct db_pool *pool)
     pthread_mutex_destroy(&pool->mutex);
 }
 
-/* Call with the mutex locked. Waits until all connections are idle, then removes them from the
- * pool. */
+/* Waits until all connections are idle, then removes them from the pool. The caller holds the
+ * mutex. */
 static unsigned take_all(struct db_pool *pool, void *connections[DB_POOL_MAX])
 {
     while (pool->idle_count < pool->opened)
@@ -82,8 +82,8 @@ void db_pool_hold(struct db_pool *pool, bool hold)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* Call with the mutex locked. Waits until a connection is idle or may be opened. If |ret_opens|,
- * the caller must open one. */
+/* Waits until a connection is idle or may be opened. If |ret_opens|, the caller must open one. The
+ * caller holds the mutex. */
 static void *take_idle(struct db_pool *pool, bool *ret_opens)
 {
     while (pool->held || (pool->max > 0 && pool->idle_count == 0 && pool->opened >= pool->max))
@@ -96,8 +96,8 @@ static void *take_idle(struct db_pool *pool, bool *ret_opens)
     return *ret_opens ? NULL : pool->idle[--pool->idle_count];
 }
 
-/* Call with the mutex unlocked, because opening takes long. take_idle has already counted the new
- * connection in |opened|. */
+/* Opens the connection that take_idle has already counted in |opened|. The caller must not hold the
+ * mutex, because opening takes long. */
 static void *open_another(struct db_pool *pool)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -133,8 +133,8 @@ void db_pool_return(struct db_pool *pool, void *connection)
     pool->idle[pool->idle_count++] = connection;
     if (pool->max > 0) /* try to open more again: memory or descriptors may be available */
         pool->max = pool->options.max;
-    /* Wakes all waiting threads, because some wait for one connection, and another waits for all of
-     * them. */
+    /* Wakes all waiting threads, because some threads wait for one connection, and one thread may
+     * wait for all connections. */
     pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->mutex);
 }

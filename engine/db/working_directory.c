@@ -11,8 +11,8 @@ static char *name_working_directory(char *buffer, size_t size)
     return snprintf(buffer, size, "/proc/self/cwd") < (int)size ? buffer : NULL;
 }
 
-/* Replaces lstat(2), so that SQLite does not see that /proc/self/cwd is a symbolic link. SQLite
- * would open the path to which it leads, which this process cannot open. */
+/* Replaces lstat(2), which would show SQLite that /proc/self/cwd is a symbolic link. SQLite would
+ * then open the path to which the link leads, but this process cannot open that path. */
 static int stat_target(const char *path, struct stat *ret_seen) { return stat(path, ret_seen); }
 
 void db_stay_in_working_directory(void)

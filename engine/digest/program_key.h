@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * The key of a compile by NVRTC or hiprtc that kilnd does for all users (the request
- * compile_program). libkiln-rtc computes it to look the result up, and kilnd to store it.
+ * The key of a program that kilnd compiles with NVRTC or hiprtc once for all users (the request
+ * compile_program). libkiln-rtc computes the key to look the result up. kilnd computes it to store
+ * the result.
  *
  * Threading  a pure function
  */

@@ -224,8 +224,8 @@ static bool starts_again(struct compile_queue *q, struct compile_order *order)
 }
 
 /* Turns a time-out into KILN_UNAVAILABLE if another user waited for a compiler meanwhile. The host
- * was busy then, which may have caused the time-out, so it must not be stored as a failure of this
- * kernel. */
+ * was busy then, which may have caused the time-out, so the time-out must not be stored as a
+ * failure of this kernel. */
 static void excuse_time_out(struct compile_order *order)
 {
     struct compile_result *result = &order->task.result;

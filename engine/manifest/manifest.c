@@ -190,7 +190,7 @@ static void set_file(const struct json *json, const struct listed *listed,
     file->edition.time = json_get_u64(json, "time", 0);
 }
 
-/* The signature of |text| is valid, so |text| is the signer's, even if it is malformed. */
+/* Finds the entry of |file_name| in the signed text. The signature was already checked. */
 static enum kiln_code find_file(const char *text, const char *file_name, struct manifest_file *file,
                                 struct kiln_err *err)
 {

@@ -47,8 +47,8 @@ struct perf_db_reader {
     struct db *db;
     struct query query; /* reads the table config, after all rows of perf_db were read; otherwise
                          * its |db| is NULL */
-    uint64_t left;      /* rows of the table config that may still follow; more rows than fit into
-                         * the file mean damage */
+    uint64_t left;      /* how many more rows of the table config fit into the file; a file that has
+                         * more is damaged */
     uint64_t next;
     uint64_t reported;
     int64_t config_id;

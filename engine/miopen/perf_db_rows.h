@@ -25,7 +25,7 @@ struct perf_db_rows {        /* a zeroed struct has no rows */
     uint64_t file_size;
     struct db *db; /* owned; NULL once all rows were read */
     struct query query;
-    uint64_t left; /* rows that may still follow; more rows than fit into the file mean damage */
+    uint64_t left; /* how many more rows fit into the file; a file that has more is damaged */
     int64_t latest;
 };
 

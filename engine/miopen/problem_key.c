@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* The tensors in the order of a key. |in| is x in the forward direction, and dy in the other
- * directions; |out| is the other of the two. */
+/* The tensors in the order of a key. In the forward direction, |in| is x and |out| is y. In the
+ * other directions, |in| is dy and |out| is x. */
 struct sides {
     uint32_t in_channels, out_channels;
     uint32_t in_layout, out_layout;

@@ -58,7 +58,8 @@ static enum kiln_code read_layouts(const struct key_parts *parts, struct problem
     return KILN_OK;
 }
 
-/* MIOpen writes one layout if all three are NCHW (NCDHW), otherwise all three. */
+/* Returns KILN_UNSUPPORTED unless the key has as many layouts as MIOpen writes: one if the layouts
+ * of all three tensors are NCHW (NCDHW), otherwise three. */
 static enum kiln_code check_layout_count(const struct key_parts *parts, const struct problem *p,
                                          struct kiln_err *err)
 {

@@ -151,8 +151,8 @@ static enum kiln_code step_to_row(struct query *q, struct kiln_err *err)
     return rc || row ? rc : KILN_NOT_FOUND;
 }
 
-/* |is_requested|: the row has the requested name or key. Otherwise, the file is damaged, and an
- * index has led to another row. */
+/* Appends the object of the row to which an index has led. |is_requested| states whether the row
+ * has the requested name or key. If not, the file is damaged. */
 static enum kiln_code take_found(struct kpkg *kpkg, const struct query *q, bool is_requested,
                                  struct buffer *ret_raw, struct kiln_err *err)
 {

@@ -140,7 +140,7 @@ struct package_upload {
     const char *name;
     struct digest sha256;
     struct bytes manifest; /* the signed manifest; empty: there is none */
-    const char *fetched;   /* the file's name in the manifest; may be that of the packed file */
+    const char *fetched;   /* the file's name in the manifest, such as "gfx90a68.kdb.bz2" */
     const char *wanted;    /* the SHA-256 that the user gave, in hexadecimal; may be NULL */
     bool may_be_packed;    /* |wanted| may be the SHA-256 of the .bz2 file */
     const char *source;

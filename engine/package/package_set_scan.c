@@ -74,7 +74,8 @@ static bool add_file(struct scan *s, size_t directory, int directory_fd, const c
     return add(s, &file);
 }
 
-/* Reports |why| once, and again if the directory was readable in between. */
+/* Reports why the directory cannot be read. Reports this again only after the directory was
+ * readable. */
 static void note_unreadable(struct scan *s, size_t directory, const struct kiln_err *why)
 {
     if (!s->set->unreadable[directory])

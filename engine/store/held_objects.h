@@ -4,16 +4,16 @@
 /*
  * The memory of code objects that were sent to users as descriptors.
  *
- * Role       limits the memory that a user's processes hold. An object counts for the user who
- *            received it, from the first time it is sent until the kernel has freed its memory. The
- *            kernel frees the memory only when no process has the object open or mapped, so an
- *            object still counts after kilnd has closed it
+ * Role       limits the memory that a user's processes hold. An object counts toward the limit of
+ *            the user who received it, from the first time it is sent until the kernel has freed
+ *            its memory. The kernel frees the memory only when no process has the object open or
+ *            mapped, so an object still counts after kilnd has closed it
  * Ownership  takes over the descriptor of an object that kilnd no longer needs, and closes it
  * Threading  the engine's thread
  *
  * An object is sent to the processes of one user only; another user gets a copy. If several users
  * shared an object, kilnd could not tell which of them still has it, and one user could hold memory
- * that counts for another.
+ * that counts toward another user's limit.
  */
 #include "engine/store/object.h"
 
@@ -56,8 +56,9 @@ static inline bool object_reserve(struct object *object, uid_t uid)
 KILN_MUST_CHECK enum kiln_code held_objects_count(struct held_objects *held, struct object *object,
                                                   struct kiln_err *err);
 bool held_objects_exceed(struct held_objects *held, const struct object *object);
-/* Returns an object that counts for the user and that kilnd still has open, or NULL if there is
- * none. Repeated calls return such objects in turn, beginning with the one that was sent first. */
+/* Returns an object that counts toward the user's limit and that kilnd still has open, or NULL if
+ * there is none. Repeated calls return such objects in turn, beginning with the one that was sent
+ * first. */
 struct object *held_objects_next(struct held_objects *held, uid_t uid);
 /* Stops counting the objects whose memory the kernel has freed. */
 void held_objects_sweep(struct held_objects *held);

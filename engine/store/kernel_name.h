@@ -13,7 +13,7 @@
 #include "common/base/bytes.h"
 #include "common/base/digest.h"
 
-/* The scope of a private kernel is its owner's uid, and that of a public kernel is this value. */
+/* The scope of public kernels. The scope of a private kernel is its owner's uid. */
 #define KERNEL_SCOPE_EVERYONE UINT64_MAX
 /* The scope of programs that kilnd compiled itself. The result of a client's compile never has this
  * scope, even if it is promoted to all users. */

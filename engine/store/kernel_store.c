@@ -220,8 +220,7 @@ static enum kiln_code run_work(struct kernel_store *store, store_work work, void
                                struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    /* This check for a removed file is cheap enough for every write: it takes 2 us, a put 200 us.
-     * */
+    /* Checking for a removed file takes only 2 us, whereas a put takes 200 us. */
     if (!store->writer || !store_file_is_in_place(store))
         rc = store_reopen(store, /* damage= */ NULL, err);
     else if (atomic_load(&store->file_damaged))

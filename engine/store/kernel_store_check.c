@@ -34,7 +34,8 @@ static bool reuse_result(struct kernel_store *store, uint64_t age_max_s, struct 
     return true;
 }
 
-/* |now| was filled before the check. If damage was seen since then, the result is not stored. */
+/* Stores the result of a check. |now| was filled before the check. If damage was seen since then,
+ * does not store the result. */
 static void remember_result(struct kernel_store *store, struct store_checked now,
                             const struct kernel_check *check)
 {

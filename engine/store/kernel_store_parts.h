@@ -240,7 +240,8 @@ struct object_request {
 KILN_MUST_CHECK enum kiln_code store_read_object(struct db *db, struct codec *codec,
                                                  struct object_request *request,
                                                  struct object **ret_object, struct kiln_err *err);
-/* Must follow every look-up. If the file is damaged, the next write replaces it. */
+/* Must follow every look-up, whose result is |rc|. If |rc| shows that the file is damaged, the next
+ * write replaces the file. Returns |rc|. */
 enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc);
 
 /* A claim is a checksum of a key and its object's digest. Without a claim, a flipped bit in an
@@ -255,8 +256,8 @@ KILN_MUST_CHECK enum kiln_code store_piece_add(struct kernel_store *store,
                                                struct kernel_putting *putting,
                                                const struct packed_object *piece,
                                                struct kiln_err *err);
-/* Ends a put, on any thread, while no step of the put runs. |are_owned|: the pieces now belong to a
- * stored object. Otherwise they are removed later. */
+/* Ends a put, on any thread, while no step of the put runs. If |are_owned|, the pieces of the put
+ * now belong to a stored object. Otherwise they are removed later. */
 void store_pieces_end(struct kernel_store *store, struct kernel_putting *putting, bool are_owned);
 /* Returns the digest of all unpacked bytes. Returns KILN_CORRUPT if the pieces have more bytes than
  * the object's row says. */

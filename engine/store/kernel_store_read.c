@@ -152,7 +152,7 @@ enum kiln_code store_read_object(struct db *db, struct codec *codec, struct obje
     return check_found(&q, codec, request, ret_object, err);
 }
 
-/* Ignores damage if this process has no writer. SQLite then does not apply the log, so an intact
+/* Ignores damage if this process has no writer: SQLite then does not apply the log, so an intact
  * file may look damaged. */
 enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc)
 {
