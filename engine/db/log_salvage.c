@@ -249,8 +249,8 @@ static struct extent measure_log(struct log *log)
         }
     }
     log->sum = log->start;
-    if (!log->has_header &&
-        e.last_end == 0) /* no frame ends a transaction, so all frames count as lost */
+    /* If neither the header nor the end of any transaction can be read, all frames are lost. */
+    if (!log->has_header && e.last_end == 0)
         e.last_end = last_used;
     return e;
 }

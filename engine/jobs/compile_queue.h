@@ -66,9 +66,9 @@ void compile_queue_set_abandoned(struct compile_queue *queue, struct compile_ord
  * YIELD_SHARE_NS. Call this function once a second, and more often while orders wait. */
 void compile_queue_tick(struct compile_queue *queue);
 void compile_queue_promote(struct compile_queue *queue, struct compile_order *order);
-/* Call this function if another user, |uid|, also needs the result of a waiting order. Makes the
- * order the last one of |uid| if |uid| then gets the result sooner: if fewer orders of |uid| wait
- * than are before this order now. */
+/* Call this function if another user, |uid|, also needs the result of a waiting order. Moves the
+ * order behind all orders of |uid| if it then starts sooner: if fewer orders of |uid| wait than
+ * orders of its present user are before it. */
 void compile_queue_share(struct compile_queue *queue, struct compile_order *order, uid_t uid);
 /* Refuses new orders.  Waiting orders end with COMPILE_UNAVAILABLE within this call.  Running
  * orders finish. */

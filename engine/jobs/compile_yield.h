@@ -35,12 +35,12 @@
  */
 #include "engine/jobs/compile_queue.h"
 
-/* How long a user waits, and a compile runs, before the compile gives way. Longer than an iteration
- * of the event loop under load, shorter than most compiles. */
+/* How long a user must wait, and a compile must run, before the compile gives way. Longer than an
+ * iteration of the event loop under load, shorter than most compiles. */
 #define YIELD_WAIT_NS 500000000u
 #define YIELD_LEAD_NS 3000000000u
-/* How long a compile may run in some cases of the table above. Nine of ten kernels take less time
- * to compile. */
+/* How long a compile runs before it gives way, where the table above says so. Nine of ten kernels
+ * take less time to compile. */
 #define YIELD_SHARE_NS 10000000000u
 #define YIELD_SHARE_AGAIN_NS 60000000000u
 

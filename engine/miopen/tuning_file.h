@@ -14,7 +14,8 @@
 struct tuning_record {
     /* A FindDb key as in the file, or a PerfDb key as in engine/miopen/problem_key.h. */
     struct bytes key;
-    /* In SQLite, the entries in the record's rows, joined in the order of the rows' ids. */
+    /* The record's entries. In SQLite, each row has one entry; the reader joins them in the order
+     * of the rows' ids. */
     struct bytes value;
     size_t entry_count;  /* 0 for a config without rows in SQLite */
     uint64_t line;       /* line of a text file, from 1; in SQLite, the config's id */

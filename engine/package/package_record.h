@@ -7,10 +7,10 @@
  *   {"format": "kiln-package-record-1", "sha256", "size", "inode", "modified", "rows", "installed",
  *    "signer", "version", "signed", "source"}
  *
- * kilnd does not hash a file with the recorded inode, size and modification time. Only kilnd can
- * write to the directory, so this file must be the one that was checked. Hashing a package of 400
- * MB would take longer than a daemon may take to start. Numbers that JSON cannot represent are
- * stored as texts.
+ * kilnd does not hash a file again if it has the recorded inode, size and modification time. Only
+ * kilnd can write to the directory, so this file must be the one that was checked. Hashing a
+ * package of 400 MB would take longer than a daemon may take to start. Numbers that JSON cannot
+ * represent are stored as texts.
  *
  * Threading  one thread at a time for each directory
  */

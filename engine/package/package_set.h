@@ -126,8 +126,8 @@ void package_set_list_refused(struct package_set *set,
                               void (*each)(void *context, const char *directory, const char *name,
                                            const char *why),
                               void *context);
-/* The package stays open during the call of |use|. The message of KILN_NOT_FOUND lists the
- * installed packages. */
+/* Calls |use| with the package |name|, which stays open during the call. The message of
+ * KILN_NOT_FOUND lists the installed packages. */
 KILN_MUST_CHECK enum kiln_code package_set_use(struct package_set *set, const char *name,
                                                enum kiln_code (*use)(void *context,
                                                                      struct package *package,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds out who signed a package that kiln did not install. Only users see the result; no look-up
- * trusts it. */
+/* Finds out who signed a package that kiln did not install. The result is only shown to users; no
+ * look-up relies on it. */
 #include "engine/package/package_set_parts.h"
 
 #include "common/base/fs.h"

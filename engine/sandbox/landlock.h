@@ -33,7 +33,7 @@
 #define LANDLOCK_SIGNALS (1ull << 1)          /* since version 6; in |scoped| */
 
 struct landlock_rights {
-    uint64_t files; /* rights on files; only landlock_allow grants them again */
+    uint64_t files; /* rights on files; forbidden unless landlock_allow allows them */
     uint64_t network;
     /* Kinds of access to other processes. A handled kind is only possible to processes under the
      * same ruleset. */

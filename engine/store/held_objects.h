@@ -29,8 +29,8 @@ struct held_limits {
 /* A smaller object counts as this many bytes, because the kernel and kilnd need memory for each
  * object. */
 #define HELD_OBJECT_MIN (64u << 10)
-/* How long an object counts after kilnd has closed it if inotify is not available, or if inotify
- * has lost events and there is no /proc. */
+/* How many seconds an object still counts after kilnd has closed it, if nothing reports that its
+ * memory is free: inotify is not available, or it has lost events and there is no /proc. */
 #define HELD_UNKNOWN_S 600
 
 KILN_MUST_CHECK enum kiln_code held_objects_create(const struct held_limits *limits,

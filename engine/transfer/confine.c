@@ -20,8 +20,8 @@
     (READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | \
      LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_TRUNCATE)
 
-/* Allows |directory| without its subdirectory "private". The directory is that of the trusted
- * certificate authorities, whose "private" has the private keys of this host's servers. */
+/* Allows |directory| without its subdirectory "private". |directory| contains the trusted
+ * certificate authorities. Its "private" contains the private keys of this host's servers. */
 static void allow_all_but_private(const struct landlock_rules *rules, const char *directory)
 {
     char path[512];

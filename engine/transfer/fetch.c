@@ -29,7 +29,7 @@ const struct fetch_policy fetch_policy_standard = {
     .pause = wait_ms,
 };
 
-/* Shortens the pause by a random part of at most a half. If a server fails, all nodes of a cluster
+/* Shortens the pause by a random amount, at most by half. If a server fails, all nodes of a cluster
  * lose their connections at once, and should not reconnect all at once. */
 static uint64_t jittered_pause(uint64_t ms)
 {
@@ -62,8 +62,8 @@ static enum kiln_code fetch_with_retries(const struct fetch_request *request, st
                                          struct kiln_err *err)
 {
     const struct fetch_policy *policy = request->policy;
-    uint64_t size_max = 0; /* the most bytes that an attempt has reached; an attempt makes progress
-                            * only if it exceeds them */
+    uint64_t size_max = 0; /* the most bytes that an attempt has reached; an attempt that reaches
+                            * more makes progress */
     unsigned barren = 0;
     char note[sizeof(err->text)] = "";
     for (unsigned number = 1;; number++) {

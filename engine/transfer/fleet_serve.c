@@ -37,7 +37,7 @@ static void send_answer(int socket, const struct fleet_answer *answer)
         usleep(BUSY_US);
 }
 
-/* If sending fails, kilnd gets no answer, and its own time limit ends the request. */
+/* If sending fails, kilnd gets no answer. A time limit in kilnd then ends the request. */
 void fleet_serve_answer(int socket, const struct fleet_request *request, struct fleet_answer answer,
                         struct bytes content)
 {

@@ -24,8 +24,8 @@ static enum kiln_code read_manifest(int fd, struct buffer *manifest, struct kiln
     return rc ? kiln_while(err, "reading the manifest") : KILN_OK;
 }
 
-/* 403 counts, too, because some servers answer it for an absent file, in order not to reveal which
- * files exist. */
+/* Returns whether the server says that the file is absent. Some servers answer 403 for an absent
+ * file, in order not to reveal which files exist. */
 static bool is_absence(long status) { return status == 403 || status == 404 || status == 410; }
 
 static enum kiln_code fetch_manifest(const struct url *url, const struct fetch_policy *policy,

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 #define HELD_MAX 32
-/* Our errno for a file that is not regular; open(2) never returns it. */
+/* The errno by which this code reports a file that is not regular; open(2) never returns it. */
 #define NOT_REGULAR ENOTUNIQ
 /* These limits are higher than those of manifest_keys.c. So manifest_keys.c, which reads the
  * copies, still detects keys that are too large, and reports them. */
@@ -39,8 +39,8 @@ static void hold_variable(const char *variable)
         setenv(variable, name, 1);
 }
 
-/* Checks that the file is regular before it opens it for reading, because opening a device or a
- * pipe may have effects, or block. */
+/* Opens a file for reading, after a check that it is regular. Opening a device or a pipe may have
+ * effects, or block. */
 static int open_regular(const char *path)
 {
     char name[HELD_MAX];
