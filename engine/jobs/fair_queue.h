@@ -68,7 +68,8 @@ KILN_MUST_CHECK enum kiln_code fair_queue_check(const struct fair_queue_options 
  * queued for |reserved|, a user for whom fair_queue_reserve was called. */
 void fair_queue_push_unlimited(struct fair_queue *queue, uid_t uid, uid_t reserved,
                                struct fair_item *item);
-/* Returns NULL if no item waits.  Charges the item's user one unit of the queue. */
+/* Pops the next item, and charges its user one unit (the option |unit|).  Returns NULL if no item
+ * waits. */
 struct fair_item *fair_queue_pop(struct fair_queue *queue);
 /* Considers only items that |may_start| accepts; NULL accepts all. If |may_start| rejects an item,
  * the later items of the same user are skipped, unless the rejected item has |lets_pass|. Returns

@@ -4,9 +4,9 @@
 /*
  * Switches to another user permanently.
  *
- * Role       If kilnd runs as root, the processes that it starts switch to a user without rights,
- *            so they may only open files that this user may open. So a kernel's source cannot
- *            include files that only root may read
+ * Role       If kilnd runs as root, the processes that it starts switch to a user without rights.
+ *            They can then only open files that this user may open. For example, a kernel's source
+ *            cannot include files that only root may read
  * Ownership  permanent for this process and all processes that it starts
  * Threading  call before any thread is started
  */

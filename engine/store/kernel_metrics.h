@@ -67,8 +67,9 @@ enum kernel_history_column {
 extern const char *const kernel_history_names[HISTORY_COLUMNS];
 
 struct kernel_sample {
-    uint64_t time; /* seconds since the epoch: when this sample ended or, if it is merged from
-                    * several samples, began */
+    /* Seconds since the epoch. A sample that is merged from several samples states when it began,
+     * any other sample when it ended. */
+    uint64_t time;
     uint64_t span_s;
     uint64_t values[HISTORY_COLUMNS];
 };
