@@ -26,7 +26,8 @@ static size_t character_size(const unsigned char *at, bool *ret_fine)
 {
     size_t size = utf8_size(at);
     *ret_fine = size > 0 && !utf8_control(at);
-    /* A single byte that is not UTF-8 may be an escape on an 8-bit terminal. */
+    /* A byte that is not UTF-8 is not fine, because it may begin an escape sequence on an 8-bit
+     * terminal. */
     return size ? size : 1;
 }
 

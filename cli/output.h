@@ -19,7 +19,8 @@ struct json;
 
 enum colour { COLOUR_NONE, COLOUR_BOLD, COLOUR_GREEN, COLOUR_RED, COLOUR_YELLOW };
 
-/* Returns true for a terminal, if NO_COLOR is unset or empty and TERM is not "dumb". */
+/* Returns true if |out| is a terminal, NO_COLOR is unset or empty, and TERM is set and not
+ * "dumb". */
 bool output_has_colour(FILE *out);
 /* Overwrites control bytes and invalid UTF-8 with '?'.  |keep_lines| keeps line feeds and tabs. */
 void output_clean(char *text, bool keep_lines);

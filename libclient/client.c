@@ -13,8 +13,8 @@
 #include <strings.h>
 
 #define DEFAULT_TIMEOUT_MS 120000
-/* A large job uses some thousands of distinct kernels.  Most pages of these kernels are shared with
- * the daemon. */
+/* Default limits of the in-process cache.  A large job uses some thousands of distinct kernels.
+ * Most pages of these kernels are shared with the daemon. */
 #define DEFAULT_CACHE_ENTRIES 8192
 #define CACHE_BYTES ((size_t)256 << 20)
 

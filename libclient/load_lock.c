@@ -37,8 +37,9 @@ static bool try_for_fork(void)
     return true;
 }
 
-/* If the forking thread holds the lock already, because a library's constructor forks, the child
- * holds the lock, too. */
+/* Takes the lock for the fork, but gives up after FORK_WAITS_NS.  If the forking thread holds the
+ * lock already, because a library's constructor forks, does nothing: the child then holds the lock,
+ * too. */
 static void before_fork(void)
 {
     uint64_t end = clock_monotonic_ns() + FORK_WAITS_NS;

@@ -10,6 +10,6 @@
 
 #include <stdbool.h>
 
-/* Returns KILN_E_UNSUPPORTED if no device can be used.  With |json|, prints the JSON document in
- * this case, too, with this failure as its member "error", and sets |ret_reported|. */
+/* Returns KILN_E_UNSUPPORTED if no device can be used.  If |json| is set, prints the JSON document
+ * even then, with the failure as its member "error", and sets |ret_reported|. */
 CLI_MUST_CHECK int devices_print(bool json, bool *ret_reported, struct kiln_error *err);

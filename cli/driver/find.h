@@ -15,8 +15,9 @@
 
 struct json;
 
-/* A flag that is not given is read from MIOPEN_FIND_MODE or MIOPEN_FIND_ENFORCE.  The default mode
- * is hybrid.  The message of KILN_E_INVALID names the flag or variable at fault. */
+/* Reads the options of find from the flags.  If a flag is not given, reads MIOPEN_FIND_MODE or
+ * MIOPEN_FIND_ENFORCE instead.  The default mode is hybrid.  The message of KILN_E_INVALID names
+ * the flag or variable at fault. */
 CLI_MUST_CHECK int find_options_read(const struct driver_options *options,
                                      struct kiln_conv_options *ret_options, struct kiln_error *err);
 

@@ -131,8 +131,8 @@ static int open_device(const char *name, struct pocl_directory *directory,
         fprintf(stderr, "kiln-driver: warning: %s\n", directory->why_not);
     if (!rc)
         return rc;
-    /* The exit status of UNAVAILABLE means "no daemon", so device errors must not have that
-     * code. */
+    /* Device errors must not have these two codes, whose exit statuses have other meanings, such as
+     * "no daemon". */
     if (rc == KILN_E_UNAVAILABLE || rc == KILN_E_NOT_FOUND)
         err->code = KILN_E_UNSUPPORTED;
     return cli_while(err, "device '%s'", name ? name : "auto");

@@ -36,8 +36,10 @@ struct phases {
     double first;
     double timed;  /* all launches for -t and -w */
     double steady; /* median time of the -i launches, by the device's clock */
-    double wall;   /* mean time of the -i launches, with one wait after the last launch */
-    double check;  /* this program's own work: creating tensors, computing the reference */
+    /* mean time of the -i launches, by the host's clock: from the first launch until all have
+     * completed */
+    double wall;
+    double check; /* this program's own work: creating tensors, computing the reference */
 };
 
 #define MEASURE_OBJECTS_MAX 8

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* JSON represents seeds up to this one exactly, and they are short enough to copy by hand. */
+/* Maximum of a random seed.  JSON represents integers up to this one exactly, and they are short
+ * enough to copy by hand. */
 #define SEED_MAX (((uint64_t)1 << 48) - 1)
 
 #define AT(field) offsetof(struct driver_options, field)

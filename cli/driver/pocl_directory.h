@@ -18,7 +18,8 @@
 
 struct pocl_directory {
     char path[256];
-    char why_not[300]; /* why it could not be created, and what to set; otherwise "" */
+    /* why the directory could not be created, and which variable to set; "" if it was created */
+    char why_not[300];
 };
 
 /* Returns whether opening the device |name| may open a PoCL device.  NULL stands for any device. */

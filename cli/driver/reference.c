@@ -204,7 +204,7 @@ static bool map_axes(const struct job *job, maps *map, const uint64_t from[AXES]
     return true;
 }
 
-/* Computes y[n,k,o] = sum over taps and the group's channels of x[n,c,i] w[k,c,tap] */
+/* Computes y[n,k,o] = sum over taps and the group's input channels c of x[n,c,i] w[k,c,tap] */
 static struct sum sum_forward(const struct job *job, const uint64_t at[AXES])
 {
     uint64_t group_c = job->w.extent[CHANNEL];
@@ -221,7 +221,7 @@ static struct sum sum_forward(const struct job *job, const uint64_t at[AXES])
     return sum;
 }
 
-/* Computes x[n,c,i] = sum over taps and the group's outputs of y[n,k,o] w[k,c,tap] */
+/* Computes x[n,c,i] = sum over taps and the group's output channels k of y[n,k,o] w[k,c,tap] */
 static struct sum sum_backward_data(const struct job *job, const uint64_t at[AXES])
 {
     uint64_t group_c = job->w.extent[CHANNEL];
@@ -255,7 +255,7 @@ static void add_row(const struct job *job, struct sum *sum, uint64_t in[AXES], u
                 vector_of(&job->y, out, job->y.stride[WIDTH]), end - first);
 }
 
-/* Computes w[k,c,tap] = sum over n and outputs of y[n,k,o] x[n,c,i] */
+/* Computes w[k,c,tap] = sum over n and output positions o of y[n,k,o] x[n,c,i] */
 static struct sum sum_backward_weights(const struct job *job, const uint64_t at[AXES])
 {
     uint64_t group_k = job->problem->k / job->problem->groups;

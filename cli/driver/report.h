@@ -40,9 +40,9 @@ void report_add(struct report *report, const struct report_place *place,
                 const struct measurement *measurement);
 void report_add_failure(struct report *report, const struct report_place *place,
                         const struct kiln_error *err);
-/* Returns KILN_E_OK if no problem failed.  Returns the first failure's code if all problems failed
- * with that code, or if that code has the exit status EXIT_FAILED.  Otherwise returns
- * KILN_E_UNSUPPORTED. */
+/* Returns KILN_E_OK if no problem failed.  Returns the first failure's code in two cases: all
+ * problems failed with this code, or exit_status_of() maps this code to EXIT_FAILED.  Otherwise
+ * returns KILN_E_UNSUPPORTED. */
 CLI_MUST_CHECK int report_judge(const struct report *report, struct kiln_error *err);
 void report_print_summary(const struct report *report, FILE *out);
 /* |device| may be NULL.  |failure| is a failure of the whole run, or NULL. */

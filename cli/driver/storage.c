@@ -54,8 +54,8 @@ double storage_load(uint32_t type, const void *data, uint64_t index)
     return (double)value;
 }
 
-/* Rounds |value| to |digits| significant binary digits, or to fewer below 2^lowest.  Ties go to
- * even. */
+/* Rounds |value| to |digits| significant binary digits.  Values below 2^lowest (subnormals) keep
+ * fewer digits.  Ties go to even. */
 static double round_digits(double value, int digits, int lowest, double largest)
 {
     if (value == 0 || !isfinite(value))

@@ -16,7 +16,7 @@ struct invocation {
     const char *const *words;
     size_t word_count;
     struct kiln_client *client;
-    bool *reported; /* set if the printed JSON of a failed command has a member "error" */
+    bool *reported; /* a failed command sets this if its printed JSON has the member "error" */
     bool *refused;  /* set when kilnd itself answered KILN_E_DENIED */
 };
 

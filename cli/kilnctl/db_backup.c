@@ -25,8 +25,8 @@ static int check_free(const struct backup_options *o, const char *path, struct k
 
 static const struct json *ask_left_out(const struct invocation *invocation, struct json **ret_stats)
 {
-    /* On failure, there is no list of the system databases that the copy leaves out. The copy is
-     * complete without it. */
+    /* The reply lists the system databases that the copy leaves out. Ignores a failure: it affects
+     * only the printed list, not the copy. */
     struct kiln_error unknown = { .code = KILN_E_OK };
     if (admin_ask(invocation, "tuning_stats", admin_no_arguments, ret_stats, &unknown))
         return NULL;

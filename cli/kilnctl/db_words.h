@@ -18,7 +18,8 @@ struct json;
 #define DB_KINDS "find perf"
 #define DB_DIALECTS "old new"
 #define DB_FORMATS "text sqlite"
-/* Only the part of a backend's name up to the first dot is compared with these. */
+/* The backends of files that MIOpen reads. Compare only the part of a backend's name up to the
+ * first dot with these. */
 #define DB_MIOPEN_BACKENDS "HIP OpenCL batchnorm"
 
 /* Return the dialect of FindDb, and the format of PerfDb, of a MIOpen version. Return NULL if the

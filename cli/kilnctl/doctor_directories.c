@@ -12,7 +12,8 @@
 #include <sys/statvfs.h>
 
 #define CONFIG_MAX (1u << 20)
-/* If there is less space than this, compilers and SQLite cannot write temporary files. */
+/* Doctor fails if less space than this is free, in bytes: compilers and SQLite then cannot write
+ * temporary files. */
 #define FREE_FAIL (16ull << 20)
 #define FREE_WARN (1ull << 30)
 #define FREE_INODES_FAIL 100u
@@ -69,8 +70,8 @@ static int is_settings(const struct dirent *entry)
     return size > 5 && strcmp(entry->d_name + size - 5, ".json") == 0;
 }
 
-/* Returns the later failure. This may hide KILN_E_DENIED of an earlier file, but not that a file is
- * invalid. */
+/* Returns |next| if it is a failure, otherwise |rc|. So KILN_E_INVALID of a later file replaces
+ * KILN_E_DENIED of an earlier file. */
 static int worse_code(int rc, int next) { return next ? next : rc; }
 
 /* Reads kilnd.json, and then the files in kilnd.json.d/ by name, as kilnd does. */

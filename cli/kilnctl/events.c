@@ -80,7 +80,8 @@ static int run_events(const struct invocation *invocation, struct kiln_error *er
     bool limited = invocation->common->timeout.given;
     int limit = limited ? session_timeout_ms(invocation->common) : -1;
     int rc = kiln_events(invocation->client, limit, on_event, &listening, err);
-    /* The end of --timeout is success, unless --count events had to arrive before. */
+    /* When --timeout expires, the command succeeds, unless it had to print --count events by
+     * then. */
     return limited && rc == KILN_E_TIMED_OUT && !o->count.given ? KILN_E_OK : rc;
 }
 

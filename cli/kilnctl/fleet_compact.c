@@ -36,7 +36,8 @@ static uint64_t count_refused(const struct fleet_compaction *c)
     return refused;
 }
 
-/* |context| is a list in JSON; NULL: problems are printed as text. */
+/* Appends the problem to the JSON array |context|.  If |context| is NULL, prints the problem as
+ * text. */
 static void note_problem(void *context, const char *what, const char *why)
 {
     char line[768];

@@ -31,7 +31,7 @@ int fleet_key_read(const char *path, struct json **ret_key, struct kiln_error *e
     return cli_fail(err, KILN_E_INVALID, "'%s' is not a public key: name a file NAME.pub", path);
 }
 
-/* Makes a new object, because the file may already have the member "targets" or "index". */
+/* Copies the key without its rights. Then adds |rights| as the members "targets" and "index". */
 struct json *fleet_key_with_rights(const struct json *key, const struct fleet_rights *rights)
 {
     static const char *const members[] = { "format", "name", "key_id", "key" };
@@ -60,8 +60,8 @@ static int find_path(const char *directory, const struct json *key, char path[PA
     return cli_fail(err, KILN_E_INVALID, "the key's name '%.80s' cannot be that of a file", name);
 }
 
-/* Refuses to replace another key, because that would revoke it. A file without a valid key may be
- * replaced. */
+/* Fails if the file |path| has another key, because replacing that key would revoke it. A file
+ * without a valid key may be replaced. */
 static int check_replaced(const char *path, const struct json *key, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *old = NULL;

@@ -16,7 +16,8 @@
 
 struct fleet_place {
     struct fleet_store *store; /* points into this struct */
-    /* the store notices if another compaction has changed a file meanwhile */
+    /* The store honours If-Match, so a compaction notices if another one has changed a file in the
+     * meantime. Only set for a URL. */
     bool has_conditions;
     bool is_remote;
     struct fleet_directory directory;
@@ -24,8 +25,8 @@ struct fleet_place {
     pid_t pid;
 };
 
-/* Creates a directory that does not exist. |ret_place| must not be copied afterwards, because
- * |store| points into it. */
+/* Opens the directory or URL |word|. Creates the directory if it does not exist. |ret_place| must
+ * not be copied afterwards, because |store| points into it. */
 CLI_MUST_CHECK int fleet_place_open(const char *word, struct fleet_place *ret_place,
                                     struct kiln_error *err);
 void fleet_place_close(struct fleet_place *place);

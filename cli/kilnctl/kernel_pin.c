@@ -3,7 +3,7 @@
 #include "cli/output.h"
 #include "common/base/units.h"
 
-/* More keys than this are sent in several requests, because a request is limited to 64 KiB. */
+/* Maximum number of keys in one request, because a request is limited to 64 KiB. */
 #define KEYS_AT_ONCE 500u
 
 struct pin_options {

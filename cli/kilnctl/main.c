@@ -154,8 +154,8 @@ static int parse_command(struct call *call, struct kiln_error *err)
     return call->common.help || call->common.version ? KILN_E_OK : check_words(call, err);
 }
 
-/* Called after KILN_E_UNAVAILABLE. Finds out whether kilnd does not answer, or only something is
- * missing that kilnd needs. */
+/* Finds out what KILN_E_UNAVAILABLE means: kilnd does not answer, or kilnd answers but lacks
+ * something that the request needs. */
 static void check_daemon(struct call *call, struct kiln_client *client)
 {
     struct kiln_error unused = { 0 };

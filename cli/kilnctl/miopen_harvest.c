@@ -30,7 +30,8 @@ struct harvest {
     /* |unknown_count| counts the names in |unknown|.  |likely_count| counts those that are similar
      * to MIOpen's. */
     uint64_t unknown_count, likely_count;
-    /* Keys of the problems that MIOpen searched for in the overlay: it found no record. */
+    /* Keys of the problems for which MIOpen measured solvers, because the overlay had no record of
+     * them. */
     struct json *searched;
     uint64_t searched_count;
     uint64_t said;
@@ -105,7 +106,8 @@ static void note_search(struct harvest *h, struct bytes line)
         json_append(h->searched, json_text(key));
 }
 
-/* MIOpen writes a line into the user's FindDb only after a search. */
+/* Lists the problems of the new lines in the user's FindDb.  MIOpen adds a line only after it has
+ * measured the solvers for a problem. */
 static void note_searches(struct harvest *h, const struct job_file *file, struct bytes lines)
 {
     struct db_file_name name;
@@ -210,8 +212,8 @@ static int send_cache(struct harvest *h, const struct job_file *file, struct jso
 
 /* ---- the directory ---- */
 
-/* Returns NULL if |name| is not to be sent.  |ret_known| says whether MIOpen has files with such a
- * name. */
+/* Returns the function that sends the file |name|, or NULL if the file must not be sent.
+ * |ret_known| says whether MIOpen has files with such a name. */
 static send_fn *sender_of(enum miopen_place place, const char *name, bool *ret_known)
 {
     struct db_file_name parsed;
@@ -338,8 +340,10 @@ static void note_unreadable(struct harvest *h, const char *path)
     several_note(&h->several, path, rc, &why);
 }
 
-/* MIOpen 3.5 stores its kernels in a directory named after its version. 'miopen overlay' made a
- * link with that name.  Builds of MIOpen without SQLite have a directory for each kernel. */
+/* Handles the directory |name|.  MIOpen 3.5 and later store kernels in cache/VERSION.  For the
+ * version that 'miopen overlay' knew, cache/VERSION is a link to cache/, so a real directory is
+ * from another version; harvests it.  Reports other unknown directories: builds of MIOpen without
+ * SQLite make one for each kernel, and kiln cannot read these. */
 static void harvest_directory(struct harvest *h, const struct part *part, const char *name)
 {
     char version[MIOPEN_VERSION_MAX], path[PATH_MAX];

@@ -223,7 +223,8 @@ static const struct {
     { "MIOPEN_CUSTOM_CACHE_DIR", "cache" },
 };
 
-/* An empty system/ would hide MIOpen's own databases, so MIOPEN_SYSTEM_DB_PATH is not set then. */
+/* Returns whether to set variable |index|. If system/ is not used, MIOPEN_SYSTEM_DB_PATH is not
+ * set, because it would hide MIOpen's own databases. */
 static bool is_variable_set(const struct overlay *o, size_t index)
 {
     return index > 0 || o->has_system;

@@ -24,7 +24,8 @@ struct overlay {
     struct overlay_manifest manifest;
     struct json *files;
     struct json *remarks;
-    /* whether system/ has a FindDb, or a PerfDb, of the device that is written now */
+    /* whether system/ already has a FindDb, or a PerfDb, of the device whose files are being
+     * written */
     bool has_find, has_perf;
     bool has_system;
     char installed[PATH_MAX];
@@ -40,9 +41,10 @@ CLI_MUST_CHECK int overlay_fill(struct overlay *overlay, const char *id, struct 
 CLI_MUST_CHECK int overlay_fill_kernels(struct overlay *overlay, const char *id,
                                         struct kiln_error *err);
 
-/* With an overlay, MIOpen only looks in system/. So this function links MIOpen's own files into
- * system/, except those that kiln has written. If MIOpen's models are not found, MIOpen would fail
- * without them, so system/ is not used. */
+/* Links MIOpen's own files into system/, except those that kiln has written, because MIOpen does
+ * not look in its own directory while it uses system/. If that directory is not found and
+ * |needs_installed| is set, clears |has_system|: MIOpen would fail without the models in that
+ * directory, so it must not use system/. */
 CLI_MUST_CHECK int overlay_link_installed(struct overlay *overlay, struct kiln_error *err);
 
 /* Adds file |name| to the manifest, and reports it with |count| and |noun|, such as "12

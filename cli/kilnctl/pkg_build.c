@@ -89,8 +89,8 @@ static int check_options(struct build *b, struct kiln_error *err)
     return o->key ? sign_check_key(o->key, err) : KILN_E_OK;
 }
 
-/* If no device would use the package under its current name, prints a better name.  If no database
- * id was given, the name was checked before. */
+/* If no device would use the package under its current name, prints a better name.  Without a
+ * database id, only tests the ending, because built_name_check has tested the rest of the name. */
 static void advise_on_name(const struct build *b)
 {
     const char *name = new_file_name(b->o->output);

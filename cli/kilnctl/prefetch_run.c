@@ -12,7 +12,8 @@
 /* Number of problems in one request if --jobs is not given. Since each request has its own timeout,
  * a kilnd that does not answer is noticed after TIMEOUT_MS, not only at the end of a long file. */
 #define BATCH 256u
-/* Enough for BATCH kernels of a few seconds each on a machine with one core. */
+/* Timeout of a request if --timeout is not given: enough for BATCH kernels of a few seconds each on
+ * a machine with one core. */
 #define TIMEOUT_MS (30 * 60 * 1000)
 
 /* kilnd numbers the answers of a batch from 0. |first| is the index of the batch's first problem in

@@ -52,8 +52,8 @@ struct prefetch {
 };
 
 /* Returns KILN_E_OK if every kernel is ready, and KILN_E_COMPILE_FAILED if some are not.
- * |ret_prefetch| must be zeroed or come from an earlier call, to whose counts the report then
- * adds. */
+ * |ret_prefetch| must be zeroed or come from an earlier call. In the latter case, this call adds to
+ * the counts of its report. */
 CLI_MUST_CHECK int prefetch_run(const struct prefetch_question *question,
                                 struct prefetch *ret_prefetch, struct kiln_error *err);
 void prefetch_done(struct prefetch *prefetch);

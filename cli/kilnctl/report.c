@@ -93,7 +93,8 @@ static int gather_answers(const struct invocation *invocation, uint64_t now, str
         rc = ask_accounting(invocation, "uid", &a->by_user, err);
     if (!rc)
         rc = ask_accounting(invocation, "program", &a->by_program, err);
-    /* Failures are ignored: without tuning.db or a GPU, the report says so. */
+    /* These requests fail if kilnd has no tuning.db or the host has no GPU. Ignores the failures,
+     * because the report says what is missing. */
     if (!rc && admin_ask(invocation, "tuning_stats", admin_no_arguments, &a->tuning, &unused))
         a->tuning = NULL;
     if (!rc && admin_ask(invocation, "package_coverage", admin_no_arguments, &a->coverage, &unused))

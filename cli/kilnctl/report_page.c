@@ -88,8 +88,9 @@ struct job_requests {
     uint64_t begin;
 };
 
-/* Samples do not count prefetches, but count requests that bypass the cache, such as those of
- * `doctor`, as misses.  This function subtracts the latter requests. */
+/* Adds the jobs' requests in a sample to |sum|.  A sample counts requests that bypass the cache,
+ * such as those of `doctor`, as misses, so this function subtracts them.  Samples do not count
+ * prefetches. */
 static void add_requests(struct job_requests *sum, const struct json *sample)
 {
     for (const struct json *j = json_first(json_get(sample, "hits")); j; j = json_next(j))

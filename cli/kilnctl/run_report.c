@@ -26,7 +26,8 @@ struct run_report {
     char libraries[LIBRARIES_MAX][TEXT_SIZE];
     struct {
         uint64_t by_kiln, by_pytorch, failed;
-        struct reason reasons[REASONS_MAX];  /* why PyTorch and not kiln ran a convolution */
+        /* reasons why PyTorch ran a convolution instead of kiln */
+        struct reason reasons[REASONS_MAX];
         struct reason failures[REASONS_MAX]; /* why kiln.torch is not installed */
     } torch;
 };
@@ -54,7 +55,8 @@ static void add_library(struct run_report *report, const char *text)
     }
 }
 
-/* Ignores lines of another form, because any process of the run can write to the file. */
+/* Adds the counts of one line. Ignores lines that have none of these forms, because any process of
+ * the run can write to the file. */
 static void add_line(struct run_report *report, const char *line)
 {
     unsigned long long n;

@@ -27,5 +27,5 @@ void several_release(struct several *several);
 
 void several_note(struct several *several, const char *word, int rc, const struct kiln_error *why);
 /* Returns the first failure's code. With --json, prints |json| with the members "failures" and
- * "error", except if kilnd was absent or denied access from the first argument on. */
+ * "error", unless kilnd was absent or denied access before any argument succeeded. */
 CLI_MUST_CHECK int several_end(struct several *several, struct json *json, struct kiln_error *err);

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* kilnd's replies are less deep; a malicious one must not exhaust the stack. */
+/* Maximum depth of an object that is printed. kilnd's own replies are less deep.  The limit keeps a
+ * malicious reply from exhausting the stack. */
 #define DEPTH_MAX 8
 #define NAME_LENGTH_MAX 256
 

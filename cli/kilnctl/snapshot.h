@@ -23,9 +23,10 @@ enum snapshot_of {
     SNAPSHOT_TUNING, /* tuning data; as much as possible is read from a damaged database */
 };
 
-/* If kiln-transfer is not installed, opens the database itself; returns KILN_E_UNSUPPORTED if it
- * has a log, which only kiln-transfer can merge. Returns KILN_E_TIMED_OUT if the copy is not
- * complete at |deadline_ns| (session_deadline_ns). */
+/* Opens a copy that kiln-transfer makes. If kiln-transfer is not installed, opens the database
+ * itself, but returns KILN_E_UNSUPPORTED if the database has a log, which only kiln-transfer can
+ * merge. Returns KILN_E_TIMED_OUT if the copy is not complete at |deadline_ns|
+ * (session_deadline_ns). */
 CLI_MUST_CHECK int snapshot_open(const char *path, enum snapshot_of what, uint64_t deadline_ns,
                                  struct snapshot *ret_snapshot, struct kiln_error *err);
 CLI_MUST_CHECK int snapshot_open_plain(const char *path, int *ret_fd, struct kiln_error *err);

@@ -88,8 +88,9 @@ static bool has_miopens_solver(const struct json *record)
     return false;
 }
 
-/* Returns the tier of the first record that can be used for the device, or NULL. |is_kilns|: kiln's
- * own solvers are used for it, not MIOpen's. */
+/* Returns the tier of the first record that can be used for the device, or NULL. If |is_kilns| is
+ * set, any record can be used: the device has only kiln's own solvers. Otherwise, the record must
+ * have a solver of MIOpen. */
 static const char *tier_of(const struct json *records, bool is_kilns)
 {
     for (const struct json *r = json_first(records); r; r = json_next(r))

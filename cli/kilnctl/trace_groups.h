@@ -23,8 +23,8 @@ struct trace_group {
 struct trace_groups {
     struct trace_group **list; /* in the order of their first plans */
     size_t count, problems;
-    /* plans whose problem this version cannot read, or commands that it cannot read as a
-     * convolution */
+    /* number of plans and commands that were left out, because this version of kilnctl cannot read
+     * a problem from them */
     size_t unreadable;
 };
 

@@ -13,8 +13,8 @@ struct comparison {
     /* prefetched kernels that kilnd did not have when the job requested them: they were compiled
      * again, or the request failed */
     size_t lost;
-    /* kernels that no prefetch had made ready, and lost kernels: those compiled for the job, those
-     * that kilnd found, and those that the job did not get */
+    /* Numbers of missing kernels: kernels that were not prefetched, and lost kernels.  The job
+     * waited for their compile, kilnd had them for another reason, or the request failed. */
     size_t missing_compiled, missing_found, missing_failed;
 };
 

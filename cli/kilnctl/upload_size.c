@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* kilnd accepts at least files of this size, so kilnctl need not ask for its limits. */
+/* Size up to which kilnd accepts every file, so that kilnctl need not ask for the limits. */
 #define ALWAYS_ACCEPTED (1u << 20)
 
 static uint64_t size_with_log(const char *path)

@@ -7,10 +7,10 @@
 
 #include <string.h>
 
-/* -F 0 means three problems: one for each direction. */
+/* Maximum number of problems in a command line: with -F 0, one for each direction. */
 #define PROBLEMS_MAX 3
 #define LINE_MAX 4096
-/* kilnd may have to request indices of the fleet first. */
+/* Maximum number of repetitions of the request while kilnd still loads indices of the fleet. */
 #define TRIES_MAX 5
 #define NAP_MS 200
 

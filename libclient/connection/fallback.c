@@ -101,7 +101,7 @@ enum kiln_code fallback_create(const struct fallback_options *options,
     f->off = off;
     f->grace_ms = grace_ms;
     if (!substitute.is_first)
-        /* makes fork() wait: a job may fork while its first kilnd is being started */
+        /* From now on, fork() waits while another thread starts a private kilnd. */
         load_lock_watch();
     *ret_fallback = f;
     return KILN_OK;

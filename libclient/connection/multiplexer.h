@@ -94,8 +94,8 @@ struct request {
     struct failure failure;
 };
 
-/* Zeroes everything except the text of the failure, which saves time in callers that make many
- * requests. */
+/* Zeroes everything except the text of the failure.  The text is long, and zeroing it would slow
+ * down callers that make many requests. */
 static inline void request_init(struct request *request)
 {
     memset(request, 0, offsetof(struct request, failure));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/connection/multiplexer_parts.h"
 
-/* A request fails after it was sent this often, because the request has probably crashed each
- * daemon that received it. */
+/* Maximum number of times that a request is sent.  After so many failures, the request has probably
+ * crashed each daemon that received it. */
 #define SENDS_MAX 32
 
 void multiplexer_link(struct multiplexer *x, struct request *rq)

@@ -10,7 +10,8 @@
 #define SEED_CHECKED 0x6b696c6eu
 #define SEED_TIMED 0x74756e65u
 #define COMPARED_MAX ((uint64_t)256 << 20)
-/* An element with these bytes is not a number, in any floating-point type. */
+/* The byte that fills a result before a kernel writes it.  An element of such bytes is not a
+ * number, in any floating-point type. */
 #define POISON 0xff
 
 struct bench {

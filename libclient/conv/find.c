@@ -367,7 +367,8 @@ static enum kiln_code measure_solvers(struct work *work, bool is_tune, struct ki
         return get_current_plan(work, err);
     enum kiln_code rc = find_fastest(work, err);
     if (!rc && does_search &&
-        /* unchecked: the program has built-in kernels, and no other configs to try */
+        /* If results are not checked, the program has only its built-in kernels, so there are no
+         * other configs to try. */
         !work->unchecked.code)
         rc = work_tune(work, err);
     return rc;

@@ -75,7 +75,8 @@ static void store_element(enum data_type type, void *data, uint64_t index, float
         memcpy((char *)data + 2 * index, &half, sizeof(half));
 }
 
-/* Newton's method, starting above the root.  |x| must be at least 1. */
+/* Computes the square root of |x|, which must be at least 1, by Newton's method, starting above the
+ * root. */
 static double square_root(double x)
 {
     double r = x, next = (x + 1) / 2;

@@ -15,7 +15,8 @@
 #define FINALISTS 16u
 #define FINAL_SAMPLES 24u
 #define FINAL_MS 400.0
-/* An improvement of less than 0.5 % does not count as progress, because samples vary as much. */
+/* An improvement of less than 0.5 % does not count as progress, because samples vary by that much,
+ * too. */
 #define PROGRESS 0.995
 #define NEIGHBOURS_MAX 32u
 
@@ -347,8 +348,8 @@ static enum kiln_code time_again(struct search *s, size_t index, unsigned sample
     return KILN_OK;
 }
 
-/* Times the finalists again, and removes failed trials from |f|.  After |until_ns|, times only in
- * the last round (FINAL_SAMPLES). */
+/* Checks and times the finalists again, and removes failed trials from |f|.  After |until_ns|,
+ * checks and times only in the last round, whose |samples| is FINAL_SAMPLES. */
 static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned samples,
                                uint64_t until_ns, struct kiln_err *err)
 {

@@ -120,7 +120,8 @@ static enum kiln_code add_share(struct sharing *s, const struct kiln_lease *leas
 {
     struct tuner *t = s->tuner;
     bool is_granted = lease->state == KILN_LEASE_GRANTED;
-    /* another lease means that the other processes have just reported the last share */
+    /* if kilnd grants another lease, the search under the old lease has ended: the other processes
+     * have just reported the last share */
     bool is_another = is_granted && s->lease && lease->id != s->lease;
     bool is_new = is_granted && !is_another && s->count < HELD_MAX && !is_held(s, lease->first);
     s->is_exhausted = !is_new;

@@ -8,9 +8,9 @@
 /* The same value in CUpointer_attribute and in hipPointer_attribute. */
 #define POINTER_DEVICE_ORDINAL 9
 
-/* CUresult and hipError_t use the same number.  A launch with too many threads, groups or bytes of
- * shared memory returns this status, and so does encoding a tensor map with sizes that the driver
- * does not support.  The device still works afterwards. */
+/* Status of a launch that has too many threads, groups or bytes of shared memory.  Also the status
+ * after encoding a tensor map with sizes that the driver does not support.  The device still works
+ * afterwards.  CUresult and hipError_t use the same number. */
 #define STATUS_INVALID_VALUE 1
 static const struct {
     int status;

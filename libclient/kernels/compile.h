@@ -17,8 +17,8 @@
 
 struct compile_question {
     const struct digest *key;
-    /* The key of a result that kilnd compiled itself (program_key), or NULL.  compile_begin also
-     * returns a result under this key. */
+    /* The key of a result that kilnd compiled itself (program_key), or NULL.  If kilnd has a result
+     * under this key, compile_begin may return this result and set |is_program|. */
     const struct digest *program;
     uint32_t wait_ms; /* how long to wait for the compile of another process; at most a minute */
     uint64_t deadline_ns;

@@ -39,7 +39,7 @@ void fetch_remember(struct kiln_client *client, const struct kiln_kernel_source 
     struct source_identity identity;
     source_identify(source, &identity);
     struct answer_identity by_source = source_answer_identity(&identity);
-    answer.bytes = 0; /* the size was already counted with the content */
+    answer.bytes = 0; /* the entry by key already counts the kernel's bytes */
     answer_cache_put(client->cache, &by_source, &answer);
 }
 

@@ -13,7 +13,7 @@
 
 #define SOURCE_PARTS_MAX (5 + 2 * LIMIT_HEADERS)
 
-struct source_identity { /* everything that determines the answer; the priority does not */
+struct source_identity { /* everything that determines the answer, so not the priority */
     struct bytes parts[SOURCE_PARTS_MAX];
     size_t count;
 };

@@ -43,8 +43,8 @@ struct digest key_of_program(const struct rtc_program *program, enum key_name_pa
 enum key_name_part key_name_part_of(const struct rtc_program *program, struct bytes result);
 /* Returns the program's name, or the name that the library uses if the caller gave none. */
 const char *key_name(const struct rtc_program *program);
-/* If nothing but the library writes the program's name into the log, returns this name, which the
- * name of another program may then replace.  Otherwise returns NULL. */
+/* Returns the program's name if only the library writes it into the log.  In a stored log, the name
+ * of another program may then replace it.  Otherwise returns NULL. */
 const char *key_name_in_log(const struct rtc_program *program);
 /* Returns whether an option, such as -I, names the program's directory. */
 bool key_options_have_directory(const struct rtc_program *program);

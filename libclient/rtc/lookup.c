@@ -160,9 +160,9 @@ static struct bytes content_of(const struct kiln_kernel *kernel)
     return bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
 }
 
-/* Begins to read a list of manifests.  If none of them fits, the next list to try is under the key
- * that includes the part |ret_further| (enum key_name_part) of the program's name.  Returns false
- * if |kernel| is not a list. */
+/* Begins to read a list of manifests.  |ret_further| receives a part of the program's name (enum
+ * key_name_part): if no manifest fits, the look-up continues with the list under the key that
+ * includes this part.  Returns false if |kernel| is not a list. */
 static bool begin_list(const struct kiln_kernel *kernel, struct reader *ret_reader,
                        uint32_t *ret_further)
 {

@@ -16,12 +16,13 @@ from ._records import Record
 from ._translate import Geometry, Tensors, direction_of, problem_of
 
 FASTER = 0.97  # kiln is chosen if its time is at most this part of PyTorch's time
-# The largest norm of the difference of two correct results, divided by the norm of one.
+# Two results agree if the norm of their difference is at most this part of the norm of PyTorch's
+# result.
 TOLERANCE = {"torch.float32": 1e-3, "torch.float16": 5e-3, "torch.bfloat16": 2e-2}
 TOLERANCE_TF32 = 5e-3
-# An element may differ by the tolerance above times its own size, plus this factor times the root
-# mean square of the result. Elements are compared because a wrong tile hardly changes the norm of a
-# large result.
+# In addition, an element may differ by at most TOLERANCE times its own size, plus ELEMENT times the
+# root mean square of the result. Elements are compared because a wrong tile hardly changes the norm
+# of a large result.
 ELEMENT = {"torch.float32": 1e-2, "torch.float16": 1e-1, "torch.bfloat16": 1e-1}
 ELEMENT_TF32 = 1e-1
 TRIALS_MAX = 8  # if so many comparisons cannot be made, the choice is PyTorch

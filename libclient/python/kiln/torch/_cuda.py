@@ -16,8 +16,8 @@ from ._records import Record, Records, directory
 ROUNDS = 3
 ROUND_US = 300.0
 LAUNCHES_MAX = 20
-# While the GPU waits, Python enqueues the launches of a round, so that Python's own time does not
-# count.
+# How long the GPU waits before the launches of a round, in cycles. Meanwhile, Python enqueues the
+# launches, so that Python's own time does not count.
 SLEEP_CYCLES = 120_000  # for each launch; 60 us at 2 GHz
 
 

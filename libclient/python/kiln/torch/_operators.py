@@ -14,7 +14,8 @@ Key = Tuple[Any, ...]
 Gradients = Tuple[Optional[Choice], Optional[Choice]]
 Result = Tuple[Optional[Tensor], Optional[Tensor], Optional[Tensor]]
 CHOICES_MAX = 4096  # limits the compilations for a job that uses new sizes all the time
-# How long the first call of a convolution that kiln ran in an earlier process waits for the plan.
+# If an earlier process chose kiln for a convolution, this process waits so long for kilnd's plan at
+# the first call of the convolution.
 RECALL_WAIT_S = 0.5
 ALIGNMENT = 16  # bytes; what kiln_run_launch_native requires of each tensor
 OPERATORS = ("convolution", "convolution_backward")
