@@ -39,8 +39,9 @@ static void add_target(struct targets *targets, const char *target)
         targets->items[targets->count++] = target;
 }
 
-/* Chooses the targets of this host's GPUs or, if it has none, a target that the family's compilers
- * have supported for years. */
+/* Chooses the targets to try.  For AMD's compilers, these are the targets of this host's GPUs, if
+ * it has any.  Otherwise, chooses one target that the family's compilers have supported for
+ * years. */
 static void choose_targets(const struct line *line, const struct json *toolchain,
                            const struct json *devices, struct targets *ret_targets)
 {

@@ -16,7 +16,8 @@ struct toolchain_trial {
 enum trial_end {
     TRIAL_MADE = 1,
     TRIAL_MADE_NONE = 2,
-    /* no trial, because kilnd is busy, is full, or denies access to the caller */
+    /* no result, because kilnd is busy, is full, does not answer in time, or denies access to the
+     * caller */
     TRIAL_UNTRIED = 4,
     TRIAL_UNREACHED = 8, /* kilnd or its compiler process ended before the trial */
 };

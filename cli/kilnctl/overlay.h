@@ -34,7 +34,7 @@ struct overlay {
 };
 
 /* Writes FindDb and PerfDb of device |id|: the host's records into system/, and the user's into
- * user/. */
+ * user/. If MIOpen's version is not known, writes the user's records into system/, too. */
 CLI_MUST_CHECK int overlay_fill(struct overlay *overlay, const char *id, struct kiln_error *err);
 /* Writes the imported kernels of device |id| into cache/, and links the installed packages into
  * system/. */

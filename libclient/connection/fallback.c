@@ -21,8 +21,8 @@
 #define GRACE_MS 5000u
 #define GRACE_MAX_MS 3600000u
 #define MS 1000000ull
-/* How long to wait for a kilnd that was reachable before.  A daemon can restart in this time, and a
- * full daemon can accept another connection. */
+/* How long to wait for a kilnd that was reachable before or is busy.  A daemon can restart in this
+ * time, and a full daemon can accept another connection. */
 #define RETURN_NS 3000000000ull
 
 struct fallback {

@@ -14,7 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A solver whose first run takes HOPELESS times as long as the best solver is not timed further. */
+/* Limits for timing a solver.  If the first timed run takes more than HOPELESS times as long as the
+ * best solver, the solver is not timed further. */
 #define SAMPLES 24u
 #define TIMED_MS 500.0
 #define HOPELESS 3.0
@@ -114,7 +115,7 @@ static void note_late_plans(struct work *work, bool is_budget, const struct kiln
 }
 
 /* Receives the plans.  A plan that does not arrive in time counts as missing.  Fails if there is no
- * kilnd. */
+ * kilnd, or if the plan for the reference solver is missing and accept_unchecked does not apply. */
 static enum kiln_code gather_plans(struct batch *b, struct kiln_err *err)
 {
     FAILURE_AUTO struct failure why = FAILURE_INIT;

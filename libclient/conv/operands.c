@@ -149,7 +149,8 @@ static void fill_table(enum operands kind, const struct problem *p, uint64_t *se
     }
 }
 
-/* One random number selects five elements of a table of random values. */
+/* Copies elements of a table of random values.  Each random number selects five of these elements,
+ * which saves time. */
 void operands_fill(enum operands kind, const struct problem *problem, void *data, uint64_t count,
                    uint64_t seed)
 {

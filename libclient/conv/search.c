@@ -9,7 +9,8 @@
 /* The first timing of a config has low limits, because most configs are slow. */
 #define FIRST_SAMPLES 3u
 #define FIRST_MS 20.0
-/* A config whose first run takes this many times as long as the best is not timed further. */
+/* A config whose first timed run takes more than this many times as long as the best config is not
+ * timed further. */
 #define HOPELESS 2.0
 /* The fastest configs are timed again, with these limits. */
 #define FINALISTS 16u

@@ -16,7 +16,7 @@
 #define HELD_MAX 64u
 /* The search of a larger space is not shared, because no search tries such a space completely. */
 #define CANDIDATES_MAX (1u << 20)
-/* After this many lost leases in a row, the process continues alone. */
+/* If more leases than this are lost in a row, the process continues alone. */
 #define LOSSES_MAX 3u
 
 struct held { /* a share whose trials were not reported yet */

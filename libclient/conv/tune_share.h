@@ -17,8 +17,8 @@
 
 struct sharing;
 
-/* Sets |ret_sharing| to NULL if other processes could not use the results, because the results are
- * not recorded for the user, or because the caller named a toolchain. */
+/* Does not change |ret_sharing| if the search is not shared.  Reasons are that its results are not
+ * recorded for the user, that the caller named a toolchain, or that the space is too large. */
 KILN_MUST_CHECK enum kiln_code sharing_create(struct tuner *tuner, struct sharing **ret_sharing,
                                               struct kiln_err *err);
 void sharing_destroy(struct sharing *sharing);

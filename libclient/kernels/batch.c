@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-/* A message that has reached this size gets no more items.  The limit of a frame is so much larger
- * that the last item fits, even with a large source. */
+/* Maximum bytes of a message with several items.  An item with a large source may have more bytes,
+ * up to the limit of a frame, and is then the only item of its message. */
 #define CHUNK_BYTES (LIMIT_FRAME_BODY / 4)
 
 /* Kernels are put into shared blocks of memory as long as at least this many bytes are still

@@ -45,9 +45,9 @@ struct kernel_block *kernel_block_create(void);
 bool kernel_block_has_space(const struct kernel_block *block, size_t size);
 void kernel_block_unref(struct kernel_block *block);
 
-/* Creates the kernel of a result whose code is KILN_OK.  Takes the descriptor that the result names
- * from |reply|.  Returns KILN_CORRUPT unless the descriptor is a memfd of the stated size that is
- * sealed against every change. */
+/* Creates the kernel of a result whose code is KILN_OK.  Copies the bytes in the frame, or maps the
+ * descriptor that the result names.  This descriptor stays in |reply|.  Returns KILN_CORRUPT unless
+ * it is a memfd of the stated size that is sealed against every change. */
 KILN_MUST_CHECK enum kiln_code kernel_create(const struct message_result *result,
                                              const struct reply *reply,
                                              struct kiln_kernel **ret_kernel, struct kiln_err *err);

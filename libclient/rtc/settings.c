@@ -74,8 +74,8 @@ static void write_report(void)
     close(fd);
 }
 
-/* Registers the report at the first compile of a process.  A forked child starts from 0 again, and
- * registers the report only if the child has not inherited a registration. */
+/* Registers the report when a process counts its first compile or compiler.  A forked child starts
+ * from 0 again, and registers the report only if the child has not inherited a registration. */
 static void begin_counting(void)
 {
     if (counts.pid == getpid())
