@@ -66,8 +66,8 @@ struct option_parser {
 size_t options_distance(const char *a, const char *b);
 
 struct suggestion {
-    /* Smallest distance so far.  The caller first sets the largest distance at which a name is
-     * suggested. */
+    /* Smallest distance so far.  The caller initialises it to the largest distance at which a name
+     * is still suggested. */
     size_t edits;
     char names[160]; /* such as "'status' or 'stats'"; empty if there are none */
 };

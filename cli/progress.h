@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Shows the progress of a long command: on a terminal, in a bar that redraws itself; otherwise, in
- * a plain line after each tenth of the total, and every ten seconds.
+ * Shows the progress of a long command.  On a terminal, redraws a bar.  Otherwise, prints a line
+ * after each tenth of the total, and whenever it has printed nothing for ten seconds.
  *
  * Ownership  a plain value; the stream is borrowed
  * Threading  one thread at a time.  A ticker calls from its own thread, under the caller's lock

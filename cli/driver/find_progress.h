@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Shows the progress of find or tune: on a terminal, in a line that redraws itself; otherwise, in a
- * plain line after each tenth of the time.
+ * Shows the progress of find or tune.  On a terminal, redraws one line.  Otherwise, prints a line
+ * after each tenth of the time budget or of the tries, whichever is reached first.
  *
  * Ownership  a plain value; the stream is borrowed
  * Threading  one thread

@@ -18,7 +18,7 @@ struct db_exported {
     size_t count;
 };
 
-/* Returns KILN_E_NOT_FOUND, with or without a message, if kilnd has no records to export. */
+/* Returns KILN_E_NOT_FOUND if kilnd has no records to export. */
 CLI_MUST_CHECK int db_exported_get(const struct invocation *invocation, const struct json *ask,
                                    struct db_exported *ret_exported, struct kiln_error *err);
 void db_exported_done(struct db_exported *exported);
@@ -34,6 +34,7 @@ CLI_MUST_CHECK int db_exported_path(const char *directory, const char *name,
 CLI_MUST_CHECK int db_exported_write(const struct db_exported *exported, size_t index,
                                      const struct new_file *file, struct kiln_error *err);
 /* Writes a file that may be an SQLite database. Returns KILN_E_IO if it exists and |replace| is not
- * set, and KILN_E_BUSY if a program has the existing database open. */
+ * set, and KILN_E_BUSY if there is a log next to it, because a program may have the existing
+ * database open. */
 CLI_MUST_CHECK int db_write(const struct new_file *file, struct kiln_error *err);
 CLI_MUST_CHECK int db_make_directory(const char *directory, mode_t mode, struct kiln_error *err);

@@ -2,8 +2,8 @@
 #pragma once
 
 /* Finds out to which version of MIOpen a cache belongs.  Each build of MIOpen has a directory for
- * its users' caches, such as that of ~/.cache/miopen/2.17.0.a82233c22/gfx90a68.ukdb.  The name is
- * <major>.<minor>.<patch>.<tweak>, where the tweak is the commit.
+ * its users' caches, such as ~/.cache/miopen/2.17.0.a82233c22.  The directory's name is the
+ * version, <major>.<minor>.<patch>.<tweak>, where the tweak is the commit.
  *
  * Threading  plain values */
 #include "cli/fail.h"

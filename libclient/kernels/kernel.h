@@ -17,7 +17,7 @@ struct kernel_content;
 
 struct kiln_kernel { /* a handle of a kernel, which is stored inside the kernel's content */
     struct kernel_content *content;
-    int tier; /* tier of the answer for which the handle stands (KILN_TIER_*) */
+    int tier; /* tier of the answers that return this handle (KILN_TIER_*) */
 };
 
 struct kernel_content {

@@ -12,8 +12,8 @@
 /* Pause before this process asks again for a lease that is TAKEN.  Normally kilnd itself waits
  * before it answers TAKEN, so the pause matters only if kilnd did not wait. */
 #define PAUSE_MS 10
-/* kilnd must not wait during the last quarter or the last RETURN_MAX_MS of the call's time,
- * whichever is shorter, so that the answer arrives in time. */
+/* kilnd stops waiting before the call's time is over, so that its answer arrives in time.  The
+ * difference is 1 / RETURN_PART of the time, but at most RETURN_MAX_MS. */
 #define RETURN_PART 4u
 #define RETURN_MAX_MS 500u
 #define MS 1000000ull

@@ -23,8 +23,8 @@ void plan_window_destroy(struct plan_window *window); /* abandons in-flight requ
 KILN_DEFINE_AUTO(plan_window)
 
 bool plan_window_is_full(const struct plan_window *window);
-/* Only allowed while fewer than |limit| plans are in flight.  |options->target| must stay valid as
- * long as the window.  |tag| identifies the plan in the answer. */
+/* Requests a plan.  Only allowed while fewer than |limit| plans are in flight.  |options->target|
+ * must stay valid as long as the window.  |tag| identifies the plan in the answer. */
 KILN_MUST_CHECK enum kiln_code plan_window_ask(struct plan_window *window,
                                                const struct kiln_plan_options *options, size_t tag,
                                                struct kiln_err *err);
