@@ -53,7 +53,7 @@ static int pick_seed(const struct option_number *given, uint64_t *ret_seed, stru
     return KILN_E_OK;
 }
 
-/* Returns a failure only if there is no daemon.  In this case, every other problem would fail,
+/* Returns a failure only if there is no daemon, because every other problem would then fail,
  * too. */
 static int run_job(struct driver *d, unsigned line, const struct kiln_driver_line *job,
                    struct kiln_error *err)

@@ -17,7 +17,7 @@ struct db_file_name {
     char backend[16]; /* of FindDb: "HIP", "HIP.fusion", ...; of PerfDb: "" or "batchnorm" */
     bool is_user;
     bool is_sqlite;
-    /* whether MIOpen knows the device, too; false for kiln's own ids, such as "sm_90_132" */
+    /* whether MIOpen also knows the device; false for kiln's own ids, such as "sm_90_132" */
     bool is_miopens;
 };
 /* Parses the name of a tuning file. |name| may be a path. Returns false if it is not the name of a

@@ -161,8 +161,8 @@ static void check_devices(struct doctor *d)
     daemon_judge_miopen(coverage, &d->findings);
 }
 
-/* Adds a finding about 'kilnctl run'. It suggests 'kilnctl run --explain', because only running a
- * program shows which of its compiles kilnd can answer. */
+/* Adds a finding about 'kilnctl run'. The finding suggests 'kilnctl run --explain', because only
+ * running a program shows which of its compiles kilnd can answer. */
 static void check_drop_in(struct doctor *d)
 {
     char value[PRELOAD_MAX];

@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-/* Warns if kilnctl and kilnd have different versions. They work together, but kilnd probably needs
- * a restart. */
+/* Warns if kilnctl and kilnd have different versions. Different versions work together, but kilnd
+ * probably needs a restart. */
 void daemon_judge_version(const char *ours, const char *daemons, struct findings *findings);
 void daemon_judge_status(const struct json *status, struct findings *findings);
 bool daemon_runs_no_compiler(const struct json *status);

@@ -27,8 +27,8 @@ struct socket_facts {
     uid_t euid;
     char user[64];
     bool in_group; /* the calling process is in the socket's group */
-    /* The caller's account is in the group. If |in_group| is false, this takes effect at the next
-     * login. */
+    /* The caller's account is in the group. If |in_group| is false, the membership takes effect at
+     * the next login. */
     bool in_group_file;
     int connect_errno;
 };

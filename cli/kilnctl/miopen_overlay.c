@@ -131,8 +131,8 @@ static int ask_devices(const struct invocation *invocation, struct devices *devi
 
 /* ---- the directory ---- */
 
-/* Creates a directory in the overlay. It will contain the user's records and the job's results, so
- * even an existing directory is made private, unless the overlay is shared. */
+/* Creates a directory in the overlay. The directory will contain the user's records and the job's
+ * results, so even an existing directory is made private, unless the overlay is shared. */
 static int make_part(const struct overlay *o, const char *path, struct kiln_error *err)
 {
     bool is_private = !o->manifest.is_shared;

@@ -86,8 +86,8 @@ int overlay_manifest_get(struct overlay_manifest *manifest, const char *name,
 
 mode_t overlay_file_mode(bool is_shared) { return is_shared ? 0 : 0600; }
 
-/* Parses the digests of a file's lines. They are stored as one long string, because a JSON array
- * would take ten times the memory. */
+/* Parses the digests of a file's lines. The manifest stores these digests as one long string,
+ * because a JSON array would take ten times the memory. */
 static int parse_lines(const char *digits, struct overlay_lines *lines, struct kiln_error *err)
 {
     size_t size = strlen(digits);

@@ -86,8 +86,8 @@ static int conclude_check(const struct verdict *v, const char *target, const cha
     return rc;
 }
 
-/* Returns whether there is a package for the target's arch. It may have the kernels, even if no
- * compiler can build them, so the prefetch should start. */
+/* Returns whether there is a package for the target's arch. Such a package may have the kernels,
+ * even if no compiler can build them, so the prefetch should start. */
 static bool packages_may_serve(const struct invocation *invocation, const char *target)
 {
     KILN_AUTO(json) struct json *reply = NULL;

@@ -22,7 +22,7 @@ CLI_MUST_CHECK int prefetch_stored_begin(const struct invocation *invocation,
                                          struct prefetch_stored *ret_kept, struct kiln_error *err);
 /* Waits until kilnd has written, or failed to write, all kernels compiled so far. If kilnd has some
  * kernels of |report| only in memory, returns KILN_E_FULL or KILN_E_IO with kilnd's reason, and
- * sets |not_stored| of the report to their number. It is no failure if the settings switch the
+ * sets |not_stored| of the report to their number. Returns KILN_E_OK if the settings switch the
  * cache off. */
 CLI_MUST_CHECK int prefetch_stored_check(const struct invocation *invocation,
                                          const struct prefetch_stored *kept,

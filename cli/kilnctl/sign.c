@@ -24,8 +24,8 @@ static int fail_as(struct kiln_error *err, const struct kiln_err *why)
 #define PUBLIC_FORMAT "kiln-public-key-1"
 #define KEY_MAX 4096
 
-/* Returns whether |key_file| is a public key. It is easily confused with the secret key, which is
- * in the same directory. */
+/* Returns whether |key_file| is a public key. Users easily confuse the public key with the secret
+ * key, which is in the same directory. */
 static bool is_public_key(const char *key_file)
 {
     KILN_AUTO(fd) int fd = open(key_file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #define EVERY_MS 1000
-/* Timeout of a request: a kilnd that takes longer to answer counts as absent. It is short because
- * kilnctl reads no keys while it waits for an answer. */
+/* Timeout of a request: a kilnd that takes longer to answer counts as absent. The timeout is short
+ * because kilnctl reads no keys while it waits for an answer. */
 #define ASK_MS 3000
 #define ASK_AGAIN_MS 300
 #define KEYS "q: quit   s: sort"

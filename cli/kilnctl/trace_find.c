@@ -44,8 +44,8 @@ static void work_done(struct work *w)
 
 /* ---- the problems ---- */
 
-/* Reads |word|: the name of a job, the path of a trace or of a log (which contains a '/'), or "-"
- * for a log from standard input. */
+/* Reads the problems of |word|, which is the name of a job, the path of a trace or of a log, or "-"
+ * for a log from standard input. A path must contain a '/'. */
 static int read_problems(struct work *w, const char *word, struct kiln_error *err)
 {
     const struct find_options *o = w->invocation->options;

@@ -50,8 +50,8 @@ struct trace_question {
     uint64_t from_us, until_us;
 };
 
-/* Returns KILN_E_NOT_FOUND if there is no such file.  The caller releases |ret_job| after a
- * failure, too. */
+/* Reads the files that |question| selects.  Returns KILN_E_NOT_FOUND if a job has none.  The caller
+ * releases |ret_job| after a failure, too. */
 CLI_MUST_CHECK int trace_job_ask(const struct trace_question *question, struct trace_job *ret_job,
                                  struct kiln_error *err);
 /* Reads the traces of all processes of a job, or one file. */

@@ -290,8 +290,8 @@ static int answer(struct rtc_library *library, const struct comgr_call *call)
 int comgr_act(struct rtc_library *library, const struct comgr_call *call)
 {
     (void)key_environment_has_changed();
-    /* hiprtc compiles by calling comgr. If this thread is noting files, this is such a call. It
-     * goes straight to the real comgr, because kilnd stores hiprtc's result instead. */
+    /* hiprtc compiles by calling comgr. A call on a thread that notes files comes from hiprtc, so
+     * the real comgr handles the call: kilnd stores hiprtc's result instead. */
     if (!is_compile(library, call->kind) || settings_mode() == RTC_OFF || files_are_noted())
         return act_real(library, call);
     return answer(library, call);
