@@ -135,7 +135,8 @@ class Measurement:
         self.stage = Stage(options, attack.settings)
         self.attackers: list[int] = []
         self.victim: victims.Victim
-        # begin and end of the victim's first requests, which Options.short uses as the quiet window
+        # time when the victim's first requests began, and when they ended; Options.short uses this
+        # period as the quiet window
         self.first_requests: tuple[float, float]
         self.windows: list[Windows] = []
         self.memories: list[figures.Memory] = []

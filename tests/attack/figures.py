@@ -10,7 +10,8 @@ import victim as victims
 
 P99_FACTOR = 5
 STEP_MS = 20.0  # time that kilnd's executors spend on a step before they let others run
-# bytes by which kilnd's memory may stay larger, because an allocator may keep freed memory
+# maximum growth of kilnd's memory by an attack, in bytes; above 0, because an allocator may keep
+# freed memory
 AFTER_MEMORY_MORE = 64 << 20
 SHORT_WAIT_MAX_S = 10.0  # bound for Options.short, which must not depend on the machine's speed
 

@@ -26,7 +26,8 @@ HOT_LIMIT = 64 * MIB
 QUEUE_PER_UID = 256 * MIB  # kilnd's default, like QUEUE_BYTES
 QUEUE_BYTES = 1024 * MIB
 KILND_ITSELF = 64 * MIB
-# bytes of received code objects that each user may keep open; hot-limit if that is larger
+# bytes of received code objects that each user may keep open: 256 MiB, or hot-limit if that is
+# larger
 HELD_PER_UID = 256 * MIB
 HELD_BYTES = 4 * HELD_PER_UID
 OBJECT_FILE = "/memfd:kiln-object"

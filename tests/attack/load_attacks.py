@@ -366,7 +366,8 @@ class LargeExports(Load):
     processes = 4  # as many administrative requests as a user may have at a time
     ROWS = 3
     SIZE = 16 * MIB
-    # bytes after which the content repeats; bzip2 sorts long repetitions most slowly
+    # number of bytes after which the content repeats; bzip2's sort is slowest if long parts are
+    # equal
     PERIOD = 100_000
 
     def prepare(self, stage: Stage) -> None:

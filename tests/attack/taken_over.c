@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Stands for a decompressor under an attacker's control. Preloaded into kiln-transfer, it
- * replaces what libbz2 unpacks by the bytes of the file in ATTACK_FORGED, which must be as long
- * as the genuine content. */
+/* Simulates a decompressor that an attacker controls. This library is preloaded into kiln-transfer.
+ * It replaces libbz2's output by the content of a file, which must be as long as the genuine
+ * content. The environment variable ATTACK_FORGED has the file's path. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 static char forged[FORGED_MAX];
 static size_t size, given;
 
-/* Reads the file at the start, because kiln-transfer may not open it after it has confined
- * itself. */
+/* Reads the file when the program starts, because kiln-transfer cannot open the file once it has
+ * entered its sandbox. */
 __attribute__((constructor)) static void read_forged(void)
 {
     const char *path = getenv("ATTACK_FORGED");

@@ -116,7 +116,7 @@ class Rollback(PackageAttack):
             vendor = Vendor(other.host, other.host.directory / "keys")
             old, new = os.urandom(OBJECT_SIZE), os.urandom(OBJECT_SIZE)
             old_path = vendor.sign("old", old)
-            # the second manifest needs a later time, whose resolution may be a second
+            # the second manifest needs a later time, and manifests state whole seconds
             time.sleep(1.1)
             new_path = vendor.sign("new", new)
             status, output = other.host.kilnctl("pkg", "install", str(new_path))
@@ -237,7 +237,7 @@ class FalseClaims(Trust):
     name, finding = "false_claims", "H7"
     TARGET = "gfx906"
     CLAIMS = (wire.Entry("", 1e-6, 4_000_000_000, 0.0),  # impossible
-              # plausible, so kilnd records this claim, and only a promotion may hold it back
+              # plausible, so kilnd records this claim; a promotion must not publish it
               wire.Entry("", 0.5, 9, 0.01))
 
     def judge(self, stage: Stage) -> list[str]:

@@ -81,7 +81,8 @@ enum kiln_code bench_parse(int argc, char **argv, struct bench_options *ret_opti
     return rc;
 }
 
-/* Benchmarks hold hundreds of objects, each by a descriptor. */
+/* Raises the limit of open descriptors, because benchmarks hold hundreds of objects, each with a
+ * descriptor. */
 static void allow_descriptors(void)
 {
     struct rlimit limit;
@@ -197,8 +198,8 @@ static unsigned index_of(const struct fan_out *f, pid_t pid)
     return i;
 }
 
-/* Waits until all clients have ended. The clients form their own process group, so that this does
- * not reap a server, which is also a child of this process. */
+/* Waits until all clients have ended. Waits only for the clients' process group, because a server
+ * is also a child of this process and must not be reaped here. */
 static enum kiln_code collect_clients(struct fan_out *f, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;

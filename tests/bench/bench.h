@@ -4,9 +4,9 @@
 /* Code that all benchmarks share: command line, rounds in several processes, statistics and
  * results.
  *
- * A machine's speed varies over time.  So each round measures every compared way (A and B) once, in
- * the order A B A B.  The report uses the median over the rounds, and the median of the rounds'
- * ratios.
+ * A machine's speed varies over time. So each round measures every compared way once: with two
+ * ways A and B, the order is A B, A B, and so on. The report uses the median over the rounds, and
+ * the median of the rounds' ratios.
  *
  * Role       a benchmark prints each result as one JSON line on standard output, and progress and
  *            errors on standard error. tests/bench/report.py makes tables of the results

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Measures how long a client takes to fetch a batch of 500 stored kernels, and to map and touch
- * each one. Compared with a server that sends as many descriptors without any look-up. */
+ * each one. For comparison, measures a server that sends as many descriptors without any
+ * look-up. */
 #include "tests/bench/floor.h"
 
 #include <kiln/kernel.h>
@@ -228,8 +229,8 @@ static enum kiln_code start_servers(const struct bench_options *o, struct batch 
     return rc ? rc : kilnd_start(o, &options, &b->kiln, err);
 }
 
-/* Pins this process and the servers to one CPU. They cannot be unpinned, so measure without pinning
- * before. */
+/* Pins this process and the servers to one CPU. They cannot be unpinned, so all measurements
+ * without pinning must come first. */
 static enum kiln_code pin_all(const struct bench_options *o, struct batch *b, struct kiln_err *err)
 {
     b->one_cpu = true;

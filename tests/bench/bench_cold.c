@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Measures kernels that must be compiled.  Stampede: eight processes request the same kernels at
- * the same time, compared with one process.  Scaling: kilnd with one compiler process for each CPU,
- * compared with kilnd with one, and with as many processes that call the compiler directly. */
+/* Measures kernels that must be compiled. Stampede: eight processes request the same kernels at the
+ * same time, compared with one process. Scaling: kilnd with one compiler process for each CPU. It
+ * is compared with kilnd with a single compiler process, and with one process for each CPU that
+ * calls the compiler directly. */
 #include "tests/bench/direct_team.h"
 #include "tests/bench/server.h"
 

@@ -110,7 +110,8 @@ static struct json *result_of(const struct compiler *c)
     return result;
 }
 
-/* Returns whether |rc| means that this host lacks the compiler. The result then says "absent". */
+/* Returns whether |rc| means that this host lacks the compiler. If so, the benchmark prints
+ * "absent" for this compiler. */
 static bool is_absent(enum kiln_code rc)
 {
     return rc == KILN_UNAVAILABLE || rc == KILN_UNSUPPORTED || rc == KILN_NOT_FOUND;

@@ -13,7 +13,8 @@
 #define OBJECT_SIZE 2048u
 #define ROUNDS_MAX 8u
 #define LOOKUPS 100u
-/* prime and no divisor of the number of kernels, so that each look-up has another key */
+/* distance between the indices of successive look-ups; a prime that does not divide the number of
+ * kernels, so that each look-up has another key */
 #define STRIDE 7919u
 
 struct population {
@@ -87,7 +88,7 @@ static enum kiln_code look_up(struct kiln_client *client, const struct populatio
     return KILN_OK;
 }
 
-/* Uses a new client, whose in-process cache is empty. */
+/* Measures look-ups with a new client, because its in-process cache is empty. */
 static enum kiln_code time_lookups(const struct population *p, unsigned round, int tier,
                                    double *ret_us, struct kiln_err *err)
 {

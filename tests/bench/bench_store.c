@@ -12,7 +12,8 @@
 
 #define ROUNDS_MAX 8u
 #define LOOKUPS 10000u
-/* prime and no divisor of the number of kernels, so that look-ups visit all of them */
+/* distance between the indices of successive look-ups; a prime that does not divide the number of
+ * kernels, so that look-ups visit all kernels */
 #define STRIDE 7919u
 #define KEPT 500u /* number of kernels that are looked up while others are stored and evicted */
 #define TIGHT (64ull << 20)

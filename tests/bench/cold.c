@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define COLD_MAX 64
-#define TIMEOUT_MS 300000 /* long enough for COLD_MAX slow compiles on one CPU */
+/* time limit of a batch; long enough for COLD_MAX slow compiles on one CPU */
+#define TIMEOUT_MS 300000
 
 /* The loop of a direct convolution, small enough to compile fast. */
 #define BODY                                                        \

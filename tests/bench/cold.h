@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Kernels that are not compiled yet.  All have the same source, but a macro with a different value
- * (cold_options).
+/* Kernels that are not compiled yet. All have the same source. An option gives a macro a different
+ * value for each kernel (cold_options).
  *
  * Threading  plain values */
 #include "tests/bench/bench.h"

@@ -11,7 +11,8 @@
 #define CL_PROGRAM_BINARY_SIZES_ 0x1165u
 #define CL_PROGRAM_BINARIES_ 0x1166u
 
-/* POSIX requires that function pointers have the size of data pointers. */
+/* Returns the address of a function. The caller copies the result into a function pointer: POSIX
+ * requires that function pointers have the size of data pointers. */
 static void *find_symbol(struct direct *d, const char *name) { return dlsym(d->dl, name); }
 
 static enum kiln_code load_library(const char *const *names, struct direct *d, struct kiln_err *err)
@@ -153,8 +154,8 @@ static enum kiln_code opencl_compile(struct direct *d, const struct cold *cold, 
                 : kiln_fail(err, KILN_COMPILE_FAILED, "OpenCL cannot compile: %d", status);
 }
 
-/* Sets what kilnd sets for its compilers: caches only in |work|, and PoCL puts the kernel for the
- * source's work-group size into the binary. */
+/* Sets the same environment variables as kilnd does for its compilers. Compilers then write caches
+ * only to |work|, and PoCL's binary contains the kernel for the source's work-group size. */
 static enum kiln_code set_environment(const char *work, struct kiln_err *err)
 {
     char directory[BENCH_PATH_MAX];

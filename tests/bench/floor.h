@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A server that does nothing but reply.  It measures the floor: no service on a socket can be
- * faster.
+/* A server that only replies. Its time is the floor: no service on a socket can be faster.
  *
  * Messages are as large as kiln's fetch request (FRAME_HEADER_SIZE + key + limit) and kiln's reply
  * with one kernel.

@@ -36,8 +36,8 @@ KILN_MUST_CHECK enum kiln_code kilnd_state_directory(const struct bench_options 
  * installed. */
 KILN_MUST_CHECK enum kiln_code redis_start(const struct bench_options *bench,
                                            struct server *ret_server, struct kiln_err *err);
-/* Sends SIGTERM and, if the server runs after 20 s, SIGKILL. Does nothing if the server is not
- * running. */
+/* Sends SIGTERM. If the server still runs after 20 s, sends SIGKILL. Does nothing if the server is
+ * not running. */
 void server_stop(struct server *server);
 #define SERVER_AUTO __attribute__((cleanup(server_stop)))
 

@@ -50,7 +50,8 @@ extern const struct subject_ops subject_descriptor_kept;
 /* like subject_descriptor, but from the server with one event loop */
 extern const struct subject_ops subject_descriptor_epoll;
 
-/* As MIOpen reads its cache: SELECT by name and arguments, decompress with bzip2, check the MD5. */
+/* Read a cache as MIOpen does: SELECT by name and arguments, decompress with bzip2, check the
+ * MD5. */
 extern const struct subject_ops subject_miopen_kept; /* keeps the database open */
 /* opens the database for every fetch */
 extern const struct subject_ops subject_miopen_fresh;

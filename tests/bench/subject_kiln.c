@@ -67,8 +67,8 @@ static enum kiln_code kiln_fetch(struct subject *base, size_t index, struct kiln
     return fetch_key(s, index % s->place->content->count, err);
 }
 
-/* Fails unless all fetches of subject_kiln_table, and none of subject_kiln, were answered by the
- * in-process cache. */
+/* Checks the number of cache hits. The in-process cache must have answered all fetches of
+ * subject_kiln_table, and no fetch of subject_kiln. */
 static enum kiln_code check_cache_hits(struct kiln_subject *s, struct kiln_err *err)
 {
     struct kiln_status status = { .size = sizeof(status) };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Fetches with kiln's messages but without libkiln. Compared with subject_kiln, the difference is
- * libkiln's cost. Compared with subject_descriptor, it is kilnd's cost. */
+/* Fetches with kiln's messages but without libkiln. The time of subject_kiln minus this time is
+ * libkiln's cost. This time minus that of subject_descriptor is kilnd's cost. */
 #include "common/protocol/messages.h"
 #include "tests/bench/floor.h"
 #include "tests/bench/subject.h"

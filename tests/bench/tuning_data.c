@@ -28,7 +28,7 @@ static enum kiln_code copy_file(int from, int to, bool packed, struct kiln_err *
     return rc ? rc : fs_write_all(to, buffer_view(&content), err);
 }
 
-/* Unpacks AMD's file. Returns KILN_NOT_FOUND without a message if it does not exist. */
+/* Unpacks AMD's file. Returns KILN_NOT_FOUND without a message if the file does not exist. */
 static enum kiln_code take_genuine(const struct tuning_data *data, struct kiln_err *err)
 {
     const char *directory = getenv("KILN_TEST_DATA");

@@ -9,7 +9,8 @@
 /* number of questions after the first; they show whether later answers need more memory */
 #define MORE_QUESTIONS 100u
 
-struct first { /* sizes in bytes; a size is a difference, so it may be negative */
+/* sizes in bytes; each is the size after the answer minus the size before, so it may be negative */
+struct first {
     uint64_t ns;
     int64_t resident, own, kept;
     int64_t more_own; /* how much the further questions added to |own| */
@@ -34,8 +35,8 @@ static void touch_questions(const struct tuning_data *data)
         sum = sum + data->questions[i].problem.n + (uint64_t)data->questions[i].key[0];
 }
 
-/* Touches 64 KiB of the stack before the measurement, so that they do not count as memory that an
- * answer needs. */
+/* Touches 64 KiB of the stack before the measurement, so that this memory does not count as memory
+ * that an answer needs. */
 static void touch_stack(void)
 {
     volatile uint8_t deep[64 << 10];
@@ -50,7 +51,8 @@ static enum kiln_code prepare_process(const struct comparison *c, void **state,
     struct process_memory memory;
     touch_questions(c->place->data);
     touch_stack();
-    /* returns memory that the parent freed; an answer could otherwise use it unnoticed */
+    /* gives the memory that the parent freed back to the system; otherwise an answer could use this
+     * memory, and the measurement would miss it */
     malloc_trim(0);
     enum kiln_code rc = process_memory(&memory, err);
     if (!rc && first->connected)
@@ -134,7 +136,7 @@ static double own_of(const struct first *f) { return (double)f->own / 1024; }
 static double kept_of(const struct first *f) { return (double)f->kept; }
 static double more_of(const struct first *f) { return (double)f->more_own / 1024; }
 
-/* Returns the results of each round: the median over its processes. */
+/* Returns one number for each round: the median of the results of its processes. */
 static struct json *rounds_of(const struct comparison *c, size_t way,
                               double (*of)(const struct first *))
 {

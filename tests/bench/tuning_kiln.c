@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Looks up with libkiln, from a kilnd over its socket. */
+/* Looks up tuning records with libkiln, which asks a kilnd over its socket. */
 #include "tests/bench/tuning_way.h"
 #include "tests/support/public_problem.h"
 

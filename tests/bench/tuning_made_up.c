@@ -12,10 +12,11 @@
 
 #define FIND_RECORDS 193590u
 #define FIND_BYTES_MAX (128u << 20)
-/* kiln refuses times that no GPU can reach. For the largest problem below, the limit is 17 ms. */
+/* Shortest time of a record. kiln refuses times that no GPU can reach; for the largest problem
+ * below, these are times below 17 ms. */
 #define FIND_TIME_MIN_MS 20
 #define PERF_RECORDS 99522u
-/* number of rows; PERF_ROWS - PERF_RECORDS records have two */
+/* number of rows; PERF_ROWS - PERF_RECORDS records have two rows, the others one */
 #define PERF_ROWS 148096u
 
 /* Returns problem |index|. Problems 0 to 884 735 are all different. */
@@ -24,7 +25,7 @@ static struct problem problem_of(uint32_t index)
     static const uint32_t filters[] = { 1, 3, 5 },
                           types[] = { TYPE_FLOAT32, TYPE_FLOAT16, TYPE_BFLOAT16 };
     uint32_t rest =
-        /* Shuffles: 7919 is prime to 884736, so different indices stay different. */
+        /* Shuffles: 7919 and 884736 are coprime, so different indices stay different. */
         (uint32_t)((uint64_t)index * 7919 % 884736);
     const uint32_t digits[] = { 3, 3, 8, 3, 16, 16, 16 };
     uint32_t digit[7];

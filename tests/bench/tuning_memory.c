@@ -11,8 +11,8 @@
 
 static atomic_uint_fast64_t kept; /* usable bytes of all allocations that are not freed yet */
 
-/* glibc's allocator, which is called by the counting functions below. These replace malloc in this
- * program and its libraries. */
+/* glibc's allocator, which is called by the counting functions below. The counting functions
+ * replace malloc in this program and its libraries. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count_piece, size_t size);
 void *__libc_realloc(void *piece, size_t size);

@@ -34,7 +34,7 @@ KILN_MUST_CHECK enum kiln_code phase_first(const struct way_place *place,
 
 struct phase_setting {
     const struct tuning_way *ways[PHASE_WAYS_MAX + 1]; /* ends with NULL */
-    /* including the first round, which only warms up */
+    /* |rounds| includes the first round, which only warms up */
     unsigned processes, rounds;
     enum bench_cpus cpus;
     /* the clients are pinned to this CPU unless |cpus| is CPUS_ANY; the caller pins the servers */

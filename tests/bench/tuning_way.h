@@ -23,7 +23,8 @@ struct tuning_way {
     /* look-ups in one round, for slow ways; 0 means that each question is asked once */
     size_t round_max;
     enum kiln_code (*open)(const struct way_place *place, void **ret_state, struct kiln_err *err);
-    /* What any client does once at its start, before the first question. May be NULL. */
+    /* Called once, before the first question. Does what every client does at its start. May be
+     * NULL. */
     enum kiln_code (*connect)(void *state, struct kiln_err *err);
     /* Timed. Gets and releases the answer. Fails if there is no record. */
     enum kiln_code (*ask)(void *state, const struct data_question *question, struct kiln_err *err);

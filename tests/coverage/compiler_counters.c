@@ -10,11 +10,12 @@
 
 void __gcov_dump(void);
 
-/* In bytes. The counters of any one source file take less. */
+/* Size in bytes to which a process must be able to write a file. The counters of each source file
+ * need less. */
 #define COUNTERS_MAX (1u << 18)
 
-/* Returns false if the limit of the file size is too low, because writing the counters would then
- * kill the worker with SIGXFSZ. */
+/* Returns whether the limit of the file size permits writing the counters. If the limit is too low,
+ * a write kills the worker with SIGXFSZ. */
 static int may_write_counters(void)
 {
     struct rlimit limit;
@@ -33,7 +34,8 @@ enum kiln_code __wrap_confine_begin(struct confinement *c, const struct confine_
     return __real_confine_begin(c, options, err);
 }
 
-/* A worker in its sandbox ends by _exit, because exit would try to write the counters and fail. */
+/* These functions run in the sandbox. They end the process with _exit, because exit would try to
+ * write the counters, and fail. */
 
 int __real_compiler_worker_serve(const struct compiler_worker_options *options);
 int __wrap_compiler_worker_serve(const struct compiler_worker_options *options);

@@ -25,7 +25,7 @@ static void print_line(const char *kind, const char *id, struct bytes key, bool 
     char text[PROBLEM_KEY_MAX];
     bool is_find = strcmp(kind, "find") == 0;
     if (!parse_line(is_find, key, &problem))
-        return; /* kiln has no such problem, and stores the record verbatim */
+        return; /* no kiln problem has this key, so kiln stores the record verbatim */
     problem.n += changes ? 1 : 0;
     size_t size = is_find ? find_key_write(&problem, text) : perf_key_write(&problem, text);
     if (size > 0)

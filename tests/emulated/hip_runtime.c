@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A HIP runtime for tests: libamdhip64.so.6 with one device, whose kernels an emulator in another
- * process runs (tests/emulated/serve_emulator.py).
+/* A HIP runtime for tests: libamdhip64.so.6 with one device. An emulator in another process runs
+ * the device's kernels (tests/emulated/serve_emulator.py).
  *
  * The device's memory is a file that both processes map at the same address.  The runtime sends
  * code objects and launches through a socket, one request a line, and waits for each answer:

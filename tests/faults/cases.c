@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The usual case takes less than a second. With sanitizers on a loaded machine, cases take much
- * longer. */
+/* Time limit of a case. Most cases take less than a second, but much longer with sanitizers on a
+ * loaded machine. */
 #define CASE_SECONDS 120
 #define NO_PLACE 0u
 

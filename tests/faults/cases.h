@@ -4,10 +4,10 @@
 /* A fault case injects one kind of fault into one operation at one place. Places are numbered from
  * 1: place n is the n-th call (or step) that the fault can hit.
  *
- * Each case runs in a separate process with a time limit. Further cases try the following places
- * until the operation ends before it reaches the place. A failed case is called lost. The process
- * of a case removes the case's directory. When this process ends, all other processes of the case
- * are killed. */
+ * Each case runs in a separate process with a time limit. Further cases try the following
+ * places until the operation ends before it reaches the place. A failed case is called lost. The
+ * process of a case removes the case's directory. When the process of a case ends, all processes
+ * that it started are killed. */
 #include "tests/faults/plan.h"
 
 #include <stddef.h>
@@ -83,8 +83,8 @@ struct fault_case {
 struct operation {
     const char *name;
     unsigned kinds; /* bit set of KIND_... values */
-    /* Number of places that one process tries; 0 means one. A deadly fault ends its process, so a
-     * process tries only one place. */
+    /* Number of places that one process tries; 0 means one. If the fault is deadly, a process tries
+     * only one place, because the fault ends the process. */
     unsigned at_once;
     /* Tries the places of |c|. If this function exits instead of returning, the case is lost. */
     void (*run)(const struct fault_case *c);

@@ -116,7 +116,8 @@ static bool ask_for_status(struct scene *s)
     return scene_asks(s, words);
 }
 
-/* The list of kernels is too long for kilnctl's first buffer. */
+/* Lists all kernels with kilnctl. Fails the test if the number of kernels differs from that in the
+ * previous list. */
 static bool list_kernels(struct scene *s)
 {
     static const char *const words[] = { "kernel", "ls", "--json", NULL };
@@ -225,8 +226,8 @@ static bool inject_fault(const struct fault_case *c, const struct daemon_operati
     bool may_fail = injected && !fault_is_harmless(c->kind);
     if (!done && !may_fail && (injected || !holds_in_time(operation_succeeds, &attempt)))
         fail_msg("the operation fails without a reason: '%s', '%s'", s->why, s->result.output);
-    /* Only if kilnd itself was killed. The fault may instead have killed a child that kilnd forked
-     * and that has not called execve yet. */
+    /* Reaps kilnd only if the fault killed kilnd itself. The fault may also have killed a child
+     * that kilnd forked and that had not called execve yet. */
     if (injected && fault_is_deadly(c->kind) && s->plan->pid == s->daemon.pid)
         scene_reap(s);
     if (s->daemon.pid)

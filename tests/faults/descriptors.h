@@ -2,8 +2,8 @@
 #pragma once
 
 /* Lists the open descriptors of a process: files by their path; sockets, pipes and anonymous inodes
- * only by their kind. If an idle process has more descriptors than when it was idle before, it
- * leaks them. */
+ * only by their kind. An idle process must have the same descriptors as the last time it was idle;
+ * more of them are a leak. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the fault tests: cases of operations that are wrong on purpose must be lost, and those of
- * the correct operation must survive. */
+/* Tests the fault tests: if an operation is wrong on purpose, its cases must fail (be lost). If an
+ * operation is correct, its cases must pass. */
 #include "tests/faults/invariants.h"
 #include "tests/faults/trial.h"
 

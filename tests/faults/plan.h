@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum fault_calls { /* a call may belong to several of these */
+enum fault_calls { /* kinds of calls, as bits; a call may belong to several kinds */
                    FAULT_MEMORY = 1
                                   << 0, /* malloc, calloc, realloc, posix_memalign, aligned_alloc */
                    FAULT_WRITE = 1 << 1, /* writes to files, and calls that change their size */

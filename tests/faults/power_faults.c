@@ -15,10 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* number of random choices of surviving writes that are tried for each log entry */
+/* For each log entry, the tests choose this many times at random which writes survive. */
 #define CHOICES 4u
 #define CHANGES 24u
-#define KERNELS 6u /* number of kernels that are stored before the VFS logs */
+#define KERNELS 6u /* number of kernels that are stored before the VFS starts its log */
 #define SIZE 9000u
 
 static void make_directory(char path[96])

@@ -35,10 +35,10 @@ struct scene {
     unsigned tried[SCENE_RECORDS];
     /* the number of the latest problem whose kernels were prefetched */
     unsigned prefetch;
-    /* the latest of these problems for which kilnctl reported success, or 0 */
+    /* the number of the latest problem whose prefetch kilnctl reported as successful, or 0 */
     unsigned prefetch_kept;
     unsigned tuned; /* the number of the latest problem for which a lease was taken */
-    /* the latest of these problems whose lease ended with an acknowledged result, or 0 */
+    /* the number of the latest problem whose lease ended with an acknowledged result, or 0 */
     unsigned tuned_kept;
     size_t listed; /* number of kernels in the latest list from kilnctl; 0 means unknown */
     bool apart_done;
@@ -67,9 +67,9 @@ bool scene_has_no_child(void *unused);
 /* Waits until all of kilnd's threads and child processes sleep, so that faults are also injected
  * into the work that kilnd does after its answer. */
 void scene_settle(struct scene *s);
-/* Runs |act| in a separate process. Kills this process if the fault has killed kilnd, or if kilnd
- * does not answer because the fault lasts. If |is_faulty|, faults are injected into the separate
- * process. |s| must be in shared memory. */
+/* Runs |act| in a separate process. Kills the separate process if the fault has killed kilnd, or if
+ * kilnd does not answer because the fault lasts. If |is_faulty|, faults are injected into the
+ * separate process. |s| must be in shared memory. */
 bool scene_act_apart(struct scene *s, bool (*act)(struct scene *s), bool is_faulty);
 void scene_reap(struct scene *s);
 /* Checks that the databases are consistent, that a new kilnd without faults serves everything that

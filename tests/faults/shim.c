@@ -125,7 +125,8 @@ struct call {
     const void *caller;
     int file;         /* descriptor + 1; 0 means none */
     const char *path; /* NULL means the path of |file| */
-    size_t *size;     /* number of bytes to write or read; NULL if no half call is possible */
+    /* number of bytes to write or read; NULL if the call must transfer all bytes or none */
+    size_t *size;
 };
 
 /* Writes a step's name such as "pwrite of kernels.db-wal". Replaces numbers by '#', and cuts the
@@ -611,8 +612,8 @@ VISIBLE int accept4(int fd, __SOCKADDR_ARG address, socklen_t *size, int flags)
                : -1;
 }
 
-/* Returns |size| if the socket is a stream. Returns NULL otherwise, because a packet cannot be sent
- * by half. */
+/* Returns |size| if the socket is a stream. Returns NULL otherwise, because a packet is sent as a
+ * whole. */
 static size_t *of_stream(int fd, size_t *size)
 {
     int type = 0;

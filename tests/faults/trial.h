@@ -11,8 +11,8 @@ struct trial {
     char directory[96];
     struct fault_plan *plan; /* shared with the process that acts */
     struct trial_end *end;   /* shared with the process that acts */
-    /* The process of |act| was killed by the plan, or by GMP because an allocation failed. |end|
-     * has its state up to then. */
+    /* The plan killed the process of |act|, or GMP aborted it because an allocation failed. |end|
+     * has the state of |act| when its process died. */
     bool killed;
     bool injected;
     unsigned version; /* 2 or more, and new for each place; |prepare| writes version 1 */

@@ -14,7 +14,7 @@
 #define DEVICE "gfx90a68"
 #define ALICE 1000u
 #define BOB 1001u
-/* records a measurement after the operation, to show that the database still works */
+/* the user who records a measurement after the operation, to show that the database still works */
 #define CAROL 1002u
 #define RECORDS 20u /* number of records in each imported file; Alice has as many */
 #define SYSTEM_FILE DEVICE ".HIP.fdb.txt"
@@ -22,7 +22,8 @@
 /* Time of version 0 of a record; later versions have shorter times. */
 #define SLOWEST_MS 1000000u
 
-/* The user or the file from which a record comes. Each has its own problems. */
+/* The user or the file from which a record comes. Records of different owners are for different
+ * problems. */
 enum owner { OF_SYSTEM, OF_ALICE, OF_HOST, OF_MERGE, OWNERS, OF_CAROL };
 
 static const char *key_of(enum owner owner, unsigned number, char key[80])

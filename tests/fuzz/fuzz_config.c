@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests kilnd's settings from a file, environment variables and flags. If kilnd accepts the
- * settings, it must also accept them as kiln prints them. */
+ * settings and prints them, it must also accept the printed text. */
 #include "tests/fuzz/fuzz.h"
 
 #include "daemon/config/config.h"

@@ -53,7 +53,7 @@ static void sign_record(const struct fleet_trust *trust, struct reader *r)
     uint8_t codec = reader_u8(r);
     struct bytes part = fuzz_part(r);
     KILN_AUTO(mem) uint8_t *text = fuzz_copy(part);
-    /* The signer's id is behind the format's 22 bytes. */
+    /* The builder's key id, at offset 22, must be the signer's. */
     if (part.size >= 22 + FLEET_KEY_ID_SIZE)
         memcpy(text + 22, us.key_id, FLEET_KEY_ID_SIZE);
     ed25519_sign(us.secret, bytes_of(text, part.size), signature);

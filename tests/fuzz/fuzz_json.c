@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the JSON parser. If the input is parsed and printed, the printed text must parse, and must
- * be printed unchanged. */
+/* Tests the JSON parser. If the input parses, the value is printed. The printed text must parse,
+ * too, and its value must be printed as the same text. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/base/json.h"

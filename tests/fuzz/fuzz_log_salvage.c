@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* The linker (--wrap) redirects SQLite's sleeps to this function, because no other process holds a
- * lock for which SQLite would have to wait. */
+/* The linker (--wrap) redirects SQLite's sleeps to this function, which does not sleep. SQLite
+ * sleeps while another process holds a lock, but here no other process holds one. */
 int __wrap_sqlite3_sleep(int ms);
 int __wrap_sqlite3_sleep(int ms) { return ms; }
 

@@ -46,7 +46,7 @@ static void check(struct bytes manifest)
                     "what is believed was signed by the trusted key");
 }
 
-/* Signs |text| as manifest_sign does, then checks what the reader makes of the result. */
+/* Signs |text| as manifest_sign does, then checks how the reader parses the signed text. */
 static void check_signed(struct bytes text)
 {
     uint8_t pub[ED25519_KEY_SIZE], signature[ED25519_SIGNATURE_SIZE];

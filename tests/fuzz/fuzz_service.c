@@ -15,7 +15,7 @@
 
 #define CALLERS 3
 #define STEPS_MAX 24
-#define STRANGER_FROM 240 /* steps whose first byte is at least this are the stranger's */
+#define STRANGER_FROM 240 /* the stranger does the steps whose first byte is at least this */
 #define TASKS_MAX 100000  /* a single input must not lead to more tasks */
 
 struct visitor {

@@ -19,18 +19,18 @@
 #include <sys/socket.h>
 
 #define ROUNDS_STANDARD 300
-/* Not measured, because kilnd opens readers and fills its pools in the first rounds */
+/* Number of rounds before the measurement, in which kilnd opens readers and fills its pools. */
 #define WARM_ROUNDS 100
 #define FRAMES_MAX 8
 #define BODY_MAX 4096
 #define FILES_MAX 4
 #define PIECE_MAX 512
 #define CHECK_EVERY 64
-/* How many more descriptors than at the start kilnd may have while rounds run: received ones that
- * it has not closed yet, and those of readers and compilers. */
+/* How many more descriptors than at the start kilnd may have while rounds run: descriptors that it
+ * has received and not closed yet, and those of readers and compilers. */
 #define DESCRIPTORS_WAITING 32
-/* How many more descriptors kilnd may have after all rounds: a compiler process may be in
- * replacement. */
+/* How many more descriptors kilnd may have after all rounds, because it may be replacing a compiler
+ * process. */
 #define DESCRIPTORS_SLACK 4
 #ifndef MEMORY_SLACK_KB
 #define MEMORY_SLACK_KB 65536 /* allowed growth, because allocators keep freed memory */
@@ -382,9 +382,9 @@ static bool descriptors_are_back(void *context)
     return descriptor_count(f->daemon.pid) <= f->descriptors + DESCRIPTORS_SLACK;
 }
 
-/* Returns whether kilnd has closed most received descriptors. kilnd closes them on other threads,
- * and delays users who sent many. The bystander belongs to the same user as all connections, so it
- * would be delayed, too. */
+/* Returns whether kilnd has closed most received descriptors. kilnd closes received descriptors on
+ * other threads, and delays the requests of a user who sent many. All connections have the same
+ * user, so kilnd would also delay the bystander. */
 static bool most_is_closed(void *context)
 {
     struct fixture *f = context;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs a fuzz target on the given files and on all files of the given directories, without
- * libFuzzer. This makes the corpora and earlier crashes tests of every build, whatever its
- * compiler. The first argument is the directory of the corpus, which must contain a file. */
+ * libFuzzer. So every build can test the corpora and the inputs of earlier crashes, even if its
+ * compiler has no libFuzzer. The first argument is the directory of the corpus, which must contain
+ * a file. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/base/fs.h"
