@@ -108,8 +108,8 @@ gpu_results() {
             "another directory"
 }
 
-# gpu_kilnd NAME [keep]: starts kilnd with the directories of NAME. Empties these first, except with
-# "keep".
+# gpu_kilnd NAME [keep]: starts kilnd with the directories of NAME. Empties the directories first,
+# unless the second argument is "keep".
 gpu_kilnd() {
     local directory=${results:-$work}/kilnd-$1
     gpu_end_kilnd

@@ -111,8 +111,8 @@ wanted() {
         END { if (!found && arch != "") print arch, 0 }' | sort -u
 }
 
-# Prints how MIOpen's file names begin: the arch and the compute units. Up to 64, these are decimal
-# after '_', otherwise hexadecimal without '_'.
+# Prints how MIOpen's file names begin: the arch and the number of compute units. A number up to 64
+# is decimal and follows a '_'. A higher number is hexadecimal, without '_'.
 database_id() {
     if (($2 == 0)); then
         echo "$1"

@@ -72,8 +72,8 @@ class Step:
         }
         times = own.get("times", {})
         rows |= {label: times.get(key) for key, label in TIMES}
-        # Kernels that come from the cache also have a compile time, so only a step that compiled
-        # shows it.
+        # Kernels that come from the cache also have a compile time. So only a step that compiled
+        # something shows this row.
         if counted.get("compiles"):
             rows["compilers' own seconds"] = times.get("compile_s", own.get("compile_s"))
         return rows

@@ -15,11 +15,12 @@
 /* about as much workspace as frameworks allow */
 #define WORKSPACE_MAX ((uint64_t)4 << 30)
 
-/* How far cuDNN's result may be from the reference, relative to sum|a b| / sqrt(n) for the n
- * products a b of an element. A sum of n products with random signs is about that large, and the
- * result of another problem differs by about as much. The check only has to detect that cuDNN was
- * given a different problem. So it must accept all arithmetic of cuDNN, including Winograd, and
- * TF32 with its operands of 11 bits. Such arithmetic differs by at most a 64th of that size. */
+/* Largest difference between cuDNN's result and the reference, relative to the usual size of an
+ * element. An element is the sum of n products a b with random signs, so its usual size is sum|a b|
+ * / sqrt(n). The check only has to detect that cuDNN was given a different problem. Then the
+ * results differ by about the usual size. The check must accept all of cuDNN's arithmetic,
+ * including Winograd, and TF32 with its operands of 11 bits. Rounding in this arithmetic changes a
+ * result by at most a 64th of the usual size. */
 #define TOLERANCE (1.0 / 64)
 
 struct baseline {

@@ -14,7 +14,7 @@
 #define SHAPES_MAX 512u
 /* about as much workspace as frameworks allow */
 #define WORKSPACE_MAX ((uint64_t)1 << 30)
-#define DATA 0x3c /* every byte of the operands; in each type, the numbers are then small */
+#define DATA 0x3c /* value of every byte of the operands; it makes small numbers in each type */
 
 struct pass {
     struct problem shapes[SHAPES_MAX];

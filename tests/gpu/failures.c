@@ -148,8 +148,8 @@ static void launch_on_too_little(struct kiln_device *device, struct kiln_client 
     kiln_run_destroy(run);
 }
 
-/* Wraps memory in a memory object with a too large size, so that the kernel writes to an unmapped
- * address. */
+/* Launches a kernel that writes to an unmapped address: its output is a memory object that claims
+ * to be larger than the memory that it wraps. */
 static void launch_beyond(struct kiln_device *device, struct kiln_client *client)
 {
     struct kiln_run *run = run_of(device, client);

@@ -16,7 +16,7 @@
 
 #define LAYERS_MAX 512u
 #define TIMEOUT_MS 600000
-#define DATA 0x3c /* every byte of the operands; in each type, the numbers are then small */
+#define DATA 0x3c /* value of every byte of the operands; it makes small numbers in each type */
 
 enum memory { MEMORY_X, MEMORY_W, MEMORY_Y, MEMORY_WORKSPACE, MEMORIES };
 

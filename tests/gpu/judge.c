@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ITEMS 128u /* in each group of every kernel of reference.cu */
+#define ITEMS 128u /* number of work items in a group, for all kernels of reference.cu */
 #define GROUPS_MAX 8192u
 /* How much the GPU's reference and the CPU's may differ. Both add in double precision, but in
  * different orders. */

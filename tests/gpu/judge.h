@@ -13,7 +13,8 @@
 #include "tests/gpu/cuda_driver.h"
 #include "tests/gpu/nvrtc.h"
 
-/* Bytes of each guard, which lie before and after every memory. No kernel may write there. */
+/* Size of a guard in bytes. There is a guard before and after every memory; no kernel may write
+ * there. */
 #define JUDGE_GUARD 4096u
 
 enum judge_kernel { JUDGE_FILL, JUDGE_CHECKSUM, JUDGE_REFERENCE, JUDGE_COMPARE, JUDGE_KERNELS };

@@ -63,7 +63,7 @@ struct axis {
 };
 
 /* Returns how many positions of x along an axis are read. If the stride is larger than the filter,
- * some are not. */
+ * some positions are not read. */
 static double read_positions(struct axis a)
 {
     uint32_t count = 0;

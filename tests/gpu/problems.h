@@ -11,7 +11,7 @@
 
 struct problem_change {
     uint32_t batch; /* new batch size; 0 keeps the problem's */
-    int type;       /* new type, an index into problem_types[]; -1 keeps the problem's */
+    int type;       /* new type, an index into problem_types[]; -1 keeps the problem's type */
     int layout;
     int direction; /* problems with another direction are left out; -1 means none */
 };

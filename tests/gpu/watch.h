@@ -4,7 +4,7 @@
 /* Starts the processes of gpu_trials, and watches them: several that compile, and one that runs the
  * trials.
  *
- * Role       limits the damage of a kernel that hangs or crashes its process to its own trial
+ * Role       a kernel that hangs or crashes its process only spoils its own trial
  * Ownership  all processes that are started here are also ended here
  * Threading  one thread, which must not have opened CUDA */
 #include "tests/gpu/gpu_trial.h"
@@ -14,7 +14,7 @@
 struct watch_options {
     struct run_options run;
     unsigned compilers;
-    double seconds; /* limit for the whole run; no trial begins after it; 0 means no limit */
+    double seconds; /* time limit for the whole run; no trial begins later; 0 means no limit */
     bool quiet;
     FILE *json;
 };

@@ -48,7 +48,8 @@ static bool has_at_most(void *context)
     return attack_descriptors(count->arena) <= count->count_max;
 }
 
-/* Waits, because kilnd closes descriptors in other threads. */
+/* Fails the test if kilnd keeps more than |count_max| descriptors open. Waits, because kilnd closes
+ * descriptors in other threads. */
 static void expect_descriptors_at_most(const struct attack_setting *a, unsigned count_max)
 {
     struct count count = { .arena = a, .count_max = count_max };

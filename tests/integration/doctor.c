@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define NOBODY 65534
-#define GROUP "games" /* exists on every Debian system, and has no members */
+#define GROUP "games" /* a group that exists on every Debian system, and has no members */
 #define MOUNTS_MAX 8
 
 struct fixture {

@@ -220,8 +220,8 @@ TEST_F(hostile, unexpected_descriptors_are_closed)
     raw_expect_pong(f->bystander);
 }
 
-/* Makes a file that only root may read, where compilers look for programs. kilnd starts again,
- * because only a new kilnd has the changed PATH. */
+/* Makes a file that only root may read, and adds its directory to PATH, so that a compiler may look
+ * for it there. Restarts kilnd, because a running kilnd keeps the earlier PATH. */
 static void restart_beside_roots_own(struct fixture *f, char file[128])
 {
     roots_own_file("hidden_word();\n", file);
@@ -254,7 +254,8 @@ TEST_F(hostile, a_file_only_root_may_read_is_not_quoted_in_a_compile_log)
 
     bool closed = answer_quotes(f, file, "-DTRY=1");
     assert_int_equal(chmod(file, 0644), 0);
-    /* With a mode for all users, the log quotes the file: the mode alone prevented that before. */
+    /* If all users may read the file, the log quotes it. So only the file's mode prevented the
+     * first compile from quoting it. */
     bool open = answer_quotes(f, file, "-DTRY=2");
 
     assert_false(closed);

@@ -180,8 +180,9 @@ static void lock_file(const char *directory, const char *suffix)
         _exit(1);
 }
 
-/* Starts a process that holds kilnd's locks and, if |has_socket|, its listening socket. After
- * kilnd is killed, a child that it had just forked holds the same until it calls exec. */
+/* Starts a process that holds kilnd's locks and, if |has_socket|, its listening socket. The process
+ * stands for a child that kilnd forked just before it was killed: such a child holds the locks and
+ * the socket until it calls exec. */
 static pid_t start_holder(const struct host *f, bool has_socket)
 {
     int ready[2];

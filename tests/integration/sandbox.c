@@ -126,7 +126,8 @@ struct open_file {
     const char *path;
 };
 
-/* Returns true if only kilnd has the file open. A child also has it open until it calls exec. */
+/* Returns true if only kilnd has the file open. A child that kilnd has forked also has the file
+ * open until the child calls exec. */
 static bool only_kilnd_has(void *context)
 {
     const struct open_file *file = context;

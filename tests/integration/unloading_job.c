@@ -2,8 +2,8 @@
 /* unloading_job LIBKILN [reaper]: opens and closes libkiln with dlopen.
  *
  * By default: opens and closes the library twice in the right order, and then with a client
- * still open. With 'reaper', opens and closes it three times in the right order, as a reaper of
- * orphans, and then waits until the private kilnd has ended. */
+ * still open. With 'reaper', becomes a child subreaper, opens and closes the library three times
+ * in the right order, and then waits until the private kilnd has ended. */
 #include <kiln/client.h>
 
 #include <dlfcn.h>

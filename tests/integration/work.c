@@ -46,7 +46,8 @@ static void need_opencl(struct fixture *f)
     for (; target; target = strstr(target + 1, "\"opencl:")) {
         sscanf(target, "\"%255[^\"]\"", f->target);
         if (strlen(f->target) > strlen("opencl:00"))
-            return; /* a target is longer than a device's name, such as "opencl:0" */
+            /* a longer name is a target; short ones, such as "opencl:0", are names of devices */
+            return;
     }
     fail_msg("no target in '%s'", f->result.output);
 }

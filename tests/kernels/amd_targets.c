@@ -427,8 +427,8 @@ static bool is_asked_for(const char *target, int count, char **asked)
     return count == 0;
 }
 
-/* Returns the number of arguments that name targets. Reads PROBLEMS and SEED, which follow
- * these. */
+/* Returns the number of arguments that name targets. Reads PROBLEMS and SEED, which follow the
+ * targets. */
 static int read_numbers(int argc, char **argv)
 {
     int names = 1;

@@ -105,8 +105,8 @@ TEST(trial, backward_data_clears_inputs_that_no_output_read)
     assert_true(is_right(*state, &problem, DATA_EXACT, 1));
 }
 
-/* With even widths, kernels store two blocks at once, otherwise one row of a block. This test has
- * both. */
+/* Kernels store two blocks at once if the width is even, and one row of a block if it is odd. This
+ * test has even and odd widths. */
 TEST(trial, backward_data_clears_between_pixels_whatever_the_width)
 {
     static const uint32_t widths[] = { 8, 10, 9 };

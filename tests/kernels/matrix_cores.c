@@ -131,8 +131,8 @@ struct named_config {
 };
 
 /* Returns whether the sample contains the next trial: a test's first trial, and every fifth trial
- * of each direction. In backward data, these are the 2nd, the 7th and so on, so that the sample
- * also has configs that forward skips. */
+ * of each direction. In backward data, the sample has the 2nd trial, the 7th and so on, so that it
+ * also has configs that it skips in forward. */
 static bool is_in_sample(struct fixture *f, uint32_t direction)
 {
     bool first = f->trials[0] + f->trials[1] + f->trials[2] == 0;

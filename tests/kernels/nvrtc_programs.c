@@ -81,8 +81,9 @@ static void every_solver_compiles_without_diagnostics(void **state)
     for (size_t i = 0; solvers[i]; i++) {
         for (unsigned at = 0; at < 3 * problems; at++) {
             struct problem problem;
-            /* Each direction alternates between 2-D and 3-D problems. The first one depends on the
-             * target, so that each direction has both even if there is only one for each target. */
+            /* Each direction alternates between 2-D and 3-D problems. Whether the first problem is
+             * 2-D or 3-D depends on the target. So each direction has both kinds even if there is
+             * only one problem for each target. */
             uint32_t dims = (at % 3 + at / 3 + (unsigned)(text - targets)) % 2 ? 3 : 2;
             if (draw(solvers[i], at % 3, dims, &target, &problem))
                 bad += compile(solvers[i], &problem, &target);
@@ -170,8 +171,8 @@ static bool is_same_tile(const struct perf_config *a, const struct perf_config *
     return true;
 }
 
-/* Stores the valid configs with bulk copies, for each tile the one with the fewest stages, which
- * has the most resident work groups. Returns the number of configs. */
+/* Stores one valid config with bulk copies for each tile: the config with the fewest stages,
+ * because it has the most resident work groups. Returns the number of configs. */
 static unsigned tiles_in_bulk(const struct problem *problem, const struct target *target,
                               struct perf_config ret_tiles[TILES_MAX])
 {

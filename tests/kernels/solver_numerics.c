@@ -19,8 +19,9 @@
 #define TYPES 3u
 #define LAYOUTS 2u
 #define UNIFORM (TYPES * LAYOUTS)
-/* Compiling takes most of the time: up to a second for each problem on one core, and a third of
- * that without optimisation. */
+/* Default number of problems for each solver and direction. It is small, because compiling takes up
+ * to a second for each problem on one core. Without optimisation, compiling takes a third of
+ * that. */
 #define PROBLEMS TYPES
 #define ONE_IN_OPTIMISED 7u
 #define DIRECTIONS 3u

@@ -7,8 +7,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-# HELD_SHARES of engine/engine.c: code objects that users keep open may take this multiple of
-# hot_limit
+# HELD_SHARES of engine/engine.c: code objects that users keep open may take hot_limit times this
+# number
 HELD_SHARES = 4
 UNREAD = 2 << 30  # replies that clients have not read, and incomplete requests (docs/limits.md)
 

@@ -44,7 +44,7 @@ struct crowd_member {
 struct crowd {
     const char *socket; /* borrowed */
     unsigned clients, kernels;
-    /* all clients request kernels from the numbers first .. first + pool - 1 */
+    /* all clients request kernels with the numbers first .. first + pool - 1 */
     unsigned first, pool;
     unsigned count_of[CLIENT_KINDS];
     uint64_t *hashes; /* owned: expected hashes of the pool's kernels */

@@ -6,9 +6,10 @@
  *
  * The test does not measure time. It stops all compilers (SIGSTOP), so that the first user's
  * compiles stay in the queue. Then the second user requests one compile, and the test lets one
- * compiler continue. The sources that may be compiled before the second user's end normally. All
- * other sources of the first user never end, so a wrong order makes the test hang. A compiler exits
- * after each source, and a new compiler (not stopped) takes its place. */
+ * compiler continue. Some sources of the first user may be compiled before the source of the
+ * second user; their compiles end normally. All other compiles of the first user never end, so a
+ * wrong order makes the test hang. A compiler exits after each source, and a new compiler (not
+ * stopped) takes its place. */
 #include "tests/faults/made_kernel.h"
 #include "tests/load/peer.h"
 #include "tests/support/children.h"

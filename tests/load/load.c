@@ -18,12 +18,13 @@
 #define ROUND_STEP 1000000u
 /* Maximum number of kilnd's descriptors besides those of clients and kernels. */
 #define FILES_BESIDE 200u
-/* An idle kilnd may have a few more descriptors for a short time, because it scans directories now
- * and then. */
+/* How many more descriptors kilnd may have when it is idle, because it scans directories now and
+ * then. */
 #define FILES_MORE 4u
-/* kilnd returns freed memory to the system once a second. */
+/* The test waits this long until kilnd has returned its freed memory. kilnd does so once a
+ * second. */
 #define MEMORY_RETURNED_S 2
-/* kilnd may keep a little more memory after each round, for the database rows of new kernels. */
+/* How much more memory kilnd may keep after each round, for the database rows of new kernels. */
 #ifndef MEMORY_MORE_KB
 #define MEMORY_MORE_KB 4096
 #endif

@@ -26,7 +26,7 @@
 
 #define WORK_QUEUES 8u
 #define COMMON 400u         /* number of kernels that all jobs share */
-#define NEW_FIRST 20000000u /* from this number on, each kernel is fetched by one job only */
+#define NEW_FIRST 20000000u /* the kernels from this number on are each fetched by one job only */
 #define SAMPLES 100u
 #define WARM 25u /* number of samples at the start that do not count */
 /* The limits are too low for all kernels, so kilnd must evict some. */

@@ -181,7 +181,8 @@ class WithKilndTest(unittest.TestCase):
     def setUpClass(cls):
         cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="kiln-complete-"))
         cls.addClassCleanup(shutil.rmtree, cls.directory)
-        # If kilnd runs as root, its compilers run as another user, who must be able to enter.
+        # If kilnd runs as root, its compilers run as another user, who must be able to enter this
+        # directory.
         cls.directory.chmod(0o711)
         cls.kilnd = Kilnd(cls.directory)
         cls.addClassCleanup(cls.kilnd.stop)

@@ -94,7 +94,7 @@ DECLARED(int, nvrtcAddNameExpression, struct program *p, const char *expression)
     return SUCCESS;
 }
 
-/* Uses a system call, which libkiln-rtc does not see, because the log is not one of the
+/* Opens the log with a system call, so that libkiln-rtc does not see it: the log is not one of the
  * compile's files. */
 static int open_log(void)
 {

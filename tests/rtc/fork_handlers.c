@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A library to preload. Whenever a fork handler is registered, it forks in another thread, and
- * waits for that fork. With glibc before 2.36, a registration waits for a fork that another thread
- * has begun. So a thread that holds a lock for which a fork handler waits must not register a fork
- * handler. Ends the process with status 9 if the fork takes too long. */
+/* A library to preload. Whenever the program registers a fork handler, the library forks in another
+ * thread and waits for that fork. If the fork takes too long, the library ends the process with
+ * status 9. The reason for this test: with glibc before 2.36, a registration waits for a fork that
+ * another thread has begun. So a thread must not register a fork handler while it holds a lock for
+ * which a fork handler waits. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -96,7 +96,7 @@ const char *test_empty_directory(void)
 
 struct variable {
     const char *name;
-    /* earlier value, which the end restores; owned; NULL if the variable was not set */
+    /* earlier value, which the end of the test restores; owned; NULL if the variable was not set */
     char *value;
 };
 

@@ -22,7 +22,8 @@
 #include <unistd.h>
 
 #define ARGUMENTS_MAX 48
-#define PROGRAM_MAX_S 240 /* enough for a compile under a sanitizer on a loaded machine */
+/* time limit of a program; enough for a compile under a sanitizer on a loaded machine */
+#define PROGRAM_MAX_S 240
 
 static void set(const char *name, const char *directory, const char *below)
 {
@@ -206,8 +207,8 @@ static bool none_starts(void *context)
     return at_hand == json_get_u64(workers, "total", 0);
 }
 
-/* Waits until each worker has called exec before it is stopped. kilnd's thread that starts a
- * worker waits for the exec, and would hang. */
+/* Before it stops workers, waits until each worker has called exec. Otherwise the thread of kilnd
+ * that starts a worker would hang, because it waits for the exec. */
 void daemon_process_signal_workers(struct daemon_process *d, int signal)
 {
     if (signal == SIGSTOP)

@@ -20,7 +20,7 @@ struct daemon_process {
     pid_t pid;                                   /* 0 if kilnd is not running */
     const char *arguments[DAEMON_ARGUMENTS_MAX]; /* further arguments for kilnd; ends with NULL */
     bool keep_log; /* kilnd writes to the file |log|, not to standard error */
-    /* who runs the programs of run_program and start_program; 0 means the test's user */
+    /* the user as whom run_program and start_program run programs; 0 means the test's user */
     uid_t user;
     /* called in the child before kilnd's program starts; may be NULL */
     void (*prepare)(void *context);

@@ -28,7 +28,7 @@ void http_script_start(struct http_script *script);
 void http_script_stop(struct http_script *script);
 bool http_script_was_asked(const struct http_script *script, const char *line);
 
-/* Sends a formatted text. Ignores that the client has closed the connection. */
+/* Sends a formatted text. Does not fail if the client has closed the connection. */
 void http_say(int fd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Returns false if the client has closed the connection. */
 bool http_send(int fd, const void *data, size_t size);

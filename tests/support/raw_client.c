@@ -11,7 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SILENCE_MAX_MS 60000 /* long enough for sanitizers on a loaded machine */
+/* how long kilnd may send nothing; long enough for sanitizers on a loaded machine */
+#define SILENCE_MAX_MS 60000
 
 int raw_connect(const struct daemon_process *d) { return unix_connect(SOCK_STREAM, d->socket); }
 

@@ -119,7 +119,7 @@ FIXTURE(plain, NULL, NULL);
     TEST_REGISTERED(fixture_, name, name##_case, #name)     \
     static void name##_body(fixture_##_fixture_type *f)
 
-/* Runs the test that TEST or TEST_F defined above once more, with another fixture. */
+/* Adds a further run, with another fixture, of a test that TEST or TEST_F has already defined. */
 #define TEST_ALSO(fixture, name) \
     TEST_REGISTERED(fixture, name, fixture##_##name##_case, #name " (" #fixture ")")
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* The end of the test closes the descriptors that these functions make, except those whose
- * variables are negative then (fd_close sets -1). The variables must exist until then. */
+/* The end of the test closes the descriptors that these functions make. So the variables must exist
+ * until the end of the test. A test may close a descriptor earlier with fd_close, which sets the
+ * variable to -1. */
 #include "common/base/cleanup.h"
 #include "tests/support/test.h"
 

@@ -8,7 +8,7 @@
 
 #define TESTS_MAX 256
 
-/* the durations of tests that take at least this long are printed */
+/* in seconds; a test's duration is printed if it is at least this long */
 #define LONG_S 1.0
 
 static struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints what a fleet's index costs: the size of its file, its memory, and how long a look-up takes
- * that finds no kernel. scripts/test-fleet checks the limits. */
+/* Prints what a fleet's index costs: the size of its file, its memory, and the duration of a
+ * look-up that finds no kernel. scripts/test-fleet checks the limits. */
 #include "common/base/clock.h"
 #include "engine/digest/sha256.h"
 #include "engine/fleet/fleet_index.h"

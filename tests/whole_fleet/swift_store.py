@@ -27,7 +27,7 @@ from swift.common.wsgi import loadapp
 
 REGION = "us-east-1"
 DEVICE = "disk"
-#: secret keys by access key, with what the users may do
+#: the users by access key: each has a secret key and a role
 USERS = {"fleet:builder": ("builder-secret", ".admin"), "fleet:reader": ("reader-secret", ""),
          "fleet:nobody": ("nobody-secret", "")}
 

@@ -4,7 +4,7 @@
 /* Fake GPU runtimes: libcuda.so.1 and libamdhip64.so.{5,6,7}, for hosts without a GPU.
  *
  * The fake runtimes enforce the rules of the real runtimes: every object belongs to the context or
- * device that is current when it is created, and may be used in no other one. The fake runtimes run
+ * device that is current when it is created, and may only be used there. The fake runtimes run
  * kernels as functions on the CPU, count existing objects, and fail on demand. A kernel's name
  * selects its function. A code object (ELF, section headers last) has the kernels whose names occur
  * in its bytes.
@@ -27,7 +27,8 @@
 #define FAKE_GPU_SHARED_MAX 232448
 #define FAKE_GPU_SHARED_ALLOWED 49152
 #define FAKE_GPU_MEMORY_MAX ((uint64_t)1 << 40)
-#define FAKE_GPU_MS_PER_LAUNCH 2    /* each launch advances the clock that events read */
+/* each launch advances the clock that events read by this time */
+#define FAKE_GPU_MS_PER_LAUNCH 2
 #define FAKE_GPU_OTHER_TARGET 0xbad /* e_flags of a code object for another target */
 
 enum fake_gpu_kind {
