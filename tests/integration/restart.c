@@ -19,8 +19,9 @@
 
 #define CLIENTS 16
 #define KERNELS 3
-#define TARGET "gfx942" /* a target for which clang compiles a source to the same bytes each time \
-                         */
+#define TARGET                                                                         \
+    "gfx942" /* a target for which clang compiles a source to the same bytes each time \
+              */
 #define REQUESTS_BETWEEN 2000
 
 static unsigned restarts = 4;
