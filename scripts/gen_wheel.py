@@ -121,9 +121,10 @@ def copy_host_libraries(package, licenses):
         lines.append(f"{name}: package {debian}, version {version}")
         copy_license(debian, licenses)
     (licenses / "LIBRARIES.txt").write_text("\n".join(lines) + "\n")
-    # A program whose libraries need further libraries must have DT_RPATH, which also applies to
-    # those. kiln-compiler has no such libraries and keeps DT_RUNPATH: with DT_RPATH, the host's
-    # compilers that it opens would load the wheel's libraries.
+    # If a program's libraries need further libraries, the program must have DT_RPATH: unlike
+    # DT_RUNPATH, it also applies to the further libraries. kiln-compiler's libraries need no
+    # further ones, so kiln-compiler keeps DT_RUNPATH: with DT_RPATH, the host's compilers that it
+    # opens would load the wheel's libraries.
     for program in programs:
         if host_libraries([program]).keys() - needed(program):
             use_rpath(program)

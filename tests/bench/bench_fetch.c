@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Measures fetches of stored objects with 1 and 16 client processes, in every way to get an
+/* Measures fetches of stored objects with 1 and 16 client processes, for each way to get an
  * object's bytes (subject.h). The ways alternate. */
 #include "tests/bench/floor.h"
 #include "tests/bench/subject.h"

@@ -31,7 +31,8 @@ static bool become_nobody(void *context)
     return give_up_capabilities();
 }
 
-/* The child's main function. Writes to |ready| which layers the sandbox has, as bits. */
+/* The child's main function. Enters the sandbox if |confined| is set. Then writes the sandbox's
+ * layers to |ready|, as bits. */
 static _Noreturn void run_start(const struct start *s)
 {
     static struct confinement c;

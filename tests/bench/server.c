@@ -202,7 +202,8 @@ enum kiln_code redis_start(const struct bench_options *bench, struct server *ret
         rc = bench_path(bench->work, "redis.log", log, err);
     if (rc)
         return rc;
-    /* the socket of an earlier run that was killed would look as if the new server were ready */
+    /* removes the socket of an earlier run that was killed: it would look as if the new server were
+     * ready */
     unlink(s.socket);
     const char *const argv[] = {
         "redis-server", "--port", "0",     "--unixsocket", s.socket,     "--save",  "",

@@ -12,8 +12,8 @@
 
 struct json *phase_result(const char *bench, const struct tuning_data *data);
 
-/* Measures kiln's import into the new state directory place->state, and for comparison the programs
- * wc and sort with the same file. Afterwards, |daemon_state| also contains the imported
+/* Measures kiln's import into the new state directory place->state. For comparison, measures the
+ * programs wc and sort with the same file. Afterwards, |daemon_state| also contains the imported
  * database. */
 KILN_MUST_CHECK enum kiln_code phase_import(const struct way_place *place, const char *daemon_state,
                                             unsigned rounds, struct kiln_err *err);

@@ -405,8 +405,8 @@ bool scene_fetch_batch(struct scene *s, struct kiln_client *client, unsigned cou
     return ended && batch.came == count;
 }
 
-/* Uses a new driver version each time, because kilnd only replaces a record if the driver versions
- * differ. */
+/* Stores a measurement with a new driver version, because kilnd only replaces a record if the
+ * driver versions differ. */
 bool scene_put(struct scene *s, struct kiln_client *client, unsigned number)
 {
     char driver[32];

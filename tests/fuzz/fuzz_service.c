@@ -16,7 +16,7 @@
 #define CALLERS 3
 #define STEPS_MAX 24
 #define STRANGER_FROM 240 /* the stranger does the steps whose first byte is at least this */
-#define TASKS_MAX 100000  /* a single input must not lead to more tasks */
+#define TASKS_MAX 100000  /* maximum number of tasks that the engine may add for one input */
 
 struct visitor {
     struct caller base; /* first member */

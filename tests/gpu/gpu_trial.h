@@ -100,8 +100,9 @@ struct shared_object *trial_object(const struct trials *trials, size_t program);
 const void *trial_object_data(const struct trials *trials, const struct shared_object *object);
 
 #define TRIAL_COMPILERS_MAX 64u
-/* The main function of a process that compiles. |compiler| numbers these processes. Compiles one
- * program after another until none is left. Returns the exit status. */
+/* The main function of a process that compiles. |compiler| is the number of this process among the
+ * processes that compile. Compiles one program after another until none is left. Returns the exit
+ * status. */
 int trials_compile(struct trials *trials, unsigned compiler);
 /* Called if a process that compiles has crashed. Marks its current program as not compiling.
  * Returns true if there are programs left to compile. */

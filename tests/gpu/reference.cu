@@ -88,7 +88,8 @@ extern "C" __global__ void fill(void *data, u64 count, u32 type, u32 bits, u64 s
     }
 }
 
-/* Adds up an operand before and after a trial, to detect a kernel that writes to it. */
+/* Adds up the words of an operand. Called before and after a trial, to detect a kernel that writes
+ * to an operand. */
 extern "C" __global__ void checksum(const u16 *data, u64 count, u64 *sum)
 {
     u64 own = 0;

@@ -450,7 +450,8 @@ static void terminal_read(struct terminal *t)
     t->text[t->used] = '\0';
 }
 
-/* ncurses sends only what has changed, except after a change of the window's size. */
+/* Returns whether the screen shows |wanted|. Changes the window's size first, because otherwise
+ * ncurses sends only the parts that have changed. */
 static bool screen_shows(void *context)
 {
     struct terminal *t = context;

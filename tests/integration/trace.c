@@ -94,7 +94,7 @@ static void check_another_gpu(struct host *f)
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), before);
 }
 
-/* One test, because each kilnd and each compile takes seconds with sanitizers. */
+/* This is a single test, because each kilnd and each compile takes seconds with sanitizers. */
 TEST_F(trace, a_job_waits_only_for_what_no_prefetch_made_ready)
 {
     run_job(f, LINES - 1);

@@ -299,7 +299,7 @@ TEST_F(tuning_api, recorded_measurements_outlive_a_killed_daemon)
 /* ---- a lost connection ---- */
 
 /* Forwards frames between a client and kilnd. Drops the first |recorded| reply and closes the
- * connection, so that the client does not know whether kilnd has recorded. */
+ * connection, so that the client does not know whether kilnd has recorded the measurement. */
 struct relay {
     struct sockaddr_un here, kilnd;
     int listening, stop[2];
