@@ -88,10 +88,11 @@ ONLY_IN = {  # for each header of an external library, the only places that may 
                 "engine/compile"),
     "CL/": ("libclient/device",),
 }
-# Only libkiln itself, the programs of cli/, the tests and GPU sources may include <kiln/...>. For
-# GPU sources, this is the prefix of their prelude.
+# Only libkiln itself, the programs of cli/, the tests and GPU sources may include <kiln/...>. GPU
+# sources do not include libkiln's headers but those of kernels/, whose names also begin with
+# "kiln/".
 PUBLIC_FOR = ("libclient", "cli", "tests", "kernels")
-# These may only include system headers and <kiln/...>.
+# Directories whose files may only include system headers and <kiln/...>.
 SYSTEM_ONLY = ("libclient/include", "kernels")
 # Tests use these libraries to check results, or to damage files.
 TESTS_SEE = ("sqlite3.h", "dlfcn.h", "CL/", "uv.h", "zstd.h", "nettle/", "bzlib.h")

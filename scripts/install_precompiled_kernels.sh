@@ -149,7 +149,8 @@ is_known() {
     esac >/dev/null 2>&1
 }
 
-# Removes what may be secret from a text: URLs may contain passwords, and signatures in their query.
+# Removes possible secrets from a text: passwords in URLs, and the queries of URLs, which may
+# contain signatures.
 without_secrets() { sed -E 's#(https?://)[^/@ ]*@#\1#g; s#(https?://[^? ]*)\?[^ ]*#\1#g' <<<"$*"; }
 
 run() {

@@ -277,8 +277,8 @@ uint64_t bench_percentile(uint64_t *samples, size_t count, double fraction)
     qsort(samples, count, sizeof(*samples), by_value);
     double rank = fraction * (double)count;
     size_t i = (size_t)rank;
-    /* nearest-rank method: the smallest sample such that |fraction| of all samples are not
-     * larger */
+    /* nearest-rank method: takes the smallest sample for which at least |fraction| of all samples
+     * are not larger */
     if ((double)i == rank && i > 0)
         i--;
     return samples[i < count ? i : count - 1];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Measures the first answer of a job that starts its private kilnd: the time from kiln_client_open
- * to the answer to a ping. Compared with a job whose private kilnd runs already. Each job is a
- * separate process. */
+ * to the answer to a ping. For comparison, measures a job whose private kilnd runs already. Each
+ * job is a separate process. */
 #include "tests/bench/bench.h"
 
 #include <kiln/client.h>

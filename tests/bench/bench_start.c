@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Measures what many stored kernels cost: kilnd's time to start, its memory, the time of a look-up,
- * and the bytes on disk in addition to the objects. */
+ * and the disk space that kilnd needs in addition to the objects. */
 #include "tests/bench/cold.h"
 #include "tests/bench/content.h"
 #include "tests/bench/server.h"

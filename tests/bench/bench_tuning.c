@@ -139,7 +139,7 @@ static enum kiln_code run_one(const struct bench_options *o, const struct way_pl
 
 /* Measures many processes on any CPU. Then pins the servers to one CPU, and measures single
  * processes that are pinned to another CPU or to the same one. Pinned processes cannot be unpinned,
- * so these measurements come last. */
+ * so their measurements come last. */
 static enum kiln_code run_look_ups(const struct bench_options *o, const struct servers *s,
                                    const struct way_place *place, const struct plan *plan,
                                    struct kiln_err *err)

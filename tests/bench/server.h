@@ -41,7 +41,7 @@ KILN_MUST_CHECK enum kiln_code redis_start(const struct bench_options *bench,
 void server_stop(struct server *server);
 #define SERVER_AUTO __attribute__((cleanup(server_stop)))
 
-/* Pins all threads of the server to |cpu|. Threads that start later inherit this. */
+/* Pins all threads of the server to |cpu|. Threads that start later are pinned, too. */
 KILN_MUST_CHECK enum kiln_code server_pin(const struct server *server, unsigned cpu,
                                           struct kiln_err *err);
 

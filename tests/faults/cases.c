@@ -209,9 +209,10 @@ static void try_places(struct fault_case *c, const struct case_options *w,
     }
 }
 
-/* Runs the operation once without faults to find the names of its steps (crash points). Then, in
- * one case per step, kills the process at the first call with this name. A step that does not occur
- * again in its case is skipped, because steps may differ a little from run to run. */
+/* Runs the operation once without faults to find the names of its steps (crash points). Then runs
+ * one case for each step, which kills the process at the first call with the step's name. A step
+ * that does not occur again in its case is skipped, because steps may differ a little from run to
+ * run. */
 static void try_steps(struct fault_case *c, const struct case_options *w,
                       struct case_counts *case_counts)
 {

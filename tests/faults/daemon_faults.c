@@ -200,8 +200,8 @@ struct attempt {
     const struct daemon_operation *operation;
 };
 
-/* For holds_in_time, which calls this function repeatedly: after a lasting fault, kilnd retries
- * failed work only after a while. */
+/* Returns whether the operation succeeds. holds_in_time calls this function repeatedly, because
+ * after a lasting fault, kilnd retries failed work only after a while. */
 static bool operation_succeeds(void *context)
 {
     const struct attempt *a = context;

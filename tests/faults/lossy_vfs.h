@@ -13,7 +13,7 @@
 void lossy_install(void);
 /* Considers the present files of |directory| as synced, and logs all later changes. */
 void lossy_begin(const char *directory);
-/* Adds an entry to the log: the test knows that change |number| was acknowledged. */
+/* Adds an entry to the log, which says that change |number| was acknowledged to the test. */
 void lossy_acknowledge(unsigned number);
 size_t lossy_moments(void);
 /* Writes into directory |into| what the disk may hold if the power fails after the first |moment|

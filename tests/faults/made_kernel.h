@@ -17,6 +17,7 @@ void made_source(unsigned number, char text[64]);
 void made_endless_source(unsigned number, char text[64]);
 bool made_is_endless(struct bytes source);
 bool made_number(struct bytes source, unsigned *ret_number);
-/* In bytes. Objects with an odd number fit into a reply, and the others are sent as descriptors. */
+/* Returns the object's size in bytes. Objects with an odd number fit into a reply, and objects with
+ * an even number are sent as descriptors. */
 size_t made_size(unsigned number);
 uint8_t made_byte(unsigned number, size_t at);

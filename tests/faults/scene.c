@@ -498,7 +498,7 @@ static double metric_sum(const struct scene *s, const char *name)
 }
 
 /* Each fetch must have one result. Each fetch that was compiled or failed must count as one miss,
- * and a cancelled one may count, too. Nothing may be queued. */
+ * and a cancelled fetch may count, too. Nothing may be queued. */
 static bool adds_up(const struct scene *s)
 {
     double made = metric_value(s, "kiln_fetch_results_total{result=\"compiled\"} ") +

@@ -19,7 +19,7 @@
 #define POLLS_MAX 2000u
 #define ACT_SECONDS 100u
 
-/* Reads the state from /proc: 'S' is sleeping, and 'Z' has ended. */
+/* Returns whether the thread sleeps ('S' in /proc) or has ended ('Z', or not in /proc). */
 static bool thread_sleeps(int task, const char *thread)
 {
     char path[64], text[512];

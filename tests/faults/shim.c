@@ -99,8 +99,8 @@ static void path_of(int fd, char path[PATH_SIZE])
     path[got > 0 ? got : 0] = '\0';
 }
 
-/* Writes into plan->where which call it was: the function, and the path of its file or the address
- * of the code that allocates memory. */
+/* Describes the call in plan->where: the function, and the path of its file or the address of the
+ * code that allocates memory. */
 static void name_subject(const char *call, const void *caller, const char *path)
 {
     Dl_info at;

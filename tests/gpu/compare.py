@@ -25,10 +25,10 @@ import sys
 WORST = 10
 OTHERS = ("cuDNN", "PyTorch")
 NAIVE = "ConvDirectNaive"
-# Limits for measured times. A correct time may be below the floor, which is the time that the GPU's
-# peak rates allow: operands may stay in the L2 cache, and Winograd's algorithm needs at best a
-# quarter of a 3x3 filter's multiply-adds. A time below these limits is an error, because the
-# program cannot have computed this problem.
+# Limits for measured times. The floor is the time that a problem takes at the GPU's peak rates. A
+# correct time may be below the floor: operands may stay in the L2 cache, and Winograd's algorithm
+# needs at best a quarter of a 3x3 filter's multiply-adds. A time below these limits is an error,
+# because the program cannot have computed this problem.
 L2_FACTOR = 5
 WINOGRAD_FACTOR = 5
 CLOCK_FACTOR = 1.2

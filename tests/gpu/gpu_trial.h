@@ -73,8 +73,8 @@ struct trials_selection {
     /* the only solver to try; NULL means all solvers that apply to the problem */
     const char *solver;
     const char *without; /* a solver that is not tried; NULL means none */
-    /* The only config to try. NULL means the config that the solver chooses, and |random|
-     * others. */
+    /* The only config to try. NULL means the config that the solver chooses, and |random| other
+     * configs. */
     const char *config;
     /* number of random configs to try in addition; CONFIGS_ALL means all configs */
     uint32_t random;

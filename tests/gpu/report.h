@@ -12,7 +12,7 @@
 
 void report_row(const struct trials *trials, size_t index);
 void report_json(FILE *json, const struct trials *trials, size_t index);
-/* For each problem with several trials, prints the fastest correct one. */
+/* For each problem with several trials, prints the fastest correct trial. */
 void report_best(const struct trials *trials);
 /* Prints totals. Returns true if every trial that began was correct. */
 bool report_summary(const struct trials *trials);

@@ -35,8 +35,8 @@ static void wait_for(const struct shared_object *object)
         nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL);
 }
 
-/* Waits until the trial's programs are compiled. Returns false if one does not compile; |result|
- * then has the compiler's log. */
+/* Waits until the trial's programs are compiled. Returns false if a program does not compile;
+ * |result| then has the compiler's log. */
 static bool take_objects(const struct runner *r, const struct gpu_trial *trial,
                          struct trial_result *result, struct bytes objects[LIMIT_PLAN_KERNELS])
 {

@@ -344,7 +344,7 @@ TEST(attack, a_lease_is_neither_reported_nor_taken_by_another)
     assert_int_equal(attack_lease_report(a->attacker, &held).code, KILN_NOT_FOUND);
     struct attack_lease other = attack_lease_take(a->attacker, 5);
     assert_int_equal(other.state, LEASE_RESULT_GRANTED);
-    /* Every lease begins with candidate 0, so this one does not continue the victim's. */
+    /* Every lease begins with candidate 0, so this lease does not continue the victim's lease. */
     assert_int_equal(other.first, 0);
     assert_true(other.id != held.id);
     assert_int_equal(attack_lease_report(a->attacker, &other).code, KILN_OK);

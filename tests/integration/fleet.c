@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One host compiles kernels and adds them to the fleet's tree. Others, whose caches are empty, take
- * them from the tree: from a directory, and from a web server that fails in several ways. */
+/* One host compiles kernels and adds them to the fleet's tree. Other hosts, whose caches are empty,
+ * take the kernels from the tree: from a directory, and from a web server that fails in several
+ * ways. */
 #include "tests/integration/steps.h"
 #include "tests/support/nginx.h"
 

@@ -208,7 +208,7 @@ static bool kill_at(struct fixture *f, unsigned long long compiles)
 }
 
 /* clang compiles a source to the same bytes each time (PoCL does not). So all ranks must get the
- * same object, even if a kill lost the first one. */
+ * same object, even if a kill lost the first object. */
 TEST_F(work, ranks_that_wait_are_served_after_kills_and_restarts)
 {
     static const unsigned long long moments[] = { 0, 1, 4, 0, 2, 6 };
@@ -217,7 +217,7 @@ TEST_F(work, ranks_that_wait_are_served_after_kills_and_restarts)
     strcpy(f->target, "gfx942");
     daemon_process_start(&f->daemon);
     start_ranks(f, KERNELS_MAX, pids);
-    /* A rank that has never reached kilnd would not wait for a restarted one. */
+    /* A rank that has never reached kilnd would not wait for kilnd's restart. */
     wait_until("all ranks to connect", all_joined, f->job);
     for (size_t i = 0; i < sizeof(moments) / sizeof(moments[0]); i++)
         kills += kill_at(f, moments[i]);

@@ -87,9 +87,9 @@ static void stop_compilers(struct fixture *f)
     daemon_process_signal_workers(&f->daemon, SIGSTOP);
 }
 
-/* Returns whether compile |number| of the first user ends normally. These are the compiles that
- * already run, the next in the queue, and the last one, which in some tests the second user also
- * requests. */
+/* Returns whether compile |number| of the first user ends normally. The compiles that end normally
+ * are those that already run, the next in the queue, and the last one. In some tests, the second
+ * user also requests the last one. */
 static bool ends(const struct fixture *f, unsigned number)
 {
     return number <= f->workers || number == f->last;
