@@ -34,7 +34,7 @@ gpu_end() {
 }
 
 # Unpacks the Debian packages that this machine lacks into the directory $work/debs, and sets the
-# variables with which programs are built and run with them.
+# environment variables so that programs are built and run with these packages.
 gpu_unpack_debs() {
     local root=$work/debs deb triplet
     triplet=$(uname -m)-linux-gnu

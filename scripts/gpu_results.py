@@ -28,8 +28,8 @@ import sys
 TIMED = ("TIMED", "CUT_SHORT")
 BAD = ("WRONG", "NOT_COMPILED", "NOT_RUN")
 # Limits of the median ratio over a network. The ratio of a single problem varies by up to an
-# eighth, but this median stayed within 3 %. Outside the limits, a record must have selected other
-# kernels or another perf config.
+# eighth, but the median stayed within 3 %. If the median is outside the limits, a record must have
+# selected other kernels or another perf config.
 RATIO_MIN, RATIO_MAX = 0.9, 1.1
 
 

@@ -99,8 +99,8 @@ found_gpus() {
     return 0
 }
 
-# Prints "<arch> <compute units>" for each package to install. 0 compute units means the package
-# whose name has none.
+# Prints "<arch> <compute units>" for each package to install. 0 stands for the package whose name
+# does not contain a number of compute units.
 wanted() {
     if [[ -n $arch && -n $num_cu ]]; then
         echo "$arch $num_cu"

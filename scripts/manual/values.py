@@ -12,7 +12,8 @@ _OPTIONS = {
     "package": "package", "miopen": "none",
     "device": "word auto hip cuda opencl hip:0 cuda:0 opencl:0",
 }
-# kinds by (command, option), for options that have other values than options of this name elsewhere
+# kinds by (command, option), for options whose values differ from those of the same option of other
+# commands
 _OF_COMMANDS = {
     ("db get", "toolchain"): "none", ("db verify", "toolchain"): "none",
 }

@@ -65,8 +65,8 @@ job_name() {
     printf '%s\n' "$name" | sed -n '1 { s/^-/_/; s,/,_,g; p; }'
 }
 
-# Logs how many of the prefetched kernels the job used, and how many kernels it needed that were not
-# prefetched. Logs nothing if the job wrote no trace.
+# Logs how many of the prefetched kernels the job used, and how many other kernels it needed. Logs
+# nothing if the job wrote no trace.
 report() {
     name=$(job_name)
     home=$(getent passwd "$user" | cut -d : -f 6)

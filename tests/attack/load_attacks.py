@@ -617,7 +617,7 @@ class DamagedCaches(TinyRows):
                 cache.write(os.urandom(64))
 
     def assail(self, stage: Stage, number: int) -> None:
-        # set before the import, because kilnd may refuse it before it begins
+        # set before the import begins, because kilnd may refuse the import
         stage.ready[number] = 1
         super().assail(stage, number)
 

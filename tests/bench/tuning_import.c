@@ -98,7 +98,8 @@ static enum kiln_code import_anew(const struct job *job, struct kiln_err *err)
     return rc ? rc : import_file(tuning, job, err);
 }
 
-/* Each import runs in its own process, so that it starts without memory of an earlier one. */
+/* Each import runs in its own process, so that it starts without the memory of an earlier
+ * import. */
 static enum kiln_code import_child(void *context, unsigned index, struct kiln_err *err)
 {
     (void)index;

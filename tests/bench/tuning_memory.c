@@ -57,7 +57,8 @@ static uint64_t kib_after(const char *text, const char *label)
 
 enum kiln_code process_memory(struct process_memory *ret_memory, struct kiln_err *err)
 {
-    static char text[4096]; /* not on the heap or the stack, whose memory is measured */
+    /* static, because the memory of the heap and of the stack is measured */
+    static char text[4096];
     KILN_AUTO(fd) int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot open '/proc/self/smaps_rollup'");

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Picks COUNT random records of a tuning index, and prints them as lines for lookup: pick find|perf
- * ID INDEX COUNT SEED In every tenth line, the batch size is changed, so there may be no record for
- * it. */
+/*
+ * Picks COUNT random records of a tuning index, and prints them as lines for lookup:
+ *     pick find|perf ID INDEX COUNT SEED
+ * In every tenth line, the batch size is changed, so there may be no record for it.
+ */
 #include "common/protocol/problem.h"
 #include "engine/miopen/problem_key.h"
 #include "engine/tuning/tuning_index.h"

@@ -4,7 +4,7 @@
  * command lines: plans TARGET ID PROBLEMS|- [TOOLCHAIN].
  *
  * Each plan must have its code objects, which the engine has checked for the target. The code
- * objects must come from a package, or with TOOLCHAIN from that compiler. */
+ * objects must come from a package or, if TOOLCHAIN is given, from that compiler. */
 #include <kiln/plan.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -80,8 +80,8 @@ static void look_up(struct tuning *tuning, const struct tuning_import *import)
         fuzz_expect(answer.key.size > 0, "an answer names its record");
 }
 
-/* The exported file must be readable and have as many records. It has no records with TF32, which
- * MIOpen does not support. */
+/* The exported file must be readable. A file of a system database must have as many records as were
+ * imported, except those with TF32, which MIOpen does not support. */
 static void export_again(struct tuning *tuning, const struct tuning_import *from, uint64_t records,
                          struct bytes source)
 {

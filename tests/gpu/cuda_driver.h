@@ -78,8 +78,8 @@ struct cuda_work {
     /* Launches the work once without waiting for its end. cuda_time stops at the first error. */
     enum kiln_code (*launch)(void *context, struct kiln_err *err);
     void *context;
-    /* If a launch takes longer, the work is not worth an exact time, and cuda_time launches it only
-     * a few times. 0 means no limit. */
+    /* If a launch takes longer than this, an exact time is not needed, and cuda_time launches the
+     * work only a few times. 0 means no limit. */
     double hopeless_us;
 };
 

@@ -187,8 +187,8 @@ static void ask_ahead(struct pass *pass)
     must(kiln_plan_batch(pass->client, &batch, &err), "plans", &err);
 }
 
-/* Returns memory that all layers share as this operand. It grows to the largest layer, and is
- * filled with DATA. */
+/* Returns the memory that all layers share for operand |which|. The memory grows to the size of the
+ * largest layer, and is filled with DATA. */
 static struct kiln_memory *memory_of(struct pass *pass, enum memory which, uint64_t bytes)
 {
     struct kiln_memory **memory = &pass->memories[which];

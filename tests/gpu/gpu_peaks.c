@@ -12,7 +12,7 @@
 
 #define COPY_BYTES ((uint64_t)1 << 30)
 #define ROUNDS 4096u
-/* The operations in one round of the kernels in tests/gpu/peaks.cu. */
+/* Numbers of operations in one round of the kernels in tests/gpu/peaks.cu. */
 #define FMA_FLOPS (2.0 * 16)                  /* per round and item */
 #define MMA_FLOPS (2.0 * 8 * 16 * 8 * 16)     /* per round and warp */
 #define WGMMA_FLOPS (2.0 * 4 * 64 * 256 * 16) /* per round and warp group */

@@ -9,8 +9,8 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
-# Replaces all programs that the benchmark calls, and acts according to its own name. UNTUNED is the
-# solver that it selects for a problem without measurements.
+# A fake program, which replaces all programs that the benchmark calls. It acts according to its own
+# name. UNTUNED is the solver that the fake selects for a problem without measurements.
 FAKE = '''#!/usr/bin/env python3
 import json, os, sys
 name, words = os.path.basename(sys.argv[0]), sys.argv[1:]

@@ -73,7 +73,7 @@ static void start_compilers(struct watch *w)
         start_compiler(w, i);
 }
 
-/* Starts crashed compilers again. Returns true if at least one still runs. */
+/* Starts crashed compilers again. Returns true if at least one compiler still runs. */
 static bool look_after_compilers(struct watch *w)
 {
     bool any = false;

@@ -49,7 +49,7 @@ TEST_F(caches, several_caches_are_imported_at_once)
 }
 
 /* Makes a cache as a running MIOpen leaves it: most rows are only in the write-ahead log, and an
- * open transaction has changed them all. */
+ * open transaction has changed all rows. */
 static void open_live_cache(struct caches *f, struct writer *w)
 {
     use_large_cache(f);

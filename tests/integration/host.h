@@ -8,7 +8,8 @@ struct host {
     struct program_result result;
 };
 
-/* any uid except the overflow uid, with which a user cannot have private data */
+/* uid of another user; not the overflow uid, because a user with that uid cannot have private
+ * data */
 #define OTHER_USER 45001
 
 void need_root(void);

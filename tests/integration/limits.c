@@ -10,7 +10,8 @@
 #define TARGET "gfx90a"
 #define PROGRAM "extern \"C\" __attribute__((global)) void k(float *y) { *y = 1.0f; }\n"
 
-/* Sanitizers need more memory: shadow memory, and freed memory that they keep for a while. */
+/* Maximum of kilnd's resident memory. It is higher with sanitizers, which need shadow memory, and
+ * keep freed memory for a while. */
 #ifndef RESIDENT_MAX_KB
 #define RESIDENT_MAX_KB 150000
 #define SOURCES 300

@@ -80,8 +80,8 @@ static int notice_nothing(struct fixture *f)
     atomic_store(&signals_seen, 0);
     signal(SIGCHLD, on_child);
     pthread_atfork(on_fork, NULL, NULL);
-    /* kilnd would inherit these descriptors if libkiln did not close them, because they are not
-     * close-on-exec */
+    /* These descriptors are not close-on-exec, so kilnd would inherit them if libkiln did not close
+     * them. */
     NEED(1, pipe(pipe_ends) == 0);
     setenv("NOTIFY_SOCKET", "/nowhere", 1);
     look_at_self(&before);

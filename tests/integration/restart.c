@@ -19,9 +19,8 @@
 
 #define CLIENTS 16
 #define KERNELS 3
-#define TARGET                                                                         \
-    "gfx942" /* a target for which clang compiles a source to the same bytes each time \
-              */
+/* a target for which clang compiles a source to the same bytes each time */
+#define TARGET "gfx942"
 #define REQUESTS_BETWEEN 2000
 
 static unsigned restarts = 4;

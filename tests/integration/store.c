@@ -243,8 +243,8 @@ TEST_F(store, a_client_with_the_cache_off_neither_uses_nor_fills_it)
     assert_int_equal(numbered_tier(&f->daemon, 9), KILN_TIER_COMPILED);
 }
 
-/* Checks the answer of `kilnctl why-miss`: |expected| lists in what the nearest kernel differs,
- * such as "options, source", or is "found" if the cache has the kernel. */
+/* Checks the answer of `kilnctl why-miss`: |expected| lists the parts in which the nearest kernel
+ * differs, such as "options, source", or is "found" if the cache has the kernel. */
 static void expect_parts(struct fixture *f, const char *expected, const char *problem,
                          const char *target, const char *toolchain)
 {

@@ -104,7 +104,7 @@ TEST_F(trace, a_job_waits_only_for_what_no_prefetch_made_ready)
     assert_true(kernels >= LINES - 1);
     forget_kernels(f);
 
-    /* After a killed prefetch, the next prefetch compiles nothing twice. */
+    /* After a prefetch was killed, the next one does not compile the same kernels again. */
     unsigned long long before = daemon_stat(&f->daemon, "compiles");
     prefetch_until_killed(f);
     kilnctl_ok(f, "trace", "prefetch", "net", "--json");

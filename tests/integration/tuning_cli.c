@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Keys and values as MIOpen writes them. kiln has no problem for the third key. */
+/* Keys and values as MIOpen writes them. The third key does not describe any problem of kiln. */
 #define KEY "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NCHW-FP32-F"
 #define OTHER_KEY "64-56-56-3x3-64-56-56-16-1x1-1x1-1x1-0-NCHW-FP32-F"
 #define ALGORITHM "miopenConvolutionFwdAlgoGEMM"

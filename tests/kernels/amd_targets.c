@@ -313,7 +313,8 @@ static bool is_for_matrix_cores(const char *kernel)
     return strstr(kernel, "_mma_") || strstr(kernel, "_mfma_");
 }
 
-/* Complains unless at least one kernel that is named after matrix instructions contains some. */
+/* Reports an error unless at least one kernel that is named after matrix instructions contains such
+ * instructions. */
 static void look_for_matrix_cores(struct batch *b, struct kiln_plan *plan, const char *what)
 {
     unsigned kernels = 0;

@@ -13,13 +13,13 @@
 #include <string.h>
 
 #define NAIVE "ConvDirectNaive"
-/* A problem takes a tenth of a second on one core, most of it to compile. */
 
 struct fixture {
     struct opencl_device *device;
     struct target target;
     struct trial trial;
-    unsigned random_problems; /* for each direction */
+    /* for each direction; a problem takes a tenth of a second on one core, mostly to compile */
+    unsigned random_problems;
 };
 
 static struct problem flat(enum direction direction, enum data_type type)

@@ -6,7 +6,7 @@
  *
  *     matrix_cores [all|TEST]
  *
- * "all" runs all trials. Without arguments, each test only runs about one in three. */
+ * "all" runs all trials. Without arguments, each test only runs about a fifth of its trials. */
 #include "tests/kernels/trial.h"
 #include "tests/support/test.h"
 

@@ -93,7 +93,8 @@ static void read_log(struct opencl_device *device, cl_program program, char log[
         snprintf(log, LOG_MAX, "warning: a log of %zu bytes", size);
 }
 
-/* Also returns false after a warning, because a warning may point to an error. */
+/* Returns whether the program compiled without warnings. Warnings count, because a warning may
+ * point to an error. */
 static bool is_clean(struct opencl_device *device, cl_program program, bool is_compiled,
                      const char *options)
 {

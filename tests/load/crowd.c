@@ -17,9 +17,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define RUN_MAX_S                                                                  \
-    3600 /* time limit of a run; long enough for the largest crowd of scripts/load \
-          */
+/* time limit of a run; long enough for the largest crowd of scripts/load */
+#define RUN_MAX_S 3600
 
 #define STACK_BYTES (512u << 10)
 

@@ -180,8 +180,8 @@ static void expect_kernel(struct fixture *f, unsigned number)
     raw_close_descriptors(&frame);
 }
 
-/* The compiler that continues may only run two of the first user's compiles before the second
- * user's: its current one and the next in the queue. */
+/* The compiler that continues may only run two compiles of the first user before the compile of the
+ * second user: its current compile and the next one in the queue. */
 static void expect_served(struct fixture *f, unsigned number)
 {
     static struct metrics_page page;

@@ -29,7 +29,8 @@
 #define NEW_FIRST 20000000u /* the kernels from this number on are each fetched by one job only */
 #define SAMPLES 100u
 #define WARM 25u /* number of samples at the start that do not count */
-/* The limits are too low for all kernels, so kilnd must evict some. */
+/* Limits of the hot set and of the cache; too low for all kernels, so that kilnd must evict
+ * some. */
 #define HOT_LIMIT "8MiB"
 #define HOT_COUNT "1000"
 #define CACHE_LIMIT "16MiB"

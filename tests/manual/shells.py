@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 
-# Asks as readline does: words end at blanks, and ':' and '=' are words of their own.
+# Requests a completion as readline does: words end at blanks, and ':' and '=' are separate words.
 BASH = r"""
 source "$1"
 COMP_LINE=$2 COMP_POINT=${#2} COMP_CWORD=$(($# - 3)) COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'

@@ -17,8 +17,8 @@ from conftest import BUILD
 WORKERS = 3
 TASKS = 12
 
-# Each worker process needs its own client, which its first task opens, because |parent| was opened
-# before the fork. A task returns which kilnd has served the client.
+# |parent| was opened before the fork, so each worker process needs its own client. The first task
+# of the process opens this client. A task returns which kilnd has served the client.
 COMMON = f"""
 import multiprocessing, os, sys
 import kiln

@@ -35,7 +35,7 @@ static void read_arguments(char **argument)
     }
 }
 
-/* Uses a system call, which libkiln-rtc does not see. */
+/* Adds a line to the log. Opens the log with a system call, so that libkiln-rtc does not see it. */
 static void count_run(void)
 {
     int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;

@@ -126,8 +126,8 @@ static void append(char *to, size_t size, const char *text)
     snprintf(to + used, size - used, "%s", text);
 }
 
-/* Looks for a file with the functions that a compiler calls if it was built for glibc 2.33 or
- * later. */
+/* Appends a file to |to|. Looks for the file with stat, as a compiler does that was built for glibc
+ * 2.33 or later. */
 static int read_file(const char *path, char *to, size_t size)
 {
     struct stat seen;

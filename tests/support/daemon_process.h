@@ -43,7 +43,7 @@ void daemon_process_start_in_whole_sandbox(struct daemon_process *d);
 /* Sends SIGTERM, and returns kilnd's exit status. */
 int daemon_process_stop(struct daemon_process *d);
 void daemon_process_kill(struct daemon_process *d); /* SIGKILL */
-/* Waits until kilnd, which is already ending, has ended. Returns its exit status. */
+/* Waits until kilnd has ended. kilnd must already be stopping. Returns its exit status. */
 int daemon_process_wait(struct daemon_process *d);
 /* Waits until no kiln-compiler of this kilnd is starting, then sends |signal| (SIGSTOP or
  * SIGCONT) to all of them. */

@@ -11,8 +11,7 @@ struct hostile_descriptor {
     /* Opens the descriptor, which the caller owns. Returns -1 if this Linux has no such
      * descriptors or refuses to send them. */
     int (*open)(void);
-    /* fstat(2) reports a regular file, so kilnd can notice only by reading that the file is
-     * unusable */
+    /* fstat(2) reports a regular file, so kilnd must read the file to notice that it is unusable */
     bool is_regular;
 };
 

@@ -16,6 +16,6 @@ struct nginx {
 bool nginx_start(struct nginx *n, const char *directory, const char *files, const char *certificate,
                  const char *key);
 void nginx_stop(struct nginx *n);
-/* Returns how many requests nginx answered with |status|. nginx writes its log after the answer,
- * so this waits up to a minute until the log has |least| such requests. */
+/* Returns how many requests nginx answered with |status|. nginx writes its log after the answer, so
+ * this function waits up to a minute until the log has |least| of these requests. */
 unsigned nginx_answers(const struct nginx *n, int status, unsigned least);

@@ -18,8 +18,8 @@ static const char *awaited;
 
 static void __attribute__((constructor)) note_process(void) { test_process = getpid(); }
 
-/* Outside the test's own thread, aborts the process: cmocka's fail() uses longjmp(3), which must
- * not leave its thread. */
+/* Fails the test if the caller is the test's own thread. Otherwise aborts the process: cmocka's
+ * fail() uses longjmp(3), which must not leave its thread. */
 void fail_wait(int seconds, const char *what)
 {
     if (getpid() == test_process && gettid() == test_process)

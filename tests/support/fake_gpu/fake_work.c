@@ -37,7 +37,7 @@ int NAMED(cuMemFree_v2, hipFree)(void *memory)
     return 0;
 }
 
-/* |what| is 1 for the context of |memory|, or 9 for its device. */
+/* Stores the context of |memory| if |what| is 1, or its device if |what| is 9. */
 PUBLIC int NAMED(cuPointerGetAttribute, hipPointerGetAttribute)(void *ret, int what, void *memory);
 int NAMED(cuPointerGetAttribute, hipPointerGetAttribute)(void *ret, int what, void *memory)
 {
@@ -102,7 +102,7 @@ int NAMED(cuMemsetD8Async, hipMemsetD8Async)(void *to, unsigned char value, size
 struct event {
     struct object object;
     unsigned at_ms;
-    /* reading the time of an event that nobody has waited for fails, as on a GPU */
+    /* as on a GPU, the time of an event can only be read after a wait for the event */
     bool is_waited_for;
 };
 
