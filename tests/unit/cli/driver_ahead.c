@@ -29,7 +29,7 @@ static struct fake {
     struct asked asked[BATCHES_MAX];
     size_t batches;
     int code;
-    bool endless; /* the batch calls its callback until the callback asks it to stop */
+    bool endless; /* a batch goes on until its callback asks it to stop */
     sem_t batch_done;
     atomic_uint open, answers;
     int stopped_with;

@@ -27,7 +27,7 @@ static struct fake {
     double first_value; /* first value of the first operand of the last launch */
     unsigned finds, tunes, live_results;
     int find_code;
-    char only[64]; /* name of the only solver that the last find or tune was asked to try */
+    char only[64]; /* the one solver to which the last find or tune was restricted */
 } fake;
 
 struct kiln_memory {

@@ -138,7 +138,7 @@ TEST_F(kilnctl_build, problems_go_as_sealed_memory_in_the_wire_format)
     assert_int_equal(number(second + 4), 2);
     assert_int_equal(number(second + 6 * 4), 2);
     assert_int_equal(number(second + 7 * 4), 8);
-    /* The depth of the dilation is the fourth number from the end of the problem. */
+    /* The dilation along the depth is the fourth number from the end of the problem. */
     assert_int_equal(number(second + 22 * 4), 1);
 }
 
@@ -277,8 +277,8 @@ TEST_F(kilnctl_build, no_package_is_built_for_an_opencl_device_by_name)
     }
 }
 
-/* Names matter only for packages that are installed. Packages for OpenCL devices are only linked
- * into static builds. */
+/* Only packages that are installed need certain names. Packages for OpenCL devices are not
+ * installed, but linked into static builds. */
 TEST_F(kilnctl_build, a_package_for_an_opencl_device_may_have_any_name)
 {
     fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"opencl\",\"targets\":[{\"target\":"

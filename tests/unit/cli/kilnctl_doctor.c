@@ -648,7 +648,7 @@ TEST_F(kilnctl_doctor, one_working_compiler_is_enough)
     }
 }
 
-/* If a compiler could not be tried, installing another one would not help. */
+/* A compiler that could not be tried may work, so doctor must not advise installing another one. */
 TEST_F(kilnctl_doctor, an_untried_compiler_is_not_reported_as_unable)
 {
     toolchains_conclude(try_clang(f, KILN_E_UNAVAILABLE), &f->findings);

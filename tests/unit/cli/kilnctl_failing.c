@@ -90,7 +90,7 @@ TEST_F(kilnctl_failing, an_overlay_manifest_is_written_whole_or_not_at_all_when_
 
 #define PIECES 5000u
 
-/* Prints PIECES texts to a text_stream, with the |nth| call of realloc failing. Returns false if
+/* Prints PIECES texts to a text_stream, while the |nth| call of realloc fails. Returns false if
  * there were fewer calls. */
 static bool fill_text_stream(unsigned nth)
 {

@@ -278,7 +278,7 @@ TEST_F(kilnctl_miopen, every_file_of_the_installed_miopen_is_seen_in_the_overlay
     }
     assert_string_equal(out_text(f, "system/gfx90a68.db"), "perf");
     assert_says(f->run.printed, "export MIOPEN_SYSTEM_DB_PATH=");
-    /* kilnctl must not advise to import MIOpen's own PerfDb, which MIOpen reads anyway. */
+    /* kilnctl must not advise importing MIOpen's own PerfDb, which MIOpen reads anyway. */
     assert_null(strstr(f->reported.text, "db import"));
 }
 

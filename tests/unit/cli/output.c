@@ -259,7 +259,7 @@ TEST_F(output, progress_without_an_end_is_not_finished)
     progress_finish(&progress, SECOND);
     progress_init(&progress, f->out, "fetching", 10, 0);
     progress.width = 80;
-    /* A terminal shows a progress bar, which progress_finish only erases. */
+    /* On a terminal, progress_finish only erases the progress bar, and prints no line. */
     progress_finish(&progress, SECOND);
     assert_string_equal(read_printed(f), "");
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A clock for tests of printed progress. A second passes at each call, because brief work prints
- * no progress. Needs -Wl,--wrap=clock_monotonic_ns. Only one file may include this header. */
+/* A clock for tests of printed progress. Each call advances it by a second, because no progress is
+ * printed for brief work. Needs -Wl,--wrap=clock_monotonic_ns. Only one file may include this
+ * header. */
 #include <stdint.h>
 
 uint64_t __wrap_clock_monotonic_ns(void);

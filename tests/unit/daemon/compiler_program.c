@@ -16,8 +16,8 @@ int compiler_main(int argc, char **argv);
 static struct {
     const char *directory;
     bool privileged, keeps_privileges;
-    /* result of the second call of getppid(); 0 means that the parent is outside the process
-     * namespace, and -1 selects the real parent */
+    /* result of the second call of getppid(). 0 means that the parent is outside the process
+     * namespace. With -1, the result is the real parent's pid. */
     int parent;
     enum kiln_code limits, user, confinement, filter; /* results of the fake calls */
     const char *failing;

@@ -77,7 +77,7 @@ TEST_F(directory, temporary_directories_that_cannot_be_made_are_reported_and_not
                     "temporary directory");
     expect_failures(open_temporary, f, FAILING("mkdtemp", ENOSPC), KILN_FULL, "is full");
     expect_failures(open_temporary, f, FAILING("mkdir", ENOSPC), KILN_FULL, "directory '");
-    /* An open that fails because of a single failed call is repeated. */
+    /* If one of these calls fails only once, kilnd repeats the open and succeeds. */
     static const char *const calls[] = { "openat", "fstat", "flock", "lstat" };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         expect_failure(open_temporary, f, FAILING(calls[i], EIO), KILN_OK, "");
@@ -117,7 +117,8 @@ static void sweep_leftovers(struct fixture *f)
  * sweep recognizes the directory. */
 TEST_F(directory, a_leftover_that_a_sweep_cannot_remove_is_removed_by_the_next)
 {
-    /* three files, the file that marks the directory, and the directory itself */
+    /* what a sweep removes: three files, the file that marks the directory, and the directory
+     * itself */
     enum { REMOVED = 5 };
     unsigned nth = 0;
     bool failed = true;

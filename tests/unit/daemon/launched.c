@@ -219,7 +219,8 @@ TEST_F(launched, a_service_that_ignores_a_kill_is_reported_as_a_lost_process)
     assert_int_equal(f->status, WORKER_PROCESS_LOST);
 }
 
-/* Returns the nice value of the process's session, or 0. */
+/* Returns the nice value of the scheduling group of the process's session, or 0 if it is
+ * unknown. */
 static int niceness_of_session(pid_t pid)
 {
     char path[64];
@@ -243,7 +244,7 @@ static bool a_session_of_the_service_is_nice(const struct fixture *f)
     return count > 0 && niceness_of_session(programs[0]) == 10;
 }
 
-/* The service manager makes no session for each transfer, but kiln-launch does. */
+/* kiln-launch starts a session for each transfer. The service manager does not. */
 TEST_F(launched, the_session_of_a_launched_transfer_gives_way_to_kilnd)
 {
     static const char *const arguments[] = { "kiln-transfer", "--launched", NULL };

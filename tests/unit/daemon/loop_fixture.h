@@ -10,7 +10,7 @@
 
 static inline void end_loop(void *loop) { LOOP_CLOSE((struct loop *)loop); }
 
-/* Creates a loop. When the test ends, it waits until all handles of the loop are closed. */
+/* Creates a loop. The end of the test waits until all handles of the loop are closed. */
 static inline struct loop *open_loop(void)
 {
     struct loop *loop = NULL;

@@ -169,7 +169,7 @@ TEST(clear, a_closer_that_cannot_be_created_is_an_error)
     assert_says(err.text, "connection");
 }
 
-/* Returns a connection with unread data. The caller closes it, and its other end |ret_far|. */
+/* Returns a socket with unread data, whose other end is |ret_far|. The caller closes both. */
 static int unread_socket(int *ret_far)
 {
     int ends[2];

@@ -70,8 +70,8 @@ TEST_F(pool, a_worker_does_several_jobs)
     assert_true(second.task.result.wall_ns > 0);
 }
 
-/* The reserved descriptors must suffice for each busy worker and its predecessor, which may
- * still be ending. */
+/* The pool must reserve enough descriptors for each busy worker and for that worker's predecessor,
+ * which may still be ending. */
 TEST_F(pool, the_descriptors_that_a_worker_needs_are_reserved)
 {
     enum { WORKERS = 4, OF_THE_POOL = 1 };
@@ -552,8 +552,8 @@ static void expect_refused(struct fixture *f, const char *program)
     expect_end(f, source(program), COMPILE_UNAVAILABLE, "started");
 }
 
-/* The busy worker cannot take these jobs, because a client's source is the last job of its
- * worker. */
+/* A worker takes no further job after a client's source. The refused jobs below would need a new
+ * worker, and none can start. */
 TEST_F(pool, a_job_that_needs_a_fresh_worker_fails_at_once_if_none_can_start)
 {
     struct job hang = source("hang"), spends = source("a");
@@ -594,8 +594,8 @@ static void continue_children(void)
         kill(children[i], SIGCONT);
 }
 
-/* A job of kiln is not the last of its worker. |next| can therefore wait for the busy worker,
- * although other workers fail to start. */
+/* A worker can take further jobs after a job of kiln. |next| can therefore wait for the busy
+ * worker, although no new worker can start. */
 TEST_F(pool, a_job_waits_for_a_worker_that_runs_a_job_of_kiln)
 {
     struct job slow = kernel("stop"), spends = source("a"), next = source("b");

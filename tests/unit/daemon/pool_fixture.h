@@ -7,8 +7,8 @@
 #include "tests/support/test.h"
 #include "tests/support/wait.h"
 
-/* The last answer of a worker. In place of a job, the fake connection sends the name of the
- * job's program to the worker, which answers with a text. */
+/* The last answer of a worker. Instead of a job, the fake connection sends the worker the name of
+ * the job's program, and the worker answers with a text. */
 extern char last_answer[256];
 extern struct sandbox_report handshake; /* the report that each worker sends when it is ready */
 /* number of warm-ups begun so far. A warm-up of the toolchain "breaks" fails, and one of "hangs"

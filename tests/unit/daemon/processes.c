@@ -31,7 +31,7 @@ struct fixture {
 };
 
 static pid_t killed;
-/* whether the leader of the process group |killed| was unreaped when kill(2) was called */
+/* whether the leader of the process group |killed| was not yet reaped when kill(2) was called */
 static bool killed_existed;
 WRAP(int, kill, pid_t pid, int number)
 {
@@ -239,7 +239,7 @@ TEST_F(process, a_process_starts_where_the_standard_files_are_closed)
     assert_string_equal(f->said, "here\ntrouble\n");
 }
 
-/* Signals 32 and 33, which only glibc's threads send. */
+/* Signals 32 and 33, which glibc reserves for its threads. */
 #define GLIBC_SIGNALS (3ull << 31)
 
 TEST_F(process, a_started_process_has_default_signals)

@@ -172,7 +172,7 @@ static const struct session *last_session(const struct fixture *f)
     return LIST_LAST(&f->server->sessions, struct session, link);
 }
 
-/* These closes take long, but end. The server then answers the request that waited, and the new
+/* Each close takes long, but ends. Only then does the server answer the waiting request and the new
  * connection. */
 TEST_F(hung, a_user_waits_while_many_of_their_descriptors_are_being_closed)
 {
@@ -203,8 +203,8 @@ static unsigned fill_closer(struct fixture *f, int file)
     return count;
 }
 
-/* The user is below the limit for a while, but nobody calls closer_check during that time. The
- * closer must notice nevertheless. */
+/* For a while, the user is below the limit, but nobody calls closer_check during that time. The
+ * closer must notice it nevertheless. */
 TEST_F(hung, a_user_who_was_not_full_in_between_is_not_stuck)
 {
     const uint64_t grace_ms = 600000;

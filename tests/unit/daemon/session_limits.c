@@ -16,7 +16,8 @@ static bool is_unread(struct fixture *f)
     return false;
 }
 
-/* Sends pings without reading the replies of 256 KiB, until the server reads no more. */
+/* Sends pings, each of which has a reply of 256 KiB, and reads no reply. Returns when the server
+ * reads no more requests. */
 static void fill_session(struct fixture *f)
 {
     service.reply_size = 256u << 10;
@@ -110,9 +111,8 @@ TEST_F(session, a_refused_connection_names_the_limit_per_user)
         close(more[i]);
 }
 
-/* The server must not open a session for the connection whose client has left. Such a session
- * would be refused, too, because the user has reached the limit, and would count as a second
- * refusal. */
+/* The server must not open a session for a connection whose client has left. The user has reached
+ * the limit, so the server would refuse the session, and count two refusals instead of one. */
 TEST_F(session, a_connection_whose_client_has_left_gets_no_session)
 {
     int more[4];

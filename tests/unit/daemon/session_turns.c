@@ -10,7 +10,8 @@
 #define REQUESTS 40u
 #define REQUEST_NS 400000u
 #define CLIENTS 3u
-/* number of requests: more than a session handles at once, and far fewer than REQUESTS */
+/* number of requests: more than a session handles per loop iteration, but far fewer than
+ * REQUESTS */
 #define FEW 8u
 
 static uint64_t skew_ns; /* how far the clock is ahead */

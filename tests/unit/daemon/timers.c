@@ -214,7 +214,7 @@ TEST_F(timers, a_timer_that_restarts_itself_does_not_block_a_long_iteration)
     close(ends[1]);
 }
 
-/* With a time-out, the kernel would arm and cancel a timer for every request. */
+/* If epoll_wait(2) got a time-out, the kernel would arm and cancel a timer for every request. */
 TEST_F(timers, a_waiting_timer_gives_epoll_no_time_out)
 {
     loop_timer_start(&f->a.timer, 1, 1);

@@ -50,8 +50,8 @@ WRAP(int, rename, const char *from, const char *to)
     return __real_rename(from, to);
 }
 
-/* kilnd must not use FICLONE, which shares all blocks of a file. The filesystem would first
- * write the whole file to the disk, in one step. */
+/* kilnd must not use FICLONE, by which a copy shares the blocks of its source. Before that, the
+ * filesystem would write the whole file to the disk, in one long call. */
 WRAP(int, ioctl, int fd, unsigned long request, ...)
 {
     va_list args;

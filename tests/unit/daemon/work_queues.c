@@ -350,7 +350,7 @@ TEST_F(work_queues, the_loop_does_not_wait_for_a_cancelled_task)
     finish_tasks(f, 1);
 }
 
-/* The first tasks hold all threads until the other tasks wait. */
+/* The first READERS tasks hold all threads until the other tasks are queued. */
 static void run_behind_full_threads(struct fixture *f, struct counted *tasks, unsigned brief)
 {
     expect_together(READERS);
@@ -366,15 +366,17 @@ TEST_F(work_queues, brief_tasks_that_wait_share_a_thread)
 {
     struct counted tasks[TASKS];
     run_behind_full_threads(f, tasks, TASKS - READERS);
-    /* 17 tasks wait for 3 threads. A thread takes 5 of them. Then 4, 2, 2, 1, ... are taken. */
+    /* 17 tasks wait for 3 threads. The first free thread takes 5 tasks at once, and the next ones
+     * take 4, 2, 2, 1, ... */
     for (unsigned i = READERS + 1; i < READERS + 5; i++) {
         assert_true(pthread_equal(tasks[i].thread, tasks[READERS].thread));
         assert_int_equal(tasks[i].ended, tasks[READERS].ended + (i - READERS));
     }
 }
 
-/* Posted by the done callback of the previous task. A thread that ran both tasks in a row would
- * wait in vain. */
+/* The done callback of a task posts |reported|, and the next task waits for it. If a thread ran
+ * both tasks in a row, no callback would run between them, and the second task would wait in
+ * vain. */
 static sem_t reported;
 
 static void wait_until_reported(struct task *task)

@@ -282,7 +282,7 @@ TEST_F(directory, network_filesystems_are_recognised_by_their_magic_number)
     must(fs_refuse_network(f->directory, "cache_dir", &f->err), f->err);
 }
 
-/* FUSE type of /tmp in the faked mount table; NULL means the real filesystem */
+/* FUSE type that the fake mount table states for /tmp; NULL means that nothing is faked */
 static const char *mount_type;
 static enum kiln_code mounts_result;
 
@@ -366,8 +366,8 @@ TEST(directory, local_filesystems_in_fuse_are_accepted)
     assert_int_equal(fs_look("/absent/directory", &place), -1);
 }
 
-/* |interruptions| is how many of the next reads are interrupted. |read_max| is the maximum bytes of
- * each read; 0 means no maximum. */
+/* The next |interruptions| reads are interrupted. Each read returns at most |read_max| bytes; 0
+ * means no limit. */
 static unsigned interruptions;
 static size_t read_max;
 

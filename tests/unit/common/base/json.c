@@ -147,8 +147,8 @@ static enum kiln_code parse_text_of(void *context, struct kiln_err *err)
     return json_parse(bytes_of_text(context), "a test", &j, err);
 }
 
-/* If JSON text counted as wrong because memory ran out, a caller might consider a sound file
- * damaged. */
+/* Running out of memory must not be reported as invalid JSON. A caller might then treat an
+ * undamaged file as damaged. */
 TEST(plain, a_lack_of_memory_is_not_reported_as_a_mistake_in_json_text)
 {
     char text[] = "{\"text\":\"a\",\"list\":[1,{\"in\":true}]}";

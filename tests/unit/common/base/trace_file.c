@@ -229,7 +229,8 @@ TEST_F(trace_file, traces_of_many_processes_do_not_replace_a_prefetch)
 static bool fails_to_begin(void *context)
 {
     struct fixture *f = context;
-    for (rlim_t bytes = 20;; bytes = 0) { /* enough for the first line, and for none */
+    /* First, the limit allows only the first line of the file. Then, it allows no line. */
+    for (rlim_t bytes = 20;; bytes = 0) {
         const struct rlimit limit = { .rlim_cur = bytes, .rlim_max = bytes };
         if (setrlimit(RLIMIT_FSIZE, &limit) != 0 ||
             trace_file_create("net", TRACE_ENDING, &f->process, &f->file, &f->err) == KILN_OK)

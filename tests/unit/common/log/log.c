@@ -306,7 +306,7 @@ TEST(plain, the_journals_stream_is_recognised_by_device_and_inode)
     unsigned long long device = seen.st_dev, inode = seen.st_ino;
     snprintf(text, sizeof(text), "%llu:%llu", device, inode);
     assert_true(journal_is_stream(text, fd));
-    /* As if JOURNAL_STREAM were inherited: it describes another file than standard input. */
+    /* JOURNAL_STREAM may be inherited, and then describe another file than standard input. */
     assert_false(journal_is_stream(text, STDIN_FILENO));
     snprintf(text, sizeof(text), "%llu:%llu", device, inode + 1);
     assert_false(journal_is_stream(text, fd));
@@ -430,7 +430,7 @@ static struct {
     bool is_stream; /* whether standard error counts as journald's stream */
     /* error of journal_open; KILN_OK means that it succeeds */
     enum kiln_code fails;
-    int socket; /* the socket that journal_open will return; -1 once it has */
+    int socket; /* the socket that the next journal_open returns; -1 after that call */
 } journald = { .socket = -1 };
 
 WRAP(bool, journal_is_stream, const char *variable, int fd)

@@ -15,7 +15,7 @@ struct fixture {
     char before[512]; /* the working directory before the test */
 };
 
-/* Writes a program whose output has a version and the target amdgcn, for every argument. */
+/* Writes a fake clang. Whatever its arguments are, it prints a version and the target amdgcn. */
 static void write_clang(const char *directory, const char *name, unsigned version)
 {
     char text[128];

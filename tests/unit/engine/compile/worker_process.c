@@ -398,8 +398,8 @@ static void cannot_read(const char *toolchain, const char *target)
     compile_result_done(&result);
 }
 
-/* Ways to include a file in an object without any message from the compiler. The attribute makes
- * PoCL generate code at once, because the work-group size is then known. */
+/* Sources that include a file in the object, while the compiler prints no message. The attribute
+ * fixes the work-group size, so that PoCL generates code at once. */
 enum { BY_EMBED, BY_INCBIN, WAYS };
 static const char *const takers[WAYS] = {
     [BY_EMBED] = HEAD "static const unsigned char taken[] = {\n#embed \"%s\"\n};\n"
@@ -411,7 +411,7 @@ static const char *const takers[WAYS] = {
                        "    __asm__ volatile(\".incbin \\\"%s\\\"\"); y[0] = 1; }\n",
 };
 
-/* Returns whether this compiler can include a readable file in this way. The other compilers
+/* Returns whether the compiler can include a readable file in this |way|. The other compilers
  * refuse every source that tries it, and their messages quote no file. */
 static bool knows(const char *toolchain, const char *target, size_t way)
 {
@@ -421,8 +421,8 @@ static bool knows(const char *toolchain, const char *target, size_t way)
            strstr(target, "Portable-Computing-Language") != NULL;
 }
 
-/* Compiles |taker| with the path of the secret file. Returns whether the object contains the
- * secret. The log must never contain it. */
+/* Compiles the source |taker|, in which the path of the secret file replaces "%s". Returns whether
+ * the object contains the secret. The log must never contain it. */
 static bool takes(const char *toolchain, const char *target, const char *taker)
 {
     char source[PATH_MAX + 512];
@@ -454,8 +454,8 @@ static void cannot_take(const char *toolchain, const char *target)
         assert_false(takes(toolchain, target, takers[way]));
 }
 
-/* If the compiler may read the file, the same sources do include it. In cannot_take, it was
- * therefore the permission that stopped them. */
+/* The same sources include the file if the compiler may read it. In cannot_take, it was therefore
+ * the permission that stopped them. */
 static void can_take(const char *toolchain, const char *target)
 {
     for (size_t way = 0; way < WAYS; way++) {
@@ -626,7 +626,8 @@ TEST(plain, worker_limits_are_in_force_when_it_reports_ready)
 
     assert_int_equal(prlimit(p.worker, RLIMIT_CPU, NULL, &cpu), 0);
     assert_int_equal(cpu.rlim_cur, 77);
-    /* The hard limit is for nine jobs, and one more job's share for the work between jobs. */
+    /* The hard limit allows the time of nine jobs, and that of one more job for the work between
+     * jobs. */
     assert_int_equal(cpu.rlim_max, 770);
     assert_int_equal(bound_of(&p, RLIMIT_FSIZE), 1u << 20);
     assert_int_equal(bound_of(&p, RLIMIT_CORE), 0);

@@ -88,7 +88,7 @@ static bool write_files(void *context)
 }
 
 /* Makes a database that has a quarter of its rows in the file, and the others only in the log.
- * Reads both into |f|, and SQLite's recovery of them into f->whole. */
+ * Reads the file and the log into |f|, and the result of SQLite's recovery into f->whole. */
 static void make_files(struct fixture *f, const char *more)
 {
     struct script script = { .fixture = f, .more = more };
@@ -411,7 +411,7 @@ TEST(log_salvage, a_lost_beginning_costs_only_its_pages)
     memset(f->pages.data, 0, LOG_HEADER + 2 * LOG_PAGE);
     save_ok(f);
     assert_true(f->state.damaged);
-    /* the two frames, and the third, whose checksum continues that of the second */
+    /* the two overwritten frames, and the third one, whose checksum continues the second one's */
     assert_int_equal(f->state.lost, 3);
 }
 

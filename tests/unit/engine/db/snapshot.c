@@ -16,7 +16,7 @@
 
 #define SNAPSHOTS 30u
 #define COMMITS 60u
-#define ITEMS 2000 /* rows per transaction: more pages than the log may have */
+#define ITEMS 2000 /* rows per transaction, which changes more pages than the log may have */
 
 struct fixture {
     const char *directory;
@@ -158,11 +158,12 @@ TEST(snapshot, a_snapshot_is_consistent_while_a_writer_uses_a_journal)
     snapshots_while_writing(*state, "delete");
 }
 
-#define IN_FIRST_PAGE (32 + 24 + 100) /* after the headers of the log and of the frame */
+/* offset of a byte in the log's first page, behind the headers of the log and of the frame */
+#define IN_FIRST_PAGE (32 + 24 + 100)
 
-/* A writer in the middle of a transaction: a byte of the log is wrong. When the snapshot sleeps,
- * the byte is corrected, which ends the transaction. If |goes_on|, the byte changes at each
- * sleep instead. */
+/* Imitates a writer in the middle of a transaction: a byte of the log is wrong. When the snapshot
+ * sleeps, the test corrects the byte, which completes the transaction. If |goes_on|, the test
+ * changes the byte at each sleep instead. */
 static struct writer_in_the_midst {
     sqlite3_vfs *was, vfs;
     char log[112];

@@ -332,7 +332,8 @@ TEST_F(compact, a_file_that_is_truncated_meanwhile_is_left_out)
 {
     push(f, 0, 3);
     truncates = f;
-    /* the pointer is read first; when a record is read, all records have been listed */
+    /* The first read is that of the pointer. The second is that of a record, after all records have
+     * been listed. Before the second read, a record is truncated. */
     reads_left = 1;
     compact(f);
     assert_null(truncates);

@@ -410,7 +410,7 @@ TEST_F(queue, a_user_who_compiled_much_waits_for_a_fair_share_at_most)
     compile_all(f);
 }
 
-/* Returns whether a compile of user 1, begun a moment ago, gives way to user 3. */
+/* Returns whether a compile of user 1 that began a moment ago gives way to user 3. */
 static bool gives_way(const struct fixture *f, const struct yield_use *use, uint64_t now_ns)
 {
     struct list running;
@@ -570,7 +570,7 @@ TEST_F(queue, an_order_that_gave_way_does_not_block_its_users_later_orders)
     must(submit(f, 'd', 1, PRIORITY_INTERACTIVE), f->err);
     assert_string_equal(look(f).running, "Ya");
 
-    finish(f, 'Y'); /* a and c both gave way, so they must not run at the same time */
+    finish(f, 'Y'); /* A and c must not run at the same time, because both gave way before. */
 
     assert_string_equal(look(f).running, "da");
     compile_all(f);
@@ -605,7 +605,7 @@ TEST_F(queue, a_compile_that_gave_way_is_stopped_again_only_if_no_other_can_be)
     compile_all(f);
 }
 
-struct caller { /* a user who now and then sends a source that takes a while */
+struct caller { /* a user who sends a source now and then, which compiles for |takes| seconds */
     struct named_order *order;
     unsigned sent, takes, longest; /* seconds */
     bool waits;
@@ -631,8 +631,8 @@ static void note_second(struct fixture *f, struct caller *c, unsigned second)
     c->waits = false;
 }
 
-/* User 1 sends three sources that never end, to two compilers. User 3 sends a short one every 20
- * s, and user 2, later, one that takes 40 s. */
+/* There are two compilers. User 1 sends three sources whose compiles never end. User 3 sends a
+ * source every 20 s, which compiles for 1 s. User 2 sends one source, which compiles for 40 s. */
 TEST_F(queue, endless_compiles_keep_no_compiler_from_other_users)
 {
     fill_compilers(f, 2, 1);

@@ -173,7 +173,7 @@ static unsigned long long bytes_read(void)
     return read;
 }
 
-/* An import lists some rows in each of its steps, which must be short. */
+/* Each step of an import lists some rows. A step must be short, so it must not read all rows. */
 TEST_F(kern_db, listing_the_first_row_does_not_read_the_others)
 {
     int calls = 2;

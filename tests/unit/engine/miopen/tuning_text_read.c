@@ -21,7 +21,7 @@ struct fixture { /* results of the latest read */
     struct kiln_err err;
 };
 
-/* A record must consist of all bytes of its line, and its value of all its entries. */
+/* Checks that the record has all bytes of its line, and that its value consists of its entries. */
 static void assert_whole(const struct fixture *f, const struct tuning_record *r)
 {
     BUFFER_AUTO struct buffer again;
@@ -407,7 +407,7 @@ WRAP(bool, bytes_equal, struct bytes a, struct bytes b)
     return __real_bytes_equal(a, b);
 }
 
-/* The record has as many ids as a record may have, each repeated many times. */
+/* The record has the largest allowed number of ids, and then 10,000 entries that repeat ids. */
 TEST_F(tuning_text_read, repeated_ids_are_found_in_constant_time)
 {
     const size_t again = 10000;
@@ -430,7 +430,8 @@ TEST_F(tuning_text_read, repeated_ids_are_found_in_constant_time)
 
     must(read_bytes(f, buffer_view(&text)), f->err);
 
-    assert_true(comparisons < 16 * again); /* a list of ids would take 128 for each entry */
+    /* the search of a list would take about 128 comparisons for each entry */
+    assert_true(comparisons < 16 * again);
     assert_int_equal(f->records, 1);
     assert_int_equal(f->entries, TUNING_ENTRIES_MAX);
     assert_int_equal(f->bad, again);

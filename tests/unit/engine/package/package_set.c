@@ -25,7 +25,8 @@ TEST_F(package, packages_for_the_compute_units_come_before_those_for_the_arch)
     assert_string_equal(f->found.package, "gfx90a68.kdb");
     assert_true(has(f, MI210, 5));
     assert_string_equal(f->found.package, "gfx90a.kdb");
-    assert_false(has(f, MI210, 35)); /* as in MIOpen, other compute units are a miss */
+    /* as in MIOpen, packages for another number of compute units do not match */
+    assert_false(has(f, MI210, 35));
     assert_false(has(f, MI210, 45));
     assert_true(has(f, "gfx90a6e", 35));
     assert_true(has(f, "gfx90a", 5));
@@ -69,7 +70,7 @@ static void damage(const char *path, unsigned number)
 {
     BUFFER_AUTO struct buffer content = read_file(path);
     BUFFER_AUTO struct buffer raw = object_of(number);
-    /* incompressible content is stored uncompressed, with at least 32 bytes contiguous */
+    /* Incompressible content is stored uncompressed. At least its first 32 bytes are contiguous. */
     uint8_t *at = memmem(content.data, content.size, raw.data, 32);
     assert_non_null(at);
     at[7] ^= 1;

@@ -44,9 +44,9 @@ static pid_t starter; /* if not 0, the supervisor waits until this process has e
 static bool init_fails;
 static bool init_awaits_end;
 
-/* Runs in init. Writes a byte to the test, which replies when the supervisor has ended. The end
- * of init's pipe to the supervisor would come too early: the kernel closes it before it sends
- * death signals, and such a signal would end an init that has just set PR_SET_PDEATHSIG. */
+/* Runs in init. Writes a byte to the test, which replies when the supervisor has ended. Init cannot
+ * wait for the end of its pipe to the supervisor instead. The kernel closes the pipe before it
+ * sends death signals, and such a signal would end an init that has just set PR_SET_PDEATHSIG. */
 static void await_supervisors_end(void)
 {
     char byte;
@@ -272,8 +272,8 @@ TEST(pipe, the_worker_is_an_ordinary_process_of_its_namespace)
 
 static int refusal; /* errno of close_range */
 
-/* Refuses close_range(2), as in a container whose system-call filter is older than that call.
- * Hides /proc, as a worker does that has changed its root. */
+/* Refuses close_range(2), like the system-call filter of a container if the filter is older than
+ * that call. Hides /proc, as if the worker had changed its root. */
 static void hide_proc_and_refuse_close_range(void)
 {
     if (!refuse_call(SYS_close_range, refusal) || chroot("/usr") || access("/proc", F_OK) == 0)

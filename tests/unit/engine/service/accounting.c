@@ -108,7 +108,8 @@ TEST(unstored, a_kind_worth_little_loses_its_row_and_the_sums_stay)
         uint32_t number = kind_row(l, "gfx90a", name);
         first = i ? first : number;
         accounting_compiled(l, 1000, number, 1);
-        /* hits without compiles, as in a loop, must not keep a row */
+        /* A client can fake a million hits in a loop. Hits must not save the row of a kind that has
+         * less compile time than the others. */
         accounting_hit(l, 1000, number, 1000000);
     }
     accounting_hit(l, 1000, first, 1);
@@ -150,7 +151,8 @@ TEST(unstored, names_are_cut_and_made_printable)
     struct accounting *l = ((struct unstored *)*state)->accounting;
     uint32_t number = kind_row(l, "gfx90a", "a\033[2J\nb\xff");
     assert_string_equal(accounting_kind_at(l, number)->what.program, "a?[2J?b?");
-    /* A kernel without target and program belongs to row 0, the row of all others. */
+    /* A kernel without target and program is counted in row 0, with all kernels that have no row of
+     * their own. */
     assert_int_equal(kind_row(l, "", ""), 0);
 }
 
@@ -225,7 +227,8 @@ TEST_F(users, saved_time_survives_a_restart)
     fetch_times(f, &f->ann, "conv.cl", 3);
     fetch_times(f, &f->admin, "conv.cl", 1);
     restart_daemon(f);
-    fetch_times(f, &f->ann, "pool.cl", 2); /* the first of the two finds the kernel on disk */
+    /* the first fetch finds the kernel on disk, the second one in memory */
+    fetch_times(f, &f->ann, "pool.cl", 2);
     restart_daemon(f);
 
     KILN_AUTO(json) struct json *by_uid = ask_usage(&f->admin, "uid");
@@ -265,7 +268,7 @@ TEST_F(users, a_kernel_that_a_batch_names_twice_is_counted_once)
     send_batch(&f->ann, 3, twice);
     assert_int_equal(users_stat(f, "hits.hot"), 3);
     restart_daemon(f);
-    /* after the restart, the kernel is only on disk for both users */
+    /* After the restart, both users find the kernels only on disk. */
     send_batch(&f->ann, 3, twice);
     send_batch(&f->admin, 3, twice);
     fake_executor_run_tasks(&f->engine.executor);
@@ -286,7 +289,8 @@ TEST_F(users, a_displaced_user_is_not_counted_twice_after_a_restart)
     fetch_times(f, &f->admin, "conv.cl", 1);
     restart_daemon(f);
     struct accounting *l = f->engine.engine->metrics.accounting;
-    /* The last of these users takes the row of the administrator, who only had a hit. */
+    /* There is one row too few. The last of these users takes the row of the administrator, who had
+     * a hit, but no compile. */
     for (uint32_t uid = 5000; uid < 5000 + ACCOUNTING_USERS_MAX - 1; uid++)
         accounting_compiled(l, uid, 0, 1);
     assert_int_equal(l->others.sums.hits, 1);
@@ -405,7 +409,7 @@ TEST_F(users, usage_totals_that_cannot_be_read_are_not_overwritten)
     get_fails = true;
     restart_daemon(f);
     fetch_times(f, &f->ann, "conv.cl", 1);
-    /* must not write the totals, because the earlier ones cannot be read (get_fails) */
+    /* must not write the totals, because get_fails prevents reading the earlier ones */
     accounting_write(f->engine.engine, /* force= */ true);
     fake_executor_run_tasks(&f->engine.executor);
     get_fails = false;

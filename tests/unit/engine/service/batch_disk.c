@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* number of kernels, so few that request_fetch.c does not read the clock between their look-ups */
+/* number of stored kernels; request_fetch.c does not read the clock between so few look-ups */
 #define STORED 12
 #define ID 77
 

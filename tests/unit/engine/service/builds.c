@@ -22,7 +22,8 @@ static void reopen(struct users *f, uint64_t bytes, unsigned compiles)
 SET_UP_OF(setup, struct users)
 {
     users_open(f, /* describe= */ true);
-    /* 1 MiB, because each queued compile also counts the bytes of its prelude */
+    /* The limit must be as large as 1 MiB, because each queued compile also counts the bytes of its
+     * prelude. */
     reopen(f, 1u << 20, 100);
 }
 
@@ -231,7 +232,8 @@ static void expect_records(const char *path, const char *name, const char *text)
     assert_string_equal((const char *)raw.data, text);
 }
 
-/* Records a time of kiln's solver for the host, and others for ann. */
+/* Records a time of one of kiln's solvers for the host. For ann, records a time of a solver of
+ * MIOpen's and a perf config. */
 static void record_times(struct users *f)
 {
     struct put host = find_put("ConvDirectNaive", 2);
@@ -512,7 +514,8 @@ TEST_F(build, a_build_holds_few_kernels_in_memory_at_a_time)
     assert_int_equal(users_stat(f, "fetches"), fetches + 600);
 }
 
-/* The kernels are hot, so only its time limit makes a build return to the loop. */
+/* A build need not wait for hot kernels. It returns to the loop only when a step reaches its time
+ * limit. */
 TEST_F(build, a_build_takes_hot_kernels_over_several_loop_iterations)
 {
     static struct problem problems[200];
@@ -530,7 +533,7 @@ TEST_F(build, a_build_takes_hot_kernels_over_several_loop_iterations)
     unsigned tasks = fake_executor_run_tasks(&f->engine.executor);
     step_clock(1);
 
-    assert_true(tasks >= 200); /* each task was a loop iteration that took one kernel */
+    assert_true(tasks >= 200); /* each loop iteration ran a task and took one kernel */
     KILN_AUTO(json) struct json *answer = answer_of(f);
     assert_int_equal(json_get_u64(answer, "kernels", 0), 200);
     assert_int_equal(users_stat(f, "hits.hot"), 200);

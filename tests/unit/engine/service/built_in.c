@@ -154,8 +154,8 @@ static void open_engine(struct fixture *f)
     test_caller_connect(&f->caller, &f->engine, 1000, ROLE_ADMIN);
 }
 
-/* Opens an engine with one built-in item for each name: an empty index for names of tuning
- * databases, otherwise the package |f->item|. */
+/* Opens an engine with a built-in item for each of |names|. If the name is that of a tuning
+ * database, the item is an empty index, and otherwise the package |f->item|. */
 static void open_with_list(struct fixture *f, const char *const *names, size_t count)
 {
     close_engine(f);

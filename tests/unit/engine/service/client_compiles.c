@@ -124,8 +124,8 @@ TEST_F(users, one_connection_compiles_and_the_others_wait)
     test_caller_leave(&twin);
 }
 
-/* Between the two halves of the look-up (reading the store, and its answer), ann's result is
- * stored. */
+/* A look-up first reads the store, and then handles what it has read. Between these two steps,
+ * ann's result is stored. */
 TEST_F(users, a_result_that_arrives_during_a_look_up_is_not_compiled_again)
 {
     struct test_caller twin;
@@ -199,7 +199,8 @@ TEST_F(users, a_wait_ends_when_its_time_is_up)
     test_caller_leave(&twin);
 }
 
-/* Ann cancels before she has read that she may compile, so she will not compile. */
+/* Ann cancels her request before she has read the answer, which allows her to compile. She will
+ * therefore not compile. */
 TEST_F(users, a_compile_that_is_cancelled_after_its_answer_goes_to_the_next)
 {
     struct test_caller twin;
@@ -304,8 +305,8 @@ TEST_F(users, a_file_on_a_disk_is_refused_by_its_kind_alone)
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "not a memory file");
 }
 
-/* Reading a hole of a memory file must not allocate memory, because a client could make kilnd
- * fill any number of files. */
+/* Reading a hole of a memory file must not allocate its pages. Otherwise, a client could make kilnd
+ * allocate memory for any number of files. */
 TEST_F(users, a_result_with_holes_takes_no_memory_of_the_clients_file)
 {
     const struct message_compile_end m = { .key = key };
@@ -400,7 +401,7 @@ TEST_F(users, a_result_beyond_64_mib_is_refused)
 
 TEST_F(users, waits_for_compiles_of_clients_are_limited_per_user)
 {
-    /* more than one connection, because a connection may have only 1024 unanswered requests */
+    /* Several connections are needed, because one may have only 1024 unanswered requests. */
     struct test_caller twins[3];
     unsigned refused = 0;
     for (unsigned i = 0; i < 3; i++)

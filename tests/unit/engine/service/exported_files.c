@@ -116,7 +116,8 @@ TEST_F(exported_files, an_exported_file_counts_until_its_last_descriptor_closes)
     assert_int_equal(count_swept(f), 0);
 }
 
-/* Closing the file would free its space, which takes long. */
+/* Closing the file takes long, because that frees its space. The sweep must leave it to
+ * exported_files_close. */
 TEST_F(exported_files, dropping_an_exported_object_does_not_close_its_file)
 {
     export_file(f, &ann, 4096);
@@ -195,7 +196,7 @@ TEST_F(exported_files, exports_that_grow_at_the_same_time_share_their_users_limi
     must(reserve(f, &first, 5ull << 30), f->err);
     assert_int_equal(reserve(f, &second, (3ull << 30) + 1), KILN_BUSY);
     must(reserve(f, &second, 3ull << 30), f->err);
-    /* replaces the first reservation, so it does not count twice */
+    /* this reservation replaces the first one, so 5 GiB are not counted twice */
     must(reserve(f, &first, 5ull << 30), f->err);
     assert_int_equal(reserve(f, &first, (5ull << 30) + 1), KILN_BUSY);
     must(reserve(f, &others, 8ull << 30), f->err);
@@ -228,7 +229,7 @@ TEST_F(exported_files, nothing_is_exported_onto_a_nearly_full_disk)
     assert_int_equal(check_export(f, &admin, 0), KILN_FULL);
     fake_free = 1ull << 30;
     assert_int_equal(check_export(f, &ann, 0), KILN_OK);
-    fake_blocks = 1ull << 30; /* of a small disk, a sixteenth must stay free */
+    fake_blocks = 1ull << 30; /* on a small disk, a sixteenth of the space must stay free */
     fake_free = 64u << 20;
     assert_int_equal(check_export(f, &ann, 0), KILN_OK);
     fake_free -= 4096;

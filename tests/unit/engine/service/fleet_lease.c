@@ -192,8 +192,7 @@ TEST_F(lease, the_host_that_has_the_lease_compiles_and_uploads_soon)
     assert_int_equal(count(f, "taken"), 1);
 }
 
-/* Copies the record that another host, which has the same key, uploads for |program| to
- * |f->record|. */
+/* Stores in |f->record| what another host with the same key would upload for |program|. */
 static void make_record(struct host *f, const char *program)
 {
     probe(f, FLEET_END_EXISTS);

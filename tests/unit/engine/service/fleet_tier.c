@@ -350,7 +350,7 @@ TEST_F(fleet, an_index_of_a_key_that_is_revoked_meanwhile_is_not_used)
     buffer_init(&content, FLEET_INDEX_MAX);
     must(fleet_tree_read(f->root, get->name, &content, &f->err), f->err);
     passed_ns += MINUTE_NS;
-    /* reads the trusted keys again, before the index arrives */
+    /* the engine reads the trusted keys again before the index arrives */
     engine_tick(f->users.engine.engine);
     fake_executor_fleet_got(get, buffer_view(&content));
     run_tasks(f);
@@ -458,7 +458,9 @@ TEST_F(fleet, a_refused_index_is_not_requested_every_minute)
     assert_int_equal(count_faults(f, FLEET_FAULT_UNTRUSTED), 1);
 
     fleet_test_trust(f->keys, &other, &(struct fleet_test_key){ "other", "*", true });
-    assert_int_equal(refresh(f), 2); /* kilnd reads the keys once a minute, too */
+    /* Every minute, kilnd also reads the keys. Because of the new key, it requests the index again.
+     */
+    assert_int_equal(refresh(f), 2);
     assert_int_equal(refresh(f), 1);
     assert_int_equal(count_faults(f, FLEET_FAULT_UNTRUSTED), 2);
     fleet_test_trust(f->keys, &f->signer, &(struct fleet_test_key){ "builder", "*", true });

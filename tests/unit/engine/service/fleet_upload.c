@@ -77,8 +77,8 @@ static void compile(struct builder *f, const char *program)
     finish_compile(&f->users, program);
 }
 
-/* Returns true unless |access| uploads a record: for reads, and for uploads that test whether
- * the store supports leases. */
+/* Returns false if |access| uploads a record. Reads, and uploads that only test whether the store
+ * supports leases, are other accesses. */
 static bool is_other_access(const struct fleet_access *access)
 {
     return access && (!access->is_put || strncmp(access->name, "v1/l/", 5) == 0);
@@ -93,7 +93,7 @@ static void pass_seconds(struct builder *f, unsigned seconds)
         fake_executor_fleet_failed(next_access(f), FLEET_END_ABSENT);
 }
 
-/* Lets 6 seconds pass. After a minute, the engine would describe its toolchains again. */
+/* Lets 6 seconds pass, because the engine describes its toolchains again after a minute. */
 static void pass_time(struct builder *f) { pass_seconds(f, 6); }
 
 static void end_put(struct builder *f, enum fleet_end end)

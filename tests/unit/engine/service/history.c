@@ -10,7 +10,7 @@
 
 #define START 1700000000u
 
-/* The clock advances only by pass_time, except for 1 ns per reading. */
+/* Only pass_time advances the clock, except that each reading advances it by 1 ns. */
 static uint64_t wall_s, past_ns;
 uint64_t __wrap_clock_wall_s(void);
 uint64_t __wrap_clock_wall_s(void) { return wall_s; }

@@ -266,8 +266,8 @@ TEST_F(users, a_client_that_leaves_ends_its_clear_after_the_step)
     assert_in_range(users_stat(f, "store_objects"), 1, MANY - 1);
 }
 
-/* Starts the administrator's request, and runs tasks until bob's list is answered: that must
- * happen between two steps of the request. */
+/* Starts the administrator's request, and runs tasks until bob's list is answered. The request must
+ * not have ended by then, so bob's list was read between two of its steps. */
 static void run_beside_a_list(struct users *f, enum message_type type, const char *question)
 {
     test_caller_forget_replies(&f->admin);

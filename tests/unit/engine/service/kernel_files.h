@@ -50,11 +50,12 @@ struct problem small_problem(uint32_t channels);
 
 struct program_names {
     struct buffer name, args; /* freed by program_names_done */
-    struct digest key;        /* the kernel's key with the toolchain that program_names_find got */
+    struct digest key;        /* the kernel's key for the toolchain that program_names_find got */
     struct solution_program program;
 };
 
-/* Finds the names under which a plan looks for its first program in packages. |tc| may be NULL. */
+/* Finds the name and the arguments by which a plan looks up its first program in packages. |tc| may
+ * be NULL. */
 void program_names_find(const struct problem *problem, const char *target,
                         const struct toolchain *tc, struct program_names *ret_names);
 void program_names_done(struct program_names *names);

@@ -117,8 +117,8 @@ static unsigned count_maps(const struct message_planned *m)
     return all;
 }
 
-/* Returns whether a config copies in bulk: its last number is then 2, or 3 with persistent
- * groups. */
+/* Returns whether the config copies in bulk. The last number of such a config is 2, or 3 with
+ * persistent groups. */
 static bool is_in_bulk(struct bytes config)
 {
     return config.size > 2 && config.data[config.size - 2] == ',' &&
@@ -132,7 +132,8 @@ TEST_F(plan, a_client_that_encodes_tensor_maps_gets_them_behind_the_arguments)
     assert_in_range(count_maps(&m), 2, 3);
     m = ask_plan(f, &f->users.ann, IN_BULK);
     assert_int_equal(count_maps(&m), 2);
-    m = ask_plan(f, &f->users.ann, LASTING); /* LASTING also writes the result with a map */
+    /* the config LASTING also writes the result through a tensor map */
+    m = ask_plan(f, &f->users.ann, LASTING);
     assert_int_equal(count_maps(&m), 3);
     m = ask_plan(f, &f->users.ann, FED_BY_ALL);
     assert_int_equal(count_maps(&m), 0);
