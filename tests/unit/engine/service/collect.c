@@ -167,7 +167,8 @@ TEST_F(users, private_kernels_of_others_make_no_key_prefix_ambiguous)
     struct digest key = compile_program(&f->bob, "a.cl"), private;
     char hex[DIGEST_HEX_SIZE], question[100], name[32];
     unsigned number = 0;
-    /* Finds a name for a kernel of ann's whose key begins with the same digit as |key|. */
+    /* Finds a name such that the key of ann's kernel with that name begins with the same digit as
+     * |key|. */
     do {
         snprintf(name, sizeof(name), "k%u.o", number++);
         private = kernel_name_key(1000, bytes_of_text("gfx906_60"), bytes_of_text(name),
@@ -187,8 +188,8 @@ TEST_F(users, private_kernels_of_others_make_no_key_prefix_ambiguous)
     test_caller_refused(&f->bob, MESSAGE_kernel_show, question, KILN_NOT_FOUND, "begins with");
 }
 
-/* Stores a.cl and b.cl, compiled for ann and bob; named.o, a private import of ann's from
- * gfx906_60.ukdb; and other.o, an import for all users from gfx90a68.ukdb. */
+/* Stores four kernels: a.cl, compiled for ann; b.cl, compiled for bob; named.o, a private import of
+ * ann's from gfx906_60.ukdb; and other.o, an import for all users from gfx90a68.ukdb. */
 static void store_four_kernels(struct users *f)
 {
     compile_program(&f->ann, "a.cl");

@@ -79,7 +79,8 @@ static struct digest key_of(const struct message_compile_program *m)
     return program_key(&inputs, &source);
 }
 
-/* Returns a key for the result of a client's own compile, different from the key of kilnd's. */
+/* Returns a key for a result that a client compiled itself. It differs from the key of kilnd's
+ * result. */
 static struct digest own_key_of(const struct message_compile_program *m)
 {
     struct digest key = key_of(m);
@@ -107,8 +108,8 @@ static void give_back(struct test_caller *c, const struct message_compile_progra
     assert_int_equal(c->replies[c->reply_count - 1].type, MESSAGE_recorded);
 }
 
-/* Asks for the program without waiting, and returns the answer's code. If this allows the client
- * to compile, ends that compile without a result. */
+/* Asks for the program without waiting, and returns the answer's code. If the answer allows the
+ * client to compile the program, ends that compile without a result. */
 static unsigned look(struct test_caller *c, const struct message_compile_program *m)
 {
     send_look(c, m, 0);
@@ -175,8 +176,8 @@ static void claim(struct test_caller *c, const struct digest *key, const char *c
     assert_int_equal(c->replies[0].type, MESSAGE_recorded);
 }
 
-/* If a promoted result answered, two users could together forge the result of kilnd's compiler
- * for all users. */
+/* A result that two users report alike is promoted. If it could answer for kilnd's compiler, two
+ * users together could forge the results of that compiler for all users. */
 TEST_F(undescribed, a_promoted_result_does_not_answer_for_kilnds_compiler)
 {
     const struct message_compile_program m = program_of("int k;");
@@ -215,7 +216,7 @@ TEST_F(undescribed, one_request_finds_a_program_or_the_users_own_result)
     }
 }
 
-/* Bob may compile the program himself instead, because his request does not allow waiting. */
+/* Bob's request does not allow waiting, so the answer allows him to compile the program himself. */
 TEST_F(undescribed, a_request_does_not_wait_for_a_compile_of_kilnd)
 {
     const struct message_compile_program m = program_of("int k;");

@@ -46,8 +46,8 @@ static void store_compile(struct test_caller *c, uint8_t compile, const char *co
         store_part(c, &(struct part){ (uint8_t)kind, compile, content, "k.cu" });
 }
 
-/* Takes a part of a compile, which must be |content| if the answer has it. Returns the answer's
- * code. */
+/* Requests a part of a compile, and returns the answer's code. If the answer has the part, it must
+ * be |content|. */
 static unsigned take_part(struct test_caller *c, uint8_t kind, uint8_t compile, const char *content)
 {
     const struct part part = { .kind = kind, .compile = compile };
@@ -95,7 +95,7 @@ TEST_F(users, a_promoted_compile_answers_all_users)
     promote(f, OF_ANN, (struct expected){ .compiles = 1 });
 }
 
-/* To bob, the mark would mean that the compile has ended, but he could not get its result. */
+/* A promoted mark would tell bob that the compile has ended, but he could not get its result. */
 TEST_F(users, marks_are_not_promoted)
 {
     store_compile(&f->ann, 1, "result");
@@ -184,7 +184,8 @@ TEST_F(users, a_promotion_can_be_taken_back)
     assert_int_equal(take_part(&f->ann, COMPILE_PART_RESULT, 1, "result"), KILN_OK);
 }
 
-/* Kernels that kilnd compiled are also available to all users, but nobody promoted them. */
+/* Compiled kernels, like promoted ones, are available to all users. An undo of promotions must not
+ * remove them. */
 TEST_F(users, taking_promotions_back_keeps_compiled_kernels)
 {
     compile_program(&f->ann, "conv.cl");

@@ -228,7 +228,7 @@ TEST_F(users, every_request_of_the_table_answers_an_empty_body)
 #undef KILN_REPLY
     };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        /* unsubscribes, because test_caller would keep events as replies */
+        /* ends the caller's subscription, because test_caller would count events as replies */
         list_remove(&f->admin.base.subscribed);
         must(send_text(f, &f->admin, types[i], ""), f->engine.err);
         assert_int_equal(f->admin.reply_count, 1);
@@ -270,8 +270,8 @@ TEST_F(users, only_subscribers_get_events)
     assert_int_equal(f->admin.reply_count, 1);
 }
 
-/* With thousands of clients and an event for each kernel, kilnd cannot afford to look at clients
- * that have not subscribed. The test makes the memory of |idle| inaccessible. */
+/* There may be thousands of clients, and each kernel causes an event. kilnd must therefore not look
+ * at clients without a subscription. The test makes the memory of such a client inaccessible. */
 TEST_F(users, an_event_does_not_look_at_clients_without_a_subscription)
 {
     const size_t size = sizeof(struct caller);
@@ -291,7 +291,7 @@ TEST_F(users, an_event_does_not_look_at_clients_without_a_subscription)
     munmap(idle, size);
 }
 
-/* The event does not contain the key's owner, so the kernel may be private. */
+/* The event does not state who owns the key's kernel. The kernel may be private. */
 TEST_F(users, an_event_about_a_damaged_key_goes_only_to_administrators)
 {
     const struct digest key = { .bytes = { 0xab } };
@@ -362,7 +362,8 @@ TEST_F(users, a_user_gets_events_on_a_bounded_number_of_connections)
         test_caller_leave(&callers[i]);
 }
 
-/* All anonymous clients have the same uid, so they would share private data. */
+/* All anonymous clients have the same uid, and would therefore share data that is meant to be
+ * private. */
 TEST_F(users, an_anonymous_client_may_fetch_but_not_keep_private_data)
 {
     static const enum message_type refused[] = {

@@ -82,7 +82,7 @@ TEST_F(undescribed, a_client_that_leaves_while_waiting_for_toolchains_is_forgott
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
 
-/* Sets a limit that one request with a source of 60,000 bytes fits, but not two. */
+/* Sets a limit that allows one request with a source of 60,000 bytes, but not two. */
 static void limit_bytes(struct users *f)
 {
     f->engine.options.queue_bytes_uid = 100u << 10;
@@ -202,7 +202,8 @@ static void plan_for(struct users *f, uint64_t id, const char *target, const cha
     send_plan(&f->ann, id, &m);
 }
 
-/* The program is one of kiln's own, but a client chose the target, which may crash the compiler. */
+/* The program is one of kiln's own. However, a client chose the target, with which the compiler may
+ * crash. */
 TEST_F(undescribed, a_plan_is_a_clients_job_until_its_target_was_probed)
 {
     describe_two(f);
@@ -509,7 +510,8 @@ TEST_F(undescribed, a_build_waits_for_its_toolchain)
                              "\"family\":\"nvidia\",\"identity\":\"cccccccccccccccccccccccccc" \
                              "cccccccccccccccccccccccccccccccccccccc\"}]}"
 
-/* The list needs more probes than may be in flight: for all known targets and 16 others. */
+/* The list needs probes for all known targets and for 16 others, which are more than may be in
+ * flight. */
 TEST_F(undescribed, a_long_list_of_targets_is_probed_to_its_end)
 {
     char question[512] = "{\"all\":true,\"probe\":[";

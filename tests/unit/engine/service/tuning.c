@@ -28,8 +28,8 @@ TEST_F(users, an_unknown_problem_is_a_miss_without_a_message)
     assert_int_equal(users_stat(f, "tuning_misses"), 1);
 }
 
-/* Checks that |reply| answers the problems from |index| on. Returns the index of the next
- * problem. */
+/* Checks that |reply| answers the problems that begin at |index|. Returns the index of the problem
+ * after them. */
 static uint32_t check_answers(const struct kept_reply *reply, uint32_t index)
 {
     struct reader r = reader_of(reply->body);
@@ -413,7 +413,8 @@ TEST_F(users, one_user_cannot_fill_the_tuning_queue)
     test_caller_forget_replies(&f->ann);
     tuning_send_put(f, &f->bob, &put, false);
     assert_int_equal(f->bob.reply_count, 0);
-    test_caller_leave(&f->ann); /* a test_caller cannot keep as many replies as ann would get */
+    /* Ann leaves, because a test_caller cannot store as many replies as she would get. */
+    test_caller_leave(&f->ann);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
 }
@@ -491,7 +492,7 @@ TEST_F(users, tuning_opens_without_a_restart_once_its_directory_can_be_made)
     assert_int_equal(unlink(f->file), 0);
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
-    /* The next attempt would come after ten seconds. */
+    /* The engine has not tried again. It would do so only after ten seconds. */
     assert_null(f->engine.engine->tuning->databases);
     f->engine.engine->tuning->retry_ns = 0;
     engine_tick(f->engine.engine);

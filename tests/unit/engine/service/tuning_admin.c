@@ -140,7 +140,7 @@ TEST_F(users, a_problem_is_promoted_in_both_kinds_or_in_none)
     test_caller_send(&f->admin, MESSAGE_tuning_promote, 3,
                      bytes_of_text("{\"problem\":\"" DRIVER "\",\"uid\":1000}"));
     assert_true(fake_executor_run_task(&f->engine.executor));
-    /* the engine now rejects a second step, so the first must do everything */
+    /* the engine now rejects a second step, so the first step must make the whole change */
     engine_drain(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
 
@@ -428,7 +428,7 @@ TEST(users, a_tuning_file_is_charged_to_its_user_before_it_is_read)
 {
     static const char diff[] = DIFF "\"a_tier\":\"user\",\"b_name\":\"mine.txt\"}";
     struct users *f = *state;
-    /* The user's limit is 16 MiB, and a comparison counts its file twice. */
+    /* The user's limit is 16 MiB. The file of a comparison counts twice. */
     for (unsigned i = 0; i < 2; i++) {
         write_blank_lines(f, 9u << 20);
         tuning_send_file(f, &f->ann, MESSAGE_tuning_diff, diff, "mine.txt");
@@ -583,7 +583,8 @@ TEST_F(users, show_lists_ignored_records_last_and_counts_them)
     assert_int_equal(answer_number(stats, "ignored"), 1);
 }
 
-/* The nearest record comes first, because a look-up would answer with it. */
+/* The first record must be the one with which a look-up would answer: here, that of a near
+ * problem. */
 TEST_F(users, show_lists_the_nearest_record_before_ignored_ones)
 {
     struct put stale = find_put("Stale", 0.03), other = find_put("Other", 0.04);
@@ -716,8 +717,8 @@ TEST_F(users, a_verbatim_record_is_removed_by_its_key)
 
 #define MIXED "64-56-56-1x1-64-56-56-1-0x0-1x1-1x1-0-NHWC-NCHW-NCHW-FP32-F"
 
-/* MIXED is a FindDb key, as in old text PerfDbs. The problem has mixed layouts, for which PerfDb
- * has no key. */
+/* MIXED is a FindDb key, which old text PerfDbs used, too. The layouts of the problem are mixed,
+ * and a PerfDb key cannot express that. */
 TEST_F(users, a_perf_record_without_a_key_of_its_own_is_shown_under_find_dbs)
 {
     put_key(f, TUNING_PERF, MIXED);

@@ -12,7 +12,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-static unsigned looks_until_full; /* statvfs reports a full disk from this call on; 0 means never */
+/* number of the statvfs call that reports a full disk; 0 means no call */
+static unsigned looks_until_full;
 
 WRAP(int, statvfs, const char *path, struct statvfs *disk)
 {
@@ -195,8 +196,8 @@ TEST_F(users, a_failed_transfer_fails_the_tuning_import_with_its_reason)
     assert_int_equal(test_caller_metric(&f->ann, failed), 1);
 }
 
-/* Writes a PerfDb of problems without solvers, and returns its size. The keys have so many
- * digits that they need several steps, and more than twice the file's size in memory. */
+/* Writes a PerfDb of problems without solvers, and returns its size. The keys have many digits.
+ * Reading them takes several steps, and in memory they need more than twice the file's size. */
 static uint64_t write_perf_db(struct users *f, unsigned count)
 {
     char sql[1600];
@@ -427,7 +428,7 @@ TEST_F(users, only_administrators_get_a_backup_which_is_a_database)
 TEST_F(users, nothing_is_exported_onto_a_full_disk)
 {
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
-    /* An export checks the free space twice: before and after it writes. */
+    /* An export checks the free space twice: before it writes, and after it has written. */
     for (unsigned looks = 1; looks <= 2; looks++) {
         looks_until_full = looks;
         test_caller_refused(&f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_FULL,

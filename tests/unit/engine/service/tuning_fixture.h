@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Requests about tuning records, and the file |f->file| to import. A returned message is
- * borrowed from the caller's reply. */
+/* Requests about tuning records. |f->file| is the file to import. The texts of a returned message
+ * are borrowed from the caller's reply. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #define ID "gfx90a68"
@@ -16,8 +16,8 @@
 struct problem problem_of_batch(uint32_t n); /* DRIVER with batch size |n| */
 
 void tuning_write(struct users *f, const char *text);
-/* Sends a request of |type|, whose transfer ends with a copy of |f->file| called |name|. Runs no
- * task. */
+/* Sends a request of |type|, to which a file |name| belongs. The transfer of the request ends with
+ * a copy of |f->file|. Runs no task. */
 void tuning_send_file(struct users *f, struct test_caller *c, enum message_type type,
                       const char *question, const char *name);
 /* Imports |text| as a file called |name|. The import must succeed. The caller owns the answer. */

@@ -77,7 +77,7 @@ static void add_number(struct tuning_progress *progress, const char *list, unsig
     tuning_progress_add(progress, list, item);
 }
 
-/* Each list has its own limit, so a full list of notes must not displace errors. */
+/* Each list has its own limit, so errors are reported even if the list of notes is full. */
 TEST_F(tuning_progress, a_full_progress_list_takes_no_space_from_another)
 {
     struct tuning_progress *progress = f->progress;

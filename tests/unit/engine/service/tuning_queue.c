@@ -119,8 +119,8 @@ TEST_F(tuning_order, puts_run_between_the_steps_of_a_verification)
     assert_int_equal(answer_number(a, "damaged"), 0);
 }
 
-/* The clock makes every step end after one part of the records. Each record is looked at twice,
- * because the request names neither driver nor toolchain. */
+/* With this clock, every step ends after one part of the records. Every record is checked twice:
+ * the request names neither driver nor toolchain. */
 TEST_F(tuning_order, stale_records_are_looked_for_in_steps_that_let_puts_run)
 {
     struct put put = find_put("Mine", 1), old = find_put("Old", 2);
@@ -167,8 +167,8 @@ TEST_F(tuning_order, puts_run_between_the_steps_of_an_export)
     assert_true(bytes_equal_text(buffer_view(&content), TWO_RECORDS));
 }
 
-/* The clock makes the list of files take several steps, before the export begins its first file.
- * The put must not wait for them. */
+/* With this clock, listing the files takes several steps, before the export begins its first file.
+ * The put must run between these steps. */
 TEST_F(tuning_order, puts_run_between_the_steps_that_list_the_files_of_an_export)
 {
     struct put put = find_put("Mine", 1);
@@ -219,7 +219,8 @@ TEST_F(tuning_order, a_comparison_keeps_the_records_it_read_before_a_put)
     assert_int_equal(json_count(json_get(frame, "differences")), 3);
 }
 
-/* Ann's verifications take several steps. Bob's export must not wait for their end. */
+/* Each of ann's verifications takes several steps. Bob's export must run before any of them has
+ * ended. */
 TEST_F(tuning_order, long_changes_of_two_users_alternate)
 {
     tuning_import_system(f);

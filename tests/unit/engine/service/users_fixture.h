@@ -32,7 +32,7 @@ unsigned count_tasks(const struct users *f);
 
 void fetch_program(struct test_caller *c, uint64_t id, const char *program);
 void finish_compile(struct users *f, const char *content);
-/* Ends all compiles with |object|, and then the compiles that the engine adds because of that. */
+/* Ends all compiles with |object|, and also the compiles that the engine then starts. */
 void finish_compiles(struct users *f, struct bytes object);
 struct digest compile_program(struct test_caller *c, const char *program);
 

@@ -361,7 +361,7 @@ TEST_F(why, why_miss_finds_a_package_kernel_by_name)
 TEST_F(why, why_miss_compares_named_kernels_by_their_names)
 {
     import_kernel(f, "gfx906_60.ukdb");
-    plan_opencl(f, 8); /* this kernel has a source and no name to compare */
+    plan_opencl(f, 8); /* this kernel has a source, but no name that could be compared */
     KILN_AUTO(json) struct json *answer = ask_why(&f->ann, NAMED("gfx906_64", "conv.o"));
     assert_int_equal(json_count(json_get(answer, "nearest")), 1);
     only_difference(answer, "compute units");
@@ -382,7 +382,8 @@ TEST_F(why, why_miss_compares_no_name_that_memory_did_not_suffice_for)
         test_caller_send(&f->ann, MESSAGE_why_miss, 4, bytes_of_text(NAMED("gfx906_64", "conv.o")));
         fake_executor_run_tasks(&f->engine.executor);
         failed = calls_failed();
-        /* the failing allocation was the test's own copy of the answer */
+        /* What failed was not the engine's allocation, but that of the test's copy of the
+         * answer. */
         if (f->ann.replies[0].body.size == 0)
             continue;
         if (f->ann.replies[0].type == MESSAGE_error) {
@@ -566,7 +567,8 @@ TEST_F(why, why_miss_of_a_client_that_left_leaves_nothing)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-/* Either scan may read many kernels that are private to others, so only one runs at a time. */
+/* kernel_list and why_miss may each read many private kernels of other users. Only one such scan
+ * runs at a time. */
 TEST_F(why, why_miss_waits_for_a_scan_of_the_store)
 {
     const unsigned *tasks = f->engine.executor.tasks_of, before = tasks[WORK_QUEUE_READ];

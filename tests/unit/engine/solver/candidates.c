@@ -77,7 +77,7 @@ TEST(plain, every_range_is_a_fair_sample)
             odd += point % 2;
         }
         assert_in_range(in_first_tenth, 52,
-                        /* 102 expected; the bounds are five standard deviations away */
+                        /* 102 are expected, and the bounds are five standard deviations away */
                         153);
         assert_in_range(odd, 431, 592); /* 511 expected */
     }
@@ -86,8 +86,7 @@ TEST(plain, every_range_is_a_fair_sample)
 #define PARTS 3
 static const uint32_t sizes[PARTS] = { 100, 3, 10 };
 
-/* Makes a space of PARTS parts, which have the numbers of values in |sizes|. A value's hundreds
- * digit is its part. */
+/* Makes a space of PARTS parts. Part i has sizes[i] values, from i * 100 on. */
 static struct perf_space parted_space(void)
 {
     static uint16_t values[PARTS][100], all[PARTS * 100];
@@ -119,7 +118,7 @@ TEST(plain, parts_alternate_until_they_are_used_up)
     assert_int_equal(order.count, 113);
     for (uint32_t i = 0; i < order.count; i++) {
         taken[part_of_candidate(&space, &order, i)]++;
-        /* By now, the order has all three candidates of the second part. */
+        /* By now, the order has contained all three candidates of the second part. */
         if (i == 8)
             assert_true(taken[0] == 3 && taken[1] == 3 && taken[2] == 3);
         if (i == 22)
@@ -259,8 +258,8 @@ static bool is_of_forty(const struct problem *p, const struct target *t,
     return c->values[0] < 40;
 }
 
-/* Of one part, all 40 points are checked. Of the other part, 2008 of 2048 points are checked,
- * and 40 of them are valid. */
+/* One part has 40 points, which are all checked. Of the 2048 points of the other part, 2008 are
+ * checked. 40 of these are valid. */
 TEST(plain, each_part_is_estimated_by_its_own_sample)
 {
     const struct solver solver = { .name = "Made",

@@ -52,7 +52,7 @@ TEST_F(solver, a_problem_that_no_tensor_map_can_describe_is_refused)
         assert_int_equal(solve(f, BULK), KILN_INVALID); \
     } while (0)
     for (uint32_t direction = 0; direction < 3; direction++) {
-        /* the box's corner would be beyond 127, which a tensor map cannot express */
+        /* a tensor map has only 8 bits for a corner of the box, too few for this padding */
         WITH(direction, pad, (struct extent){ 0, 300, 1 });
         WITH(direction, c, 3);
     }
@@ -60,7 +60,8 @@ TEST_F(solver, a_problem_that_no_tensor_map_can_describe_is_refused)
     WITH(DIRECTION_FORWARD, stride, (struct extent){ 1, 9, 1 });
     WITH(DIRECTION_BACKWARD_WEIGHTS, stride, (struct extent){ 1, 1, 9 });
     WITH(DIRECTION_BACKWARD_DATA, stride, (struct extent){ 1, 3, 3 }); /* nine residues */
-    /* 96 is no multiple of 64, so a copy of 64 channels would mix those of two filter taps. */
+    /* 96 is no multiple of 64, so a copy of 64 channels would mix the channels of two filter
+     * taps. */
     WITH(DIRECTION_BACKWARD_WEIGHTS, c, 96);
     f->problem = good;
     f->problem.in.w = 299;
@@ -70,7 +71,8 @@ TEST_F(solver, a_problem_that_no_tensor_map_can_describe_is_refused)
     f->problem.dilation.w = 128; /* the last tap is 256 pixels away */
     assert_int_equal(solve(f, BULK), KILN_INVALID);
     f->problem = good;
-    /* A group has 32 channels, but a copy takes 64, so it would include the next group's. */
+    /* A group has 32 channels. A copy takes 64, and would include the channels of the next
+     * group. */
     f->problem.groups = 4;
     assert_int_equal(solve(f, BULK), KILN_INVALID);
 #undef WITH
@@ -103,9 +105,9 @@ TEST_F(solver, tiles_of_192_are_for_bulk_copies_alone)
     assert_int_equal(solve(f, "192,128,64,12,1,5,1,1,0,1"), KILN_INVALID);
     assert_int_equal(solve(f, "128,192,64,8,1,5,1,1,0,2"), KILN_OK);
     assert_int_equal(solve(f, "128,192,64,8,1,5,1,1,0,1"), KILN_INVALID);
-    /* the two teams would have 96 columns each */
+    /* with two teams, each would have 96 columns */
     assert_int_equal(solve(f, "128,192,64,8,2,5,1,1,0,2"), KILN_INVALID);
-    /* rows of 64 bytes, where bulk copies need 128 */
+    /* the tile's rows have 64 bytes, but bulk copies need 128 */
     assert_int_equal(solve(f, "128,128,32,8,1,4,1,1,0,2"), KILN_INVALID);
     /* tiles of 240 KiB are too large */
     assert_int_equal(solve(f, "256,128,64,8,1,5,1,1,0,2"), KILN_INVALID);
@@ -124,9 +126,9 @@ TEST_F(solver, products_in_tf32_are_fed_by_bulk_copies)
         assert_int_equal(solve(f, ""), KILN_OK);
         assert_in_range(wide_of(f), BULK_COPIES, PERSISTENT_GROUPS);
         assert_int_equal(solve(f, BULK_TF32), KILN_OK);
-        /* rows of 256 bytes, where bulk copies need 128 */
+        /* the tile's rows have 256 bytes, but bulk copies need 128 */
         assert_int_equal(solve(f, BULK), KILN_INVALID);
-        /* rows of 64 bytes, where bulk copies need 128 */
+        /* the tile's rows have 64 bytes, but bulk copies need 128 */
         assert_int_equal(solve(f, "128,128,16,8,1,4,1,1,0,2"), KILN_INVALID);
         /* only bulk copies round to TF32 */
         assert_int_equal(solve(f, "128,128,32,8,1,4,1,1,0,1"), KILN_INVALID);
@@ -136,8 +138,8 @@ TEST_F(solver, products_in_tf32_are_fed_by_bulk_copies)
     }
 }
 
-/* U-Net's innermost layer. Tiles of 64 channels would not be faster: copying 128 pixels of x
- * takes as long as multiplying them with 128 channels. */
+/* U-Net's innermost layer. A tile with only 64 channels would not be faster than one with 128.
+ * Copying its 128 pixels of x takes as long as multiplying them with 128 channels. */
 TEST_F(solver, long_sums_of_few_pixels_are_not_multiplied_in_narrow_tiles)
 {
     f->problem.n = 1;
@@ -154,7 +156,7 @@ TEST_F(solver, long_sums_of_few_pixels_are_not_multiplied_in_narrow_tiles)
     }
 }
 
-/* With few products, packing channels-first tensors takes longer than it saves. */
+/* With few products, packing channels-first tensors takes more time than the tensor cores save. */
 TEST_F(solver, channels_first_are_packed_for_tf32_if_that_pays)
 {
     f->problem.type = TYPE_FLOAT32;
@@ -238,7 +240,7 @@ TEST_F(solver, forward_reads_pixels_under_the_first_tap_and_the_weights)
     assert_memory_equal(&f->solution.maps[1], &w, sizeof(w));
 }
 
-/* wgmma ignores the bits that TF32 lacks instead of rounding them, so the copies must round. */
+/* wgmma ignores the bits that TF32 lacks, without rounding. The copies must therefore round. */
 TEST_F(solver, maps_of_operands_in_tf32_round_them)
 {
     f->problem.type = TYPE_FLOAT32;
@@ -331,8 +333,8 @@ TEST_F(solver, maps_of_3d_problems_have_a_depth)
                                   .strides = { 2, 256, 14336, 802816, 8028160 },
                                   .steps = { 1, 2, 2, 3, 1 },
                                   .lower = { -1, -1, -1 },
-                                  /* the first tap reads the planes -1, 2 and 5 of the planes 0
-                                   * to 9 */
+                                  /* the first tap reads the planes -1, 2 and 5, of which 0 to 9
+                                   * exist */
                                   .upper = { -2, -2, -4 },
                                   .channels = 64,
                                   .pixels = 128 };
@@ -362,7 +364,8 @@ TEST_F(solver, groups_that_last_write_by_a_map_of_the_result)
     assert_int_equal(solve(f, PERSISTENT), KILN_OK);
     const struct solution_kernel *k = product_of_solution(f);
     assert_string_equal(k->name, KERNEL "_forward");
-    assert_int_equal(k->argument_count, 7); /* three maps, then batch, slice, tiles and groups */
+    /* three maps, then the arguments batch, slice, tiles and groups */
+    assert_int_equal(k->argument_count, 7);
     assert_int_equal(k->arguments[2].kind, ARGUMENT_TENSOR_MAP);
     assert_int_equal(f->solution.map_count, 3);
     const struct tensor_map y = { .operand = ARGUMENT_Y,
@@ -406,7 +409,7 @@ TEST_F(solver, results_not_in_rows_of_pixels_have_no_persistent_groups)
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     assert_int_equal(solve(f, BULK), KILN_OK);
     assert_int_equal(solve(f, PERSISTENT), KILN_INVALID);
-    /* with strides, the result is not in rows of pixels */
+    /* with strides, the pixels of a tile are not contiguous in the result */
     f->problem.direction = DIRECTION_BACKWARD_DATA;
     assert_int_equal(solve(f, BULK), KILN_OK);
     assert_int_equal(solve(f, PERSISTENT), KILN_INVALID);

@@ -26,7 +26,7 @@
 #define BULK_COPIES 2
 #define PERSISTENT_GROUPS 3
 #define REGISTERS 65536
-/* number of multiprocessors that the solver assumes if the target does not contain it */
+/* number of multiprocessors that the solver assumes if the target does not state any */
 #define PROCESSORS 132
 enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE };
 
@@ -51,7 +51,7 @@ static inline const struct solution_kernel *product_of_solution(const struct fix
     return NULL;
 }
 
-/* Returns the value of -DKILN_<name>= in the program that multiplies. */
+/* Returns the value of -DKILN_<name>= with which the program of the product kernel is compiled. */
 static inline uint32_t option(const struct fixture *f, const char *name)
 {
     const char *options = f->solution.programs[product_of_solution(f)->program].options;

@@ -70,10 +70,11 @@ TEST_F(solver, planes_of_1x1_layers_are_read_where_they_are)
         f->problem.direction = i % 3;
         assert_int_equal(solve_in_tiles(f, 128, 64, 2), KILN_OK);
         assert_true(has_planes(f));
-        /* In TF32, backward data has a second kernel, which transposes the weights. */
+        /* In TF32, backward data needs a second kernel, which transposes the weights. */
         bool is_turned = i == DIRECTION_BACKWARD_DATA;
         assert_int_equal(f->solution.kernel_count, is_turned ? 2 : 1);
-        /* In backward weights, a box has the channels of a tile; otherwise, those of a step. */
+        /* In backward weights, a box has as many channels as a tile. In the other directions, it
+         * has as many channels as a step of the sum. */
         if (i % 3 == DIRECTION_BACKWARD_WEIGHTS) {
             expect_map_of_planes(f, 0, 128);
             expect_map_of_planes(f, 1, 64);
@@ -85,7 +86,7 @@ TEST_F(solver, planes_of_1x1_layers_are_read_where_they_are)
     }
 }
 
-/* A box of the result has the channels that one team computes. */
+/* A box of the result has as many channels as one team computes. */
 TEST_F(solver, bulk_copies_write_planes_in_16_bits)
 {
     for (uint32_t wide = 2; wide <= 3; wide++)
@@ -108,8 +109,8 @@ TEST_F(solver, bulk_copies_write_planes_in_16_bits)
     assert_int_equal(f->solution.kernel_count, 2);
 }
 
-/* A 3x3 layer's operands are packed. Its result is unpacked only after the sums of slices are
- * added up. */
+/* The operands of a 3x3 layer are packed. The product kernel writes the result with channels first,
+ * except if its sums are split. The slices are then added up before the result is unpacked. */
 TEST_F(solver, results_are_written_with_channels_first)
 {
     f->problem.filter = (struct extent){ 1, 3, 3 };
@@ -140,7 +141,7 @@ TEST_F(solver, planes_that_bulk_copies_cannot_read_or_that_fill_few_runs_are_pac
 {
     static const struct problem others[] = {
         { .in = { 1, 7, 7 } }, /* a plane's size is no multiple of 16 bytes */
-        /* In fp32, 36 pixels fill too little of two runs (64 pixels). In 16 bits, a plane's size
+        /* In fp32, 36 pixels fill too little of two runs of 32 pixels. In 16 bits, a plane's size
          * is no multiple of 16 bytes. */
         { .in = { 1, 6, 6 } },
         { .in = { 1, 28, 28 }, .stride = { 1, 2, 2 } },
@@ -162,7 +163,8 @@ TEST_F(solver, planes_that_bulk_copies_cannot_read_or_that_fill_few_runs_are_pac
         f->problem = layer;
         use_type(f, type);
         assert_true(bulk_reads_planes(&f->problem));
-        /* a plane has 784 bytes in fp32, but 392 in 16 bits, which 16 does not divide */
+        /* A plane has 784 bytes in fp32. In 16 bits it has 392 bytes, which is no multiple of
+         * 16. */
         f->problem.in = (struct extent){ 1, 14, 14 };
         assert_int_equal(bulk_reads_planes(&f->problem), type == TYPE_FLOAT32);
     }

@@ -7,8 +7,8 @@ struct axis {
     uint32_t residue;
 };
 
-/* Returns how many pixels of x along an axis have the residue |a.residue| (of index plus pad,
- * modulo the stride), or 0 if no tap reaches them. */
+/* Counts the pixels of x along an axis for which (index + pad) modulo the stride is |a.residue|.
+ * Returns 0 if no tap reaches them. */
 static uint32_t pixels_met(struct axis a)
 {
     uint32_t count = 0, taps = 0;
@@ -38,8 +38,9 @@ static uint32_t residues_of(const struct problem *p)
     return p->direction == DIRECTION_BACKWARD_DATA ? p->stride.w * p->stride.h * p->stride.d : 2;
 }
 
-/* Checks that the copies cover, along each axis, as many pixels as y has; in backward data, as
- * many pixels of x as have the same residue modulo the stride. */
+/* Checks that the copies cover the right number of pixels along each axis. In backward data, these
+ * are the pixels of x with one residue modulo the stride. In the other directions, they are those
+ * of y. */
 static void expect_pixels(const struct fixture *f, const struct tensor_map *map, uint32_t index)
 {
     const struct problem *p = &f->problem;
@@ -68,18 +69,18 @@ static bool has_option(const struct fixture *f, const char *name)
     return strstr(f->solution.programs[product_of_solution(f)->program].options, text);
 }
 
-/* Returns whether the right operand is transposed into two more tiles of shared memory: in TF32,
- * for backward weights with channels last. */
+/* Returns whether the kernel transposes its right operand, for which it needs two more tiles of
+ * shared memory. It does so in TF32, for backward weights with channels last. */
 static bool turns_right(const struct fixture *f)
 {
     return f->problem.type == TYPE_FLOAT32 && f->problem.direction == DIRECTION_BACKWARD_WEIGHTS &&
            !has_option(f, "PLANES");
 }
 
-/* Checks the size of shared memory: the tiles of the operands, then two barriers for each stage.
- * The result's tile replaces those of the operands, except in persistent work groups, where it
- * has its own space. Split sums and most fp32 sums have no such tile, because they are stored
- * from registers. */
+/* Checks the size of shared memory, which has the tiles of the operands, and two barriers for each
+ * stage. The result's tile reuses the space of the operands' tiles, except in persistent work
+ * groups. Split sums and most fp32 sums need no such tile, because they are stored from
+ * registers. */
 static void expect_shared_memory(const struct fixture *f)
 {
     const uint16_t *v = f->solution.config.values;
@@ -102,9 +103,9 @@ static void expect_shared_memory(const struct fixture *f)
     assert_true(bytes <= SHARED_MAX);
 }
 
-/* Checks that ptxas has enough registers for each thread with the promised number of resident
- * work groups. ptxas needs 26 registers in addition to the sums (NVRTC 13.0). A left operand in
- * registers takes 16 of them for each 64 rows of a team. */
+/* Checks that each thread has enough registers for the promised number of resident work groups.
+ * With NVRTC 13.0, ptxas needs 26 registers in addition to the sums. A left operand in registers
+ * takes 16 more for each 64 rows of a team. */
 static void expect_registers(const struct fixture *f)
 {
     const uint16_t *v = f->solution.config.values;
@@ -179,7 +180,7 @@ TEST_F(solver, every_valid_point_in_tf32_fits_and_its_maps_do)
     }
 }
 
-/* A sum of one tile needs so little shared memory that only registers limit the number of
+/* If a sum fits one tile, it needs little shared memory. Only registers then limit the number of
  * resident work groups. */
 TEST_F(solver, short_sums_have_as_many_groups_as_registers_allow)
 {
@@ -193,7 +194,7 @@ TEST_F(solver, short_sums_have_as_many_groups_as_registers_allow)
     }
     assert_int_equal(solve(f, "128,64,64,8,1,3,1,1,0,2"), KILN_OK);
     assert_int_equal(option(f, "STAGES"), 1);
-    /* Four resident work groups would leave a thread only 56 registers. */
+    /* With four resident work groups, each thread would have only 56 registers. */
     assert_int_equal(option(f, "BLOCKS"), 3);
 }
 
@@ -263,8 +264,8 @@ TEST_F(solver, odd_problems_in_tf32_have_right_maps_or_another_way)
     assert_in_range(check_odd_problems(f, configs, 4), 400, 9000);
 }
 
-/* In TF32, wgmma needs operands whose rows run along the sum. In backward weights, the rows of
- * both operands run across it, so one is transposed. */
+/* In TF32, wgmma can only read operands whose rows run along the sum. In backward weights, the rows
+ * of both operands run across the sum, so the kernel transposes one of them. */
 TEST_F(solver, backward_weights_in_tf32_transpose_an_operand)
 {
     f->problem.type = TYPE_FLOAT32;
@@ -276,7 +277,7 @@ TEST_F(solver, backward_weights_in_tf32_transpose_an_operand)
     assert_int_equal(f->solution.maps[0].type, TENSOR_MAP_TF32);
     assert_int_equal(f->solution.maps[1].type, TENSOR_MAP_TF32);
     assert_int_equal(solve(f, "128,256,32,8,1,3,4,1,0,2"), KILN_INVALID); /* too many registers */
-    f->problem.in = (struct extent){ 1, 4, 4 }; /* the sum is over 32 pixels, which are one tile */
+    f->problem.in = (struct extent){ 1, 4, 4 }; /* the sum is over 32 pixels, which fit one tile */
     assert_int_equal(solve(f, ""), KILN_OK);
     assert_int_equal(f->solution.map_count, 0);
 }

@@ -54,7 +54,7 @@ TEST_F(solver, does_not_apply_to_integers_or_layouts_that_differ)
     f->problem.type = TYPE_INT8;
     assert_false(applies(f));
     f->problem.type = TYPE_FLOAT16;
-    /* a filter with one channel is the same in both layouts */
+    /* the filter has one channel, so both layouts of it are the same */
     f->problem.w_layout = LAYOUT_CHANNELS_LAST;
     assert_true(applies(f));
     f->problem.y_layout = LAYOUT_CHANNELS_LAST;
@@ -235,11 +235,11 @@ TEST_F(solver, a_config_that_does_not_fit_is_refused)
     assert_int_equal(solve(f, "8,1,1,1,128"), KILN_INVALID);
     f->problem.direction = DIRECTION_BACKWARD_DATA;
     f->problem.stride.h = f->problem.stride.w = 2;
-    /* a block's 3 columns are no multiple of the stride 2 */
+    /* a block has 3 columns, which is no multiple of the stride 2 */
     assert_int_equal(solve(f, "3,2,1,1,128"), KILN_INVALID);
     put_channels_last(f);
     f->problem.c = f->problem.k = f->problem.groups = 12;
-    /* the 12 channels are no multiple of the vector's 8 */
+    /* the vector has 8 channels, and 12 is no multiple of 8 */
     assert_int_equal(solve(f, "1,1,8,4,128"), KILN_INVALID);
 }
 
@@ -283,7 +283,7 @@ TEST_F(solver, parts_of_sums_take_no_more_than_a_job_spares)
     assert_int_equal(f->solution.workspace_size, 16ull * 1024 * 31 * 15 * 15 * 4);
     assert_int_equal(solve(f, "1,32,1,1,64"), KILN_INVALID);
     f->problem.c = f->problem.k = f->problem.groups = 64;
-    /* each part takes 256 MB, so there are only two */
+    /* each part of the sum needs 256 MB of workspace, so there are only two parts */
     f->problem.filter = (struct extent){ 1, 999, 999 };
     f->problem.in = (struct extent){ 30, 16, 16 };
     f->problem.pad = (struct extent){ 0, 499, 499 };

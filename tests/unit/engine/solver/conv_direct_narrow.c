@@ -16,7 +16,7 @@ SOLVER_FIXTURE("ConvDirectNarrow", "sm_90", .direction = DIRECTION_BACKWARD_DATA
 TEST_F(solver, the_first_layer_of_an_image_network_is_its_to_solve)
 {
     assert_ptr_equal(solver_choose(&f->problem, &f->target), narrow);
-    /* forward, the solver does not apply to problems with strides */
+    /* in direction forward, the solver does not apply to problems with strides */
     f->problem.direction = DIRECTION_FORWARD;
     assert_false(narrow->applies(&f->problem, &f->target));
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
@@ -43,7 +43,7 @@ TEST_F(solver, does_not_apply_to_integers_volumes_or_too_many_sums)
 TEST_F(solver, sums_beyond_64_bits_are_too_many)
 {
     f->problem.c = 16;
-    /* there would be 2^64 sums with 4 columns */
+    /* with 4 columns, an item would have 2^64 sums */
     f->problem.stride = (struct extent){ 1, 1u << 29, 1u << 29 };
     assert_false(narrow->applies(&f->problem, &f->target));
 }
@@ -123,7 +123,7 @@ TEST_F(solver, work_groups_share_many_channels_of_few_pixels)
     assert_int_equal(f->solution.workspace_size, 16u * 2 * 4 * 128 * 128 * sizeof(float));
     f->problem.k = 64;
     assert_int_equal(solve(f, "4,4,32,4,8"), KILN_OK);
-    /* only four channels for each of 16 splits */
+    /* with 16 splits, each part of the sum would have only four channels */
     assert_int_equal(solve(f, "4,4,32,4,16"), KILN_INVALID);
     f->problem.y_layout = LAYOUT_CHANNELS_LAST;
     assert_int_equal(solve(f, "4,4,32,4,8"), KILN_INVALID);

@@ -78,7 +78,8 @@ TEST_F(solver, backward_data_does_not_apply_to_too_many_classes)
     assert_true(igemm_path_vector.applies(&f->problem, &f->target));
 }
 
-/* Only taps that can be outside the image need mask bits: one for each row and column of taps. */
+/* A mask has a bit for each row and each column of taps, but only if a tap can be outside the
+ * image. */
 TEST_F(solver, filters_of_any_size_apply_where_no_tap_is_masked)
 {
     f->problem.filter = (struct extent){ 1, 16, 16 };
@@ -107,7 +108,7 @@ TEST_F(solver, backward_data_of_patches_has_a_row_for_each_channel_and_tap)
     f->problem.filter = f->problem.stride = (struct extent){ 1, 16, 16 };
     f->problem.in = (struct extent){ 1, 64, 64 };
     assert_ptr_equal(solver_choose(&f->problem, &f->target), &solver_conv_implicit_gemm);
-    /* The matrix has 768 rows, and 8 images of 16 pixels as columns. */
+    /* The product has 768 rows. Its columns are the 16 output pixels of each of 8 images. */
     assert_int_equal(count_work_groups(f, "128,64,8,8,8,2,1,0,1"), 6 * 2);
     f->problem.in.w = 65; /* no output reads the last column of x */
     assert_false(igemm_path_vector.applies(&f->problem, &f->target));
@@ -175,7 +176,7 @@ TEST_F(solver, the_heuristic_is_valid_for_the_smallest_problem)
     }
 }
 
-/* The filter takes 1.7 GB, so its rearranged copy does not fit the workspace. */
+/* The filter takes 1.7 GB, so the workspace has no space for a rearranged copy. */
 TEST_F(solver, weights_too_large_to_rearrange_are_read_as_they_come)
 {
     f->problem.c = f->problem.k = 4096;
@@ -183,7 +184,7 @@ TEST_F(solver, weights_too_large_to_rearrange_are_read_as_they_come)
     f->problem.pad = (struct extent){ 0, 2, 2 };
     for (size_t i = 0; i < 2 * TARGETS; i++) {
         set_target(f, targets[i / 2]);
-        /* two directions only, because backward weights never rearranges the filter */
+        /* only two directions, because backward weights never rearranges the filter */
         f->problem.direction = i % 2;
         assert_int_equal(solve(f, ""), KILN_OK);
         assert_int_equal(f->solution.config.values[PREPARE], 0);
@@ -329,8 +330,8 @@ TEST_F(solver, the_grid_covers_rows_pixels_groups_and_splits)
     assert_int_equal(k->grid[0], 128 / 64 * (8 * 28 * 28 / 128) * 2 * 3);
 }
 
-/* Which taps reach a pixel depends on its residue modulo the stride. There are four residues
- * with 28 x 28 pixels each. */
+/* The residue of a pixel modulo the stride decides which taps reach it. Each of the four residues
+ * has 28 x 28 pixels. */
 TEST_F(solver, backward_data_tiles_each_residue_for_itself)
 {
     f->problem.direction = DIRECTION_BACKWARD_DATA;

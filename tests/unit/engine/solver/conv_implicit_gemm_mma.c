@@ -89,8 +89,8 @@ TEST_F(solver, do_not_apply_to_fp32_or_very_large_filters)
     assert_false(igemm_path_mma.applies(&f->problem, &f->target));
 }
 
-/* Packing pads each group to eight channels: a depthwise filter of 2^28 elements would then have
- * 2^34, more than an index can count. */
+/* Packing pads each pixel to eight channels. An image of 16384 x 16384 pixels would grow to 2^31
+ * elements, more than an index can count. */
 TEST_F(solver, do_not_apply_where_packing_would_outgrow_an_index)
 {
     shrink(f);
@@ -101,12 +101,12 @@ TEST_F(solver, do_not_apply_where_packing_would_outgrow_an_index)
     assert_true(igemm_path_mma.applies(&f->problem, &f->target));
 }
 
-/* A launch cannot have as many work groups as there are residues modulo the stride. */
+/* Each residue modulo the stride needs its own work groups. A launch cannot have that many. */
 TEST_F(solver, do_not_apply_where_strides_have_too_many_remainders)
 {
     shrink(f);
     f->problem.direction = DIRECTION_BACKWARD_DATA;
-    /* There are 4096 * 65535 residues with 8 channels each: 2^31 - 32768 elements. */
+    /* 4096 * 65535 residues with 8 channels each make 2^31 - 32768 elements. */
     f->problem.stride = (struct extent){ 1, 4096, 65535 };
     set_target(f, "sm_90");
     assert_true(igemm_path_mma.applies(&f->problem, &f->target));
@@ -127,7 +127,7 @@ TEST_F(solver, are_not_favoured_for_groups_of_few_channels)
     assert_false(igemm_path_mfma.is_favoured(&f->problem, &f->target));
 }
 
-/* DCGAN's last layer: packing one channel of y takes longer than the products. */
+/* DCGAN's last layer. Packing y, which has one channel, takes longer than the products. */
 TEST_F(solver, are_not_favoured_for_small_backward_data_of_one_channel)
 {
     f->problem.direction = DIRECTION_BACKWARD_DATA;
@@ -262,7 +262,7 @@ TEST_F(solver, wgmma_refuses_shapes_that_four_warps_cannot_share)
     assert_int_equal(solve_on(f, "sm_90a", "256,128,64,8,1,5,1,1,0,1"), KILN_INVALID);
 }
 
-/* A transposed operand comes in panels of 64 columns, but forward transposes none. */
+/* wgmma reads a transposed operand in panels of 64 columns. Only forward transposes no operand. */
 TEST_F(solver, wgmma_takes_32_columns_forward_alone)
 {
     static const char narrow[] = "128,64,64,4,2,3,1,1,0,1";
@@ -388,7 +388,8 @@ TEST_F(solver, a_config_that_needs_too_much_is_refused)
                      KILN_INVALID); /* too many registers */
 }
 
-/* A tile that is transposed on its way to shared memory needs at least as many items as columns. */
+/* A work group that transposes a tile on the way to shared memory needs at least as many items as
+ * the tile has columns. */
 TEST_F(solver, amd_takes_no_wide_turned_tiles_with_few_items)
 {
     assert_int_equal(solve_on(f, "gfx90a", "64,128,32,1,1,1,1,1"), KILN_OK);
@@ -442,7 +443,7 @@ TEST_F(solver, packing_of_planes_fills_sectors_of_both_tensors)
     assert_int_equal(option(f, "conv_reorder_pack", "TOGETHER"), 8);
     assert_int_equal(option(f, "conv_reorder_pack", "PIXELS"), 64);
     assert_int_equal(option(f, "conv_reorder_pack", "VECTOR"), 1);
-    /* The 147 pixels make three runs of 64. The 128 channels make 16 chunks of 8. */
+    /* The 147 pixels make three runs of up to 64. The 128 channels make 16 chunks of 8. */
     assert_int_equal(f->solution.kernels[0].grid[0], 3 * 16 / 8);
     assert_int_equal(option(f, "conv_reorder_unpack", "TOGETHER"), 8);
     f->problem.c = 24; /* three chunks of 8 channels */

@@ -31,7 +31,7 @@ TEST_F(solver, is_chosen_where_few_channels_are_computed)
     assert_ptr_equal(solver_choose(&f->problem, &f->target), pointwise);
     assert_int_equal(solve(f, ""), KILN_OK);
     assert_string_equal(f->solution.kernels[0].name, "conv_pointwise_gather");
-    /* for 2 images with 8192 vectors each, and 8 parts of the sum */
+    /* chosen for 2 images with 8192 vectors of 4 pixels each: 8 parts of the sum */
     assert_int_equal(f->solution.config.values[0], 8);
     assert_int_equal(f->solution.config.values[1], 4);
     assert_int_equal(f->solution.kernels[0].arguments[1].kind, ARGUMENT_X);
@@ -40,7 +40,7 @@ TEST_F(solver, is_chosen_where_few_channels_are_computed)
     assert_int_equal(f->solution.kernels[0].grid[0], 2 * 32 * 32 * 32 / (4 * 32));
     assert_int_equal(solve(f, "16,1,128"), KILN_OK);
     f->problem.c = 120;
-    /* the parts would have fewer than eight channels */
+    /* with 16 parts, each part would have fewer than eight channels */
     assert_int_equal(solve(f, "16,1,128"), KILN_INVALID);
     f->problem.c = 1025; /* the weights do not fit shared memory */
     assert_false(pointwise->applies(&f->problem, &f->target));
@@ -85,11 +85,11 @@ TEST_F(solver, the_heuristic_fills_the_device)
 {
     struct perf_config config = { 0 };
     assert_true(choice_is_valid(pointwise, &f->problem, &f->target, &config));
-    /* for 2 images with 4 blocks of 32 channels, and 32768 pixels each */
+    /* chosen for 2 images with 4 blocks of 32 channels, and 32768 pixels each */
     assert_int_equal(config.values[0], 32);
     f->problem.type = TYPE_FLOAT32;
     assert_true(choice_is_valid(pointwise, &f->problem, &f->target, &config));
-    /* for 2 images with 8 blocks of 16 channels, and 8192 vectors of 4 pixels each */
+    /* chosen for 2 images with 8 blocks of 16 channels, and 8192 vectors of 4 pixels each */
     assert_int_equal(config.values[0], 16);
     assert_int_equal(config.values[1], 4);
     f->problem.in.w = 33;

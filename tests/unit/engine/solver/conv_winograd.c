@@ -77,7 +77,7 @@ TEST_F(solver, does_not_apply_where_the_workspace_would_be_too_large)
 {
     f->problem.n = 1024; /* the transformed tiles take 1.8 GiB */
     assert_true(applies(f));
-    /* backward weights may also split sums, which takes more workspace */
+    /* backward weights may also split sums, for which it needs more workspace */
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     assert_false(applies(f));
     f->problem.n = 768;
@@ -237,7 +237,7 @@ TEST_F(solver, a_config_whose_product_does_not_fit_is_refused)
     assert_says(f->err.text, "fit");
     assert_int_equal(solve(f, "4,16,16,8,8,8,2"), KILN_INVALID); /* only four items */
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
-    f->problem.n = 1; /* 52 tile slots are too few for 256 parts of four steps each */
+    f->problem.n = 1; /* 256 parts of four steps each need more than the 52 tile slots */
     assert_int_equal(solve(f, "4,64,64,8,8,8,2,256"), KILN_INVALID);
 }
 

@@ -17,7 +17,7 @@ static const struct {
 };
 #define TARGETS (sizeof(targets) / sizeof(targets[0]))
 
-/* bytes of workspace for one layer that a training job can spare, in addition to copies of the
+/* workspace in bytes that a training job can spare for one layer, in addition to copies of the
  * layer's tensors */
 #define WORKSPACE_MAX (2ull << 30)
 #define GROUP_MAX 1024u
@@ -236,7 +236,8 @@ TEST(plain, a_launch_ends_where_the_runtimes_counting_does)
     }
 }
 
-/* There are far more items than elements, because most items of a tile or a work group are idle. */
+/* Most items of a tile or of a work group are idle, so a launch has far more items than the tensors
+ * have elements. */
 TEST(plain, launches_of_mostly_idle_items_are_bounded)
 {
     static const struct problem problems[] = {

@@ -92,7 +92,8 @@ TEST_F(solver, passes_x_w_y_and_the_batch_size)
 
 TEST_F(solver, the_grid_covers_every_output_and_less_than_a_group_more)
 {
-    /* blocks of 4 channels; the 28 * 28 * 15 * 4 items do not fill the last work group */
+    /* An item computes a block of 4 channels. The 28 * 28 * 15 * 3 items do not fill the last work
+     * group. */
     f->problem.k = 60;
     f->problem.n = 3;
     assert_int_equal(solve_by(f, NAIVE), KILN_OK);
@@ -184,7 +185,8 @@ TEST_F(solver, a_meaningless_problem_is_refused_before_any_solver_sees_it)
     assert_int_equal(solve_by(f, NAIVE), KILN_INVALID);
 }
 
-/* problem_check already refuses such coordinates, but may allow them one day. */
+/* problem_check refuses such coordinates before any solver sees them, but may allow them one
+ * day. */
 TEST_F(solver, does_not_apply_where_coordinates_exceed_32_bits)
 {
     const struct solver *naive = solver_find(bytes_of_text(NAIVE));

@@ -12,8 +12,8 @@ struct fixture {
     struct kiln_err err;
 };
 
-/* Makes |f->problem| from |problem|. Sizes, filter, stride, padding, dilation and groups that
- * are 0 get the values of a 2-D 3x3 convolution whose y is as large as x. */
+/* Makes |f->problem| from |problem|. A size, filter, stride, padding, dilation or number of groups
+ * that is 0 gets the value of a 2-D 3x3 convolution whose y is as large as x. */
 void fill_fixture(struct fixture *f, const char *solver, const char *target,
                   const struct problem *problem);
 /* Defines FIXTURE(solver) for the solver |name|. The further arguments are members of the

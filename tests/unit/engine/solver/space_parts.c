@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of a space must contain every valid point. Also tests with which points a search
- * begins on Hopper, where the value of the axis "wgmma" restricts the other axes. */
+/* Tests that the parts of a space contain every valid point. Also tests the first points of a
+ * search on Hopper, where the value of the axis "wgmma" restricts the other axes. */
 #include "common/miopen/driver_line.h"
 #include "engine/solver/candidates.h"
 #include "tests/support/test.h"
@@ -99,9 +99,9 @@ TEST_F(plain, no_valid_point_in_tf32_is_left_out_or_there_twice)
 
 struct draws {
     unsigned all; /* sum of |of|, at most DRAWS */
-    /* number of the first DRAWS valid candidates by their value of "wgmma" */
+    /* how many of the first DRAWS valid candidates have each value of "wgmma" */
     unsigned of[FEEDS];
-    unsigned there[FEEDS]; /* number of all valid points by their value of "wgmma" */
+    unsigned there[FEEDS]; /* how many valid points have each value of "wgmma" */
 };
 
 static struct draws draw(const struct fixture *f, const struct problem *p)
@@ -136,11 +136,11 @@ TEST_F(plain, each_way_to_feed_wgmma_has_its_share_of_the_first_draws)
         }
         in_bulk += d.there[2] > 0;
     }
-    /* all problems but the first layer, in its three directions */
+    /* bulk copies apply to all problems, except for the three directions of the first layer */
     assert_int_equal(in_bulk, PROBLEMS - 3);
 }
 
-/* For a search, libkiln asks kilnd for a list of all candidates. */
+/* When it begins a search, libkiln asks kilnd for all candidates in one list. */
 TEST_F(plain, the_whole_space_is_no_larger_than_one_list)
 {
     const struct perf_space space = solver_space(f->solver, &f->problems[0], &f->target);
