@@ -23,7 +23,8 @@ SET_UP(set_up)
 
 FIXTURE(kilnctl_failing, set_up, NULL);
 
-/* Runs the command until none of its allocations fails. kilnd must get |request| or nothing. */
+/* Runs the command again and again, each time with a later allocation that fails, until none fails.
+ * kilnd must get |request| or nothing. */
 #define EXPECT_ONLY(f, request, ...)                                                   \
     do {                                                                               \
         bool failed_ = true;                                                           \

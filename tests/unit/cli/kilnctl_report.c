@@ -145,8 +145,8 @@ TEST_F(kilnctl_report, the_report_of_a_busy_node_shows_its_numbers)
 {
     write_busy_page(f);
     assert_int_equal(strncmp(f->page, REPORT_MARK, strlen(REPORT_MARK)), 0);
-    /* Two kernels of one program differ in this option, so it is shown. Options with the same
-     * value are not. */
+    /* Two kernels of one program differ in this option, so the report shows it. The report omits
+     * options that have the same value in both kernels. */
     assert_says(f->page, "-DTILE=32</code>");
     assert_null(strstr(f->page, "-DGROUPS"));
     assert_says(f->page, "2 d");

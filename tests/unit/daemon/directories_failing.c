@@ -134,7 +134,8 @@ TEST_F(directory, a_leftover_that_a_sweep_cannot_remove_is_removed_by_the_next)
     static const char *const listing[] = { "openat", "fdopendir" };
     for (size_t i = 0; i < sizeof(listing) / sizeof(listing[0]); i++) {
         make_leftover(f);
-        /* The sweep's first openat opens the directory to lock it, so the second one fails. */
+        /* The sweep's first openat opens the directory to lock it, so the test lets the second one
+         * fail. */
         fail_call(listing[i], i == 0 ? 2 : 1, EMFILE);
         sweep_leftovers(f);
         assert_true(calls_failed());

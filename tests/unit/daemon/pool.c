@@ -421,8 +421,8 @@ TEST_F(pool, a_worker_that_knows_the_toolchain_is_preferred)
     assert_int_equal(worker_for(f, "hiprtc"), hiprtc);
 }
 
-/* Starting a process may take long, because the starting thread waits until the process has
- * executed its program. */
+/* Starting a process may take long, because the starting thread waits until the process has called
+ * execve(2). */
 TEST_F(pool, no_process_is_started_on_the_loops_thread)
 {
     starter = 0;

@@ -316,8 +316,7 @@ TEST_F(batch, the_callback_may_ask_the_same_client)
     assert_int_equal(f->daemon.requests, 2);
 }
 
-/* In the first iteration, the answers come from the daemon. In the second, they come from the
- * in-process cache. */
+/* In the first iteration, the daemon answers. In the second, the in-process cache does. */
 TEST_F(batch, the_callback_may_stop_the_batch)
 {
     start(f, answer_out_of_order);

@@ -152,7 +152,8 @@ static void answer_the_one_before(struct fake_request *rq)
     if (atomic_fetch_add(&f->left, 1) == 0)
         return;
     struct fake_request late = *rq;
-    /* The cancel message has the id in between, so the cancelled request's id is two less. */
+    /* Between the two requests, the cancel message took an id. The id of the cancelled request is
+     * therefore lower by two. */
     late.header.request_id--;
     late.header.request_id--;
     fake_reply(&late, MESSAGE_pong, 0, rq->body);

@@ -14,7 +14,7 @@
 struct made_device {
     struct kiln_device base; /* first member */
     double now_ms;
-    /* numbers of launches so far, and of memory objects and functions that exist */
+    /* number of launches so far; numbers of memory objects and of functions that exist */
     unsigned launches, memories, functions;
     bool is_lost;
     const void *busy_stream; /* the stream whose pending work still writes to memory */

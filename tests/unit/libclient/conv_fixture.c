@@ -192,7 +192,8 @@ static void answer_put(struct conv_fixture *f, const struct fake_request *rq)
 static void answer_lease(struct conv_fixture *f, const struct fake_request *rq)
 {
     bool is_report = rq->header.type == MESSAGE_tuning_report;
-    /* Like a kilnd of an older release, grants the same share of the configs again. */
+    /* Like an older kilnd, grants the same share of the configs again, until the client reports
+     * it. */
     unsigned share = is_report ? ++f->reports : f->reports;
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 4096);

@@ -37,7 +37,7 @@ TEST_F(conv_operands, sums_of_exact_products_are_the_same_in_any_order)
     assert_true(up == down);
 }
 
-/* The sums are so long that multiples of 1/16 would be rounded. */
+/* If the operands were multiples of 1/16, sums of this length would be rounded. */
 TEST_F(conv_operands, longer_sums_get_coarser_operands)
 {
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;

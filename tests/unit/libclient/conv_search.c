@@ -24,8 +24,8 @@ struct fixture {
     unsigned least_in_flight;
     unsigned in_flight, compiles, timed, checks, held, drops, clears, reported;
     unsigned enough_after; /* stops after this many trials; 0: never */
-    bool is_lost;          /* the device is lost at the next failure */
-    /* configs that do not compile, that crash, and that compute a wrong result */
+    bool is_lost;          /* whether the device is lost at the next failure */
+    /* a config that does not compile, one that crashes, and one that computes a wrong result */
     const char *refused, *crashing, *wrong;
     /* a config that crashes, but not when it is timed for the first time */
     const char *crashing_later;

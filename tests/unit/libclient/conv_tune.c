@@ -39,7 +39,8 @@ TEST_F(conv, wrong_and_uncompiled_configs_never_win)
 TEST_F(conv, a_config_that_wants_too_much_memory_costs_only_itself)
 {
     CONV_USE(f, conv_tunable);
-    f->greedy_config = "9,1"; /* the last config before finalists are timed again */
+    /* the config that the search tries last, before it times the finalists again */
+    f->greedy_config = "9,1";
     must(conv_tune(f), f->err);
     assert_string_equal(conv_at(f, 0).config, "11,1");
     assert_int_equal(conv_trials_in(f, KILN_CONV_NOT_RUN), 1);
@@ -137,7 +138,7 @@ TEST(conv, clean_measures_whatever_find_records_say)
 TEST_F(conv, a_caller_that_stops_tuning_keeps_the_best_so_far)
 {
     CONV_USE(f, conv_tunable);
-    /* enough for two solvers that are timed, and three configs that are tried */
+    /* The caller stops after two solvers that are timed, and three configs that are tried. */
     f->enough_after = 2 + 3;
     must(conv_tune(f), f->err);
     assert_int_equal(conv_at(f, 0).tried, 3);
@@ -147,7 +148,7 @@ TEST_F(conv, a_caller_that_stops_tuning_keeps_the_best_so_far)
 TEST_F(conv, a_search_that_tried_nothing_new_records_no_config)
 {
     CONV_USE(f, conv_tunable);
-    /* a small budget, which suffices only for the config that the heuristic chooses */
+    /* The caller stops after two timed solvers, and one config, which the heuristic has chosen. */
     f->enough_after = 2 + 1;
     must(conv_tune(f), f->err);
     assert_int_equal(conv_at(f, 0).tried, 1);

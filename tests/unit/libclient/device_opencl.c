@@ -143,7 +143,8 @@ static cl_uint references(const struct job *job, const void *object)
     return count;
 }
 
-/* A runtime may release the objects of a command some time after the command is done. */
+/* Waits until |object| has at most |count| references. A runtime may release the objects of a
+ * command some time after the command is done. */
 static void expect_references_at_most(const struct job *job, const void *object, cl_uint count)
 {
     WAIT_FOR(references(job, object) <= count);
@@ -183,7 +184,7 @@ TEST_F(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
     assert_int_equal(
         cl->clEnqueueWriteBuffer(job.queue, job.memory, CL_TRUE, 0, BYTES, numbers, 0, NULL, NULL),
         0);
-    /* With PoCL, the last command still holds a reference. */
+    /* With PoCL, the last command still holds a reference to the queue. */
     cl_uint after_work = references(&job, job.queue);
     open_in(f, &job);
     load(f);
@@ -399,8 +400,8 @@ static void *launch_again_and_again(void *argument)
     return NULL;
 }
 
-/* A cl_kernel stores the arguments of its next launch. A launch of one run must never use the
- * arguments of another run. */
+/* A cl_kernel stores the arguments of its next launch. A thread's launch must never use arguments
+ * that another thread has stored. */
 TEST_F(device_opencl, threads_that_share_a_run_do_not_mix_their_arguments)
 {
     SKIP_IF(!f->device, "no OpenCL device here");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of the search for a vendor library. Directories of the build contain libraries of the
- * same name, each of which reports its directory. */
+/* Tests of the search for a vendor library. Below the build directory, several directories contain
+ * a library of the same name. Each library reports its directory. */
 #include "libclient/device/dynamic_library.h"
 
 #include "tests/support/test.h"

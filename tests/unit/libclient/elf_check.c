@@ -81,7 +81,8 @@ TEST(plain, parts_beyond_the_end_are_refused)
     BREAK(header.e_shoff, UINT64_MAX - sizeof(Elf64_Shdr));
     BREAK(header.e_shnum, SECTIONS + 1);
     BREAK(header.e_shnum, UINT16_MAX);
-    BREAK(header.e_shnum, 0); /* 0 with an offset means more sections than the header can count */
+    /* With a section offset, 0 means that there are more sections than e_shnum can count. */
+    BREAK(header.e_shnum, 0);
     BREAK(header.e_shentsize, sizeof(Elf64_Shdr) - 1);
     BREAK(header.e_phoff, sizeof(f));
     BREAK(header.e_phoff, UINT64_MAX);

@@ -592,7 +592,7 @@ TEST(gpu, many_threads_launch_at_once)
     must(kiln_memory_fill(work.y, 0, NULL, &gpu.err), gpu.err);
     crowd.shared = work.run;
     crowd.tensors = work.tensors;
-    /* the module with this key is not loaded yet, so the threads wait for each other */
+    /* No module with this key is loaded yet. One thread loads it, and the others wait. */
     crowd.made.key = 5;
     pthread_t threads[CROWD];
     for (int i = 0; i < CROWD; i++)

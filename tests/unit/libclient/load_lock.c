@@ -130,8 +130,8 @@ static int fork_meanwhile(struct fixture *f)
     return status;
 }
 
-/* Forks while another thread runs |how|, which the child then runs, too. Returns the child's
- * wait status. |ret_own| receives the result in this process. */
+/* Forks while another thread runs |how|. The child then runs |how|, too. Returns the child's wait
+ * status. |ret_own| receives the result of |how| in this process. */
 static int load_and_fork(struct fixture *f, int (*how)(void), intptr_t *ret_own)
 {
     pthread_t loader;
@@ -149,8 +149,8 @@ static int load_and_fork(struct fixture *f, int (*how)(void), intptr_t *ret_own)
     return status;
 }
 
-/* Forks while |how| runs, in a new process, where no library is loaded yet. The exit status of
- * the forked child must be |expected|. */
+/* Starts a process, in which no library is loaded yet. That process forks while |how| runs. The
+ * exit status of the forked child must be |expected|. */
 static void expect_of_a_fork(int (*how)(void), int expected)
 {
     pid_t pid = fork();

@@ -305,8 +305,8 @@ TEST(plain, a_socket_of_another_user_is_that_users_alone)
     assert_says(err.text, "KILN_SOCKET");
 }
 
-/* Returns a socket of user |uid|, or -1 on failure. A socket's owner is the user who called
- * listen. */
+/* Returns a socket on which user |uid| listens. For clients, the user who called listen(2) is the
+ * owner of the socket. */
 static int listen_as(uid_t uid, const char *path)
 {
     int fd = unix_bind(SOCK_STREAM, path);

@@ -41,7 +41,8 @@ SET_UP(make_two)
     f->newest = test_path(in_path, "clang");
     assert_non_null(getcwd(f->before, sizeof(f->before)));
     test_at_end(return_to, f->before);
-    assert_int_equal(chdir(directory), 0); /* the output of a clang is a file of this directory */
+    /* clang's output is stored in a temporary file of the working directory */
+    assert_int_equal(chdir(directory), 0);
 }
 
 FIXTURE(clang_find, make_two, NULL);

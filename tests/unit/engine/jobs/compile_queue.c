@@ -332,7 +332,7 @@ static void let_give_way(struct fixture *f, char name)
     fake_executor_end_stopped(&f->executor);
 }
 
-/* Users 1 and 2 hold one compiler each and send sources that never end. User 3 compiles little. */
+/* Users 1 and 2 hold one compiler each, and their compiles never end. User 3 compiles little. */
 TEST_F(queue, a_user_who_compiled_much_gives_way_soon)
 {
     f->executor.slots = 2;
@@ -392,7 +392,7 @@ TEST_F(queue, users_with_many_compiles_give_way_to_each_other_after_a_while)
     compile_all(f);
 }
 
-/* Users 1 and 2 send sources that never end, and have compiled nothing before. */
+/* Users 1 and 2 have compiled nothing before. They send sources whose compiles never end. */
 TEST_F(queue, a_user_who_compiled_much_waits_for_a_fair_share_at_most)
 {
     f->executor.slots = 2;

@@ -266,7 +266,7 @@ TEST_F(manifest, a_signature_of_another_manifest_is_refused)
     assert_says(f->err.text, "'alice'");
 }
 
-/* Signs |text|, which manifest_sign might never write, and checks it as a manifest. */
+/* Signs |text|, even if it is not what manifest_sign would write. Then checks it as a manifest. */
 static enum kiln_code check_signed(struct fixture *f, const char *text)
 {
     struct bytes key = test_read(f->secret);

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <seccomp.h>
 
-/* If memory runs out, libseccomp may omit rules and still return 0. With load_omits or
- * add_omits, its functions below do so. */
+/* If memory runs out, libseccomp may omit rules and still return 0. The fakes below do the same if
+ * load_omits or add_omits is set. */
 static bool load_omits, add_omits, is_loaded;
 
 WRAP(int, seccomp_load, scmp_filter_ctx filter)

@@ -281,7 +281,8 @@ TEST_F(store, a_value_longer_than_the_limit_is_refused)
     db_destroy(db);
 }
 
-static struct query *released_by_waiting; /* a query that ends when SQLite waits; may be NULL */
+/* a query that the test ends when SQLite waits; may be NULL */
+static struct query *released_by_waiting;
 static unsigned waits;
 
 static void note_wait(void)

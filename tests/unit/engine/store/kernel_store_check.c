@@ -9,13 +9,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* With this limit of kernels.db, a transaction changes about a dozen kernels. */
+/* limit of kernels.db with which a transaction changes only about a dozen kernels */
 #define SMALL_BATCHES (8u << 20)
 
 static unsigned looks;
 
-/* The statement |statement| reports damage of the file when it is used for the |use|-th time,
- * counted from 1. If |use| is 0, no statement does. */
+/* The |use|-th use (counted from 1) of the statement |statement| reports that the file is damaged.
+ * If |use| is 0, no use does. */
 static struct {
     size_t statement;
     unsigned use;
@@ -148,8 +148,8 @@ TEST_F(store, damage_or_a_new_file_cause_a_new_check)
     assert_int_equal(looks, 3);
 }
 
-/* Number of reads beyond the first pages that will still return garbage, including SQLite's
- * reads. */
+/* number of further reads that will return garbage, including SQLite's; reads of the first pages do
+ * not count, and are always right */
 static unsigned rubbish_reads;
 #define FIRST_PAGES (8 * 4096)
 

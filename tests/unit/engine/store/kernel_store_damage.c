@@ -15,7 +15,7 @@
 
 #define KERNELS 40u
 #define ROUNDS 80u
-/* With this limit, about half of the kernels fit. */
+/* limit of the store, with which about half of the kernels fit */
 #define TIGHT (400u << 10)
 
 static enum kiln_code quarantine(struct fixture *f, unsigned number)
@@ -167,7 +167,7 @@ TEST_F(store, kernels_without_a_recency_row_are_evicted_when_space_is_needed)
     meddle(f, "insert into object values (99, x'00', 0, 1, 1, zeroblob(400000), 0)", NULL);
     assert_int_equal(reopen(f, 1 << 20), KILN_OK);
 
-    /* On a busy machine, the time of one put does not suffice to evict enough. */
+    /* On a busy machine, a single put may not have enough time to evict all that is necessary. */
     for (unsigned i = 0; i < 100 && !holds(f, 9); i++)
         stored(f, (struct kernel){ .number = 9, .size = 100000 });
 
@@ -222,7 +222,8 @@ TEST_F(store, a_file_that_is_no_database_is_replaced)
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 
     assert_says(f->notice, "was damaged");
-    /* The files are the database, its log and the log's index, but no damaged copy. */
+    /* The three files are the database, its log and the log's index. No copy of the damaged
+     * database was kept. */
     assert_int_equal(files(f, "kernels.db"), 3);
     stored(f, (struct kernel){ .number = 1, .size = 100 });
     assert_true(holds(f, 1));
@@ -263,7 +264,8 @@ TEST_F(store, a_newer_schema_is_refused_with_a_clear_message)
     assert_true(holds(f, 1));
 }
 
-/* Some damage is found only by a write to the damaged page. A few rounds must remove the damage. */
+/* Returns whether the store works again after a few puts. Several may be needed, because some
+ * damage is found only by a write to the damaged page. */
 static bool heals(struct fixture *f)
 {
     for (unsigned attempt = 0; attempt < 3; attempt++) {
@@ -340,7 +342,7 @@ static void ignore(void *context, const struct kernel_record *record)
 static bool ignore_named(void *context, const struct kernel_record *record, struct bytes raw)
 {
     ignore(context, record);
-    /* Bytes that are returned are always the right ones, whatever is damaged. */
+    /* Whatever is damaged, the store must return the right bytes or none. */
     struct digest sum = sha256_of(raw);
     assert_true(raw.size == 0 || digest_equal(&sum, &record->object));
     return true;

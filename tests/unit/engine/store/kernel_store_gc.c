@@ -188,7 +188,8 @@ static void expect_advice(const struct fixture *f)
     assert_says(f->err.text, "--all --yes");
 }
 
-/* Deleting writes to the log first. Only clearing everything needs no free space. */
+/* A removal first writes to the log, which needs free space. Only the removal of all kernels needs
+ * none. */
 TEST_F(store, a_full_disk_is_reported_with_advice)
 {
     const struct kernel_gc shrink = { .shrink = true, .to_bytes = 1 };

@@ -63,8 +63,8 @@ __attribute__((visibility("default"))) int ftruncate64(int fd, off_t size)
     return fails(fd) ? -1 : (int)syscall(SYS_ftruncate, fd, size);
 }
 
-/* Path of a disk that is mounted read-only, and becomes writable after the next failed open of
- * kernels.db. NULL means that none does. */
+/* Path of a read-only mount. The next open of kernels.db that fails makes the mount writable. NULL
+ * means that no open does. */
 static const char *becomes_writable;
 
 __attribute__((visibility("default"))) int open64(const char *path, int flags, ...)
@@ -398,7 +398,8 @@ TEST(disk, a_full_disk_can_be_cleared)
     SKIP_IF(!f->store, "no filesystem can be mounted here");
     for (unsigned i = 0; i < 100; i++)
         store_one(f, i);
-    assert_int_equal(reopen(f, ROOMY), KILN_OK); /* empties the log, so nothing can be written */
+    /* empties the log, which cannot grow again on the full disk */
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
     fill_disk(f);
     uint64_t before = taken(f);
 
@@ -481,7 +482,8 @@ TEST(disk, opening_on_a_read_only_disk_serves_stored_kernels)
     assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 5000 }), KILN_OK);
     pass(10000);
     assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
-    assert_true(holds(f, 1)); /* readers keep the file open after a failed try to write */
+    /* the store can still read the file after a failed attempt to write */
+    assert_true(holds(f, 1));
     assert_says(health(f).text, "Read-only");
     make_read_only(f, false);
     pass(10000);
@@ -525,8 +527,8 @@ TEST(disk, a_log_on_a_read_only_disk_is_read)
     assert_true(holds(f, 2));
 }
 
-/* kernels.db becomes writable after its open for writing has failed. SQLite then silently opens
- * it read-only. */
+/* SQLite fails to open kernels.db for writing, and then silently opens it read-only. In between,
+ * the disk becomes writable. */
 TEST(disk, a_disk_that_becomes_writable_during_a_try_is_written_to)
 {
     struct fixture *f = *state;

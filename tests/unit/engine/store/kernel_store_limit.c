@@ -74,8 +74,8 @@ TEST_F(store, a_touched_kernel_outlives_the_others)
     assert_int_equal(ask(f, "select sum(uses) from recency"), 2);
 }
 
-/* Each reading of the clock advances it by |step_ns|. With 0 no step ends early on a busy
- * machine. */
+/* Each reading of the clock advances it by |step_ns|. If |step_ns| is 0, no step ends early, even
+ * on a busy machine. */
 static uint64_t step_ns;
 
 uint64_t __wrap_clock_monotonic_ns(void);
@@ -89,7 +89,7 @@ uint64_t __wrap_clock_monotonic_ns(void)
 #define MANY 300
 #define BATCH 32
 
-/* The write would fail if its eviction ended earlier. */
+/* The put must evict all that it needs, even if a step's time is over. Otherwise, it would fail. */
 TEST_F(store, a_large_kernel_evicts_as_many_as_it_needs_whatever_the_time)
 {
     assert_int_equal(reopen(f, 8 << 20), KILN_OK);
@@ -103,7 +103,7 @@ TEST_F(store, a_large_kernel_evicts_as_many_as_it_needs_whatever_the_time)
     assert_true(holds(f, 1000));
 }
 
-/* With this clock, a step is over after each kernel that it evicts. */
+/* The clock is so fast that a step's time is over after each kernel that the step evicts. */
 TEST_F(store, a_put_into_a_full_store_evicts_in_steps)
 {
     assert_int_equal(reopen(f, 8 << 20), KILN_OK);
@@ -264,8 +264,8 @@ TEST_F(store, a_changed_limit_applies_from_the_next_put)
     assert_int_equal(stored(f, large(100, NOW)), 0);
 }
 
-/* If all evictions were one step, they would block other writes for minutes. With this clock, the
- * first batch of evictions takes a second. */
+/* A single step that evicts all would block other writes for minutes. With this clock, the first
+ * batch of evictions takes a second, so there must be several steps. */
 TEST_F(store, a_much_smaller_limit_takes_effect_in_steps)
 {
     bool more = true;

@@ -141,7 +141,8 @@ struct cut {
     size_t reported, refused;
 };
 
-/* Counts the checkpoints that a reader blocks, which the first column of the pragma's row says. */
+/* Counts the records, and the checkpoints that were blocked by a reader. The first column of
+ * wal_checkpoint's row tells whether the checkpoint was blocked. */
 static bool cut_log(void *context, const struct kernel_record *record, struct bytes raw)
 {
     struct cut *cut = context;

@@ -7,7 +7,7 @@
 
 #define PIECE KERNEL_PIECE_MAX
 #define LARGE (9u * PIECE / 2) /* five pieces */
-#define STEPS 6                /* one for each piece, and one for the rows */
+#define STEPS 6                /* steps of a put: one for each piece, and one for the rows */
 #define DEVICE "gfx906_60"
 
 struct large_put {

@@ -315,7 +315,7 @@ TEST_F(kfd, sramecc_is_reported_if_kernel_and_arch_report_it)
           "gfx906:sramecc+" },
         { "simd_count 144\nsimd_per_cu 2\ngfx_target_version 100300\ncapability 67108864\n",
           "gfx1030" },
-        /* an old kernel uses another bit for sramecc, or none */
+        /* a Linux kernel so old that it uses another bit for sramecc, or none */
         { "simd_count 256\nsimd_per_cu 4\nvendor_id 4098\ndevice_id 26273\n", "gfx906" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -407,7 +407,8 @@ TEST(kfd, a_partition_mode_follows_from_nodes_and_dies)
 {
     assert_string_equal(kfd_partition_mode(1, 0), ""); /* not stated */
     assert_string_equal(kfd_partition_mode(8, 0), "");
-    assert_string_equal(kfd_partition_mode(1, 1), ""); /* a device with one die has no modes */
+    /* a device with one die has no partition modes */
+    assert_string_equal(kfd_partition_mode(1, 1), "");
     assert_string_equal(kfd_partition_mode(1, 8), "SPX");
     assert_string_equal(kfd_partition_mode(2, 4), "DPX");
     assert_string_equal(kfd_partition_mode(3, 2), "TPX");

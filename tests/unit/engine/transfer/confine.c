@@ -112,7 +112,8 @@ static int read_other_files(const struct fixture *f)
                                                              : 0;
 }
 
-/* The confined process must be unable to read these directories even if it runs as root. */
+/* Returns whether the confined process can read a directory of private keys. It must not, even as
+ * root. */
 static int read_private_keys(const struct fixture *f)
 {
     (void)f;
@@ -205,7 +206,8 @@ static int make_calls(const struct fixture *f)
     }
     if (syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0) >= 0 || errno != EPERM)
         return 20;
-    if (setpgid(0, 0) == 0) /* a process in another group would survive a kill of the group */
+    /* must fail, because a process in another group would survive a kill of this group */
+    if (setpgid(0, 0) == 0)
         return 23;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)

@@ -16,7 +16,7 @@
 
 struct fixture {
     struct package_fixture p;
-    sqlite3 *writer; /* owned: another program that has the cache open */
+    sqlite3 *writer; /* owned; stands for another program that has the cache open */
     struct snapshot taken;
 };
 

@@ -215,7 +215,7 @@ TEST_F(transfer, a_package_that_unpacks_beyond_the_limit_is_refused)
     expect_refused(f, KILN_FULL, "package_limit");
 }
 
-static uint64_t free_blocks; /* reported for every disk; 0: the real number */
+static uint64_t free_blocks; /* number of free blocks that fstatvfs reports; 0: the real number */
 
 WRAP(int, fstatvfs, int fd, struct statvfs *ret_seen)
 {

@@ -30,8 +30,8 @@ void from_file_url(struct fixture *f, const char *name);
 void from_server(struct fixture *f, const char *name);
 /* Runs the transfer, then stops the server, so that the test can examine the requests. */
 enum kiln_code run(struct fixture *f);
-/* The result must be PACKAGE, complete, and alone in staging except for its manifest. Removes
- * both. */
+/* PACKAGE must be complete. Staging must contain nothing else, except the manifest of PACKAGE.
+ * Removes both files. */
 void expect_installed(struct fixture *f);
 /* Runs the transfer, which must fail with |code| and leave nothing in staging. */
 void expect_refused(struct fixture *f, enum kiln_code code, const char *says);

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-/* 64 images of 64 channels, 56x56, 3x3 filters: 14.8 GFLOP with the padding, in fp32. */
+/* 64 images of 64 channels, 56x56, 3x3 filters, in fp32. With the products of the padding, these
+ * are 14.8 GFLOP. */
 static struct problem problem_3x3(void)
 {
     return (struct problem){ .spatial_dims = 2,
@@ -41,8 +42,9 @@ TEST(plain, a_problem_takes_at_least_its_bytes_or_its_products)
     const double bytes = 4.0 * (2.0 * 64 * 64 * 56 * 56 + 64 * 64 * 9);
     assert_true(fabs(claim_floor_ms(&p) - bytes / 20e9) < 1e-9);
 
-    p.c = p.k = 1024;                 /* now the products take longer than the bytes */
-    const double axis = 56 + 55 + 55; /* outputs of the three taps that are not in the padding */
+    p.c = p.k = 1024; /* now the products take longer than the bytes */
+    /* along an axis: outputs for which a tap is not in the padding, added up for the three taps */
+    const double axis = 56 + 55 + 55;
     const double flops = 2.0 * 64 * 1024 * 1024 * axis * axis;
     assert_true(fabs(claim_floor_ms(&p) - flops / 5e12) < 1e-9);
 }

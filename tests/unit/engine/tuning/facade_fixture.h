@@ -15,7 +15,7 @@
 #define THE_HOST 0u /* for put_find and put_perf: the host tier */
 #define KEY "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NCHW-FP32-F"
 #define PERF_KEY "2x64x56x56x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
-/* Keys with the batch size |n| and with |bias|, which must be literals. */
+/* Keys with batch size |n|, and with |bias|. Both arguments must be literals. */
 #define KEY_OF_BATCH(n) "64-56-56-3x3-64-56-56-" #n "-1x1-1x1-1x1-0-NCHW-FP32-F"
 #define PERF_KEY_OF(n, bias) \
     "2x64x56x56x1x3x3x1x64x" #n "x1x1x0x1x1x0x1x1x0x" #bias "x1xNCHWxFP32xF"

@@ -118,7 +118,8 @@ TEST_F(index, every_flipped_bit_of_a_text_is_a_counted_miss)
     uint64_t size = made.record.key.size + made.record.value.size;
     struct stat st;
     assert_int_equal(fstat(fd, &st), 0);
-    uint64_t end = (uint64_t)st.st_size; /* end of the last part and its padding */
+    /* the last part of the file ends here, after a few bytes of padding */
+    uint64_t end = (uint64_t)st.st_size;
     KILN_AUTO(tuning_index) struct tuning_index *index = open_index(f);
     struct bytes value;
     assert_true(tuning_index_find(index, made.record.key, &value));

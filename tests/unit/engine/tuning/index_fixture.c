@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The made records have three spatial sizes and many batch sizes. Every seventh key is no
- * problem's key. Every third record has ids. */
+/* The made records have three spatial sizes and many batch sizes. Every seventh key does not stand
+ * for a problem. Every third record has ids. */
 void make_record(unsigned place, struct made_record *ret)
 {
     unsigned size = 14u << place % 3;

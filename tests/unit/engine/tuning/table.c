@@ -423,7 +423,7 @@ TEST_F(table, without_memory_the_old_record_stays)
         assert_says(f->err.text, "no memory");
     }
     assert_int_equal(rc, KILN_OK);
-    assert_int_equal(left, 6); /* allocations of the record and five new texts */
+    assert_int_equal(left, 6); /* a put allocates the record and five new texts */
     assert_true(holds(f, place, "ConvB:2"));
 }
 

@@ -131,7 +131,7 @@ TEST_F(facade, impossible_values_are_refused_and_samples_are_capped)
     assert_int_equal(put(f, &m), KILN_INVALID);
     assert_says(f->err.text, "20 TB/s");
     m.median_ms = 1;
-    m.samples = 0xffffffffu; /* these samples of 1 ms would take 49 days */
+    m.samples = 0xffffffffu; /* measuring so many samples of 1 ms would take 49 days */
     assert_int_equal(put(f, &m), KILN_INVALID);
     m.samples = 2;
     m.spread_ms = 0;

@@ -104,8 +104,8 @@ TEST_F(tuning_db, a_change_stores_nothing_after_a_failure)
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
     must(tuning_change_begin(f->db, &change, &f->err), f->err);
     enum kiln_code rc = KILN_OK;
-    /* SQLite's cache holds 2 MiB, and writes further changed pages to the disk before the
-     * commit. */
+    /* SQLite's cache holds changed pages of up to 2 MiB. Before the commit, SQLite writes further
+     * ones to the disk. */
     write_fails_with = ENOSPC;
     for (unsigned i = 1; !rc && i < 2000; i++)
         rc = change_one(change, 29 * i, 1, &f->err);

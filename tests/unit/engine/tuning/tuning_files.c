@@ -187,8 +187,8 @@ static const char *column(sqlite3_stmt *s, int at)
     return (const char *)sqlite3_column_text(s, at);
 }
 
-/* Returns the params of |solver| in |value|, which has the form "solver:params;...", or NULL if
- * it is not there. */
+/* Returns the params of |solver|, or NULL if |value| does not contain it. |value| has the form
+ * "solver:params;...". */
 static const char *params_of(char *value, const char *solver)
 {
     while (*value) {

@@ -186,7 +186,7 @@ TEST_F(facade, an_import_that_is_given_up_leaves_no_file)
     must(tuning_job_import(f->t, &import, &job, &f->err), f->err);
     tuning_job_destroy(job);
     assert_int_equal(files(f, "find-", ".kti", NULL), 0);
-    /* The name is invalid, but is refused only after the index was written. */
+    /* The import refuses this invalid name only after it has written the index. */
     char name[2000];
     memset(name, 'x', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
@@ -355,7 +355,8 @@ static void limit_files(rlim_t bytes)
 /* A failed commit may still be on the disk, so the index file must stay. */
 TEST_F(facade, the_index_of_a_commit_that_failed_stays_until_the_next_start)
 {
-    for (unsigned i = 0; i < 40; i++) { /* so that the log is larger than an index */
+    /* The log must become larger than an index, so that the limit below affects only the log. */
+    for (unsigned i = 0; i < 40; i++) {
         char key[32];
         snprintf(key, sizeof(key), "key%u", i);
         must(put_find(f, ALICE, key, "ConvA", "1,0,a"), f->err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Kills an import, a put, a merge, a promotion or a promotion of some problems with SIGKILL at any
- * moment. A change that was acknowledged must be stored completely, and any other change completely
- * or not at all. A merge stores its records in steps, so only the first records of its file may be
- * stored. No temporary file may stay. */
+/* Kills a change with SIGKILL at any moment. The change is an import, a put, a merge, a promotion
+ * of all records, or a promotion by problem. If it was acknowledged, it must be stored completely,
+ * and otherwise completely or not at all. Only a merge may be stored in part: it stores its records
+ * in steps, from the first one on. No temporary file may stay. */
 #include "facade_fixture.h"
 
 #include "common/base/clock.h"
@@ -22,7 +22,8 @@
 #define SYSTEM "gfx90a68.HIP.fdb.txt"
 #define USER_FILE "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
 #define KEY_ROOM 80
-#define SLOWEST 1000000u /* a merge keeps the faster time, so times decrease from here */
+/* A merge keeps the faster time, so version n of a record has the time SLOWEST - n. */
+#define SLOWEST 1000000u
 
 /* Number of keys in a promotion by problem. Each problem (command line) has two keys. */
 #define NAMED 6u
@@ -34,7 +35,8 @@ static const char *const names[CHANGES] = { "import", "put", "merge", "promote",
 /* All records of a change must have the same version. Version 0 means that there is no record. */
 struct seen {
     unsigned versions[CHANGES];
-    bool is_partial; /* the last records of a merge have an older version */
+    /* whether the last records of a merge have an older version than the first ones */
+    bool is_partial;
 };
 
 static void key_of(enum change what, unsigned number, char key[KEY_ROOM])

@@ -176,7 +176,7 @@ TEST_F(facade, a_problem_has_the_neighbours_of_its_key)
 }
 
 /* With a stride, several input sizes have the same PerfDb key. Records and questions must assume
- * the same size, or the family is never found. */
+ * the same size, or no question finds its neighbours. */
 TEST_F(facade, a_strided_backward_problem_has_neighbours_in_a_perf_database)
 {
     struct tuning_question question = perf_question(ALICE, "");

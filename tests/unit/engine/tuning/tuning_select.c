@@ -56,7 +56,7 @@ TEST_F(facade, a_claim_of_one_user_is_held_until_a_second_one_has_it_too)
     must(promote(f, &all_records), f->err);
     assert_string_equal(find_value(f, 7, KEY), "");
 
-    measure(f, 1002, "ConvA", 1.2); /* this time agrees with those of both users */
+    measure(f, 1002, "ConvA", 1.2); /* this third time agrees with the times of both other users */
     must(promote(f, &all_records), f->err);
     assert_int_equal(f->counts.held, 1);
     assert_int_equal(f->counts.added, 1);
@@ -113,7 +113,7 @@ TEST_F(facade, the_same_parameters_do_not_confirm_another_time)
 {
     f->promotion = (struct tuning_promotion){ .needs_two = true, .caller = THE_HOST };
     measure_perf(f, THE_HOST, "9,9", 1);
-    measure_perf(f, ALICE, "1,2", 0.01); /* a lie that would replace the host's parameters */
+    measure_perf(f, ALICE, "1,2", 0.01); /* this false time would replace the host's parameters */
     measure_perf(f, BOB, "1,2", 20);
     must(promote(f, &all_records), f->err);
     assert_int_equal(f->counts.held, 2);
@@ -254,7 +254,7 @@ TEST_F(facade, a_list_of_keys_is_promoted_and_removed_in_one_change)
     assert_int_equal(f->counts.records, 2);
     assert_string_equal(find_value(f, 7, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
     assert_string_equal(perf_value(f, 7, PERF_KEY), "ConvA:5");
-    /* OTHER is listed, but for another kind than find */
+    /* the list contains OTHER, but not for the kind find */
     assert_string_equal(find_value(f, 7, OTHER), "");
 
     must(remove_selected(f, &listed), f->err);

@@ -12,8 +12,10 @@
 #define USER_FILE "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
 #define SYSTEM_FILE "gfx90a68.HIP.fdb.txt"
 #define RECORDS 300u
-#define STEP_MAX 21u    /* records that a step reads in 20 ms */
-#define STORED_MAX 250u /* records that a step stores, even if 20 ms are not over */
+#define STEP_MAX 21u /* most records that a step can read in its 20 ms */
+#define STORED_MAX                                                                \
+    250u /* most records that a step stores, even if it could store more in 20 ms \
+          */
 #define MS 1000000u
 
 SET_UP(setup_steps)
@@ -98,7 +100,7 @@ TEST_F(steps, an_import_reads_its_file_then_stores_some_records_in_each_step)
     assert_int_equal(tuning_job_counts(job)->added, RECORDS);
 }
 
-/* With this clock, only the number of records ends a step. */
+/* The clock hardly advances, so only the number of records ends a step. */
 TEST_F(steps, a_step_stores_few_records_however_fast_the_machine_is)
 {
     struct tuning_import import = write_file(f, USER_FILE, TUNING_TIER_USER);
