@@ -13,9 +13,8 @@
 #define SYSTEM_FILE "gfx90a68.HIP.fdb.txt"
 #define RECORDS 300u
 #define STEP_MAX 21u /* most records that a step can read in its 20 ms */
-#define STORED_MAX                                                                \
-    250u /* most records that a step stores, even if it could store more in 20 ms \
-          */
+/* most records that a step stores, even if it could store more in 20 ms */
+#define STORED_MAX 250u
 #define MS 1000000u
 
 SET_UP(setup_steps)
