@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl's commands when the n-th allocation fails. No request and no file may be incomplete. */
+/* Tests of kilnctl's commands in which the n-th allocation fails. Neither a request nor a file may
+ * be incomplete. */
 #include "cli/kilnctl/overlay_manifest.h"
 #include "cli/text_stream.h"
 #include "tests/support/entries.h"

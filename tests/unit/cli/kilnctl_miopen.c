@@ -312,7 +312,8 @@ TEST_F(kilnctl_miopen, an_overlay_of_a_directory_that_cannot_be_read_to_its_end_
     assert_true(nth > 3);
 }
 
-/* MIOpen 2.20 and later throw at the first FindDb miss if they find no model. */
+/* At the first FindDb miss, MIOpen 2.20 and later throw an exception if the system directory has no
+ * model (*.tn.model). */
 TEST_F(kilnctl_miopen,
        without_an_installed_miopen_the_systems_part_is_only_for_those_without_models)
 {

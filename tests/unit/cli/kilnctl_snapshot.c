@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Snapshots of files that another program may have open. The command under test starts the test
- * program again, as kiln-transfer. */
+/* Tests of snapshots of files that another program may have open. The command under test starts the
+ * test program again, as kiln-transfer. */
 #include "cli/kilnctl/snapshot.h"
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"

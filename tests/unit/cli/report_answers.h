@@ -34,7 +34,8 @@ static inline struct json *busy_sample(unsigned i)
         j, "hits",
         hits_of(load * (1 - missed) * 0.7, load * (1 - missed) * 0.2, load * (1 - missed) * 0.1));
     json_set_u64(j, "misses", (uint64_t)(load * missed));
-    if (i == 99) { /* kilnd counted these misses because the requests were not to use the cache */
+    /* in the last sample, kilnd counted misses of requests that forbade the use of the cache */
+    if (i == 99) {
         struct json *reasons = json_object();
         json_set_u64(reasons, "uncached", (uint64_t)(load * missed));
         json_set(j, "miss_reasons", reasons);

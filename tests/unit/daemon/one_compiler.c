@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of the one kiln-compiler process that a program with the engine linked in starts. */
+/* A program with the engine linked in starts one kiln-compiler process. These are tests of that
+ * process. */
 #include "tests/support/daemon_process.h"
 #include "tests/support/entries.h"
 #include "tests/support/test_files.h"

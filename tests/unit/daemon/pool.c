@@ -572,7 +572,7 @@ TEST_F(pool, a_job_that_needs_a_fresh_worker_fails_at_once_if_none_can_start)
 TEST_F(pool, no_job_waits_for_a_worker_that_hangs_at_its_start)
 {
     struct job first = source("a"), second = source("a");
-    f->options.limits.jobs = 1; /* a worker ends after one job, so the pool warms none up */
+    f->options.limits.jobs = 1; /* A worker ends after one job, so the pool begins no warm-ups. */
     f->options.start_timeout_ms = 3600000;
     start_workers(f, 2);
     break_workers("silent");

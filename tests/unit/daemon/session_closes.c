@@ -103,8 +103,8 @@ static void send_hung(int client, uint64_t id, int file)
     send_files(client, raw, size, files, 2);
 }
 
-/* Sends requests with two descriptors each, until the user has more than they may. Returns the
- * number of descriptors. */
+/* Sends requests with two descriptors each, until the user holds too many. Returns the number of
+ * descriptors. */
 static unsigned fill_by_requests(struct fixture *f, int file)
 {
     unsigned requests = FULL / 2 + 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* In each test, an allocation or a socket call fails for one connection. That connection must
- * end with a reason, and the others continue. */
+/* In each test, an allocation or a socket call fails for one connection. That connection must end
+ * with a reason, and the other connections must continue. */
 #include "tests/support/failing_calls.h"
 #include "tests/unit/daemon/session_fixture.h"
 

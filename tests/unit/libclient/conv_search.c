@@ -20,7 +20,7 @@ struct fixture {
     struct kiln_err err;
     double now_ms;
     size_t asked[IN_FLIGHT_MAX];
-    /* smallest number of requests in flight at the times when the search waited for an answer */
+    /* the fewest requests in flight at any time when the search waited for an answer */
     unsigned least_in_flight;
     unsigned in_flight, compiles, timed, checks, held, drops, clears, reported;
     unsigned enough_after; /* stops after this many trials; 0: never */

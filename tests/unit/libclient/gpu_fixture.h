@@ -50,7 +50,7 @@ void gpu_work_end(struct gpu_work *work);
 void gpu_work_check_scale(struct gpu_work *work);
 
 struct made_plan gpu_scale(void);
-/* The plan reverses |bytes| of floats in dynamic shared memory of that size. */
+/* The plan reverses |bytes| bytes of floats, and uses dynamic shared memory of the same size. */
 struct made_plan gpu_reverse(unsigned bytes);
 /* The plan copies the first half of x to y through a tensor map with elements of two bytes. */
 struct made_plan gpu_copy_mapped(void);

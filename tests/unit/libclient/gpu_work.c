@@ -109,7 +109,7 @@ TEST(gpu, tensors_that_do_not_fit_the_plan_are_refused)
     kiln_device_close(other);
 }
 
-/* A job may wrap a part of a larger memory. */
+/* A job may wrap a part of a larger memory object, so the memory may begin at any address. */
 TEST(gpu, memory_that_begins_between_sixteen_bytes_is_refused)
 {
     struct kiln_device *d = gpu_open(0);

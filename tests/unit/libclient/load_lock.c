@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* If a process forks while another thread loads a library, the child must get the whole library. */
+/* If a process forks while another thread loads a library, the library must be loaded completely in
+ * the child. */
 #include "libclient/load_lock.h"
 
 #include "libclient/device/dynamic_library.h"

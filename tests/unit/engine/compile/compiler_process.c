@@ -69,8 +69,8 @@ static enum worker_message wait_for(struct compiler_process *p, struct worker_re
     return message;
 }
 
-/* Returns the last child of |pid|. If |pid| is the supervisor of a process namespace, that is
- * the worker, because the supervisor starts init first. */
+/* Returns the last child of |pid|. If |pid| is the supervisor of a process namespace, its last
+ * child is the worker, because the supervisor starts init first. */
 static pid_t last_child(pid_t pid)
 {
     char path[64];

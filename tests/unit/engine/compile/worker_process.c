@@ -644,7 +644,7 @@ TEST(plain, the_session_of_a_compiler_gives_way_to_kilnd)
     struct compiler_process p;
     char path[64];
     int niceness = 0;
-    NEED_ROOT(); /* the kernel lets other users change few scheduling groups per second */
+    NEED_ROOT(); /* other users may change only a few scheduling groups per second */
     SKIP_IF(access("/proc/self/autogroup", F_OK) != 0, "sessions are no scheduling groups here");
     compiler_start(&p, &setup);
 

@@ -94,8 +94,8 @@ TEST_F(install, an_unused_file_is_listed_with_the_packages)
     assert_true(json_get_text(json_first(refused), "directory", "")[0] == '/');
 }
 
-/* Hashing a package of gigabytes takes seconds, during which the write queue must store compiled
- * kernels. */
+/* Hashing a package of gigabytes takes seconds. Meanwhile, the write queue must be able to store
+ * compiled kernels. */
 TEST_F(install, an_install_uses_the_write_queue_only_for_the_rename)
 {
     begin_install(f, URL);

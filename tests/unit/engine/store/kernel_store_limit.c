@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Six kernels of LARGE bytes fit. Each further kernel evicts one. */
+/* A limit of the store. Six kernels of LARGE bytes fit it, and each further kernel evicts one. */
 #define SIX ((1u << 20) + (32u << 10))
 #define LARGE 100000u
 #define NOW 1700000000ull

@@ -9,7 +9,7 @@
 
 #define ANNA 1001u
 #define BERT 1002u
-/* Three kernels of SIZE bytes with their rows fit, and four do not. */
+/* A user's limit. Three kernels of SIZE bytes with their rows fit it, and four do not. */
 #define QUOTA 40000u
 #define SIZE 11000u
 #define NOW 1700000000ull
