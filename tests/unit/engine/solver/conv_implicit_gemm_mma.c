@@ -101,12 +101,14 @@ TEST_F(solver, do_not_apply_where_packing_would_outgrow_an_index)
     assert_true(igemm_path_mma.applies(&f->problem, &f->target));
 }
 
-/* Each residue modulo the stride needs its own work groups. A launch cannot have that many. */
+/* Backward data numbers the channels of the pixels of x, as if the length of each axis were a
+ * multiple of its stride. The numbers must fit 31 bits. */
 TEST_F(solver, do_not_apply_where_strides_have_too_many_remainders)
 {
     shrink(f);
     f->problem.direction = DIRECTION_BACKWARD_DATA;
-    /* 4096 * 65535 residues with 8 channels each make 2^31 - 32768 elements. */
+    /* The axes count as 4096 and 65535 pixels long. With 8 channels per pixel, these are 2^31 -
+     * 32768 numbers. */
     f->problem.stride = (struct extent){ 1, 4096, 65535 };
     set_target(f, "sm_90");
     assert_true(igemm_path_mma.applies(&f->problem, &f->target));
