@@ -22,9 +22,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* Limit of all users together, in multiples of the limit L of one user. Each user may hold at most
- * L, and at most half of what the other users leave of the 4 L. If two users hold L each, 2 L are
- * left, so a third user may still hold L. */
+/* Limit of the code objects that all users together may hold, in multiples of the limit L of one
+ * user (held_limit_bytes_uid). One user may hold at most L, and at most half of what the other
+ * users leave of the 4 L. If two users hold L each, 2 L are left, so a third user may still hold
+ * L. */
 #define HELD_SHARES 4
 
 static struct held_limits held_limits_of(const struct engine_options *o)
@@ -33,7 +34,8 @@ static struct held_limits held_limits_of(const struct engine_options *o)
                                  .bytes = HELD_SHARES * o->held_limit_bytes_uid };
 }
 
-/* Kernels are added to the fleet's tree after they were stored, so the store must be on. */
+/* Returns whether this host adds its kernels to the fleet's tree. The store must be on, because
+ * uploads read the kernels from the store. */
 static bool adds_kernels(const struct engine_options *o)
 {
     return o->fleet_builder && *o->fleet_builder && o->store_mode == KERNEL_STORE_ON;

@@ -31,7 +31,7 @@ struct engine_host {
     struct json *(*config)(struct engine_host *host);
     void (*add_status)(struct engine_host *host, struct json *status);
     void (*add_stats)(struct engine_host *host, struct json *stats);
-    /* Is called often, so the host limits the rate of its log. */
+    /* Reports an event. The engine calls it often, so the host must limit the rate of its log. */
     void (*report)(struct engine_host *host, const struct engine_report *report);
 };
 
@@ -48,7 +48,8 @@ struct engine_options {
     const char *state_directory;
     uint64_t tuning_records_per_uid, tuning_bytes_per_uid; /* 0: no limit */
     enum tuning_stale tuning_stale;
-    /* If NULL, there are only the packages of |data|, and no package can be installed. */
+    /* Directory of the installed packages. NULL: the engine has only the packages of |data|, and no
+     * package can be installed. */
     const char *package_directory;
     /* NULL-terminated; may be NULL */
     const char *const *more_package_directories;
@@ -56,8 +57,8 @@ struct engine_options {
     bool has_fleet;         /* the executor can read the files that the hosts of a fleet share */
     uint64_t fleet_wait_ms; /* how long a look-up may wait for the fleet; 0: the default */
     const char *fleet_keys; /* directory of the public keys of the fleet; NULL: none */
-    /* Before a compile that is expected to take at least this long, a host requests a lease. Then
-     * no other host repeats the compile. */
+    /* If a compile is expected to take at least this long, this host requests a lease first. The
+     * lease makes the other hosts wait for the kernel instead of compiling it, too. */
     uint64_t fleet_lease_ns;
     const char *fleet_builder; /* file of the secret key that signs compiled kernels; NULL: none */
     uint64_t package_limit;
@@ -78,8 +79,8 @@ struct engine_options {
 
 KILN_MUST_CHECK enum kiln_code engine_open(const struct engine_options *options,
                                            struct engine **ret_engine, struct kiln_err *err);
-/* Call this function only while engine_idle() returns true. Then no task runs, and every caller has
- * left (service_leave). */
+/* Closes and frees the engine. Call this function only while engine_idle() returns true: then no
+ * task runs, and every caller has left (service_leave). */
 void engine_close(struct engine *engine);
 
 /* Reports problems that were found when the store was opened. Starts a compiler process that lists
@@ -104,6 +105,7 @@ struct engine_waiting engine_waiting(const struct engine *engine);
 
 /* Call this function about once a second. */
 void engine_tick(struct engine *engine);
-/* Stops compiles that must give way to another user. engine_tick does this, too, but about once a
- * second: call this function more often while compiles wait. */
+/* Stops compiles of users who have too many compilers, if another user's compile waits. engine_tick
+ * does this, too, but only about once a second. Call this function more often while compiles
+ * wait. */
 void engine_share_compilers(struct engine *engine);

@@ -32,14 +32,13 @@ const char *fleet_end_text(enum fleet_end end);
 
 struct fleet_access {
     char name[FLEET_FILE_NAME_MAX]; /* of the file, relative to the root of the tree */
-    /* The access adds a file with the content of |fd|, a memory file. FLEET_END_EXISTS means that
-     * the tree had a file of this name already, and keeps it unchanged. */
+    /* True: the access adds a file with the content of |fd|, a memory file. If the tree already has
+     * a file of this name, that file does not change, and |end| is FLEET_END_EXISTS. */
     bool is_put;
     uint64_t offset, size; /* for reading: a range; if |size| is 0, the whole file */
     uint64_t size_max;     /* for reading: the largest size of a whole file */
     uint64_t budget_ms;    /* |slow| is called after this time; 0: never */
-    /* Called at most once, before |done|, if the answer has not come within the budget. May be
-     * NULL. */
+    /* Called once, before |done|, if the access takes longer than |budget_ms|. May be NULL. */
     void (*slow)(struct fleet_access *access);
     void (*done)(struct fleet_access *access);
     bool is_slow;

@@ -12,7 +12,8 @@ static void put_digest(struct buffer *b, const struct digest *digest)
     buffer_put(b, digest->bytes, DIGEST_SIZE);
 }
 
-/* Refuses control characters, because the texts are stored and appear in messages. */
+/* Returns whether |text| has no control characters. The texts of a claim are stored, and appear in
+ * messages. */
 static bool is_clean(struct bytes text)
 {
     for (size_t i = 0; i < text.size; i++) {

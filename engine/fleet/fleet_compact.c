@@ -12,14 +12,14 @@
 
 #define LOOSE_DIRECTORY "v1/k"
 #define SHORT_TEXT 64
-/* Maximum number of small packs in a shard. A pack is small if it has less than half of |pack_max|.
- * If there are more small packs, the compaction merges them. */
+/* Maximum number of small packs in a shard. A pack is small if it has fewer than |pack_max| / 2
+ * bytes. If there are more small packs, the compaction merges them. */
 #define SMALL_PACKS_MAX 16u
-/* Approximate maximum of the bytes of records that a compaction keeps in memory. If a shard has
- * more, the compaction packs it in several steps, and writes an index after each step. */
+/* Approximate maximum size, in bytes, of the records that a compaction keeps in memory. If a shard
+ * has more, the compaction packs it in several steps, and writes an index after each step. */
 #define SPOOL_MAX (256u << 20)
-/* Number of records to read at the same time, so that a distant store does not make a compaction
- * slow. */
+/* Number of records to read at the same time. If the store is far away, reading the records one
+ * after the other would take too long. */
 #define BATCH_MAX 16u
 
 struct shard_work {
@@ -165,7 +165,8 @@ static enum kiln_code spool_record(struct shard_work *w, struct bytes content,
     return rc ? rc : fleet_spool_add(&w->spool, content, &record.claim, err);
 }
 
-/* Any program may have written the file. So whatever is wrong with it, the compaction continues. */
+/* Verifies the record of a loose file, and appends it to the spool. Leaves out a record that is not
+ * valid: any program may have written the file, so it must not stop the compaction. */
 static enum kiln_code spool_loose(struct shard_work *w, const struct fleet_file *file,
                                   const struct digest *key, struct kiln_err *err)
 {
@@ -247,7 +248,7 @@ static enum kiln_code spool_pack(struct shard_work *w, uint32_t number, struct b
         const struct fleet_place *place = &entry.place;
         if (place->pack != number)
             continue;
-        /* The index was verified, so the place is within a pack of this size. */
+        /* fleet_index_open has checked that the place is within a pack of this size. */
         rc =
             spool_record(w, bytes_of(pack.data + place->offset, place->size), /* key= */ NULL, err);
         rc = rc == KILN_CORRUPT ? KILN_OK : rc;
@@ -382,8 +383,8 @@ static enum kiln_code write_packs(struct shard_work *w, struct kiln_err *err)
     return rc;
 }
 
-/* Uses the time as the epoch, so that the epoch is higher than that of every earlier index, even of
- * one that was lost. */
+/* Returns the epoch of the new index: the current time, unless the old index has a higher epoch.
+ * The time is higher than the epoch of every earlier index, even of one that was lost. */
 static uint64_t next_epoch(const struct shard_work *w)
 {
     uint64_t least = w->old ? fleet_index_epoch(w->old) + 1 : 1;
@@ -463,7 +464,8 @@ static enum kiln_code compact_once(struct compaction_run *run, const char *id, b
     return rc;
 }
 
-/* A damaged shard does not prevent the compaction of the other shards. */
+/* Compacts one shard. Reports a failure, but returns KILN_OK, so that a damaged shard does not
+ * prevent the compaction of the other shards. */
 static enum kiln_code compact_shard(void *context, const char *entry, struct kiln_err *err)
 {
     struct compaction_run *run = context;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A host stops using an index when the next index of its shard is written. So an index is deleted
- * |unused_s| after the time of the next index's file. A pack is deleted if no remaining index names
- * it, and if its file is at least |unused_s| old. A younger pack may be one that a compaction has
- * just written, but whose index it has not written yet.
+ * When a compaction writes a new index of a shard, the hosts stop using the previous one. So an
+ * index is deleted if the next newer index file of its shard is at least |unused_s| old. A pack is
+ * deleted if no remaining index names it, and if its own file is at least |unused_s| old. A younger
+ * pack may belong to a compaction that has not written the index yet.
  */
 #include "engine/fleet/fleet_gc.h"
 
@@ -240,7 +240,7 @@ static enum kiln_code discard_index(struct collection *c, const struct index_fil
                                                : KILN_OK;
 }
 
-/* Keeps or deletes an index that is not the current one. */
+/* Keeps or deletes an index that is not the one that the pointer names. */
 static enum kiln_code judge_index(struct collection *c, size_t number, struct kiln_err *err)
 {
     const struct index_file *index = &c->indices[number];

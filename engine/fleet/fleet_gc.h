@@ -9,8 +9,8 @@
 #include "engine/fleet/fleet_trust.h"
 
 /* Minimum age of the loose records, leases and temporary files that are deleted. Hosts need these
- * files for a much shorter time: a host may use an old index for some minutes, and waits less than
- * a minute for another host's kernel. */
+ * files for a much shorter time. A host needs a packed kernel's loose record until it reads the new
+ * index, which takes some minutes. It waits less than a minute for another host's kernel. */
 #define FLEET_GC_GRACE_S 86400u
 #define FLEET_GC_UNUSED_S (90u * 86400u)
 
@@ -40,8 +40,8 @@ struct fleet_gc { /* the caller sets the members up to |context| */
     void *context;
     /* Results. */
     uint64_t files[FLEET_WASTES], bytes[FLEET_WASTES];
-    /* |unpacked|: number of loose records that no index has. |unpacked_age_s|: age of the oldest
-     * loose record of these. */
+    /* |unpacked|: number of loose records whose keys are in no index. |unpacked_age_s|: age of the
+     * oldest of them. */
     uint64_t unpacked, unpacked_age_s;
     uint64_t unverified; /* indices that cannot be verified; if there are any, packs are kept */
 };

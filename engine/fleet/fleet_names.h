@@ -29,6 +29,7 @@ void fleet_name_pack(const struct digest *sha256, char name[FLEET_NAME_MAX]);
 void fleet_name_loose_directory(const char *shard_id, char name[FLEET_NAME_MAX]);
 /* Writes the name of the lease, a file which says that a host is compiling the kernel. */
 void fleet_name_lease(const char *shard_id, const struct digest *key, char name[FLEET_NAME_MAX]);
-/* Writes the name of a file that no other host writes. |random| must be a random number. */
+/* Writes the name of a file that only tests what the store can do. |random| must be a random
+ * number, so that no other host writes the same file. */
 void fleet_name_probe(uint64_t random, char name[FLEET_NAME_MAX]);
 void fleet_name_loose(const char *shard_id, const struct digest *key, char name[FLEET_NAME_MAX]);

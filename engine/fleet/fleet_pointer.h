@@ -31,8 +31,8 @@ struct fleet_epoch {
     uint64_t epoch;
 };
 
-/* The highest epochs, one for each shard and signer. If there are more than FLEET_EPOCHS_MAX, the
- * least recently changed ones are dropped. */
+/* Maximum number of entries in a struct fleet_epochs, which has the highest epoch of each shard and
+ * signer. If there are more, the least recently changed ones are dropped. */
 #define FLEET_EPOCHS_MAX 1024u
 #define FLEET_EPOCHS_TEXT_MAX (FLEET_EPOCHS_MAX * 80u)
 

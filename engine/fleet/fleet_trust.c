@@ -150,7 +150,7 @@ unsigned fleet_trust_bad(const struct fleet_trust *trust, const char **ret_first
 }
 
 /* Finds the next key with this id. Two keys have the same id only if somebody made such a pair on
- * purpose; then both are tried. */
+ * purpose; then the caller tries both. */
 static const struct public_key *next_key(const struct fleet_trust *trust, size_t *at,
                                          const uint8_t key_id[FLEET_KEY_ID_SIZE])
 {

@@ -38,10 +38,10 @@ KILN_MUST_CHECK enum kiln_code fleet_signer_read(const char *secret_key_file,
 
 struct fleet_trust;
 
-/* Returns the name ID.revoked. A file with this name in the directory of the keys revokes the key
+#define FLEET_REVOKED_NAME_MAX 32
+/* Writes the name ID.revoked. A file with this name in the directory of the keys revokes the key
  * with this id, whatever the file contains. So the key is not trusted again if its own file comes
  * back, for example with a package upgrade. */
-#define FLEET_REVOKED_NAME_MAX 32
 void fleet_revoked_name(const uint8_t key_id[FLEET_KEY_ID_SIZE], char name[FLEET_REVOKED_NAME_MAX]);
 /* Returns whether the key is revoked. Also returns true if this cannot be determined. */
 bool fleet_key_is_revoked(const char *directory, const uint8_t key_id[FLEET_KEY_ID_SIZE]);

@@ -22,7 +22,7 @@ struct transfer_user {
 /* Switches permanently to |user| unless it is NULL. Afterwards, outside job->staging, the process
  * can only read the source (if its URL begins with file:), the manifest of the source, the trusted
  * keys, certificate authorities, the resolver's files and system libraries. Returns
- * KILN_UNSUPPORTED if the kernel has no Landlock (before 5.13, or switched off) or no system-call
+ * KILN_UNSUPPORTED if Linux has no Landlock (before 5.13, or switched off) or no system-call
  * filter; the other restrictions still apply. */
 KILN_MUST_CHECK enum kiln_code transfer_confine(const struct transfer_job *job,
                                                 const struct transfer_user *user,

@@ -14,7 +14,7 @@ struct copy_limit {
     const char *name;
 };
 
-/* Does not map the file, because a mapped file that shrinks causes SIGBUS.  Returns KILN_INVALID if
- * it is not a regular file, and KILN_FULL if it exceeds |limit|. */
+/* Copies the file without mapping it, because a mapped file that shrinks causes SIGBUS. Returns
+ * KILN_INVALID if |from_fd| is not a regular file, and KILN_FULL if the file exceeds |limit|. */
 KILN_MUST_CHECK enum kiln_code copy_file(int from_fd, int to_fd, const struct copy_limit *limit,
                                          const struct transfer_sink *sink, struct kiln_err *err);

@@ -62,8 +62,8 @@ static enum kiln_code fetch_with_retries(const struct fetch_request *request, st
                                          struct kiln_err *err)
 {
     const struct fetch_policy *policy = request->policy;
-    uint64_t size_max = 0; /* the most bytes that an attempt has reached; an attempt that reaches
-                            * more makes progress */
+    uint64_t size_max = 0; /* the largest size of the fetched part so far; an attempt that exceeds
+                            * this size makes progress */
     unsigned barren = 0;
     char note[sizeof(err->text)] = "";
     for (unsigned number = 1;; number++) {

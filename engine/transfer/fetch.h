@@ -19,7 +19,8 @@ struct fetch_policy {
     unsigned barren_max; /* maximum number of successive attempts that fetch no new bytes */
     unsigned attempts_max;
     /* Pause after an attempt that fetched new bytes. It doubles with each successive attempt that
-     * fetches none, up to |pause_max_ms|. At most half of the pause is random. */
+     * fetches none, up to |pause_max_ms|. It is then shortened by a random amount, at most by
+     * half. */
     uint64_t pause_ms;
     uint64_t pause_max_ms;
     unsigned connect_s;
@@ -38,8 +39,9 @@ struct fetch_request {
     void *context;
 };
 
-/* |to_fd| must be empty; its content is undefined after a failure.  Returns KILN_NOT_FOUND if the
- * server has no such file, and KILN_FULL if the file exceeds the limit or the disk is full.
- * |ret_status| (may be NULL) always receives the HTTP status of the latest response, or 0. */
+/* Fetches the file into |to_fd|, which must be empty. After a failure, the content of |to_fd| is
+ * undefined. Returns KILN_NOT_FOUND if the server has no such file, and KILN_FULL if the file
+ * exceeds the limit or the disk is full. |ret_status| (may be NULL) always receives the HTTP status
+ * of the latest response; 0: there was none. */
 KILN_MUST_CHECK enum kiln_code fetch(const struct fetch_request *request, int to_fd,
                                      long *ret_status, struct kiln_err *err);

@@ -213,7 +213,8 @@ static bool request_rest(struct attempt *a)
            !curl_easy_setopt(a->curl, CURLOPT_HTTPHEADER, a->headers);
 }
 
-/* OpenSSL would use SSL_CERT_FILE and SSL_CERT_DIR by itself, but libcurl overrides them. */
+/* Passes SSL_CERT_FILE and SSL_CERT_DIR to libcurl. OpenSSL alone would read these variables, but
+ * libcurl's defaults override them. */
 static bool set_authorities(CURL *curl)
 {
     const char *file = getenv("SSL_CERT_FILE"), *directory = getenv("SSL_CERT_DIR");

@@ -13,10 +13,10 @@
 
 #include <stddef.h>
 
-/* Two ranges are joined if at most this many bytes are between them. Fetching bytes that nobody
- * needs takes less time than another request. */
+/* Maximum number of bytes between two ranges that are joined. Fetching this many unneeded bytes
+ * takes less time than another request. */
 #define FLEET_GAP_MAX (64u << 10)
-/* A joined range has at most this many bytes, unless one request alone has more. */
+/* Maximum size of a joined range, unless one request alone is larger. */
 #define FLEET_RANGE_MAX (4u << 20)
 
 struct fleet_range { /* a range of one file, which answers |count| requests */

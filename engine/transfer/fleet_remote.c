@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* How long this code waits for an answer. kiln-transfer itself ends each request to the server
- * after FLEET_ACCESS_MAX_MS. */
+/* Maximum time to wait for an answer of kiln-transfer, in milliseconds. It is longer than
+ * FLEET_ACCESS_MAX_MS, after which kiln-transfer ends a request to the server. */
 #define HANG_MS ((int)FLEET_ACCESS_MAX_MS + 5000)
 #define NAMES_SIZE_MAX (4u << 20)
 /* Maximum number of pages of a list. A hostile store could send pages without end. */
@@ -37,7 +37,7 @@ static enum kiln_code fail_end(const char *what, const char *name, enum fleet_en
                      fleet_end_text(end));
 }
 
-/* Returns whether the store does not work, so that |end| says nothing about the file. */
+/* Returns whether |end| is a failure of the store, which says nothing about the file. */
 static bool is_failure(enum fleet_end end)
 {
     return end == FLEET_END_BROKEN || end == FLEET_END_UNREACHABLE || end == FLEET_END_TIMED_OUT ||
@@ -114,8 +114,8 @@ static enum kiln_code take_read(struct fleet_file *file, const struct fleet_answ
     return KILN_OK;
 }
 
-/* Receives |count| answers. Continues after a failure of the store: otherwise the next request
- * would receive the answers that are left. */
+/* Receives |count| answers, even after a failure of the store: otherwise the next request would
+ * receive the answers that are left. */
 static enum kiln_code take_reads(struct fleet_remote *remote, struct fleet_file *files,
                                  size_t count, struct kiln_err *err)
 {

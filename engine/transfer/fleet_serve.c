@@ -26,9 +26,8 @@ enum kiln_code fleet_source_open(const struct url *url, struct fleet_source *ret
                : KILN_OK;
 }
 
-/* Linux limits how many descriptors a user's processes have sent but not received yet
- * (RLIMIT_NOFILE). If the limit is reached, tries again for a while: kilnd will soon receive some
- * of the descriptors. */
+/* Sends |answer|. Tries again for a while if too many descriptors were sent but not received yet:
+ * Linux limits their number for each user (RLIMIT_NOFILE), and kilnd will soon receive some. */
 static void send_answer(int socket, const struct fleet_answer *answer)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -37,7 +36,7 @@ static void send_answer(int socket, const struct fleet_answer *answer)
         usleep(BUSY_US);
 }
 
-/* If sending fails, kilnd gets no answer. A time limit in kilnd then ends the request. */
+/* Reports no failure. If the answer cannot be sent, a time limit in kilnd ends the request. */
 void fleet_serve_answer(int socket, const struct fleet_request *request, struct fleet_answer answer,
                         struct bytes content)
 {

@@ -18,8 +18,8 @@
 #define CONNECT_MS 5000L
 #define EXPECT_MS 100L
 #define IDLE_MS 1000
-/* kilnd sends the requests of one job immediately after each other. After the first one,
- * kiln-transfer waits this long for more, so that it can join them. */
+/* Time in microseconds that kiln-transfer waits for more requests after the first one, so that it
+ * can join them. kilnd sends the requests of one job immediately after each other. */
 #define LINGER_US 1000
 
 /* One HTTP request to the server, which answers one or several requests of kilnd. */
@@ -145,8 +145,8 @@ static enum fleet_end end_of_transfer(const struct exchange *x, CURLcode failed)
     }
 }
 
-/* Copies the file's tag without its quotation marks. A weak tag (W/) cannot be used in a
- * condition. */
+/* Copies the file's tag without its quotation marks. Leaves |tag| unchanged if the tag is weak
+ * (W/), because a weak tag cannot be used in a condition. */
 static void copy_tag(const struct exchange *x, char tag[FLEET_TAG_MAX])
 {
     struct curl_header *header;
@@ -198,7 +198,8 @@ static void answer_exchange(const struct http_server *s, const struct exchange *
     }
 }
 
-/* OpenSSL would use SSL_CERT_FILE and SSL_CERT_DIR by itself, but libcurl overrides them. */
+/* Passes SSL_CERT_FILE and SSL_CERT_DIR to libcurl. OpenSSL alone would read these variables, but
+ * libcurl's defaults override them. */
 static bool set_authorities(CURL *curl)
 {
     const char *file = getenv("SSL_CERT_FILE"), *directory = getenv("SSL_CERT_DIR");
@@ -332,7 +333,7 @@ static bool prepare_body(struct exchange *x)
     return !is_put(x) || fs_read_fd(request->fd, (size_t)size, &x->body, &ignored) == KILN_OK;
 }
 
-/* The exchange has its own copy of the range's requests. Returns NULL if memory ran out. */
+/* Creates an exchange with a copy of the range's requests. Returns NULL if memory ran out. */
 static struct exchange *create_exchange(const struct fleet_range *range)
 {
     struct exchange *x = calloc(1, sizeof(*x));
@@ -376,7 +377,8 @@ static bool change_condition(struct http_server *s, struct exchange *x)
     return x->is_quoted && may_quote;
 }
 
-/* S3 answers 409 while another host puts or deletes the same file. */
+/* Returns whether a put must be repeated, and counts the repetition. S3 answers 409 while another
+ * host puts or deletes the same file. */
 static bool is_conflict(struct exchange *x)
 {
     return is_put(x) && x->is_conditional && status_of(x) == 409 && x->conflicts++ < CONFLICTS_MAX;
@@ -504,8 +506,8 @@ static enum kiln_code serve_requests(struct http_server *s, struct kiln_err *err
     }
 }
 
-/* Requests to the server that still run when kilnd closes the socket are not completed, because the
- * process ends. */
+/* Serves until kilnd closes the socket. Does not complete the requests to the server that still run
+ * then, because the process ends. */
 enum kiln_code fleet_serve_http(int socket, const struct fleet_source *source, struct kiln_err *err)
 {
     struct http_server server = { .socket = socket,

@@ -44,8 +44,8 @@ bool fleet_name_is_fine(const char *name)
     }
 }
 
-/* Returns whether |text|, which may come from a hostile store, has only printable characters of
- * ASCII, and copies it. */
+/* Copies |text|, which may come from a hostile store. Returns false if it has a character that is
+ * not printable ASCII, or if it does not fit. */
 static bool copy_printable(const char *text, char *to, size_t size)
 {
     for (const char *at = text; *at; at++)

@@ -6,10 +6,11 @@
  * (SOCK_SEQPACKET).
  *
  *   set-up   {"url", "writes"}; the first packet that kilnd sends
- *   request  to read: {"id", "name", "offset", "size", "size_max"}; to add a file: {"id", "name",
- *            "put"} with a memory file; to replace a file: the same with {"replace", "tag"}; for
- * the names in a directory: {"id", "name", "list", "token"} answer   {"id", "end", "tag", "token"};
- * if a file or names were read, with a memory file
+ *   request  to read a file: {"id", "name", "offset", "size", "size_max"};
+ *            to add a file: {"id", "name", "put"} with a memory file;
+ *            to replace a file: {"id", "name", "put", "replace", "tag"} with a memory file;
+ *            for the names in a directory: {"id", "name", "list", "token"}
+ *   answer   {"id", "end", "tag", "token"}; with a memory file if a file or names were read
  *
  * Ownership  the receiver owns a received descriptor
  * Threading  plain values
@@ -26,7 +27,7 @@
 #define FLEET_URL_MAX 2048
 /* Maximum size of a requested range. The largest record of a tree has a little more than 4 MiB. */
 #define FLEET_RANGE_SIZE_MAX (16u << 20)
-/* The largest file that can be added: an index, or a pack. */
+/* Maximum size of a file that can be added. The largest files are indices and packs. */
 #define FLEET_PUT_SIZE_MAX (24u << 20)
 #define FLEET_TOKEN_MAX 1024
 

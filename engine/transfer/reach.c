@@ -22,7 +22,8 @@
 #define KEYS_MAX 1024
 #define KEY_COPY_MAX (4 * KEY_FILE_MAX)
 
-/* Writes a path to |name| that works even after this process has lost access to |path|. */
+/* Opens |path|. Sets |name| to a path of the descriptor, which works even after this process has
+ * lost access to |path|. */
 static bool hold_path(const char *path, char name[HELD_MAX])
 {
     int fd = open(path, O_PATH | O_CLOEXEC);

@@ -29,7 +29,7 @@ static void put_text(struct buffer *query, const char *text)
     buffer_put(query, text, strlen(text));
 }
 
-/* Signature Version 4 needs the parameters in this order. */
+/* Appends the query's parameters in the order that Signature Version 4 needs. */
 static void put_query(struct buffer *query, const char *prefix, const char *directory,
                       const char *token)
 {
@@ -46,14 +46,15 @@ static void put_query(struct buffer *query, const char *prefix, const char *dire
     buffer_put(query, "", 1);
 }
 
-/* Amazon's URLs may have the bucket in the host's name. Otherwise the bucket is the first part of
- * the path. */
+/* Returns whether the URL has the bucket in the host's name, as some URLs of Amazon do. Otherwise
+ * the bucket is the first part of the path. */
 static bool is_bucket_in_host(const char *host)
 {
     return strstr(host, ".s3.") || strstr(host, ".s3-");
 }
 
-/* Splits the path of the tree into the bucket and the prefix of the tree's names. */
+/* Splits |path|, the path of the tree's URL. Leaves the bucket's part in |path|, and sets
+ * |ret_prefix| to the prefix of the tree's names. */
 static bool split_path(const char *host, char *path, const char **ret_prefix)
 {
     size_t size = strlen(path);
@@ -70,7 +71,8 @@ static bool split_path(const char *host, char *path, const char **ret_prefix)
     return path[1] != '\0';
 }
 
-/* Does not pass the query to libcurl, which would write the hexadecimal digits in lower case. */
+/* Writes the URL of |bucket| with |query|. Appends the query itself, because libcurl would write
+ * the query's hexadecimal digits in lower case. */
 static bool write_url(CURLU *handle, const char *bucket, const char *query,
                       char text[STORE_URL_MAX])
 {
@@ -114,7 +116,7 @@ static struct bytes drop(struct bytes text, size_t size)
     return bytes_of(text.data + size, text.size - size);
 }
 
-/* Returns false unless |rest| begins with the element <name>, which has text only. */
+/* Returns false unless |rest| begins with an element <name> that contains only text. */
 static bool read_element(struct bytes rest, const char *name, struct bytes *ret_text)
 {
     char start[64], end[64];

@@ -22,7 +22,7 @@
 bool store_list_url(const struct url *root, const char *directory, const char *token,
                     char text[STORE_URL_MAX]);
 /* Appends the names in |directory| to |ret_names|, a line for each, and copies the token of the
- * next page ("": this is the last one). Leaves out names that the tree of a fleet does not have.
+ * next page ("": this is the last one). Leaves out names that cannot be in a fleet's tree.
  * Returns false if |page| is not a page of a list. */
 bool store_page_read(struct bytes page, const char *directory, struct buffer *ret_names,
                      char token[FLEET_TOKEN_MAX]);

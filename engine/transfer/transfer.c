@@ -73,8 +73,8 @@ static enum kiln_code choose_name(struct transfer *t)
                            : package_name_check(t->result->name, /* ret_id= */ NULL, t->err);
 }
 
-/* The signed name and the package's name must state the same device. Otherwise a signature would
- * also be accepted for other devices. */
+/* Checks that the file name in the signed manifest and the package's name state the same device.
+ * Otherwise a package could be installed under the name of another device. */
 static enum kiln_code check_signed_name(struct transfer *t)
 {
     char signed_name[NAME_SIZE];
@@ -120,8 +120,8 @@ static enum kiln_code open_file(struct transfer *t, const char *name)
     return KILN_OK;
 }
 
-/* Limits what any user may import, so that neither the fetched nor the unpacked file fills the
- * disk. */
+/* Sets the size limit of the next file. For a file that a user imports, the limit also depends on
+ * the free space, so that neither the fetched nor the unpacked file fills the disk. */
 static void choose_limit(struct transfer *t)
 {
     struct statvfs disk;

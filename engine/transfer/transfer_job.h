@@ -19,7 +19,7 @@ struct transfer_job {
     int content_fd;
     int manifest_fd;  /* borrowed; -1: none */
     const char *name; /* the package's file name; NULL: the URL's last part */
-    /* 64 hexadecimal digits; NULL: any. */
+    /* The expected SHA-256 as 64 hexadecimal digits; NULL: it is not checked. */
     const char *sha256;
     const char *staging;
     const char *trusted_keys;

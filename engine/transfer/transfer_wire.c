@@ -154,8 +154,8 @@ bool transfer_is_file_name(const char *name)
     return true;
 }
 
-/* Replaces control characters by '?', because texts from packages and servers are printed on
- * terminals. */
+/* Copies a text, and replaces its control characters by '?', because texts from packages and
+ * servers are printed on terminals. Returns false if it does not fit, or is missing. */
 static bool copy_text(const struct json *from, const char *name, char *to, size_t size)
 {
     const char *text = json_get_text(from, name, NULL);

@@ -24,7 +24,8 @@ struct url {
     char shown[URL_SHOWN_MAX]; /* for messages: without credentials and query */
 };
 
-/* The message of KILN_INVALID does not contain the URL, which may have a password. */
+/* Parses a URL. If this fails, the error message does not contain the URL, which may have a
+ * password. */
 KILN_MUST_CHECK enum kiln_code url_parse(const char *text, struct url *ret_url,
                                          struct kiln_err *err);
 /* Appends |suffix| to the path.  The query does not change. */
