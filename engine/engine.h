@@ -105,7 +105,7 @@ struct engine_waiting engine_waiting(const struct engine *engine);
 
 /* Call this function about once a second. */
 void engine_tick(struct engine *engine);
-/* Stops compiles of users who have too many compilers, if another user's compile waits. engine_tick
- * does this, too, but only about once a second. Call this function more often while compiles
- * wait. */
+/* Stops running compiles whose compiler another user needs, and compiles whose result nobody wants
+ * any longer. engine_tick does this, too, but only about once a second. Call this function more
+ * often while compiles wait. */
 void engine_share_compilers(struct engine *engine);

@@ -24,7 +24,7 @@ KILN_MUST_CHECK enum kiln_code budget_create(uint64_t limit, uint64_t limit_uid,
 void budget_destroy(struct budget *budget);
 KILN_DEFINE_AUTO(budget)
 
-/* Charges that exceed the new limits stay until they are returned. */
+/* Changes the limits. Charges that exceed the new limits remain until they are returned. */
 void budget_set_limits(struct budget *budget, uint64_t limit, uint64_t limit_uid);
 /* Returns KILN_BUSY, and charges nothing, if a limit would be exceeded. The message names this
  * limit. */

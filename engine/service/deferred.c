@@ -107,8 +107,8 @@ static void step_work(struct task *task)
 
 static void start_next(struct request_queue *queue);
 
-/* Charges the step's time to the user. When the fair queue gave out the step, it charged only one
- * unit. */
+/* Charges the step's time to the user, and starts the queue's next request. When the step was
+ * popped, the fair queue charged only one unit, because the time was not known yet. */
 static void leave_work_queue(struct deferred *d)
 {
     struct request_queue *queue = d->queue;

@@ -17,9 +17,9 @@ struct writing {
     struct kiln_err *err;
 };
 
-/* Checks again that this kilnd compiled the kernel. Since the kernel was listed, the store may have
- * replaced it by another kernel with the same key, for example one that came late from the
- * fleet. */
+/* Appends the kernel's record, after it checks again that this kilnd compiled the kernel. Since the
+ * kernel was listed, the store may have replaced it by another kernel with the same key, for
+ * example one that came late from the fleet. */
 static void write_record(void *context, const struct kernel_record *r)
 {
     struct writing *w = context;

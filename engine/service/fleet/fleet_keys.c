@@ -39,8 +39,8 @@ uint64_t fleet_keys_begin(struct engine *e)
     return ++e->fleet->keys_begun;
 }
 
-/* Drops the indices whose signers' keys were removed. Permits that indices which were refused are
- * requested again, because their keys may be trusted now. */
+/* Drops the indices whose signers' keys were removed, and returns their number. Also forgets which
+ * indices were refused. So they are requested again: their signers may be trusted now. */
 static unsigned use_keys(struct fleet_tier *tier)
 {
     unsigned dropped = 0;
@@ -85,7 +85,8 @@ static void read_again(struct task *task)
     t->rc = fleet_keys_read(t->engine->fleet, &t->trusted, &t->err);
 }
 
-/* Keeps the old keys if the new ones could not be read, for example because memory ran out. */
+/* Installs the keys that the task has read. Keeps the old keys if the new ones could not be read,
+ * for example because memory ran out. */
 static void on_keys(struct task *task)
 {
     struct keys_task *t = (struct keys_task *)(void *)task;

@@ -178,8 +178,8 @@ static void note_own(struct fleet_leases *leases, const struct digest *key)
     leases->own[leases->own_count++ % FLEET_OWN_LEASES_MAX] = digest_hash(key);
 }
 
-/* Returns whether this host got the kernel's lease before. Then it must not wait for another host
- * to compile the kernel: no other host will. This host may not have compiled the kernel either, for
+/* Returns whether this host got the kernel's lease before. Then it must not wait for another host,
+ * because no other host will compile the kernel. This host may have the lease but no kernel, for
  * example because the job was cancelled. */
 static bool is_own(const struct fleet_leases *leases, const struct digest *key)
 {
@@ -210,8 +210,8 @@ static void on_lease(struct fleet_access *get)
     query_give_up(query);
 }
 
-/* Uses the same descriptor for all requests, because users can cause tens of thousands of
- * requests. */
+/* Requests that the lease's file be added to the tree. All such requests share one descriptor
+ * (nonce_fd), because users can cause tens of thousands of requests. */
 bool lease_request(struct fleet_query *query)
 {
     struct engine *e = query->shard->engine;

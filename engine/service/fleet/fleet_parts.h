@@ -66,7 +66,8 @@ struct shard {
     struct list waiting; /* list of struct fleet_query that wait for the index */
     struct fleet_access get;
     struct fleet_opening opening;
-    /* Prefixes of keys whose records failed their check. They are not requested again. */
+    /* Prefixes of the keys whose records failed their check. These records are not requested
+     * again. */
     uint64_t refused[FLEET_REFUSED_MAX];
     unsigned refused_count;
 };
@@ -98,8 +99,9 @@ struct fleet_query {
     struct buffer texts; /* owned; the texts of |record| */
 };
 
-/* Maximum number of kernels whose leases this host requests, or for which it waits. Each of them
- * needs requests, and a store that is 30 ms away answers only about 500 requests in a second. */
+/* Maximum number of kernels for which this host requests leases, or waits for another host, at the
+ * same time. Each of them needs requests to the store, and a store that is 30 ms away answers only
+ * about 500 requests in a second. */
 #define FLEET_LEASES_MAX 1024u
 #define FLEET_OWN_LEASES_MAX 1024u
 
@@ -161,8 +163,8 @@ bool fleet_access_ended(struct engine *e, const struct fleet_access *get);
 void fleet_keys_tick(struct engine *e, uint64_t now_ns);
 /* Writes the epochs, on a work queue. */
 void fleet_epochs_save(struct engine *e);
-/* Call it when an access that began at |began_ns| is slow. If the store has answered no other
- * access since then, treats the store as broken. */
+/* Treats the store as broken if it has answered no access since |began_ns|. Call this function when
+ * an access that began at that time is slow. */
 void fleet_note_silence(struct engine *e, uint64_t began_ns);
 void fleet_note_fault(struct engine *e, enum fleet_fault fault, const char *what);
 /* Reports the event fleet_error, and stores its text for status requests. */
@@ -184,8 +186,8 @@ void shard_refuse(struct shard *shard, const struct digest *key);
 
 /* Continues a query that waited for the index. May free the query. */
 void query_continue(struct fleet_query *query);
-/* Requests the record at |place|, to store its kernel. Of |asked->key|, only the first bytes are
- * used. Returns false if memory ran out. */
+/* Requests the record at |place|, and later stores its kernel. Uses only the first bytes of
+ * |asked->key|. Returns false if memory ran out. */
 bool query_pull(struct shard *shard, const struct fleet_asked *asked,
                 const struct fleet_place *place);
 void fleet_pull_tick(struct engine *e);

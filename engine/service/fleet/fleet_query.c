@@ -161,7 +161,8 @@ static enum kiln_code open_record(struct fleet_query *query, struct bytes conten
     return rc ? rc : object_from_bytes(raw, record.claim.compile_ns, &query->object, err);
 }
 
-/* Returns an upper bound, because the size of a loose record is not known before it is read. */
+/* Returns an upper bound of the record's size: the size of a loose record is not known before the
+ * record is read. */
 static uint64_t record_size_max(const struct fleet_access *get)
 {
     return get->size ? get->size : get->size_max;

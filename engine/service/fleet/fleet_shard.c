@@ -180,8 +180,8 @@ static void verify_index(struct task *task)
     o->fault = o->rc ? FLEET_FAULT_MALFORMED : open_index(o, &content);
 }
 
-/* Decides whether the index is used. The task cannot do this, because only the engine's thread may
- * use the epochs. */
+/* Returns why the index that the task opened must not be used, or 0. The task itself cannot decide
+ * this, because only the engine's thread may use the epochs. */
 static enum fleet_fault judge_index(const struct shard *shard)
 {
     const struct fleet_opening *o = &shard->opening;

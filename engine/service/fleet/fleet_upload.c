@@ -26,7 +26,7 @@
  * that their upload does not compete with the job that needed them. */
 #define PAUSE_NS 2000000000u
 #define FAILED_PAUSE_NS 60000000000u
-/* How long uploads are not delayed after this host got a lease. */
+/* Time after a call of fleet_upload_hurry during which uploads are not delayed. */
 #define HURRY_NS 60000000000u
 
 struct upload_put {

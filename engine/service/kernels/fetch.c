@@ -50,8 +50,9 @@ static enum kiln_code copy_inputs(struct inflight *f, const struct fetch_options
     return rc;
 }
 
-/* Adds the ticket to |f|. While the look-up of |f| runs on a work queue, also gives |f| the fetch's
- * compile input, but nothing else: the look-up may read the other members of |f|. */
+/* Adds the ticket to |f|. If the look-up of |f| still runs, also copies the fetch's compile input
+ * to |f|, which needs it after a miss. Copies nothing else: the look-up, on a work queue, may read
+ * the other members of |f|. */
 static enum kiln_code join_inflight(struct inflight *f, const struct fetch_options *options,
                                     struct fetch_ticket *ticket, struct kiln_err *err)
 {

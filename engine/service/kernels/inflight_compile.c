@@ -172,8 +172,9 @@ static void fleet_answered(void *context, struct object *object)
     inflight_deliver_object(f, TIER_FLEET);
 }
 
-/* Returns false if the fleet is not asked. The fleet is never asked for a program's result, because
- * hosts share only kernels (fleet_kernel_is_own). */
+/* Asks the fleet for the kernel. Returns false if the fleet does not have it, or must not be asked.
+ * The fleet is never asked for a program's result, because hosts share only kernels
+ * (fleet_kernel_is_own). */
 static bool ask_fleet(struct inflight *f)
 {
     const struct compile_job *job = &f->source->job;

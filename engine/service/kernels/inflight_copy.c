@@ -58,7 +58,8 @@ static void run_step(struct inflight *f)
     engine_run(f->engine, f->uid, WORK_QUEUE_READ, &f->task);
 }
 
-/* Charges a copy that takes several steps, because many such copies may be incomplete at a time. */
+/* Charges the user for a copy that takes several steps, because many such copies may be in progress
+ * at the same time. */
 static enum kiln_code charge_copy(struct inflight *f, struct kiln_err *err)
 {
     const uint64_t bytes = f->original->size > STEP_BYTES ? f->original->size : 0;

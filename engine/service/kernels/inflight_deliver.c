@@ -202,8 +202,8 @@ void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, co
     deliver_result(f, &result);
 }
 
-/* Does nothing if kernels were removed from the hot set during the look-up: the kernel that was
- * looked up may be one of these. */
+/* Puts the object into the hot set. Does nothing if kernels were removed from the hot set during
+ * the look-up: the kernel that was looked up may be one of these. */
 static void keep_hot(struct inflight *f, const struct digest *key)
 {
     if (f->no_cache || f->generation != hot_set_generation(f->engine->hot))

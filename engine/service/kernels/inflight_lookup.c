@@ -5,7 +5,8 @@
 #include "engine/service/kernels/inflight_deliver.h"
 #include "engine/service/kernels/store_tasks.h"
 
-/* If memory runs out, drops the report; the next look-up finds the same damage again. */
+/* Copies the report to |f|. If memory runs out, drops the report; the next look-up finds the same
+ * damage again. */
 static void keep_report(struct inflight *f, const struct lookup_report *report)
 {
     free(f->report);

@@ -23,15 +23,17 @@ struct hot_lookup {
     uid_t uid;
 };
 
-/* Returns false for another user's private import, even if the key is known. */
+/* Returns whether the user may get |object|: false for another user's private import, even if the
+ * user knows the key. */
 static inline bool kernel_is_visible(const struct object *object, uid_t uid)
 {
     return !object || !object->is_private || object->owner == (uint32_t)uid;
 }
 
-/* |find| is hot_set_find, or hot_set_peek if the look-up must not count as a use of the kernel.
- * *ret_key becomes the key under which the hot set has the object. */
 typedef struct object *hot_set_finder(struct hot_set *set, const struct digest *key);
+/* Looks a kernel up in the hot set, by key and then by name. |find| is hot_set_find, or
+ * hot_set_peek if the look-up must not count as a use of the kernel. *ret_key becomes the key under
+ * which the hot set has the object. */
 static inline struct object *kernel_lookup_hot(struct hot_set *hot, hot_set_finder *find,
                                                const struct hot_lookup *l, struct digest *ret_key)
 {

@@ -224,7 +224,7 @@ void quarantine_later(struct engine *e, const struct digest *key)
 }
 
 /* Marks the kernel as used. Several uses before the next recency_write cause only one write. If two
- * kernels have the same slot, the mark of the first one is lost, and this kernel counts as less
+ * kernels have the same slot, the mark of the first one is lost, so the first one counts as less
  * recently used than it is. */
 void recency_touch(struct engine *e, const struct digest *key)
 {

@@ -21,7 +21,8 @@ struct store_write { /* embed it as the first member */
     enum kiln_code rc;
     struct kiln_err err;
 };
-/* |write| is allocated with malloc. The caller sets only its members |write| and |written|. */
+/* Runs a write, and takes ownership of it. |write| must be allocated with malloc. The caller sets
+ * only its members |write| and |written|. */
 void store_write_run(struct engine *e, uid_t uid, struct store_write *write);
 
 struct store_upkeep;
@@ -35,7 +36,8 @@ void store_upkeep_destroy(struct store_upkeep *upkeep);
 void store_upkeep_set_limits(struct store_upkeep *upkeep, uint64_t waiting_bytes,
                              uint64_t waiting_bytes_uid);
 
-/* Takes ownership of |source|. Does not store the kernel if too many objects of the user wait. */
+/* Stores a compiled kernel in the background, unless too many objects of the user wait to be
+ * stored. Takes ownership of |source|. */
 void store_later(struct engine *e, const struct digest *key, struct source *source,
                  struct object *object);
 /* Stores a kernel that this kilnd did not compile. |texts| is malloc'd memory that holds the texts

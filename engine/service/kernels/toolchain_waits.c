@@ -109,8 +109,8 @@ static void ask_again(struct deferred *d)
 
 static const struct deferred_step ask_again_step = { .done = ask_again };
 
-/* Continues the request in a later step: many requests may wait for one probe, and would block
- * the loop. */
+/* If this was the request's last probe, continues the request in a later step. Many requests may
+ * wait for one probe. If all of them continued now, they would block the loop. */
 static void probe_ended(struct probe_watch *watch)
 {
     struct probe_wait *wait = (struct probe_wait *)watch;

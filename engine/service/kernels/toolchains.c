@@ -193,7 +193,7 @@ static void learn_probe(struct engine *e, const struct cached_probe *m)
     }
 }
 
-/* Reports this only once until a compiler is found. */
+/* Reports that no compiler is installed, but only once until a compiler is found. */
 static void report_missing_toolchains(struct engine *e)
 {
     bool none = toolchain_table_count(e->toolchains) == 0;

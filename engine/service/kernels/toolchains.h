@@ -41,7 +41,7 @@ bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct
 /* Returns true if no probe and no describe job waits or runs. */
 bool toolchains_settled(const struct engine *e);
 
-/* Embed it to wait for a probe. |ended| is called once, when the probe ends. */
+/* A wait for a probe. The waiting struct embeds it. |ended| is called once, when the probe ends. */
 struct probe_watch {
     struct probe *probe;
     struct list_link link;

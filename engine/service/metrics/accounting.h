@@ -105,7 +105,7 @@ static inline void accounting_hit(struct accounting *accounting, uint32_t uid, u
 
 void accounting_compiled(struct accounting *accounting, uint32_t uid, uint32_t number,
                          uint64_t compile_us);
-/* Adds a row that an earlier kilnd stored to the sums that this kilnd has counted. */
+/* Adds a stored row of an earlier kilnd to the sums that this kilnd has counted so far. */
 void accounting_take(struct accounting *accounting, const struct kernel_accounting_row *row);
 void accounting_touch_all(struct accounting *accounting);
 /* Replaces unprintable bytes by '?', because names come from users and files. */

@@ -45,7 +45,8 @@ static struct accounting_task *task_create(struct engine *e)
     return NULL;
 }
 
-/* Ignores rows beyond the limits, which an intact store does not have. */
+/* Copies a row of the store to the task. Ignores rows beyond the limits; an intact store has no
+ * such rows. */
 static void keep_row(struct accounting_task *t, const struct kernel_accounting_row *row)
 {
     if (t->count == ROWS_MAX || (!row->is_user && t->name_count == ACCOUNTING_KINDS_MAX))

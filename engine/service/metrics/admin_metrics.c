@@ -388,7 +388,8 @@ static void write_metric(struct page *p, enum metric_name name)
         writers[name](p);
 }
 
-/* If the store cannot be read, only its sizes are left out. */
+/* Reads the sizes of the store. If this fails, the answer lacks only these sizes, so the request
+ * still succeeds. */
 static enum kiln_code work_metrics(struct admin *a)
 {
     a->base.err.code = kernel_store_usage(a->base.engine->store, a->own, &a->base.err);

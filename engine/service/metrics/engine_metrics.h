@@ -84,7 +84,7 @@ struct engine_metrics {
 
     uint64_t compiled;
     struct histogram lookups[LOOKUP_ENDS];
-    uint64_t ahead[LOOKUP_ENDS]; /* the part of |lookups| that found kernels for prefetches */
+    uint64_t ahead[LOOKUP_ENDS]; /* how many of |lookups| found kernels for prefetches */
     /* After |hot_left| more hits, a hit is timed again. Untimed hits count in |hot_bucket|, the
      * bucket of the last timed hit. */
     unsigned hot_left, hot_bucket;

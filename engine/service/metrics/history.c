@@ -29,7 +29,8 @@ static uint64_t count_clients(const struct engine *e)
     return json_get_u64(stats, "clients", 0);
 }
 
-/* Hits and misses do not include those of prefetches. */
+/* Reads the current value of each counter column. The hits and misses of prefetches do not
+ * count. */
 static void read_counters(const struct engine *e, uint64_t values[HISTORY_COLUMNS])
 {
     const struct stats *s = &e->stats;

@@ -320,9 +320,10 @@ static void finish_import(struct upload *u)
     u->base.engine->stats.evictions += json_get_u64(u->base.answer, "evicted", 0);
     if (json_get_u64(u->base.answer, "imported", 0) == 0)
         return;
-    /* An object for all users may be in the hot set under several keys. A private import may also
-     * hide public objects from this user: once the user can fetch a kernel for two versions of
-     * MIOpen, a request for the kernel that names no version finds neither version's object. */
+    /* An import for all users may replace objects that are hot under several keys, so the whole hot
+     * set is emptied. After a private import, only the hot objects of this user are removed,
+     * including public ones: if the user now has a kernel for two versions of MIOpen, requests
+     * that name no version must find neither object. */
     if (json_get_bool(u->base.question, "for_all", false))
         engine_forget_answers(u->base.engine);
     else

@@ -287,7 +287,8 @@ struct record_names {
     size_t count;
 };
 
-/* Stops at the first row of a kernel, because the rows of records come first. */
+/* Notes the name of a tuning file. Returns false at the first row of a kernel, because the rows of
+ * tuning files come first. */
 static bool note_records(void *context, const struct package_row *row)
 {
     static const size_t prefix = sizeof(PACKAGE_RECORDS) - 1;

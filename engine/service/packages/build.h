@@ -84,7 +84,8 @@ struct build *build_create(struct engine *e, struct caller *caller, uint64_t req
                            struct kiln_err *err);
 static inline struct build *build_of(struct deferred *d) { return (struct build *)d; }
 void build_drop_item(struct build_item *item);
-/* Does nothing if a step waits or runs. The step's |done| must first call build_step_ended. */
+/* Queues |step|, unless a step of the build already waits or runs. The step's |done| must first
+ * call build_step_ended. */
 void build_enqueue(struct build *b, const struct deferred_step *step);
 /* If the step failed or the caller has left, frees the build and returns false. */
 bool build_step_ended(struct build *b);

@@ -133,8 +133,9 @@ void build_go_on(struct build *b)
     while (b->fetches.ready < b->fetches.begun && b->order[b->fetches.ready]->ended)
         b->fetches.ready++;
     report_progress(b);
-    /* The step may find no rows to write. Its end calls build_go_on again, so that other requests
-     * and builds run in between. */
+    /* If |more| is set, queues the step even without rows to write. When the step ends, it calls
+     * build_go_on again, which begins further fetches. So other requests and builds run in
+     * between. */
     if (more || b->fetches.ready == b->count ||
         b->fetches.ready - b->package.written >= BUILD_ROWS_A_STEP)
         build_enqueue(b, &build_write_step);

@@ -123,7 +123,8 @@ static void gather_kernels(struct deferred *d)
         build_go_on(b);
 }
 
-/* Skips an invalid problem, which is reported when it is solved. */
+/* Chooses the solver of the next problem. Skips an invalid problem, which is reported when it is
+ * solved. */
 static void choose_next(struct build *b, const char *toolchain)
 {
     size_t i = b->chosen++;

@@ -39,7 +39,8 @@ KILN_MUST_CHECK enum kiln_code cache_rows_open(const char *path, struct cache_ro
 void cache_rows_destroy(struct cache_rows *rows);
 KILN_DEFINE_AUTO(cache_rows)
 
-/* Returns KILN_CORRUPT if damage to the file prevents reading further rows. */
+/* Does one step: unpacks rows until it reaches one of the limits above. Returns KILN_CORRUPT if
+ * damage to the file prevents reading further rows. */
 KILN_MUST_CHECK enum kiln_code cache_rows_unpack(struct cache_rows *rows,
                                                  const struct cache_listener *listener,
                                                  struct kiln_err *err);

@@ -116,7 +116,8 @@ static void release_admin(struct deferred *d)
         object_unref(a->files[i]);
 }
 
-/* Returns false if the request must still remove something. Its next step then ends the request. */
+/* Returns whether the request may be destroyed when no step runs. Returns false if the request must
+ * still remove files: it then ends by itself after its last step. */
 static bool stop_admin(struct deferred *d)
 {
     const struct admin *a = admin_of(d);
@@ -147,8 +148,8 @@ static void work_admin(struct deferred *d)
 
 static enum kiln_code start_admin(struct admin *a, struct kiln_err *err);
 
-/* Returns false if there is no further step, or if it cannot start. A request whose kind has
- * |removes| set continues even if its client has left. */
+/* Starts the request's next step. Returns false if there is none, or if it cannot start. A request
+ * whose kind has |removes| set continues even if its client has left. */
 static bool start_next_step(struct admin *a)
 {
     struct deferred *d = &a->base;

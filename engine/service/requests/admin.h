@@ -55,8 +55,8 @@ struct admin {
     bool is_begun;
 };
 
-/* An empty body counts as {}. The message of KILN_INVALID names the member that is not in
- * |members|, or that has the wrong type. */
+/* Parses a question. An empty body counts as {}. The message of KILN_INVALID names the member that
+ * is not in |members|, or that has the wrong type. */
 KILN_MUST_CHECK enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
                                           const struct admin_member *members,
                                           struct json **ret_question, struct kiln_err *err);
@@ -76,7 +76,8 @@ void admin_send_files(const struct deferred *d, struct caller *caller, struct ob
 /* Returns the key of the only kernel that the caller may see and whose key begins with |prefix|. */
 KILN_MUST_CHECK enum kiln_code admin_find_kernel(struct admin *a, const char *prefix,
                                                  struct digest *ret_key);
-/* Includes the owner if the caller owns the kernel or is an administrator. */
+/* Returns JSON for the kernel. Includes the kernel's owner only if the caller is the owner or an
+ * administrator. */
 struct json *kernel_to_json(const struct admin *a, const struct kernel_record *record);
 struct json *toolchain_to_json(const struct toolchain *tc);
 

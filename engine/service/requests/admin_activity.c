@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnd only reads memory to answer this request, so clients may send it every second. */
+/* The request activity. To answer it, kilnd reads no file, so clients may send it every second. */
 #include "common/base/clock.h"
 #include "engine/service/requests/admin.h"
 

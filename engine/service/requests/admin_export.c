@@ -132,7 +132,8 @@ static enum kiln_code check_versions(const struct ids *ids, struct kiln_err *err
     return KILN_OK;
 }
 
-/* Kernels beyond DAMAGED_MAX are quarantined by the next export. */
+/* Notes a damaged kernel, so that it is quarantined. Kernels beyond DAMAGED_MAX are only counted,
+ * and are quarantined by the next export. */
 static void note_damaged(void *context, const struct digest *key)
 {
     struct export *x = context;

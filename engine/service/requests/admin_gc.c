@@ -76,7 +76,8 @@ static enum kiln_code work_gc(struct admin *a)
     return rc;
 }
 
-/* Must run after each step, because a gc whose caller has left ends after the current step. */
+/* Counts the kernels that the last step evicted. Runs after each step, because a gc whose caller
+ * has left ends after the current step. */
 static void count_evicted(struct admin *a)
 {
     struct collect *c = a->own;

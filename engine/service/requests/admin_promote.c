@@ -164,7 +164,8 @@ static enum kiln_code is_trusted(struct admin *a, const struct promotion *p,
                         : kernel_store_agrees(a->base.engine->store, r, ret_trusted, &a->base.err);
 }
 
-/* Skips a damaged object; its next fetch will quarantine it. */
+/* Stores the kernel's object under |key|, for all users. Skips a damaged object, which its next
+ * fetch will quarantine. */
 static enum kiln_code store_shared(struct admin *a, struct promotion *p,
                                    const struct kernel_record *r, const struct digest *key)
 {

@@ -154,7 +154,8 @@ static enum kiln_code look_for_programs(struct why *w)
     return keep_wanted(w, &w->missing->record);
 }
 
-/* Returns false if the fleet is not known to have the kernel or a variant of it. */
+/* Writes the message for a missing kernel that the fleet has. Returns false if the fleet is not
+ * known to have the kernel or a variant of it. */
 static bool write_fleet_message(const struct why *w, char *ret_text, size_t size)
 {
     const struct wanted_program *p = w->missing;

@@ -154,7 +154,8 @@ static bool config_fits(const struct solver *solver, const struct plan_options *
            solver->config_is_valid(options->problem, options->target, &config);
 }
 
-/* Does not replace a config of a more private tier. */
+/* Sets the configs of the solvers in |known| to those of the perf record |answer|. Does not replace
+ * a config that is already set: it is from a more private tier. */
 static void read_perf(const struct tuning_answer *answer, const struct plan_options *options,
                       struct plan_known *known, unsigned count)
 {

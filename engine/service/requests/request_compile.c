@@ -101,7 +101,8 @@ static void answer_begin(struct begin *b, const struct answer *answer)
     send_answer(e, caller, request_id, inline_limit, answer);
 }
 
-/* KILN_NOT_FOUND gives the client the right to compile; KILN_BUSY: another client compiles. */
+/* Answers without a result. |code| is KILN_NOT_FOUND to give the client the right to compile, and
+ * KILN_BUSY if another client compiles. */
 static void answer_without(struct begin *b, enum kiln_code code)
 {
     const struct answer answer = { .result = { .err = { .code = code }, .key = b->keys.own } };
@@ -165,8 +166,9 @@ static bool answer_with_program(struct begin *b)
     return true;
 }
 
-/* Answers the first waiting requests if kilnd has compiled their programs meanwhile. The next
- * request gets the right to compile. If no request is left, destroys |c|. */
+/* Gives the right to compile to the first waiting request whose program kilnd has not compiled
+ * meanwhile. Answers the requests before it with kilnd's results. If no request is left, destroys
+ * |c|. */
 static void pass_on(struct engine *e, struct client_compile *c)
 {
     while (!list_is_empty(&c->waiting)) {

@@ -410,7 +410,8 @@ static enum kiln_code keep_rest(struct fetch_request *rq, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Does not read the items: this could take 0.2 s, and other users' requests would wait. */
+/* Refuses the items whose fetches have not begun. Does not read these items: reading could take
+ * 0.2 s, and other users' requests would wait. */
 static void refuse_rest(struct fetch_request *rq, struct result_list *list,
                         const struct kiln_err *why)
 {

@@ -265,7 +265,8 @@ static const struct tuning_put_kind best_kind = { .stays = true,
                                                   .ended = finish_lease,
                                                   .reply = reply_to_last_report };
 
-/* Notifies the requests that wait for the lease only after the record is written. */
+/* Begins to write the record of the best config. The requests that wait for the lease are notified
+ * when the record is written, not before. */
 static enum kiln_code record_best(struct engine *e, struct caller *caller, uint64_t request_id,
                                   const struct lease_answer *answer, struct kiln_err *err)
 {

@@ -156,7 +156,7 @@ static void explain_unmet_plan(struct engine *e, const struct plan_request *rq,
     built_in_explain(e, &plan, err);
 }
 
-/* Also cancels the fetches of the plan's other programs. */
+/* Refuses the request, and cancels the fetches of the plan's other programs. */
 static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const char *log)
 {
     struct engine *e = rq->base.engine;
@@ -171,7 +171,8 @@ static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const
     deferred_fail(&rq->base, &err, log);
 }
 
-/* Returns true if the request has ended, because all results are there or one failed. */
+/* Keeps the result of one program. Returns true if the request has ended, because all results are
+ * there or one failed. */
 static bool take_result(struct part *part, const struct fetch_result *result)
 {
     struct plan_request *rq = part->request;
@@ -260,7 +261,8 @@ static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *
     return KILN_OK;
 }
 
-/* Continues without a compiler if none is suitable, because a package may have the kernels. */
+/* Finds the toolchain. Returns KILN_OK even if no compiler is suitable, because a package may have
+ * the kernels. */
 static enum kiln_code ask_for_toolchain(struct deferred *d)
 {
     struct plan_request *rq = (struct plan_request *)d;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A work queue computes the workspaces and, by sampling each solver's tuning space, counts the
- * valid configs. The counts are cached.
+ * A work queue computes the workspaces, and counts the valid configs of each solver. In a large
+ * tuning space, it estimates the count from a sample. The counts are cached.
  */
 #include "engine/service/internal.h"
 #include "engine/service/kernels/toolchain_waits.h"
@@ -163,8 +163,8 @@ static const struct deferred_step describe_step = { .work_queue = WORK_QUEUE_REA
                                                     .work = describe_solutions,
                                                     .done = end_solutions };
 
-/* Continues even if there is no compiler. In this case, no record counts as stale because of its
- * toolchain. */
+/* Finds the toolchain. Returns KILN_OK even if there is no compiler: then no record counts as stale
+ * because of its toolchain. */
 static enum kiln_code ask_for_toolchain(struct deferred *d)
 {
     struct solutions_request *rq = (struct solutions_request *)d;

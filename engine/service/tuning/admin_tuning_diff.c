@@ -149,7 +149,8 @@ static const char *what_differs(enum tuning_kind kind, const struct tuning_entry
     return a->workspace != b->workspace ? "workspace" : "text";
 }
 
-/* If |is_second|, reports only entries that |b| lacks, because the others were reported before. */
+/* Reports the entries of |a| that |b| lacks, or has with other values. If |is_second|, |a| and |b|
+ * are swapped: reports only entries that |b| lacks, because the others were reported before. */
 static void compare_entries(struct diff *d, struct bytes key, const struct entries *a,
                             const struct entries *b, bool is_second)
 {

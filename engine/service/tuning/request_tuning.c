@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* Size from which a frame is sent. One more record always fits. */
+/* A frame is sent when its size reaches this. One more record always fits below the protocol's
+ * limit. */
 #define FRAME_ENOUGH (1u << 20)
 
 struct get {
@@ -157,8 +158,9 @@ static void answer_next(struct get *get)
     get->written++;
 }
 
-/* Returns false if problems are left because the time is used up. A search for a neighbour
- * visits thousands of records, and a record may have hundreds of entries in each tier. */
+/* Answers problems for one time slice. Returns false if problems are left. The time is limited
+ * because a search for a neighbour visits thousands of records, and a record may have hundreds of
+ * entries in each tier. */
 static bool answer_some(struct get *get)
 {
     struct engine *e = get->engine;

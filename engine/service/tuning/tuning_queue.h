@@ -46,8 +46,8 @@ struct tuning_change {
     bool gives_up; /* the job runs no further step, and frees what further steps would need */
 };
 
-/* The caller sets |kind| and |request|, and may set |events|. Returns KILN_UNAVAILABLE if there
- * are no databases. */
+/* Queues a change. The caller sets |kind| and |request|, and may set |events|. Returns
+ * KILN_UNAVAILABLE if the databases are not open. */
 KILN_MUST_CHECK enum kiln_code tuning_queue_add(struct tuning_change *change, struct kiln_err *err);
 /* Returns true if the change has not begun, so that its request may be destroyed. */
 bool tuning_queue_may_stop(const struct tuning_change *change);

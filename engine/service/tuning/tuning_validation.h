@@ -14,8 +14,8 @@
 
 #define TUNING_ORIGIN_TEXT 257 /* with the NUL */
 #define TUNING_BACKEND_TEXT 16
-/* Maximum size of a file, because its records are collected in memory. AMD's largest file has 60
- * MB, unpacked. */
+/* Maximum size of an unpacked tuning file. A limit is needed, because the file's records are
+ * collected in memory. AMD's largest file has 60 MB. */
 #define TUNING_FILE_MAX (256u << 20)
 
 /* |text| must be printable ASCII with a length below |most|. The message of KILN_INVALID names

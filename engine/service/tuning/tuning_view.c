@@ -11,7 +11,8 @@
 #include <string.h>
 
 #define TEXTS_MAX (1ull << 30)
-/* A step reads for this time, or until it has read this many bytes. Then it sorts. */
+/* Limits of a step: how long it reads, and how many bytes. When it reaches one of them, it sorts
+ * what it has read. */
 #define READ_NS 10000000u
 #define READ_BYTES (4u << 20)
 
