@@ -257,7 +257,7 @@ static enum kiln_code judge_indices(struct collection *c, struct kiln_err *err)
     enum kiln_code rc = read_pointer(c, &pointer, &is_valid, err);
     if (rc)
         return rc;
-    if (!is_valid) { /* it is not known which index is in use */
+    if (!is_valid) { /* keeps all indices and packs: which index is in use is not known */
         c->all->unverified += c->index_count > 0;
         return KILN_OK;
     }

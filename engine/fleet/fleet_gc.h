@@ -40,8 +40,8 @@ struct fleet_gc { /* the caller sets the members up to |context| */
     void *context;
     /* Results. */
     uint64_t files[FLEET_WASTES], bytes[FLEET_WASTES];
-    /* |unpacked|: number of loose records whose keys are in no index. |unpacked_age_s|: age of the
-     * oldest of them. */
+    /* |unpacked|: number of loose records that are not in the current index of their shard.
+     * |unpacked_age_s|: age of the oldest of them. */
     uint64_t unpacked, unpacked_age_s;
     uint64_t unverified; /* indices that cannot be verified; if there are any, packs are kept */
 };

@@ -59,8 +59,8 @@ struct fleet_pack fleet_index_pack(const struct fleet_index *index, uint32_t num
 }
 
 /* Returns whether the entry's key is larger than that of the previous entry, and whether the
- * entry's record is within its pack. A server cannot answer a request for bytes outside of the
- * pack. */
+ * entry's record is within its pack. Otherwise hosts would request bytes that the pack does not
+ * have. */
 static bool is_entry_sound(const struct fleet_index *index, uint32_t number)
 {
     struct fleet_place place = place_at(index, number);

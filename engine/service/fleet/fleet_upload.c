@@ -357,9 +357,9 @@ static void note_failure(struct fleet_upload *u, const struct fleet_access *acce
     fleet_report_error(u->engine, text);
 }
 
-/* Ends a step after its last put. If a put failed, the whole step is repeated later; this is safe,
- * because the tree does not replace files that it has. A file that is too large for the store does
- * not count as a failure. */
+/* Called when a put has ended. If it was the step's last put, ends the step. If a put failed, the
+ * whole step is repeated later. This is safe, because the tree does not replace files that it has.
+ * A file that is too large for the store does not count as a failure. */
 static void on_put(struct fleet_access *access)
 {
     struct fleet_upload *u = ((struct upload_put *)(void *)access)->upload;

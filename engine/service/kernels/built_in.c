@@ -142,7 +142,7 @@ static void name_built_in(const struct engine_data *data, char names[NAMES_MAX])
 struct absence {
     const struct unmet_plan *plan;
     enum kiln_code code;
-    bool covers; /* kernels for the device are built in, perhaps not those of this plan */
+    bool covers; /* some kernels for the device are built in, but perhaps not this plan's */
     bool is_off;
     const char *why;
     char key[PROBLEM_KEY_MAX];

@@ -57,9 +57,9 @@ struct fetch_options {
  * the engine. Returns false if the ticket's |ready| will be called. */
 bool fetch_begin(struct engine *e, const struct fetch_options *options, struct fetch_ticket *ticket,
                  struct fetch_result *ret_result);
-/* These two functions are fetch_begin in two steps, so that a ticket is allocated only if it
- * must wait. fetch_at_hand answers from memory. If it returns false, pass *ret_key, and the
- * ticket or a copy of it, to fetch_start. */
+/* These two functions do the same as fetch_begin, in two steps. So the caller need not allocate a
+ * ticket for an answer from memory. fetch_at_hand answers only from memory. If it returns false,
+ * pass *ret_key, and the ticket or a copy of it, to fetch_start. */
 bool fetch_at_hand(struct engine *e, const struct fetch_options *options,
                    struct fetch_ticket *ticket, struct digest *ret_key,
                    struct fetch_result *ret_result);

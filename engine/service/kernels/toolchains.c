@@ -20,7 +20,7 @@
 #define DESCRIBE_FRESH_NS 60000000000u
 #define FAILURE_NS 600000000000u /* ten minutes, as long as a compile failure is stored */
 #define NOT_NOW_NS 1000000000u
-/* Maximum number of probes of one user at a time, because each probe starts a process. No batch
+/* Maximum number of probes of one user at the same time; each of them starts a process. No batch
  * needs more. A longer list of targets (`kilnctl toolchain ls`) is probed in parts. */
 #define PROBES_MAX_UID 64u
 #define FAILED_PROBES_MAX 96 /* more failures than one list of targets can cause */
@@ -307,9 +307,9 @@ static void forget_failure(struct engine *e, struct failed_probe *f)
     f->until_ns = 0;
 }
 
-/* Notes a crash, a time-out or a lack of memory or workers. The probe is tried again after a
- * while. If there are too many failures, for example because of made-up targets, the oldest is
- * forgotten. */
+/* Notes that a probe failed because of a crash, a time-out, or a lack of memory or workers. kiln
+ * tries the probe again after a while. If there are too many failures, for example because of
+ * made-up targets, the oldest one is forgotten. */
 static void note_failure(struct engine *e, const struct probe *p, enum compile_end end)
 {
     uint64_t life = end == COMPILE_UNAVAILABLE ? NOT_NOW_NS : FAILURE_NS;

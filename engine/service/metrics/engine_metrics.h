@@ -18,8 +18,8 @@
 
 #define METRICS_REQUESTS 64
 #define METRICS_TOOLCHAINS (TOOLCHAINS_MAX + 1)
-/* Every 31st hit in the hot set is timed. 31 is a prime, so that in batches of equal size, each
- * position is timed now and then. */
+/* One of this many hits in the hot set is timed. The number is a prime, so that if all batches have
+ * the same size, the timed hits are not always at the same position of a batch. */
 #define HOT_TIMED_EVERY 31
 
 enum {

@@ -32,9 +32,9 @@ static bool has_kilns_solver(struct bytes value)
     return false;
 }
 
-/* Returns the find record that decides the plan: the one of the most private tier whose record has
- * a time for one of kiln's own solvers. If no tier has such a record, returns the record that
- * MIOpen would use. */
+/* Returns the find record that decides the plan. Of the records with a time for one of kiln's own
+ * solvers, this is the one of the most private tier. If there is no such record, returns the one
+ * that MIOpen would use. */
 static const struct tuning_answer *choose_find(const struct tuning_answer *answers, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)

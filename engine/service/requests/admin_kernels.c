@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Limits of one answer: kernels, and bytes of their names and options, each of which may have 64
- * KiB. */
+/* Limits of one answer: the number of kernels, and the total size in bytes of their names and
+ * options. The name and the options of one kernel may have 64 KiB each. */
 #define LIST_PAGE 1000
 #define LIST_BYTES (1u << 20)
 #define MATCHES_SHOWN 2

@@ -24,7 +24,8 @@ struct exported_files;
  * the default maximum size. */
 #define EXPORTED_FILES_MAX_UID 128u
 #define EXPORTED_BYTES_MAX_UID (8ull << 30)
-/* Limit for all users except administrators, because the number of watches is limited. */
+/* Maximum number of files of all users together, except administrators. Each file needs a watch,
+ * and Linux limits the number of watches. */
 #define EXPORTED_FILES_MAX 1024u
 /* Free disk space that is left for the stores; a sixteenth of the disk if that is less. */
 #define EXPORTED_FREE_MIN (1ull << 30)

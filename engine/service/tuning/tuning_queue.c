@@ -82,8 +82,9 @@ static void work_step(struct deferred *d)
         d->rc = change->kind->work(change, d->engine->tuning->databases, &d->err);
 }
 
-/* Returns true if work on the engine's thread is left. An additional step then continues this work,
- * so that other requests are served in between. */
+/* Sends progress, and applies a part of the job's changes. Returns true if more of this work on the
+ * engine's thread is left. An additional step then continues it, so that other requests are served
+ * in between. */
 static bool follow_up(struct deferred *d)
 {
     struct tuning_change *change = change_of(d);
