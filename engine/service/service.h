@@ -55,7 +55,8 @@ struct request {
 };
 
 struct caller_ops {
-    /* Must not call service_leave(). After a failure, the transport calls service_leave() later. */
+    /* Sends a reply. Must not call service_leave(). After a failure, the transport calls
+     * service_leave() later. */
     void (*reply)(struct caller *caller, const struct reply *reply);
 };
 

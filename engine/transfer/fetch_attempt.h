@@ -29,7 +29,7 @@ struct part {
 
 enum attempt_end { ATTEMPT_DONE, ATTEMPT_MAY_REPAIR, ATTEMPT_FINAL };
 
-/* |number| counts from 1; |note| says why the previous attempt failed.  Fills |err| unless the
- * result is ATTEMPT_DONE. */
+/* Makes the attempt |number|, counted from 1. |note| says why the previous attempt failed. Fills
+ * |err| unless the result is ATTEMPT_DONE. */
 enum attempt_end fetch_attempt(const struct fetch_request *request, unsigned number,
                                const char *note, struct part *part, struct kiln_err *err);

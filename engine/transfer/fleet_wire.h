@@ -53,11 +53,11 @@ struct fleet_request {
     char token[FLEET_TOKEN_MAX]; /* with |is_list|: token of the last answer; "": first page */
     int fd;                      /* -1 unless |is_put|; fleet_send_request does not close it */
 };
-/* Does not block. Returns KILN_BUSY if the socket is full. */
+/* Sends a request without blocking. Returns KILN_BUSY if the socket is full. */
 KILN_MUST_CHECK enum kiln_code fleet_send_request(int socket, const struct fleet_request *request,
                                                   struct kiln_err *err);
-/* Does not block. Returns KILN_BUSY if no request has arrived, and KILN_UNAVAILABLE if kilnd has
- * closed the socket, both without filling |err|. */
+/* Receives a request without blocking. Returns KILN_BUSY if no request has arrived, and
+ * KILN_UNAVAILABLE if kilnd has closed the socket, both without filling |err|. */
 KILN_MUST_CHECK enum kiln_code fleet_receive_request(int socket, struct fleet_request *ret_request,
                                                      struct kiln_err *err);
 
@@ -71,7 +71,7 @@ struct fleet_answer {
 /* Borrows |answer->fd|. */
 KILN_MUST_CHECK enum kiln_code fleet_send_answer(int socket, const struct fleet_answer *answer,
                                                  struct kiln_err *err);
-/* Does not block. Returns the same codes as fleet_receive_request. */
+/* Receives an answer without blocking. Returns the same codes as fleet_receive_request. */
 KILN_MUST_CHECK enum kiln_code fleet_receive_answer(int socket, struct fleet_answer *ret_answer,
                                                     struct kiln_err *err);
 /* Returns whether |name| can be the name of a file in the tree. Such a name cannot lead out of the

@@ -18,12 +18,12 @@ struct packet { /* borrowed */
     int flags;
 };
 
-/* Returns KILN_BUSY if processes of this user have sent too many descriptors that were not received
- * yet, or, with MSG_DONTWAIT, if the socket is full. */
+/* Sends a packet. Returns KILN_BUSY if processes of this user have sent too many descriptors that
+ * were not received yet. With MSG_DONTWAIT, also returns KILN_BUSY if the socket is full. */
 KILN_MUST_CHECK enum kiln_code packet_send(int socket, const struct packet *packet,
                                            struct kiln_err *err);
-/* |fds| receives at most two descriptors, and -1 for each missing one; |fds| may be NULL. Returns
- * KILN_BUSY if no packet has arrived, and KILN_UNAVAILABLE if no further packet will arrive, both
- * without a message. */
+/* Receives a packet. |fds| receives at most two descriptors, and -1 for each missing one; |fds| may
+ * be NULL. Returns KILN_BUSY if no packet has arrived, and KILN_UNAVAILABLE if no further packet
+ * will arrive, both without a message. */
 KILN_MUST_CHECK enum kiln_code packet_receive(int socket, int flags, struct json **ret_json,
                                               int fds[2], struct kiln_err *err);

@@ -45,8 +45,9 @@ struct transfer_report {
     struct transfer_result result;     /* has no path */
     char notice[512], stage[16], note[512];
 };
-/* Does not block. Returns KILN_BUSY if no report has arrived, and KILN_UNAVAILABLE if no further
- * report will arrive, both without a message. Returns KILN_INVALID if the report is not valid. */
+/* Receives a report without blocking. Returns KILN_BUSY if no report has arrived, and
+ * KILN_UNAVAILABLE if no further report will arrive, both without a message. Returns KILN_INVALID
+ * if the report is not valid. */
 KILN_MUST_CHECK enum kiln_code transfer_receive_report(int socket,
                                                        struct transfer_report *ret_report,
                                                        struct kiln_err *err);

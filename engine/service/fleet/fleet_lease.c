@@ -210,8 +210,8 @@ static void on_lease(struct fleet_access *get)
     query_give_up(query);
 }
 
-/* Requests that the lease's file be added to the tree. All such requests share one descriptor
- * (nonce_fd), because users can cause tens of thousands of requests. */
+/* Starts to add the lease's file to the tree. All leases are added with the same descriptor
+ * (nonce_fd), because users can cause tens of thousands of these requests. */
 bool lease_request(struct fleet_query *query)
 {
     struct engine *e = query->shard->engine;

@@ -33,7 +33,7 @@ static bool is_unused(const struct shard *shard, uint64_t now_ns)
 }
 
 /* If there are FLEET_SHARDS_MAX shards, removes an unused one. Returns false if all are in use. The
- * number is limited, because each target has its shard, and users choose the targets. */
+ * number of shards is limited, because each target needs one, and users choose the targets. */
 static bool make_space(struct fleet_tier *tier)
 {
     uint64_t now_ns = clock_monotonic_ns();
@@ -180,8 +180,8 @@ static void verify_index(struct task *task)
     o->fault = o->rc ? FLEET_FAULT_MALFORMED : open_index(o, &content);
 }
 
-/* Returns why the index that the task opened must not be used, or 0. The task itself cannot decide
- * this, because only the engine's thread may use the epochs. */
+/* Returns why the index that the task opened must not be used, or FLEET_FAULT_NONE. The task itself
+ * cannot decide this, because only the engine's thread may use the epochs. */
 static enum fleet_fault judge_index(const struct shard *shard)
 {
     const struct fleet_opening *o = &shard->opening;

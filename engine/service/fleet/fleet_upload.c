@@ -75,8 +75,8 @@ static bool parse_mark(char *text, struct upload_row *ret_mark)
            digest_from_hex(key, &ret_mark->key);
 }
 
-/* If the file is damaged, all kernels are uploaded again. This is safe, because the tree does not
- * replace files that it has. */
+/* Reads the mark from its file. If the file is damaged, the uploads begin again with the first
+ * kernel. This is safe, because the tree does not replace files that it has. */
 static enum kiln_code read_mark(struct fleet_upload *u, struct kiln_err *err)
 {
     char text[MARK_MAX + 1];

@@ -16,7 +16,7 @@ static const struct admin_member history_members[] = {
 };
 
 struct column_group {
-    const char *name, *prefix; /* |prefix|: of the columns' names; the answer leaves it out */
+    const char *name, *prefix; /* |prefix|: start of the columns' names, not in the answer */
     int first, last;
 };
 

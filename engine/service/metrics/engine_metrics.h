@@ -141,7 +141,7 @@ void metrics_compile_ended(struct engine_metrics *f, struct bytes toolchain, uns
 uint64_t metrics_compile_expected(const struct engine_metrics *f, struct bytes toolchain);
 const char *metrics_compile_result(unsigned result);
 
-/* |url| is NULL if the file came with the request. */
+/* Counts the end of a transfer. |url| is NULL if the file came with the request. */
 void metrics_transfer_ended(struct engine_metrics *f, enum transfer_tier tier, const char *url,
                             enum kiln_code code);
 

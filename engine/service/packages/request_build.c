@@ -16,7 +16,8 @@ static const struct admin_member build_members[] = {
     { "toolchain", MEMBER_TEXT }, { "records", MEMBER_FLAG },     { 0 },
 };
 
-/* |fd| must be a sealed memfd, so that nobody can change or truncate the file meanwhile. */
+/* Reads the problems from |fd|, which must be a sealed memfd, so that nobody can change or truncate
+ * the file meanwhile. */
 static enum kiln_code read_problems(struct build *b, int fd, struct kiln_err *err)
 {
     if (!fs_is_sealed(fd))

@@ -60,7 +60,8 @@ struct plan_choice {
     enum plan_source source;
     double expected_ms;
 };
-/* |tuning| may be NULL. Returns KILN_INVALID if a config is forced without a solver. */
+/* Chooses the solver and the config. |tuning| may be NULL. Returns KILN_INVALID if the caller
+ * forces a config, but no solver. */
 KILN_MUST_CHECK enum kiln_code plan_choose(struct tuning *tuning,
                                            const struct plan_options *options,
                                            struct plan_choice *ret_choice, struct kiln_err *err);

@@ -554,8 +554,8 @@ static const struct deferred_step copy_step = {
     .work_queue = WORK_QUEUE_READ, .work = copy_some, .again = has_more_to_copy, .done = store_copy
 };
 
-/* Accepts only memory files, because fstat(2) of a file on FUSE would wait for the client's
- * filesystem. F_GET_SEALS fails at once for other files. */
+/* Takes the file that came with the request. Accepts only memory files, because fstat(2) of a file
+ * on FUSE would wait for the client's filesystem. F_GET_SEALS fails at once for other files. */
 static enum kiln_code take_file(struct end *x, struct caller *caller, struct kiln_err *err)
 {
     struct stat seen;

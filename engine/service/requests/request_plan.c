@@ -306,8 +306,9 @@ static enum kiln_code choose_solver(struct plan_request *rq, const struct messag
     return rc;
 }
 
-/* Runs when the toolchain is known, because the choice of records may depend on it. If no solver
- * can solve the problem, the message says so, even if there is also no compiler for the target. */
+/* Makes the plan. Runs when the toolchain is known, because the choice of records may depend on it.
+ * If no solver can solve the problem, the message says so, even if there is also no compiler for
+ * the target. */
 static enum kiln_code make_plan(struct plan_request *rq)
 {
     struct deferred *d = &rq->base;

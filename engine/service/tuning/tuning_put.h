@@ -41,7 +41,7 @@ struct tuning_putting { /* members are borrowed */
     const struct tuning_put_token *token; /* NULL: the client will not repeat the request */
     uint64_t lease;
 };
-/* The request may already be answered when this function returns. */
+/* Begins a put. The request may already be answered when this function returns. */
 KILN_MUST_CHECK enum kiln_code tuning_put_begin(struct engine *e, struct caller *caller,
                                                 uint64_t request_id,
                                                 const struct tuning_putting *what,

@@ -18,8 +18,8 @@
  * collected in memory. AMD's largest file has 60 MB. */
 #define TUNING_FILE_MAX (256u << 20)
 
-/* |text| must be printable ASCII with a length below |most|. The message of KILN_INVALID names
- * |what|. */
+/* Copies |text|, which must be printable ASCII with a length below |most|. The message of
+ * KILN_INVALID names |what|. */
 KILN_MUST_CHECK enum kiln_code tuning_text_take(const char *what, struct bytes text, size_t most,
                                                 char *ret_text, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_kind_take(unsigned number, enum tuning_kind *ret_kind,
@@ -44,7 +44,8 @@ KILN_MUST_CHECK enum kiln_code tuning_database_take(enum tuning_kind kind, struc
                                                     struct tuning_database *known,
                                                     struct kiln_err *err);
 
-/* The problem must be valid. Returns KILN_UNSUPPORTED if PerfDbs have no key for it. */
+/* Writes the problem's key. The problem must be valid. Returns KILN_UNSUPPORTED if PerfDbs have no
+ * key for it. */
 KILN_MUST_CHECK enum kiln_code tuning_key_of(enum tuning_kind kind, const struct problem *problem,
                                              char text[PROBLEM_KEY_MAX], struct bytes *ret_key,
                                              struct kiln_err *err);
