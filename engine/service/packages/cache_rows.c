@@ -11,8 +11,8 @@
 /* Maximum number of rows of a step, because storing a row takes time even if its object is
  * small. */
 #define ROWS_A_STEP 256
-/* Number of bytes that are unpacked before the clock is read again. bzip2 decodes 900 KB in one
- * call, which takes about 20 ms. */
+/* Number of bytes that are unpacked before the clock is read again. This may take about 20 ms,
+ * because bzip2 always decodes a whole block of 900 KB in one call. */
 #define PIECE (256u << 10)
 
 struct current {
