@@ -33,7 +33,8 @@ struct fetch_ticket {
      * separately */
     bool is_rtc;
     uint64_t batch; /* 0: no batch. Several hits of one kernel in a batch count as one */
-    /* Called with the result, but only after the function that got the ticket has returned. */
+    /* Called with the result, but not before the function to which the ticket was passed has
+     * returned. */
     void (*ready)(struct fetch_ticket *ticket, const struct fetch_result *result);
     struct inflight *inflight;
     uint64_t began_ns;
