@@ -17,8 +17,9 @@ void file_watches_done(struct file_watches *w)
         close(w->inotify);
 }
 
-/* When the kernel frees a watched file, inotify reports IN_IGNORED, whatever the mask is. The mask
- * must not be empty, so it is IN_MOVE_SELF, which cannot occur for a file without a name. */
+/* inotify reports IN_IGNORED when the kernel frees a watched file; no bit of the mask is needed for
+ * that. The mask must not be empty, so it has IN_MOVE_SELF, an event that cannot occur for a file
+ * without a name. */
 int file_watches_add(struct file_watches *w, int fd)
 {
     char path[sizeof("/proc/self/fd/") + 12];

@@ -5,8 +5,8 @@
  * Watches for files that have no name. A watch reports that the kernel has freed its file, because
  * no process has the file open or mapped any longer.
  *
- * Role       held_objects.h and exported_files.h count a file until its watch reports that the file
- *            was freed
+ * Role       held_objects.h and exported_files.h count a file toward a user's limit until its watch
+ *            reports that the file was freed
  * Ownership  struct file_watches is embedded in its owner; it owns an inotify instance
  * Threading  the owner synchronises access; no call blocks
  *
@@ -34,8 +34,9 @@ int file_watches_add(struct file_watches *w, int fd);
 
 #define FILE_WATCHES_END 0
 #define FILE_WATCHES_LOST (-1) /* the kernel lost events; call file_watches_list */
-/* Returns the number of the watch of the next freed file; this watch no longer exists. Returns
- * FILE_WATCHES_END if no further file was freed, or FILE_WATCHES_LOST. */
+/* Returns the number of the watch of the next file that the kernel freed. That watch no longer
+ * exists. Returns FILE_WATCHES_END if no further file was freed, and FILE_WATCHES_LOST if events
+ * were lost. */
 int file_watches_next(struct file_watches *w);
 
 struct file_watch_list {

@@ -21,16 +21,17 @@ struct held_objects;
 
 struct held_limits {
     uint64_t bytes_uid; /* maximum for one user; 0: nothing is counted or limited */
-    /* Maximum for all users. A user may have at most half of the part that the other users leave
-     * free. */
+    /* Maximum for all users together. One user may use at most half of what the other users leave
+     * free: if the others use 60 of 100 bytes, at most 20. */
     uint64_t bytes;
 };
 
 /* A smaller object counts as this many bytes, because the kernel and kilnd need memory for each
  * object. */
 #define HELD_OBJECT_MIN (64u << 10)
-/* How many seconds an object still counts after kilnd has closed it, if nothing reports that its
- * memory is free: inotify is not available, or it has lost events and there is no /proc. */
+/* Number of seconds that a closed object still counts if kilnd cannot find out whether its memory
+ * is free. kilnd cannot if inotify is not available, or if events were lost and /proc is
+ * missing. */
 #define HELD_UNKNOWN_S 600
 
 KILN_MUST_CHECK enum kiln_code held_objects_create(const struct held_limits *limits,

@@ -28,12 +28,12 @@ KILN_DEFINE_AUTO(hot_set)
 struct object *hot_set_find(struct hot_set *set, const struct digest *key);
 /* Like hot_set_find, but does not count as a use of the object. */
 struct object *hot_set_peek(struct hot_set *set, const struct digest *key);
-/* Puts |object| in place of all objects of this key, and takes a reference to |object|. Does
- * nothing if the object is larger than the limit of the set, or if memory runs out. */
+/* Adds |object|, takes a reference to it, and removes all other objects of this key. Does nothing
+ * if |object| is larger than the limit of the set, or if memory runs out. */
 void hot_set_insert(struct hot_set *set, const struct digest *key, struct object *object);
-/* Like hot_set_insert, for a copy that is reserved for a user (held_objects.h). Objects of this key
- * that are reserved for other users stay. If a key has several objects, hot_set_find and
- * hot_set_peek return one of them, regardless of the user. */
+/* Like hot_set_insert, for a copy that is reserved for a user (held_objects.h). Does not remove
+ * objects of this key that are reserved for other users. If a key has several objects, hot_set_find
+ * and hot_set_peek return one of them, regardless of the user. */
 void hot_set_insert_copy(struct hot_set *set, const struct digest *key, struct object *copy);
 /* Returns the object of this key that is reserved for |receiver|, or NULL. The returned object
  * becomes the most recently used one. */
@@ -42,15 +42,15 @@ bool hot_set_evict(struct hot_set *set, struct object *object);
 /* The key is borrowed until the next call. Returns NULL if the object is not in a hot set. */
 const struct digest *hot_set_key_of(const struct object *object);
 void hot_set_remove(struct hot_set *set, const struct digest *key);
-/* Removes all objects from the set, but keeps references to them until hot_set_drop_some drops
- * these. */
+/* Removes all objects from the set. The references to the removed objects are dropped later, by
+ * hot_set_drop_some. */
 void hot_set_clear(struct hot_set *set);
 /* Removes objects that are private to the uid |owner|, and public objects that are cached because
- * this user requested them by name. Keeps references to them until hot_set_drop_some drops
- * these. */
+ * this user requested them by name. The references to the removed objects are dropped later, by
+ * hot_set_drop_some. */
 void hot_set_remove_of(struct hot_set *set, uint32_t owner);
-/* Drops references to removed objects until the time |end_ns|. Closing 8192 objects of 64 KiB takes
- * 0.2 s. Returns true if more references remain. */
+/* Drops references to removed objects, but stops at the time |end_ns|. Closing 8192 objects of 64
+ * KiB takes 0.2 s. Returns true if more references remain. */
 bool hot_set_drop_some(struct hot_set *set, uint64_t end_ns);
 /* Returns a number that grows with each call of hot_set_remove, hot_set_remove_of or
  * hot_set_clear. If the number changed during a look-up, the result of the look-up may be

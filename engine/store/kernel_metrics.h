@@ -26,7 +26,7 @@ struct kernel_sums {
     uint64_t compile_us;
 };
 
-/* The uid of the row for all users without a row of their own. */
+/* The |uid| of the row that contains the sum of all users who have no row of their own. */
 #define KERNEL_ACCOUNTING_OTHERS (-1)
 
 struct kernel_accounting_row {
@@ -50,8 +50,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_accounting_put(
     struct kernel_store *store, const struct kernel_accounting *accounting, bool *ret_written,
     struct kiln_err *err);
 struct kernel_accounting_request {
-    size_t max; /* report at most this many users, and this many pairs of target and program: those
-                 * whose hits saved the most time */
+    size_t max; /* maximum number of users to report, and of pairs of target and program; those
+                 * whose hits saved the most time are reported */
     void (*each)(void *context, const struct kernel_accounting_row *row);
     void *context;
 };
@@ -67,8 +67,8 @@ enum kernel_history_column {
 extern const char *const kernel_history_names[HISTORY_COLUMNS];
 
 struct kernel_sample {
-    /* Seconds since the epoch. A sample that is merged from several samples states when it began,
-     * any other sample when it ended. */
+    /* Seconds since the epoch: the end of the period of a sample. For a sample that is merged from
+     * several samples, the beginning of its period. */
     uint64_t time;
     uint64_t span_s;
     uint64_t values[HISTORY_COLUMNS];
@@ -99,12 +99,13 @@ KILN_MUST_CHECK enum kiln_code kernel_store_slowest(
     void (*each)(void *, const struct kernel_record *), void *context, struct kiln_err *err);
 
 struct kernel_share {
-    /* NULL if all private kernels, or all kernels that clients compiled (|is_of_clients|), are
-     * reported together. */
+    /* The name by which kernels are grouped. NULL: the share of all private kernels or, if
+     * |is_of_clients| is true, of all kernels that clients compiled. */
     const char *name;
     bool is_of_clients;
     uint64_t kernels;
-    uint64_t bytes; /* of compressed objects and rows; an object counts for each of its kernels */
+    uint64_t bytes; /* stored bytes of objects and rows; an object that several kernels share counts
+                     * once for each of them */
 };
 struct kernel_share_request {
     bool by_program;

@@ -21,7 +21,7 @@
 
 struct digest kernel_name_key(uint64_t scope, struct bytes database_id, struct bytes name,
                               struct bytes args);
-/* Returns the key of a kernel that a client compiled, or of a program that kilnd compiled. |key|
- * is the client's key. The result is a name key of |scope| with "compile of a client" as the
- * database id. */
+/* Returns the key under which the store keeps a kernel that a client compiled, or a program that
+ * kilnd compiled. |key| is the client's key. The result is made like a name key: with |scope|,
+ * "compile of a client" as the database id, and |key| as the kernel name. */
 struct digest kernel_client_key(uint64_t scope, const struct digest *key);

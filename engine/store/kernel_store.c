@@ -72,7 +72,8 @@ enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *e
     bool has_index = store_file_size(store, STORE_FILE "-shm", &index) && index > 0;
     if (!rc && has_log && has_index)
         rc = store_readers_open(store, STORE_LOG_ALONE, err);
-    else if (!rc) /* a log without its index is not read: SQLite would have to write an index */
+    else if (!rc) /* without the index, read kernels.db alone: to read the log, SQLite would have to
+                   * write the index */
         rc = store_readers_open(store, STORE_FILE_ALONE, err);
     if (rc)
         store_readers_close(store);

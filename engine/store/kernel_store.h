@@ -18,8 +18,8 @@
  * If the disk cannot be written to, stored kernels are still served. The first failing write
  * returns the failure, and kernel_store_health reports it until writing works again. Until then,
  * the store drops most writes for which no caller waits (put, touch, quarantine, probe_put), and
- * returns KILN_OK for these. From time to time, it tries one of them to find out whether the disk
- * works again. Writes for which a caller waits are always tried.
+ * returns KILN_OK for these writes. From time to time, the store tries one of these writes to find
+ * out whether the disk works again. Writes for which a caller waits are always tried.
  */
 #include "common/base/list.h"
 #include "common/miopen/device_database_id.h"
@@ -210,8 +210,8 @@ struct kernel_putting { /* the caller sets |record|, |object| and |is_import|, a
 KILN_MUST_CHECK enum kiln_code kernel_store_put_some(struct kernel_store *store,
                                                      struct kernel_putting *putting,
                                                      struct kiln_err *err);
-/* Ends a put early, on any thread, while no step of |putting| runs. Does nothing if the put is
- * over or has not begun. */
+/* Ends a put early. Any thread may call this function, but not while a step of |putting| runs. Does
+ * nothing if the put is over or has not begun. */
 void kernel_store_put_abandon(struct kernel_store *store, struct kernel_putting *putting);
 /* Number of puts and imports that stored something. Call this function on the write queue. */
 uint64_t kernel_store_stored_count(const struct kernel_store *store);
@@ -219,8 +219,8 @@ uint64_t kernel_store_stored_count(const struct kernel_store *store);
  * the write queue. */
 uint64_t kernel_store_quota_evictions(const struct kernel_store *store);
 /* Stores a kernel that a user imports. If the quota is exceeded, returns KILN_FULL and evicts
- * nothing. If there is no space for a private kernel, evicts only private kernels of the same
- * uid, or any kernels of the uid if they use more than half of the limit. Only kernels last used
+ * nothing. If there is no space for a private kernel, evicts only private kernels of the same uid
+ * or, if that uid uses more than half of the limit, any kernels of it. Only kernels last used
  * before |record|'s last_used are evicted, so that kernels of one import do not evict each
  * other. */
 KILN_MUST_CHECK enum kiln_code kernel_store_import(struct kernel_store *store,
@@ -332,11 +332,11 @@ KILN_MUST_CHECK enum kiln_code kernel_store_each_named(struct kernel_store *stor
 
 #define KERNEL_NEAREST_MAX 3
 /* Among the kernels that the user |wanted|->uid may fetch, reports those most similar to |wanted|,
- * the most similar first. If there are kernels of the same program, compares only these. The rank
- * is the number of fields that agree, of: arch, target features, options, source, headers,
- * toolchain, toolchain identity and database id. Empty fields of |wanted| do not count. Examines
- * only a limited number of the newest kernels. Returns KILN_NOT_FOUND without a message if it finds
- * no kernel. */
+ * the most similar first. If there are kernels of the same program, compares only these. A kernel
+ * is more similar if more of these fields are equal: arch, target features, options, source,
+ * headers, toolchain, toolchain identity and database id. Empty fields of |wanted| do not count.
+ * Examines only a limited number of the newest kernels. Returns KILN_NOT_FOUND without a message if
+ * it finds no kernel. */
 KILN_MUST_CHECK enum kiln_code kernel_store_nearest(
     struct kernel_store *store, const struct kernel_record *wanted,
     void (*each)(void *, const struct kernel_record *), void *context, struct kiln_err *err);
@@ -395,7 +395,8 @@ struct kernel_gc_result {
                   * tables */
 };
 
-/* Maximum number of stale toolchains. Each compiler upgrade makes one toolchain stale. */
+/* Maximum number of stale toolchains whose kernels one gc removes. Each compiler upgrade makes one
+ * toolchain stale. */
 #define KERNEL_STALE_MAX 256u
 
 enum kernel_collecting_phase {
@@ -446,8 +447,8 @@ struct kernel_check {
 };
 struct kernel_check_options {
     uint64_t bytes_max; /* a larger file is not checked, because the check reads all of it */
-    /* If an earlier check is at most this old, and the store has seen no damage since, returns its
-     * result. */
+    /* Maximum age of an earlier check whose result is returned instead of checking again. Damage
+     * that was seen since that check makes its result invalid. */
     uint64_t age_max_s;
 };
 KILN_MUST_CHECK enum kiln_code kernel_store_check(struct kernel_store *store,

@@ -62,7 +62,8 @@ static bool is_reached(const struct goal *g)
            (g->used <= g->used_max && g->extra >= g->extra_max);
 }
 
-/* Each step evicts at least one kernel, however long it takes, so that each step makes progress. */
+/* Returns whether the time of the step is over. A step always evicts at least one kernel, even if
+ * that takes longer, so that each step makes progress. */
 static bool is_late(const struct goal *g)
 {
     return g->evicted > 0 && clock_monotonic_ns() >= g->end_ns;

@@ -9,7 +9,8 @@
 #define STEP_KERNELS 512u
 #define STEP_LOOKS 4096u
 #define STEP_PAGES 1024u
-/* A batch ends with the kernel whose object brings it to this size. Deleting 64 MiB takes 20 ms. */
+/* A batch ends when its objects have this many bytes; its last object may exceed it. Deleting 64
+ * MiB takes 20 ms. */
 #define BATCH_BYTES (4u << 20)
 
 enum kiln_code store_count_matches(struct db *db, const struct kernel_filter *filter,

@@ -156,7 +156,7 @@ void store_readers_init(struct kernel_store *store, unsigned count);
 KILN_MUST_CHECK enum kiln_code store_readers_open(struct kernel_store *store,
                                                   enum store_access access, struct kiln_err *err);
 void store_readers_close(struct kernel_store *store);
-/* While |hold| is set, look-ups wait for the readers instead of failing. */
+/* If |hold| is true, look-ups wait while the readers are closed. Otherwise they fail. */
 void store_readers_hold(struct kernel_store *store, bool hold);
 /* Returns KILN_OK and a NULL reader if there is nothing to read. Returns KILN_UNAVAILABLE while
  * the file is being replaced. */
@@ -168,8 +168,8 @@ static inline void store_reader_auto(struct store_reader **p) { store_reader_ret
 
 /* On failure the readers are unchanged. */
 KILN_MUST_CHECK enum kiln_code store_open_all(struct kernel_store *store, struct kiln_err *err);
-/* Changes no file. Returns KILN_NOT_FOUND without a message if there is no file. After any
- * failure, every look-up misses. */
+/* Opens the store for reading, without changing any file. Returns KILN_NOT_FOUND without a message
+ * if there is no file. After any failure, every look-up misses. */
 KILN_MUST_CHECK enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *err);
 void store_close_all(struct kernel_store *store);
 /* Opens the file for reading and writing. If the file is damaged, or |damage| describes damage that
@@ -189,8 +189,9 @@ enum store_write_kind {
                        * KILN_OK */
 };
 
-/* If the file was removed, creates an empty one before |work| runs. If the file turns out to be
- * damaged, replaces it by an empty one, and runs |work| once more. */
+/* The work of one write, which store_write runs. If the file was removed, store_write first creates
+ * an empty one. If the file turns out to be damaged, store_write replaces it by an empty one, and
+ * runs |work| once more. */
 typedef enum kiln_code (*store_work)(struct kernel_store *store, void *context,
                                      struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code store_write(struct kernel_store *store, enum store_write_kind kind,
@@ -198,11 +199,11 @@ KILN_MUST_CHECK enum kiln_code store_write(struct kernel_store *store, enum stor
 
 /* |rc| is the failure of a write. Returns KERNEL_HEALTH_OK if the disk did not cause it. */
 enum kernel_health_state store_health_of(const struct kernel_store *store, enum kiln_code rc);
-/* Returns true if an earlier write failed and it is too early for the next try. Then also counts a
- * dropped write. */
+/* Returns true if the next write must be dropped, because an earlier write failed and it is too
+ * early for the next try. In that case, also counts the dropped write. */
 bool store_health_drops(struct kernel_store *store);
-/* Must follow each write. Returns the result for the caller: |rc| if this failure is the first
- * one or if the caller waits, otherwise KILN_OK. */
+/* Call this function after each write, with its result |rc|. Returns the result for the caller of
+ * the write: |rc| if this failure is the first one or if the caller waits, otherwise KILN_OK. */
 enum kiln_code store_health_note(struct kernel_store *store, enum store_write_kind kind,
                                  enum kiln_code rc, const struct kiln_err *err);
 void store_set_notice(struct kernel_store *store, enum kernel_notice kind, const char *text);
@@ -240,8 +241,8 @@ struct object_request {
 KILN_MUST_CHECK enum kiln_code store_read_object(struct db *db, struct codec *codec,
                                                  struct object_request *request,
                                                  struct object **ret_object, struct kiln_err *err);
-/* Must follow every look-up, whose result is |rc|. If |rc| shows that the file is damaged, the next
- * write replaces the file. Returns |rc|. */
+/* Call this function after every look-up, with its result |rc|. If |rc| shows that the file is
+ * damaged, the next write replaces the file. Returns |rc|. */
 enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc);
 
 /* A claim is a checksum of a key and its object's digest. Without a claim, a flipped bit in an
@@ -256,15 +257,16 @@ KILN_MUST_CHECK enum kiln_code store_piece_add(struct kernel_store *store,
                                                struct kernel_putting *putting,
                                                const struct packed_object *piece,
                                                struct kiln_err *err);
-/* Ends a put, on any thread, while no step of the put runs. If |are_owned|, the pieces of the put
- * now belong to a stored object. Otherwise they are removed later. */
+/* Ends a put. Any thread may call this function, but not while a step of the put runs. If
+ * |are_owned|, the pieces of the put now belong to a stored object. Otherwise they are removed
+ * later. */
 void store_pieces_end(struct kernel_store *store, struct kernel_putting *putting, bool are_owned);
 /* Returns the digest of all unpacked bytes. Returns KILN_CORRUPT if the pieces have more bytes than
  * the object's row says. */
 KILN_MUST_CHECK enum kiln_code store_read_pieces(const struct stored_row *row, struct codec *codec,
                                                  const struct piece_sink *sink,
                                                  struct digest *ret_digest, struct kiln_err *err);
-/* Removes pieces that belong to no object and no put, until |end_ns|. */
+/* Removes pieces that belong to no object and no put, but stops at the time |end_ns|. */
 KILN_MUST_CHECK enum kiln_code store_remove_orphans(struct kernel_store *store, uint64_t end_ns,
                                                     bool *ret_more, struct kiln_err *err);
 
@@ -317,7 +319,8 @@ struct store_own {
 KILN_MUST_CHECK enum kiln_code store_evict_own(struct kernel_store *store,
                                                const struct store_own *own, bool *ret_gone,
                                                struct kiln_err *err);
-/* |ret_any| is false if no user exceeds their share of the limit. */
+/* Finds the user with the most bytes, if that user exceeds their share of the limit. Otherwise
+ * |ret_any| is false. */
 KILN_MUST_CHECK enum kiln_code store_find_heaviest(struct kernel_store *store, uint32_t *ret_uid,
                                                    bool *ret_any, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code store_repair(struct kernel_store *store, struct kiln_err *err);

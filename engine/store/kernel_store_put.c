@@ -37,7 +37,8 @@ struct put {
     bool pinned;
     uint64_t
         before_bytes; /* bytes of the replaced kernel if it counts toward the same user's quota */
-    enum kiln_code refused; /* why the kernel does not fit; not a failure of the disk */
+    enum kiln_code refused; /* KILN_FULL: the limit or the quota does not allow the kernel;
+                             * KILN_BUSY: the store is still shrinking; KILN_OK: not refused */
     char why[400];
 };
 
@@ -487,7 +488,8 @@ enum kiln_code kernel_store_put_some(struct kernel_store *store, struct kernel_p
     if (rc == KILN_FULL)
         store->retry.wanted = put.need;
     object_view_done(&put.view);
-    /* While the store is being shrunk, a put that does not fit ends without a failure. */
+    /* A put that is refused with KILN_BUSY, because the store is still shrinking, returns KILN_OK
+     * although it stores nothing. Only an import returns the failure. */
     if (!rc && put.refused && (put.is_import || put.refused != KILN_BUSY))
         rc = kiln_fail(err, put.refused, "%s", put.why);
     putting->is_over = rc || put.refused || !put.again;

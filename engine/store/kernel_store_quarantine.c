@@ -10,7 +10,8 @@
 #define ROWS_MAX 64u
 #define BYTES_MAX (16u << 20)
 #define SHARE 32u
-/* Of a larger object, the quarantine keeps only the row, not the bytes. */
+/* Maximum size of an object whose bytes the quarantine keeps. Of a larger object, it keeps only the
+ * row. */
 #define OBJECT_MAX (4u << 20)
 
 static enum kiln_code bound_quarantine(struct kernel_store *store, struct kiln_err *err)

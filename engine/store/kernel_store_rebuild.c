@@ -7,7 +7,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-/* Removes the whole file: if one part is damaged, the other parts cannot be trusted either. */
+/* A damaged file is replaced as a whole: if one part is damaged, the other parts cannot be trusted
+ * either. */
 
 static enum kiln_code remove_files(const struct kernel_store *store, size_t from,
                                    struct kiln_err *err)
