@@ -67,7 +67,8 @@ enum kiln_code db_backup(struct db *db, const char *path, struct kiln_err *err)
     enum kiln_code rc = create_empty_file(path, err);
     if (rc)
         return rc;
-    full = realpath(path, NULL); /* SQLite's NOFOLLOW also rejects symbolic links to directories */
+    full = realpath(path, NULL); /* resolves all symbolic links, because SQLite's NOFOLLOW rejects
+                                  * even links to directories */
     if (full) {
         free(to->path);
         to->path = KILN_TAKE(full);

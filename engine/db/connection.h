@@ -43,9 +43,11 @@ KILN_MUST_CHECK enum kiln_code db_check_schema(struct db *db, const struct db_sc
                                                struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code db_migrate(struct db *db, const struct db_schema *schema,
                                           struct kiln_err *err);
-/* Limits the SQLite features that the file's schema can use. Must precede the first statement. */
+/* Limits the SQLite features that the file's schema can use. Call this function before the
+ * connection runs its first statement. */
 void db_limit_foreign(struct db *db);
-/* The message of KILN_CORRUPT names the missing table or column. */
+/* Returns KILN_CORRUPT if the file lacks the table or one of its columns; the message names what is
+ * missing. */
 KILN_MUST_CHECK enum kiln_code db_check_table(struct db *db, const struct db_table *table,
                                               struct kiln_err *err);
 /* |statements| must stay valid while the database is open. */

@@ -81,8 +81,8 @@ static int open_handle(struct db *db, const struct db_options *o)
     return sqlite3_open_v2(uri, &db->handle, flags | SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
 }
 
-/* Tries twice. If a file cannot be opened for writing at this moment, SQLite opens it read-only
- * without an error, and the connection stays read-only. */
+/* Opens the file for writing. If SQLite cannot do that at this moment, it opens the file read-only
+ * without an error, and the connection stays read-only. This function then tries a second time. */
 static int open_to_write(struct db *db, const struct db_options *o)
 {
     for (unsigned tries = 0; tries < 2; tries++) {
@@ -121,8 +121,8 @@ static bool is_empty(struct db *db)
     return empty;
 }
 
-/* Checkpoints the log like SQLite's default hook, which this hook replaces, and records the length
- * of the log. */
+/* Replaces SQLite's default hook: checkpoints the log as that hook does, and also records the
+ * length of the log. */
 static int on_commit(void *context, sqlite3 *handle, const char *name, int pages)
 {
     struct db *db = context;
@@ -195,8 +195,8 @@ static void lengthen_log(struct db *db)
     db->has_long_log = true;
 }
 
-/* Sets WAL mode. If SQLite cannot set it, the pragma reports no error, but returns the mode that
- * remains; this function then fails. */
+/* Sets WAL mode. The pragma returns the mode of the file, and reports no error if this is still
+ * another mode. In that case, this function fails. */
 static enum kiln_code use_wal(struct db *db, struct kiln_err *err)
 {
     sqlite3_stmt *statement = NULL;

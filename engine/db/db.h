@@ -49,25 +49,28 @@ struct db_options {
     const struct db_schema *schema;
     const char *const *statements; /* SQL texts; query_of takes an index of this array */
     size_t statement_count;
-    uint64_t value_max; /* bytes; no stored text or blob is longer */
+    uint64_t value_max; /* maximum size of a stored text or blob, in bytes */
     unsigned cache_kib;
     unsigned log_pages; /* checkpoint the log at this many pages; 0: 1000 */
     bool full_sync;     /* sync at each commit, not only at checkpoints */
     bool read_only;     /* db_open returns KILN_UNSUPPORTED if |schema| is set and the file has
                          * another schema */
-    /* Requires read_only. Changes no file. Ignores a log without its -shm file. */
+    /* Requires read_only. The connection changes no file, and ignores a log without its -shm
+     * file. */
     bool leave_files;
-    /* Requires read_only. Nobody may write to the file. Takes no lock and reads no log. */
+    /* Requires read_only, and that nobody writes to the file. The connection takes no lock and
+     * reads no log. */
     bool immutable;
     /* Any user may have created or damaged the file. Its schema may use only a small part of
      * SQLite's features, and a step that takes longer than any valid file needs counts as
      * damage. A read that fails with EIO does not count as damage. */
     bool foreign;
-    /* Borrowed; only with read_only; may be NULL. A statement that meets a damaged page runs
-     * again with pages from the disk, because the page may be damaged only in memory. This
-     * number counts the statements that then succeed. */
+    /* Number of statements that met a damaged page, but succeeded when they ran again with pages
+     * from the disk: the page was damaged only in memory. Borrowed; requires read_only. NULL:
+     * statements do not run again. */
     _Atomic uint64_t *misreads;
-    const struct db_table *table; /* must exist with these columns; may be NULL */
+    /* A table that the file must have, with these columns; may be NULL. */
+    const struct db_table *table;
 };
 
 KILN_MUST_CHECK enum kiln_code db_open(const struct db_options *options, struct db **ret_db,
@@ -75,8 +78,8 @@ KILN_MUST_CHECK enum kiln_code db_open(const struct db_options *options, struct 
 void db_destroy(struct db *db);
 KILN_DEFINE_AUTO(db)
 
-/* Checks all pages of a |foreign| database, and that tables and indices have the same rows. The
- * message of KILN_CORRUPT says what the first damage is. */
+/* Checks all pages of a |foreign| database, and checks that tables and indices have the same rows.
+ * The message of KILN_CORRUPT describes the first damage. */
 KILN_MUST_CHECK enum kiln_code db_check_foreign(struct db *db, struct kiln_err *err);
 /* Returns how many rows the latest statement changed, without changes by triggers. */
 uint64_t db_changes(const struct db *db);

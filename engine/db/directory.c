@@ -22,8 +22,9 @@ static enum kiln_code add_advice(const struct db_directory_options *o, const cha
                      o->setting, is_root ? "" : " or ", is_root ? "" : o->variable);
 }
 
-/* Refuses even a directory with the sticky bit: other users could create a log for the database
- * there, and SQLite would apply this log. */
+/* Refuses a file or directory that another user owns or can write to. The sticky bit does not help:
+ * other users could still create a log for the database in the directory, and SQLite would apply
+ * this log. */
 static enum kiln_code refuse_foreign_access(const struct db_directory_options *o, const char *what,
                                             const char *name, const struct stat *seen,
                                             struct kiln_err *err)
@@ -44,7 +45,8 @@ static enum kiln_code refuse_foreign_access(const struct db_directory_options *o
     return KILN_OK;
 }
 
-/* Refuses a path on which another user may replace a directory, because SQLite opens by path. */
+/* Refuses a path if another user can replace one of its directories: SQLite opens files by their
+ * path, and would then open other files. */
 static enum kiln_code refuse_foreign_path(const struct db_directory_options *o,
                                           struct kiln_err *err)
 {

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* One step may execute WORK_MAX x WORK_UNIT = 10 million instructions of SQLite's virtual
- * machine. A scan takes about six for each row, and valid files have fewer than a million rows.
+/* One step may execute WORK_MAX x WORK_UNIT = 10 million instructions of SQLite's virtual machine.
+ * A scan takes about six instructions for each row, and valid files have fewer than a million rows.
  * Without this limit, a table whose pages form a ring would be read forever. */
 #define WORK_UNIT 10000
 #define WORK_MAX 1000

@@ -112,8 +112,8 @@ static struct checksum extend_checksum(const struct log *log, struct checksum su
     return sum;
 }
 
-/* Reads from one of the files of the database to which the log |log_path| belongs: the database
- * itself if |suffix| is "", the log's index if it is "-shm". */
+/* Reads from the database to which the log |log_path| belongs if |suffix| is "", or from the log's
+ * index if |suffix| is "-shm". */
 static bool read_beside(const char *log_path, const char *suffix, off_t at, void *into, size_t size)
 {
     char *path = NULL;

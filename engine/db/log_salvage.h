@@ -17,7 +17,7 @@ struct log_state {
     uint64_t pages; /* number of pages in the log, up to the last one that ends a transaction */
     uint64_t lost;  /* how many of these pages cannot be read, or belong to a transaction whose end
                      * cannot be read */
-    /* SQLite's recovery would drop complete transactions of this log. */
+    /* true: SQLite's recovery would drop complete transactions of this log */
     bool damaged;
 };
 

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-/* If a file has a schema number above this, the file is damaged. No newer kiln uses such
- * numbers. */
+/* The largest valid schema number; no newer kiln will use a larger one. A file with a larger number
+ * is damaged. */
 #define NUMBER_MAX 9999
 
 struct state {

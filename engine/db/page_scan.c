@@ -71,8 +71,8 @@ static size_t read_varint(const uint8_t *at, const uint8_t *end, uint64_t *ret_v
     return 0;
 }
 
-/* Puts zeros in place of what cannot be read. A page that begins with zeros is skipped, because its
- * type is not that of a leaf. */
+/* Reads a page, with zeros in place of bytes that cannot be read. A page that begins with zeros is
+ * skipped later, because its type is not that of a leaf. */
 static void read_page_into(struct page_scan *scan, uint32_t page, uint8_t *into)
 {
     size_t have = 0;

@@ -4,8 +4,8 @@
 /*
  * Reads rows from the pages of a SQLite file without SQLite.
  *
- * Role       salvages a tuning.db that SQLite refuses wholly or in part. The rows found prove
- *            nothing: callers must check them
+ * Role       salvages a tuning.db that SQLite refuses wholly or in part. A damaged row
+ *            may look valid, so callers must check every row
  * Ownership  the descriptor is borrowed
  * Threading  one thread at a time for each scan
  *

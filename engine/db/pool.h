@@ -46,7 +46,8 @@ KILN_MUST_CHECK enum kiln_code db_pool_open(struct db_pool *pool, unsigned count
 /* Waits until all connections are returned, then closes them. Afterwards, db_pool_take returns
  * NULL. */
 void db_pool_close(struct db_pool *pool);
-/* While |hold| is set, db_pool_take waits instead of returning NULL. */
+/* If |hold| is true, db_pool_take waits until this function is called with false. Without this
+ * call, db_pool_take would return NULL while the pool is closed. */
 void db_pool_hold(struct db_pool *pool, bool hold);
 
 /* Returns NULL if the pool is closed. If no connection is idle, opens another one, or waits if the

@@ -10,10 +10,10 @@
  *            query_step
  * Threading  as for the connection (db.h); one use of a statement at a time
  *
- * A statement is prepared at its first use. Only for a |foreign| database, db_open prepares all
- * statements. If a preparation or a bind fails, the next query_step reports the failure. Columns of
- * a damaged file may have any value. A missing text is read as "", and missing bytes as bytes of
- * size 0.
+ * A statement is prepared at its first use. For a |foreign| database, however, db_open
+ * prepares all statements. If a preparation or a bind fails, the next query_step reports the
+ * failure. Columns of a damaged file may have any value. A missing text is read as "", and missing
+ * bytes as bytes of size 0.
  */
 #include "engine/db/db.h"
 

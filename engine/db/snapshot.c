@@ -29,7 +29,9 @@
 
 #define LOCK_WAIT_MS 5000
 #define LOCK_PAUSE_MS 5
-#define ATTEMPTS 8 /* a log starts over once in a thousand pages, so rarely twice in a row */
+/* The maximum number of attempts to copy. The log starts over about once in a thousand pages, so
+ * rarely during two attempts in a row. */
+#define ATTEMPTS 8
 /* A transaction usually ends less than this time after it has written its last page. */
 #define SETTLED_MS 100
 #define CHUNK (256 << 10)
@@ -321,7 +323,7 @@ enum kiln_code db_snapshot(const char *from, const char *to, bool salvage, struc
     __attribute__((cleanup(source_done))) struct source s = { .salvage = salvage };
     bool done = false;
     enum kiln_code rc = open_source(&s, from, err);
-    /* Fails before db_snapshot_remove below could remove a file that existed before. */
+    /* Checked first, because db_snapshot_remove below would remove a file that existed before. */
     if (!rc && access(to, F_OK) == 0)
         return kiln_fail_errno(err, EEXIST, "cannot create '%s'", to);
     if (!rc)

@@ -22,9 +22,10 @@ KILN_MUST_CHECK enum kiln_code db_snapshot(const char *from, const char *to, boo
 /* Applies the copied log or journal to the copy, as SQLite does after a crash. Then the file alone
  * is the database. Returns KILN_CORRUPT if SQLite does not accept the file; the copy remains. */
 KILN_MUST_CHECK enum kiln_code db_snapshot_merge(const char *path, struct kiln_err *err);
-/* For tuning data that may be damaged. If recovery would drop part of the log, or SQLite rejects
- * the file, copies each readable page of the log into the file. |ret_log| reports what was lost.
- * Returns KILN_CORRUPT if SQLite rejects the file and there is no log. */
+/* Like db_snapshot_merge, for tuning data that may be damaged. If SQLite's recovery would drop part
+ * of the log, or if SQLite rejects the file, copies each readable page of the log into the file.
+ * |ret_log| reports what was lost. Returns KILN_CORRUPT if SQLite rejects the file and there is no
+ * log. */
 KILN_MUST_CHECK enum kiln_code db_snapshot_save(const char *path, struct log_state *ret_log,
                                                 struct kiln_err *err);
 /* Removes the copy and its companion files. Ignores failures. */

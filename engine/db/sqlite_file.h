@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The suffixes of the names of a database's files. The database itself has none. */
+/* The suffixes that SQLite appends to a database's name to name its files: the database itself, its
+ * log, and the log's index. */
 static const char *const sqlite_suffixes[] = { "", "-wal", "-shm" };
 #define SQLITE_SUFFIXES (sizeof(sqlite_suffixes) / sizeof(sqlite_suffixes[0]))
 
