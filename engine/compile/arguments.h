@@ -21,8 +21,8 @@ void arguments_done(struct arguments *a);
 #define ARGUMENTS_AUTO __attribute__((cleanup(arguments_done)))
 
 void arguments_add(struct arguments *a, const char *fmt, ...) KILN_PRINTF(2, 3);
-/* Adds each option of a canonical options text. |translate| adds one option to |a| as this compiler
- * spells it; if NULL, options are added unchanged. */
+/* Adds each option of a canonical options text. |translate| adds one option to |a| in the form that
+ * this compiler expects. If |translate| is NULL, options are added unchanged. */
 void arguments_add_options(struct arguments *a, struct bytes options,
                            void (*translate)(struct arguments *a, const char *option));
 bool options_name(struct bytes options, const char *start);

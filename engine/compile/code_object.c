@@ -16,8 +16,8 @@
 #define AMD_FEATURE_OFF 2u
 #define AMD_FEATURE_ON 3u
 
-/* e_flags contains the SM number in its first byte or, since ELF ABI version 8 (CUDA 13), in its
- * second byte. */
+/* The ELF ABI version (CUDA 13) from which on the second byte of e_flags contains the SM number. In
+ * older versions, the first byte contains it. */
 #define NVIDIA_HIGH_SINCE_ABI 8u
 
 #define SHOWN_ARCHES 16

@@ -16,6 +16,6 @@
 KILN_MUST_CHECK enum kiln_code code_object_check(struct bytes object, const struct target *target,
                                                  struct kiln_err *err);
 
-/* Returns whether |object|, which has passed code_object_check for some target, also runs on
- * |target| with |target|'s feature settings (such as xnack). */
+/* Returns whether |object| also runs on |target| with |target|'s feature settings (such as xnack).
+ * |object| must have passed code_object_check for some target. */
 bool code_object_suits(struct bytes object, const struct target *target);

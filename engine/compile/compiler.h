@@ -49,8 +49,9 @@ const struct compiler_ops *compiler_find(struct bytes name);
 struct compile_job compiler_probe_job(enum target_family family);
 void compiler_log(const char *text, size_t size);
 
-/* Runs `kiln-compiler --describe NAME` for every back end, each in its own process. If such a
- * process crashes, only its back end is missing.  Appends JSON for toolchain_table_describe. */
+/* Runs `kiln-compiler --describe NAME` for every back end, each in its own process. Appends JSON
+ * for toolchain_table_describe. If one of the processes crashes, only its back end is missing in
+ * the JSON. */
 KILN_MUST_CHECK enum kiln_code compilers_describe(struct buffer *ret_json, struct kiln_err *err);
 /* Implements --resume: does the job in |files|, then serves jobs like compiler_worker_serve.
  * kiln-compiler re-executes itself with --resume when a job needs a process that has not loaded a

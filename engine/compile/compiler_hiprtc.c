@@ -23,8 +23,9 @@ static const char *const deciding[] = {
     "libhiprtc", "libamdhip64", "libamd_comgr", "libLLVM", "libclang", NULL,
 };
 
-/* libkiln-rtc identifies hiprtc by the build ids of hiprtc's library and of these libraries. It has
- * the same list (libclient/rtc/identity.c). Before ROCm 5.3, there was no libhiprtc-builtins. */
+/* Other libraries of hiprtc. libkiln-rtc identifies hiprtc by the build ids of its main library and
+ * of these libraries, and has the same list (libclient/rtc/identity.c). Before ROCm 5.3, there was
+ * no libhiprtc-builtins. */
 static const char *const parts[] = { "libhiprtc-builtins", "libamd_comgr", "libLLVM", "libclang",
                                      NULL };
 

@@ -170,8 +170,8 @@ static void confine_files(struct confinement *c)
         c->report.landlock = version;
 }
 
-/* RLIMIT_NPROC counts all processes of a user (setrlimit(2)). So it is set only if this user, or
- * this user namespace, runs nothing but compilers. */
+/* Limits the number of processes. RLIMIT_NPROC counts all processes of a user (setrlimit(2)). So
+ * this function is called only if this user, or this user namespace, runs nothing but compilers. */
 static void limit_processes(const struct confinement *c)
 {
     rlim_t max = c->has_user_namespace ? processes_max() : PROCESSES_OF_WORKERS;

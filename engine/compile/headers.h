@@ -11,8 +11,8 @@
 #include "common/base/err.h"
 #include "common/protocol/limits.h"
 
-/* Accepts a relative path that has no empty part, "." or "..", and only letters, digits and the
- * characters _ . + - in each part. */
+/* Returns whether |name| is a relative path without an empty part, "." or "..", each part of which
+ * has only letters, digits and the characters _ . + - . */
 bool header_name_is_fine(struct bytes name);
 
 KILN_MUST_CHECK enum kiln_code program_name_check(struct bytes name, struct kiln_err *err);

@@ -14,8 +14,8 @@
 #include "engine/compile/compile_job.h"
 #include "engine/compile/headers.h"
 
-/* Version of the fixed options and defines that the back ends add.  Raise the version when an
- * option or define changes, so that objects compiled with the old ones are no longer found. */
+/* Version of the fixed options and defines that the back ends add. Raise the version when an option
+ * or define changes, so that objects compiled with the old options are no longer found. */
 #define COMPILE_ABI 1u
 
 /* The job's headers must have passed headers_check, and its options must be canonical

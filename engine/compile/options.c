@@ -139,8 +139,8 @@ static enum kiln_code split_options(struct bytes text, struct option *options, s
     return KILN_OK;
 }
 
-/* Returns the name of the macro for -D and -U, and the whole option otherwise. A later option
- * replaces an earlier one with the same subject. */
+/* Returns what the option sets: for -D and -U, the name of the macro; otherwise, the whole option.
+ * A later option replaces an earlier one with the same subject. */
 static struct bytes option_subject(const struct option *o)
 {
     return o->macro.size ? o->macro : o->text;

@@ -9,11 +9,12 @@
 #include <unistd.h>
 
 #define FILES_MAX 1024
-/* The oom_score_adj of this process (at most 1000). When memory runs out, the kernel should kill
+/* The oom_score_adj of this process (at most 1000). When memory runs out, Linux should kill
  * compiles before training jobs, because compiles can be repeated. */
 #define OOM_SCORE "500"
 
-/* Sanitizers reserve terabytes of address space, so they cannot run with a limit. */
+/* Whether the address space is limited. Sanitizers reserve terabytes of it, so they cannot run with
+ * a limit. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define LIMIT_ADDRESSES 0
 #else

@@ -14,7 +14,7 @@
 #define EXIT_NOT_STARTED 127
 #define PASSED_FD 3
 
-/* Returns the CPU time that this process has left. It becomes the child's limit, because the kernel
+/* Returns the CPU time that this process has left. It becomes the child's limit, because Linux
  * counts the child's CPU time from zero. */
 static struct rlimit cpu_left(void)
 {

@@ -209,10 +209,10 @@ enum compile_end rtc_compile(struct compiler *compiler, const struct compile_job
     return end;
 }
 
-/* Compiles a probe, which makes the library load comgr or its builtins: identity_put_loaded adds
- * only libraries that are loaded. If the compiler rejects |first_target|, it has loaded them, too,
- * so that is no failure. Other failures are returned: without one of these libraries, the identity
- * would look like that of another version. */
+/* Compiles a probe, so that the library loads comgr or its builtins: identity_put_loaded adds only
+ * libraries that are loaded. If the compiler rejects |first_target|, it has loaded these libraries,
+ * too, so this function succeeds. Other failures are returned: without one of these libraries, the
+ * identity would look like that of another version. */
 static enum kiln_code load_everything(struct rtc *rtc, struct kiln_err *err)
 {
     const struct rtc_kind *kind = rtc->kind;

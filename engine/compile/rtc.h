@@ -53,7 +53,8 @@ struct rtc_kind {
     const char *const *parts;
     /* If a result contains one of these texts, it may depend on the directory of the compile. */
     const char *const *path_marks;
-    /* Compiling for this target makes the compiler's library load the libraries that it needs. */
+    /* The target for which a probe is compiled, so that the compiler's main library loads the other
+     * libraries that it needs. */
     const char *first_target;
     void (*add_options)(struct arguments *options, const struct compile_job *job,
                         const struct target *target);

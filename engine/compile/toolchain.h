@@ -36,7 +36,7 @@ struct toolchain {
     /* identity_of_build_ids (identity.h); zeros if the toolchain does not do jobs with
      * |is_program| */
     struct digest library;
-    /* The only target for which the toolchain can build: with OpenCL, that of the device. Otherwise
+    /* With OpenCL, the target of the device: the toolchain can build for no other target. Otherwise
      * "". */
     char only_target[LIMIT_TARGET_TEXT];
 };

@@ -247,8 +247,8 @@ static enum compile_end compile_with(struct compiler *compiler, const struct cur
 }
 
 /* Compiles, and checks the compiler's identity. The first compile in a process loads the libraries
- * that identify the compiler, so the check follows the first compile. It precedes all later
- * compiles. */
+ * that identify the compiler, so the identity is checked after the first compile. Later, it is
+ * checked before each compile. */
 static enum compile_end compile_checked(struct worker *w, const struct current_job *current,
                                         struct buffer *object, struct kiln_err *err)
 {

@@ -9,7 +9,8 @@
 
 #define CUT_LINE_MAX 64
 #define HALF ((LIMIT_COMPILE_LOG - CUT_LINE_MAX) / 2)
-/* Only the log's last bytes are searched, because earlier lines may quote the source. */
+/* Number of bytes at the end of the log that are searched. Earlier lines are not searched, because
+ * they may quote the source. */
 #define LAST_WORDS 400
 #define NO_MEMORY "the compiler used more memory than allowed (setting compile_memory)"
 #define TOO_LARGE "the compiler wrote more than allowed (setting compile_output)"
