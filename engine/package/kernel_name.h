@@ -6,7 +6,7 @@
  *
  *   name  "<program>.<12 hexadecimal digits>.o"; the digits are the beginning of the SHA-256 over
  *         the source, its headers and COMPILE_ABI. So a package made from an older source never
- *         answers for a newer one
+ *         answers a request for a newer source
  *   args  "<options> -mcpu=<arch>", as MIOpen writes them; only "<options>" for targets that are
  *         not AMD's
  *

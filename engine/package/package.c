@@ -29,8 +29,8 @@ struct package {
     bool has_damage;
 };
 
-/* Sets the package's members from |options|. A package for an OpenCL device must be a built-in one:
- * whoever builds a program knows the device on which the program will run. */
+/* Sets the package's members from |options|. Accepts a package for an OpenCL device only if it is
+ * built into the program: whoever builds a program knows on which device the program will run. */
 static enum kiln_code set_info(struct package *package, const struct package_options *options,
                                struct kiln_err *err)
 {
@@ -77,8 +77,8 @@ static enum kiln_code check_marks(const struct package *package, uint32_t applic
     return KILN_OK;
 }
 
-/* Returns whether the path still leads to the same file. Call this function after a connection
- * was opened, because the file may be replaced at any moment. */
+/* Returns whether the path still leads to the file that was opened. The file may be replaced at any
+ * moment, so call this function after a connection was opened. */
 static bool is_same_file(const struct package *package)
 {
     struct file_identity now;

@@ -7,10 +7,11 @@
 
 #include <string.h>
 
-/* A small cache is enough: a look-up reads only a few pages, and there may be many connections. */
+/* The page cache of one connection. A look-up reads only a few pages, and there may be many
+ * connections. */
 #define CACHE_KIB 256
-/* Larger than the largest object, because a row also has texts, and a compressed object may be
- * larger than the raw one. */
+/* Maximum size of a row's value. It is larger than the largest object, because a row also has
+ * texts, and a compressed object may be larger than the raw one. */
 #define VALUE_MAX (LIMIT_CODE_OBJECT + (1u << 20))
 
 static const char *const statements[] = {
@@ -151,8 +152,8 @@ static enum kiln_code step_to_row(struct query *q, struct kiln_err *err)
     return rc || row ? rc : KILN_NOT_FOUND;
 }
 
-/* Appends the object of the row to which an index has led. |is_requested| states whether the row
- * has the requested name or key. If not, the file is damaged. */
+/* Appends the object of the row that was found through an index. |is_requested| states whether the
+ * row has the requested name or key. If not, the file is damaged. */
 static enum kiln_code take_found(struct kpkg *kpkg, const struct query *q, bool is_requested,
                                  struct buffer *ret_raw, struct kiln_err *err)
 {

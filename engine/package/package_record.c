@@ -63,7 +63,8 @@ static bool parse_record(const struct json *json, struct stated *ret_stated)
     return true;
 }
 
-/* Ignores a malformed record. Fails only if a later attempt may succeed. */
+/* Loads one record into |candidates|. Ignores a malformed record. Fails only if a later attempt may
+ * succeed. */
 static enum kiln_code load_record(struct candidates *candidates, const char *suffix,
                                   struct kiln_err *err)
 {
@@ -196,8 +197,8 @@ static const struct stated *find_by_identity(const struct candidates *candidates
     return NULL;
 }
 
-/* Finds the record by the file's SHA-256, because no record states the file's inode, size and
- * modification time. */
+/* Called if no record states the file's inode, size and modification time. Finds the record by the
+ * file's SHA-256. */
 static enum kiln_code read_by_content(const struct candidates *candidates,
                                       const struct file_identity *identity,
                                       struct package_record *ret_record, struct kiln_err *err)

@@ -32,7 +32,8 @@ struct package_set_options {
     /* A NULL-terminated list, or NULL. A directory need not exist yet. A directory that everybody
      * may write to is skipped. */
     const char *const *other_directories;
-    /* Contains *.pub. A signature is valid as long as its key is in this directory. May be NULL. */
+    /* Contains the trusted keys (*.pub). A signature is valid as long as its key is in this
+     * directory. May be NULL. */
     const char *trusted_keys_directory;
     unsigned readers;
     bool require_signature;

@@ -16,9 +16,9 @@
 #define OWN 0
 #define PACKED_SUFFIX ".bz2"
 
-/* Takes a read lease, which the kernel refuses if a process still has the file open for writing.
- * If another process opens the file during the lease, the kernel sends SIGURG, which is ignored
- * by default; the default signal SIGIO would end kilnd. */
+/* Fails if another process has the file open for writing: Linux then refuses a read lease. If
+ * another process opens the file during the lease, Linux sends a signal. This function chooses
+ * SIGURG, which is ignored by default, because the default signal SIGIO would end kilnd. */
 static enum kiln_code refuse_writers(int fd, const char *path, struct kiln_err *err)
 {
     if (fcntl(fd, F_SETSIG, SIGURG) != 0)

@@ -114,8 +114,8 @@ enum kiln_code member_open(const struct package_set *set, size_t directory, cons
     return KILN_OK;
 }
 
-/* Opens a built-in package. If its data is damaged, |ret_member| stays NULL. Fails if the data was
- * not a package even when it was built in. */
+/* Opens a built-in package. If its data is damaged, |ret_member| stays NULL. Fails if the data is
+ * undamaged, but is not a package. */
 static enum kiln_code open_built_in(const struct package_set *set, struct engine_item *item,
                                     struct member **ret_member, struct kiln_err *err)
 {

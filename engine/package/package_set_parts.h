@@ -52,7 +52,7 @@ struct package_set {
     char **directories;
     size_t directory_count;
     const struct engine_data *data;
-    struct member **built_in; /* without damaged packages; the set holds a reference to each */
+    struct member **built_in; /* only undamaged packages; the set holds a reference to each */
     size_t built_in_count;
     char *keys_directory;
     int64_t keys_changed_ns; /* KEYS_UNKNOWN: the next rescan checks all signatures again */

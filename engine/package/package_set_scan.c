@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* At most this many packages of a directory are used. A directory with more files is not meant for
- * packages. */
+/* The maximum number of packages of one directory that are used. A directory with more files is not
+ * meant for packages. */
 #define FILES_MAX 4096
 
 struct file {
@@ -155,7 +155,8 @@ static enum kiln_code list_directory(struct scan *s, size_t directory, struct ki
     return added ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory to list packages");
 }
 
-/* Notices new and removed keys, which also affect packages whose files did not change. */
+/* Checks whether keys were added or removed, because that also affects packages whose files did not
+ * change. */
 static void check_keys_changed(struct scan *s)
 {
     struct stat seen;

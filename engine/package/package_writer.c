@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* MIOpen's names and arguments have less than 2200 bytes. In kiln's packages, a name contains a
- * program's name, and arguments contain the options. */
+/* Maximum lengths of a kernel's name and arguments. MIOpen's have less than 2200 bytes. In kiln's
+ * packages, a name contains a program's name, and arguments contain the options. */
 #define NAME_LENGTH_MAX 4096
 #define ARGS_MAX (LIMIT_OPTIONS_TEXT + 4096)
 
