@@ -8,12 +8,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* At most this many rows are tried for one name and arguments. MIOpen's index allows only one row.
- * The index of MIOpen's first versions allowed several rows that differ in hash or size. */
+/* The maximum number of rows that are tried for one name and arguments. MIOpen's index allows only
+ * one such row. The index of MIOpen's first versions allowed several rows that differ in hash or
+ * size. */
 #define CANDIDATES_MAX 16
 #define CACHE_KIB 512
-/* In a crafted file, many rows could use the same pages, so that listing them would take very long.
- * Therefore, all listed rows together may have at most this many times the bytes of the file. */
+/* All listed rows together may have at most this many times the bytes of the file. In a crafted
+ * file, many rows could use the same pages, and listing them would take very long. */
 #define LISTED_MAX 2
 
 enum kern_db_statement {

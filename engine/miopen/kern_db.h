@@ -55,8 +55,8 @@ KILN_MUST_CHECK enum kiln_code kern_row_check(const struct kern_row *row, struct
 KILN_MUST_CHECK enum kiln_code kern_row_unpack(const struct kern_row *row, struct buffer *ret_raw,
                                                struct kiln_err *err);
 struct kern_unpacking;
-/* Unpacks piece by piece, for callers that must not block for long.  The caller must keep the bytes
- * that |row|'s members point to, but not |row| itself. */
+/* Begins to unpack an object piece by piece, for callers that must not block for long. Until the
+ * end, the caller must keep the bytes to which |row|'s members point, but not |row| itself. */
 KILN_MUST_CHECK enum kiln_code kern_unpacking_begin(const struct kern_row *row,
                                                     struct kern_unpacking **ret_unpacking,
                                                     struct kiln_err *err);
@@ -78,8 +78,8 @@ struct kern_listing {
  * cannot be read, after |each| was called for the rows before it. */
 KILN_MUST_CHECK enum kiln_code kern_db_each(struct kern_db *db, const struct kern_listing *listing,
                                             struct kiln_err *err);
-/* Checks the pages, and that table and index have the same rows, but not the rows' objects.  Reads
- * the whole file in one call. */
+/* Checks the pages, and that the table and its index have the same rows. Does not check the rows'
+ * objects. Reads the whole file in one call. */
 KILN_MUST_CHECK enum kiln_code kern_db_check(struct kern_db *db, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code kern_db_count(struct kern_db *db, uint64_t *ret_rows,
                                              struct kiln_err *err);

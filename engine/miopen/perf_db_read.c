@@ -45,10 +45,10 @@ struct perf_db_reader {
     const struct tuning_reader_events *events;
     struct perf_db_rows rows;
     struct db *db;
-    struct query query; /* reads the table config, after all rows of perf_db were read; otherwise
-                         * its |db| is NULL */
-    uint64_t left;      /* how many more rows of the table config fit into the file; a file that has
-                         * more is damaged */
+    /* Reads the table config. Its |db| is NULL until all rows of perf_db were read. */
+    struct query query;
+    uint64_t left; /* how many more rows the table config can have in a file of this size; if it has
+                    * more, the file is damaged */
     uint64_t next;
     uint64_t reported;
     int64_t config_id;
@@ -77,7 +77,8 @@ static void put_number(struct buffer *to, uint64_t number)
     buffer_put(to, digits + at, sizeof(digits) - at);
 }
 
-/* An 'x' separates the columns of a key, so no column may contain one. */
+/* Appends one column to a key. An 'x' separates the columns of a key, so no column may contain
+ * one. */
 static enum kiln_code put_word(struct buffer *to, const char *column, struct bytes word,
                                struct kiln_err *err)
 {
@@ -184,8 +185,8 @@ static void pop_row(struct perf_db_reader *r)
     r->next++;
 }
 
-/* Reports the remaining rows of perf_db that belong to a config before |id|. The table config has
- * no valid row for them. Sets |ret_more| if the time is up. */
+/* Reports the remaining rows of perf_db whose config id is less than |id| as bad: the table config
+ * has no valid row with these ids. Sets |ret_more| if the time is up. */
 static enum kiln_code report_dangling(struct perf_db_reader *r, int64_t id, uint64_t end_ns,
                                       bool *ret_more)
 {

@@ -25,7 +25,8 @@ struct perf_db_rows {        /* a zeroed struct has no rows */
     uint64_t file_size;
     struct db *db; /* owned; NULL once all rows were read */
     struct query query;
-    uint64_t left; /* how many more rows fit into the file; a file that has more is damaged */
+    uint64_t left; /* how many more rows a file of this size can have; if it has more, the file is
+                    * damaged */
     int64_t latest;
 };
 

@@ -121,7 +121,7 @@ static char *put_column(char *at, uint32_t value)
     return at;
 }
 
-/* Writes h, w and d, as the columns of PerfDb are ordered. A 2-D problem gets the depth |flat|. */
+/* Writes h, w and d in the order of PerfDb's columns. A 2-D problem gets the depth |flat|. */
 static char *put_columns(char *at, struct extent e, uint32_t flat, const struct problem *p)
 {
     at = put_column(at, e.h);

@@ -40,16 +40,16 @@ size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
 
 bool problem_key_has_tf32(struct bytes key);
 
-/* On success, the problem is valid, and writing its key gives the same bytes. Return KILN_INVALID,
- * with the position in the message, if the text is not such a key. Return KILN_UNSUPPORTED if no
- * problem of kiln has this key, because of a bias, an unknown type or mix of layouts, or an output
- * size that does not follow from the other values. */
+/* Both functions parse a key. On success, the problem is valid, and writing its key gives the same
+ * bytes. They return KILN_INVALID, with the position in the message, if the text is not such a key.
+ * They return KILN_UNSUPPORTED if no problem of kiln has this key, because of a bias, an unknown
+ * type or mix of layouts, or an output size that does not follow from the other values. */
 KILN_MUST_CHECK enum kiln_code find_key_parse(struct bytes text, struct problem *ret_problem,
                                               struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code perf_key_parse(struct bytes text, struct problem *ret_problem,
                                               struct kiln_err *err);
 
-/* Parses what a user enters: a FindDb key, a PerfDb key, or a MIOpenDriver command line, each
- * direction of which is a separate problem. */
+/* Parses what a user enters: a FindDb key, a PerfDb key, or a MIOpenDriver command line. Each
+ * direction of a command line is a separate problem. */
 KILN_MUST_CHECK enum kiln_code problem_named(struct bytes text, struct problem ret_problems[3],
                                              unsigned *ret_count, struct kiln_err *err);

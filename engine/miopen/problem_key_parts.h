@@ -23,8 +23,9 @@ struct key_parts {
     bool one_group_stated;
 };
 
-/* The parts borrow from |text|. The direction is one of F, B, W; there are one or three layouts.
- * Return KILN_INVALID, with the position in the message, if the text has another form. */
+/* Both functions split a key; the parts borrow from |text|. The direction is one of F, B, W; there
+ * are one or three layouts. The functions return KILN_INVALID, with the position in the message, if
+ * the text has another form. */
 KILN_MUST_CHECK enum kiln_code find_key_split(struct bytes text, struct key_parts *ret_parts,
                                               struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code perf_key_split(struct bytes text, struct key_parts *ret_parts,

@@ -25,7 +25,8 @@ KILN_MUST_CHECK enum kiln_code tuning_reader_step(struct tuning_reader *reader,
                                                   const struct tuning_reader_events *events,
                                                   uint64_t end_ns, bool *ret_more,
                                                   struct kiln_err *err);
-/* Returns the bytes held between two steps, with the mapping of a text file; 0 for NULL. */
+/* Returns how many bytes of memory the reader uses between two steps, including the mapping of a
+ * text file. Returns 0 for NULL. */
 uint64_t tuning_reader_bytes(const struct tuning_reader *reader);
 void tuning_reader_destroy(struct tuning_reader *reader);
 KILN_DEFINE_AUTO(tuning_reader)

@@ -36,8 +36,8 @@ static bool starts_with(struct bytes text, struct bytes start)
     return text.size >= start.size && memcmp(text.data, start.data, start.size) == 0;
 }
 
-/* Returns the length of the longest arch that |text| begins with, or 0.  Runs for every request, so
- * it first compares the character in which arches differ most. */
+/* Returns the length of the longest arch at the beginning of |text|, or 0. Runs for every request.
+ * To be fast, it first compares the character in which arches differ most. */
 static size_t arch_length(struct bytes text)
 {
     size_t longest = 0;
@@ -71,7 +71,8 @@ static unsigned number_of(struct bytes text, unsigned base)
     return number;
 }
 
-/* Accepts only one spelling of each number; otherwise two files could have the same id. */
+/* Parses the number of compute units. Accepts only one spelling of each number; otherwise, two
+ * different texts could be the same id. */
 static bool units_of(struct bytes text, unsigned *ret_units)
 {
     bool decimal = text.data[0] == '_';

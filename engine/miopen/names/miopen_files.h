@@ -33,8 +33,9 @@ enum miopen_content {
 /* Releases are written as one number: 2017 is MIOpen 2.17. */
 /* The value of |until| for a name that kiln accepts, but that no release of MIOpen uses. */
 #define MIOPEN_NEVER 1u
-/* The first release that fails without its heuristic models, and the first release that has a
- * version directory below MIOPEN_CUSTOM_CACHE_DIR.  Some builds of 3.5 have no such directory. */
+/* MIOPEN_WITH_MODELS: the first release that fails without its heuristic models.
+ * MIOPEN_WITH_VERSIONED_CACHE: the first release that has a version directory below
+ * MIOPEN_CUSTOM_CACHE_DIR. Some builds of 3.5 have no such directory. */
 #define MIOPEN_WITH_MODELS 2020u
 #define MIOPEN_WITH_VERSIONED_CACHE 3005u
 
