@@ -156,7 +156,8 @@ void store_readers_init(struct kernel_store *store, unsigned count);
 KILN_MUST_CHECK enum kiln_code store_readers_open(struct kernel_store *store,
                                                   enum store_access access, struct kiln_err *err);
 void store_readers_close(struct kernel_store *store);
-/* If |hold| is true, look-ups wait while the readers are closed. Otherwise they fail. */
+/* If |hold| is true, look-ups wait until this function is called with false. Without this call,
+ * look-ups would fail while the readers are closed. */
 void store_readers_hold(struct kernel_store *store, bool hold);
 /* Returns KILN_OK and a NULL reader if there is nothing to read. Returns KILN_UNAVAILABLE while
  * the file is being replaced. */
