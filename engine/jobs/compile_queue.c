@@ -159,7 +159,8 @@ static bool is_full(const struct compile_queue *q)
 }
 
 /* Returns the waiting order for which a running order should be stopped, or NULL. If a compiler is
- * free, only orders that gave way before can still be waiting (yield_may_start). */
+ * free, every order that still waits has given way before and may not start yet
+ * (yield_may_start). */
 static const struct compile_order *find_hungry(const struct compile_queue *q)
 {
     const struct start need = { .wait_ns = YIELD_WAIT_NS };
@@ -224,8 +225,8 @@ static bool starts_again(struct compile_queue *q, struct compile_order *order)
 }
 
 /* Turns a time-out into KILN_UNAVAILABLE if another user waited for a compiler meanwhile. The host
- * was busy then, which may have caused the time-out, so the time-out must not be stored as a
- * failure of this kernel. */
+ * was busy then, and the time-out may be due to that, so it must not be stored as a failure of this
+ * kernel. */
 static void excuse_time_out(struct compile_order *order)
 {
     struct compile_result *result = &order->task.result;

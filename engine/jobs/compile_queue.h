@@ -48,7 +48,8 @@ KILN_MUST_CHECK enum kiln_code compile_queue_create(const struct compile_queue_o
 void compile_queue_destroy(struct compile_queue *queue);
 KILN_DEFINE_AUTO(compile_queue)
 
-/* If more orders wait than the new limits allow, these orders stay in the queue. */
+/* Sets new limits. If more orders already wait than the new limits allow, these orders stay in the
+ * queue. */
 void compile_queue_set_limits(struct compile_queue *queue, unsigned limit, unsigned limit_uid);
 /* Returns KILN_BUSY if too many orders wait; the message names the limit.  Returns KILN_UNAVAILABLE
  * after compile_queue_drain. */
@@ -67,8 +68,8 @@ void compile_queue_set_abandoned(struct compile_queue *queue, struct compile_ord
 void compile_queue_tick(struct compile_queue *queue);
 void compile_queue_promote(struct compile_queue *queue, struct compile_order *order);
 /* Call this function if another user, |uid|, also needs the result of a waiting order. Moves the
- * order behind all orders of |uid| if it then starts sooner: if fewer orders of |uid| wait than
- * orders of its present user are before it. */
+ * order to the end of the orders of |uid| if it starts sooner there: if |uid| has fewer waiting
+ * orders than its present user has in front of it. */
 void compile_queue_share(struct compile_queue *queue, struct compile_order *order, uid_t uid);
 /* Refuses new orders.  Waiting orders end with COMPILE_UNAVAILABLE within this call.  Running
  * orders finish. */

@@ -53,8 +53,8 @@ void yield_use_add(struct yield_use *use, uid_t uid, uint64_t took_ns, uint64_t 
                                    .at_ns = now_ns };
 }
 
-/* Returns how much more compiler time than |waiting| the user |user| must have used before a
- * compile of |user| gives way. */
+/* Returns the lead: how much more compiler time than |waiting| the user |user| must have used, so
+ * that a compile of |user| gives way before it has run for YIELD_SHARE_NS. */
 static uint64_t lead_of(const struct yield_question *q, uid_t user, uid_t waiting)
 {
     bool is_single = compile_queue_waiting_of(q->queue, waiting) == 1 &&
@@ -62,8 +62,8 @@ static uint64_t lead_of(const struct yield_question *q, uid_t user, uid_t waitin
     return is_single ? 0 : YIELD_LEAD_NS;
 }
 
-/* Returns how many ns the order may run before it must give way to |uid|. Returns UINT64_MAX if it
- * never must. */
+/* Returns for how many ns the order may run before it must give way to |uid|, or UINT64_MAX if it
+ * never must give way. */
 static uint64_t share_of(const struct yield_question *q, const struct compile_order *order,
                          unsigned held, uid_t uid)
 {

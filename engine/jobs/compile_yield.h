@@ -39,8 +39,8 @@
  * iteration of the event loop under load, shorter than most compiles. */
 #define YIELD_WAIT_NS 500000000u
 #define YIELD_LEAD_NS 3000000000u
-/* How long a compile runs before it gives way, where the table above says so. Nine of ten kernels
- * take less time to compile. */
+/* How long a compile runs before it gives way, in the cases for which the table above names
+ * YIELD_SHARE_NS. Nine of ten kernels take less time to compile. */
 #define YIELD_SHARE_NS 10000000000u
 #define YIELD_SHARE_AGAIN_NS 60000000000u
 

@@ -107,8 +107,8 @@ void failure_memory_add(struct failure_memory *m, const struct failure_report *r
         return;
     struct entry *e = find_entry(m, report->key);
     if (e && report->is_for_all && !e->is_for_all) {
-        forget_entry(m, e); /* replace it: unlike the old failure, the new one is caused by the
-                             * source itself */
+        forget_entry(m, e); /* replace the old failure: the new one is caused by the source itself,
+                             * so it is for all users */
         e = NULL;
     }
     if (e) {

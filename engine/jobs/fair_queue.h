@@ -32,7 +32,8 @@
 struct fair_item { /* embedded by the caller, who zeroes it first */
     struct list_link link;
     struct fair_user *user;
-    bool lets_pass; /* true: if this item may not start, later items of the same user may */
+    bool lets_pass; /* true: if |may_start| rejects this item, later items of the same user may
+                     * start */
 };
 
 struct fair_queue_options {
@@ -59,19 +60,20 @@ void fair_queue_done(struct fair_queue *queue);
 /* Returns KILN_BUSY if too many items wait, and KILN_UNAVAILABLE if the queue is closed. */
 KILN_MUST_CHECK enum kiln_code fair_queue_push(struct fair_queue *queue, uid_t uid,
                                                struct fair_item *item, struct kiln_err *err);
-/* Checks limits that apply to several queues together. In these queues, |waiting| items wait,
- * |waiting_uid| of them for |uid|. Returns KILN_BUSY if one more item would exceed a limit. */
+/* Checks limits that apply to several queues together. |waiting| is the number of items in all
+ * these queues, |waiting_uid| the number of items of |uid|. Returns KILN_BUSY if one more item
+ * would exceed a limit. */
 KILN_MUST_CHECK enum kiln_code fair_queue_check(const struct fair_queue_options *limits,
                                                 unsigned waiting, uid_t uid, unsigned waiting_uid,
                                                 struct kiln_err *err);
-/* For a queue without limits. Cannot fail: if there is no memory for a new user |uid|, the item is
- * queued for |reserved|, a user for whom fair_queue_reserve was called. */
+/* Pushes an item into a queue without limits. Cannot fail: if there is no memory for a new user
+ * |uid|, the item is queued for |reserved|, a user for whom fair_queue_reserve was called. */
 void fair_queue_push_unlimited(struct fair_queue *queue, uid_t uid, uid_t reserved,
                                struct fair_item *item);
 /* Pops the next item, and charges its user one unit (the option |unit|).  Returns NULL if no item
  * waits. */
 struct fair_item *fair_queue_pop(struct fair_queue *queue);
-/* Considers only items that |may_start| accepts; NULL accepts all. If |may_start| rejects an item,
+/* Pops the next item that |may_start| accepts; NULL accepts all. If |may_start| rejects an item,
  * the later items of the same user are skipped, unless the rejected item has |lets_pass|. Returns
  * NULL if no item may start. */
 typedef bool fair_filter(void *context, const struct fair_item *item);
