@@ -16,7 +16,7 @@ bool has_capability(int capability)
            (data[capability / BITS_OF_ONE].effective >> (capability % BITS_OF_ONE)) & 1u;
 }
 
-/* Tries every number until the call fails, because the kernel may have more capabilities than the
+/* Tries every number until the call fails, because Linux may have more capabilities than the
  * headers name. */
 void give_up_future_capabilities(void)
 {

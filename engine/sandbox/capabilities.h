@@ -11,9 +11,10 @@
 #include <stdbool.h>
 
 bool has_capability(int capability);
-/* Clears the bounding and ambient sets, so that this process cannot gain capabilities again by
- * executing a program (set-user-id, file capabilities). Does nothing without CAP_SETPCAP. */
+/* Clears the bounding and ambient sets. Afterwards, this process cannot gain capabilities by
+ * executing a program that is set-user-id or has file capabilities. Does nothing without
+ * CAP_SETPCAP. */
 void give_up_future_capabilities(void);
-/* Returns false if the kernel refuses. Without capabilities, even root can only open the files that
- * their permissions allow. */
+/* Calls give_up_future_capabilities, then drops all capabilities. Returns false if Linux refuses.
+ * Without capabilities, even root can only open the files that their permissions allow. */
 bool give_up_capabilities(void);

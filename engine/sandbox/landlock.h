@@ -35,8 +35,8 @@
 struct landlock_rights {
     uint64_t files; /* rights on files; forbidden unless landlock_allow allows them */
     uint64_t network;
-    /* Kinds of access to other processes. A handled kind is only possible to processes under the
-     * same ruleset. */
+    /* Kinds of access to other processes. If a kind is handled, this process has that access only
+     * to processes under the same ruleset. */
     uint64_t scoped;
 };
 

@@ -15,8 +15,8 @@
 
 #define FILES_MAX 16384u
 
-/* Mounts that the host makes later then appear in this namespace, but mounts made here do not
- * appear on the host (mount_namespaces(7)). */
+/* Makes all mounts slaves: mounts that the host makes later appear in this namespace, too, but
+ * mounts made here do not appear on the host (mount_namespaces(7)). */
 static bool make_mounts_slaves(void)
 {
     return mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) == 0;

@@ -16,7 +16,8 @@
 
 #include <stdint.h>
 
-/* Mounts a private /proc and limits the namespace to |processes| processes (since Linux 6.14). */
+/* Mounts a private /proc. On Linux 6.14 or later, also limits the namespace to |processes|
+ * processes. */
 KILN_MUST_CHECK enum kiln_code mounts_own_proc(unsigned processes, struct kiln_err *err);
 /* Leaves only |directory| writable, and enters it.  Unless |free_space| is 0, mounts an empty
  * in-memory file system of that many bytes there. */

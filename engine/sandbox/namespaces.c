@@ -36,8 +36,8 @@ void namespaces_read(struct namespace_ids *ret_ids)
     }
 }
 
-/* The kernel gives the initial namespaces the numbers just below 0xf0000000. All namespaces that
- * are created later have numbers from 0xf0000000 on. */
+/* Linux gives the initial namespaces the numbers just below 0xf0000000. All namespaces that are
+ * created later have numbers from 0xf0000000 on. */
 bool namespace_is_hosts(uint64_t id) { return id >= 0xeffffff0u && id <= 0xefffffffu; }
 
 /* Returns whether every line of |path|, except the first |skipped| ones, has "lo" in column

@@ -130,8 +130,9 @@ static enum kiln_code fail_start(struct kiln_err *err)
     return kiln_fail_errno(err, errno, "cannot start a process in a private process namespace");
 }
 
-/* Starts init, and waits until it is ready. Without the wait, an init that ends early would cause a
- * useless message: the fork of the worker fails with ENOMEM (pid_namespaces(7)). */
+/* Starts init, and waits until it is ready. Without the wait, init could end before the worker is
+ * forked. The fork would then fail with ENOMEM (pid_namespaces(7)), which does not say what went
+ * wrong. */
 static enum kiln_code start_init(supervisor_give_up *give_up, void *context, pid_t *ret_init,
                                  struct kiln_err *err)
 {

@@ -12,9 +12,9 @@
 #include "engine/sandbox/layers.h"
 #include "engine/sandbox/namespaces.h"
 
-/* Checks all layers except seccomp. Must precede the installation of the seccomp filter, which
- * would block the attempts. This process's namespaces must differ from |outside| and from the
- * host's; only |directory| may be writable. The caller sets |report->landlock|. */
+/* Checks all layers except seccomp. Call this function before the seccomp filter is installed,
+ * because the filter would block the attempts. This process's namespaces must differ from |outside|
+ * and from the host's; only |directory| may be writable. The caller sets |report->landlock|. */
 void verify_surroundings(const struct namespace_ids *outside, const char *directory,
                          struct sandbox_report *report);
 /* Checks the seccomp layer. Call this function after the seccomp filter was installed. */
