@@ -96,8 +96,8 @@ static bool set_database_id(struct gpu *gpu)
     return database_id_write(&id, gpu->database_id);
 }
 
-/* States sramecc only if the kernel states gfx_target_version: older kernels do not state sramecc,
- * or use another bit for it. */
+/* Sets the target, with sramecc only if the driver states gfx_target_version: older drivers do not
+ * state sramecc, or use another bit for it. */
 static void set_target(struct gpu *gpu, const struct properties *p)
 {
     static const char *const with_sramecc[] = { "gfx906", "gfx908", "gfx90a", "gfx940",
@@ -130,7 +130,8 @@ static enum kiln_code describe_gpu(const struct properties *p, struct gpu *gpu,
     return KILN_OK;
 }
 
-/* If the node is not a GPU, or is hidden from this process, |ret_gpu|->compute_units is 0. */
+/* Reads one node. If the node is not a GPU, or is hidden from this process,
+ * |ret_gpu|->compute_units is 0. */
 static enum kiln_code read_gpu(const char *directory, unsigned node, struct gpu *ret_gpu,
                                struct kiln_err *err)
 {

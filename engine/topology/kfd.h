@@ -36,17 +36,18 @@ struct gpu {
     unsigned memory_banks;
 };
 
-/* Lists GPUs in the order of their nodes, without those that this process's cgroup hides. If KFD is
- * missing, |ret_count| is 0. A node with invalid files is left out; |ret_skipped| names it, or is
- * "". */
+/* Lists GPUs in the order of their nodes. Leaves out GPUs that this process's cgroup hides. If KFD
+ * is missing, |ret_count| is 0. Also leaves out a node with invalid files; |ret_skipped| names it,
+ * or is "". */
 KILN_MUST_CHECK enum kiln_code kfd_gpus(const char *directory, struct gpu ret_gpus[GPUS_MAX],
                                         size_t *ret_count, char ret_skipped[256],
                                         struct kiln_err *err);
 
-/* In bytes; 0 if not known.  |gpu| is a result of kfd_gpus. */
+/* Returns the bytes of memory of |gpu|, a result of kfd_gpus; 0 if not known. */
 uint64_t kfd_memory(const char *directory, const struct gpu *gpu);
 
-/* Returns 1 if the device is not partitioned, or has no unique id. */
+/* Returns how many of the |gpus| are partitions of the same device as |gpu|. Returns 1 if the
+ * device is not partitioned, or has no unique id. */
 unsigned kfd_partitions(const struct gpu *gpus, size_t count, const struct gpu *gpu);
 /* Returns AMD's name for the partition mode of a device with |nodes| nodes of |xcc| dies each:
  * "SPX", "DPX", "TPX", "QPX" or "CPX". Returns "" if no mode has these numbers. |nodes| does not
