@@ -14,7 +14,8 @@ static void run_on_work_queue(struct executor *base, enum work_queue work_queue,
     list_append(&self_of(base)->tasks, &task->item.link);
 }
 
-/* Returns false for a task that is about to run, because no list contains it. */
+/* Removes a waiting task. Returns false for a task that is about to run: no list contains it any
+ * longer. */
 static bool cancel_task(struct executor *base, enum work_queue work_queue, struct task *task)
 {
     (void)base;

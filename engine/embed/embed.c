@@ -22,8 +22,8 @@
 #define IDLE_STEP_NS 10000000ull
 #define SECOND 1000000000ull
 
-/* Objects in memory may use 1 / HOT_PART_OF_FILES of the descriptors that this process may have.
- * Each object uses one descriptor. */
+/* The hot set may use 1 / HOT_PART_OF_FILES of the descriptors that this process may have. Each
+ * object uses one descriptor. */
 #define HOT_PART_OF_FILES 4
 
 struct embed_transport {
@@ -77,9 +77,9 @@ static void reset_in_child(void)
     here.is_waiting = false;
 }
 
-/* Detects at the child's first call that the process was forked. While a thread is in this
- * function, |here.pid| states the process of that thread. So a child knows that such a thread
- * belongs to its parent, and does not wait for it: the thread does not exist in the child. */
+/* Detects that this process was forked, at the first call in the child. While a thread is in this
+ * function, |here.pid| names the process of that thread. The child sees the number of its parent
+ * there, so it does not wait: the thread does not exist in the child. */
 static void detect_fork(void)
 {
     pid_t own = getpid(), had = atomic_load(&here.pid);

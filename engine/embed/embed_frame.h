@@ -27,6 +27,6 @@ struct embed_frame {
 KILN_MUST_CHECK enum kiln_code embed_frame_create(const struct reply *reply, uint16_t version,
                                                   struct embed_frame **ret_frame);
 void embed_frame_destroy(struct embed_frame *frame);
-/* Passes the frame to the client that receives it. Call this function once for each frame.
+/* Passes the frame to the client that receives it. Call this function only once for each frame.
  * |ret_frame| borrows the body from |frame| and owns the descriptors. */
 void embed_frame_release(struct embed_frame *frame, struct transport_frame *ret_frame);
