@@ -21,8 +21,8 @@ static uint64_t tail_at(const uint8_t *at, size_t size)
     return word;
 }
 
-/* With one argument fixed, different values of the other argument give different results. So two
- * inputs that differ in only one word never have the same sum. */
+/* Mixes a word into a sum. If one argument stays the same, different values of the other one give
+ * different results. So two inputs that differ in only one word never have the same sum. */
 static uint64_t mix_word(uint64_t sum, uint64_t word)
 {
     sum = (sum ^ word) * 0x9e3779b97f4a7c15ULL;

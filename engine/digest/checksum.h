@@ -19,6 +19,6 @@ struct hash_key {
     uint64_t words[2];
 };
 KILN_MUST_CHECK enum kiln_code hash_key_draw(struct hash_key *ret_key, struct kiln_err *err);
-/* SipHash-2-4. It needs a secret key, because users choose the keys of database records: if they
- * could compute the hash, they could put all their records into one chain of a hash table. */
+/* SipHash-2-4, a hash with a secret key. Users choose the keys of database records: without the
+ * secret, they could compute the hash, and put all their records into one chain of a hash table. */
 uint64_t keyed_hash(struct bytes part, const struct hash_key *key);
