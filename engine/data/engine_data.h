@@ -49,8 +49,8 @@ struct engine_item_check {
     struct sha256 sum;
     size_t at;
 };
-/* Starts the check of an item that was used but not checked yet. Returns false if there is no such
- * item. |data| may be NULL. */
+/* Starts the check of an item that was used but is not checked yet. Returns false if there is no
+ * such item. |data| may be NULL. */
 bool engine_item_check_begin(const struct engine_data *data, struct engine_item_check *ret_check);
 /* Returns true when the check is finished. */
 bool engine_item_check_step(struct engine_item_check *check);
