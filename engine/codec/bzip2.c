@@ -8,7 +8,7 @@
 
 #include <bzlib.h>
 
-/* MIOpen's values, so that kiln packs an input to the same stream as MIOpen. */
+/* The parameters that MIOpen uses, so that kiln packs an input to the same stream as MIOpen. */
 #define BLOCK_SIZE 9
 #define WORK_FACTOR 30
 #define READ_MAX (64u << 10)
