@@ -23,7 +23,7 @@
 #define MANIFEST_MAX (256u << 10)
 #define KEY_NAME_MAX 64 /* with the NUL */
 
-struct manifest_edition { /* states which of two packages of the same name is newer */
+struct manifest_edition { /* decides which of two packages of the same name is newer */
     uint64_t version;     /* chosen by the signer; 0: none */
     uint64_t time;        /* time of signing, in seconds since the epoch; 0: not stated */
 };
@@ -33,7 +33,7 @@ int manifest_edition_compare(const struct manifest_edition *a, const struct mani
 struct manifest_file {
     uint64_t size;
     struct digest sha256;
-    /* Whether the manifest states |unpacked_sha256|, the digest of the file's unpacked content. */
+    /* true: the manifest states |unpacked_sha256|, the digest of the file's unpacked content */
     bool has_unpacked;
     struct digest unpacked_sha256;
     struct manifest_edition edition;

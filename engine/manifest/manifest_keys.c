@@ -149,8 +149,8 @@ enum kiln_code keys_each(const char *directory,
 }
 
 /* Returns whether systemd has passed the file to this service (LoadCredential=). Only the service
- * can read such a file. But systemd may grant that access by an access control list; the group bits
- * of the file's mode then show the list's mask, and not the rights of a group. */
+ * can read such a file, but systemd may grant that access by an access control list. The group bits
+ * of the file's mode then show the list's mask, not the rights of a group. */
 static bool is_credential(const char *path)
 {
     const char *directory = getenv("CREDENTIALS_DIRECTORY");
