@@ -26,8 +26,8 @@ struct held_limits {
     uint64_t bytes;
 };
 
-/* A smaller object counts as this many bytes, because the kernel and kilnd need memory for each
- * object. */
+/* The minimum number of bytes that an object counts, however small it is, because Linux and kilnd
+ * need memory for each object. */
 #define HELD_OBJECT_MIN (64u << 10)
 /* Number of seconds that a closed object still counts if kilnd cannot find out whether its memory
  * is free. kilnd cannot if inotify is not available, or if events were lost and /proc is

@@ -15,8 +15,8 @@
 #include "engine/store/kernel_history.def"
 #include "engine/store/kernel_store.h"
 
-/* The largest sum that is stored: larger values are reduced to it, so that they fit into SQLite's
- * signed 64-bit numbers. */
+/* The largest sum that is stored. A larger sum is replaced by it, so that all sums fit into
+ * SQLite's signed 64-bit numbers. */
 #define KERNEL_SUM_MAX (UINT64_C(1) << 62)
 
 struct kernel_sums {

@@ -16,8 +16,8 @@
  * so A is evicted before B only if it was last used more than two weeks earlier.
  */
 #define WEEK_S 604800.0
-/* A user with more than limit / USER_SHARE loses kernels first, so no user can displace all
- * others. */
+/* A user who uses more than limit / USER_SHARE loses kernels first, so that no user can evict the
+ * kernels of all others. */
 #define USER_SHARE 2
 #define COMPILE_NS_MIN 1000000u
 /* The compile time that is assumed for named kernels, because theirs is unknown. It is between the

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-/* After a failed write, the store waits this long before it tries again. The wait doubles up to the
- * maximum. Each try costs a compression and a failed transaction. */
+/* The first and the longest wait between a failed write and the next try. The wait doubles after
+ * each failed try. Each try costs a compression and a failed transaction. */
 #define RETRY_FIRST_NS 250000000u
 #define RETRY_MAX_NS 8000000000u
 

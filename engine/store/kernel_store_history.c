@@ -4,8 +4,8 @@
 
 #include "common/base/clock.h"
 
-/* A stored sample that is further in the future than this is deleted: the clock was wrong when the
- * sample was taken. */
+/* How far in the future a stored sample may be. A later sample is deleted: the clock was wrong when
+ * it was taken. */
 #define AHEAD_MAX_S 86400u
 
 #define NAME(name) #name,

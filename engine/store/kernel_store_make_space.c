@@ -21,13 +21,13 @@
 #define OVERFLOW_PAGE 4092u
 /* How much a put adds to the log by changing one or two pages of each table and index. */
 #define CHANGED_BYTES (24u * PAGE)
-/* SQLite splits full pages, so a put may need this many pages in addition to the pages of long
- * values. */
+/* How many pages a put may need in addition to the pages of long values, because SQLite splits full
+ * pages. */
 #define ROW_PAGES 12u
 #define EMPTY_BYTES (24u * PAGE)
-/* Kernels are evicted until a twentieth of the limit is free, so that not every put has to
- * evict. At most EXTRA_MAX are evicted beyond what the put needs, which delays the writer by
- * about 10 ms. */
+/* Kernels are evicted until a twentieth (1 / SPARE_SHARE) of the limit is free, so that not every
+ * put has to evict. But at most EXTRA_MAX kernels are evicted beyond what the put needs, because
+ * they delay the writer by about 10 ms. */
 #define SPARE_SHARE 20u
 #define EXTRA_MAX 256u
 #define EVICT_BATCH 32u

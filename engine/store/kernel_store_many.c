@@ -9,8 +9,8 @@
 #define STEP_KERNELS 512u
 #define STEP_LOOKS 4096u
 #define STEP_PAGES 1024u
-/* A batch ends when its objects have this many bytes; its last object may exceed it. Deleting 64
- * MiB takes 20 ms. */
+/* Bytes of objects at which a batch ends; its last object may exceed them. Deleting 64 MiB takes 20
+ * ms. */
 #define BATCH_BYTES (4u << 20)
 
 enum kiln_code store_count_matches(struct db *db, const struct kernel_filter *filter,

@@ -38,7 +38,8 @@ enum kernel_statement {
 #undef KERNEL_STATEMENT
     KERNEL_STATEMENT_COUNT,
 };
-/* Readers prepare only the first section of kernel_statements.def, because preparing takes time. */
+/* Number of statements in the first section of kernel_statements.def. Readers prepare only these,
+ * because preparing takes time. */
 #define KERNEL_READING_COUNT (KERNEL_PROBES + 1)
 
 extern const struct db_schema kernel_schema;
@@ -246,8 +247,8 @@ KILN_MUST_CHECK enum kiln_code store_read_object(struct db *db, struct codec *co
  * damaged, the next write replaces the file. Returns |rc|. */
 enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc);
 
-/* A claim is a checksum of a key and its object's digest. Without a claim, a flipped bit in an
- * index or a row id could lead to an intact but wrong object. */
+/* Bytes of a claim, which is a checksum of a key and its object's digest. Without a claim, a
+ * flipped bit in an index or a row id could lead to an intact but wrong object. */
 #define CLAIM_SIZE 16
 void store_claim(const struct digest *key, const struct digest *object, uint8_t claim[CLAIM_SIZE]);
 
@@ -327,7 +328,7 @@ KILN_MUST_CHECK enum kiln_code store_find_heaviest(struct kernel_store *store, u
 KILN_MUST_CHECK enum kiln_code store_repair(struct kernel_store *store, struct kiln_err *err);
 
 #define STORE_PAGE 4096u
-/* With less free disk space than this, the next write is likely to fail. */
+/* Free disk space that a write needs; with less, the next write is likely to fail. */
 #define STORE_FREE_MIN (1u << 20)
 
 struct store_space { /* bytes */

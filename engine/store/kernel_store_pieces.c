@@ -13,7 +13,7 @@
  * row of the kernel. If a put ends before that transaction, its pieces belong to no object.
  * kernel_store_tidy removes such pieces step by step. */
 
-/* Removing this many pieces in one transaction takes about 5 ms. */
+/* Number of pieces that one transaction removes, which takes about 5 ms. */
 #define REMOVED_AT_ONCE 16u
 
 bool store_is_large(const struct object *object) { return object->size > KERNEL_PIECE_MAX; }

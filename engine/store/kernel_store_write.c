@@ -7,8 +7,8 @@
 
 #define PROBES_MAX 1024u
 #define PROBE_DETAIL_MAX 2000u
-/* Later times are stored as this one (the year 36812), in seconds since the epoch, so that sums of
- * times do not overflow. */
+/* The latest time that is stored (the year 36812), in seconds since the epoch. A later time is
+ * replaced by it, so that sums of times do not overflow. */
 #define TIME_MAX (1ull << 40)
 
 uint64_t store_time(uint64_t seconds) { return seconds < TIME_MAX ? seconds : TIME_MAX; }

@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-/* Objects up to this size are also mapped, so that a reply can contain their bytes
+/* The largest object that is also mapped, so that a reply can contain its bytes
  * (docs/decisions/0004-small-objects-inline.md). */
 #define OBJECT_INLINE_MAX LIMIT_INLINE_OBJECT
 
