@@ -10,7 +10,7 @@
 #define BUSY_MS 5000
 #define LOG_PAGES 1000u
 #define LOG_PAGE_BYTES 4120u
-/* Files are not mapped: reading a mapped file that was truncated raises SIGBUS, whereas pread
+/* 0: SQLite maps no files. Reading a mapped file that was truncated raises SIGBUS, whereas pread
  * returns an error code. */
 #define MMAP_BYTES 0
 

@@ -38,8 +38,8 @@
 #define TABLE_LEAF 13
 #define CELL_POINTERS 8
 #define VARINT_MAX 9
-/* One scan reads at most this many times the file's size, because in a crafted file, many records
- * may use the same long chain of pages. */
+/* How many times the file's size one scan may read. In a crafted file, many records may use the
+ * same long chain of pages. */
 #define READS_MAX 8
 
 struct page_scan {

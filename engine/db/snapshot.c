@@ -32,7 +32,7 @@
 /* The maximum number of attempts to copy. The log starts over about once in a thousand pages, so
  * rarely during two attempts in a row. */
 #define ATTEMPTS 8
-/* A transaction usually ends less than this time after it has written its last page. */
+/* How long to wait for a transaction that has written its last page; it usually ends sooner. */
 #define SETTLED_MS 100
 #define CHUNK (256 << 10)
 #define LOG_HEADER 32
