@@ -20,7 +20,8 @@
 #define WORKER_JOB 1
 #define WORKER_JOB_FILES 3
 #define WORKER_PACKET_MAX 1024
-/* LIMIT_FRAME_BODY covers the source and headers; 64 KiB are added for names and options. */
+/* Maximum size of a job file: LIMIT_FRAME_BODY for the source and headers, and 64 KiB for names and
+ * options. */
 #define WORKER_JOB_MAX (LIMIT_FRAME_BODY + (64u << 10))
 
 void worker_job_write(struct buffer *b, const struct compile_job *job);
