@@ -32,9 +32,9 @@ enum package_format { PACKAGE_KDB, PACKAGE_KILN };
 /* in bytes, with the NUL; longer texts are truncated */
 #define PACKAGE_SOURCE_MAX 256
 
-/* A .kpkg file may also contain tuning files, each as the object of a row whose name begins with
- * this text. The rest of the row's name is the name of the tuning file (tuning_file_name.h). These
- * rows come first. */
+/* The beginning of the name of a row that contains a tuning file as its object. The rest of the
+ * name is the name of the tuning file (tuning_file_name.h). A .kpkg file may have such rows; they
+ * come first. */
 #define PACKAGE_RECORDS "!records/"
 
 bool package_format_of(const char *file_name, enum package_format *ret_format);
