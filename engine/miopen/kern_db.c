@@ -13,8 +13,8 @@
  * size. */
 #define CANDIDATES_MAX 16
 #define CACHE_KIB 512
-/* All listed rows together may have at most this many times the bytes of the file. In a crafted
- * file, many rows could use the same pages, and listing them would take very long. */
+/* How many times the bytes of the file all listed rows together may have. In a crafted file, many
+ * rows could use the same pages, and listing them would take very long. */
 #define LISTED_MAX 2
 
 enum kern_db_statement {

@@ -8,9 +8,9 @@
  * depends on the size of the file, which may be hostile. */
 #define EXPECTED_MAX (1u << 20)
 
-/* Each call that adds a key moves this many slots of the old table. Two would be enough: a table of
- * N slots is replaced when it has N / 2 keys, and its successor when it has N keys. So N / 2 keys
- * are added while N slots are moved. */
+/* The number of slots of the old table that each call moves when it adds a key. Two would be
+ * enough: a table of N slots is replaced when it has N / 2 keys, and its successor when it has N
+ * keys. So N / 2 keys are added while N slots are moved. */
 #define MOVED_MAX 4u
 
 static struct tuning_key_place *find_place(const struct tuning_key_table *table, uint32_t hash,
