@@ -35,8 +35,9 @@
  */
 #include "engine/jobs/compile_queue.h"
 
-/* How long a user must wait, and a compile must run, before the compile gives way. Longer than an
- * iteration of the event loop under load, shorter than most compiles. */
+/* How long a user must wait before a compile gives way to that user, and how long the compile must
+ * have run. It is longer than an iteration of the event loop under load, and shorter than most
+ * compiles. */
 #define YIELD_WAIT_NS 500000000u
 #define YIELD_LEAD_NS 3000000000u
 /* How long a compile runs before it gives way, in the cases for which the table above names
@@ -44,8 +45,9 @@
 #define YIELD_SHARE_NS 10000000000u
 #define YIELD_SHARE_AGAIN_NS 60000000000u
 
-/* The recent compiler time of each user. It decreases by one second every eight seconds (a leaky
- * bucket). If there are more than YIELD_USERS users, those with the least time are forgotten. */
+/* The maximum number of users in struct yield_use, which has the recent compiler time of each user.
+ * That time decreases by one second every eight seconds (a leaky bucket). If there are more users,
+ * those with the least time are forgotten. */
 #define YIELD_USERS 64
 struct yield_use {
     struct yield_user {

@@ -26,8 +26,8 @@ enum work_queue {
     WORK_QUEUES
 };
 
-/* When a task has used the engine's thread for this long and has more to do, it lets the tasks of
- * other users run (executor_ops.later). */
+/* How long a task may use the engine's thread without a break. If it then has more to do, it lets
+ * the tasks of other users run (executor_ops.later). */
 #define TASK_SLICE_NS 1000000u
 
 /* Each queue first runs tasks of the user whose tasks have taken the least time. Tasks of one user
