@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 
 #define PERSONALITY_QUERY 0xffffffffu
-/* An int argument has these bits of a 64-bit register; the kernel ignores the others. */
+/* The bits of a 64-bit register that an int argument has; Linux ignores the others. */
 #define INT_BITS 0xffffffffu
 #define CLONE_NAMESPACES                                                                          \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | \
