@@ -12,8 +12,8 @@
 #include "common/protocol/transport.h"
 #include "engine/service/service.h"
 
-/* Descriptors below this belong to the program (standard input, output and error), even while they
- * are closed. */
+/* The lowest descriptor that the engine may use. Those below belong to the program (standard input,
+ * output and error), even while they are closed. */
 #define EMBED_FD_MIN 3
 
 struct embed_frame {
