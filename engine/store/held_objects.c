@@ -223,8 +223,8 @@ static void forget_watched(struct held_objects *h, int watch)
     }
 }
 
-/* Finds the freed objects after the kernel has dropped events, because more than
- * fs.inotify.max_queued_events were queued: the watch of a freed object no longer exists. */
+/* Called after Linux has dropped events, because more than fs.inotify.max_queued_events were
+ * queued. Finds the freed objects without events: the watch of a freed object no longer exists. */
 static void lose_events(struct held_objects *h)
 {
     struct file_watch_list left;

@@ -37,7 +37,8 @@ struct held_limits {
 KILN_MUST_CHECK enum kiln_code held_objects_create(const struct held_limits *limits,
                                                    struct held_objects **ret_held,
                                                    struct kiln_err *err);
-/* Call this function only after kilnd has closed all objects that it sent to users. */
+/* Frees the struct. Call this function only after kilnd has closed all objects that it sent to
+ * users. */
 void held_objects_destroy(struct held_objects *held);
 void held_objects_set_limits(struct held_objects *held, const struct held_limits *limits);
 

@@ -55,7 +55,7 @@ struct kernel_accounting_request {
     void (*each)(void *context, const struct kernel_accounting_row *row);
     void *context;
 };
-/* |ret_since| is the start of accounting, or 0 if there are no rows. */
+/* Reads the rows. |ret_since| is the start of accounting, or 0 if there are no rows. */
 KILN_MUST_CHECK enum kiln_code kernel_store_accounting(
     struct kernel_store *store, const struct kernel_accounting_request *request,
     uint64_t *ret_since, struct kiln_err *err);

@@ -111,8 +111,8 @@ struct kernel_usage {
     uint64_t row_bytes; /* bytes that quotas count for the rows of kernels, without objects */
 };
 
-/* If a new limit is lower than what the store uses, the store shrinks gradually: later writes evict
- * kernels. */
+/* Sets both limits. If the store uses more than a new limit, it shrinks gradually: later writes
+ * evict kernels. */
 void kernel_store_set_limits(struct kernel_store *store, uint64_t limit_bytes,
                              uint64_t quota_bytes_uid);
 /* Returns KILN_UNSUPPORTED for a network filesystem, and KILN_BUSY if another daemon uses the
@@ -162,7 +162,7 @@ void kernel_store_health(struct kernel_store *store, struct kernel_health *ret_h
 KILN_MUST_CHECK enum kiln_code kernel_store_tidy(struct kernel_store *store, bool *ret_more,
                                                  struct kiln_err *err);
 
-/* On a miss, returns KILN_NOT_FOUND without a message. */
+/* Returns the kernel's object, or KILN_NOT_FOUND without a message. */
 KILN_MUST_CHECK enum kiln_code kernel_store_get(struct kernel_store *store,
                                                 const struct digest *key,
                                                 struct object **ret_object, bool *ret_damaged,
@@ -174,17 +174,18 @@ struct kernel_reader {
     bool hidden;    /* the kernel exists and is private to |owner| */
     uint32_t owner; /* valid if |hidden| */
 };
-/* If the kernel is private to another uid, returns KILN_NOT_FOUND before it reads the bytes, so
- * that the time of the answer does not reveal that the kernel exists. */
+/* Like kernel_store_get, but returns only kernels that |reader| may fetch. If the kernel is private
+ * to another uid, returns KILN_NOT_FOUND before it reads the bytes, so that the time of the answer
+ * does not reveal that the kernel exists. */
 KILN_MUST_CHECK enum kiln_code kernel_store_get_as(struct kernel_store *store,
                                                    struct kernel_reader *reader,
                                                    const struct digest *key,
                                                    struct object **ret_object,
                                                    struct kiln_err *err);
-/* If the quota is exceeded, evicts kernels of the same uid. If the limit is exceeded, evicts
- * kernels of any uid, but first of a uid that uses more than half of the limit. Adds the number
- * of evicted kernels to |ret_evicted|. Returns KILN_FULL if the object alone exceeds limit or
- * quota, if only pinned kernels are left to evict, or if the disk is full. */
+/* Stores a kernel. If the quota is exceeded, evicts kernels of the same uid. If the limit is
+ * exceeded, evicts kernels of any uid, but first of a uid that uses more than half of the limit.
+ * Adds the number of evicted kernels to |ret_evicted|. Returns KILN_FULL if the object alone
+ * exceeds limit or quota, if only pinned kernels are left to evict, or if the disk is full. */
 KILN_MUST_CHECK enum kiln_code kernel_store_put(struct kernel_store *store,
                                                 const struct kernel_record *record,
                                                 const struct object *object, uint64_t *ret_evicted,
@@ -362,7 +363,8 @@ struct kernel_clearing {
 KILN_MUST_CHECK enum kiln_code kernel_store_clear_some(struct kernel_store *store,
                                                        struct kernel_clearing *clearing,
                                                        struct kiln_err *err);
-/* If the kernel does not exist, sets |ret_found| to false and returns KILN_OK. */
+/* Pins or unpins a kernel. If the kernel does not exist, sets |ret_found| to false and returns
+ * KILN_OK. */
 KILN_MUST_CHECK enum kiln_code kernel_store_pin(struct kernel_store *store,
                                                 const struct digest *key, bool pinned,
                                                 bool *ret_found, struct kiln_err *err);

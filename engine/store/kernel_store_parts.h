@@ -199,7 +199,8 @@ typedef enum kiln_code (*store_work)(struct kernel_store *store, void *context,
 KILN_MUST_CHECK enum kiln_code store_write(struct kernel_store *store, enum store_write_kind kind,
                                            store_work work, void *context, struct kiln_err *err);
 
-/* |rc| is the failure of a write. Returns KERNEL_HEALTH_OK if the disk did not cause it. */
+/* Returns the state of the disk after a write failed with |rc|: KERNEL_HEALTH_OK if the disk did
+ * not cause the failure. */
 enum kernel_health_state store_health_of(const struct kernel_store *store, enum kiln_code rc);
 /* Returns true if the next write must be dropped, because an earlier write failed and it is too
  * early for the next try. In that case, also counts the dropped write. */
@@ -229,8 +230,9 @@ struct piece_sink { /* receives the unpacked pieces of a large object, in order 
     enum kiln_code (*put)(void *context, struct bytes piece, struct kiln_err *err);
     void *context;
 };
-/* With KILN_CORRUPT, only |ret_checked|->damage is set. If the object is stored in pieces,
- * |ret_checked|->raw is empty and |sink| gets the bytes before they are checked. */
+/* Unpacks and checks the object of a row. With KILN_CORRUPT, only |ret_checked|->damage is set. If
+ * the object is stored in pieces, |ret_checked|->raw is empty and |sink| gets the bytes before they
+ * are checked. */
 KILN_MUST_CHECK enum kiln_code store_check_row(const struct stored_row *row, struct codec *codec,
                                                const struct piece_sink *sink,
                                                struct checked_row *ret_checked,

@@ -121,7 +121,8 @@ enum kiln_code store_vacuum(struct kernel_store *store, struct kiln_err *err)
     return store->vacuum_due ? vacuum_pages(store, err) : rc;
 }
 
-/* Even deleting needs free space, because SQLite first writes each change to the log. */
+/* Replaces the message about a full disk by advice. Even deleting kernels needs free space, because
+ * SQLite first writes each change to the log. */
 enum kiln_code store_advise_space(const struct kernel_store *store, enum kiln_code rc,
                                   struct kiln_err *err)
 {

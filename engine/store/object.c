@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* |fd| must be sealed, because reading a mapped file that was truncated raises SIGBUS. */
+/* Maps |fd|, which must be sealed: reading a mapped file that was truncated raises SIGBUS. */
 static enum kiln_code map_object(int fd, uint64_t size, void **ret_mapping, struct kiln_err *err)
 {
     void *mapping = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);

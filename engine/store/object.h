@@ -73,7 +73,7 @@ KILN_MUST_CHECK enum kiln_code object_from_checked(int fd, uint64_t size,
                                                    const struct digest *digest,
                                                    struct object **ret_object,
                                                    struct kiln_err *err);
-/* The copy has its own memfd, with the same bytes and properties. */
+/* Copies an object. The copy has its own memfd, with the same bytes and properties. */
 KILN_MUST_CHECK enum kiln_code object_copy(const struct object *object, struct object **ret_copy,
                                            struct kiln_err *err);
 struct object_copying {
