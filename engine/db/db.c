@@ -139,9 +139,10 @@ static const char *synchronous_of(const struct db_options *o)
     return o->full_sync ? "full" : "normal";
 }
 
-/* page_size and auto_vacuum are set only for a new file: they take effect only before the first
- * table and before WAL mode, and setting auto_vacuum in an existing file would rewrite the header,
- * with two syncs. A new file has no data to lose, so nothing is synced until complete_new_file. */
+/* Configures a new connection. page_size and auto_vacuum are set only for a new file: they take
+ * effect only before the first table and before WAL mode. In an existing file, setting auto_vacuum
+ * would rewrite the header, with two syncs. A new file has no data to lose, so nothing is synced
+ * until complete_new_file. */
 static enum kiln_code configure_connection(struct db *db, const struct db_options *o,
                                            bool *ret_fresh, struct kiln_err *err)
 {

@@ -132,8 +132,8 @@ static enum kiln_code refuse_locked(const struct db_directory_options *o, pid_t 
                      owner, o->what, o->path, o->setting);
 }
 
-/* Never removes the lock file: another process may just have opened it, and would then lock a
- * file without a name. */
+/* Locks the directory. The lock file is never removed: another process may just have opened it, and
+ * would then lock a file without a name. */
 static enum kiln_code take_lock(struct db_directory *directory, bool writing, struct kiln_err *err)
 {
     const struct db_directory_options *o = &directory->options;

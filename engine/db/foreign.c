@@ -40,8 +40,8 @@ void db_limit_foreign(struct db *db)
     limit_work(db);
 }
 
-/* |ret_stored| is false for a generated column, because reading it would run an expression from the
- * file. */
+/* Finds out whether a column is stored. |ret_stored| is false for a generated column, because
+ * reading it would run an expression from the file. */
 static enum kiln_code is_stored(struct db *db, const char *table, const char *column,
                                 bool *ret_stored, struct kiln_err *err)
 {

@@ -144,7 +144,8 @@ static uint64_t read_counted(const struct log *log, const char *path)
     return fine ? frames : UINT64_MAX;
 }
 
-/* If the header fails its check, the caller must find the salt with find_salt. */
+/* Reads the log's header. If the header fails its check, the caller must find the salt with
+ * find_salt. */
 static void read_header(struct log *log, const char *path, const uint8_t header[LOG_HEADER])
 {
     uint32_t magic = sqlite_be32(header);
@@ -194,7 +195,7 @@ static void find_salt(struct log *log)
     log->sum = log->start;
 }
 
-/* If there is no log, or an empty one, |log|->fd remains -1. */
+/* Opens the log. If there is no log, or an empty one, |log|->fd remains -1. */
 static enum kiln_code log_open(struct log *log, const char *path, struct kiln_err *err)
 {
     uint8_t header[LOG_HEADER];

@@ -21,8 +21,9 @@ struct log_state {
     bool damaged;
 };
 
-/* The state is zeroed if there is no log, or no complete transaction. If neither the log's
- * header nor the end of any transaction can be read, all pages count as lost. */
+/* Counts the pages of the log that can and cannot be read. |ret_state| is zeroed if there is no
+ * log, or no complete transaction. If neither the log's header nor the end of any transaction can
+ * be read, all pages count as lost. */
 KILN_MUST_CHECK enum kiln_code log_inspect(const char *path, struct log_state *ret_state,
                                            struct kiln_err *err);
 /* Copies the readable pages of the log |path| into the database |file|, in their order. A page

@@ -118,8 +118,8 @@ static uint32_t walk_trunk(struct page_scan *scan, uint32_t trunk, uint32_t *mar
     return sqlite_be32(scan->overflow);
 }
 
-/* If the free list does not have the length that the header states, marks nothing, because a
- * damaged list may name pages that are in use. */
+/* Marks the pages of the free list as free. If the list does not have the length that the header
+ * states, marks nothing, because a damaged list may name pages that are in use. */
 static void mark_free_pages(struct page_scan *scan, const uint8_t *header)
 {
     uint32_t marked = 0;
@@ -211,7 +211,8 @@ static bool columns_begin(struct columns *c, const uint8_t *record, uint64_t loc
     return true;
 }
 
-/* |ret_at| is the column's offset in the record. Returns false at the end, or after damage. */
+/* Moves to the next column; |ret_at| is its offset in the record. Returns false at the end, or
+ * after damage. */
 static bool columns_next(struct columns *c, uint64_t *ret_at)
 {
     size_t used = read_varint(c->at, c->end, &c->type);
