@@ -75,8 +75,8 @@ static enum compile_end report_death(int number, struct kiln_err *err)
     return end;
 }
 
-/* If clang crashes, a signal ends its process. If only clang's linker crashes, clang exits with an
- * arbitrary status. */
+/* Converts the exit status of clang. If clang crashes, a signal ends its process. If only clang's
+ * linker crashes, clang exits with an arbitrary status. */
 static enum compile_end judge_status(int status, struct kiln_err *err)
 {
     enum compile_end end = COMPILE_DONE;

@@ -3,8 +3,8 @@
 
 #include "engine/digest/sha256_headers.h"
 
-/* The caller has rejected malformed headers. If this function gets some nevertheless, it hashes
- * their raw bytes, so that the key differs from every other key. */
+/* Adds the headers to the digest. The caller has rejected malformed headers. If there are malformed
+ * headers nevertheless, hashes their raw bytes, so that the key differs from every other key. */
 static void put_headers(struct sha256 *s, const struct compile_job *job)
 {
     if (!sha256_put_headers(s, job->headers, job->header_count))

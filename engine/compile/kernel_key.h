@@ -18,8 +18,8 @@
  * or define changes, so that objects compiled with the old options are no longer found. */
 #define COMPILE_ABI 1u
 
-/* The job's headers must have passed headers_check, and its options must be canonical
- * (options.h). */
+/* Returns the key of the job's kernel. The headers must have passed headers_check, and the options
+ * must be canonical (options.h). */
 struct digest kernel_key(const struct compile_job *job, const struct digest *toolchain_identity);
 
 struct digest kernel_source_id(const struct compile_job *job);

@@ -11,10 +11,10 @@
  */
 #include "engine/compile/compile_job.h"
 
-/* If the log is longer than LIMIT_COMPILE_LOG, its middle is left out.  Returns NULL if the log is
- * empty or cannot be read, or if out of memory. */
+/* Returns the text of the log, without its middle if it is longer than LIMIT_COMPILE_LOG. Returns
+ * NULL if the log is empty or cannot be read, or if out of memory. */
 char *worker_log_read(int log_fd);
 
-/* |log| may be NULL.  Returns COMPILE_MEMORY or COMPILE_OUTPUT, with a message in |ret_text|, if
- * the last lines name that cause; otherwise returns |end|. */
+/* Returns COMPILE_MEMORY or COMPILE_OUTPUT, with a message in |ret_text|, if the last lines of
+ * |log| name that cause. Otherwise returns |end|. |log| may be NULL. */
 enum compile_end worker_log_cause(const char *log, enum compile_end end, const char **ret_text);

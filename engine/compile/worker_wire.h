@@ -38,8 +38,9 @@ struct worker_files {
 KILN_MUST_CHECK enum kiln_code worker_send_job(int socket_fd, const struct compile_job *job,
                                                struct worker_files *ret_files,
                                                struct kiln_err *err);
-/* For the daemon; does not block.  Returns KILN_BUSY if no message has arrived, and
- * KILN_UNAVAILABLE if the worker closed its end.  WORKER_READY only fills |ret_result->sandbox|. */
+/* For the daemon: receives one message, without blocking. Returns KILN_BUSY if no message has
+ * arrived, and KILN_UNAVAILABLE if the worker closed its end. WORKER_READY only fills
+ * |ret_result->sandbox|. */
 KILN_MUST_CHECK enum kiln_code worker_receive(int socket_fd, enum worker_message *ret_message,
                                               struct worker_result *ret_result,
                                               struct kiln_err *err);
