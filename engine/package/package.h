@@ -95,7 +95,8 @@ void package_destroy(struct package *package);
 KILN_DEFINE_AUTO(package)
 
 const struct package_info *package_info(const struct package *package);
-/* The first call counts the rows, because MIOpen's files do not state the number. */
+/* Returns the number of rows. The first call counts them, because MIOpen's files do not state the
+ * number. */
 KILN_MUST_CHECK enum kiln_code package_rows(struct package *package, uint64_t *ret_rows,
                                             struct kiln_err *err);
 
@@ -115,7 +116,8 @@ void package_shun(struct package *package, const struct kern_name *name);
  * count. */
 bool package_has_damaged_rows(struct package *package);
 
-/* The first call reads the whole file. Returns KILN_BUSY if the file was replaced. */
+/* Returns the file's SHA-256. The first call reads the whole file. Returns KILN_BUSY if the file
+ * was replaced. */
 KILN_MUST_CHECK enum kiln_code package_sha256(struct package *package, struct digest *ret_sha256,
                                               struct kiln_err *err);
 bool package_is_trusted(const struct package *package);

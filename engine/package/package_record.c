@@ -197,8 +197,8 @@ static const struct stated *find_by_identity(const struct candidates *candidates
     return NULL;
 }
 
-/* Called if no record states the file's inode, size and modification time. Finds the record by the
- * file's SHA-256. */
+/* Finds the record by the file's SHA-256. Needed if no record states the file's inode, size and
+ * modification time. */
 static enum kiln_code read_by_content(const struct candidates *candidates,
                                       const struct file_identity *identity,
                                       struct package_record *ret_record, struct kiln_err *err)

@@ -112,7 +112,8 @@ struct package_signature {
     /* Why the manifest next to the file is not accepted; may be "". */
     char refused[256];
 };
-/* May read the whole file, so do not call this function on the daemon's loop. */
+/* Returns who signed the package. May read the whole file, so do not call this function on the
+ * daemon's loop. */
 void package_set_signature(const struct package_set *set, struct package *package,
                            struct package_signature *ret_signature);
 

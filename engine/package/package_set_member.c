@@ -38,8 +38,8 @@ enum kiln_code signer_check(const struct package_set *set, const char *signer, b
     return rc;
 }
 
-/* Only packages in kiln's own directory have records. Returns KILN_NOT_FOUND, without a message, if
- * there is no record. */
+/* Reads the record of a package. Only packages in kiln's own directory have records. Returns
+ * KILN_NOT_FOUND, without a message, if there is no record. */
 static enum kiln_code find_record(const struct package_set *set, const struct member *member,
                                   const char *name, struct package_record *ret_record,
                                   struct kiln_err *err)
