@@ -19,11 +19,12 @@
 
 struct kern_db;
 
-/* Nobody may change the file while it is open: locks and a write-ahead log are ignored.  Returns
- * KILN_CORRUPT if the file is damaged, of another kind, or lacks the table or a column. */
+/* Opens a file that nobody changes while it is open: locks and a write-ahead log are ignored.
+ * Returns KILN_CORRUPT if the file is damaged, of another kind, or lacks the table or a column. */
 KILN_MUST_CHECK enum kiln_code kern_db_open(const char *path, struct kern_db **ret_db,
                                             struct kiln_err *err);
-/* |image| must stay valid until kern_db is closed.  |name| is for messages. */
+/* Opens a database in memory. |image| must stay valid until kern_db is closed. |name| is for
+ * messages. */
 KILN_MUST_CHECK enum kiln_code kern_db_open_image(struct bytes image, const char *name,
                                                   struct kern_db **ret_db, struct kiln_err *err);
 void kern_db_destroy(struct kern_db *db);
@@ -86,9 +87,9 @@ KILN_MUST_CHECK enum kiln_code kern_db_count(struct kern_db *db, uint64_t *ret_r
 
 struct kern_db_writer;
 
-/* |path| must not exist.  The file has MIOpen's schema and index and a page size of 4096.  It is
- * not in WAL mode, so that it can be read in a read-only directory.  The same rows in the same
- * order give the same bytes. */
+/* Creates the file |path|, which must not exist. The file has MIOpen's schema and index and a page
+ * size of 4096. It is not in WAL mode, so that it can be read in a read-only directory. The same
+ * rows in the same order give the same bytes. */
 KILN_MUST_CHECK enum kiln_code kern_db_create(const char *path, struct kern_db_writer **ret_writer,
                                               struct kiln_err *err);
 /* Removes the file unless kern_db_writer_finish was called. */

@@ -219,7 +219,8 @@ static enum kiln_code undo_record(struct perf_db_writer *writer, uint64_t config
     return rc ? rc : KILN_INVALID;
 }
 
-/* If |ids| is NULL, the rows get the ids after the highest one so far. */
+/* Adds the rows of a record. If |ids| is NULL, the rows get the ids after the highest one so
+ * far. */
 static enum kiln_code add_rows(struct perf_db_writer *writer, struct bytes value, uint64_t config,
                                const uint64_t *ids, struct kiln_err *err)
 {

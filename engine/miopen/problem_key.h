@@ -35,7 +35,7 @@
 
 /* Returns the length.  The problem must be valid (problem_check). */
 size_t find_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
-/* For a problem with mixed layouts, writes "" and returns 0. */
+/* Returns the length. For a problem with mixed layouts, writes "" and returns 0. */
 size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
 
 bool problem_key_has_tf32(struct bytes key);

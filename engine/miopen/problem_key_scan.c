@@ -23,7 +23,8 @@ static void describe_byte(const struct scan *s, char text[16])
         snprintf(text, 16, "byte 0x%02x", s->text.data[s->at]);
 }
 
-/* |where| is "as" or "after": "expected a number as in_w", "expected 'x' after in_w". */
+/* Reports a syntax error. |where| is "as" or "after": "expected a number as in_w", "expected 'x'
+ * after in_w". */
 static void fail_expected(struct scan *s, const char *what, const char *where, const char *field)
 {
     char found[16];
@@ -124,8 +125,8 @@ static struct extent take_extent(struct scan *s, uint32_t dims, char between, ch
     return e;
 }
 
-/* In 2-D, the third number is the filter's height, and an 'x' follows it.  In 3-D, it is in_w, and
- * a '-' follows it. */
+/* Takes the sizes of the input and of the filter. In 2-D, the third number is the filter's height,
+ * and an 'x' follows it. In 3-D, the third number is in_w, and a '-' follows it. */
 static void take_in_and_filter(struct scan *s, struct key_parts *parts)
 {
     uint32_t first = take_number(s, "in_h or in_d");

@@ -37,8 +37,8 @@ struct tuning_reader_events {
 };
 
 struct perf_db_writer;
-/* |path| must not exist.  Schema and indices have exactly the text that MIOpen itself writes.  The
- * same records in the same order give the same bytes. */
+/* Creates the file |path|, which must not exist. Schema and indices have exactly the text that
+ * MIOpen itself writes. The same records in the same order give the same bytes. */
 KILN_MUST_CHECK enum kiln_code perf_db_create(const char *path, struct perf_db_writer **ret_writer,
                                               struct kiln_err *err);
 /* Uses only the record's key, value, line and ids.  The key must be a PerfDb key with 21 canonical

@@ -42,8 +42,8 @@ static inline uint64_t tuning_keys_bytes(const struct tuning_keys *keys)
 {
     return (keys->table.capacity + keys->old.capacity) * sizeof(struct tuning_key_place);
 }
-/* |key| is in the caller's memory that begins at |base|. Sets |ret_known| if the key was added
- * before. */
+/* Adds |key|, which is in the caller's memory that begins at |base|. Sets |ret_known| if the key
+ * was added before. */
 KILN_MUST_CHECK enum kiln_code tuning_keys_add(struct tuning_keys *keys, const uint8_t *base,
                                                struct bytes key, bool *ret_known,
                                                struct kiln_err *err);

@@ -15,7 +15,7 @@
 #define TUNING_READ_BYTES (4 << 20)
 
 struct tuning_reader;
-/* Nobody may change the file while it is open. */
+/* Opens a tuning file. Nobody may change it while it is open. */
 KILN_MUST_CHECK enum kiln_code tuning_reader_open(const char *path, enum tuning_kind kind,
                                                   enum tuning_format format,
                                                   struct tuning_reader **ret_reader,

@@ -18,8 +18,8 @@
 #include "common/base/err.h"
 #include "common/miopen/device_database_id.h"
 
-/* The arches of common/target/amdgpu_machines.def decide where the arch ends: "gfx90878" is gfx908
- * with 120 compute units, because 0x78 is 120. */
+/* Parses an id. The arches of common/target/amdgpu_machines.def determine where the arch ends:
+ * "gfx90878" is gfx908 with 120 compute units, because 0x78 is 120. */
 KILN_MUST_CHECK enum kiln_code database_id_parse(struct bytes text, struct database_id *ret_id,
                                                  struct kiln_err *err);
 /* Splits |text| at "@".  Without a version, |ret_version| is empty.  Does not check the id. */

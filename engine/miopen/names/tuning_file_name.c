@@ -24,8 +24,8 @@ static bool copy_word(struct bytes text, char *to, size_t capacity)
     return true;
 }
 
-/* Fusion and batch normalisation have databases of their own, which kiln distinguishes by the
- * backend: "HIP.fusion", "batchnorm". */
+/* Sets the backend of |n|. Fusion and batch normalisation have databases of their own, which kiln
+ * distinguishes by the backend: "HIP.fusion", "batchnorm". */
 static bool set_backend(const struct miopen_file *file, struct bytes backend,
                         struct tuning_file_name *n)
 {
