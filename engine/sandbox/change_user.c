@@ -8,8 +8,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Also drops the capabilities explicitly, because setresuid(2) does not drop them if the parent
- * process set SECBIT_NO_SETUID_FIXUP or SECBIT_KEEP_CAPS (capabilities(7)). */
+/* Becomes the user |uid|. Also drops the capabilities explicitly, because setresuid(2) does not
+ * drop them if the parent process set SECBIT_NO_SETUID_FIXUP or SECBIT_KEEP_CAPS
+ * (capabilities(7)). */
 static bool become_user(uid_t uid, gid_t gid)
 {
     give_up_future_capabilities(); /* first, because setresuid drops CAP_SETPCAP, which this call

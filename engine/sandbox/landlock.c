@@ -32,9 +32,8 @@ struct landlock_rights landlock_rights(unsigned version)
     };
 }
 
-/* |attributes| is the kernel's struct landlock_ruleset_attr, which becomes longer with new
- * versions. An older kernel accepts the longer struct if the bytes that it does not know are
- * zero. */
+/* Creates a ruleset. Linux's struct landlock_ruleset_attr becomes longer with new versions. An
+ * older Linux accepts the longer struct if the bytes that it does not know are zero. */
 enum kiln_code landlock_begin(const struct landlock_rights *handled,
                               struct landlock_rules *ret_rules, struct kiln_err *err)
 {

@@ -95,9 +95,9 @@ _Noreturn static void exit_like_worker(int status)
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST);
 }
 
-/* |starter| was the parent of this process when supervisor_fork was called. If |starter| ended
- * before PR_SET_PDEATHSIG was set, the kernel sends no signal, but getppid() returns another
- * number. */
+/* Runs the supervisor until the worker ends. |starter| was the parent of this process when
+ * supervisor_fork was called. If |starter| ended before PR_SET_PDEATHSIG was set, Linux sends no
+ * signal, but getppid() returns another number. */
 _Noreturn static void run_supervisor(pid_t init, pid_t worker, pid_t starter,
                                      supervisor_give_up *give_up, void *context)
 {

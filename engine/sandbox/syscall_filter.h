@@ -15,9 +15,9 @@
  */
 #include "common/base/err.h"
 
-/* The process must have set PR_SET_NO_NEW_PRIVS.  Returns KILN_UNSUPPORTED if the kernel does not
- * support filters.  After KILN_NO_MEMORY, the process must end, because a filter without some of
- * its rules may be in force. */
+/* Installs the filter of compilers. The process must have set PR_SET_NO_NEW_PRIVS. Returns
+ * KILN_UNSUPPORTED if Linux does not support filters. After KILN_NO_MEMORY, the process must end,
+ * because a filter without some of its rules may be in force. */
 KILN_MUST_CHECK enum kiln_code syscall_filter_compilers(struct kiln_err *err);
 /* Allows all calls except those that syscall_filter.c lists. */
 KILN_MUST_CHECK enum kiln_code syscall_filter_transfers(struct kiln_err *err);
