@@ -376,8 +376,9 @@ static enum kiln_code report_failure(const struct embed_transport *t, struct kil
                      "(LimitNOFILE=, ulimit -n)");
 }
 
-/* The caller holds the mutex. Runs at least one step even if the deadline has passed, so that a
- * caller that polls with short deadlines makes progress. */
+/* Waits for a reply until the deadline, and runs tasks meanwhile. Runs at least one step even if
+ * the deadline has passed, so that a caller that polls with short deadlines makes progress. The
+ * caller holds the mutex. */
 static enum kiln_code await_frame(struct embed_transport *t, uint64_t deadline_ns,
                                   struct kiln_err *err)
 {
