@@ -10,6 +10,6 @@
  */
 #include "common/protocol/program_inputs.h"
 
-/* |source| is the SHA-256 of the source. The caller computes it, because libkiln-rtc needs it for
- * another key, too. */
+/* Returns the key of a program. |source| is the SHA-256 of its source, which the caller computes,
+ * because libkiln-rtc needs it for another key, too. */
 struct digest program_key(const struct program_inputs *inputs, const struct digest *source);

@@ -10,6 +10,6 @@
 #include "engine/digest/sha256.h"
 
 void sha256_put_number(struct sha256 *s, uint32_t value);
-/* |records| contains |count| structs message_header.  Returns false, and adds nothing, if they are
- * incomplete or more than LIMIT_HEADERS. */
+/* Adds the headers in |records|, which contains |count| structs message_header. Returns false, and
+ * adds nothing, if the records are incomplete or more than LIMIT_HEADERS. */
 bool sha256_put_headers(struct sha256 *s, struct bytes records, uint32_t count);
