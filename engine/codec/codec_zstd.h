@@ -32,8 +32,8 @@ KILN_DEFINE_AUTO(codec)
 
 /* Returns false if a newer kiln wrote |id|, or |id| is damaged. */
 bool codec_knows(uint64_t id);
-/* |ret_stored| is |raw| itself, or memory of the codec that is valid until the codec's next
- * call. */
+/* Compresses |raw| if that makes it smaller. |ret_stored| is |raw| itself, or memory of the codec
+ * that is valid until the codec's next call. */
 KILN_MUST_CHECK enum kiln_code codec_pack(struct codec *codec, struct bytes raw,
                                           struct bytes *ret_stored, enum codec_id *ret_id,
                                           struct kiln_err *err);
