@@ -57,8 +57,8 @@ static const char *arch_of_device(const struct properties *p)
     return NULL;
 }
 
-/* gfx_target_version has two decimal digits each for major, minor and stepping. The arch has one
- * hexadecimal digit each for minor and stepping: 90010 is gfx90a. */
+/* Sets the arch. gfx_target_version has two decimal digits each for major, minor and stepping. The
+ * arch has one hexadecimal digit each for minor and stepping: 90010 is gfx90a. */
 static bool set_arch(struct gpu *gpu, const struct properties *p)
 {
     uint64_t version = p->gfx_target_version;
