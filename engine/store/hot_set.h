@@ -28,7 +28,7 @@ KILN_DEFINE_AUTO(hot_set)
 struct object *hot_set_find(struct hot_set *set, const struct digest *key);
 /* Like hot_set_find, but does not count as a use of the object. */
 struct object *hot_set_peek(struct hot_set *set, const struct digest *key);
-/* Adds |object|, takes a reference to it, and removes all other objects of this key. Does nothing
+/* Adds |object|, and takes a reference to it. Removes all other objects of this key. Does nothing
  * if |object| is larger than the limit of the set, or if memory runs out. */
 void hot_set_insert(struct hot_set *set, const struct digest *key, struct object *object);
 /* Like hot_set_insert, for a copy that is reserved for a user (held_objects.h). Does not remove

@@ -293,8 +293,8 @@ struct kernel_keys {
     size_t max;
     size_t count;
 };
-/* Returns the keys that begin with |prefix| (1 to 64 hexadecimal digits), without kernels that
- * are private to other users than |uid|. If |uid| is NULL, returns all of them. Returns
+/* Returns the keys that begin with |prefix| (1 to 64 hexadecimal digits), without kernels that are
+ * private to other users than |uid|. If |uid| is NULL, returns the keys of all kernels. Returns
  * KILN_INVALID if too many keys begin with |prefix|. */
 KILN_MUST_CHECK enum kiln_code kernel_store_match(struct kernel_store *store, const char *prefix,
                                                   const uint32_t *uid, struct kernel_keys *ret_keys,
@@ -419,8 +419,7 @@ struct kernel_collecting { /* the caller sets |gc| and zeroes the other members 
     size_t stale_count, next;
     struct kernel_clearing clearing;
     unsigned rounds;
-    uint64_t used_max; /* this round evicts kernels until at most this many bytes of pages are
-                        * used */
+    uint64_t used_max; /* maximum bytes of used pages after this round of eviction */
     bool is_evicting, none_left;
 };
 

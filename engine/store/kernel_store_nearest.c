@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-/* How many kernels are scored: if there are kernels of the same program, the newest
- * SAME_PROGRAM_MAX of these; otherwise the newest OTHERS_MAX of all kernels, which takes about 10
- * ms. */
+/* How many kernels are scored. If there are kernels of the same program, the newest
+ * SAME_PROGRAM_MAX of that program are scored. Otherwise, the newest OTHERS_MAX of all kernels are
+ * scored, which takes about 10 ms. */
 #define SAME_PROGRAM_MAX 4096u
 #define OTHERS_MAX 1024u
 /* Score of a field that is equal. The scores of all fields that are only similar add up to less. */

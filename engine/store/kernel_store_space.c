@@ -20,8 +20,9 @@
  * to the log. */
 #define BATCH_MAX 512u
 #define CHANGED (10u * LOG_PAGE_BYTES)
-/* Pages that one step vacuums (as in kernel_statements.def), and the bytes that this adds to the
- * log: the page that moves, the page that points to it, and a page of the pointer map. */
+/* Number of pages that one step vacuums (as in kernel_statements.def), and the bytes that one step
+ * adds to the log: for each page, the page that moves, the page that points to it, and a page of
+ * the pointer map. */
 #define VACUUM_PAGES 16u
 #define VACUUM_LOG_BYTES (3u * VACUUM_PAGES * LOG_PAGE_BYTES)
 
