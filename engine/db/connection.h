@@ -18,8 +18,8 @@ struct db {
     const char *const *statements; /* borrowed; the SQL of the elements of |prepared| */
     /* owned; prepared in advance, because a rollback must work when memory has run out */
     sqlite3_stmt *rollback;
-    bool stuck; /* a transaction could not be rolled back; it must be rolled back before other
-                 * writes */
+    bool stuck; /* a transaction could not be rolled back; the connection must roll it back before
+                 * other writes */
     bool read_only, full_sync, is_foreign;
     bool has_long_log; /* with |full_sync|: the log was lengthened, see lengthen_log */
     int log_pages, log_max;

@@ -82,7 +82,8 @@ static int open_handle(struct db *db, const struct db_options *o)
 }
 
 /* Opens the file for writing. If SQLite cannot do that at this moment, it opens the file read-only
- * without an error, and the connection stays read-only. This function then tries a second time. */
+ * without an error, and the connection stays read-only. In that case, this function closes the
+ * connection and tries a second time. */
 static int open_to_write(struct db *db, const struct db_options *o)
 {
     for (unsigned tries = 0; tries < 2; tries++) {

@@ -15,7 +15,7 @@
 
 struct log_state {
     uint64_t pages; /* number of pages in the log, up to the last one that ends a transaction */
-    uint64_t lost;  /* how many of these pages cannot be read, or belong to a transaction whose end
+    uint64_t lost;  /* how many of |pages| cannot be read, or belong to a transaction whose end
                      * cannot be read */
     /* true: SQLite's recovery would drop complete transactions of this log */
     bool damaged;

@@ -32,7 +32,8 @@
 /* The maximum number of attempts to copy. The log starts over about once in a thousand pages, so
  * rarely during two attempts in a row. */
 #define ATTEMPTS 8
-/* How long to wait for a transaction that has written its last page; it usually ends sooner. */
+/* How long a log that looks damaged is given to change: a transaction that has written its last
+ * page usually ends sooner. */
 #define SETTLED_MS 100
 #define CHUNK (256 << 10)
 #define LOG_HEADER 32

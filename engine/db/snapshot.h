@@ -19,8 +19,9 @@
  * over several files was interrupted. Set |salvage| if db_snapshot_save will be called. */
 KILN_MUST_CHECK enum kiln_code db_snapshot(const char *from, const char *to, bool salvage,
                                            struct kiln_err *err);
-/* Applies the copied log or journal to the copy, as SQLite does after a crash. Then the file alone
- * is the database. Returns KILN_CORRUPT if SQLite does not accept the file; the copy remains. */
+/* Applies the copied log or journal to the copy, as SQLite does after a crash. Afterwards, the file
+ * contains the whole database. Returns KILN_CORRUPT if SQLite does not accept the file; the copy
+ * remains. */
 KILN_MUST_CHECK enum kiln_code db_snapshot_merge(const char *path, struct kiln_err *err);
 /* Like db_snapshot_merge, for tuning data that may be damaged. If SQLite's recovery would drop part
  * of the log, or if SQLite rejects the file, copies each readable page of the log into the file.
