@@ -29,8 +29,8 @@ static const char *const deciding[] = {
 static const char *const parts[] = { "libhiprtc-builtins", "libamd_comgr", "libLLVM", "libclang",
                                      NULL };
 
-/* comgr compiles in a private directory whose name begins with "comgr-". A result that contains
- * such a name may depend on the directory. */
+/* Parts of the names of comgr's private directories, in which it compiles. A result that contains
+ * such a part may depend on the directory. */
 static const char *const path_marks[] = { "/comgr-", NULL };
 
 static void add_options(struct arguments *options, const struct compile_job *job,

@@ -186,8 +186,8 @@ static void limit_processes(const struct confinement *c)
 static void report_reasons(struct confinement *c)
 {
     for (enum sandbox_layer l = 0; l < LAYERS; l++) {
-        /* This process may have failed to create a layer that is in force anyway, for example one
-         * that a container provides. So only the verification decides. */
+        /* Only the verification decides which layers are in force: this process may have failed to
+         * create a layer that, for example, a container provides. */
         if (!report_has(&c->report, l))
             report_add_reason(&c->report, l, c->reason[l][0] ? c->reason[l] : "not in force");
     }

@@ -9,8 +9,8 @@
 #define PATH_LENGTH_MAX 512
 
 /* Stores dlerror()'s first message about a file that exists but cannot be loaded, for example
- * because a library that it needs is missing. Ignores messages that a file is absent; these begin
- * with |path|. */
+ * because a library that the file needs is missing. Ignores messages that a file is absent: these
+ * messages begin with |path|. */
 static void keep_reason(const char *path, char *reason, size_t size)
 {
     const char *text = dlerror();

@@ -51,7 +51,7 @@ struct rtc_kind {
     /* Prefixes of the file names of the compiler's other libraries. libkiln-rtc identifies the
      * compiler by the build ids of its main library and of these libraries. */
     const char *const *parts;
-    /* If a result contains one of these texts, it may depend on the directory of the compile. */
+    /* A result that contains one of these texts may depend on the directory of the compile. */
     const char *const *path_marks;
     /* The target for which a probe is compiled, so that the compiler's main library loads the other
      * libraries that it needs. */

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /* Maximum number of cached probe results. If there are more, failures are dropped first: clients
- * may request targets that do not exist, and each of these adds a failure. A host has few GPUs, and
- * therefore at most dozens of successes. */
+ * may request targets that do not exist, and each such target adds a failure. A host has few GPUs,
+ * and therefore at most dozens of successes. */
 #define PROBES_MAX 256u
 #define DETAIL_LETTERS 200
 
