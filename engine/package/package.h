@@ -100,9 +100,9 @@ const struct package_info *package_info(const struct package *package);
 KILN_MUST_CHECK enum kiln_code package_rows(struct package *package, uint64_t *ret_rows,
                                             struct kiln_err *err);
 
-/* These functions append the unpacked object to |ret_raw|, or return KILN_NOT_FOUND. If the row
- * failed its check, KILN_NOT_FOUND has a message, and |ret_damaged| is set. Such a row is
- * reported once, and only package_check unpacks it again. */
+/* Both functions append the unpacked object to |ret_raw|, or return KILN_NOT_FOUND. If the row
+ * failed its check, KILN_NOT_FOUND has a message, and |ret_damaged| is set. A damaged row is
+ * reported only once. Afterwards, only package_check unpacks it again. */
 KILN_MUST_CHECK enum kiln_code package_find_named(struct package *package,
                                                   const struct kern_name *name,
                                                   struct buffer *ret_raw, bool *ret_damaged,

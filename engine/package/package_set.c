@@ -119,8 +119,8 @@ enum kiln_code need_own_directory(const struct package_set *set, struct kiln_err
                      "this program has no package directory, only built-in packages");
 }
 
-/* Creates the directory if it is absent. Refuses a directory that other users can write to: they
- * could decide which code runs on the GPUs. */
+/* Creates the directory if it is absent. Refuses a directory that other users can write to: these
+ * users could decide which code runs on the GPUs. */
 static enum kiln_code prepare_directory(const char *path, struct kiln_err *err)
 {
     bool fresh = access(path, F_OK) != 0;

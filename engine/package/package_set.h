@@ -106,8 +106,8 @@ bool package_set_built_in_is_damaged(struct package_set *set, struct bytes datab
 struct package_signature {
     char signer[KEY_NAME_MAX];
     struct manifest_edition edition;
-    /* Look-ups by key use the package: it is built in, or it was signed when kiln installed it, and
-     * the key is still trusted. */
+    /* true: look-ups by key use the package. Either the package is built in, or it was signed when
+     * kiln installed it and the key is still trusted. */
     bool counts;
     /* Why the manifest next to the file is not accepted; may be "". */
     char refused[256];
