@@ -167,7 +167,7 @@ void namespaces_leave(const struct namespace_ids *outside, struct namespace_erro
         if (!user)
             user = enter_user_namespace();
         /* The current mount and process namespaces belong to another user namespace, so this
-         * process may not mount anything in them: they must be replaced, too. */
+         * process may not mount anything in them. So it must leave these two namespaces, too. */
         if (!user)
             own.of[NAMESPACE_MOUNT] = own.of[NAMESPACE_PID] = 0;
     }

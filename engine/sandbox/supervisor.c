@@ -103,7 +103,7 @@ _Noreturn static void run_supervisor(pid_t init, pid_t worker, pid_t starter,
 {
     drop_everything("kiln-supervisor", give_up, context);
     if (getppid() != starter)
-        /* The kernel then kills init (PR_SET_PDEATHSIG), and with init all processes of the
+        /* Linux then kills init (PR_SET_PDEATHSIG), and with init all processes of the
          * namespace. */
         _exit(EXIT_LOST);
     close(STDOUT_FILENO);

@@ -98,7 +98,8 @@ static int add_prctl_rules(scmp_filter_ctx filter)
     int rc = 0, number = seccomp_syscall_resolve_name("prctl");
     for (size_t i = 0; !rc && i < sizeof(options) / sizeof(options[0]); i++)
         rc = add_rule_if(filter, SCMP_ACT_ALLOW, "prctl", argument(0, INT_BITS, options[i]));
-    /* Allows only the value 0, which prevents other processes from inspecting this one. */
+    /* PR_SET_DUMPABLE is allowed only with the value 0, which prevents other processes from
+     * inspecting this one. */
     const struct scmp_arg_cmp off[] = { argument(0, INT_BITS, PR_SET_DUMPABLE),
                                         argument(1, UINT64_MAX, 0) };
     return rc ? rc : seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, number, 2, off);

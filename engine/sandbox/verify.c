@@ -166,7 +166,7 @@ void verify_surroundings(const struct namespace_ids *outside, const char *direct
 
 static bool is_denied(long result) { return result < 0 && errno == EPERM; }
 
-/* Tests with calls that the filter denies. Without the filter, each of them would succeed or fail
+/* Makes system calls that the filter denies. Without the filter, each call would succeed or fail
  * with another errno. */
 void verify_filter(struct sandbox_report *report)
 {
