@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <sys/random.h>
 
-/* This header declares arrays with its own sizes. If they differ from those in ed25519.h, the
- * compiler reports an error. */
+/* <nettle/eddsa.h> declares arrays with nettle's sizes. If these sizes differ from those in
+ * ed25519.h, the compiler reports an error. */
 #include <nettle/eddsa.h>
 
 enum kiln_code ed25519_generate(uint8_t secret[ED25519_KEY_SIZE], struct kiln_err *err)
