@@ -74,6 +74,7 @@ struct manifest_content {
 KILN_MUST_CHECK enum kiln_code manifest_sign(const char *secret_key_file,
                                              const struct manifest_content *content,
                                              struct buffer *ret_manifest, struct kiln_err *err);
-/* Writes NAME.key and NAME.pub into |directory|.  Returns KILN_BUSY if one of them exists. */
+/* Writes NAME.key and NAME.pub into |directory|. Returns KILN_BUSY if one of the two files
+ * exists. */
 KILN_MUST_CHECK enum kiln_code manifest_keygen(const char *directory, const char *name,
                                                struct kiln_err *err);
