@@ -36,8 +36,8 @@ struct task {
     void (*work)(struct task *task); /* not on the engine's thread; may block */
     void (*done)(struct task *task); /* on the loop */
     uid_t uid;                       /* the user to whom the time is charged */
-    /* The task takes little time. One reader thread runs only brief tasks. It runs several of them,
-     * and then calls |done| for all of these. */
+    /* true: the task takes little time. One reader thread runs only brief tasks. It runs several
+     * brief tasks, and then calls |done| for all of them. */
     bool is_brief;
     uint64_t worked_ns; /* how long |work| ran; set before |done| is called */
     struct fair_item item;
