@@ -41,7 +41,7 @@ struct confinement {
     struct confine_options options;
     struct namespace_ids outside;
     char reason[LAYERS][CONFINE_REASON_MAX];
-    /* The process is in a private user namespace, so the kernel counts its processes separately
+    /* The process is in a private user namespace, so Linux counts its processes separately
      * (Linux 5.14 or later). */
     bool has_user_namespace;
     struct sandbox_report report;

@@ -20,7 +20,7 @@ struct process_limits {
     unsigned jobs;
 };
 
-/* Applies the limits to this process. Makes the kernel kill this process before others when memory
+/* Applies the limits to this process. Makes Linux kill this process before others when memory
  * runs out. */
 KILN_MUST_CHECK enum kiln_code process_limits_apply(const struct process_limits *limits,
                                                     struct kiln_err *err);

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * The directory of a database that only one process may use at a time.
+ * The directory of a database. Only one process may use the directory at a time.
  *
  * Role       refuses a directory in which the file is not safe (on a network filesystem, or
- *            writable by others) and one that another process uses; moves a damaged file aside
+ *            writable by others), and a directory that another process uses; moves a damaged
+ *            file aside
  * Ownership  the struct owns its descriptors; texts of the options are borrowed for its lifetime
  * Threading  one thread at a time
  */

@@ -37,10 +37,11 @@
  * SQLite writes a frame's header, then its page. If the writer is killed in between, the new header
  * is followed by the page of a leftover frame, or by zeros with which db.c lengthened the log. If
  * this frame was to end the last transaction, then that transaction was not committed, and the log
- * is not damaged. The log's index, the -shm file, tells this case from damage: SQLite counts a
- * transaction there only after all its frames were written and synced. After a power failure, the
- * index may be missing: an incomplete transaction then counts as damage. Or the index may be older
- * than the log: damage of the frame that ends the last transaction is then not noticed.
+ * is not damaged. The log's index, the -shm file, distinguishes this case from damage: SQLite
+ * counts a transaction there only after all its frames were written and synced. After a power
+ * failure, the index may be missing: an incomplete transaction then counts as damage. Or the index
+ * may be older than the log: damage of the frame that ends the last transaction is then not
+ * noticed.
  *
  *   index header:  12 whether it is complete (1 byte)  16 frames of complete transactions
  *                  32 salt; two copies of 48 bytes, which differ while SQLite writes them. Numbers

@@ -22,7 +22,7 @@
  * copy has half of the old page and half of the new one. The copied log still has all of page 7.
  *
  * A transaction that has not ended may rewrite its pages in the log in place. Their checksums are
- * corrected only when the transaction ends. A copy of the log that is made before that looks
+ * corrected only when the transaction ends. If kiln copies the log earlier, the copy looks
  * damaged. Salvaging would then also apply frames after the apparent damage. So if the copied log
  * looks damaged, and the original log differs from it a moment later, the copy is made again.
  */
@@ -32,8 +32,8 @@
 /* The maximum number of attempts to copy. The log starts over about once in a thousand pages, so
  * rarely during two attempts in a row. */
 #define ATTEMPTS 8
-/* How long a log that looks damaged is given to change: a transaction that has written its last
- * page usually ends sooner. */
+/* How long to wait until a log that looks damaged is compared again. A transaction that has written
+ * its last page usually ends sooner. */
 #define SETTLED_MS 100
 #define CHUNK (256 << 10)
 #define LOG_HEADER 32

@@ -15,7 +15,7 @@
  *
  *     compilers    held by the user    the compile gives way
  *     several      several             always
- *     several      one                 if the user has had more compiler time lately (struct
+ *     several      one                 if its user has lately had more compiler time (struct
  *                                      yield_use) than the user who waits, by at least the lead;
  *                                      otherwise after it has run for YIELD_SHARE_NS
  *     one          one                 after it has run for YIELD_SHARE_NS

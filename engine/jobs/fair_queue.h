@@ -14,9 +14,9 @@
  * lowest virtual time is served next. Each item costs one unit when it is popped; fair_queue_settle
  * adds the rest once the true cost is known. The queue's virtual time is that of the user served
  * last. A user who returns after a pause starts at the queue's virtual time, so a pause gives no
- * advantage. When nothing waits and nothing runs, the queue's virtual time becomes the highest of
- * all users'. So the queue forgets how much each user was served until then, which no longer
- * matters. Example:
+ * advantage. When nothing waits and nothing runs, the queue's virtual time becomes the highest
+ * virtual time of all users. So the queue forgets how much each user was served until then, which
+ * no longer matters. Example:
  *
  *     user 1 pushes a b c, user 2 then pushes d    popped: a d b c
  */

@@ -28,7 +28,7 @@ static bool has_only(uid_t uid, gid_t gid)
            getgroups(0, NULL) == 0;
 }
 
-/* Tries to become root again, because the ids that the kernel reports do not prove that this is
+/* Tries to become root again, because the ids that Linux reports do not prove that this is
  * impossible. */
 static bool can_return(void)
 {

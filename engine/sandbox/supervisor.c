@@ -79,7 +79,7 @@ static int wait_for(pid_t child)
 static void kill_namespace(pid_t init)
 {
     kill(init, SIGKILL);
-    wait_for(init); /* the kernel reports the end of init only when no process is left in the
+    wait_for(init); /* Linux reports the end of init only when no process is left in the
                      * namespace */
 }
 

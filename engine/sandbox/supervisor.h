@@ -6,7 +6,7 @@
  * reports how the worker ended.
  *
  *   supervisor (the caller)      waits for the worker; ends with its exit status or by its signal
- *     +- init of the namespace   reaps orphans; when it ends, the kernel ends all others there
+ *     +- init of the namespace   reaps orphans; when init ends, Linux ends all processes there
  *     +- worker (in which        an ordinary process there: SIGABRT and SIGXCPU end it, but would
  *        supervisor_fork         not end an init (pid_namespaces(7))
  *        returns)

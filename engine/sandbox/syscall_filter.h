@@ -4,7 +4,7 @@
 /*
  * Limits which system calls this process, and all processes that it starts, may make (seccomp).
  *
- * The kernel runs a filter before each system call (seccomp(2)).  The filter sees the call's number
+ * Linux runs a filter before each system call (seccomp(2)).  The filter sees the call's number
  * and the values of its arguments.  A filter cannot follow pointers, so it cannot check a call
  * whose flags are in a struct (clone3, openat2).  Such a call fails with ENOSYS, as on an older
  * kernel.  Libraries then use the older call (clone, openat), whose flags are arguments.

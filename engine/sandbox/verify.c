@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 /* Addresses that no network uses (RFC 5737, RFC 3849). Connecting a datagram socket to them sends
- * nothing; the kernel only looks for a route. */
+ * nothing; Linux only looks for a route. */
 #define SOMEWHERE "192.0.2.1"
 #define SOMEWHERE_6 "2001:db8::1"
 #define ANY_PORT 9

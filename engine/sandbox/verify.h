@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Verifies the layers of a sandbox from within: reads what the kernel reports about this process in
+ * Verifies the layers of a sandbox from within: reads what Linux reports about this process in
  * /proc/self, and makes attempts that must fail.
  *
  * Role       A container or a service manager may prevent a layer that this process requested, or

@@ -17,7 +17,7 @@ void file_watches_done(struct file_watches *w)
         close(w->inotify);
 }
 
-/* inotify reports IN_IGNORED when the kernel frees a watched file; no bit of the mask is needed for
+/* inotify reports IN_IGNORED when Linux frees a watched file; no bit of the mask is needed for
  * that. The mask must not be empty, so it has IN_MOVE_SELF, an event that cannot occur for a file
  * without a name. */
 int file_watches_add(struct file_watches *w, int fd)

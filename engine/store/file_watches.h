@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Watches for files that have no name. A watch reports that the kernel has freed its file, because
+ * Watches for files that have no name. A watch reports that Linux has freed its file, because
  * no process has the file open or mapped any longer.
  *
  * Role       held_objects.h and exported_files.h count a file toward a user's limit until its watch
@@ -33,8 +33,8 @@ void file_watches_done(struct file_watches *w);
 int file_watches_add(struct file_watches *w, int fd);
 
 #define FILE_WATCHES_END 0
-#define FILE_WATCHES_LOST (-1) /* the kernel lost events; call file_watches_list */
-/* Returns the number of the watch of the next file that the kernel freed. That watch no longer
+#define FILE_WATCHES_LOST (-1) /* Linux lost events; call file_watches_list */
+/* Returns the number of the watch of the next file that Linux freed. That watch no longer
  * exists. Returns FILE_WATCHES_END if no further file was freed, and FILE_WATCHES_LOST if events
  * were lost. */
 int file_watches_next(struct file_watches *w);

@@ -207,7 +207,7 @@ void held_object_close(struct held_object *entry, int fd)
     list_remove(&entry->link);
     entry->object = NULL;
     entry->watch = file_watches_add(&h->watches, fd);
-    close(fd); /* if no other process has the file, the kernel queues the event now */
+    close(fd); /* if no other process has the file, Linux queues the event now */
     if (entry->watch < 0)
         count_unwatched(entry);
     else

@@ -5,8 +5,8 @@
  * The memory of code objects that were sent to users as descriptors.
  *
  * Role       limits the memory that a user's processes hold. An object counts toward the limit of
- *            the user who received it, from the first time it is sent until the kernel has freed
- *            its memory. The kernel frees the memory only when no process has the object open or
+ *            the user who received it, from the first time it is sent until Linux has freed
+ *            its memory. Linux frees the memory only when no process has the object open or
  *            mapped, so an object still counts after kilnd has closed it
  * Ownership  takes over the descriptor of an object that kilnd no longer needs, and closes it
  * Threading  the engine's thread
@@ -62,7 +62,7 @@ bool held_objects_exceed(struct held_objects *held, const struct object *object)
  * there is none. Repeated calls return such objects in turn, beginning with the one that was sent
  * first. */
 struct object *held_objects_next(struct held_objects *held, uid_t uid);
-/* Stops counting the objects whose memory the kernel has freed. */
+/* Stops counting the objects whose memory Linux has freed. */
 void held_objects_sweep(struct held_objects *held);
 
 uint64_t held_objects_bytes(const struct held_objects *held);
@@ -71,6 +71,6 @@ unsigned held_objects_closed(const struct held_objects *held);
 /* Number of objects so far for which inotify could not report that their memory was freed. */
 uint64_t held_objects_unwatched(const struct held_objects *held);
 
-/* Closes |fd|, the last descriptor that kilnd has of |entry|'s object, and watches whether the
- * kernel frees the object's memory. object.c calls this function instead of close(2). */
+/* Closes |fd|, the last descriptor that kilnd has of |entry|'s object, and watches whether
+ * Linux frees the object's memory. object.c calls this function instead of close(2). */
 void held_object_close(struct held_object *entry, int fd);

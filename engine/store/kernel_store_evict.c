@@ -12,8 +12,8 @@
  * orders kernels by value at any time. The index on |keep| has this order, so no eviction scans or
  * sorts.
  *
- * Example: kernel A took 0.4 s and has 4 KB, kernel B took 0.1 s and has 4 KB. log2(0.4 / 0.1) = 2,
- * so A is evicted before B only if it was last used more than two weeks earlier.
+ * Example: kernels A and B both have 4 KB; A took 0.4 s to compile, B took 0.1 s. log2(0.4 / 0.1) =
+ * 2, so A is evicted before B only if it was last used more than two weeks earlier.
  */
 #define WEEK_S 604800.0
 /* A user who uses more than limit / USER_SHARE loses kernels first, so that no user can evict the
