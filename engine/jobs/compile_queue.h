@@ -67,9 +67,9 @@ void compile_queue_set_abandoned(struct compile_queue *queue, struct compile_ord
  * YIELD_SHARE_NS. Call this function once a second, and more often while orders wait. */
 void compile_queue_tick(struct compile_queue *queue);
 void compile_queue_promote(struct compile_queue *queue, struct compile_order *order);
-/* Call this function if another user, |uid|, also needs the result of a waiting order. Moves the
- * order to the end of the orders of |uid| if it starts sooner there: if |uid| has fewer waiting
- * orders than its present user has in front of it. */
+/* Call this function if another user, |uid|, also needs the result of a waiting order. If the order
+ * would start sooner as an order of |uid|, moves it to the end of the orders of |uid|. That is so
+ * if |uid| has fewer waiting orders than the order's present user has before it. */
 void compile_queue_share(struct compile_queue *queue, struct compile_order *order, uid_t uid);
 /* Refuses new orders.  Waiting orders end with COMPILE_UNAVAILABLE within this call.  Running
  * orders finish. */

@@ -30,8 +30,7 @@ struct held_limits {
  * need memory for each object. */
 #define HELD_OBJECT_MIN (64u << 10)
 /* Number of seconds that a closed object still counts if kilnd cannot find out whether its memory
- * is free. kilnd cannot if inotify is not available, or if events were lost and /proc is
- * missing. */
+ * is free: inotify is not available, or events were lost and /proc is missing. */
 #define HELD_UNKNOWN_S 600
 
 KILN_MUST_CHECK enum kiln_code held_objects_create(const struct held_limits *limits,

@@ -50,8 +50,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_accounting_put(
     struct kernel_store *store, const struct kernel_accounting *accounting, bool *ret_written,
     struct kiln_err *err);
 struct kernel_accounting_request {
-    size_t max; /* maximum number of users to report, and of pairs of target and program; those
-                 * whose hits saved the most time are reported */
+    size_t max; /* maximum number of users to report, and of pairs of target and program; reports
+                 * those whose hits saved the most time */
     void (*each)(void *context, const struct kernel_accounting_row *row);
     void *context;
 };

@@ -330,7 +330,7 @@ KILN_MUST_CHECK enum kiln_code store_find_heaviest(struct kernel_store *store, u
 KILN_MUST_CHECK enum kiln_code store_repair(struct kernel_store *store, struct kiln_err *err);
 
 #define STORE_PAGE 4096u
-/* Free disk space that a write needs; with less, the next write is likely to fail. */
+/* Free disk space that a write needs. With less, the next write is likely to fail. */
 #define STORE_FREE_MIN (1u << 20)
 
 struct store_space { /* bytes */
