@@ -39,8 +39,8 @@
 #define WORKSPACE_MAX (512ull << 20)
 /* Number of items needed to fill a large GPU several times. */
 #define ITEMS_WANTED (1u << 17)
-/* Number of items needed to hide latency if blocks have two columns, because such blocks use more
- * registers. */
+/* Number of items needed to hide latency if blocks have two columns.  Such blocks use more
+ * registers, so fewer items run at the same time. */
 #define ITEMS_FOR_WIDE (1u << 19)
 /* Maximum number of taps in a plane of the filter.  With more, an item that computes four channels
  * does not have enough registers for all weights. */
@@ -83,8 +83,8 @@ static bool is_for_weights(const struct problem *p)
 
 static bool is_last(const struct problem *p) { return p->x_layout == LAYOUT_CHANNELS_LAST; }
 
-/* A convolution with a single channel is also an ordinary one.  For it, this solver is favoured
- * only forward and with few taps: then multiplying takes less time than writing y. */
+/* If x has a single channel, the solvers for ordinary convolutions apply, too.  This solver is then
+ * favoured only for forward with few taps, which takes less time to multiply than to write y. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     uint64_t taps = (uint64_t)p->filter.d * p->filter.h * p->filter.w;
@@ -242,8 +242,8 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 
 /* Returns whether items sum one channel instead of four.  With four, an item has registers for only
  * a few taps.  A large filter then needs several blocks of taps, and x and y are read again for
- * each block.  In fp32, neighbouring items read whole sectors of memory even if each reads one
- * channel. */
+ * each block.  One channel is enough in fp32: neighbouring items together read whole sectors of
+ * memory. */
 static bool sums_one_channel(const struct problem *p)
 {
     return is_for_weights(p) && p->type == TYPE_FLOAT32 &&
@@ -427,8 +427,8 @@ static void choose_columns(const struct problem *p, const struct target *target,
     }
 }
 
-/* Doubles the splits until the items fill the GPU, or have so few strips that the additional
- * reduction is not worth it. */
+/* Doubles the number of splits until the items fill the GPU.  Stops earlier if each item would have
+ * so few strips that more splits cost more time to add up than they save. */
 static void choose_splits(const struct problem *p, const struct target *target,
                           struct perf_config *config)
 {

@@ -143,7 +143,7 @@ static uint64_t tiles_of(const struct problem *p, const uint16_t *v)
            ceil_div(reach_w(p).blocks, (uint64_t)v[STRIPS] * v[COLUMNS]);
 }
 
-/* Returns the channels of y that a split sums, rounded up to whole steps of DEPTH channels. */
+/* Returns how many channels of y a split sums, rounded up to a multiple of DEPTH. */
 static uint64_t channels_of_split(const struct problem *p, const uint16_t *v)
 {
     uint64_t channels = ceil_div(p->k / p->groups, v[SPLITS]);
@@ -241,8 +241,8 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define SPLIT_US 6.4
 
 /* Returns the bytes of y that all work groups read from memory.  With channels first, a row takes
- * whole sectors.  With channels last, the rest of a sector belongs to channels of other steps,
- * which find it in the caches. */
+ * whole sectors.  With channels last, a step uses only its channels of a sector; later steps find
+ * the sector's other channels in the caches. */
 static double bytes_read(const struct problem *p, const uint16_t *v)
 {
     double size = (double)data_type_size((enum data_type)p->type);

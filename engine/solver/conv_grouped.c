@@ -244,11 +244,11 @@ static bool config_is_valid(const struct problem *p, const struct target *target
  *
  * A work group is limited by copies into shared memory, and by loads from it for the matrix cores.
  * The two overlap partly, so their time is the longer of the two times plus 0.3 of the shorter one.
- * |together| work groups share a multiprocessor, as far as shared memory, registers and the number
- * of groups allow.  They form a round.  A round takes the sum of the work of its groups, or the
- * latency of one group, whichever is longer.  The total is the time of a round, multiplied by the
- * number of rounds.  For backward weights, the total is multiplied by the number of tiles of a
- * split, and the time to write and sum the slots is added.
+ * |together| work groups run on a multiprocessor at the same time: as many as shared memory,
+ * registers and the number of groups allow.  A round is the time in which these groups run: the
+ * sum of their work, or the latency of one group, whichever is longer.  The total is the time of a
+ * round, multiplied by the number of rounds.  For backward weights, the total is multiplied by the
+ * number of tiles of a split, and the time to write and sum the slots is added.
  */
 static double estimate(const struct problem *p, const uint16_t *v)
 {

@@ -306,8 +306,8 @@ static bool turns_right(const struct problem *p)
            !bulk_reads_planes(p);
 }
 
-/* Returns whether the left operand is loaded into registers, because wgmma cannot transpose TF32 in
- * shared memory. */
+/* Returns whether the left operand is loaded into registers.  This is needed where it would have to
+ * be transposed, which wgmma cannot do with TF32 in shared memory. */
 static bool holds_left(const struct problem *p)
 {
     return p->type == TYPE_FLOAT32 && p->direction != DIRECTION_BACKWARD_WEIGHTS &&

@@ -74,8 +74,7 @@ static const struct tiling few_rows_tilings[] = {
 /* The rate at which partial sums are written and read. */
 #define BYTES_A_US 3.5e6
 #define US_A_LAUNCH 3.0
-/* Without rearranged weights, which are copied 4 bytes at a time, the speed is multiplied by
- * this. */
+/* Factor for the speed if the weights are not rearranged, and are thus copied 4 bytes at a time. */
 #define SLOWER_BY_WEIGHTS 0.97
 
 /*

@@ -202,8 +202,10 @@ struct reorder {
     /* Number of patches along each axis; 0: no patches.  A patch becomes one packed pixel. */
     struct extent patches;
     bool has_fours;
-    struct extent step; /* distances of packed pixels in the plain tensor; 0: all are packed */
-    /* |w_first| is where the plain row begins in the packed one. */
+    /* Only plain pixels at multiples of |step| are packed; 0: all are packed. */
+    struct extent step;
+    /* |w_packed| is the number of pixels of a packed row, |w_first| the index in it of the first
+     * pixel that comes from the plain row. */
     uint32_t w_packed, w_first;
     uint32_t outer, outer_packed; /* number of entries of a group (for weights); otherwise 1 */
     uint32_t outers, outers_packed;
@@ -328,7 +330,8 @@ static uint32_t vector_of(const struct reorder *r, uint32_t element)
 }
 
 /* Returns whether the conversion uses squares.  They help if neighbouring elements of the plain
- * tensor are not neighbours in the packed one.  They require chunks that belong to one pixel. */
+ * tensor are not neighbours in the packed one.  Squares require that all elements of a chunk belong
+ * to the same pixel. */
 static bool has_squares(const struct packing_plan *plan, const struct reorder *r)
 {
     return r->layout != LAYOUT_CHANNELS_LAST && r->patches.w == 0 &&

@@ -233,9 +233,10 @@ static uint32_t best_tile(const struct problem *p)
 
 /*
  * Estimates the time of a direct convolution by the vector path.  If there are fewer rows than the
- * smallest tile has, its other rows are idle.  In groups with fewer channels than a step has
- * products, tiles also have short sums.  With ROWS_MIN, TF32_ROWS_MIN and ROWS_FEW, the faster
- * solver was chosen in 45 of 46 problems of networks on an H200.
+ * smallest tile has, its other rows are idle.  If a group has fewer channels than a step has
+ * products, a tile also has a short sum, and begins and ends take a larger part of its time.  With
+ * ROWS_MIN, TF32_ROWS_MIN and ROWS_FEW, the faster solver was chosen in 45 of 46 problems of
+ * networks on an H200.
  */
 static double direct_cost(const struct problem *p, const struct target *target)
 {

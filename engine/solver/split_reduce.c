@@ -6,7 +6,8 @@
 
 #define GROUP_SIZE 256u
 #define SLICES_MAX 64u
-/* Four work groups for each of 132 compute units keep the memory of a large GPU busy. */
+/* Number of work groups that keep the memory of a large GPU busy: four for each of 132 compute
+ * units. */
 #define GROUPS_WANTED 528u
 
 static const char *const header_names[] = { "kiln/prelude.h" };
