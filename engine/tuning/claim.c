@@ -3,8 +3,8 @@
 
 #include "engine/miopen/problem_key.h"
 
-/* 20 TB/s and 5 PFLOP/s, at least twice what the fastest GPUs of 2026 reach (8 TB/s, and 2.5
- * PFLOP/s in fp8). */
+/* Upper limits for the speed of any GPU: 20 TB/s and 5 PFLOP/s.  The fastest GPUs of 2026 reach at
+ * most half of them (8 TB/s, and 2.5 PFLOP/s in fp8). */
 #define BYTES_A_MS 20e9
 #define FLOPS_A_MS 5e12
 /* Limits of a credible claim: measuring one solver takes at most an hour, and one launch at least a

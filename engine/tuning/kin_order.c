@@ -41,7 +41,8 @@ void kin_order_remove(struct kin_order *order, const struct kin_link *link)
 
 struct probe {
     const struct kin_link *at;
-    /* Used as the address of |at|: links with equal members are ordered by address. */
+    /* Links with equal members are ordered by their addresses.  The comparison uses this address
+     * instead of |at|'s: 0 comes before all links with |at|'s members, UINTPTR_MAX after them. */
     uintptr_t address;
     const struct kin_link *left, *right;
 };

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define IMPORTED_TOLERANCE 0.05 /* two runs of one benchmark often differ by this much */
+/* Maximum relative difference of two imported times that is not a conflict, because two runs of the
+ * same benchmark often differ by this much. */
+#define IMPORTED_TOLERANCE 0.05
 
 struct side {
     const struct tuning_row *row;

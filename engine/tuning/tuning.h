@@ -59,7 +59,7 @@ struct tuning_question {
 
 struct tuning_answer {
     enum tuning_tier tier;
-    /* Of the record; may name another number of compute units than the question. */
+    /* The record's database id. Its number of compute units may differ from the question's. */
     const char *database_id;
     struct bytes key;              /* of the record; if |is_near|, not the key of the question */
     struct bytes value;            /* text of the record; for perf, the entries of the user's, the

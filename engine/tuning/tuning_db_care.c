@@ -51,8 +51,9 @@ enum kiln_code tuning_db_vacuum(struct tuning_db *db, uint64_t *ret_freed, struc
     if (db->changing)
         return kiln_fail(err, KILN_BUSY,
                          "another change of the tuning database is in progress: try again");
-    (void)!db_checkpoint(db->db, &ignored); /* so that |before| and |after| include equally long
-                                             * logs */
+    /* |before| and |after| include the log's size.  The log is empty for |after|, so empty it for
+     * |before|, too. */
+    (void)!db_checkpoint(db->db, &ignored);
     uint64_t before = tuning_db_bytes(db);
     enum kiln_code rc = db_vacuum(db->db, err);
     if (!rc)

@@ -19,7 +19,7 @@ static enum kiln_code check_in_place(const struct tuning_db *db, struct kiln_err
     struct stat seen;
     if (stat(db->path, &seen) == 0 ? seen.st_dev == db->device && seen.st_ino == db->inode
                                    : errno != ENOENT && errno != ENOTDIR)
-        return KILN_OK; /* the file is in place, or SQLite will report a failure */
+        return KILN_OK; /* the file is in place, or stat failed for a reason that SQLite reports */
     return kiln_fail(err, KILN_UNAVAILABLE,
                      "the tuning database '%s' was removed or replaced while kilnd ran: put it "
                      "back, or restart kilnd to use the present file",

@@ -404,8 +404,8 @@ unsigned tuning_find_all(struct tuning *t, const struct tuning_question *q,
     struct bytes key = key_of(s, q);
     unsigned count = 0;
     enum tuning_stale stale = s->stale;
-    /* Look-ups then keep stale entries, so they need no scratch memory. Otherwise, an answer in
-     * scratch memory would be overwritten by the next look-up. */
+    /* With TUNING_TRUST, look-ups return stale entries, too. So no answer is in scratch memory,
+     * where the look-up in the next tier would overwrite it. */
     s->stale = TUNING_TRUST;
     for (enum tuning_tier tier = TUNING_TIER_USER; key.size > 0 && tier >= TUNING_TIER_SYSTEM;
          tier--) {
