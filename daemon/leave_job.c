@@ -6,7 +6,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* More processors than the kernel supports. The kernel ignores processors that do not exist. */
+/* Size of the set of processors, larger than Linux supports. Linux ignores processors that do not
+ * exist. */
 #define PROCESSORS_MAX 16384
 
 /* Does not raise RLIMIT_CORE, nor RLIMIT_STACK, which is the size of each thread's stack.

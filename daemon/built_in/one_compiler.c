@@ -227,7 +227,7 @@ static enum kiln_code pass_launch_request(struct one_compiler *c,
 }
 
 /* Asks kiln-launch to start the compiler: passes it one end of a new connection. kiln-launch forks
- * a child for the connection, and the child waits there for the arguments of run_compiler. */
+ * a child, which waits on this connection until run_compiler sends the compiler's arguments. */
 static enum kiln_code reach_launch(struct one_compiler *c, struct kiln_err *err)
 {
     const char *const arguments[] = { c->programs.compiler, NULL };

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Paths of the programs that a static build (libkiln.a) starts to compile, and of the directory in
- * which these programs may write.
+ * Paths of the programs that compile for a static build (libkiln.a), and of the directory in which
+ * these programs may write.
  *
  * Threading  pure functions of the environment and the filesystem; may block
  */

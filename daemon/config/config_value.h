@@ -38,7 +38,8 @@ struct setting_value {
 /* On failure, the message describes a valid value; the caller adds where the value came from. */
 KILN_MUST_CHECK enum kiln_code setting_parse(const struct setting *setting, const char *text,
                                              struct setting_value *ret_value, struct kiln_err *err);
-/* Reads a text, or a number: in bytes for SIZE and in seconds for DURATION. */
+/* Reads a JSON text like setting_parse, or a JSON number: of bytes for SIZE, of seconds for
+ * DURATION. */
 KILN_MUST_CHECK enum kiln_code setting_from_json(const struct setting *setting,
                                                  const struct json *json,
                                                  struct setting_value *ret_value,

@@ -23,8 +23,8 @@ static bool get_status(const struct loop_process *p, int options, siginfo_t *ret
     return rc < 0 || ret_info->si_pid != 0;
 }
 
-/* If the process has ended, kills its process group and then reaps it.  Until it is reaped, the
- * kernel cannot reuse the group's number. */
+/* If the process has ended, kills its process group and then reaps it.  Until it is reaped, Linux
+ * cannot reuse the group's number. */
 static void check_end(struct loop_process *p)
 {
     siginfo_t info, same;

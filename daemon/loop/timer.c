@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * While a libuv timer is pending, libuv gives each wait for events a time-out, which the kernel
- * sets and cancels with each request.  Setting and cancelling it takes 0.5 us of a look-up's 13 us.
- * So pending timers are in a sorted list here, and one timerfd fires when the first of them is due.
+ * While a libuv timer is pending, libuv gives each wait for events a time-out, which Linux sets
+ * and cancels with each request.  Setting and cancelling it takes 0.5 us of a look-up's 13 us.  So
+ * pending timers are in a sorted list here, and one timerfd fires when the first of them is due.
  * libuv's own timers are only used for a delay of zero, which means the next iteration.
  */
 #include "daemon/loop/timer.h"

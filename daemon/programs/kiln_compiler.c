@@ -280,10 +280,10 @@ static enum kiln_code stay_in_box(char directory[PATH_MAX], struct kiln_err *err
     return KILN_OK;
 }
 
-/* Makes the kernel kill this process when its parent ends.  Returns false if the parent ended
- * before the call of prctl, because the kernel then sends no signal.  |starter| was the parent when
- * this program began. getppid() returns 0 for a parent outside of this process namespace, such as
- * the namespace's supervisor. */
+/* Makes Linux kill this process when its parent ends.  Returns false if the parent ended before the
+ * call of prctl, because Linux then sends no signal.  |starter| was the parent when this program
+ * began. getppid() returns 0 for a parent outside of this process namespace, such as the
+ * namespace's supervisor. */
 static bool die_with_parent(pid_t starter)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

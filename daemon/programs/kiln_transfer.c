@@ -146,9 +146,9 @@ static bool limit_cpu(rlim_t seconds)
  * not the parent, and the unit ends with kiln-launch. */
 static bool is_launched;
 
-/* Makes the kernel send signal |number| when the parent ends.  The kernel sends no signal if the
- * parent ended before the call of prctl, so this function also compares the parent with the peer of
- * the socket. */
+/* Makes Linux send signal |number| when the parent ends.  Linux sends no signal if the parent ended
+ * before the call of prctl, so this function also compares the parent with the peer of the
+ * socket. */
 static void die_with_parent(int number)
 {
     struct ucred peer = { 0 };

@@ -4,7 +4,7 @@
 /*
  * Detects the end of a process, whether it is a child or not.
  *
- * Role       uses a pidfd.  If there is none (old kernel, filter of a container, no free
+ * Role       uses a pidfd.  If there is none (old Linux, filter of a container, no free
  *            descriptor), the caller checks the process periodically
  * Ownership  watched_begin opens the pidfd, watched_end closes it
  * Threading  one thread

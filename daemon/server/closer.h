@@ -44,10 +44,11 @@ enum closer_state {
     CLOSER_IS_STUCK, /* the state was CLOSER_IS_FULL at every check for |grace_ms| */
 };
 enum closer_state closer_check(struct closer *closer, uid_t uid, uint64_t grace_ms);
-/* Counts |count| received files until closer_take has closed each.  The user must have joined, and
- * closer_is_full must be false. */
+/* Counts |count| received files toward the user's limit.  Each counts until closer_take has closed
+ * it.  The user must have joined, and closer_is_full must be false. */
 void closer_charge(struct closer *closer, uid_t uid, unsigned count);
 void closer_take(struct closer *closer, uid_t uid, int fd);
-/* Closes a connection without unread data, and thus without unread descriptors, at once. */
+/* Closes a connection.  If it has no unread data, closes it at once: it then has no unread
+ * descriptors, whose closing could block.  Otherwise, another thread closes it. */
 void closer_take_socket(struct closer *closer, uid_t uid, int fd);
 enum kiln_code closer_refuse(uid_t uid, struct kiln_err *err);

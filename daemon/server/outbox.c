@@ -21,7 +21,8 @@ struct chunk {
     size_t segment_bytes;
     size_t sent;
     size_t charged;
-    size_t object_count; /* 0 after the objects' descriptors were sent, with the first byte */
+    /* Number of objects whose descriptors must be sent.  They are sent with the first byte. */
+    size_t object_count;
     size_t segment_count;
     /* owned references; the array is part of this allocation, like the next two arrays */
     struct object **objects;

@@ -11,7 +11,7 @@
 #define ADMIN_GROUP "kiln-admin"
 #define GROUPS_USUAL 64
 #define OVERFLOW_ID 65534u /* Linux's DEFAULT_OVERFLOWUID and DEFAULT_OVERFLOWGID */
-#define NO_UID ((uid_t)-1) /* the kernel does not know the peer */
+#define NO_UID ((uid_t)-1) /* Linux does not know the peer */
 
 static enum kiln_code find_group(const char *name, gid_t *ret_gid, struct kiln_err *err)
 {

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Identifies the peer of a connection by the kernel's data (SO_PEERCRED, SO_PEERGROUPS).  Does not
+ * Identifies the peer of a connection by data from Linux (SO_PEERCRED, SO_PEERGROUPS).  Does not
  * query the name service while the daemon serves.
  *
  * Threading  pure system calls; any thread
@@ -18,7 +18,7 @@ struct peer {
     gid_t gid;
     pid_t pid; /* 0 if the peer is in a process namespace that kilnd cannot see */
     enum role role;
-    /* |uid| is the overflow uid, which stands for all users that the kernel cannot map here. */
+    /* |uid| is the overflow uid, which stands for all users that Linux cannot map here. */
     bool is_anonymous;
 };
 
@@ -34,8 +34,7 @@ KILN_MUST_CHECK enum kiln_code peer_groups_find(const char *publish_group,
                                                 struct peer_groups *ret_groups,
                                                 struct kiln_err *err);
 
-/* The ids that the kernel shows for users and groups that are not mapped into this user
- * namespace. */
+/* The ids that Linux shows for users and groups that are not mapped into this user namespace. */
 struct peer_overflow {
     uid_t uid;
     gid_t gid;

@@ -9,8 +9,8 @@
  * Ownership  owns the descriptors that it keeps; the caller embeds the struct
  * Threading  the loop's thread
  *
- * The kernel ends a read after a message that brought descriptors, so the descriptors always belong
- * to the last frame that began in that read.
+ * Linux ends a read after a message that brought descriptors, so the descriptors always belong to
+ * the last frame that began in that read.
  */
 #include "common/base/fd_message.h"
 #include "common/protocol/limits.h"
@@ -28,7 +28,7 @@ struct request_files {
     uid_t uid; /* the user who sent them */
 };
 
-/* Has space for the descriptors of any frame.  With less space, the kernel would close the surplus
+/* Has space for the descriptors of any frame.  With less space, Linux would close the surplus
  * descriptors during recvmsg, on the loop's thread. */
 struct request_files_buffer {
     FD_MESSAGE_SPACE(space, LIMIT_FRAME_DESCRIPTORS);

@@ -186,7 +186,7 @@ static void drop_session(struct server *server, struct session *s)
     list_remove(&s->link);
     server->counts.clients--;
     session_close(s);
-    /* the time without a descriptor begins again: the session's descriptor may be free now */
+    /* restart the time without a free descriptor: the session's descriptor may be free now */
     if (server->starved_ms)
         server->starved_ms = loop_now_ms(server->loop);
 }

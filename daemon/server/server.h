@@ -70,8 +70,8 @@ struct server {
     /* Owned; closed when no other descriptor is free, so that a connection can be refused with a
      * reason. */
     int spare_fd;
-    /* The time since which no descriptor has been free for a connection and no session has ended; 0
-     * if a descriptor is free. */
+    /* 0 if a descriptor is free for a connection.  Otherwise the time when the descriptors ran
+     * out, or when a session last ended, whichever is later. */
     uint64_t starved_ms;
     bool draining, own_user_only;
     struct loop_owner owner;

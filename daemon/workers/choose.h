@@ -11,7 +11,7 @@
 #include "daemon/workers/worker.h"
 
 enum loaded { /* what a worker has loaded, from worst to best for a job */
-              /* An older version of the job's compiler; the compiler was upgraded since. */
+              /* The job's compiler, but a version from before its upgrade. */
               LOADED_STALE,
               LOADED_OTHER,
               LOADED_NOTHING,

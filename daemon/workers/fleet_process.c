@@ -276,7 +276,7 @@ static enum kiln_code start_child(struct fleet_process *p, struct kiln_err *err)
     enum kiln_code rc =
         loop_watch_init(p->options.loop, &child->watch, &child->owner, pair[0], err);
     if (rc)
-        /* called here, because no handle is open whose closing would call it */
+        /* no handle is open, so nothing else calls on_child_closed */
         on_child_closed(&child->owner);
     else
         rc = run_program(p, child, pair[1], err);

@@ -43,9 +43,9 @@ static enum kiln_code begin(struct file_take *t, struct kiln_err *err)
 }
 
 /* Copies the next piece.  If the other user changes the size of the file meanwhile, the copy
- * differs from it. kilnd then rejects a package, because it does not match the digest that
- * kiln-transfer reported.  From a user's import, kilnd reads everything that is readable, as from a
- * damaged file. */
+ * differs from the file. kilnd then rejects the copy of a package, because the copy does not match
+ * the digest that kiln-transfer reported.  From the copy of a user's import, kilnd reads everything
+ * that is readable, as from a damaged file. */
 static enum kiln_code copy_piece(struct file_take *t, struct kiln_err *err)
 {
     ssize_t done;

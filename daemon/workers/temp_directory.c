@@ -119,8 +119,8 @@ static void sweep_directories(const char *base)
         KILN_AUTO(fd) int fd = lock_directory(dirfd(dir), e->d_name);
         if (fd >= 0 && is_marked(fd))
             remove_ours(dirfd(dir), e->d_name, fd);
-        /* An empty directory has no marker if its kilnd was killed before it wrote the marker.
-         * unlinkat fails if the directory is not empty. */
+        /* A directory without a marker may belong to a kilnd that was killed before it wrote the
+         * marker.  Such a directory is empty.  unlinkat fails if the directory is not empty. */
         else if (fd >= 0)
             unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
     }

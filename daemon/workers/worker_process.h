@@ -38,7 +38,7 @@ struct worker_process {
 };
 
 struct worker_spawn {
-    /* The queue on which a child is started, because that may block.  Borrowed until the process
+    /* One of their threads starts a child, because starting may block.  Borrowed until the process
      * ends. */
     struct work_queues *work_queues;
     uid_t uid;           /* the user who is charged for the start of a child */
