@@ -48,7 +48,7 @@ struct spawn {
     posix_spawnattr_t attributes;
     pid_t parent;
     int result;
-    /* An intermediate that stays writes to this pipe after it has spawned the program. */
+    /* If the intermediate stays, it writes to this pipe after it has spawned the program. */
     int done;
 };
 
@@ -91,7 +91,8 @@ UNWATCHED static long call_system(long number, long a, long b, long c, long d)
     return x0;
 }
 #else
-#define call_system syscall /* sets errno, but only once, when the last child has ended */
+/* syscall() sets the calling thread's errno, but only once: when wait4 finds no child. */
+#define call_system syscall
 #endif
 
 /* Reaps children until there are none, or until |parent| has ended.  Both events send SIGCHLD. The
@@ -119,8 +120,8 @@ UNWATCHED static int spawn_and_wait(void *context)
     pid_t parent = s->parent;
     syscall(SYS_rt_sigaction, SIGCHLD, by_default, NULL, _NSIG / CHAR_BIT);
     syscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    /* The kernel sends this signal when the thread that made this process exits, even if the
-     * thread's process continues. */
+    /* Linux sends this process SIGCHLD as soon as the thread that created it has exited, even if
+     * other threads of the creating process still run. */
     syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGCHLD, 0, 0, 0);
     spawn_program(s);
     int done = s->done;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A filesystem implemented in the kernel has a number of its own (statfs(2)).  All FUSE filesystems
+/* A filesystem implemented in Linux itself has its own number (statfs(2)).  All FUSE filesystems
  * have the same number; they are distinguished by their type in the list of mounts. */
 #include "common/base/fs.h"
 

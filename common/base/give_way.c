@@ -13,8 +13,7 @@
 /* Linux gives each session the same share of processor time, whatever the nice values in it
  * (CONFIG_SCHED_AUTOGROUP, sched(7)).  Many compilers or transfers would thus take most of the time
  * from kilnd and its clients, so the session gets a nice value, too.  Setting this value fails if
- * the kernel has no autogroups, or if many processes without CAP_SYS_ADMIN set one at the same
- * time. */
+ * Linux has no autogroups, or if many processes without CAP_SYS_ADMIN set one at the same time. */
 void give_way_to_kilnd(int session)
 {
     (void)setpriority(PRIO_PROCESS, 0, NICENESS);

@@ -8,5 +8,5 @@
  */
 
 /* Lowers the priority of this process, and of its session if the process leads it.  |session| is
- * the session's nice value.  Ignores refusals by the kernel. */
+ * the session's nice value.  If Linux refuses a change, ignores this. */
 void give_way_to_kilnd(int session);

@@ -41,9 +41,9 @@ void json_destroy(struct json *json) { cJSON_Delete(cjson_of(json)); }
 
 #define ESCAPED 6
 
-/* Escapes the control characters DEL and C1 in a printed tree; cJSON only escapes C0.  They occur
- * only within JSON strings, so they can be escaped after printing.  Returns NULL if out of
- * memory. */
+/* Escapes the control characters DEL and C1 in a printed tree, because cJSON only escapes C0.  DEL
+ * and C1 occur only within JSON strings, so they can be escaped after printing.  Returns NULL if
+ * out of memory. */
 static char *escape_controls(char *printed)
 {
     size_t controls = 0;

@@ -11,12 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The uid that the kernel shows for users that do not exist in this container (overflowuid in
+/* The uid that Linux shows for users that do not exist in this container (overflowuid in
  * proc_sys_kernel(5)). */
 #define UNMAPPED 65534u
 
-/* Returns whether |uid| is UNMAPPED in a container, where files have this owner if their real owner
- * exists only outside.  The real owner is usually the host's root, who owns "/" and "/home". */
+/* Returns whether this process runs in a container and |uid| is UNMAPPED.  A file in a container
+ * has this owner if its real owner exists only outside of the container.  The real owner is usually
+ * the host's root, who owns "/" and "/home". */
 static bool is_unmapped_host_user(uid_t uid)
 {
     unsigned first = 0, outside = 0, count = 0;

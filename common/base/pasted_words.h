@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * Finds words that the preprocessor of C may put together, which a search for the word misses.
+ * Finds texts in which C's preprocessor may put a word together from parts.  A plain search for the
+ * word misses such texts.
  *
- * Role       looks for parts of words, as in "#define JOIN(a, b) a##b", "JOIN(__TI, ME__)". Any
- *            name in the text that is part of a word counts, if the name has an underscore and at
- *            least four characters. If the text contains "##", the word without its outer
- *            underscores counts, too. Shorter names do not count, because ordinary headers have
- *            names such as __T
+ * Role       looks for parts of a word such as __TIME__, as in "#define JOIN(a, b) a##b",
+ *            "JOIN(__TI, ME__)".  A name in the text is a part if the word contains the name, and
+ *            the name has an underscore and at least four characters.  Shorter names do not count,
+ *            because ordinary headers have names such as __T.  If the text contains "##", the word
+ *            without its outer underscores counts as a part, too
  * Threading  plain values
  */
 #include "common/base/bytes.h"

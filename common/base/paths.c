@@ -53,8 +53,9 @@ static const char *trusted_variable(const char *name)
     return value && value[0] ? value : NULL;
 }
 
-/* Returns whether the service manager started this process itself.  The other variables of the unit
- * do not show this, because child processes inherit them. */
+/* Returns whether the service manager itself started this process, whose pid is then the value of
+ * SYSTEMD_EXEC_PID.  The unit's other variables do not show this: processes that the unit's process
+ * starts inherit them, too. */
 static bool is_of_a_unit(void)
 {
     uint64_t pid;

@@ -33,8 +33,8 @@ KILN_MUST_CHECK enum kiln_code paths_private_state(char path[PATH_TEXT_MAX], str
 KILN_MUST_CHECK enum kiln_code paths_traces(char path[PATH_TEXT_MAX], struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code paths_config_directory(char path[PATH_TEXT_MAX],
                                                       struct kiln_err *err);
-/* Looks first in the running program's directory (for a build directory), then at |relative| from
- * there (for an installed tree that was moved), then at |installed|. */
+/* Finds the program |name|: looks first in the running program's directory (for a build directory),
+ * then at |relative| from there (for an installed tree that was moved), then at |installed|. */
 KILN_MUST_CHECK enum kiln_code paths_program(const char *name, const char *relative,
                                              const char *installed, char path[PATH_TEXT_MAX],
                                              struct kiln_err *err);

@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 /* Reads the ranges of |path|, usually /etc/subuid, and forgets those that were read before.  Skips
- * lines that are not ranges.  A missing file has no ranges. */
+ * lines that are not ranges.  A missing file counts as empty. */
 KILN_MUST_CHECK enum kiln_code subordinate_uids_read(const char *path, struct kiln_err *err);
 bool subordinate_uids_share_range(uid_t a, uid_t b);
 static inline bool is_one_user(uid_t a, uid_t b)

@@ -16,7 +16,7 @@ struct whole_file {
     const char *directory, *name;
     struct bytes content;
     mode_t mode;  /* the file's mode, which the umask does not change */
-    bool replace; /* if false, whole_file_write returns KILN_BUSY if the name exists */
+    bool replace; /* false: whole_file_write returns KILN_BUSY if the name exists */
 };
 
 KILN_MUST_CHECK enum kiln_code whole_file_write(const struct whole_file *file,

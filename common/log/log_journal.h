@@ -15,6 +15,6 @@
 KILN_MUST_CHECK enum kiln_code journal_open(const char *path, int *ret_fd, struct kiln_err *err);
 /* Never blocks on a stalled journald. */
 bool journal_send(int fd, struct bytes record);
-/* Returns whether |fd| is the stream that |variable| identifies: the value of JOURNAL_STREAM
- * ("device:inode"), or NULL. */
+/* Returns whether |fd| is the journal's stream.  |variable| is the value of JOURNAL_STREAM, which
+ * identifies the stream as "device:inode", or NULL if it is not set. */
 bool journal_is_stream(const char *variable, int fd);

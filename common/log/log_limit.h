@@ -15,7 +15,7 @@
 
 struct log_limit {
     unsigned used;
-    /* From this time on, |used| decreases by one every LOG_LIMIT_EVERY_NS. */
+    /* |used| decreases by one for each LOG_LIMIT_EVERY_NS that has passed since this time. */
     uint64_t since_ns;
     uint64_t withheld;
 };

@@ -27,10 +27,8 @@ enum kiln_code database_id_backend_check(struct bytes id, struct bytes backend,
                                          struct kiln_err *err)
 {
     const char *own = database_id_backend(id), *other = target_backend(TARGET_OPENCL);
-    bool has_other = strcmp(own, target_backend(TARGET_AMDGPU)) ==
-                     /* MIOpen supports AMD's devices under OpenCL, too, and has separate records of
-                      * fusions. */
-                     0;
+    /* MIOpen has records of AMD's devices under OpenCL, too, and separate records of fusions. */
+    bool has_other = strcmp(own, target_backend(TARGET_AMDGPU)) == 0;
     struct bytes base = has_other ? tuning_backend_base(backend) : backend;
     if (bytes_equal_text(base, own) || (has_other && bytes_equal_text(base, other)))
         return KILN_OK;

@@ -28,7 +28,8 @@
 
 struct database_id {
     char device[DATABASE_ID_MAX]; /* "gfx906", "gfx906_xnack", "sm_90", "opencl_1a2b3c4d" */
-    /* On gfx10 and later, the number of work group processors. 0 if the id has no number. */
+    /* The id's number: of compute units, or of work group processors on gfx10 and later. 0 if the
+     * id has no number. */
     unsigned compute_units;
 };
 

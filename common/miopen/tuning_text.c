@@ -9,7 +9,8 @@
 
 #define FIELDS_OLD 5u
 #define FIELDS_NEW 3u
-#define TIME_DIGITS_MAX 40u /* enough, because MIOpen writes six digits and an exponent */
+/* Maximum number of digits of a time.  MIOpen writes only six digits and an exponent. */
+#define TIME_DIGITS_MAX 40u
 /* Up to these bounds, a decimal's digits and its power of ten are both exact as doubles.  A single
  * multiplication or division then rounds correctly, as strtod(3) does (Clinger, "How to Read
  * Floating Point Numbers Accurately", 1990). */

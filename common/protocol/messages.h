@@ -47,7 +47,7 @@ enum argument_kind {
     ARGUMENT_TENSOR_MAP, /* a tensor map, encoded at launch; stored after the arguments */
 };
 
-#define SOLUTION_FAVOURED 1u  /* probably the fastest solution, if no solution was measured */
+#define SOLUTION_FAVOURED 1u  /* the heuristic expects the solver to be the fastest */
 #define SOLUTION_ESTIMATED 2u /* |valid| is extrapolated from a sample */
 
 /* What determined a plan's solver and perf config. */
@@ -71,7 +71,8 @@ enum plan_source {
 #define TUNING_STALE 1u
 /* in an answer: the record is of a problem with another batch or spatial size */
 #define TUNING_NEAR 2u
-#define TUNING_TOKEN_SIZE 16u /* in bytes; the token marks a tuning_put that is sent twice */
+/* bytes of the token by which kilnd recognises a tuning_put that the client sends again */
+#define TUNING_TOKEN_SIZE 16u
 
 /* Flags of tuning_lease.  A lease is the right to tune a problem.  A share is a range of the
  * candidates. */

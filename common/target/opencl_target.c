@@ -9,8 +9,8 @@
 
 #define DEVICE_CHARACTERS 72
 #define PLATFORM_CHARACTERS 40
-/* Maximum number of characters of the driver's version. With the three maxima, the text has at most
- * 154 characters ("opencl:" 72 ":" 40 "-" 16 "-" 16), below LIMIT_TARGET_TEXT. */
+/* Maximum number of characters of the driver's version. With this maximum and the two above, the
+ * text has at most 154 characters ("opencl:" 72 ":" 40 "-" 16 "-" 16), below LIMIT_TARGET_TEXT. */
 #define DRIVER_CHARACTERS 16
 
 static void replace_forbidden(const char *name, char *out, size_t size)
