@@ -6,8 +6,8 @@
 /* Bytes of a panel, which is a row in shared memory.  The swizzle permutes the bytes of a panel. */
 #define PANEL_BYTES 128u
 #define COLUMNS_MIN 32u /* wgmma is not used for products with at most this many columns */
-/* The strides of a tensor map must be multiples of this number of bytes.  So the size of a plane,
- * and the size of the channels of a pixel, must be multiples, too. */
+/* The strides of a tensor map must be multiples of this number of bytes.  So a plane, and
+ * the channels of a pixel, must have a multiple of this number of bytes, too. */
 #define STRIDE_BYTES 16u
 #define RESIDUES_MAX 8u /* enough for strides of two in 3-D */
 #define RESIDUES_OF_PLANE 4u

@@ -236,7 +236,8 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 /* The part of the shorter of two times (products, memory accesses) that does not overlap with the
  * longer one.  The estimate is the longer time plus this part of the shorter one. */
 #define NOT_OVERLAPPED 0.15
-/* The time to write the sums of the splits and to add them up. */
+/* The rate at which the sums of the splits are written and read, and the time to start the kernel
+ * that adds them up. */
 #define SPLIT_BYTES_PER_US 4.0e6
 #define SPLIT_US 6.4
 

@@ -237,8 +237,9 @@ static bool copies_are_async(const struct problem *p, const struct target *targe
     return igemm_vector_copies_are_async((enum data_type)p->type, target);
 }
 
-/* The channels of each tap are padded to a multiple of |tile_k|, unless channels and taps are one
- * flat dimension.  A flat sum is worth it if the padding would be more than a quarter. */
+/* Returns whether channels and taps are one flat dimension.  Otherwise, the channels of each tap
+ * are padded to a multiple of |tile_k|.  A flat dimension is worth it if this padding would add
+ * more than a quarter of the channels. */
 static bool is_flat(const struct problem *p, uint32_t tile_k)
 {
     uint64_t channels = p->c / p->groups;
