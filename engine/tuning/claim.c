@@ -22,7 +22,7 @@ struct axis {
 struct reach {       /* along one axis */
     double products; /* pairs of an output and a tap whose input is not in the padding */
     double taps;     /* taps that occur in at least one of these pairs */
-    /* The pairs have at least this many different inputs and at least as many different outputs. */
+    /* Lower bound for the number of different inputs in these pairs, and of different outputs. */
     double points;
 };
 

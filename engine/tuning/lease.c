@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A client measures one share of a lease's candidates, reports it, and gets the next. A share is
- * 1/SHARE_PARTS of the candidates, but at least SHARE_MIN. Larger shares mean fewer requests; with
- * smaller shares, the eight ranks of a job end at about the same time. */
+/* Size of a share: 1/SHARE_PARTS of a lease's candidates, but at least SHARE_MIN candidates. A
+ * client measures one share, reports it, and gets the next one. Larger shares mean fewer requests;
+ * with smaller shares, the eight ranks of a job end at about the same time. */
 #define SHARE_PARTS 64u
 #define SHARE_MIN 4u
 

@@ -34,7 +34,7 @@ KILN_MUST_CHECK enum kiln_code tuning_table_put(struct tuning_table *table,
                                                 struct kiln_err *err);
 const struct tuning_held *tuning_table_find(const struct tuning_table *table,
                                             const struct tuning_place *place);
-/* Visits some records, in no particular order, until |each| returns false; then returns false.
+/* Visits some records, in no particular order. If |each| returns false, stops and returns false.
  * |cursor| is 0 at first, and again after the last call. Records may change between two calls: a
  * record that stays until the end is visited once. */
 bool tuning_table_visit(const struct tuning_table *table, size_t *cursor,
