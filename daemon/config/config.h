@@ -54,8 +54,8 @@ bool config_is_default(const struct config *config, enum config_key key);
 uint64_t config_number(const struct config *config, enum config_key key);
 const char *config_text(const struct config *config, enum config_key key);
 /* Call it after the listening socket was chosen.  If the service manager opened the socket
- * (|inherited|), sets the setting socket to |path|.  If temp_dir is not set, chooses a directory
- * next to the socket. */
+ * (|inherited|), gives the setting "socket" the value |path|.  If temp_dir is not set, chooses a
+ * directory next to the socket. */
 KILN_MUST_CHECK enum kiln_code config_use_socket(struct config *config, const char *path,
                                                  bool inherited, struct kiln_err *err);
 /* Returns {"value": text, "origin": text}; the caller owns it. */

@@ -66,8 +66,8 @@ const char *__tsan_default_suppressions(void)
 
 struct arguments_given {
     const char *temp;
-    /* only set by another kiln-compiler: the back end to describe, with the answer on descriptor
-     * 3 */
+    /* The back end to describe; the description is sent on descriptor 3.  Only another
+     * kiln-compiler sets this member. */
     const char *describe;
     /* only set by another kiln-compiler: |files| belong to a job that was received already */
     bool resume;

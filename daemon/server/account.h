@@ -40,7 +40,8 @@ void accounts_init(struct accounts *accounts, const struct account_limits *limit
 struct account *account_join(struct accounts *accounts, uid_t uid);
 /* Frees the account after the last connection. */
 void account_leave(struct account *account);
-/* Returns false, and charges nothing, if the user would exceed the limit for one user, or more than
- * half of what the other users leave of the total limit. */
+/* Returns false, and charges nothing, if the user would exceed one of two limits: the limit for one
+ * user, or half of the bytes that remain if the other users' bytes are subtracted from the limit
+ * for all users. */
 bool account_charge(struct account *account, size_t bytes);
 void account_release(struct account *account, size_t bytes);

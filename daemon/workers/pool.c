@@ -213,7 +213,7 @@ static void log_probe_end(const struct compile_task *task)
     const struct log_fields fields = { .target = target[0] ? target : NULL,
                                        .duration_us = task->result.wall_ns / 1000 };
     const struct bytes name = task->job.toolchain;
-    /* has a separate event, because many compilers abort for an unknown target */
+    /* a failed probe has a separate event, because many compilers abort for an unknown target */
     if (task->job.kind == COMPILE_PROBE)
         log_event(LOG_EVENT_probe_failed, &fields,
                   "'%.*s' failed the one-line test compile for %s: %s", (int)name.size,

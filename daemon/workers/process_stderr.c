@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* kilnd reads READ_BYTES, then pauses.  So it reads at most 400 kB in a second, many times what
- * compilers print. */
+/* Number of bytes that kilnd reads before it pauses for PAUSE_MS.  So kilnd reads at most 410 kB in
+ * a second.  Compilers print much less. */
 #define READ_BYTES 8192
 #define PAUSE_MS 20
 #define READ_LINES 32

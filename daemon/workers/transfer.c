@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The imports of all users together fill at most half of the free space: each import may fill
- * 1/USERS_DISK_PART of it. */
+/* Each import of a user may fill 1/USERS_DISK_PART of the free space, so that all imports together
+ * fill at most half of it. */
 #define USERS_DISK_PART (2 * (UPLOADS_MAX - UPLOADS_FOR_ADMINS))
 
 struct transfers {
