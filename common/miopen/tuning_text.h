@@ -73,8 +73,8 @@ bool tuning_is_printable(struct bytes text);
  * and ','.  If |commas| is true, ',' is allowed, as in a solver's parameters. */
 KILN_MUST_CHECK enum kiln_code tuning_word_check(const char *what, struct bytes word, bool commas,
                                                  struct kiln_err *err);
-/* MIOpen keeps the FindDb of fusions and the PerfDb of batch normalisation in files of their own.
- * Their records have the backends "HIP.fusion" and "batchnorm"; other PerfDb records have none. */
+/* MIOpen keeps the FindDb of fusions and the PerfDb of batch normalisation in separate files. Their
+ * records have the backends "HIP.fusion" and "batchnorm"; other PerfDb records have none. */
 #define TUNING_FUSION ".fusion"
 #define TUNING_BATCHNORM "batchnorm"
 struct bytes tuning_backend_base(struct bytes backend);

@@ -125,8 +125,8 @@ static bool is_listed(const char *const *list, struct bytes name)
     return false;
 }
 
-/* Returns whether |name| is an option such as -Wall.  In an option with a comma, such as -Wa,TEXT,
- * clang passes TEXT on to its assembler, preprocessor or linker. */
+/* Returns whether |name| is an option for warnings, such as -Wall.  An option with a comma, such as
+ * -Wa,TEXT, is not: clang passes TEXT on to its assembler, preprocessor or linker. */
 static bool is_warning(struct bytes name)
 {
     return name.size > 1 && name.data[0] == 'W' && !memchr(name.data, ',', name.size);
