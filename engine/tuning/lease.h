@@ -34,7 +34,7 @@ struct lease_request {
     const char *solver;
     uint32_t candidates; /* number of candidates in the tuning space; 0: they cannot be divided into
                           * shares */
-    bool share;          /* the client also takes a share of another client's lease */
+    bool share;          /* the client also accepts a share of another client's lease */
     bool more;           /* the client takes a share in addition to those that it holds */
 };
 

@@ -125,8 +125,8 @@ static uint64_t newest_time(const struct tuning_row *rows, size_t count)
     return newest;
 }
 
-/* Looks whether a version of the record was already salvaged, because freed pages may contain old
- * versions. |ret_newest| is the latest time of a measurement in the salvaged version, or 0. */
+/* Looks for a version of the record that was already salvaged. Freed pages may contain old versions
+ * of a record. |ret_newest| is the latest time of a measurement in the salvaged version, or 0. */
 static enum kiln_code look_saved(struct salvage *s, const struct tuning_place *place,
                                  struct bytes content, uint64_t *ret_newest, struct kiln_err *err)
 {

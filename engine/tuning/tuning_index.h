@@ -53,7 +53,7 @@ KILN_MUST_CHECK enum kiln_code tuning_index_builder_write(struct tuning_index_bu
  * it has another version. Every failure has a message. */
 KILN_MUST_CHECK enum kiln_code tuning_index_open(const char *path, struct tuning_index **ret_index,
                                                  struct kiln_err *err);
-/* Returns the codes of tuning_index_open. The image must be aligned to 8 bytes and stay
+/* Returns the same codes as tuning_index_open. The image must be aligned to 8 bytes and stay
  * unchanged. */
 KILN_MUST_CHECK enum kiln_code tuning_index_open_image(struct bytes image, const char *name,
                                                        struct tuning_index **ret_index,
@@ -79,7 +79,7 @@ uint64_t tuning_index_entries(const struct tuning_index *index);
 uint64_t tuning_index_bytes(const struct tuning_index *index);
 /* Returns all keys and values; the value of a record follows its key. */
 struct bytes tuning_index_text(const struct tuning_index *index);
-/* How often a damaged record or family was read. */
+/* Returns how many times a damaged record or family was read. */
 uint64_t tuning_index_damaged(const struct tuning_index *index);
 bool tuning_index_find(struct tuning_index *index, struct bytes key, struct bytes *ret_value);
 /* Reads the record with number |place|, from 0, in the order of the source file. Returns false for
