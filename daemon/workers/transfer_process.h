@@ -84,7 +84,7 @@ struct transfer_process {
 struct transfer_process *transfer_process_start(const struct transfer_process_options *options,
                                                 void *context, struct transfer_task *task);
 /* Ends the process for the reason |why|.  A result that the process has already reported stays
- * valid, but only if kilnd has copied its file. */
+ * valid.  But STOP_CANCELLED and STOP_SHUTDOWN drop the result if kilnd has not copied its file. */
 void transfer_process_stop(struct transfer_process *process, enum transfer_stop why);
 /* Closes kilnd's descriptors of a detached process without waiting for its end.  Then calls
  * |gone|. */
