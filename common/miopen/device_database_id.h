@@ -22,7 +22,7 @@
 
 #define DATABASE_ID_MAX 32
 #define DATABASE_ID_DECIMAL_MAX 64
-/* Size of MIOpen's version, which has letters, digits and ". _ -". */
+/* Size of the text of MIOpen's version, which has letters, digits and ". _ -". */
 #define DATABASE_VERSION_MAX 40
 #define VERSIONED_ID_MAX (DATABASE_ID_MAX + 1 + DATABASE_VERSION_MAX)
 

@@ -15,8 +15,8 @@
 /* Maximum number of connections that wait to be accepted.  Beyond it, connect() blocks. kilnd
  * accepts connections in the order of their arrival, whichever user they belong to. */
 #define BACKLOG 128
-/* How often to try to lock the file.  Another process may remove the file after this process opened
- * it; then the next attempt creates a new one. */
+/* Maximum number of attempts to lock the file.  Another process may remove the file after this
+ * process opened it; then the next attempt creates a new one. */
 #define LOCK_TRIES 8
 
 static bool is_same_file(int fd, const char *path)
