@@ -285,8 +285,8 @@ struct tuning_export {
     bool merged; /* combine the tier with lower tiers, as a look-up does */
     bool converts;
     enum find_dialect dialect; /* the old dialect keeps only the fastest solver of each algorithm */
-    /* Called about every megabyte. If it returns an error, the export fails with this error. May be
-     * NULL. */
+    /* Called about once for each megabyte. If it returns an error, the export fails with this
+     * error. May be NULL. */
     enum kiln_code (*reserve_space)(void *context, uint64_t bytes, struct kiln_err *err);
     void *context;
 };
