@@ -22,7 +22,7 @@ struct closer;
 
 struct closer_limits {
     unsigned threads; /* maximum number of threads; an idle thread ends */
-    /* Maximum number of files of one user; at least the number in the largest message. */
+    /* Maximum number of files of one user; at least the number of files in the largest message. */
     unsigned held_max_uid;
 };
 #define CLOSER_LIMITS_DEFAULT \
