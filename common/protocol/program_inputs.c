@@ -12,9 +12,9 @@
 #define COMPARISONS_MAX (1u << 20)
 
 /* Options that name no file and do not depend on the current directory.  If such an option makes
- * the compiler write the program's name into an output, the name is unchanged there, so that a
- * search of the output finds it.  Each option is listed without its leading dashes and without its
- * value. */
+ * the compiler write the program's name into an output, it does so in a form that a later search of
+ * the output finds (key_name_part_of in libclient/rtc/key.c).  Each option is listed without its
+ * leading dashes and without its value. */
 static const char *const nvrtc_options[] = {
     "gpu-architecture",
     "arch",
