@@ -136,8 +136,7 @@ struct calling {
     struct buffer frame;
     char *progress;
     char *answer;
-    /* The array and its descriptors are owned.  The value -1 replaces each descriptor that the
-     * caller took. */
+    /* Owned, as are its descriptors.  An element is -1 if the caller took the descriptor. */
     int *files;
     size_t file_count;
 };

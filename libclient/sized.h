@@ -12,7 +12,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* No struct of libkiln is larger, so a larger size is uninitialised memory. */
+/* Maximum size of a caller's struct.  No struct of libkiln is larger, so a larger size must be
+ * uninitialised memory. */
 #define SIZED_MAX 65536u
 /* The size that |type| had when |last| was its last member. */
 #define SIZED_TO(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))

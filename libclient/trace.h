@@ -27,7 +27,7 @@ void trace_destroy(struct trace *trace);
 /* Returns the current time for a note, or 0 if |trace| is NULL. */
 uint64_t trace_now(const struct trace *trace);
 
-struct trace_request { /* words of a plan request; an absent word is empty */
+struct trace_request { /* parts of a plan request; a part that the request does not have is empty */
     struct bytes target, database_id, toolchain, solver;
 };
 

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * Detects without a system call that this process was forked by the process that created the guard.
+ * Detects, without a system call, that this process is a forked child of the process that created
+ * the guard.
  *
- * Role       reads a page that the kernel clears in child processes (MADV_WIPEONFORK).  On a kernel
- *            without MADV_WIPEONFORK, compares process ids
+ * Role       reads a page that Linux clears in child processes (MADV_WIPEONFORK).  If this Linux
+ *            has no MADV_WIPEONFORK, compares process ids
  * Ownership  fork_guard_init / fork_guard_done
  * Threading  fork_guard_holds from any thread
  */

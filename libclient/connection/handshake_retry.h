@@ -16,8 +16,8 @@ struct handshake_options {
     const char *software;
     bool reached_before; /* a daemon was reachable before, so wait for it to return */
     /* Called after each handshake with its result.  KILN_TIMED_OUT means that no answer came for
-     * |grace_ns|.  Returns true if |connect| now leads to another server; |connect| is then called
-     * at once.  NULL means always false. */
+     * |grace_ns|.  Returns true if the next call of |connect| goes to another server;
+     * handshake_open then makes this call without a pause.  NULL means always false. */
     bool (*on_handshake)(void *context, enum kiln_code rc, const struct kiln_err *err);
     uint64_t grace_ns; /* how long to wait for the answer to hello; 0: until the deadline */
 };
@@ -28,9 +28,9 @@ struct handshake_result {
     bool reached; /* set if an attempt has connected, even when the call fails */
 };
 
-/* Tries until one attempt succeeds.  Returns KILN_UNAVAILABLE at once if no daemon was ever
- * reachable.  Waits if the daemon was reachable before, exits during the handshake, or is busy.
- * Returns KILN_TIMED_OUT at the deadline.  Does not retry after a rejection. */
+/* Connects and completes the handshake.  Tries again if the daemon was reachable before, exits
+ * during the handshake, or is busy; does not try again after a rejection.  Returns KILN_UNAVAILABLE
+ * at once if no daemon was ever reachable, and KILN_TIMED_OUT at the deadline. */
 KILN_MUST_CHECK enum kiln_code handshake_open(const struct handshake_options *options,
                                               uint64_t deadline_ns,
                                               struct handshake_result *ret_result,

@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Only the leader, the thread that reads, may call this function.  Unanswered requests are sent
- * again on the next connection. */
+/* Closes the connection.  Keeps unanswered requests for the next connection, except those that
+ * multiplexer_keep_for_next ends.  Only the leader may call this function, because the leader reads
+ * from the transport. */
 static void drop_connection(struct multiplexer *x, const char *why)
 {
     transport_destroy(KILN_TAKE(x->transport));
@@ -186,8 +187,8 @@ void multiplexer_abandon(struct multiplexer *multiplexer, struct request *reques
     pthread_mutex_lock(&multiplexer->mutex);
     bool has_daemon = list_holds(&request->link) && request->sent;
     multiplexer_unlink(multiplexer, request);
-    /* Also cancel the request if frames of its answer came, but were not read and did not end the
-     * request. */
+    /* Also cancel |request| if kilnd has sent the last frame of the answer, so that |request| is
+     * not listed any longer, but the stored frames were not accepted yet. */
     has_daemon |= multiplexer_drop_stored(request->waiter, request) && !request->ended;
     if (has_daemon)
         multiplexer_send_cancel(multiplexer, request->id);

@@ -72,10 +72,10 @@ struct request {
     /* The only connection that may carry the request; 0 if any may.  If this connection is gone,
      * the request fails with KILN_NOT_FOUND. */
     uint64_t connection;
-    /* Reads one frame, which is never an error frame.  If accept returns a failure, the request
-     * ends.  KILN_CORRUPT also closes the connection, because a peer that sends invalid data may
-     * send more.  If the frame is the last one and reply_puts_off() is true, the request does not
-     * end: the multiplexer sends the request to the next daemon. */
+    /* Called for each frame of the answer, except an error frame.  If accept returns a failure, the
+     * request ends.  KILN_CORRUPT also closes the connection, because a peer that sends invalid
+     * data may send more.  If the frame is the last one and reply_puts_off() is true, the request
+     * does not end: the multiplexer sends the request to the next daemon. */
     enum kiln_code (*accept)(struct request *request, const struct reply *reply,
                              struct failure *failure);
     void *context;

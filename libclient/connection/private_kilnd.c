@@ -3,10 +3,11 @@
  * Connects to this user's private kilnd, and starts one if none runs.
  *
  * Several processes may try to start a kilnd at the same time.  The process that locks the lock
- * file creates the listening socket, and the new kilnd inherits socket and lock.  From then on the
- * kernel accepts connections, even before kilnd runs. kilnd holds the lock until it exits.  The
- * other processes connect to the socket.  A process must try again in two cases: another process
- * has the lock but not the socket yet, for some microseconds; or the previous kilnd is exiting.
+ * file creates the listening socket, and the new kilnd inherits socket and lock.  As soon as the
+ * socket exists, Linux accepts connections, even before kilnd runs. kilnd holds the lock until it
+ * exits.  The other processes connect to the socket.  A process must try again in two cases:
+ * another process has locked the file but has not created the socket yet, which takes some
+ * microseconds; or the previous kilnd is exiting.
  */
 #include "libclient/connection/substitute.h"
 
@@ -92,8 +93,9 @@ static enum kiln_code find_program(char path[PATH_TEXT_MAX], struct kiln_err *er
                      "kiln, or set " PROGRAM_VARIABLE " to the program");
 }
 
-/* Leaves out variables that are only for the job's process: variables that load libraries into it,
- * and variables for messages to a service manager. */
+/* Copies the environment for kilnd.  Leaves out the variables that only concern the job's process:
+ * those that load libraries into the process, and those with which it reports to a service
+ * manager. */
 static char **copy_environment(void)
 {
     static const char *const left_out[] = {
@@ -167,9 +169,9 @@ static enum kiln_code run_kilnd(const struct private_directories *f, int socket_
     return errnum ? kiln_fail_errno(err, errnum, "cannot run '%s'", program) : KILN_OK;
 }
 
-/* Returns KILN_BUSY if another process is starting a kilnd, or if one is exiting.  Holds the load
- * lock, which delays fork() in other threads: a forked child of the job would inherit the lock file
- * and the socket, and keep them open. */
+/* Starts a private kilnd.  Returns KILN_BUSY if another process is starting one, or if one is
+ * exiting.  Holds the load lock, which delays fork() in other threads: a forked child of the job
+ * would inherit the lock file and the socket, and keep them open. */
 static enum kiln_code start_kilnd(const struct private_directories *f, struct kiln_err *err)
 {
     int lock_fd = -1, socket_fd = -1;

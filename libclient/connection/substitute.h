@@ -22,7 +22,8 @@ struct substitute_use {
 struct substitute {
     const char *mode;
     int level; /* KILN_LEVEL_* */
-    /* Clients use the substitute without looking for a kilnd first, unless KILN_FALLBACK is off. */
+    /* If true, clients use the substitute without looking for a kilnd first, unless KILN_FALLBACK
+     * is off. */
     bool is_first;
     /* Sets |use->place|.  Returns KILN_TIMED_OUT if the substitute was not ready by
      * |deadline_ns|. */

@@ -17,14 +17,14 @@
 #include <unistd.h>
 
 /* Sizes of the input buffer.  At first, the buffer can hold several frames with small objects;
- * larger frames enlarge the buffer.  Between frames, the buffer keeps up to INPUT_KEPT bytes.  A
- * frame of a batch has a quarter of a megabyte, and freeing the memory after each frame would cost
- * a page fault for every page. */
+ * larger frames enlarge the buffer.  Between frames, the buffer keeps up to INPUT_KEPT bytes.  If
+ * it were freed after each large frame of a batch, the next frame would cost a page fault for every
+ * page. */
 #define INPUT_MIN (64u << 10)
 #define INPUT_KEPT (1u << 20)
-/* A reader first waits this long inside recvmsg, which saves a poll for every answer that comes at
- * once.  Then the reader polls.  A thread that could send only a part of its frame can wake a
- * reader in poll, but not in recvmsg. */
+/* How long a reader waits inside recvmsg before it calls poll.  An answer that comes in this time
+ * needs no call of poll.  Later, poll is necessary: if another thread could send only a part of its
+ * frame, this thread can wake a reader in poll, but not a reader in recvmsg. */
 #define READ_SLICE_MS 50
 #define MS 1000000ull
 

@@ -134,9 +134,9 @@ static int try_connect(const char *path)
     return -1;
 }
 
-/* Returns KILN_DENIED if the kilnd at |path| runs as an unexpected user.  Uses the uid that the
- * kernel recorded for the listener, not the owner of the file.  In /run/kiln, only processes that
- * root permits can listen. */
+/* Returns KILN_DENIED if the kilnd at |path| runs as an unexpected user.  Uses the uid that Linux
+ * recorded for the listener, not the owner of the file.  Does not check in /run/kiln, where only
+ * processes that root permits can listen. */
 static enum kiln_code check_peer(int fd, const char *path, struct kiln_err *err)
 {
     if (is_hosts(path))

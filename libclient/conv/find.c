@@ -300,8 +300,8 @@ static enum kiln_code record_solver(const struct work *work, const struct work_s
                : KILN_OK;
 }
 
-/* Records the measured solvers.  The recorded time of a solver that was cut short is that of its
- * single run. */
+/* Records the measured solvers.  For a solver that was cut short, records the time of its single
+ * run. */
 static enum kiln_code record_solvers(const struct work *work, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Maximum bytes of a line, which is written with one call, and of a file.  The journal of a whole
- * tuning space has a few megabytes. */
+/* Maximum bytes of a line, and of a file.  Each line is written with one call.  The journal of a
+ * whole tuning space has a few megabytes. */
 #define LINE_MAX 2048u
 #define FILE_MAX (64u << 20)
 #define PATH_BYTES 4096u

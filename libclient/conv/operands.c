@@ -149,8 +149,8 @@ static void fill_table(enum operands kind, const struct problem *p, uint64_t *se
     }
 }
 
-/* Copies elements of a table of random values.  Each random number selects five of these elements,
- * which saves time. */
+/* Fills |data| with elements of a table of random values.  To save time, one random number selects
+ * five elements. */
 void operands_fill(enum operands kind, const struct problem *problem, void *data, uint64_t count,
                    uint64_t seed)
 {
@@ -183,7 +183,7 @@ double operands_largest(enum data_type type, const void *data, uint64_t count)
  * u = 2^-24, the error of all but one in 10^13 elements is at most 8 sqrt(n) u times the sum of the
  * magnitudes (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019).
  * Rounding both operands to TF32 changes a product by at most the fraction 2 t + t^2, where t =
- * 2^-11.  Winograd's transforms enlarge intermediate numbers by up to 23.9, for F(3x3, 4x4);
+ * 2^-11.  Winograd's transforms enlarge intermediate numbers up to 23.9 times, for F(3x3, 4x4);
  * cli/driver/rounding.c derives this number.  The bound is doubled because both results are
  * rounded.
  */

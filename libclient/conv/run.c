@@ -68,8 +68,8 @@ static enum kiln_code find_function(struct kiln_run *run, uint32_t index, struct
                : KILN_OK;
 }
 
-/* |device| and |plan| are targets.  Returns whether |device| has all features that |plan| names.
- * Features that |plan| does not name may be on or off. */
+/* Returns whether the target |device| has all features that the target |plan| names.  Features that
+ * |plan| does not name may be on or off. */
 static bool features_suit(const char *device, const char *plan)
 {
     for (const char *at = strchr(plan, ':'); at; at = strchr(at + 1, ':')) {
@@ -102,7 +102,8 @@ static bool target_suits(const struct target *device, const struct target *plan)
     return arch_suits(device, plan) && features_suit(device->text, plan->text);
 }
 
-/* If a target cannot be parsed, succeeds, so that the GPU runtime decides later. */
+/* Returns KILN_INVALID if the plan is for another target than the device's.  Succeeds if a target
+ * cannot be parsed, so that the GPU runtime decides later. */
 static enum kiln_code check_target(const struct kiln_device *device, const struct kiln_plan *plan,
                                    struct kiln_err *err)
 {
@@ -162,8 +163,8 @@ void kiln_run_destroy(struct kiln_run *run) { kiln_run_free(run); }
 
 /* ---- launching ---- */
 
-/* Kernels read and write four elements at a time.  Memory that a GPU runtime allocates is always
- * aligned. */
+/* Required alignment of tensors, in bytes: kernels read and write four elements at a time.  Memory
+ * that a GPU runtime allocates always has this alignment. */
 #define TENSOR_ALIGNMENT 16u
 
 static enum kiln_code check_memory(const struct kiln_run *run, const char *name,
@@ -237,8 +238,8 @@ static struct kiln_memory *operand_of(const struct kiln_tensors *t, uint8_t oper
     }
 }
 
-/* Returns false if the map for |address| is not cached, or if another thread uses the cache.  The
- * caller then encodes the map instead of waiting. */
+/* Gets the map that was encoded last, if it is for |address|.  Returns false if it is not, or if
+ * another thread uses the cached map.  The caller then encodes the map instead of waiting. */
 static bool get_cached_map(struct kiln_run *run, uint32_t index, const void *address,
                            struct device_map *ret_map)
 {

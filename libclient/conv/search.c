@@ -6,18 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first timing of a config has low limits, because most configs are slow. */
+/* Limits for the first timing of a config.  They are low, because most configs are slow. */
 #define FIRST_SAMPLES 3u
 #define FIRST_MS 20.0
-/* A config whose first timed run takes more than this many times as long as the best config is not
- * timed further. */
+/* A config is not timed further if its first timed run takes more than HOPELESS times as long as
+ * the best config. */
 #define HOPELESS 2.0
-/* The fastest configs are timed again, with these limits. */
+/* The FINALISTS fastest configs are timed again, at most with these limits. */
 #define FINALISTS 16u
 #define FINAL_SAMPLES 24u
 #define FINAL_MS 400.0
-/* An improvement of less than 0.5 % does not count as progress, because samples vary by that much,
- * too. */
+/* A config is progress only if its time is less than PROGRESS times the best time before.  A
+ * smaller improvement may be chance, because samples vary by 0.5 %. */
 #define PROGRESS 0.995
 #define NEIGHBOURS_MAX 32u
 
@@ -349,8 +349,9 @@ static enum kiln_code time_again(struct search *s, size_t index, unsigned sample
     return KILN_OK;
 }
 
-/* Checks and times the finalists again, and removes failed trials from |f|.  After |until_ns|,
- * checks and times only in the last round, whose |samples| is FINAL_SAMPLES. */
+/* Times the finalists again, and checks the results that were not checked yet.  Removes failed
+ * trials from |f|.  After |until_ns|, neither times nor checks, except in the last round, whose
+ * |samples| is FINAL_SAMPLES. */
 static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned samples,
                                uint64_t until_ns, struct kiln_err *err)
 {

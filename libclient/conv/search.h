@@ -30,7 +30,8 @@ struct search_trial {
     const char *config; /* owned by the search's table of configs */
     /* KILN_CONV_TIMED, ...; KILN_CONV_UNTIMED until the trial has a result */
     int state;
-    enum trial_place place; /* HELD: loaded; DONE: has a result, and holds nothing */
+    /* TRIAL_HELD: |held| is loaded; TRIAL_DONE: the trial has a result, and |held| is not used */
+    enum trial_place place;
     struct timing timing;
     uint64_t checked;
     char *reason;
@@ -110,8 +111,9 @@ KILN_MUST_CHECK enum kiln_code search_try_source(struct search *search,
                                                  struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code search_try(struct search *search, const size_t *indexes,
                                           size_t count, uint64_t until_ns, struct kiln_err *err);
-/* Times the fastest trials again, search->best for the longest time.  Afterwards, only search->best
- * is still loaded. */
+/* Times the fastest trials again, in rounds.  After each round, drops the slower half, and times
+ * the rest for longer.  On success, search->best is the fastest trial, and no other trial is still
+ * loaded. */
 KILN_MUST_CHECK enum kiln_code search_halve(struct search *search, uint64_t until_ns,
                                             struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code search_refine(struct search *search, uint64_t until_ns,

@@ -7,8 +7,8 @@
  * of GPUs tick every 0.5 or 1 µs, and recording an event takes about as long. */
 #define SAMPLE_MIN_MS 0.25
 #define LAUNCHES_MAX 32u
-/* Minimum spread that is reported.  The clock hides a smaller spread, and kilnd rejects a spread of
- * 0, because no real measurement has it. */
+/* Minimum spread that is reported.  The device's clock is too coarse to show a smaller spread, and
+ * kilnd rejects a spread of 0, because no real measurement has it. */
 #define SPREAD_MIN_MS 1e-6
 /* Added to |hopeless_ms|.  Sending a launch to the device takes time, so the events around a single
  * launch are further apart than the kernel takes. */

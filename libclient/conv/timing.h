@@ -22,9 +22,10 @@ struct timing_source { /* the launches to time; tests supply their own */
 };
 
 struct timing_limits {
-    /* a kernel whose first timed run takes longer is not run again; 0: no limit */
+    /* Maximum time of the first timed run; a slower kernel is not run again.  0: no limit. */
     double hopeless_ms;
-    double limit_ms;  /* no sample begins after this much of the device's time */
+    /* after the samples took this much device time, no other begins */
+    double limit_ms;
     unsigned samples; /* number of samples to take; 0 counts as 1 */
 };
 

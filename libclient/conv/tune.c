@@ -21,14 +21,15 @@
 #define CANDIDATES_MAX (1u << 17)
 /* At most this many of the fastest configs of an earlier search are measured again. */
 #define REMEMBERED_MAX 8u
-/* A solver whose best known config takes this many times as long as the best solver is not tuned.
- */
+/* A solver is not tuned if its best known config takes more than WORTH times as long as the best
+ * solver. */
 #define WORTH 6.0
 /* A process that tunes alone uses 1 / SAMPLE_PART of the remaining time for samples of the whole
  * space, then tries the neighbours of the best config.  If several processes tune, 1 / SAMPLE_PART
  * of the time is left for the neighbours, at the end. */
 #define SAMPLE_PART 3u
-/* In less time than this, no further config can be tried. */
+/* Minimum time left for which the search continues: in less time, no further config can be
+ * tried. */
 #define REST_NS 50000000ull
 
 static struct tuner *tuner_of(void *context) { return context; }

@@ -14,9 +14,9 @@
 #define WAIT_MAX_MS 10000
 /* Maximum number of shares that this process holds.  The compilations in flight never need more. */
 #define HELD_MAX 64u
-/* The search of a larger space is not shared, because no search tries such a space completely. */
+/* Maximum size of a space whose search is shared.  No search tries a larger space completely. */
 #define CANDIDATES_MAX (1u << 20)
-/* If more leases than this are lost in a row, the process continues alone. */
+/* Maximum number of leases lost in a row.  After more losses, the process continues alone. */
 #define LOSSES_MAX 3u
 
 struct held { /* a share whose trials were not reported yet */
@@ -32,7 +32,8 @@ struct sharing {
     struct held held[HELD_MAX];
     unsigned count;
     uint64_t lease;
-    /* First candidate of the next share, unless another process takes that share. */
+    /* The candidate after this process's newest share.  If the next share begins elsewhere, another
+     * process has taken a share. */
     uint32_t next_first;
     unsigned losses;
     bool has_company, has_reported, is_exhausted, is_complete, is_stopped;
@@ -113,15 +114,15 @@ static bool is_held(const struct sharing *s, uint32_t first)
     return false;
 }
 
-/* Queues the share of kilnd's answer.  Does nothing if there is no share, or if this process holds
- * the share already. */
+/* Queues the share that kilnd's answer grants.  Does nothing if the answer grants none, or if this
+ * process already holds this share. */
 static enum kiln_code add_share(struct sharing *s, const struct kiln_lease *lease,
                                 struct kiln_err *err)
 {
     struct tuner *t = s->tuner;
     bool is_granted = lease->state == KILN_LEASE_GRANTED;
-    /* if kilnd grants another lease, the search under the old lease has ended: the other processes
-     * have just reported the last share */
+    /* While the search goes on, kilnd grants shares of the same lease.  Another lease means that
+     * the other processes have just reported the last shares, which ended the search. */
     bool is_another = is_granted && s->lease && lease->id != s->lease;
     bool is_new = is_granted && !is_another && s->count < HELD_MAX && !is_held(s, lease->first);
     s->is_exhausted = !is_new;

@@ -22,7 +22,8 @@ struct tuner {
     unsigned known;
     /* number of trials that are not repeated, because the journal has their results */
     unsigned remembered;
-    bool is_temporary; /* a retry of the trial that failed last may succeed */
+    /* The newest failure may be temporary, so the same trial may succeed if it is tried again. */
+    bool is_temporary;
     size_t *queue;
     size_t queued, capacity;
     struct sharing *sharing;

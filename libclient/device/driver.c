@@ -5,7 +5,8 @@
 
 #include <stdio.h>
 
-/* The same value in CUpointer_attribute and in hipPointer_attribute. */
+/* The attribute DEVICE_ORDINAL, whose value is the same in CUpointer_attribute and in
+ * hipPointer_attribute. */
 #define POINTER_DEVICE_ORDINAL 9
 
 /* Status of a launch that has too many threads, groups or bytes of shared memory.  Also the status

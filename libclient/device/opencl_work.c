@@ -4,7 +4,8 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Each run has its own entries, because a cl_kernel stores its arguments. */
+/* An entry point of a loaded code object.  Each run has its own, because a cl_kernel stores its
+ * arguments. */
 struct entry {
     cl_kernel kernel;
     pthread_mutex_t mutex; /* held while arguments are set and the kernel is launched */

@@ -93,8 +93,8 @@ static void write_identity(uint8_t *to, const struct answer_identity *id)
     }
 }
 
-/* |id| has the same total size as |have|.  The comparison ends at the first part with a different
- * size, so it never reads beyond either identity. */
+/* Returns whether |have|, a stored identity, equals |id|.  Both must have the same total size.  The
+ * comparison ends at the first part with a different size, so it never reads beyond |have|. */
 static bool is_same_identity(const uint8_t *have, const struct answer_identity *id)
 {
     for (size_t i = 0; i < id->count; i++) {

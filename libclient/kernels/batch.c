@@ -15,8 +15,7 @@
  * up to the limit of a frame, and is then the only item of its message. */
 #define CHUNK_BYTES (LIMIT_FRAME_BODY / 4)
 
-/* Kernels are put into shared blocks of memory as long as at least this many bytes are still
- * expected. */
+/* Minimum number of bytes still expected for which a new block of shared memory is created. */
 #define BLOCK_MIN (KERNEL_BLOCK_SIZE / 2)
 
 struct ready {
@@ -34,7 +33,8 @@ struct chunk {
     /* The caller's index of each item, or SIZE_MAX once the item is answered. */
     size_t *indexes;
     uint32_t count, capacity, answered;
-    uint32_t deferred; /* number of items that a stopping daemon leaves to the next one */
+    /* items that a stopping daemon did not process, and that the next one gets */
+    uint32_t deferred;
 };
 
 struct batch {
@@ -157,8 +157,8 @@ static enum kiln_code accept_result(struct chunk *c, const struct message_result
     return KILN_OK;
 }
 
-/* Uses a block if enough bytes are expected.  Assumes that the remaining kernels are as large as
- * those in this frame. */
+/* Replaces the batch's block by a new one if the block is full and at least BLOCK_MIN bytes are
+ * still expected.  Assumes that the remaining kernels are as large as those in this frame. */
 static void choose_block(const struct chunk *c, const struct message_kernels *m)
 {
     struct batch *b = c->batch;

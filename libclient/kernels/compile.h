@@ -3,7 +3,7 @@
 
 /*
  * Stores results of this process's own compilers in kilnd, and gets stored results.  Also lets
- * kilnd compile programs with its own NVRTC or hiprtc.
+ * kilnd compile programs with the NVRTC or hiprtc that kilnd has.
  *
  * Role       asks for the result that is stored under the caller's key; if there is none, only one
  *            process of a user at a time gets the right to compile
@@ -37,8 +37,9 @@ KILN_MUST_CHECK enum kiln_code compile_begin(struct kiln_client *client,
                                              struct compile_found *ret_found,
                                              struct failure *failure);
 
-/* Lets kilnd compile a program with its own NVRTC or hiprtc, for all users, or gets the result of
- * an earlier such compile.  Returns KILN_UNAVAILABLE if kilnd does not have this library. */
+/* Lets kilnd compile a program with kilnd's NVRTC or hiprtc, or gets the result of an earlier such
+ * compile.  The results are for all users.  Returns KILN_UNAVAILABLE if kilnd does not have this
+ * library. */
 KILN_MUST_CHECK enum kiln_code compile_program(struct kiln_client *client,
                                                const struct program_inputs *inputs,
                                                uint64_t deadline_ns,

@@ -69,7 +69,8 @@ struct fetch {
     const struct digest *key; /* NULL if only the daemon knows the key */
     struct bytes target;      /* empty if only the daemon knows the target */
     struct kiln_kernel *kernel;
-    enum kiln_code code; /* why there is no kernel; details in the failure */
+    /* KILN_OK if |kernel| is set, else kilnd's code; |failure| has the details */
+    enum kiln_code code;
     struct failure failure;
 };
 

@@ -5,7 +5,8 @@
  * Kernels inside libkiln: bytes from kilnd, checked and reference-counted.
  *
  * Role       turns one result of a reply into a kernel; nothing in the reply is trusted
- * Ownership  a kernel owns its mapping or its copy; its two handles share one reference count
+ * Ownership  A kernel owns its mapping or its copy.  A kernel has two handles (struct kiln_kernel),
+ *            which share one reference count
  * Threading  counted atomically; immutable otherwise
  */
 #include "libclient/connection/multiplexer.h"
@@ -15,7 +16,7 @@
 
 struct kernel_content;
 
-struct kiln_kernel { /* a handle of a kernel, which is stored inside the kernel's content */
+struct kiln_kernel { /* A handle of a kernel.  Stored inside the kernel's content. */
     struct kernel_content *content;
     int tier; /* tier of the answers that return this handle (KILN_TIER_*) */
 };

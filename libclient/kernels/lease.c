@@ -291,7 +291,7 @@ int kiln_lease_report(struct kiln_client *client, const struct kiln_lease *lease
     if (!rc)
         rc = send_report(client, &reporting, &f);
     if (!rc && reporting.next.state == KILN_LEASE_DONE)
-        /* for all problems, because the lease does not name its problem */
+        /* forgets the plans of all problems, because the lease does not name its problem */
         plans_forget(client, NULL);
     if (!rc)
         copy_lease(&reporting.next, ret_next);

@@ -161,7 +161,8 @@ struct slot {
     bool used;
 
     struct kiln_plan *plan;
-    enum kiln_code code; /* why there is no plan; details in the failure */
+    /* KILN_OK if |plan| is set, else kilnd's code; |failure| has the details */
+    enum kiln_code code;
     struct failure failure;
 };
 

@@ -32,7 +32,7 @@ KILN_MUST_CHECK enum kiln_code plan_window_ask(struct plan_window *window,
 struct planned {
     size_t tag;
     struct kiln_plan *plan; /* owned by the caller; NULL on failure */
-    enum kiln_code code;    /* why there is no plan; details in |failure| */
+    enum kiln_code code;    /* KILN_OK if |plan| is set, else the failure's code */
 };
 /* Returns KILN_NOT_FOUND if no request is in flight.  After any other failure, no further plan
  * comes before the deadline.  The requests stay in flight, and the caller may wait again. */

@@ -14,7 +14,7 @@
 
 struct kiln_solutions {
     unsigned count;
-    /* Stored after this struct in the same allocation, as are the texts. */
+    /* Stored after this struct, like the texts of its elements, in the same allocation. */
     struct kiln_solution *list;
 };
 

@@ -110,7 +110,7 @@ struct rtc_library {
     char name[32];
     /* SHA-256 over the build ids of the library and of the files that it compiles with. */
     struct digest identity;
-    _Atomic uint64_t lacking_until_ns; /* until then, kilnd is assumed not to have this library */
+    _Atomic uint64_t lacking_until_ns; /* before this time, kilnd is assumed to lack this library */
     const char *trouble; /* why kilnd does not answer compiles of this library, or NULL */
 };
 

@@ -46,7 +46,7 @@ struct recording {
     struct buffer paths;
     struct hash_table seen;
     struct buffer created; /* directories that the compile made: sized texts */
-    /* start of the compile, by the clock that the kernel uses for files' times */
+    /* start of the compile, by the clock that Linux uses for the times of files */
     uint64_t began_ns;
     unsigned others;
     struct directory directory; /* the current directory when the compile began */
@@ -389,8 +389,9 @@ struct files_outcome files_end(struct buffer *to)
     const char *trouble = recording.paths.failed ? "it reads too many files" : recording.trouble;
     if (!trouble && recording.others != used_by_others)
         trouble = "it opens files or starts a process on another thread";
-    /* The noted paths may be relative to the current directory.  The directories are compared, too,
-     * because a direct system call can change the directory without being counted. */
+    /* The noted paths may be relative to the current directory, so it must not have changed.
+     * |chdirs| alone does not show this, because a direct system call can change the directory
+     * without being counted. */
     if (!trouble && (recording.chdirs != chdirs ||
                      !is_same_directory(recording.directory, current_directory())))
         trouble = "the current directory changed meanwhile";

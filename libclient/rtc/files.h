@@ -18,7 +18,7 @@ struct files_outcome {
     /* Why the compile cannot be stored, or NULL.  For example, the compile wrote a file outside of
      * the directories that it made, or a file changed during the compile. */
     const char *reason;
-    bool expands_name; /* through a macro of a file, the result may contain the program's name */
+    bool expands_name; /* the result may contain the program's name, because of a macro in a file */
 };
 
 /* |source| is what |library| compiles on this thread. */

@@ -481,8 +481,8 @@ bool key_options_have_directory(const struct rtc_program *p)
     return false;
 }
 
-/* Accepts only names with a directory, because other names may be parts of other words in the log.
- * Accepts only NVRTC, because hiprtc writes other forms of the name. */
+/* Returns NULL for a name without a directory, because such a name may be part of another word in
+ * the log.  Returns NULL for hiprtc, which writes the name in other forms. */
 const char *key_name_in_log(const struct rtc_program *p)
 {
     const char *name = key_name(p);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* An answer may combine the entries of three tiers. */
+/* Maximum number of entries of an answer, which may combine the records of three tiers. */
 #define ENTRIES_MAX (3 * TUNING_ENTRIES_MAX)
 
 struct entry {

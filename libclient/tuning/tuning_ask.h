@@ -28,12 +28,14 @@ KILN_MUST_CHECK enum kiln_code question_read(enum tuning_kind kind,
                                              struct question *ret_question, struct kiln_err *err);
 
 struct ask {
-    struct buffer frame; /* initialised by the caller, who frees a frame on the heap */
+    /* The caller initialises this buffer, and calls buffer_done if it is on the heap. */
+    struct buffer frame;
     const struct question *question;
     struct kiln_tuned **tuned; /* an element is NULL if its problem has no record */
     uint32_t count, answered;
     bool used;
-    enum kiln_code code; /* why kilnd could not answer for one of the problems */
+    /* KILN_OK, or the first failure that kilnd reported for a problem; |failure| has the details */
+    enum kiln_code code;
     struct failure failure;
     struct request request;
 };

@@ -58,8 +58,8 @@ struct kiln_native_tensors {
 };
 
 /* Does the same as kiln_run_launch without memory and stream objects, for frameworks that manage
- * memory themselves.  Allocates nothing, does not wait for a lock on CUDA and HIP, and sends no
- * request, so it may be called while a stream is captured into a graph.  Checks the alignment of
+ * memory themselves.  Allocates nothing, sends no request and, on CUDA and HIP, waits for no lock.
+ * So the function may be called while a stream is captured into a graph.  Checks the alignment of
  * pointers and the size of the workspace; the caller guarantees the sizes of the tensors. */
 int kiln_run_launch_native(struct kiln_run *run, const struct kiln_native_tensors *tensors,
                            struct kiln_error *err);

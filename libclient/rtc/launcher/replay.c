@@ -14,7 +14,7 @@ struct replay {
     const struct replay_paths *paths;
     const char *written[WRITTEN_MAX]; /* files that the compiler wrote */
     size_t written_count;
-    unsigned begun, started; /* numbers of processes that wrote notes, and that were started */
+    unsigned begun, started; /* |begun| processes wrote notes; |started| processes were started */
 };
 
 static void note(enum file_use use, bool writes, const char *path)

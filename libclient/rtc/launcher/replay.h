@@ -14,5 +14,6 @@ struct replay_paths { /* as on the compiler's command line */
     const char *input, *output;
 };
 
-/* Leaves out the output, temporary files, and the input, which is part of the key. */
+/* Passes |notes| to the recording of this thread.  Leaves out the output, temporary files, and the
+ * input, which is part of the key. */
 void replay_notes(struct bytes notes, const struct replay_paths *paths);

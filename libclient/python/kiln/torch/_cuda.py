@@ -16,7 +16,7 @@ from ._records import Record, Records, directory
 ROUNDS = 3
 ROUND_US = 300.0
 LAUNCHES_MAX = 20
-# How long the GPU waits before the launches of a round, in cycles. Meanwhile, Python enqueues the
+# Number of cycles that the GPU waits before a round of launches. Meanwhile, Python enqueues the
 # launches, so that Python's own time does not count.
 SLEEP_CYCLES = 120_000  # for each launch; 60 us at 2 GHz
 

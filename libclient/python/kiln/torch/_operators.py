@@ -14,8 +14,8 @@ Key = Tuple[Any, ...]
 Gradients = Tuple[Optional[Choice], Optional[Choice]]
 Result = Tuple[Optional[Tensor], Optional[Tensor], Optional[Tensor]]
 CHOICES_MAX = 4096  # limits the compilations for a job that uses new sizes all the time
-# If an earlier process chose kiln for a convolution, this process waits so long for kilnd's plan at
-# the first call of the convolution.
+# Maximum time that the first call of a convolution waits for kilnd's plan, if an earlier process
+# chose kiln for this convolution.
 RECALL_WAIT_S = 0.5
 ALIGNMENT = 16  # bytes; what kiln_run_launch_native requires of each tensor
 OPERATORS = ("convolution", "convolution_backward")
