@@ -29,8 +29,8 @@ KILN_MUST_CHECK enum kiln_code fallback_create(const struct fallback_options *op
 void fallback_destroy(struct fallback *fallback);
 
 /* Tries once to connect to kilnd, or to the substitute if kilnd is not available.  If kilnd was
- * reachable before or is busy, does not use the substitute for some seconds: until then, fails with
- * a code of transport_socket_connect(), and the caller tries again. */
+ * reachable before or is busy, does not use the substitute at once: for some seconds, each call
+ * fails with a code of transport_socket_connect(), and the caller tries again. */
 KILN_MUST_CHECK enum kiln_code fallback_connect(struct fallback *fallback, uint64_t deadline_ns,
                                                 struct transport **ret_transport,
                                                 struct kiln_err *err);

@@ -80,8 +80,9 @@ static bool has_any_plan(const struct work *work)
     return false;
 }
 
-/* Continues without the reference solver, whose kernels a program with built-in kernels may lack.
- * The call then times the kernels that the program has, but records nothing. */
+/* Continues without the reference solver, because a program with built-in kernels may lack the
+ * kernels of this solver.  The call then times the kernels that the program has, but records
+ * nothing. */
 static enum kiln_code accept_unchecked(struct work *work, const struct kiln_err *why,
                                        struct kiln_err *err)
 {

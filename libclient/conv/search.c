@@ -12,12 +12,14 @@
 /* A config is not timed further if its first timed run takes more than HOPELESS times as long as
  * the best config. */
 #define HOPELESS 2.0
-/* The FINALISTS fastest configs are timed again, at most with these limits. */
+/* The FINALISTS fastest configs are timed again, in rounds with more and more samples, up to
+ * FINAL_SAMPLES.  In each round, a config is timed for at most FINAL_MS. */
 #define FINALISTS 16u
 #define FINAL_SAMPLES 24u
 #define FINAL_MS 400.0
-/* A config is progress only if its time is less than PROGRESS times the best time before.  A
- * smaller improvement may be chance, because samples vary by 0.5 %. */
+/* search_refine begins another round only if the previous round reduced the best time below
+ * PROGRESS times the old one.  A smaller improvement may be chance, because samples vary by 0.5
+ * %. */
 #define PROGRESS 0.995
 #define NEIGHBOURS_MAX 32u
 

@@ -17,8 +17,9 @@
 
 struct sharing;
 
-/* Does not change |ret_sharing| if the search is not shared.  Reasons are that its results are not
- * recorded for the user, that the caller named a toolchain, or that the space is too large. */
+/* Prepares to share the search.  If the search cannot be shared, leaves |ret_sharing| unchanged.
+ * Reasons are that its results are not recorded for the user, that the caller named a toolchain, or
+ * that the space is too large. */
 KILN_MUST_CHECK enum kiln_code sharing_create(struct tuner *tuner, struct sharing **ret_sharing,
                                               struct kiln_err *err);
 void sharing_destroy(struct sharing *sharing);

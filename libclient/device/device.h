@@ -112,8 +112,8 @@ struct device_ops {
                            struct kiln_err *err);
     /* Releases a function before its module is unloaded.  Accepts NULL. */
     void (*forget)(struct kiln_device *device, void *function);
-    /* The caller has checked |map|.  Returns KILN_UNSUPPORTED if kernels of this runtime take no
-     * tensor maps. */
+    /* Encodes |map|, which the caller has checked, for |address|.  Returns KILN_UNSUPPORTED if
+     * kernels of this runtime take no tensor maps. */
     enum kiln_code (*encode)(struct kiln_device *device, const struct tensor_map *map,
                              void *address, struct device_map *ret_map, struct kiln_err *err);
     enum kiln_code (*launch)(struct kiln_device *device, void *function,

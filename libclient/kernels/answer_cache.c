@@ -161,8 +161,8 @@ void *answer_cache_get(struct answer_cache *cache, const struct answer_identity 
     return value;
 }
 
-/* If |epoch| is not NULL, adds the answer only if answer_cache_forget was not called since that
- * epoch. */
+/* Adds the answer.  If |epoch| is not NULL, adds it only if answer_cache_forget was not called
+ * since |epoch| was read. */
 static void insert_answer(struct answer_cache *cache, const uint64_t *epoch,
                           const struct answer_identity *identity, const struct answer *answer)
 {

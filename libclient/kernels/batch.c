@@ -15,7 +15,8 @@
  * up to the limit of a frame, and is then the only item of its message. */
 #define CHUNK_BYTES (LIMIT_FRAME_BODY / 4)
 
-/* Minimum number of bytes still expected for which a new block of shared memory is created. */
+/* A block of memory for several kernels is only created if at least this many bytes are still
+ * expected. */
 #define BLOCK_MIN (KERNEL_BLOCK_SIZE / 2)
 
 struct ready {

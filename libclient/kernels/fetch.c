@@ -69,7 +69,7 @@ struct fetch {
     const struct digest *key; /* NULL if only the daemon knows the key */
     struct bytes target;      /* empty if only the daemon knows the target */
     struct kiln_kernel *kernel;
-    /* KILN_OK if |kernel| is set, else kilnd's code; |failure| has the details */
+    /* the code in kilnd's answer; if it is not KILN_OK, |failure| has the details */
     enum kiln_code code;
     struct failure failure;
 };

@@ -161,7 +161,7 @@ struct slot {
     bool used;
 
     struct kiln_plan *plan;
-    /* KILN_OK if |plan| is set, else kilnd's code; |failure| has the details */
+    /* the code in kilnd's answer; if it is not KILN_OK, |failure| has the details */
     enum kiln_code code;
     struct failure failure;
 };

@@ -114,7 +114,8 @@ struct rtc_library {
     const char *trouble; /* why kilnd does not answer compiles of this library, or NULL */
 };
 
-/* Returns a function that every library of this kind has. */
+/* Returns an address inside the library: that of a function which every library of this kind
+ * has. */
 void *rtc_first_function(const struct rtc_library *library);
 /* Returns whether |comgr| has all functions that libkiln-rtc needs to answer its compiles with
  * kilnd's results. */

@@ -21,7 +21,9 @@ struct contents {
     bool has_name; /* contains a word that stands for a file's name, such as __FILE__ */
 };
 
-/* |seen| is the state of the file.  Returns false if the file cannot be read. */
+/* Finds out about the contents of the file at |path|, whose state is |seen|.  Returns false if the
+ * file cannot be read. */
 bool contents_of(const char *path, const struct stat *seen, struct contents *ret_contents);
-/* Initialises |ret_content|.  Returns false if the file cannot be read. */
+/* Reads a file into |ret_content|, which this function initialises.  Returns false if the file
+ * cannot be read. */
 bool contents_read(const char *path, struct buffer *ret_content);

@@ -21,7 +21,7 @@ struct files_outcome {
     bool expands_name; /* the result may contain the program's name, because of a macro in a file */
 };
 
-/* |source| is what |library| compiles on this thread. */
+/* Begins to note the files of a compile on this thread.  |source| is what |library| compiles. */
 void files_begin(const struct rtc_library *library, const char *source);
 bool files_are_noted(void);
 struct files_outcome files_end(struct buffer *to);

@@ -482,7 +482,8 @@ bool key_options_have_directory(const struct rtc_program *p)
 }
 
 /* Returns NULL for a name without a directory, because such a name may be part of another word in
- * the log.  Returns NULL for hiprtc, which writes the name in other forms. */
+ * the log.  Returns NULL for a name that the source contains, and for hiprtc, which writes the name
+ * in other forms. */
 const char *key_name_in_log(const struct rtc_program *p)
 {
     const char *name = key_name(p);

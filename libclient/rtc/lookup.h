@@ -43,12 +43,12 @@ struct lookup {
     const char *reason;
 };
 
-/* |shared| is the key under which kilnd has a result that it compiled itself (shared.h), or NULL.
- * The lookup borrows |shared|. */
+/* Looks up the result of compiling |program|.  Borrows |shared|, the key under which kilnd has a
+ * result that it compiled itself (shared.h), or NULL. */
 enum lookup_outcome lookup_begin(struct lookup *lookup, const struct rtc_program *program,
                                  const struct digest *shared);
-/* |files| is the manifest of the compile.  Returns false if kilnd does not store the result; the
- * caller then gives the right to compile back. */
+/* Stores the result in kilnd, with the manifest |files| of the compile.  Returns false if kilnd
+ * does not store the result; the caller then calls lookup_give_back. */
 bool lookup_publish(struct lookup *lookup, const struct rtc_program *program, struct bytes files,
                     struct bytes result, uint64_t compile_ns);
 void lookup_give_back(struct lookup *lookup);

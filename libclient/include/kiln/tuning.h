@@ -150,8 +150,8 @@ int kiln_perf_put(struct kiln_client *client, const struct kiln_problem *problem
 
 /*
  * A lease is the right to tune a solver for a problem.  Either one process has this right, or
- * several processes divide the candidates (the points of the tuning space) between them.  The part
- * of one process is a share.  A process that tunes takes these steps:
+ * several processes divide the candidates (the points of the tuning space) between them.  Each part
+ * is a share.  A process that tunes takes these steps:
  *
  *   1. call kiln_perf_get: if the perf config is known, there is nothing to do
  *   2. call kiln_lease_take: on TAKEN or DONE, go back to step 1.  If the lease is GRANTED after a
