@@ -363,8 +363,9 @@ static enum kiln_code search_space(struct tuner *t, struct kiln_err *err)
     return rc || is_alone(t) ? rc : conclude_shared(t, err);
 }
 
-/* Returns false if only known configs were tried.  The best config is then not recorded as the
- * result of a search, so that a later tune with more time still searches. */
+/* Returns false if only known configs were tried although untried ones are left.  The best config
+ * is then not recorded as the result of a search, so that a later tune with more time still
+ * searches. */
 static bool has_searched(const struct tuner *t)
 {
     return t->search.tried + t->remembered > t->known || !has_untried(t);

@@ -140,7 +140,8 @@ static enum kiln_code bind_all(const struct dynamic_library *library, void *dl, 
     return *ret_file ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory for a file's name");
 }
 
-/* |ret_useless| receives a library that lacks a symbol, for the caller to close. */
+/* Opens the library and looks up its symbols.  If a symbol is missing, |ret_useless| receives the
+ * opened library, for the caller to close. */
 static enum kiln_code open_and_bind(struct dynamic_library *library, void **ret_useless,
                                     struct kiln_err *err)
 {

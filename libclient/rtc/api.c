@@ -22,7 +22,7 @@ static struct rtc_library libraries[LIBRARIES_MAX];
 
 /* ---- names ---- */
 
-/* Number of names for each kind.  The names are in the order of the members of struct
+/* Number of names for each kind of library.  The names are in the order of the members of struct
  * rtc_functions, or for comgr, of struct comgr_wrapped. */
 #define FUNCTIONS (8 + 2 * RTC_OUTPUTS_MAX)
 #define FIRST 0

@@ -244,7 +244,7 @@ static bool use(struct rtc_program *p, struct kiln_kernel *stored)
 }
 
 /* Returns whether actions of this kind compile or link, and have no other effect than to add
- * results to a set. comgr 3 uses other numbers for the kinds. */
+ * results to a set.  The numbers of the kinds differ between comgr 2 and comgr 3. */
 static bool is_compile(const struct rtc_library *library, int kind)
 {
     static const struct {

@@ -119,8 +119,9 @@ static bool is_kernels_file(const char *path)
     return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0;
 }
 
-/* comgr 3 caches its results in files with these names, which come from LLVM.  The manifest needs
- * no entry for them, because they do not change a result. */
+/* Returns whether |path| is a file of the cache in which comgr 3 keeps its results.  LLVM gives
+ * these files their names.  The manifest needs no entry for them, because they do not change a
+ * result. */
 static bool is_in_comgrs_cache(const char *path)
 {
     static const char *const beginnings[] = { "/llvmcache-", "/llvmcache.timestamp",

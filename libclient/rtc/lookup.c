@@ -16,17 +16,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* How long to wait for a compile of another process. kilnd may report the end of this time up to
- * LATE_MS late. */
+/* How long to wait for a compile of another process.  If there is no result then, kilnd answers up
+ * to LATE_MS later. */
 #define WAIT_MS 28000u
 #define LATE_MS 2000u
 #define STORE_MS 30000u
-/* For this long after a wait without a result, no compile of this process waits again.  Otherwise
- * every compile would wait while the process that compiles is stopped, or while kilnd's compilers
- * are busy. */
+/* How long, after a wait without a result, no compile of this process waits again.  Otherwise every
+ * compile would wait while the process that compiles is stopped, or while kilnd's compilers are
+ * busy. */
 #define NO_WAIT_NS 600000000000u
 #define MS 1000000ull
-/* For this long after kilnd did not answer, this process sends no request. */
+/* How long this process sends no request after kilnd did not answer one. */
 #define PAUSE_NS 10000000000u
 /* maximum number of manifests under one key */
 #define MANIFESTS_MAX 8u

@@ -41,7 +41,8 @@ void preload_find_next(const char *name, void *ret_function)
     memcpy(ret_function, &found, sizeof(found));
 }
 
-/* For handles other than RTLD_NEXT.  Only the assembly below calls this function. */
+/* Does the work of dlsym for handles other than RTLD_NEXT.  Only the assembly below calls this
+ * function. */
 void *preload_dlsym(void *handle, const char *name)
 {
     int number = name ? rtc_function_number(name) : -1;

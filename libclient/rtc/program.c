@@ -94,7 +94,8 @@ static void add_program(struct rtc_program *p)
 
 /* ---- compiling after all ---- */
 
-/* Keeps the stored result, because the caller may still use a lowered name of it. */
+/* Lets the real library compile.  Keeps the stored result, because the caller may still use a
+ * lowered name of it. */
 static int compile_real(struct rtc_program *p)
 {
     p->is_stored = false;

@@ -15,8 +15,8 @@
 
 #define WAIT_NS 30000000000u
 #define INPUTS_MAX (8u << 20)
-/* For this long after kilnd answered that it lacks a library, this process does not ask kilnd to
- * compile with that library. */
+/* After kilnd answered that it lacks a library: how long this process does not ask kilnd to compile
+ * with that library. */
 #define LACKING_NS 600000000000u
 
 struct packed_inputs {
