@@ -44,8 +44,8 @@ struct driver_device {
     int ordinal; /* the device's number among the devices that this process sees */
 };
 
-/* The device's context (CUDA) or the device (HIP) is current from driver_enter to the end of the
- * block. */
+/* From driver_enter to the end of the block, the device's context (CUDA) or the device (HIP) is
+ * current for the calling thread. */
 struct driver_scope {
     struct driver_device *device;
     int previous; /* HIP only: the device that was current before the scope */

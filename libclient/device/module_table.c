@@ -39,8 +39,8 @@ static struct device_module *find_module(const struct module_table *t, const str
     return NULL;
 }
 
-/* Waits while another thread loads the module.  Returns NULL if the module is neither loaded nor
- * being loaded. */
+/* Finds a loaded module, and waits while another thread loads it.  Returns NULL if the module is
+ * neither loaded nor being loaded. */
 static struct device_module *find_loaded(struct module_table *t, const struct digest *key)
 {
     struct device_module *m = find_module(t, key);
@@ -59,7 +59,8 @@ static void use_module(struct module_table *t, struct device_module *m)
     list_prepend(&t->by_use, &m->by_use);
 }
 
-/* The caller holds the mutex, which is released while the runtime loads the code. */
+/* Loads |m|.  The caller holds the mutex, which this function releases while the runtime loads the
+ * code. */
 static enum kiln_code load_module(struct kiln_device *device, struct device_module *m,
                                   struct kiln_err *err)
 {

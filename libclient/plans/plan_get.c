@@ -89,8 +89,8 @@ static struct answer_identity identify_request(const struct problem *p,
     return (struct answer_identity){ .kind = ANSWER_PLAN, .parts = storage->parts, .count = 7 };
 }
 
-/* A search requests many plans with a forced config.  If these plans were cached, they would evict
- * the plans that the job uses. */
+/* Returns whether to cache the plan.  A search requests many plans with a forced config.  If these
+ * plans were cached, they would evict the plans that the job uses. */
 static bool is_cacheable(const struct plan_request *asked)
 {
     return !asked->without_objects && asked->config.size == 0;

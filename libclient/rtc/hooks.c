@@ -82,7 +82,7 @@ typedef int spawn_call(pid_t *pid, const char *path, const posix_spawn_file_acti
         NOTE(AT_FDCWD, FILE_USE_OPEN, may_write)              \
         return next(path, mode);                              \
     }
-/* With _FORTIFY_SOURCE, gcc and clang call this function if |flags| is not a constant. */
+/* Defines a function that gcc and clang call with _FORTIFY_SOURCE, if |flags| is not a constant. */
 #define HOOK_OPEN_2(name)                            \
     EXPORTED int name(const char *path, int flags);  \
     int name(const char *path, int flags)            \
@@ -99,7 +99,8 @@ typedef int spawn_call(pid_t *pid, const char *path, const posix_spawn_file_acti
         NOTE(directory, FILE_USE_OPEN, writes(flags))              \
         return next(directory, path, flags);                       \
     }
-/* Before glibc 2.33, stat, lstat and fstatat are inline functions, which call |old|. */
+/* Defines |name|, a form of stat.  Calls |old| if libc does not define |name|: before glibc 2.33,
+ * stat, lstat and fstatat are inline functions, which call |old|. */
 #define HOOK_STAT(name, old, type)                                \
     EXPORTED int name(const char *path, struct type *seen);       \
     int name(const char *path, struct type *seen)                 \
