@@ -41,7 +41,7 @@ SET_UP(make_two)
     f->newest = test_path(in_path, "clang");
     assert_non_null(getcwd(f->before, sizeof(f->before)));
     test_at_end(return_to, f->before);
-    /* clang's output is stored in a temporary file of the working directory */
+    /* clang_find stores clang's output in a temporary file of the working directory */
     assert_int_equal(chdir(directory), 0);
 }
 

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 struct compiler_process {
-    pid_t pid;    /* the started process, which ends in the same way as the worker */
+    pid_t pid;    /* the started process: the worker, or a supervisor that ends in the same way */
     pid_t worker; /* the process that compiles: |pid| or a descendant */
     struct sandbox_report sandbox;
     int socket_fd;

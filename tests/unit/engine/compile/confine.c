@@ -38,7 +38,8 @@
 #include <unistd.h>
 
 #define NOBODY 65534
-#define ENDING_MS 60000 /* longer than the processes need to end, even on a loaded machine */
+/* time limit for the end of the processes, enough even on a loaded machine */
+#define ENDING_MS 60000
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 /* With a sanitizer, a fork takes milliseconds, so only the limits are checked */
 #define FORKS_MAX 0
@@ -260,7 +261,8 @@ static void open_sockets(struct fixture *f)
     f->seen->numbers[0] = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0;
 }
 
-/* Without a socket, a process cannot reach an abstract address, either. */
+/* Even a process without access to files could connect to an abstract Unix address. It must
+ * therefore get no socket. */
 TEST_F(box, no_socket_of_any_family_can_be_opened)
 {
     memset(f->seen, 0, sizeof(*f->seen));

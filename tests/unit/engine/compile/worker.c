@@ -83,7 +83,8 @@ static void run_worker(int socket_fd)
     const struct compiler_worker_options options = { .socket_fd = socket_fd,
                                                      .max_jobs = 1,
                                                      .sandbox = &sandbox };
-    /* otherwise the worker would empty the directory "pocl" below the test's working directory */
+    /* The worker empties the directory "pocl" in its working directory, which must not be the
+     * test's. */
     if (chdir("/") == 0)
         _exit(compiler_worker_serve(&options));
     _exit(99);
@@ -118,7 +119,8 @@ static struct compile_result run_job(uint8_t id)
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-        close(ends[0]); /* otherwise the worker would not notice the end of the test */
+        /* while this end is open, the worker does not notice that the test closes its own */
+        close(ends[0]);
         run_worker(ends[1]);
     }
     close(ends[1]);
@@ -149,7 +151,8 @@ TEST(plain, a_failure_of_the_expected_compiler_is_reported_unchanged)
     }
 }
 
-/* The expected compiler may accept the source, so the failure must not be remembered. */
+/* The expected compiler may accept a source that the unidentified one refuses. The failure must
+ * therefore not be remembered. */
 TEST(plain, a_failure_of_an_unidentified_compiler_is_not_blamed_on_the_source)
 {
     static const enum compile_end ends[] = { COMPILE_REFUSED, COMPILE_CRASHED };

@@ -324,8 +324,8 @@ TEST(worker, a_toolchain_that_is_not_the_one_asked_for_refuses_the_job)
     is_for(&result, "gfx90a");
 }
 
-/* Before its first job, a worker cannot compare the toolchains. It detects the difference only
- * after the compile, but must still report it. */
+/* A worker learns a compiler's identity only when its first job compiles. It detects a wrong
+ * identity only after that compile, but must still report it. */
 TEST(worker, a_toolchain_that_is_not_the_one_asked_for_refuses_a_first_job_too)
 {
     struct compile_job job = job_of("clang", "gfx90a", ANSWER);
@@ -398,8 +398,8 @@ static void cannot_read(const char *toolchain, const char *target)
     compile_result_done(&result);
 }
 
-/* Sources that include a file in the object, while the compiler prints no message. The attribute
- * fixes the work-group size, so that PoCL generates code at once. */
+/* Sources that copy a file's content into the object. The compiler prints no message about it. The
+ * attribute fixes the work-group size, so that PoCL generates code at once. */
 enum { BY_EMBED, BY_INCBIN, WAYS };
 static const char *const takers[WAYS] = {
     [BY_EMBED] = HEAD "static const unsigned char taken[] = {\n#embed \"%s\"\n};\n"
@@ -411,8 +411,8 @@ static const char *const takers[WAYS] = {
                        "    __asm__ volatile(\".incbin \\\"%s\\\"\"); y[0] = 1; }\n",
 };
 
-/* Returns whether the compiler can include a readable file in this |way|. The other compilers
- * refuse every source that tries it, and their messages quote no file. */
+/* Returns whether the compiler supports |way| of including a file. If it does not, it refuses the
+ * source, and its messages do not quote the file. */
 static bool knows(const char *toolchain, const char *target, size_t way)
 {
     if (way == BY_EMBED)
@@ -454,8 +454,8 @@ static void cannot_take(const char *toolchain, const char *target)
         assert_false(takes(toolchain, target, takers[way]));
 }
 
-/* The same sources include the file if the compiler may read it. In cannot_take, it was therefore
- * the permission that stopped them. */
+/* Checks that the same sources do include a file that the compiler may read. Otherwise, cannot_take
+ * might succeed for another reason than the permissions. */
 static void can_take(const char *toolchain, const char *target)
 {
     for (size_t way = 0; way < WAYS; way++) {
@@ -626,8 +626,8 @@ TEST(plain, worker_limits_are_in_force_when_it_reports_ready)
 
     assert_int_equal(prlimit(p.worker, RLIMIT_CPU, NULL, &cpu), 0);
     assert_int_equal(cpu.rlim_cur, 77);
-    /* The hard limit allows the time of nine jobs, and that of one more job for the work between
-     * jobs. */
+    /* The hard limit is ten times the limit of a job: nine jobs (max_jobs), and as much as one more
+     * job for the work between jobs. */
     assert_int_equal(cpu.rlim_max, 770);
     assert_int_equal(bound_of(&p, RLIMIT_FSIZE), 1u << 20);
     assert_int_equal(bound_of(&p, RLIMIT_CORE), 0);

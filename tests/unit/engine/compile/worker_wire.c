@@ -227,7 +227,7 @@ TEST_F(connected, a_handshake_of_another_release_is_refused)
     assert_int_equal(receive(f, &message, &collected), KILN_INVALID);
     assert_says(f->err.text, KILN_VERSION);
 
-    /* as from an older worker, which does not report its release */
+    /* the handshake of an older worker, which does not contain its release */
     b.size -= 4 + strlen(KILN_VERSION);
     send_bytes(f, b.data, b.size);
     assert_int_equal(receive(f, &message, &collected), KILN_INVALID);

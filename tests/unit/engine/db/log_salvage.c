@@ -133,8 +133,8 @@ static void save_ok(struct fixture *f)
     assert_int_equal(access(f->copy_log, F_OK), -1);
 }
 
-/* Every page of the copy except |lost_page| must be that of f->whole. Page 1 is not compared,
- * because SQLite counts changes and stores the journal mode in its header. */
+/* Every page of the copy except |lost_page| must equal the same page of f->whole. Page 1 is not
+ * compared: SQLite stores its change counter and the journal mode there. */
 static void expect_whole_but(struct fixture *f, uint32_t lost_page)
 {
     BUFFER_AUTO struct buffer saved;
@@ -209,7 +209,8 @@ TEST(log_salvage, a_file_without_a_log_has_no_state)
     assert_int_equal(rows_of_copy(f), ROWS / 4);
 }
 
-/* Nothing shows that the log was longer, so the result must be that of SQLite's recovery. */
+/* A truncated log does not show that it was longer, so the result must be that of SQLite's
+ * recovery. */
 TEST(log_salvage, a_truncated_log_ends_with_its_last_complete_transaction)
 {
     struct fixture *f = *state;
@@ -269,7 +270,8 @@ TEST(log_salvage, one_damaged_page_of_the_log_costs_that_page)
     }
 }
 
-/* The next frame's checksum is computed from the damaged checksum, so that frame is lost, too. */
+/* The checksum of a frame is computed from that of the frame before it. After a frame with a
+ * damaged checksum, the next frame is lost, too. */
 TEST(log_salvage, a_damaged_checksum_costs_two_pages_at_most)
 {
     struct fixture *f = *state;
@@ -411,7 +413,7 @@ TEST(log_salvage, a_lost_beginning_costs_only_its_pages)
     memset(f->pages.data, 0, LOG_HEADER + 2 * LOG_PAGE);
     save_ok(f);
     assert_true(f->state.damaged);
-    /* the two overwritten frames, and the third one, whose checksum continues the second one's */
+    /* the two overwritten frames, and the third, whose checksum is computed from the second's */
     assert_int_equal(f->state.lost, 3);
 }
 
@@ -481,7 +483,7 @@ TEST(log_salvage, a_log_that_claims_a_giant_file_is_refused)
     assert_true((size_t)seen.st_size <= f->whole.size);
 }
 
-/* Every page of the copy must be a page of the file or of the log. */
+/* Every page of the copy must equal a page of the file or of the log. */
 static void expect_known_pages(struct fixture *f)
 {
     BUFFER_AUTO struct buffer saved;

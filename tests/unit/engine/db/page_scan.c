@@ -251,8 +251,8 @@ TEST_F(page_scan, a_listing_stops_when_its_callback_says_so)
     assert_int_equal(cells, 5);
 }
 
-/* Reads the record of each cell. The test calls this repeatedly for the same records, as if
- * records of a crafted file overlapped. */
+/* Reads the record of each cell. The test reads the same records again and again. A scan would do
+ * so, too, if the records of a crafted file overlapped. */
 static bool read_again(void *context, const struct page_cell *cell)
 {
     struct seen *s = context;

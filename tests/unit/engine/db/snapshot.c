@@ -162,8 +162,8 @@ TEST(snapshot, a_snapshot_is_consistent_while_a_writer_uses_a_journal)
 #define IN_FIRST_PAGE (32 + 24 + 100)
 
 /* Imitates a writer in the middle of a transaction: a byte of the log is wrong. When the snapshot
- * sleeps, the test corrects the byte, which completes the transaction. If |goes_on|, the test
- * changes the byte at each sleep instead. */
+ * sleeps, the test corrects the byte, which completes the transaction. If |goes_on|, the test never
+ * stops: every sleep changes the byte again. */
 static struct writer_in_the_midst {
     sqlite3_vfs *was, vfs;
     char log[112];

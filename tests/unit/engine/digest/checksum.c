@@ -7,7 +7,7 @@
 
 TEST(plain, hashes_as_siphash_2_4_is_defined_to)
 {
-    /* The vector of the paper: key and text count upwards. */
+    /* The test vector of the SipHash paper: the bytes of the key and of the text count from 0. */
     struct hash_key key = { { 0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL } };
     uint8_t text[15];
     for (size_t i = 0; i < sizeof(text); i++)

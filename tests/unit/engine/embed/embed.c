@@ -344,7 +344,8 @@ TEST_F(compiler, a_compiled_kernel_comes_as_a_sealed_file)
     assert_true(fcntl(frame.descriptors[0], F_GET_SEALS) & F_SEAL_WRITE);
     assert_true(fcntl(frame.descriptors[0], F_GETFD) & FD_CLOEXEC);
     transport_frame_done(&frame);
-    assert_int_equal(f->compiler.begun, 2); /* the probe of the toolchain, then the kernel */
+    /* one of the probe of the toolchain, one of the kernel */
+    assert_int_equal(f->compiler.begun, 2);
 }
 
 TEST_F(compiler, a_compile_continues_after_a_time_out)
@@ -419,8 +420,8 @@ TEST_F(embed, a_forked_child_opens_its_own_engine)
     expect_frame(f->t, MESSAGE_pong, 2);
 }
 
-/* If set, the next pthread_cond_init forks. A forked child calls it while it replaces the engine
- * that it inherited. */
+/* If set, the next pthread_cond_init forks. A forked child calls pthread_cond_init while it
+ * replaces the engine that it inherited. */
 static struct fixture *forks_in_take_over;
 static pid_t grandchild;
 
@@ -466,7 +467,7 @@ TEST_F(compiler, a_forked_child_forgets_its_parents_compiler)
     expect_frame(f->t, MESSAGE_kernels, 2);
 }
 
-/* An engine begins its first compile when it opens. */
+/* Connects, which opens an engine. The engine begins its first compile when it opens. */
 static void *open_once(void *context)
 {
     struct fixture *f = context;

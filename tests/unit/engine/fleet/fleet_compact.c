@@ -315,7 +315,8 @@ TEST_F(compact, what_cannot_be_read_does_not_stop_the_compaction)
 static struct fixture *truncates;
 static unsigned reads_left;
 
-/* A writer of the tree truncates a file while a compaction reads others. */
+/* Truncates the file of kernel 1 before a read of the compaction, like a writer of the tree that
+ * runs at the same time. |reads_left| is the number of reads before that one. */
 WRAP(enum kiln_code, fleet_tree_read, int root, const char *name, struct buffer *ret_content,
      struct kiln_err *err)
 {
@@ -332,8 +333,8 @@ TEST_F(compact, a_file_that_is_truncated_meanwhile_is_left_out)
 {
     push(f, 0, 3);
     truncates = f;
-    /* The first read is that of the pointer. The second is that of a record, after all records have
-     * been listed. Before the second read, a record is truncated. */
+    /* The compaction first reads the pointer. Then it lists all records, and reads each. The file
+     * is truncated after the listing, before the first record is read. */
     reads_left = 1;
     compact(f);
     assert_null(truncates);
@@ -455,7 +456,7 @@ static void push_to_shard(struct fixture *f, unsigned number, const char *toolch
     assert_int_equal(push_as(f, &f->alice).added, 1);
 }
 
-/* Pushes to several shards, so that in any order, some of them follow the damaged one. */
+/* There are several shards, so that the compaction reaches some of them after the damaged one. */
 TEST_F(compact, a_damaged_shard_does_not_stop_the_others)
 {
     static const char *const toolchains[] = { "a", "b", "c", "d", "e", "f" };

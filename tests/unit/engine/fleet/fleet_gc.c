@@ -97,7 +97,7 @@ static void compact(struct fixture *f)
     assert_int_equal(compaction.problems, 0);
 }
 
-/* Collects as if |days| had passed since the files were written. */
+/* Collects garbage as if |days| had passed since the files were written. */
 static void collect(struct fixture *f, unsigned days, bool dry_run)
 {
     f->found = 0;
@@ -192,7 +192,8 @@ TEST_F(gc, a_replaced_index_is_deleted_after_90_days)
     compact(f);
     struct fleet_pointer pointer = current(f, id);
     fleet_name_index(id, &pointer.sha256, old);
-    set_age(f, old, 500); /* the age of the old index itself does not count */
+    /* the old index stays for 90 days after its replacement, whatever its age */
+    set_age(f, old, 500);
     push(f, 2);
     compact(f);
     collect(f, 89, false);

@@ -332,7 +332,7 @@ static void let_give_way(struct fixture *f, char name)
     fake_executor_end_stopped(&f->executor);
 }
 
-/* Users 1 and 2 hold one compiler each, and their compiles never end. User 3 compiles little. */
+/* Users 1 and 2 use one compiler each, for compiles that never end. User 3 sends few sources. */
 TEST_F(queue, a_user_who_compiled_much_gives_way_soon)
 {
     f->executor.slots = 2;
@@ -355,7 +355,8 @@ TEST_F(queue, a_user_who_compiled_much_gives_way_soon)
     let_give_way(f, 'd');
     assert_string_equal(look(f).running, "Ya");
     let_time_pass(f, 2 * MOMENT_NS);
-    assert_string_equal(look(f).running, "Ya"); /* users 1 and 2 had more compiler time */
+    /* Y stays, because users 1 and 2 had more compiler time */
+    assert_string_equal(look(f).running, "Ya");
     compile_all(f);
 }
 
@@ -434,7 +435,8 @@ TEST_F(queue, compiler_time_of_a_user_is_forgotten_slowly)
     yield_use_add(&use, 3, 10 * MOMENT_NS, HOUR_NS);
     assert_false(gives_way(f, &use, HOUR_NS));
 
-    /* Each of these users used less compiler time than user 1. */
+    /* These are more users than are remembered. Each used less compiler time than user 1, who must
+     * therefore not be forgotten. */
     for (uid_t uid = 10; uid < 10 + 2 * YIELD_USERS; uid++)
         yield_use_add(&use, uid, MOMENT_NS, HOUR_NS);
     yield_use_add(&use, 1, 10 * MOMENT_NS, HOUR_NS);
@@ -570,7 +572,8 @@ TEST_F(queue, an_order_that_gave_way_does_not_block_its_users_later_orders)
     must(submit(f, 'd', 1, PRIORITY_INTERACTIVE), f->err);
     assert_string_equal(look(f).running, "Ya");
 
-    finish(f, 'Y'); /* A and c must not run at the same time, because both gave way before. */
+    /* The compiles a and c both gave way before, so they must not run at the same time. */
+    finish(f, 'Y');
 
     assert_string_equal(look(f).running, "da");
     compile_all(f);
@@ -605,7 +608,7 @@ TEST_F(queue, a_compile_that_gave_way_is_stopped_again_only_if_no_other_can_be)
     compile_all(f);
 }
 
-struct caller { /* a user who sends a source now and then, which compiles for |takes| seconds */
+struct caller { /* a user who sends a source now and then; each compiles for |takes| seconds */
     struct named_order *order;
     unsigned sent, takes, longest; /* seconds */
     bool waits;

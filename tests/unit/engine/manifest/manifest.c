@@ -226,7 +226,7 @@ TEST_F(manifest, a_manifest_with_a_changed_byte_is_refused)
         for (unsigned bit = 0; bit < 8; bit++) {
             f->manifest.data[i] ^= (uint8_t)(1u << bit);
             enum kiln_code rc = check_trusted(f, "gfx90a68.kdb");
-            /* the changed byte is white space, or the JSON still means the same */
+            /* the flipped bit is in white space, or does not change what the JSON means */
             if (rc == KILN_OK) {
                 assert_int_equal(f->file.size, expected.size);
                 assert_true(digest_equal(&f->file.sha256, &expected.sha256));
@@ -434,7 +434,8 @@ TEST_F(manifest, a_secret_key_that_others_can_read_is_refused)
     }
 }
 
-/* The mask of an access control list looks like rights of the group. */
+/* systemd grants access to a secret key by an access control list. stat(2) returns the list's mask
+ * as the rights of the file's group. */
 TEST_F(manifest, a_secret_key_that_systemd_passes_may_have_rights_of_the_group)
 {
     struct manifest_entry entry = entry_of("f");

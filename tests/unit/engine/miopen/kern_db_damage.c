@@ -185,8 +185,8 @@ TEST_F(kern_db, a_truncated_file_is_refused)
     assert_says(f->err.text, "malformed");
 }
 
-/* One flipped bit turns the arguments into those of another kernel. The object's md5 is still
- * correct. */
+/* Imitates a flipped bit that turns a row's arguments into those of another kernel. The md5 of the
+ * row's object is still correct. */
 TEST_F(kern_db, a_row_whose_arguments_are_not_those_of_the_index_is_damage)
 {
     add_row(f, "conv.s.o", "-DSIZE=1 -mcpu=gfx906", 600, true);

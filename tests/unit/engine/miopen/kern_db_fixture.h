@@ -52,7 +52,7 @@ void assert_all_found(struct fixture *f);
 struct listing {
     struct fixture *f;
     uint64_t latest;
-    /* number of rows that were listed; number of those that also unpack to the right object */
+    /* number of listed rows; how many of them unpack to the right object */
     size_t given, good;
     size_t stop_after; /* 0 means never */
     enum kiln_code rc;

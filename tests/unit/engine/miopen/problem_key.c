@@ -159,12 +159,14 @@ TEST(plain, a_strided_backward_perf_key_names_the_smallest_x)
                                 "2x128x28x27x1x3x3x1x64x32x0x1x0x2x2x0x1x1x0x0x1xNHWCxFP16xB");
     assert_int_equal(p.c, 64);
     assert_int_equal(p.k, 128);
-    assert_int_equal(p.in.h, 57);    /* 27 * 2 + 3; 58 would also give 28 */
+    /* 27 * 2 + 3: the smallest height that gives 28 rows; 58 does, too */
+    assert_int_equal(p.in.h, 57);
     assert_int_equal(p.in.w, 53);    /* 26 * 2 + 3 - 2 */
     assert_int_equal(p.stride.d, 1); /* kiln's value; MIOpen has 0 */
     assert_int_equal(p.dilation.d, 1);
 
-    /* All of dy comes from the padding, so x has the smallest possible size. */
+    /* The key has the size of dy, 3. The padding adds 2 to the size of x, so x has the smallest
+     * possible size. */
     p = survives(perf_key_parse, perf_key_write,
                  "2x8x3x3x1x1x1x1x8x1x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xW");
     assert_int_equal(p.in.h, 1);
@@ -359,7 +361,8 @@ static struct problem random_valid(uint64_t *seed)
     do {
         uint32_t dims = between(seed, 2, 3);
         uint32_t groups = between(seed, 0, 1) ? 1 : between(seed, 1, 12);
-        uint32_t uniform = between(seed, 0, 3); /* 0 and 1: all tensors have this layout */
+        /* 0 and 1: the layout of all tensors; 2 and 3: each has a random one */
+        uint32_t uniform = between(seed, 0, 3);
         p = (struct problem){
             .direction = between(seed, 0, 2),
             .spatial_dims = dims,

@@ -430,7 +430,7 @@ TEST_F(tuning_text_read, repeated_ids_are_found_in_constant_time)
 
     must(read_bytes(f, buffer_view(&text)), f->err);
 
-    /* the search of a list would take about 128 comparisons for each entry */
+    /* comparing each id with those before it would take about 128 comparisons for each entry */
     assert_true(comparisons < 16 * again);
     assert_int_equal(f->records, 1);
     assert_int_equal(f->entries, TUNING_ENTRIES_MAX);

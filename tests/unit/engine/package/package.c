@@ -172,7 +172,7 @@ TEST_F(package, a_package_describes_itself)
 struct listed {
     unsigned count, stop_at;
     uint64_t last_id;
-    struct package_row row; /* the last row; its texts are no longer valid */
+    struct package_row row; /* a copy of the last row; its texts are no longer valid */
     char text[300];
 };
 

@@ -106,8 +106,8 @@ TEST_F(package, no_flipped_bit_of_a_kpkg_gives_a_wrong_object)
     flip_bits(f, f->other, "gfx90a68.kpkg", 2);
 }
 
-/* Only a trusted package answers lookups by key. The test opens the file as trusted itself, without
- * the record of an installation. */
+/* Only a trusted package answers lookups by key. kilnd trusts a package because of the record of
+ * its installation. The test has no record, and opens the file as trusted itself. */
 TEST_F(package, no_flipped_bit_of_a_trusted_kpkg_gives_a_wrong_object)
 {
     const char *path = put_package(f, f->other, "gfx90a68.kpkg", 0, KERNELS);

@@ -156,8 +156,8 @@ TEST_F(package_install, an_upload_may_have_another_file_name)
     assert_false(is_there(f->incoming, "17.part"));
 }
 
-/* After a refused install, the upload must still be there, the old package must still answer,
- * and nothing else may have changed. */
+/* Checks that a refused install changed nothing. The upload must still be there, and the old
+ * package must still answer. */
 static void assert_untouched(struct fixture *f, const char *arrived)
 {
     assert_true(is_there(f->incoming, arrived));
@@ -280,8 +280,8 @@ TEST_F(package_install, a_failed_rename_leaves_no_trace)
     assert_untouched(f, "gfx90a68.kdb");
 }
 
-/* An install renames the file into place, then its record. Here, the power fails between the
- * two. */
+/* An install first renames the file into place, then the file's record. Here, the power fails
+ * between the two renames. */
 TEST_F(package_install, a_crash_between_file_and_record_is_repaired)
 {
     must(install(f, "gfx90a68.kpkg", 0, 5, ""), f->err);
@@ -351,8 +351,8 @@ TEST_F(package_install, an_upload_with_a_manifest_for_another_device_is_refused)
     assert_says(f->err.text, "'gfx906_60.kdb'");
 }
 
-/* Signs the manifest of a compressed package. The manifest states |content| as the digest of the
- * unpacked package, or no such digest if |content| is NULL. */
+/* Signs the manifest of a compressed package. If |content| is not NULL, the manifest states it as
+ * the digest of the unpacked package. */
 static struct buffer sign_packed(struct fixture *f, const struct digest *content)
 {
     char key[200];

@@ -122,8 +122,8 @@ TEST(plain, a_process_of_the_wanted_user_keeps_its_user)
     expect_the_user_alone(&seen);
 }
 
-/* The thread sanitizer runs a thread of its own, which would keep the capability. libc aborts a
- * process whose threads have different users. */
+/* Whether the sanitizer runs a thread of its own, as the thread sanitizer does. This thread would
+ * keep the capability to change users. libc aborts a process whose threads have different users. */
 #ifdef __SANITIZE_THREAD__
 #define SANITIZER_HAS_THREADS true
 #else

@@ -35,7 +35,7 @@ TEST(plain, namespace_numbers_convert_to_text_and_back)
     assert_memory_equal(&own, &read, sizeof(own));
 }
 
-/* Runs in a child process, because leaving namespaces is permanent. */
+/* Leaves the namespaces in a child process, because leaving them is permanent. */
 static struct seen leave_in_child(uid_t uid)
 {
     struct seen *shared = test_shared_memory(sizeof(*shared));
@@ -83,7 +83,8 @@ TEST(plain, an_unprivileged_user_leaves_all_through_a_user_namespace)
     const uid_t nobody = 65534;
     struct seen seen = leave_in_child(geteuid() == 0 ? nobody : 0);
     if (seen.first.of[NAMESPACE_USER]) {
-        /* This host refuses user namespaces: every kind has an errno, and none was replaced. */
+        /* This host refuses user namespaces, so no namespace was replaced, and every kind has an
+         * errno. */
         for (enum namespace_kind k = NAMESPACE_MOUNT; k < NAMESPACES; k++)
             assert_int_not_equal(seen.first.of[k], 0);
         assert_memory_equal(&seen.before, &seen.after, sizeof(seen.before));

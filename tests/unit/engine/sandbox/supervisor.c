@@ -222,8 +222,8 @@ TEST(pipe, all_end_when_the_starter_ends_before_the_supervisor_is_ready)
     await_no_writer(pipe_ends[0]);
 }
 
-/* The message must not be "out of memory", which is how a fork into a namespace without init
- * fails. */
+/* After a namespace's init has ended, forks into the namespace fail with ENOMEM. The message must
+ * nevertheless not be "out of memory". */
 TEST(pipe, an_init_process_that_fails_to_start_is_reported_and_no_worker_starts)
 {
     char message[sizeof(((struct kiln_err *)0)->text)] = "";
@@ -272,8 +272,8 @@ TEST(pipe, the_worker_is_an_ordinary_process_of_its_namespace)
 
 static int refusal; /* errno of close_range */
 
-/* Refuses close_range(2), like the system-call filter of a container if the filter is older than
- * that call. Hides /proc, as if the worker had changed its root. */
+/* Refuses close_range(2), like the system-call filter of a container that is older than this call.
+ * Hides /proc, as if the worker had changed its root. */
 static void hide_proc_and_refuse_close_range(void)
 {
     if (!refuse_call(SYS_close_range, refusal) || chroot("/usr") || access("/proc", F_OK) == 0)
@@ -295,7 +295,7 @@ TEST(pipe, supervisor_and_worker_keep_no_file_where_close_range_is_refused)
         pid_t supervisor =
             start_prepared(hide_proc_and_refuse_close_range, close_the_pipe_and_wait);
         await_no_writer(pipe_ends[0]);
-        /* A supervisor that had ended by itself would have another status. */
+        /* The supervisor must still run. If it had ended by itself, its status would be another. */
         kill(supervisor, SIGKILL);
         int status = end_of(supervisor);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);

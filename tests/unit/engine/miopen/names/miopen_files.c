@@ -12,8 +12,8 @@
 
 #define PAGE_MAX (1u << 20)
 
-/* Writes a file name of the kind |file|, with an unusual device, and with a release of MIOpen that
- * uses such names. */
+/* Writes an example of a file name of the kind |file|. It has an unusual device, and a release of
+ * MIOpen that uses this kind. */
 static void example(const struct miopen_file *file, char text[128])
 {
     const char *version = strstr(file->name, "SCHEMA")                 ? "1.1.0"
