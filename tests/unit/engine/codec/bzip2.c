@@ -206,8 +206,8 @@ TEST_F(bzip2, a_flipped_bit_is_never_other_content)
         f->stored.data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
         enum kiln_code rc = unpack(buffer_view(&f->stored), &back, &f->err);
         f->stored.data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
-        /* some bits do not change the content, such as those of the padding and of the block size
-         */
+        /* some bits do not change the content, such as those of the padding and of the block
+         * size */
         if (rc == KILN_OK)
             assert_same(buffer_view(&back), buffer_view(&f->raw));
         else

@@ -16,7 +16,8 @@
 
 #define SNAPSHOTS 30u
 #define COMMITS 60u
-#define ITEMS 2000 /* rows per transaction, which changes more pages than the log may have */
+/* rows per transaction; a transaction changes more pages than the log may have (7) */
+#define ITEMS 2000
 
 struct fixture {
     const char *directory;

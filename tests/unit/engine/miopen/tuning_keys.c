@@ -47,8 +47,8 @@ TEST_F(tuning_keys, a_tuning_key_is_known_once_it_was_added_while_the_set_grows)
     assert_int_equal(f->keys.count, KEYS);
 }
 
-/* A set that grows must move its keys. Moving a million keys at once would take longer than a step.
- */
+/* A set that grows must move its keys. Moving a million keys at once would take longer than a
+ * step. */
 TEST_F(tuning_keys, a_set_of_tuning_keys_grows_in_small_steps)
 {
     const uint64_t before = tuning_keys_bytes(&f->keys);

@@ -289,8 +289,8 @@ TEST_F(users, a_displaced_user_is_not_counted_twice_after_a_restart)
     fetch_times(f, &f->admin, "conv.cl", 1);
     restart_daemon(f);
     struct accounting *l = f->engine.engine->metrics.accounting;
-    /* There is one row too few. The last of these users takes the row of the administrator, who had
-     * a hit, but no compile. */
+    /* With ann and the administrator, there is one user more than rows. The last of these users
+     * takes the row of the administrator, who had a hit, but no compile. */
     for (uint32_t uid = 5000; uid < 5000 + ACCOUNTING_USERS_MAX - 1; uid++)
         accounting_compiled(l, uid, 0, 1);
     assert_int_equal(l->others.sums.hits, 1);
@@ -409,7 +409,7 @@ TEST_F(users, usage_totals_that_cannot_be_read_are_not_overwritten)
     get_fails = true;
     restart_daemon(f);
     fetch_times(f, &f->ann, "conv.cl", 1);
-    /* must not write the totals, because get_fails prevents reading the earlier ones */
+    /* must not write, because get_fails hid the earlier totals, which would be overwritten */
     accounting_write(f->engine.engine, /* force= */ true);
     fake_executor_run_tasks(&f->engine.executor);
     get_fails = false;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* number of stored kernels; request_fetch.c does not read the clock between so few look-ups */
+/* number of stored kernels; request_fetch.c reads the clock only after more look-ups */
 #define STORED 12
 #define ID 77
 

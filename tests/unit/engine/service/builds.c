@@ -232,8 +232,8 @@ static void expect_records(const char *path, const char *name, const char *text)
     assert_string_equal((const char *)raw.data, text);
 }
 
-/* Records a time of one of kiln's solvers for the host. For ann, records a time of a solver of
- * MIOpen's and a perf config. */
+/* Records two times of solvers: for the host, of one of kiln's; for ann, of one of MIOpen's. Also
+ * records a perf config for ann. */
 static void record_times(struct users *f)
 {
     struct put host = find_put("ConvDirectNaive", 2);
@@ -592,7 +592,8 @@ TEST_F(build, each_user_has_one_build_at_a_time)
     test_caller_leave(&again);
 }
 
-/* A build's running step cannot be stopped, so reconnecting must not start another build. */
+/* A running step of a build cannot be stopped. A user who reconnects meanwhile must not start a
+ * second build. */
 TEST_F(build, a_user_who_leaves_a_running_build_waits_for_its_end)
 {
     const struct problem problem = small_problem(8);

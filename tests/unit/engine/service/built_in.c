@@ -330,7 +330,8 @@ TEST_F(built_in, a_damaged_built_in_kernel_is_reported)
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "nothing is");
 }
 
-/* The program was built with this kernel, so advice to reinstall it would not help. */
+/* The kernel for the wrong arch was built into the program. A message about damage would advise a
+ * reinstallation, which would not help. */
 TEST_F(built_in, a_built_in_kernel_for_another_arch_is_not_called_damaged)
 {
     close_engine(f);

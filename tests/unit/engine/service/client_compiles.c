@@ -199,7 +199,7 @@ TEST_F(users, a_wait_ends_when_its_time_is_up)
     test_caller_leave(&twin);
 }
 
-/* Ann cancels her request before she has read the answer, which allows her to compile. She will
+/* The answer would allow ann to compile, but she cancels her request before she reads it. She will
  * therefore not compile. */
 TEST_F(users, a_compile_that_is_cancelled_after_its_answer_goes_to_the_next)
 {
@@ -401,7 +401,8 @@ TEST_F(users, a_result_beyond_64_mib_is_refused)
 
 TEST_F(users, waits_for_compiles_of_clients_are_limited_per_user)
 {
-    /* Several connections are needed, because one may have only 1024 unanswered requests. */
+    /* Several connections are needed, because a connection may have only 1024 unanswered
+     * requests. */
     struct test_caller twins[3];
     unsigned refused = 0;
     for (unsigned i = 0; i < 3; i++)

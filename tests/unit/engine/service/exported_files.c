@@ -116,7 +116,7 @@ TEST_F(exported_files, an_exported_file_counts_until_its_last_descriptor_closes)
     assert_int_equal(count_swept(f), 0);
 }
 
-/* Closing the file takes long, because that frees its space. The sweep must leave it to
+/* Closing the file frees its space, which takes long. The sweep must leave that to
  * exported_files_close. */
 TEST_F(exported_files, dropping_an_exported_object_does_not_close_its_file)
 {

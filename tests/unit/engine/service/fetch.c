@@ -168,7 +168,7 @@ TEST_F(users, a_failure_for_want_of_a_compiler_is_not_remembered)
     assert_int_equal(users_stat(f, "compile_errors"), 0);
 }
 
-/* Writing beyond |most| bytes of a file fails, as on a full disk. */
+/* Makes each write beyond |most| bytes of a file fail, as on a full disk. */
 static void limit_files(rlim_t most)
 {
     struct rlimit limit;

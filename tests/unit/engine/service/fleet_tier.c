@@ -168,8 +168,8 @@ TEST_F(fleet, after_a_slow_answer_nobody_waits)
     serve_all(f);
 }
 
-/* After one late answer, other look-ups must not wait for the fleet's store, which may always be
- * slow. */
+/* The fleet's store may always be slow. After one late answer, the engine therefore compiles other
+ * kernels without a request to the store. */
 TEST_F(fleet, a_late_answer_does_not_make_others_wait)
 {
     fetch_cold(f, "a.cl");
@@ -433,7 +433,7 @@ TEST_F(fleet, after_an_idle_time_an_unchanged_index_is_requested_once)
     finish_compile(&f->users, "object");
 }
 
-/* Lets a minute pass, and returns the number of requests. */
+/* Lets a minute pass. Returns how many files the engine then requests from the fleet. */
 static unsigned refresh(struct fleet_users *f)
 {
     unsigned before = count_gets(f);
@@ -458,8 +458,8 @@ TEST_F(fleet, a_refused_index_is_not_requested_every_minute)
     assert_int_equal(count_faults(f, FLEET_FAULT_UNTRUSTED), 1);
 
     fleet_test_trust(f->keys, &other, &(struct fleet_test_key){ "other", "*", true });
-    /* Every minute, kilnd also reads the keys. Because of the new key, it requests the index again.
-     */
+    /* The engine also reads the keys every minute. It finds a new key, so it requests the index
+     * again. */
     assert_int_equal(refresh(f), 2);
     assert_int_equal(refresh(f), 1);
     assert_int_equal(count_faults(f, FLEET_FAULT_UNTRUSTED), 2);
@@ -470,7 +470,7 @@ TEST_F(fleet, a_refused_index_is_not_requested_every_minute)
     expect_tier(f, TIER_FLEET);
 }
 
-/* The store, or a proxy, may send other bytes the next time. */
+/* At the next request, the store or a proxy may send the right bytes. */
 TEST_F(fleet, an_index_with_wrong_bytes_is_requested_again)
 {
     fetch_cold(f, "a.cl");

@@ -13,7 +13,7 @@
 #define SECOND_NS 1000000000u
 
 static uint64_t passed_ns;
-static uint64_t call_ns; /* time that passes with each look at the clock */
+static uint64_t call_ns; /* time that passes with each reading of the clock */
 
 WRAP(uint64_t, clock_monotonic_ns, void)
 {
@@ -67,7 +67,8 @@ static unsigned count_accesses(const struct builder *f)
 
 static void run_tasks(struct builder *f) { fake_executor_run_tasks(&f->users.engine.executor); }
 
-/* Compiles |program|. If the engine asks the fleet for it, the answer is that it is absent. */
+/* Compiles |program|. If the engine first requests the kernel from the fleet, answers that it is
+ * absent. */
 static void compile(struct builder *f, const char *program)
 {
     test_caller_forget_replies(&f->users.ann);
@@ -93,7 +94,7 @@ static void pass_seconds(struct builder *f, unsigned seconds)
         fake_executor_fleet_failed(next_access(f), FLEET_END_ABSENT);
 }
 
-/* Lets 6 seconds pass, because the engine describes its toolchains again after a minute. */
+/* Lets only 6 seconds pass. After a minute, the engine would describe its toolchains again. */
 static void pass_time(struct builder *f) { pass_seconds(f, 6); }
 
 static void end_put(struct builder *f, enum fleet_end end)

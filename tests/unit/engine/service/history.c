@@ -32,7 +32,7 @@ SET_UP_OF(setup, struct users)
 
 FIXTURE_OF(history, struct users, setup, NULL);
 
-/* Answers the describe job, which the engine sends again a minute after the last one. */
+/* Answers the describe job if there is one. The engine sends it again every minute. */
 static void answer_describe(struct users *f)
 {
     struct compile_task *task = fake_executor_next_compile(&f->engine.executor);

@@ -50,7 +50,7 @@ struct problem small_problem(uint32_t channels);
 
 struct program_names {
     struct buffer name, args; /* freed by program_names_done */
-    struct digest key;        /* the kernel's key for the toolchain that program_names_find got */
+    struct digest key;        /* the kernel's key if it is compiled with |tc| */
     struct solution_program program;
 };
 

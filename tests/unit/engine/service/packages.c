@@ -442,7 +442,8 @@ TEST_F(users, a_compile_that_fails_after_an_install_is_not_remembered)
     assert_int_equal(last_result(&f->ann).tier, TIER_PACKAGE);
 }
 
-/* The damage under the kernel's key must not prevent the look-up by name. */
+/* One package has a damaged kernel under the key. This must not prevent the look-up by name in
+ * another package. */
 TEST_F(users, a_kernel_damaged_under_its_key_is_found_by_name_in_another_package)
 {
     struct kiln_err err = KILN_ERR_INIT;

@@ -120,8 +120,8 @@ static void record_for_host(struct users *f, struct put put)
     tuning_put(f, &f->publisher, &put);
 }
 
-/* Stores in |text| the config number |which| (from 0) among the configs whose validity is |valid|.
- * Skips the config that the heuristic chooses. */
+/* Stores a config in |text|: the config number |which| (from 0) of those that are valid or, if
+ * |valid| is false, of those that are not. Skips the config that the heuristic chooses. */
 static void other_config_of_batch(uint32_t n, bool valid, unsigned which,
                                   char text[PERF_CONFIG_TEXT_MAX])
 {

@@ -176,8 +176,8 @@ static void claim(struct test_caller *c, const struct digest *key, const char *c
     assert_int_equal(c->replies[0].type, MESSAGE_recorded);
 }
 
-/* A result that two users report alike is promoted. If it could answer for kilnd's compiler, two
- * users together could forge the results of that compiler for all users. */
+/* A client's result is promoted if two users report the same. If it could answer for kilnd's
+ * compiler, two users together could forge the results of that compiler for all users. */
 TEST_F(undescribed, a_promoted_result_does_not_answer_for_kilnds_compiler)
 {
     const struct message_compile_program m = program_of("int k;");

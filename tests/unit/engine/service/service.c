@@ -59,7 +59,7 @@ TEST_F(users, an_unknown_request_is_refused_without_closing)
     must(send_text(f, &f->ann, 9999, ""), f->engine.err);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     assert_int_equal(f->ann.replies[0].request_id, 5);
-    /* The message is a reply, so kilnd refuses it as a request. */
+    /* MESSAGE_kernels is a reply, so kilnd refuses it as a request. */
     must(send_text(f, &f->ann, MESSAGE_kernels, ""), f->engine.err);
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_INVALID);
     assert_int_equal(users_stat(f, "refused"), 2);
@@ -291,7 +291,8 @@ TEST_F(users, an_event_does_not_look_at_clients_without_a_subscription)
     munmap(idle, size);
 }
 
-/* The event does not state who owns the key's kernel. The kernel may be private. */
+/* The kernel with this key may be private, and the event does not state its owner. Other users must
+ * therefore not get the event. */
 TEST_F(users, an_event_about_a_damaged_key_goes_only_to_administrators)
 {
     const struct digest key = { .bytes = { 0xab } };

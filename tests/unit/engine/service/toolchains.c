@@ -162,7 +162,8 @@ TEST_F(undescribed, probe_results_survive_a_restart)
     finish_compile(f, "probe");
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
     fake_executor_run_tasks(&f->engine.executor);
-    users_reopen(f); /* the new engine has described opencl only, but still remembers gfx942 */
+    /* the new engine has described opencl only, but still remembers the probes for gfx942 */
+    users_reopen(f);
     fetch_amd(f, 2, "");
     assert_int_equal(reply_result(&f->ann, 0).code, KILN_UNSUPPORTED);
 }
@@ -283,7 +284,7 @@ TEST_F(undescribed, a_crash_does_not_rule_out_a_target_forever)
     assert_null(fake_executor_next_compile(&f->engine.executor));
     test_caller_forget_replies(&f->ann);
 
-    /* These are more probes than the engine remembers. */
+    /* More probes follow than the engine remembers, so it forgets the first one. */
     for (unsigned i = 0; i < 96; i++) {
         char target[16];
         snprintf(target, sizeof(target), "gfx9%03u", i);

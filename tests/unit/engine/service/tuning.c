@@ -461,7 +461,8 @@ TEST_F(users, a_users_records_are_limited)
 
 /* ---- without tuning.db ---- */
 
-/* Puts a file in place of the state directory's parent, so that not even root can create it. */
+/* Puts a file in place of the state directory's parent. Then, not even root can create the state
+ * directory. */
 static void block_directory(struct users *f)
 {
     snprintf(f->file, sizeof(f->file), "%s/blocked", f->engine.directory);

@@ -140,7 +140,7 @@ TEST_F(users, a_problem_is_promoted_in_both_kinds_or_in_none)
     test_caller_send(&f->admin, MESSAGE_tuning_promote, 3,
                      bytes_of_text("{\"problem\":\"" DRIVER "\",\"uid\":1000}"));
     assert_true(fake_executor_run_task(&f->engine.executor));
-    /* the engine now rejects a second step, so the first step must make the whole change */
+    /* engine_drain prevents a second step, so the first step must make the whole change */
     engine_drain(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
 
@@ -428,7 +428,7 @@ TEST(users, a_tuning_file_is_charged_to_its_user_before_it_is_read)
 {
     static const char diff[] = DIFF "\"a_tier\":\"user\",\"b_name\":\"mine.txt\"}";
     struct users *f = *state;
-    /* The user's limit is 16 MiB. The file of a comparison counts twice. */
+    /* The user's limit is 16 MiB. A file that is compared counts twice, so 9 MiB are too much. */
     for (unsigned i = 0; i < 2; i++) {
         write_blank_lines(f, 9u << 20);
         tuning_send_file(f, &f->ann, MESSAGE_tuning_diff, diff, "mine.txt");
@@ -453,8 +453,8 @@ TEST(users, a_tuning_file_is_charged_to_its_user_before_it_is_read)
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-/* Compares |f->file| with ann's records, of which there are none. Returns how many tasks that
- * took. */
+/* Compares |f->file| with ann's records. She has none. Returns the number of tasks of the
+ * comparison. */
 static unsigned compare_with_nothing(struct users *f, uint64_t *ret_records)
 {
     unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_TUNING];

@@ -12,7 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* number of the statvfs call that reports a full disk; 0 means no call */
+/* the number of the statvfs call that reports a full disk, counted from now; 0: no call does */
 static unsigned looks_until_full;
 
 WRAP(int, statvfs, const char *path, struct statvfs *disk)

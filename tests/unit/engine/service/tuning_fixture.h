@@ -16,8 +16,8 @@
 struct problem problem_of_batch(uint32_t n); /* DRIVER with batch size |n| */
 
 void tuning_write(struct users *f, const char *text);
-/* Sends a request of |type|, to which a file |name| belongs. The transfer of the request ends with
- * a copy of |f->file|. Runs no task. */
+/* Sends a request of |type| with a file called |name|. If the engine starts a transfer for the
+ * file, the transfer ends with |f->file|. Runs no task. */
 void tuning_send_file(struct users *f, struct test_caller *c, enum message_type type,
                       const char *question, const char *name);
 /* Imports |text| as a file called |name|. The import must succeed. The caller owns the answer. */

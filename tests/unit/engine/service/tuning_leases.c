@@ -271,7 +271,7 @@ TEST_F(users, the_best_result_is_recorded_if_its_last_reporter_leaves)
     send_lease(&rank, &whole);
     struct message_leased mine = last_leased(&rank);
     struct put put = find_put("Mine", 1);
-    /* The put is queued first, so the result of the lease still waits when the client leaves. */
+    /* Bob's put is queued first, so the report is still queued when its client leaves. */
     tuning_send_put(f, &f->bob, &put, false);
     send_report(&rank, &mine, "1,2", 0.5);
     test_caller_leave(&rank);

@@ -7,7 +7,7 @@
     "\"family\":\"amdgpu\",\"identity\":"                                     \
     "\"1111111111111111111111111111111111111111111111111111111111111111\"}]}"
 
-/* Compiles a plan for gfx90a:xnack-, and moves its kernels from the store to the tree. */
+/* Compiles a plan for gfx90a:xnack-, and moves its kernels from the store to the fleet's tree. */
 static void fill_tree(struct fleet_users *f)
 {
     struct amd_object object = amd_object(AMD_XNACK_OFF, "xnack-");

@@ -382,8 +382,8 @@ TEST_F(why, why_miss_compares_no_name_that_memory_did_not_suffice_for)
         test_caller_send(&f->ann, MESSAGE_why_miss, 4, bytes_of_text(NAMED("gfx906_64", "conv.o")));
         fake_executor_run_tasks(&f->engine.executor);
         failed = calls_failed();
-        /* What failed was not the engine's allocation, but that of the test's copy of the
-         * answer. */
+        /* If the answer is empty, the allocation that failed was not the engine's, but that of the
+         * test's copy of the answer. */
         if (f->ann.replies[0].body.size == 0)
             continue;
         if (f->ann.replies[0].type == MESSAGE_error) {

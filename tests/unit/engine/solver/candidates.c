@@ -118,7 +118,7 @@ TEST(plain, parts_alternate_until_they_are_used_up)
     assert_int_equal(order.count, 113);
     for (uint32_t i = 0; i < order.count; i++) {
         taken[part_of_candidate(&space, &order, i)]++;
-        /* By now, the order has contained all three candidates of the second part. */
+        /* The first nine candidates include all three of the second part. */
         if (i == 8)
             assert_true(taken[0] == 3 && taken[1] == 3 && taken[2] == 3);
         if (i == 22)

@@ -141,8 +141,8 @@ TEST_F(solver, planes_that_bulk_copies_cannot_read_or_that_fill_few_runs_are_pac
 {
     static const struct problem others[] = {
         { .in = { 1, 7, 7 } }, /* a plane's size is no multiple of 16 bytes */
-        /* In fp32, 36 pixels fill too little of two runs of 32 pixels. In 16 bits, a plane's size
-         * is no multiple of 16 bytes. */
+        /* In fp32, copies take runs of 32 pixels. The 36 pixels would leave most of the second run
+         * empty. In 16 bits, a plane's size is no multiple of 16 bytes. */
         { .in = { 1, 6, 6 } },
         { .in = { 1, 28, 28 }, .stride = { 1, 2, 2 } },
         { .in = { 1, 28, 28 }, .c = 66 },

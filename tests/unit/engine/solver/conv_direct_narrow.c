@@ -182,7 +182,8 @@ TEST_F(solver, the_heuristic_takes_small_groups_that_hide_each_others_latency)
     assert_int_equal(config.values[4], 1);
 }
 
-/* There would be only 16 tiles of 32 x 32 pixels, which would leave most multiprocessors idle. */
+/* The image has only 16 tiles of 32 x 32 pixels. With tiles of this size, most multiprocessors
+ * would be idle. */
 TEST_F(solver, the_heuristic_fills_the_device_with_one_image)
 {
     f->problem.n = 1;

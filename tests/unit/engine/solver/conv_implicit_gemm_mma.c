@@ -77,7 +77,7 @@ TEST_F(solver, do_not_apply_to_fp32_or_very_large_filters)
     f->problem.pad = (struct extent){ 0, 7, 7 };
     set_target(f, "sm_90");
     assert_true(igemm_path_mma.applies(&f->problem, &f->target));
-    /* 16 + 15 rows and columns of taps, one more than a mask has bits */
+    /* 16 rows, 15 columns and one plane of taps: one more than the 31 bits of a mask */
     f->problem.filter = (struct extent){ 1, 16, 15 };
     assert_false(igemm_path_mma.applies(&f->problem, &f->target));
     set_target(f, "gfx942");

@@ -31,7 +31,8 @@ TEST_F(solver, is_chosen_where_few_channels_are_computed)
     assert_ptr_equal(solver_choose(&f->problem, &f->target), pointwise);
     assert_int_equal(solve(f, ""), KILN_OK);
     assert_string_equal(f->solution.kernels[0].name, "conv_pointwise_gather");
-    /* chosen for 2 images with 8192 vectors of 4 pixels each: 8 parts of the sum */
+    /* The sum is split into 8 parts, because there are only 2 images with 8192 vectors of 4
+     * pixels. */
     assert_int_equal(f->solution.config.values[0], 8);
     assert_int_equal(f->solution.config.values[1], 4);
     assert_int_equal(f->solution.kernels[0].arguments[1].kind, ARGUMENT_X);
@@ -85,11 +86,13 @@ TEST_F(solver, the_heuristic_fills_the_device)
 {
     struct perf_config config = { 0 };
     assert_true(choice_is_valid(pointwise, &f->problem, &f->target, &config));
-    /* chosen for 2 images with 4 blocks of 32 channels, and 32768 pixels each */
+    /* An item computes 32 channels of a pixel. That makes 4 blocks of channels for each of 32768
+     * pixels in 2 images. */
     assert_int_equal(config.values[0], 32);
     f->problem.type = TYPE_FLOAT32;
     assert_true(choice_is_valid(pointwise, &f->problem, &f->target, &config));
-    /* chosen for 2 images with 8 blocks of 16 channels, and 8192 vectors of 4 pixels each */
+    /* An item computes 16 channels of 4 pixels. That makes 8 blocks of channels for each of 8192
+     * vectors of pixels in 2 images. */
     assert_int_equal(config.values[0], 16);
     assert_int_equal(config.values[1], 4);
     f->problem.in.w = 33;

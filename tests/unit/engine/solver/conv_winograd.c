@@ -237,7 +237,7 @@ TEST_F(solver, a_config_whose_product_does_not_fit_is_refused)
     assert_says(f->err.text, "fit");
     assert_int_equal(solve(f, "4,16,16,8,8,8,2"), KILN_INVALID); /* only four items */
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
-    f->problem.n = 1; /* 256 parts of four steps each need more than the 52 tile slots */
+    f->problem.n = 1; /* each of 256 parts needs four steps, but 52 tile slots make only 7 steps */
     assert_int_equal(solve(f, "4,64,64,8,8,8,2,256"), KILN_INVALID);
 }
 

@@ -12,7 +12,7 @@
 #define SOLVER "ConvImplicitGemm"
 #define PROBLEMS 69
 #define FEEDS 4u   /* number of values of the axis "wgmma": narrow, async, bulk, persistent */
-#define DRAWS 200u /* how many valid candidates a search of some seconds tries */
+#define DRAWS 200u /* how many valid candidates a search tries in a few seconds */
 #define SHARE_MIN (DRAWS / 15)
 
 struct fixture {

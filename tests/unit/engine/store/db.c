@@ -281,7 +281,7 @@ TEST_F(store, a_value_longer_than_the_limit_is_refused)
     db_destroy(db);
 }
 
-/* a query that the test ends when SQLite waits; may be NULL */
+/* If not NULL, the test ends this query when SQLite waits. */
 static struct query *released_by_waiting;
 static unsigned waits;
 

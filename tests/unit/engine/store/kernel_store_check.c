@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* limit of kernels.db with which a transaction changes only about a dozen kernels */
+/* Limit of kernels.db. With such a low limit, a transaction changes only about a dozen kernels. */
 #define SMALL_BATCHES (8u << 20)
 
 static unsigned looks;
@@ -148,8 +148,8 @@ TEST_F(store, damage_or_a_new_file_cause_a_new_check)
     assert_int_equal(looks, 3);
 }
 
-/* number of further reads that will return garbage, including SQLite's; reads of the first pages do
- * not count, and are always right */
+/* How many more reads return garbage. SQLite's own reads count, too. Only reads of the first pages
+ * do not count, and are always right. */
 static unsigned rubbish_reads;
 #define FIRST_PAGES (8 * 4096)
 

@@ -202,7 +202,7 @@ TEST(kernel_store_health, a_change_that_a_user_requested_is_tried_and_its_failur
 
     assert_int_equal(kernel_store_remove(f->store, &key, &f->err), KILN_IO);
     assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_TROUBLE);
-    /* The notice for the log is given once, when the failure begins. */
+    /* kernel_store_take_notice returns the notice once, when the failure begins. */
     assert_string_equal(f->notice, health(f).text);
     assert_int_equal(kernel_store_clear(f->store, &all, &count, &bytes, &f->err), KILN_IO);
     assert_int_equal(kernel_store_pin(f->store, &key, true, &found, &f->err), KILN_IO);
@@ -368,7 +368,8 @@ TEST(disk, a_full_disk_serves_and_stores_again_when_space_is_free)
     assert_true(noticed(f, "full"));
 }
 
-/* Small writes succeed because the log has space, but this space may not suffice for a kernel. */
+/* Small writes succeed because the log's file has unused space. This space may not suffice for a
+ * kernel. */
 TEST(disk, a_full_disk_stays_full_while_only_small_writes_work)
 {
     struct fixture *f = *state;
@@ -398,7 +399,7 @@ TEST(disk, a_full_disk_can_be_cleared)
     SKIP_IF(!f->store, "no filesystem can be mounted here");
     for (unsigned i = 0; i < 100; i++)
         store_one(f, i);
-    /* empties the log, which cannot grow again on the full disk */
+    /* Reopening empties the log, which then cannot grow on the full disk. */
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
     fill_disk(f);
     uint64_t before = taken(f);

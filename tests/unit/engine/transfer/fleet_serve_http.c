@@ -342,8 +342,8 @@ TEST_F(http, the_next_page_is_requested_with_its_token)
     assert_true(had_line(f, "GET /fleet?continuation-token=a%2Bb&delimiter=%2F&list-type=2&"));
 }
 
-/* Sends |count| requests to put the same content. Each has a descriptor, and a process that may
- * have few descriptors cannot receive all of them at once. */
+/* Sends |count| requests to put the same content. Each request comes with a descriptor. A process
+ * whose limit of descriptors is low cannot receive all requests at once. */
 static void put_many(struct fixture *f, unsigned count)
 {
     struct fleet_request request = { .name = "v1/l/00/00", .is_put = true };

@@ -42,8 +42,9 @@ TEST(plain, a_problem_takes_at_least_its_bytes_or_its_products)
     const double bytes = 4.0 * (2.0 * 64 * 64 * 56 * 56 + 64 * 64 * 9);
     assert_true(fabs(claim_floor_ms(&p) - bytes / 20e9) < 1e-9);
 
-    p.c = p.k = 1024; /* now the products take longer than the bytes */
-    /* along an axis: outputs for which a tap is not in the padding, added up for the three taps */
+    p.c = p.k = 1024; /* now the products take longer than reading and writing the tensors */
+    /* along an axis: number of outputs for which a tap is inside the image, added up for the three
+     * taps */
     const double axis = 56 + 55 + 55;
     const double flops = 2.0 * 64 * 1024 * 1024 * axis * axis;
     assert_true(fabs(claim_floor_ms(&p) - flops / 5e12) < 1e-9);

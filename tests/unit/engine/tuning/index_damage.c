@@ -118,7 +118,7 @@ TEST_F(index, every_flipped_bit_of_a_text_is_a_counted_miss)
     uint64_t size = made.record.key.size + made.record.value.size;
     struct stat st;
     assert_int_equal(fstat(fd, &st), 0);
-    /* the last part of the file ends here, after a few bytes of padding */
+    /* The file ends with this record's texts and a few bytes of padding. */
     uint64_t end = (uint64_t)st.st_size;
     KILN_AUTO(tuning_index) struct tuning_index *index = open_index(f);
     struct bytes value;

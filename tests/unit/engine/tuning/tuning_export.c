@@ -242,7 +242,8 @@ TEST_F(facade, a_perf_database_becomes_sqlite_and_comes_back_with_its_ids)
     assert_string_equal(perf_value(f, ALICE, NO_ROW), "");
 }
 
-/* The merge adds the entry ConvH. It must not get the id of an entry that follows in the source. */
+/* The merge adds the entry ConvH to the first record. ConvH must not get an id that a later entry
+ * of the database has. */
 TEST_F(facade, merged_into_sqlite_no_row_gets_lost)
 {
     struct tuning_job *job = NULL;
