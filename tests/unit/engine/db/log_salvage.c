@@ -60,8 +60,8 @@ static void read_all(const char *path, struct buffer *into)
     must(fs_read_file(path, FILE_MAX, into, &err), err);
 }
 
-/* What a child process runs. The process ends without closing the database, so that the log is
- * not checkpointed. */
+/* Arguments of write_files, which runs in a child process. The process ends without closing the
+ * database, so that the log is not checkpointed. */
 struct script {
     const struct fixture *fixture;
     const char *more;

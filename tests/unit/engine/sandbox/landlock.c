@@ -29,7 +29,8 @@ TEST(plain, each_landlock_version_gets_only_the_rights_it_knows)
     assert_int_equal(later.scoped, 3);
 }
 
-/* Allows only /usr, and opens it and the root directory. Returns 0 if only /usr could be opened. */
+/* Allows only /usr, then tries to open /usr and the root directory. Returns 0 if only /usr could be
+ * opened. */
 static int open_inside_and_outside(void)
 {
     struct kiln_err err = KILN_ERR_INIT;

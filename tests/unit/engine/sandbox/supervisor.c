@@ -44,9 +44,10 @@ static pid_t starter; /* if not 0, the supervisor waits until this process has e
 static bool init_fails;
 static bool init_awaits_end;
 
-/* Runs in init. Writes a byte to the test, which replies when the supervisor has ended. Init cannot
- * wait for the end of its pipe to the supervisor instead. The kernel closes the pipe before it
- * sends death signals, and such a signal would end an init that has just set PR_SET_PDEATHSIG. */
+/* Runs in init, and waits until the supervisor has ended. Init writes a byte to the test, which
+ * replies after that end. The end of init's pipe to the supervisor would come too early: Linux
+ * closes the pipe before it sends death signals. Such a signal would end an init that has just set
+ * PR_SET_PDEATHSIG. */
 static void await_supervisors_end(void)
 {
     char byte;
@@ -165,8 +166,8 @@ static void leave_an_orphan_and_wait(void)
     wait_for_ever();
 }
 
-/* Returns whether the worker has written a byte. If not, it has ended, as on a host that allows
- * no process namespace. */
+/* Returns whether the worker has written a byte. If not, the worker has ended, as on a host that
+ * allows no process namespace. */
 static bool is_reported(void)
 {
     char byte;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Clients keep the files of kernels open. Tests which user is charged for their memory, and what
- * a user above the limit gets. */
+/* Clients keep the files of kernels open. Tests which user is charged for the memory of these
+ * files, and what a user above the limit gets. */
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/protocol/limits.h"

@@ -138,8 +138,8 @@ TEST_F(solver, products_in_tf32_are_fed_by_bulk_copies)
     }
 }
 
-/* U-Net's innermost layer. A tile with only 64 channels would not be faster than one with 128.
- * Copying its 128 pixels of x takes as long as multiplying them with 128 channels. */
+/* U-Net's innermost layer. Copying a tile's 128 pixels of x takes as long as multiplying them with
+ * 128 channels. A tile with only 64 channels would therefore not be faster. */
 TEST_F(solver, long_sums_of_few_pixels_are_not_multiplied_in_narrow_tiles)
 {
     f->problem.n = 1;

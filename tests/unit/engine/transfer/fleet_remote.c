@@ -128,7 +128,7 @@ static void answer_another_id(struct fixture *f, const struct fleet_request *req
     answer(f, (struct fleet_answer){ .id = request->id + 1000 }, "content");
 }
 
-/* Answers that the store has the last file, and that it failed for the others. */
+/* Answers that the last request succeeded, and that the store failed for the others. */
 static void fail_all_but_the_last(struct fixture *f, const struct fleet_request *request)
 {
     bool is_last = request == &f->requests[f->count - 1];

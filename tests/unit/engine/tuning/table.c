@@ -306,7 +306,7 @@ TEST_F(table, records_are_visited_once_while_others_are_added_and_removed)
 
     do {
         assert_true(tuning_table_visit(f->table, &cursor, note_visit, visits));
-        /* Meanwhile, the table grows to eight times its size. */
+        /* During the visit, the table grows to eight times its size. */
         for (unsigned i = 0; i < 10 && calls < VISITED; i++)
             must(put(f, numbered_place(VISITED + 10 * calls + i), "1"), f->err);
         struct tuning_place place = numbered_place(VISITED + 10 * calls);
