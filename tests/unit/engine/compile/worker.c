@@ -119,7 +119,7 @@ static struct compile_result run_job(uint8_t id)
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-        /* while this end is open, the worker does not notice that the test closes its own */
+        /* with a copy of ends[0], the worker would not notice that the test closes it */
         close(ends[0]);
         run_worker(ends[1]);
     }

@@ -344,7 +344,7 @@ TEST_F(compiler, a_compiled_kernel_comes_as_a_sealed_file)
     assert_true(fcntl(frame.descriptors[0], F_GET_SEALS) & F_SEAL_WRITE);
     assert_true(fcntl(frame.descriptors[0], F_GETFD) & FD_CLOEXEC);
     transport_frame_done(&frame);
-    /* one of the probe of the toolchain, one of the kernel */
+    /* two compiles: the probe of the toolchain, and the kernel */
     assert_int_equal(f->compiler.begun, 2);
 }
 

@@ -355,7 +355,7 @@ TEST_F(queue, a_user_who_compiled_much_gives_way_soon)
     let_give_way(f, 'd');
     assert_string_equal(look(f).running, "Ya");
     let_time_pass(f, 2 * MOMENT_NS);
-    /* Y stays, because users 1 and 2 had more compiler time */
+    /* Y keeps running, because users 1 and 2 had more compiler time */
     assert_string_equal(look(f).running, "Ya");
     compile_all(f);
 }

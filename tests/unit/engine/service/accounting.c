@@ -409,7 +409,7 @@ TEST_F(users, usage_totals_that_cannot_be_read_are_not_overwritten)
     get_fails = true;
     restart_daemon(f);
     fetch_times(f, &f->ann, "conv.cl", 1);
-    /* must not write, because get_fails hid the earlier totals, which would be overwritten */
+    /* must write nothing: the earlier totals could not be read, and a write would replace them */
     accounting_write(f->engine.engine, /* force= */ true);
     fake_executor_run_tasks(&f->engine.executor);
     get_fails = false;

@@ -232,8 +232,8 @@ static void expect_records(const char *path, const char *name, const char *text)
     assert_string_equal((const char *)raw.data, text);
 }
 
-/* Records two times of solvers: for the host, of one of kiln's; for ann, of one of MIOpen's. Also
- * records a perf config for ann. */
+/* For the host, records a time of a solver of kiln. For ann, records a time of a solver of MIOpen,
+ * and a perf config. */
 static void record_times(struct users *f)
 {
     struct put host = find_put("ConvDirectNaive", 2);
