@@ -234,8 +234,8 @@ TEST_F(kern_db, sqlite3_saves_the_readable_rows_of_a_damaged_file)
     }
 }
 
-/* In the root page of the table, every pointer to a child leads to the same page. With several
- * such levels, a scan would practically never end. */
+/* In the root page of the table, every pointer to a child leads to the same page. If several levels
+ * of the tree had such pages, a scan would practically never end. */
 TEST_F(kern_db, reading_a_cyclic_tree_ends)
 {
     add_rows(f, 200);

@@ -185,8 +185,8 @@ TEST_F(solver, a_meaningless_problem_is_refused_before_any_solver_sees_it)
     assert_int_equal(solve_by(f, NAIVE), KILN_INVALID);
 }
 
-/* problem_check refuses such coordinates before any solver sees them, but may allow them one
- * day. */
+/* problem_check refuses coordinates beyond 32 bits before any solver sees them, but may allow them
+ * one day. */
 TEST_F(solver, does_not_apply_where_coordinates_exceed_32_bits)
 {
     const struct solver *naive = solver_find(bytes_of_text(NAIVE));

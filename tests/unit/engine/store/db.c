@@ -293,7 +293,7 @@ static void note_wait(void)
     released_by_waiting = NULL;
 }
 
-/* SQLite waits with one of these two functions, depending on how it was built. */
+/* SQLite waits with one of these two functions, depending on how SQLite was built. */
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 __attribute__((visibility("default"))) int usleep(useconds_t for_us)
 {
