@@ -41,7 +41,7 @@
 /* time limit for the end of the processes, enough even on a loaded machine */
 #define ENDING_MS 60000
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-/* With a sanitizer, a fork takes milliseconds, so only the limits are checked */
+/* With a sanitizer, a fork takes milliseconds. Only the values of the limits are then checked. */
 #define FORKS_MAX 0
 #else
 #define FORKS_MAX 20000

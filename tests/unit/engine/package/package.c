@@ -269,7 +269,7 @@ TEST_F(package, a_package_stores_each_source_once)
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_prepare_v2(db, "select count(*) from source", -1, &count, NULL), 0);
     assert_int_equal(sqlite3_step(count), SQLITE_ROW);
-    /* a source, two different headers and an empty one */
+    /* one source, two different texts of kiln/prelude.h, and the empty text of empty.h */
     assert_int_equal(sqlite3_column_int(count, 0), 4);
     sqlite3_finalize(count);
     sqlite3_close(db);

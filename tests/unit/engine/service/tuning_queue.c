@@ -119,8 +119,9 @@ TEST_F(tuning_order, puts_run_between_the_steps_of_a_verification)
     assert_int_equal(answer_number(a, "damaged"), 0);
 }
 
-/* With this clock, every step ends after one part of the records. Every record is checked twice:
- * the request names neither driver nor toolchain. */
+/* With this clock, every step ends after one part of the records. The request names neither driver
+ * nor toolchain. Every record is therefore read twice: first to find the newest driver and
+ * toolchain, then to compare the record with them. */
 TEST_F(tuning_order, stale_records_are_looked_for_in_steps_that_let_puts_run)
 {
     struct put put = find_put("Mine", 1), old = find_put("Old", 2);

@@ -105,7 +105,7 @@ TEST_F(solver, tiles_of_192_are_for_bulk_copies_alone)
     assert_int_equal(solve(f, "192,128,64,12,1,5,1,1,0,1"), KILN_INVALID);
     assert_int_equal(solve(f, "128,192,64,8,1,5,1,1,0,2"), KILN_OK);
     assert_int_equal(solve(f, "128,192,64,8,1,5,1,1,0,1"), KILN_INVALID);
-    /* with two teams, each would have 96 columns */
+    /* each of the two teams would have 96 columns, which the kernel does not support */
     assert_int_equal(solve(f, "128,192,64,8,2,5,1,1,0,2"), KILN_INVALID);
     /* the tile's rows have 64 bytes, but bulk copies need 128 */
     assert_int_equal(solve(f, "128,128,32,8,1,4,1,1,0,2"), KILN_INVALID);

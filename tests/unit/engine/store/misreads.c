@@ -9,8 +9,8 @@
 
 static unsigned misreads_left; /* how many more reads of pages after page 1 are wrong */
 
-/* Replaces libc's pread64, also for SQLite. The header may define that name as an inline function.
- */
+/* Replaces libc's pread64, also for SQLite. It has another name in C, because libc's header may
+ * define pread64 as an inline function. */
 ssize_t misread(int fd, void *data, size_t size, off_t at) __asm__("pread64");
 __attribute__((visibility("default"))) ssize_t misread(int fd, void *data, size_t size, off_t at)
 {
