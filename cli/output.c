@@ -26,8 +26,8 @@ static size_t character_size(const unsigned char *at, bool *ret_fine)
 {
     size_t size = utf8_size(at);
     *ret_fine = size > 0 && !utf8_control(at);
-    /* A byte that is not UTF-8 is not fine, because it may begin an escape sequence on an 8-bit
-     * terminal. */
+    /* A byte that is not UTF-8 counts as one character, which is not printed: on an 8-bit terminal,
+     * it may begin an escape sequence. */
     return size ? size : 1;
 }
 

@@ -15,8 +15,8 @@
 #define REDRAW_NS 50000000u
 #define SILENCE_NS 10000000000u
 #define TICK_S 1
-/* Work that takes less time prints no line, unless the output is a terminal.  'miopen harvest' may
- * send thousands of files, each with its own progress. */
+/* Work that takes less time than this prints no line, unless the output is a terminal.  For
+ * example, 'miopen harvest' may send thousands of files, each with its own progress. */
 #define BRIEF_NS 1000000000u
 
 static unsigned terminal_width(FILE *out)

@@ -38,8 +38,8 @@ struct ticker {
     bool runs, stops;
 };
 
-/* Draws nothing yet.  |total| may be 0.  After this call, the caller may set |bytes| and
- * |no_total|, and |started_ns| if the command began earlier. */
+/* Prepares |progress|, but draws nothing yet.  |total| may be 0.  After this call, the caller may
+ * set |bytes| and |no_total|, and |started_ns| if the command began earlier. */
 void progress_init(struct progress *progress, FILE *out, const char *label, uint64_t total,
                    uint64_t now_ns);
 void progress_update(struct progress *progress, uint64_t done, uint64_t failed, uint64_t now_ns);
@@ -47,7 +47,8 @@ void progress_tick(struct progress *progress, uint64_t now_ns);
 void progress_finish(struct progress *progress, uint64_t now_ns);
 void progress_clear(struct progress *progress);
 
-/* The caller must not hold |lock|.  If no thread can be started, only progress_update changes the
+/* Starts a thread that calls progress_tick every second and holds |lock| during the call.  The
+ * caller must not hold |lock|.  If no thread can be started, only progress_update changes the
  * display. */
 void ticker_start(struct ticker *ticker, struct progress *progress, pthread_mutex_t *lock);
 void ticker_stop(struct ticker *ticker);

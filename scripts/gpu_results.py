@@ -27,9 +27,10 @@ import sys
 
 TIMED = ("TIMED", "CUT_SHORT")
 BAD = ("WRONG", "NOT_COMPILED", "NOT_RUN")
-# Limits of the median ratio over a network. The ratio of a single problem varies by up to an
-# eighth, but the median stayed within 3 %. If the median is outside the limits, a record must have
-# selected other kernels or another perf config.
+# Limits of the median, over the problems of a network, of the second process's time divided by the
+# first's. The ratio of a single problem varies by up to an eighth, but the median stayed within
+# 3 %. If the median is outside the limits, the records made the second process choose other
+# kernels or another perf config.
 RATIO_MIN, RATIO_MAX = 0.9, 1.1
 
 

@@ -97,9 +97,9 @@ static int timeout_ms(const struct ahead *ahead, size_t count)
     return ms < TIMEOUT_MAX_MS ? (int)ms : TIMEOUT_MAX_MS;
 }
 
-/* Returns whether find will time the solvers, for which it needs the kernels of all of them.  The
- * normal mode always times the solvers.  The other modes time them only if no time is recorded for
- * the first solver of |list|. */
+/* Returns whether find will time the solvers and so need the kernels of all solvers.  The normal
+ * mode always times the solvers.  The other modes time them only if no time is recorded for the
+ * first solver of |list|. */
 static bool will_time(const struct ahead *ahead, const struct kiln_solutions *list)
 {
     struct kiln_solution first = { .size = sizeof(first) };

@@ -21,6 +21,6 @@ struct ahead;
  * requests each kernel when it needs the kernel. */
 struct ahead *ahead_start(const struct bench *bench, const struct session_options *session,
                           const struct line_file *file);
-/* Blocks until the next reply arrives or the request times out, unless all problems were answered.
- * Accepts NULL. */
+/* Stops the thread and frees |ahead|.  If kilnd has not answered all problems yet, first blocks
+ * until the next answer arrives or the current request times out.  Accepts NULL. */
 void ahead_stop(struct ahead *ahead);

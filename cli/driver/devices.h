@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
-/* Returns KILN_E_UNSUPPORTED if no device can be used.  If |json| is set, prints the JSON document
- * even then, with the failure as its member "error", and sets |ret_reported|. */
+/* Prints the devices.  Returns KILN_E_UNSUPPORTED if no device can be used.  If |json| is also set,
+ * still prints the JSON document, whose member "error" is then the failure, and sets
+ * |ret_reported|. */
 CLI_MUST_CHECK int devices_print(bool json, bool *ret_reported, struct kiln_error *err);

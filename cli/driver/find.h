@@ -25,8 +25,9 @@ struct find_call {
     struct kiln_client *client;
     struct kiln_device *device;
     const struct kiln_problem *problem;
-    const struct kiln_conv_options
-        *options; /* from the flags; find_run sets |device|, |solver| and the progress callback */
+    /* the options read from the flags; find_run uses a copy, in which it sets |device|, |solver|
+     * and the progress callback */
+    const struct kiln_conv_options *options;
     const char *solver;
     int find_ms;
     bool tunes;

@@ -53,8 +53,8 @@ static int pick_seed(const struct option_number *given, uint64_t *ret_seed, stru
     return KILN_E_OK;
 }
 
-/* Returns a failure only if there is no daemon, because every other problem would then fail,
- * too. */
+/* Runs the problems of a line.  Returns a failure only if there is no daemon: the remaining
+ * problems would then fail, too.  Reports all other failures itself. */
 static int run_job(struct driver *d, unsigned line, const struct kiln_driver_line *job,
                    struct kiln_error *err)
 {

@@ -30,8 +30,10 @@ struct kiln_plan_options bench_plan_options(const struct bench *bench, const cha
 struct phases {
     double find;
     double plan;
-    double fetch;   /* without planning */
-    double compile; /* the part of |fetch| that kernels took to compile */
+    double fetch; /* without planning */
+    /* sum of the compile times of the kernels that were compiled; because kernels compile in
+     * parallel, the sum may exceed |fetch| */
+    double compile;
     double load;
     double first;
     double timed;  /* all launches for -t and -w */

@@ -29,11 +29,12 @@ struct driver_call {
     bool reported; /* the printed JSON already reports the failure */
 };
 
-/* The message of KILN_E_INVALID names the wrong word.  Call driver_call_done even after a
- * failure. */
+/* Parses the command line.  The message of KILN_E_INVALID names the wrong argument.  The caller
+ * calls driver_call_done even after a failure. */
 CLI_MUST_CHECK int driver_call_parse(int argc, const char *const *argv,
                                      struct driver_call *ret_call, struct kiln_error *err);
 void driver_call_done(struct driver_call *call);
-/* Returns kiln-driver's own options for --help.  The table is static and points to no values. */
+/* Returns kiln-driver's own options for --help.  The table is static, and its |values| is
+ * NULL. */
 struct option_table driver_option_table(void);
 void driver_print_help(FILE *out);

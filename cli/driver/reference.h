@@ -22,13 +22,14 @@
 
 /* All arrays have the problem's own layouts. */
 struct reference_tensors {
-    const double *x, *w, *y; /* the direction reads two of these, and ignores the third */
+    const double *x, *w, *y; /* the operands; the tensor that the direction computes is not read */
     double *result;
     /* The sum of |a * b| for each element of |result|, in the layout of |result|.  May be NULL. */
     double *magnitude;
 };
 
-/* Uses |threads| threads; 0 means one for each core.  The problem must pass kiln_problem_check.
+/* Computes |result| and |magnitude| on |threads| threads; 0 means one for each core.  The problem
+ * must pass kiln_problem_check.
  * Returns KILN_E_NO_MEMORY if there is no memory for copies of the operands. */
 int reference_run(const struct kiln_problem *problem, const struct reference_tensors *tensors,
                   unsigned threads, struct kiln_error *err);

@@ -66,7 +66,8 @@ static struct rounding bound_sums(const struct kiln_problem *p, double quantum)
  * The second bound is Hoeffding's inequality, with sum|a b|^2 <= sum|a b| because operands are
  * below 1.  struct rounding is linear in the magnitude m.  So the function uses the tangent of the
  * root at m = n / 4, which is the mean for random operands: sqrt(m) <= (m / s + s) / 2 with
- * s = sqrt(n) / 2.  Operands with at most 11 bits are exact, so that exact data stays exact.
+ * s = sqrt(n) / 2.  TF32 represents operands of at most 11 bits exactly, so for such operands the
+ * result may still be exact.
  */
 static struct rounding bound_tf32(const struct kiln_problem *p, double quantum)
 {

@@ -18,11 +18,12 @@ void storage_store(uint32_t type, void *data, uint64_t index, double value);
 double storage_round(uint32_t type, double value);
 void storage_widen(uint32_t type, const void *data, uint64_t count, double *ret_values);
 
+/* Every product of two values of storage_fill is a multiple of this number. */
+#define STORAGE_QUANTUM (1.0 / 256)
 /*
  * Fills |data| with random odd multiples of 1/16 between -15/16 and 15/16.  No value is zero, so a
- * missing term always changes the result.  Every type represents these values exactly.  Each
- * product is a multiple of STORAGE_QUANTUM, so a 32-bit sum of up to about 260 000 terms is exact
- * in any order.  A correct kernel's result is then correctly rounded to the last bit.
+ * missing term always changes the result.  Every type represents these values exactly.  A 32-bit
+ * sum of up to about 260 000 products is exact in any order, because each product is a multiple of
+ * STORAGE_QUANTUM.  A correct kernel then only rounds once, when it stores the sum.
  */
-#define STORAGE_QUANTUM (1.0 / 256)
 void storage_fill(uint32_t type, void *data, uint64_t count, uint64_t seed);

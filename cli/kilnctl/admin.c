@@ -39,8 +39,8 @@ static int parse_reply(const char *request, const char *reply, struct json **ret
     return KILN_E_OK;
 }
 
-/* Sets |refused| if kilnd denied the request. Call this only for answers of kilnd: a local file
- * that cannot be read also gives KILN_E_DENIED, but then other requests may succeed. */
+/* Sets |refused| if kilnd denied the request. |rc| must be the result of a request. The result of
+ * opening a local file may also be KILN_E_DENIED, but kilnd may then still accept requests. */
 static int note_refusal(const struct invocation *invocation, int rc)
 {
     *invocation->refused |= rc == KILN_E_DENIED;

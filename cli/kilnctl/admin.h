@@ -35,8 +35,8 @@ struct admin_call {
 };
 #define ADMIN_CALL_INIT .file = -1, .second_file = -1
 
-/* If neither |call| nor --timeout has a limit, blocks until kilnd answers. Returns no descriptors
- * on failure. */
+/* Sends the request |call|, and blocks until kilnd answers or the time limit of --timeout or |call|
+ * is over. On failure, the caller receives no descriptors. */
 CLI_MUST_CHECK int admin_call(const struct invocation *invocation, const struct admin_call *call,
                               struct json **ret_reply, struct kiln_error *err);
 void admin_set_text(struct json *arguments, const char *name, const char *text);

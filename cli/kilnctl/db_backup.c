@@ -25,8 +25,8 @@ static int check_free(const struct backup_options *o, const char *path, struct k
 
 static const struct json *ask_left_out(const struct invocation *invocation, struct json **ret_stats)
 {
-    /* The reply lists the system databases that the copy leaves out. Ignores a failure: it affects
-     * only the printed list, not the copy. */
+    /* The reply to tuning_stats lists the system databases, which the copy leaves out. A failure of
+     * this request is ignored, because only the printed list needs the reply. */
     struct kiln_error unknown = { .code = KILN_E_OK };
     if (admin_ask(invocation, "tuning_stats", admin_no_arguments, ret_stats, &unknown))
         return NULL;

@@ -74,7 +74,7 @@ int db_write(const struct new_file *file, struct kiln_error *err)
                         "'%s' exists already: choose another directory, or give --force to replace "
                         "it",
                         file->path);
-    /* SQLite would apply the log, which belongs to the old database, to the new one. */
+    /* SQLite would apply the old database's log to the new database. */
     if (snapshot_has_log(file->path))
         return cli_fail(err, KILN_E_BUSY,
                         "'%s' is in use: there is a log next to it.  End the programs that use it, "

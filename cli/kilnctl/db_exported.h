@@ -33,8 +33,8 @@ CLI_MUST_CHECK int db_exported_path(const char *directory, const char *name,
                                     char ret_path[PATH_MAX], struct kiln_error *err);
 CLI_MUST_CHECK int db_exported_write(const struct db_exported *exported, size_t index,
                                      const struct new_file *file, struct kiln_error *err);
-/* Writes a file that may be an SQLite database. Returns KILN_E_IO if it exists and |replace| is not
- * set, and KILN_E_BUSY if there is a log next to it, because a program may have the existing
- * database open. */
+/* Writes a file that may be an SQLite database. Returns KILN_E_IO if the file exists and
+ * |replace| is not set. Returns KILN_E_BUSY if there is an SQLite log next to the file, because a
+ * program may have the existing database open. */
 CLI_MUST_CHECK int db_write(const struct new_file *file, struct kiln_error *err);
 CLI_MUST_CHECK int db_make_directory(const char *directory, mode_t mode, struct kiln_error *err);

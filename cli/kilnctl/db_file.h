@@ -3,7 +3,7 @@
 
 /* Finds and opens MIOpen's tuning files, and parses their names.
  *
- * Role       calls engine/miopen's parser of file names for the other files of kilnctl
+ * Role       wraps engine/miopen's parser of file names
  * Ownership  db_files owns its paths; the caller owns descriptors
  * Threading  one thread; blocks */
 #include "cli/kilnctl/command.h"

@@ -9,8 +9,8 @@
 #include "cli/kilnctl/admin.h"
 
 struct db_sending {
-    /* combine the file's values with the recorded ones by statistics; if false, replace the
-     * recorded ones */
+    /* merge the file's measurements with the recorded ones, where the number of samples and the
+     * spread decide; if false, replace the recorded ones */
     bool merges;
     const char *path;
     /* The file's name, from which kilnd takes kind, format, database id and backend. NULL if |url|
@@ -32,6 +32,6 @@ struct db_sending {
 CLI_MUST_CHECK int db_send(const struct invocation *invocation, struct db_sending *sending,
                            struct json **ret_answer, struct kiln_error *err);
 void db_send_print(const struct db_sending *sending, const struct json *answer);
-/* Fails if the file had bad lines, which were left out, although the other lines were imported. */
+/* Fails if the file had bad lines. kilnd has skipped these lines and imported the others. */
 CLI_MUST_CHECK int db_send_judge(const struct db_sending *sending, const struct json *answer,
                                  struct kiln_error *err);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns NULL for 2.19, some builds of which use the old dialect and others the new one. */
+/* Returns NULL for 2.19: some builds of 2.19 use the old dialect, and others the new one. */
 const char *db_dialect_of(const char *version)
 {
     unsigned release = version ? miopen_release(version) : 0;

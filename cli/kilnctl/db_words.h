@@ -18,8 +18,8 @@ struct json;
 #define DB_KINDS "find perf"
 #define DB_DIALECTS "old new"
 #define DB_FORMATS "text sqlite"
-/* The backends of files that MIOpen reads. Compare only the part of a backend's name up to the
- * first dot with these. */
+/* The backends of files that MIOpen reads. A backend's name may continue after a dot, such as
+ * "HIP.fusion"; compare only the part before the first dot. */
 #define DB_MIOPEN_BACKENDS "HIP OpenCL batchnorm"
 
 /* Return the dialect of FindDb, and the format of PerfDb, of a MIOpen version. Return NULL if the

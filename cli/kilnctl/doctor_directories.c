@@ -25,7 +25,7 @@ static const char *const known_settings[] = {
 #undef SETTING
 };
 
-/* Fails if kilnd has no such setting. kilnd does not start with unknown settings. */
+/* Fails if kilnd does not know one of the settings, because kilnd then does not start. */
 static int check_settings(const char *file, const struct json *settings, struct kiln_error *err)
 {
     for (const struct json *j = json_first(settings); j; j = json_next(j)) {

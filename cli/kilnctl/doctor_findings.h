@@ -38,8 +38,8 @@ struct findings {
 struct finding *findings_add(struct findings *findings, const char *check, enum verdict verdict,
                              const char *fmt, ...) CLI_PRINTF(4, 5);
 void findings_advise(struct finding *finding, const char *fmt, ...) CLI_PRINTF(2, 3);
-/* Moves the failures among the findings from index |from| on to the front, because they caused the
- * findings before |from|. */
+/* Moves each failure with index |from| or higher to the front, because these failures may have
+ * caused the findings with lower indices. */
 void findings_causes_first(struct findings *findings, size_t from);
 size_t findings_count(const struct findings *findings, enum verdict verdict);
 const char *verdict_name(enum verdict verdict);

@@ -174,8 +174,8 @@ static bool mode_lets_in(const struct socket_facts *s)
     return s->euid == 0 || s->mode & bit;
 }
 
-/* Returns whether members of the socket's group may connect. Returns false if the group is root,
- * because the socket only has this group if the group of kilnd's users did not exist. */
+/* Returns whether members of the socket's group may connect. Returns false if that group is
+ * root: the socket has this group only because the group of kilnd's users did not exist. */
 static bool lets_in_group(const struct socket_facts *s)
 {
     return (s->mode & S_IWGRP) && s->gid != 0;

@@ -101,8 +101,8 @@ static bool is_tried_again(const struct unit *unit)
            (restarted && strcmp(unit->active, "activating") == 0);
 }
 
-/* Adds a failure. Its reason is only known until the next start, because systemd then forgets the
- * last result. */
+/* Adds a failure. Its reason may be unknown, because systemd forgets the result of the last start
+ * when the next start begins. */
 static void judge_failed(const struct unit *unit, const struct manager *m, struct findings *f)
 {
     bool waits = is_tried_again(unit);
@@ -250,8 +250,8 @@ static bool query_systemctl(bool is_system, char text[ANSWER_MAX])
     return query_program(argv, text);
 }
 
-/* Adds the reason why the latest start since the boot failed, from the journal. Adds nothing if the
- * caller may not read the journal. */
+/* Reads from the journal why kilnd's latest failed start since boot failed, and adds the reason.
+ * Adds nothing if the caller may not read the journal. */
 static void quote_journal(bool is_system, struct findings *f)
 {
     char text[ANSWER_MAX];

@@ -16,8 +16,8 @@
 
 struct fleet_place {
     struct fleet_store *store; /* points into this struct */
-    /* The store honours If-Match, so a compaction notices if another one has changed a file in the
-     * meantime. Only set for a URL. */
+    /* The store honours If-Match, so a compaction notices if another compaction has changed a file
+     * in the meantime. Only set for a URL. */
     bool has_conditions;
     bool is_remote;
     struct fleet_directory directory;

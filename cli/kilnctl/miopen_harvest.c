@@ -76,8 +76,9 @@ static int make_file(struct bytes content, int *ret_fd, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-/* Sends a file's records. kilnd merges them by statistics, so that a job that ends late does not
- * undo the results of the user's other jobs. */
+/* Sends a file's records. kilnd merges them with the recorded ones. The numbers of samples and the
+ * spreads decide, so that a job that ends late does not undo the results of the user's other
+ * jobs. */
 static int send_records(struct harvest *h, const struct job_file *file, int fd,
                         struct json **ret_answer, struct kiln_error *err)
 {
@@ -340,10 +341,11 @@ static void note_unreadable(struct harvest *h, const char *path)
     several_note(&h->several, path, rc, &why);
 }
 
-/* Handles the directory |name|.  MIOpen 3.5 and later store kernels in cache/VERSION.  For the
- * version that 'miopen overlay' knew, cache/VERSION is a link to cache/, so a real directory is
- * from another version; harvests it.  Reports other unknown directories: builds of MIOpen without
- * SQLite make one for each kernel, and kiln cannot read these. */
+/* Harvests or reports the directory |name|.  MIOpen 3.5 and later store kernels in cache/VERSION.
+ * 'miopen overlay' makes cache/VERSION a link to cache/ for the version that it knows.  So if
+ * cache/VERSION is a real directory, the job used another version, and this function harvests the
+ * directory.  It reports other unknown directories, such as those that builds of MIOpen without
+ * SQLite make for each kernel, because kiln cannot read them. */
 static void harvest_directory(struct harvest *h, const struct part *part, const char *name)
 {
     char version[MIOPEN_VERSION_MAX], path[PATH_MAX];

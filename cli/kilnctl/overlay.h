@@ -41,10 +41,10 @@ CLI_MUST_CHECK int overlay_fill(struct overlay *overlay, const char *id, struct 
 CLI_MUST_CHECK int overlay_fill_kernels(struct overlay *overlay, const char *id,
                                         struct kiln_error *err);
 
-/* Links MIOpen's own files into system/, except those that kiln has written, because MIOpen does
- * not look in its own directory while it uses system/. If that directory is not found and
- * |needs_installed| is set, clears |has_system|: MIOpen would fail without the models in that
- * directory, so it must not use system/. */
+/* Links the files of MIOpen's own directory into system/, because MIOpen does not look in its own
+ * directory while it uses system/. Leaves files that kiln has written in system/ unchanged. If
+ * MIOpen's own directory is not found and |needs_installed| is set, clears |has_system|: MIOpen
+ * must not use system/, because it would fail without the models of its own directory. */
 CLI_MUST_CHECK int overlay_link_installed(struct overlay *overlay, struct kiln_error *err);
 
 /* Adds file |name| to the manifest, and reports it with |count| and |noun|, such as "12

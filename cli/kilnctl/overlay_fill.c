@@ -122,8 +122,8 @@ static int write_database(struct overlay *o, const struct db_exported *exported,
 struct selection {
     const char *id, *kind, *tier;
     const char *format;
-    /* Write only the records of |tier|, into user/. If false, write those of |tier| and of the
-     * tiers below it into system/. */
+    /* If true, only the records of |tier| are written, into user/. If false, the merged records of
+     * |tier| and of the tiers below it are written, into system/. */
     bool to_user;
 };
 

@@ -43,8 +43,8 @@ static int ask_caches(struct overlay *o, const char *id, const char *version,
 }
 
 /* Gets the kernels that were stored for the given MIOpen version or, if there are none, those
- * stored without a version. If no version is given, gets the kernels of the only version that has
- * any; if several have, gets those stored without a version. */
+ * stored without a version. If no version is given and only one version has kernels, gets
+ * these kernels. If several versions have kernels, gets those stored without a version. */
 static int choose_caches(struct overlay *o, const char *id, struct caches *ret_caches,
                          struct kiln_error *err)
 {

@@ -83,8 +83,8 @@ static int fail_size(const char *path, size_t most, struct kiln_error *err)
                     path, most >> 20);
 }
 
-/* Opens a regular file. The job may have replaced it, so does not block if it is a pipe, and does
- * not follow it if it is a link. */
+/* Opens a regular file. The job may have replaced the file with a pipe or a link, so this function
+ * neither blocks on a pipe nor follows a link. */
 static int open_regular(const char *path, size_t most, FILE **ret_in, struct kiln_error *err)
 {
     struct stat seen;

@@ -12,10 +12,11 @@
  * GPUs do not use kernels for |target|. Returns |text|, or NULL if there is no reason to warn. */
 const char *prefetch_note(const char *target, char text[PREFETCH_NOTE_MAX]);
 
-/* Asks kilnd, which may have to try its compilers first. Returns KILN_E_INVALID if |target| is
- * malformed, KILN_E_NOT_FOUND if the host has no toolchain |toolchain| (may be NULL), and
- * KILN_E_UNSUPPORTED if no compiler can compile for |target|. Sets |ret_doubtful| if no compiler is
- * known to work for |target|; then only the first compile shows whether one does. */
+/* Asks kilnd whether |target| and |toolchain| can be used. kilnd may have to try its compilers
+ * first. Returns KILN_E_INVALID if |target| is malformed, KILN_E_NOT_FOUND if the host has no
+ * toolchain |toolchain| (may be NULL), and KILN_E_UNSUPPORTED if no compiler can compile for
+ * |target|. Sets |ret_doubtful| if no compiler is known to work for |target|; then only the first
+ * compile shows whether one does. */
 CLI_MUST_CHECK int prefetch_check(const struct invocation *invocation, const char *target,
                                   const char *toolchain, bool *ret_doubtful,
                                   struct kiln_error *err);

@@ -17,7 +17,8 @@
 #define START "torch/start"
 #define FILE_OF_START "sitecustomize.py"
 
-/* The first is for a wheel, where kilnctl is in the directory "bin" of the Python package. */
+/* Where the Python package is, relative to kilnctl's directory. The first place is for a wheel,
+ * where kilnctl is in the directory "bin" of the Python package. */
 static const char *const places[] = { "..", KILN_PYTHON_FROM_KILNCTL };
 
 static bool find_own_package(char file[PATH_MAX])

@@ -10,8 +10,8 @@
 
 /* Maximum number of columns: as many samples as kilnd returns, and a few for the current period. */
 #define COLUMNS_MAX 2100
-/* Minimum number of columns.  If a new kilnd has fewer samples, their columns are thin and at the
- * right. */
+/* Minimum length of the time axis, in columns.  If kilnd is new and has fewer samples, their
+ * columns are thin and at the right. */
 #define COLUMNS_MIN 24
 #define TICKS_MIN 32
 

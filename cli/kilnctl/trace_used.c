@@ -10,11 +10,12 @@
 struct comparison {
     struct trace_job used, fetched;
     size_t needed, used_fetched;
-    /* prefetched kernels that kilnd did not have when the job requested them: they were compiled
-     * again, or the request failed */
+    /* number of prefetched kernels that kilnd no longer had when the job requested them: they were
+     * compiled again, or the request failed */
     size_t lost;
-    /* Numbers of missing kernels: kernels that were not prefetched, and lost kernels.  The job
-     * waited for their compile, kilnd had them for another reason, or the request failed. */
+    /* Numbers of missing kernels, which are those that were not prefetched, and lost kernels.
+     * |missing_compiled|: the job waited for the compile.  |missing_found|: kilnd had the kernel
+     * for another reason.  |missing_failed|: the request failed. */
     size_t missing_compiled, missing_found, missing_failed;
 };
 
@@ -26,12 +27,13 @@ static void comparison_done(struct comparison *c)
 
 /* ---- which files ---- */
 
-/* Ordered by their starts, the files of a job are prefetches, then the processes of a run, then
- * further prefetches, and so on.  A turn is the newest run, together with the prefetches just
- * before it. */
+/* A turn is the newest run of a job, together with the prefetches just before that run.  A job has
+ * one file for each prefetch and one for each process of a run.  Ordered by their start times,
+ * there are first some prefetches, then the processes of a run, then further prefetches, and so
+ * on. */
 struct turn {
-    uint64_t prefetch_us; /* start of the first of these prefetches */
-    uint64_t run_us;      /* start of the run's first process */
+    uint64_t prefetch_us; /* start time of the first of these prefetches */
+    uint64_t run_us;      /* start time of the run's first process */
 };
 
 struct start {

@@ -107,8 +107,8 @@ def _driver(tables):
     listed = [(c, f"run one convolution, {kind} data") for c, kind in convs.items()]
     listed += [("run", "run a file of MIOpenDriver command lines"),
                ("devices", "list what can run kernels here")]
-    # -h would mean both --help and an option of MIOpenDriver. It means --help, and the option only
-    # has a long name.
+    # -h means --help. MIOpenDriver has an option with the same letter, so that option gets only its
+    # long name here.
     flags = [f if f["letter"] not in known else {**f, "letter": ""} for f in flags]
     commands = [("", "", "", own)] + [(c, "", "", flags + own) for c in convs]
     commands += [("run", "file", "FILE", own), ("devices", "", "", own)]

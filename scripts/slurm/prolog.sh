@@ -43,8 +43,8 @@ job_name() {
     printf '%s\n' "$name" | sed -n '1 { s/^-/_/; s,/,_,g; p; }'
 }
 
-# Requests the plans that the user's earlier jobs of this name used, which their traces list. Takes
-# at most the time $prefetch.
+# Requests the plans in the traces of the user's earlier jobs of this name. Takes at most the time
+# $prefetch.
 prefetch() {
     name=$(job_name)
     home=$(getent passwd "$user" | cut -d : -f 6)

@@ -255,8 +255,9 @@ TEST_F(kilnctl_prefetch, prefetch_with_jobs_ends_when_the_daemon_is_gone)
     assert_says(f->run.err.text, "the fake");
 }
 
-/* Source: LLVM's "User Guide for AMDGPU Backend", table of processors. clang refuses a target
- * with a feature that the processor does not have. */
+/* Returns whether targets with this arch may have features, according to the table of processors
+ * in LLVM's "User Guide for AMDGPU Backend". clang refuses a target with a feature that the
+ * processor does not have. */
 static bool has_features(const char *arch)
 {
     static const char *const archs[] = { "gfx801",  "gfx810",  "gfx900", "gfx902", "gfx904",

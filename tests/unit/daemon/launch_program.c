@@ -18,7 +18,7 @@ static struct {
     int directory; /* the program starts in this directory */
     bool hangs_up;
     bool no_pid_files; /* the system has no pidfds */
-    /* the launcher ends before its child has asked for a signal at the launcher's end */
+    /* the launcher ends before its child calls prctl(PR_SET_PDEATHSIG) */
     bool is_left_alone;
     bool is_supervisor;
     const char *failing;

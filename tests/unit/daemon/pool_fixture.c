@@ -19,8 +19,8 @@ int refusal;
 enum compile_end warmup_end;
 uint8_t warmup_toolchain;
 
-/* Selects what the fake worker does: by the job's program, or by the toolchain of a warm-up,
- * which has no program. */
+/* Returns the order that tells the fake worker what to do. A job's program is this order. A warm-up
+ * has no program, so its toolchain selects the order. */
 static struct bytes order_of(const struct compile_job *job)
 {
     if (job->program.size > 0)

@@ -9,7 +9,7 @@ struct program_end {
     char text[4096]; /* standard output and standard error */
 };
 
-/* Descriptor 3 of the child is closed, a file, a socket connected to the test, or a socket
+/* What the child has as descriptor 3: nothing, a file, a socket connected to the test, or a socket
  * connected to the child itself. */
 enum program_fd_3 { FD_3_NONE, FD_3_NO_SOCKET, FD_3_SOCKET, FD_3_FOREIGN };
 

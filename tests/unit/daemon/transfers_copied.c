@@ -50,8 +50,8 @@ WRAP(int, rename, const char *from, const char *to)
     return __real_rename(from, to);
 }
 
-/* kilnd must not use FICLONE, by which a copy shares the blocks of its source. Before that, the
- * filesystem would write the whole file to the disk, in one long call. */
+/* Fails the test if kilnd uses FICLONE, which makes a copy share the blocks of its source. The
+ * filesystem would first write the whole source to the disk, so this one call could take long. */
 WRAP(int, ioctl, int fd, unsigned long request, ...)
 {
     va_list args;

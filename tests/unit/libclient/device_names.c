@@ -31,8 +31,8 @@ TEST(device_names, a_uuid_is_written_as_the_vendors_tools_do)
     assert_string_equal(text, "GPU-6e2a0c1d-1111-2222-3333-4444555566ff");
     device_uuid_text_of_digits((const unsigned char *)"1901ead3a2ecd4a6", text);
     assert_string_equal(text, "GPU-1901ead3a2ecd4a6");
-    /* Only HIP's UUIDs consist of hexadecimal digits in ASCII. Here, such bytes are binary, like
-     * all others. */
+    /* Only HIP's UUIDs consist of hexadecimal digits in ASCII. device_uuid_text is for binary
+     * UUIDs, so it treats these ASCII digits as binary bytes. */
     device_uuid_text("GPU-", (const unsigned char *)"1901ead3a2ecd4a6", text);
     assert_string_equal(text, "GPU-31393031-6561-6433-6132-656364346136");
 }

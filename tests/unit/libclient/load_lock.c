@@ -106,8 +106,8 @@ static void *release(void *context)
 {
     struct fixture *f = context;
     WAIT_FOR(atomic_load(&f->has_forked) || (!ahead_ns && state_of(f->forks) == 'S'));
-    /* Writes two bytes, because the child may load the library again, which reads the second one.
-     */
+    /* The constructor reads one byte. The test writes two, because the constructor runs again if
+     * the child loads the library. */
     assert_int_equal(write(f->hears[1], "ll", 2), 2);
     return NULL;
 }

@@ -436,9 +436,9 @@ TEST_F(tuning, a_forked_child_is_reported_to_open_its_own_client)
     assert_int_equal(await_child(child), 0);
 }
 
-/* Checks that the client rejects the daemon's answer, which is wrong now, with a message that
- * contains |part|. The client must close the connection. On the next connection, it must accept a
- * correct answer. */
+/* Checks that the client rejects the wrong answer that the test has prepared. The message must
+ * contain |part|, and the client must close the connection. On the next connection, the client must
+ * accept a correct answer. */
 static void nonsense(struct fixture *f, const char *part)
 {
     struct fixture good = *f;
