@@ -14,8 +14,8 @@
 #define ANSWER_MS 120000
 #define TIMEOUT_MAX_MS (30 * 60 * 1000)
 
-/* The problems of one request.  They share a solver, because the options apply to a whole
- * request. */
+/* The problems of one request.  A request has one set of options, so all its problems have the same
+ * |solver|. */
 struct batch {
     char solver[sizeof(((struct kiln_driver_line *)0)->solver)];
     struct problem_set problems;

@@ -131,8 +131,8 @@ static int open_device(const char *name, struct pocl_directory *directory,
         fprintf(stderr, "kiln-driver: warning: %s\n", directory->why_not);
     if (!rc)
         return rc;
-    /* Device errors must not have these two codes, whose exit statuses have other meanings, such as
-     * "no daemon". */
+    /* The exit statuses of these two codes mean, for example, that there is no daemon, so a device
+     * error gets another code. */
     if (rc == KILN_E_UNAVAILABLE || rc == KILN_E_NOT_FOUND)
         err->code = KILN_E_UNSUPPORTED;
     return cli_while(err, "device '%s'", name ? name : "auto");

@@ -57,8 +57,8 @@ struct kiln_plan_options bench_plan_options(const struct bench *bench, const cha
     };
 }
 
-/* Runs tune if the flags ask for tune.  Otherwise runs find, unless the solver is already chosen:
- * by -S, or in fast mode by kilnd. */
+/* Runs tune if the flags ask for tune.  Otherwise runs find, unless -S names the solver or, in fast
+ * mode, kilnd has chosen the solver. */
 static int choose_solver(struct attempt *a, struct kiln_error *err)
 {
     const struct bench *bench = a->bench;

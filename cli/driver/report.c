@@ -156,8 +156,8 @@ void report_add_failure(struct report *report, const struct report_place *place,
         lines_report_failure(place, err, stderr);
 }
 
-/* An exit status above 1 states the reason why the whole run failed.  This function chooses such a
- * status only if all problems failed for that reason. */
+/* Chooses the code of the whole run, from which the exit status follows.  An exit status above 1
+ * says why the whole run failed, so it must be used only if all problems failed for this reason. */
 int report_judge(const struct report *report, struct kiln_error *err)
 {
     const struct totals *t = &report->totals;

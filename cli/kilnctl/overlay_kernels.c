@@ -118,9 +118,9 @@ static int fill_cache(struct overlay *o, const char *id, struct kiln_error *err)
     return rc ? rc : link_version(o, id, entry, err);
 }
 
-/* Returns whether MIOpen can read the package without the right to write to it. That is not
- * possible if the database is in WAL mode. Bytes 18 and 19 of an SQLite file are 1 unless the file
- * is in WAL mode. */
+/* Returns whether MIOpen can read the package without write permission, which SQLite needs if the
+ * database is in WAL mode. Bytes 18 and 19 of an SQLite file are 1 unless the file is in WAL
+ * mode. */
 static bool is_readable_package(const char *path)
 {
     unsigned char head[20];

@@ -77,8 +77,9 @@ static int wait_for_puts(const struct invocation *invocation, struct puts *ret_p
     return rc;
 }
 
-/* Checks every kernel: kilnd's counter also counts kernels of other users as lost, and the disk may
- * have been full for a while only. */
+/* Counts the prefetched kernels that are not on disk. Asks for each one: kilnd's counter of lost
+ * kernels includes those of other users, and kilnd may have stored a kernel later, when the disk
+ * had free space again. */
 static int count_not_stored(const struct invocation *invocation,
                             const struct prefetch_report *report, uint64_t *ret_count,
                             struct kiln_error *err)

@@ -5,8 +5,8 @@
  * afterwards.
  *
  * Role       reads kilnd's counter of lost kernels before and after the prefetch.  If the counter
- *            has grown, checks each kernel of the prefetch, because the counter includes kernels
- *            of other users
+ *            has grown, checks each kernel that was not on disk when kilnd answered, because the
+ *            counter includes kernels of other users
  * Ownership  plain values
  * Threading  one thread */
 #include "cli/kilnctl/command.h"

@@ -76,8 +76,8 @@ static void put_hits(struct writer *w, const struct top_rates *r)
     put_bar(w, "missed", r->misses_share, r->has_lookups);
 }
 
-/* Prints the compiles by the programs' own NVRTC, hiprtc or comgr, which the kernels above do not
- * include. */
+/* Prints how kilnd served programs that compile with NVRTC, hiprtc or comgr. The numbers of kernels
+ * in the lines above do not include these compiles. */
 static void put_client_compiles(struct writer *w, const struct json *stats)
 {
     char saved[UNITS_TEXT_MAX];

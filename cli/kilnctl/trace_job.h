@@ -45,8 +45,8 @@ struct trace_job {
 struct trace_question {
     const char *word;   /* the name of a job or, if it contains '/', the path of one file */
     const char *ending; /* how the names of the job's files end */
-    /* Only processes that started at |from_us| or later count, and if |until_us| is not 0, only
-     * those that started before |until_us|. */
+    /* A process counts if it started at |from_us| or later and before |until_us|. If |until_us| is
+     * 0, there is no upper limit. */
     uint64_t from_us, until_us;
 };
 

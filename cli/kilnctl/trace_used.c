@@ -13,9 +13,9 @@ struct comparison {
     /* number of prefetched kernels that kilnd no longer had when the job requested them: they were
      * compiled again, or the request failed */
     size_t lost;
-    /* Numbers of missing kernels, which are those that were not prefetched, and lost kernels.
-     * |missing_compiled|: the job waited for the compile.  |missing_found|: kilnd had the kernel
-     * for another reason.  |missing_failed|: the request failed. */
+    /* Numbers of missing kernels.  A kernel is missing if it was not prefetched, or if it is lost.
+     * |missing_compiled|: the job waited for the compile.  |missing_found|: kilnd had the kernel,
+     * although not from the prefetch.  |missing_failed|: the request failed. */
     size_t missing_compiled, missing_found, missing_failed;
 };
 

@@ -197,7 +197,7 @@ TEST(launch, a_supervisor_that_cannot_watch_its_starter_ends)
         scene.error = gone[i];
         assert_int_equal(RUN("--keep").status, EXIT_SURROUNDINGS);
     }
-    /* the kernel is too old for pidfds of peers, so kiln-launch uses the pid */
+    /* Linux is too old for pidfds of peers, so kiln-launch uses the pid */
     scene.error = ENOPROTOOPT;
     assert_int_equal(RUN("--keep").status, 0);
     assert_int_equal(RUN("--keep", "/bin/sh").status, EXIT_USAGE);

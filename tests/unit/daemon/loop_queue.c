@@ -20,7 +20,7 @@ struct named_task {
     struct task task; /* first member */
     char name;
     uint64_t cost_ns;  /* processor time */
-    uint64_t pause_ns; /* time for which the kernel suspends the thread during the task */
+    uint64_t pause_ns; /* time for which Linux suspends the thread during the task */
 };
 
 struct fixture {

@@ -315,7 +315,7 @@ TEST_F(outbox, a_peer_that_leaves_at_any_byte_is_reported_and_leaves_nothing)
     }
 }
 
-/* If the kernel refuses the descriptors, it has sent no byte of the frame either. The descriptors
+/* If Linux refuses the descriptors, it has sent no byte of the frame either. The descriptors
  * are then sent with the next attempt. */
 TEST_F(outbox, descriptors_that_the_kernel_refuses_are_sent_later_with_their_frame)
 {

@@ -230,7 +230,7 @@ TEST(clear, connections_are_closed_when_a_thread_can_be_started)
     }
 }
 
-/* These sockets need no thread: the kernel closes them when kilnd ends. */
+/* These sockets need no thread: Linux closes them when kilnd ends. */
 TEST(clear, sockets_that_still_wait_to_be_closed_at_the_end_are_left_open)
 {
     struct closer *closer = NULL;

@@ -261,7 +261,7 @@ TEST_F(hung, descriptors_of_unfinished_frames_count_and_are_not_closed_on_the_lo
     drop_hung_file(file);
 }
 
-/* The kernel closes unread descriptors together with their connection. */
+/* Linux closes unread descriptors together with their connection. */
 TEST_F(hung, a_connection_with_unread_descriptors_is_not_closed_on_the_loop)
 {
     struct stat seen;

@@ -111,8 +111,9 @@ TEST_F(session, a_refused_connection_names_the_limit_per_user)
         close(more[i]);
 }
 
-/* The server must not open a session for a connection whose client has left. The user has reached
- * the limit, so the server would refuse the session, and count two refusals instead of one. */
+/* The user has as many sessions as the limit allows. One client connects and leaves at once. If the
+ * server opened a session for this connection, it would refuse the session, and count two refusals
+ * instead of one. */
 TEST_F(session, a_connection_whose_client_has_left_gets_no_session)
 {
     int more[4];
@@ -212,7 +213,7 @@ TEST_F(session, draining_answers_pending_requests_and_then_closes)
     assert_true(server_is_empty(f->server));
 }
 
-/* The kernel refuses the next |refusals| messages with descriptors, as if the user had too many
+/* Linux refuses the next |refusals| messages with descriptors, as if the user had too many
  * descriptors in flight. */
 static unsigned refusals;
 

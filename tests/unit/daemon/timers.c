@@ -165,7 +165,7 @@ static void on_readable(struct loop_watch *watch, unsigned events)
     loop_watch_set(watch, 0);
 }
 
-/* The kernel may report the event and the timer in any order, but the loop handles the event
+/* Linux may report the event and the timer in any order, but the loop handles the event
  * first. */
 TEST_F(timers, an_event_of_the_same_iteration_precedes_a_timer_and_can_postpone_it)
 {
@@ -214,7 +214,7 @@ TEST_F(timers, a_timer_that_restarts_itself_does_not_block_a_long_iteration)
     close(ends[1]);
 }
 
-/* If epoll_wait(2) got a time-out, the kernel would arm and cancel a timer for every request. */
+/* If epoll_wait(2) got a time-out, Linux would arm and cancel a timer for every request. */
 TEST_F(timers, a_waiting_timer_gives_epoll_no_time_out)
 {
     loop_timer_start(&f->a.timer, 1, 1);
