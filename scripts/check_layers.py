@@ -61,9 +61,9 @@ MAY_INCLUDE = {  # for each directory, the other directories or single headers t
     "daemon/loop": {"common", "engine/jobs"},
     "daemon/programs": {"common", "engine/compile", "engine/transfer", "engine/sandbox"},
     "daemon": {"common", "engine"},
-    # Programs of cli/ must not be able to do more than other clients, so they must not include
-    # the code for messages and databases. The table of settings (config.def) is allowed for the manual and for
-    # kilnctl doctor.
+    # Programs of cli/ must not be able to do more than other clients, so they must not include the
+    # code for messages and databases. The table of settings (config.def) is allowed for the manual
+    # and for kilnctl doctor.
     "cli": {"common/base", "engine/digest", "engine/codec", "engine/manifest",
             "engine/fleet", "engine/miopen/names", "engine/transfer/fleet_remote.h",
             "daemon/config/config.def"},

@@ -89,8 +89,8 @@ static int on_plan(void *context, size_t index, struct kiln_plan *plan,
     return atomic_load(&ahead->stop);
 }
 
-/* Returns the sum of the problems' time-outs, which is how long the run would wait if kilnd never
- * answered. */
+/* Returns the time-out of a request for |count| problems: the time that the run would wait for
+ * these problems if kilnd never answered, but at most TIMEOUT_MAX_MS. */
 static int timeout_ms(const struct ahead *ahead, size_t count)
 {
     uint64_t ms = (uint64_t)ahead->answer_ms * count;

@@ -3,7 +3,7 @@
 
 /*
  * Shows the progress of find or tune.  On a terminal, redraws one line.  Otherwise, prints a line
- * after each tenth of the time budget or of the tries, whichever is reached first.
+ * after each tenth of the time budget or of the number of tries, whichever is reached first.
  *
  * Ownership  a plain value; the stream is borrowed
  * Threading  one thread

@@ -170,8 +170,8 @@ static bool input_at(const struct job *job, int axis, uint64_t output, uint64_t 
     return input >= 0 && input < p->in[axis];
 }
 
-/* Computes the output to which |input| contributes through |tap|.  Returns false if there is
- * none. */
+/* Computes the coordinate of the output to which |input| contributes through |tap|, along one
+ * spatial axis.  Returns false if there is no such output. */
 static bool output_at(const struct job *job, int axis, uint64_t input, uint64_t tap,
                       uint64_t *ret_output)
 {

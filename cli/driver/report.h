@@ -45,7 +45,8 @@ void report_add_failure(struct report *report, const struct report_place *place,
  * returns KILN_E_UNSUPPORTED. */
 CLI_MUST_CHECK int report_judge(const struct report *report, struct kiln_error *err);
 void report_print_summary(const struct report *report, FILE *out);
-/* |device| may be NULL.  |failure| is a failure of the whole run, or NULL. */
+/* Prints the JSON document of the run.  |device| may be NULL.  |failure| is a failure of the whole
+ * run, or NULL. */
 CLI_MUST_CHECK int report_print_json(struct report *report, const struct kiln_device *device,
                                      uint64_t seed, const struct kiln_error *failure,
                                      struct kiln_error *err);

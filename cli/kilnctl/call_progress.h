@@ -19,8 +19,8 @@ struct call_progress {
 };
 
 void call_progress_init(struct call_progress *progress, const char *what);
-/* For kiln_admin_call.progress; |context| is a struct call_progress. Returns 0, so that the request
- * continues. */
+/* A callback for kiln_admin_call.progress, which shows the progress message |json|. |context| is a
+ * struct call_progress. Returns 0, so that the request continues. */
 int call_progress_on(void *context, const char *json);
 void call_progress_end(struct call_progress *progress);
 void call_progress_finish(struct call_progress *progress);

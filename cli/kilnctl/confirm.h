@@ -12,8 +12,8 @@
 
 struct json;
 
-/* Call this before the dry run. Returns KILN_E_INVALID if the user must confirm, but there is no
- * terminal. The message names the option that replaces the confirmation. */
+/* Returns KILN_E_INVALID if the user must confirm, but there is no terminal. The message names the
+ * option that replaces the confirmation. Commands call this before the dry run. */
 CLI_MUST_CHECK int confirm_possible(bool yes, bool dry_run, struct kiln_error *err);
 /* Ask the user. Return KILN_E_CANCELLED unless the answer is yes. */
 CLI_MUST_CHECK int confirm_drop(const struct json *dry_run_answer, struct kiln_error *err);

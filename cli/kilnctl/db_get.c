@@ -184,8 +184,8 @@ static int fail_missing(const struct get_options *o, struct kiln_error *err)
                     o->nearest ? "" : "; --nearest looks for other batch or spatial sizes");
 }
 
-/* Prints kilnd's reply. With --json, prints the reply even if nothing is recorded, because the reply
- * contains the keys that kilnd has looked up. */
+/* Prints kilnd's reply. With --json, prints the reply even if nothing is recorded, because the
+ * reply contains the keys that kilnd has looked up. */
 static int report_answer(const struct invocation *invocation, struct json *reply,
                          struct kiln_error *err)
 {

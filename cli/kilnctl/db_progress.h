@@ -35,7 +35,8 @@ struct db_progress {
     size_t counts[DB_LISTS_MAX];
 };
 
-/* |lists| ends with an entry whose name is NULL, and has at most DB_LISTS_MAX other entries. */
+/* Initialises |progress|. |lists| ends with an entry whose name is NULL, and has at most
+ * DB_LISTS_MAX other entries. */
 void db_progress_init(struct db_progress *progress, const char *what, const struct db_list *lists,
                       void *context, bool json);
 void db_progress_done(struct db_progress *progress);

@@ -25,10 +25,10 @@ struct directory_facts {
     uint64_t database_bytes; /* size of kernels.db; 0 if it does not exist or is not known */
 };
 
-/* Gathers the facts while kilnd does not answer. |config| is kilnd's configuration file; NULL means
- * the system's if |is_system|, otherwise the caller's defaults. Returns KILN_E_INVALID if the file
- * is not JSON or has unknown settings. Returns KILN_E_DENIED if some settings cannot be read, and
- * fills |ret_facts| from the others. */
+/* Gathers the facts while kilnd does not answer. |config| is kilnd's configuration file. If
+ * |config| is NULL, uses the system's default files if |is_system| is set, otherwise the caller's.
+ * Returns KILN_E_INVALID if the file is not JSON or has unknown settings. Returns KILN_E_DENIED if
+ * some settings cannot be read, and fills |ret_facts| from the others. */
 CLI_MUST_CHECK int directory_facts_gather(const char *config, bool is_system,
                                           struct directory_facts ret_facts[2],
                                           struct kiln_error *err);

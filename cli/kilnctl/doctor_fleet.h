@@ -11,5 +11,6 @@
 
 #include <stdint.h>
 
-/* |fleet| is NULL if kilnd uses no fleet.  |now| is the clock of this program. */
+/* Adds findings about the fleet tier.  |fleet| is NULL if kilnd uses no fleet.  |now| is the
+ * current time on this host's clock. */
 void fleet_judge(const struct json *fleet, uint64_t now, struct findings *findings);

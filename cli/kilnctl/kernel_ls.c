@@ -98,7 +98,8 @@ static bool is_full(const struct listing *listing)
     return listing->options->limit.given && listing->count >= listing->options->limit.value;
 }
 
-/* Adds the page that begins at |after|, and sets |after| to the next page; "" after the last. */
+/* Adds one page of kilnd's list, which begins at |after|. Sets |after| to the beginning of the next
+ * page, or to "" if this page is the last one. */
 static int list_page(const struct invocation *invocation, struct listing *listing, char *after,
                      size_t after_size, struct kiln_error *err)
 {

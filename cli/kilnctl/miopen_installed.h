@@ -7,7 +7,9 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* If MIOPEN_SYSTEM_DB_PATH is set and is not the directory of an overlay, only looks there.
+/* Finds the directory share/miopen/db of the installed MIOpen. If MIOPEN_SYSTEM_DB_PATH is set and
+ * is not the directory of an overlay, only looks there.
  * Otherwise looks next to libMIOpen.so in LD_LIBRARY_PATH, in ROCM_PATH, in /opt/rocm and in /usr.
- * Returns false if none has the directory; |ret_path| is then where it should be. */
+ * If the directory share/miopen/db is in none of these places, returns false and sets |ret_path| to
+ * the path where it should be. */
 bool miopen_installed_find(char ret_path[PATH_MAX]);

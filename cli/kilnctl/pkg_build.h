@@ -18,8 +18,8 @@ struct build_options {
     bool keep_going, records;
 };
 
-/* If |problems| is NULL, |o->problems| names a file of problems.  |name| is the name of the
- * command, for messages. */
+/* Builds the package.  If |problems| is NULL, |o->problems| names a file of problems.  |name| is
+ * the name of the command, for messages. */
 CLI_MUST_CHECK int pkg_build_problems(const struct invocation *invocation, const char *name,
                                       const struct build_options *o,
                                       const struct problem_set *problems, struct kiln_error *err);

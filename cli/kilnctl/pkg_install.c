@@ -55,8 +55,8 @@ static int open_manifest(const char *path, const char *given, int *ret_fd, struc
     return snapshot_open_plain(manifest_path, ret_fd, err);
 }
 
-/* Opens a snapshot if MIOpen may have the file open.  A file with a signature or a SHA-256 is
- * opened as it is. */
+/* Opens the package.  If MIOpen may have the file open, opens a snapshot instead.  |as_it_is| is
+ * set for a file with a manifest or a SHA-256, neither of which would match a snapshot. */
 static int open_package(const struct invocation *invocation, const char *path, bool as_it_is,
                         int *ret_fd, struct kiln_error *err)
 {

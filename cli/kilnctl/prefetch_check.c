@@ -74,8 +74,8 @@ static int conclude_check(const struct verdict *v, const char *target, const cha
                         "there is no toolchain '%s' on this host; it has: %s", toolchain,
                         *v->names ? v->names : "none");
     *ret_doubtful = v->works == 0;
-    /* If the user named a toolchain, the prefetch tries it although kilnd's test compile failed: the
-     * error message of a real compile is more useful. */
+    /* If the user named a toolchain, the prefetch tries it although kilnd's test compile failed:
+     * the error message of a real compile is more useful. */
     if (v->works > 0 || v->fails == 0 || v->unexplained > 0 || toolchain)
         return KILN_E_OK;
     int rc = cli_fail(err, KILN_E_UNSUPPORTED,

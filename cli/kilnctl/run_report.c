@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Maximum number of reasons (why kilnd did not answer a compile, or why PyTorch ran a convolution)
- * and of libraries in the report. The totals include events with other reasons. */
+/* Maximum numbers of different reasons and of libraries in the report. A reason says why kilnd did
+ * not answer a compile, for example. The totals also count events whose reason is left out. */
 #define REASONS_MAX 32
 #define LIBRARIES_MAX 16
 #define TEXT_SIZE 512

@@ -17,7 +17,7 @@ static struct {
     const char *directory;
     bool privileged, keeps_privileges;
     /* result of the second call of getppid(). 0 means that the parent is outside the process
-     * namespace. With -1, the result is the real parent's pid. */
+     * namespace; -1 means that the call returns the real parent's pid. */
     int parent;
     enum kiln_code limits, user, confinement, filter; /* results of the fake calls */
     const char *failing;

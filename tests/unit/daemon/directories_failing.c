@@ -77,7 +77,7 @@ TEST_F(directory, temporary_directories_that_cannot_be_made_are_reported_and_not
                     "temporary directory");
     expect_failures(open_temporary, f, FAILING("mkdtemp", ENOSPC), KILN_FULL, "is full");
     expect_failures(open_temporary, f, FAILING("mkdir", ENOSPC), KILN_FULL, "directory '");
-    /* If one of these calls fails only once, kilnd repeats the open and succeeds. */
+    /* If one of these calls fails only once, kilnd tries again and succeeds. */
     static const char *const calls[] = { "openat", "fstat", "flock", "lstat" };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         expect_failure(open_temporary, f, FAILING(calls[i], EIO), KILN_OK, "");
