@@ -53,8 +53,8 @@ MAY_INCLUDE = {  # for each directory, the other directories or single headers t
     "engine/solver": {"common"},
     # Only kiln-transfer links libcurl, so kilnd must not include code that transfers files.
     "engine/jobs": {"common", "engine/compile", "engine/fleet", "engine/transfer/transfer_job.h"},
-    # The service may include engine.h, because engine.c opens and closes it, but no other file of
-    # engine/.
+    # engine.c opens and closes the service, so the service may include engine.h, but no other file
+    # of engine/.
     "engine/service": {"common", "engine/engine.h"} | SERVICE_MAY,
     "engine/embed": {"common", "engine"},
     "engine": {"common"},

@@ -203,7 +203,7 @@ from_distribution() {
     return 1
 }
 
-# Finds kilnctl. Prefers the one that is installed with this script to the one in PATH.
+# Finds the kilnctl that is installed with this script or, if there is none, the one in PATH.
 find_kilnctl() {
     local ours
     ours=$(dirname "$0")/../../bin/kilnctl

@@ -72,8 +72,8 @@ class Step:
         }
         times = own.get("times", {})
         rows |= {label: times.get(key) for key, label in TIMES}
-        # Kernels that come from the cache have a compile time, too. In a step that compiled nothing,
-        # the row would mislead, so such a step does not show the row.
+        # Kernels from the cache have a compile time, too. In a step that compiled nothing, the row
+        # would mislead, so such a step does not show the row.
         if counted.get("compiles"):
             rows["compilers' own seconds"] = times.get("compile_s", own.get("compile_s"))
         return rows

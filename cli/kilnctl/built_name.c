@@ -41,8 +41,9 @@ bool device_id_is_kilns(const char *database_id, size_t size)
            !database_id_is_miopens(&id);
 }
 
-/* Code objects for an OpenCL device only work with one version of its driver, but file names do not
- * contain driver versions. */
+/* Returns whether |target| is an OpenCL device's. Such a device cannot use packages: its code
+ * objects only work with one version of its driver, but file names do not contain driver versions.
+ */
 static bool is_for_opencl(const char *target)
 {
     static const char OPENCLS[] = "opencl:";

@@ -28,6 +28,7 @@ bool device_id_is_kilns(const char *database_id, size_t size);
  * target, because all GPUs with this target use the same package. Returns NULL for OpenCL devices,
  * whose packages only an embedded build uses. */
 const char *built_name_stem(const char *database_id, const char *target);
-/* Returns KILN_E_INVALID with a better command if no GPU would use a package with this name. If a
- * database id is given, any name is valid, because 'pkg install --name' can rename the package. */
+/* Returns KILN_E_INVALID, and suggests a better command, if no GPU would use a package with this
+ * name. If a database id is given, any name is valid, because 'pkg install --name' can rename the
+ * package. */
 CLI_MUST_CHECK int built_name_check(const struct built_name *name, struct kiln_error *err);

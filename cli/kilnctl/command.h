@@ -49,7 +49,7 @@ extern const struct command command_status, command_stats, command_metrics, comm
     command_trace_diff, command_trace_prefetch, command_trace_find, command_trace_pack;
 
 /* Joins the words of the argument PROBLEM with blanks.  PROBLEM may be one quoted word, or several
- * words after "--".  Returns KILN_E_INVALID if the words do not fit. */
+ * words after "--".  Returns KILN_E_INVALID if |line| is too small. */
 CLI_MUST_CHECK int command_join_words(const struct invocation *invocation, char *line, size_t size,
                                       struct kiln_error *err);
 

@@ -18,7 +18,7 @@ struct db_exported {
     size_t count;
 };
 
-/* Returns KILN_E_NOT_FOUND if kilnd has no records to export. */
+/* Requests the files. Returns KILN_E_NOT_FOUND if kilnd has no records to export. */
 CLI_MUST_CHECK int db_exported_get(const struct invocation *invocation, const struct json *ask,
                                    struct db_exported *ret_exported, struct kiln_error *err);
 void db_exported_done(struct db_exported *exported);

@@ -278,7 +278,8 @@ static int send_changed(struct harvest *h, const struct job_file *file, struct j
     struct overlay_fingerprint now;
     bool unchanged = false;
     /* The fingerprint is taken before the file is read.  So everything that the job writes during
-     * this harvest is a change for the next one. */
+     * this harvest counts as a change for the
+     * next harvest. */
     int rc = overlay_fingerprint_stat(file->path, &now, err);
     if (!rc)
         rc = is_unchanged(h, file, &now, &unchanged, err);

@@ -33,8 +33,8 @@ static bool find_below(const char *prefix, char ret_path[PATH_MAX])
            is_directory(ret_path);
 }
 
-/* Looks where MIOpen looks: MIOpen resolves the links of its library's path, and goes to the parent
- * of the library's directory. */
+/* Finds MIOpen's own directory as MIOpen does: MIOpen resolves the links of its library's path, and
+ * goes to the parent of the library's directory. */
 static bool find_by_library(const char *directory, size_t size, char ret_path[PATH_MAX])
 {
     char library[PATH_MAX], real[PATH_MAX];

@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A file is fresh if it was changed less than FRESH_S seconds ago. A further change may then get
- * the same time, because filesystems round times: FAT to two seconds, most others to 10 ms or
+/* Seconds for which a file counts as fresh after a change. A further change in these seconds may
+ * get the same time, because filesystems round times: FAT to two seconds, most others to 10 ms or
  * less. */
 #define FRESH_S 2
 #define CHUNK (256u << 10)

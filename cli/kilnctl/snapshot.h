@@ -3,8 +3,9 @@
 
 /* Opens a consistent copy of a SQLite database that MIOpen may have open.
  *
- * Role       runs kiln-transfer --snapshot with the user's permissions; it copies the database and
- *            merges the write-ahead log.  The caller then sends the copy's descriptor to kilnd
+ * Role       runs kiln-transfer --snapshot with the user's permissions.  kiln-transfer copies the
+ *            database and merges the write-ahead log.  The caller then sends the copy's
+ *            descriptor to kilnd
  * Ownership  the caller owns the descriptor
  * Threading  main thread; blocks */
 #include "cli/fail.h"

@@ -28,8 +28,8 @@ const char *url_label(const char *word, char text[URL_LABEL_MAX])
     size_t end = strcspn(host, "?#"), begin = end;
     while (begin > 0 && host[begin - 1] != '/')
         begin--;
-    /* The text after the last slash is the file's name.  There is no file name if the URL has no
-     * slash there, or if the text contains '@', because the slash is then part of a password. */
+    /* The text after the last slash is the file's name, unless this text contains '@': the slash is
+     * then part of a password.  Without a slash, the URL has no file name. */
     bool named = begin > 0 && begin < end && !memchr(host + begin, '@', end - begin);
     snprintf(text, URL_LABEL_MAX, "%.*s", named ? (int)(end - begin) : INT_MAX,
              named ? host + begin : "the file");

@@ -277,7 +277,7 @@ TEST_F(kilnctl_build, no_package_is_built_for_an_opencl_device_by_name)
     }
 }
 
-/* Only packages that are installed need certain names. Packages for OpenCL devices are not
+/* Only installed packages need names of a certain form. Packages for OpenCL devices are not
  * installed, but linked into static builds. */
 TEST_F(kilnctl_build, a_package_for_an_opencl_device_may_have_any_name)
 {

@@ -632,7 +632,8 @@ TEST_F(pool, a_stopped_pool_ends_every_job_and_refuses_new_ones)
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
 }
 
-/* The worker's child inherits the write end of the pipe, and keeps it open until it ends. */
+/* The worker's child inherits the write end of the pipe, so the pipe stays open until the child
+ * ends. */
 TEST_F(pool, children_of_a_dead_worker_are_killed_too)
 {
     int ends[2];

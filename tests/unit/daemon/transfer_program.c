@@ -257,8 +257,8 @@ static void make_file(const char *name)
     close(fd);
 }
 
-/* A signal ends kiln-transfer after it has removed its files. If the socket is not connected to
- * its starter, kiln-transfer ends at once. */
+/* At a signal, kiln-transfer first removes its files and then ends. If its socket is not connected
+ * to its parent, kiln-transfer ends at once, unless it was started with --launched. */
 TEST(transfer, a_transfer_ended_by_a_signal_leaves_no_file)
 {
     static const int signals[] = { SIGTERM, SIGINT, SIGHUP };

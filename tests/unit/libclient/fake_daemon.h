@@ -33,7 +33,7 @@ struct fake_daemon {
     const char *refusal;
     enum kiln_code refused; /* code of |refusal|; OK means KILN_UNSUPPORTED */
     bool silent;            /* whether hello is not answered at all */
-    bool without_inline;    /* whether the capability to send small objects inline is not offered */
+    bool without_inline;    /* whether the daemon cannot send small objects inline */
     uint32_t max_in_flight; /* 0 means LIMIT_REQUESTS_IN_FLIGHT */
     bool stopping;          /* whether replies have FRAME_STOPPING; handlers may change it */
 
