@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Runs the main function of a program, which the test includes, in a child process, and waits
- * for its end. */
+/* The test includes the source of a program. These functions run the program's main function in a
+ * child process, and wait until the process ends. */
 
 struct program_end {
     int status;      /* exit status; -N if signal N ended the process */

@@ -52,7 +52,7 @@ static void send_install(struct fixture *f, unsigned announced, const struct sen
     send_pipes(f->client, bytes_of(raw, size), pipes, count);
 }
 
-/* Sends a request that announces |announced| descriptors, with |count| descriptors. The server
+/* Sends a request that announces |announced| descriptors, but has |count| descriptors. The server
  * must refuse it with a message that contains |says|, and close the connection and all
  * descriptors. */
 static void expect_refusal(struct fixture *f, unsigned announced, unsigned count, const char *says)

@@ -10,8 +10,8 @@
 #include <stdatomic.h>
 
 #define FAKE_PEERS_MAX 64
-/* Time-out, in ms, whose end a test waits for. It is long enough to connect and to send a
- * request on a busy machine. */
+/* Time-out, in ms, of a call that the test lets time out. It is long enough to connect and to send
+ * a request on a busy machine. */
 #define WAIT_MS 400
 
 struct fake_daemon;

@@ -60,8 +60,8 @@ static void check_unit(void)
     char path[PATH_TEXT_MAX], pid[32];
     struct kiln_err err = KILN_ERR_INIT;
     CHECK(paths_cache_directory(path, &err) == KILN_OK);
-    /* Variables like CACHE_DIRECTORY are ignored if the process inherited them, that is, if
-     * SYSTEMD_EXEC_PID is not its pid. */
+    /* systemd sets CACHE_DIRECTORY together with SYSTEMD_EXEC_PID. If SYSTEMD_EXEC_PID is another
+     * process's pid, this process has only inherited the variables, and ignores CACHE_DIRECTORY. */
     CHECK(strcmp(path, "/home/u/.cache/kiln") == 0);
     snprintf(pid, sizeof(pid), "%d", (int)getpid());
     setenv("SYSTEMD_EXEC_PID", pid, 1);
