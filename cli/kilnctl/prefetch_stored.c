@@ -78,8 +78,8 @@ static int wait_for_puts(const struct invocation *invocation, struct puts *ret_p
 }
 
 /* Counts the prefetched kernels that are not on disk. Asks for each one: kilnd's counter of lost
- * kernels includes those of other users, and kilnd may have stored a kernel later, when the disk
- * had free space again. */
+ * kernels includes those of other users, and the disk may have been full for only some of the
+ * kernels. */
 static int count_not_stored(const struct invocation *invocation,
                             const struct prefetch_report *report, uint64_t *ret_count,
                             struct kiln_error *err)
