@@ -21,8 +21,8 @@ LEAVE_S = 1.0  # after this time without attackers, everything must be as before
 PROCESSES_MAX = 16  # maximum number of processes that attack at the same time
 COUNT = struct.Struct("<Q")
 PROBES = 3
-# How many requests of attackers, or frames of their answers, kilnd may serve while a request of the
-# victim waits. Generous, because on a busy machine an attacker counts its answers late.
+# While a request of the victim waits, kilnd may serve at most this many requests of attackers, or
+# send this many frames to them. Generous, because on a busy machine an attacker counts late.
 BEFORE_MAX = 16
 RECOVER_MAX_S = 120.0
 
@@ -135,8 +135,8 @@ class Measurement:
         self.stage = Stage(options, attack.settings)
         self.attackers: list[int] = []
         self.victim: victims.Victim
-        # time when the victim's first requests began, and when they ended; Options.short uses this
-        # period as the quiet window
+        # when the victim's first requests began, and when they ended; with Options.short, the quiet
+        # window is the period between these two times
         self.first_requests: tuple[float, float]
         self.windows: list[Windows] = []
         self.memories: list[figures.Memory] = []

@@ -617,7 +617,7 @@ class DamagedCaches(TinyRows):
                 cache.write(os.urandom(64))
 
     def assail(self, stage: Stage, number: int) -> None:
-        # set before the import begins, because kilnd may refuse the import
+        # If kilnd refuses all imports before it unpacks, the inherited assail never sets |ready|.
         stage.ready[number] = 1
         super().assail(stage, number)
 

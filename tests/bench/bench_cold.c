@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Measures kernels that must be compiled. Stampede: eight processes request the same kernels at the
- * same time, compared with one process. Scaling: kilnd with one compiler process for each CPU. It
- * is compared with kilnd with a single compiler process, and with one process for each CPU that
- * calls the compiler directly. */
+ * same time, compared with one process. Scaling: kilnd has one compiler process for each CPU. This
+ * is compared with a kilnd that has a single compiler process. It is also compared with processes,
+ * one for each CPU, that call the compiler directly. */
 #include "tests/bench/direct_team.h"
 #include "tests/bench/server.h"
 

@@ -81,7 +81,7 @@ static enum kiln_code fail_before_the_gate(void *context, unsigned index, struct
     struct shared *s = context;
     if (index == 2)
         return kiln_fail(err, KILN_BUSY, "out of breath");
-    /* blocks until this process is killed, because client 2 never passes the gate */
+    /* client 2 never reaches the gate, so this call blocks until this process is killed */
     bench_gate_pass(&s->gate);
     return KILN_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Measures how much the sandbox adds to the start of a compiler process, from fork until it is
- * ready. Compares a start with all sandbox layers of this host with a start without any. Does not
- * load the compiler. The two ways alternate. */
+/* Measures how much longer a compiler process takes to start in the sandbox, from fork until it is
+ * ready. Starts processes alternately with all sandbox layers that this host has and without any
+ * layer. The processes do not load a compiler. */
 #include "engine/compile/confine.h"
 #include "engine/sandbox/capabilities.h"
 #include "engine/sandbox/change_user.h"

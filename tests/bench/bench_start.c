@@ -88,7 +88,7 @@ static enum kiln_code look_up(struct kiln_client *client, const struct populatio
     return KILN_OK;
 }
 
-/* Measures look-ups with a new client, because its in-process cache is empty. */
+/* Measures look-ups in kilnd. Opens a new client, whose in-process cache is empty. */
 static enum kiln_code time_lookups(const struct population *p, unsigned round, int tier,
                                    double *ret_us, struct kiln_err *err)
 {

@@ -96,8 +96,8 @@ struct warmup {
     struct tuning_data *data;
 };
 
-/* Runs in its own process, because the processes that are measured later would inherit the memory
- * that this function allocates. */
+/* Runs in its own process. Otherwise, the processes that are measured later would inherit the
+ * memory that this function allocates. */
 static enum kiln_code prepare_data(void *context, unsigned index, struct kiln_err *err)
 {
     (void)index;

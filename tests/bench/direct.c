@@ -11,8 +11,8 @@
 #define CL_PROGRAM_BINARY_SIZES_ 0x1165u
 #define CL_PROGRAM_BINARIES_ 0x1166u
 
-/* Returns the address of a function. The caller copies the result into a function pointer: POSIX
- * requires that function pointers have the size of data pointers. */
+/* Returns the address of a function. ISO C cannot convert it to a function pointer, so the caller
+ * copies its bytes. POSIX requires that both kinds of pointers have the same size. */
 static void *find_symbol(struct direct *d, const char *name) { return dlsym(d->dl, name); }
 
 static enum kiln_code load_library(const char *const *names, struct direct *d, struct kiln_err *err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Reads MIOpen's kernel database as MIOpen 5.2.3 does. Selects a row by the kernel's name and
- * arguments, whose text is inserted into the SQL statement. Then decompresses a bzip2 stream, and
+/* Reads MIOpen's kernel database as MIOpen 5.2.3 does. Inserts the kernel's name and arguments as
+ * text into an SQL statement, which selects the row. Then decompresses the row's bzip2 stream, and
  * compares the MD5 of the result in hexadecimal. */
 #include "tests/bench/subject.h"
 

@@ -10,12 +10,12 @@
 
 void __gcov_dump(void);
 
-/* Size in bytes to which a process must be able to write a file. The counters of each source file
- * need less. */
+/* Lowest file size limit (RLIMIT_FSIZE, in bytes) with which a process writes its counters. The
+ * counters of each source file need less. */
 #define COUNTERS_MAX (1u << 18)
 
-/* Returns whether the limit of the file size permits writing the counters. If the limit is too low,
- * a write kills the worker with SIGXFSZ. */
+/* Returns whether the file size limit permits writing the counters. A write beyond the limit would
+ * kill the worker with SIGXFSZ. */
 static int may_write_counters(void)
 {
     struct rlimit limit;

@@ -4,9 +4,9 @@
  *
  * First forks COUNT children while no thread is inside the engine. In a child, the parent's
  * client must be refused, and a new client must answer. Then forks COUNT children while other
- * threads call the engine all the time. Each child must get its answer, or the error that it was
- * forked during a call. Exits with 1 if a child gets another result, if the engine starts a
- * thread, or if it installs a fork handler. */
+ * threads call the engine all the time. Each child must get its answer, or the error which says
+ * that the process was forked during a call. Exits with 1 if a child gets another result, or if
+ * the engine starts a thread or installs a fork handler. */
 #include <dirent.h>
 #include <kiln/client.h>
 #include <pthread.h>

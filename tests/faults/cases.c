@@ -99,7 +99,8 @@ bool fault_case_next(const struct fault_case *c, const struct fault_plan *plan, 
 
 struct case_options {
     unsigned every; /* try every n-th place */
-    /* try every n-th allocation, because an operation makes thousands; 0 means |every| */
+    /* like |every|, but for faults of allocations, of which an operation makes thousands; 0 means
+     * the value of |every| */
     unsigned memory;
     /* maximum number of places to try for each operation and fault; 0 means no limit */
     unsigned most;

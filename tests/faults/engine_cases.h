@@ -3,8 +3,9 @@
 
 #include "tests/faults/trial.h"
 
-/* An entry of a table of operations. |more| has the bits of faults in addition to ENGINE_KINDS. */
+/* Kinds of faults that are injected into every operation of the engine. */
 #define ENGINE_KINDS (KINDS_OF_MEMORY | KINDS_OF_FILES | KINDS_OF_DEATH | BIT(KIND_INTERRUPTED))
+/* An entry of a table of operations. |more|: bits of further kinds of faults for this operation. */
 #define ENGINE_OPERATION(label, more, prepare, act, check)                                \
     {                                                                                     \
         .name = (label), .kinds = ENGINE_KINDS | (more), .at_once = 64, .run = trial_run, \

@@ -52,8 +52,8 @@ static void expect_none(sqlite3 *db, const char *const *counts, size_t count)
 }
 #define EXPECT_NONE(db, counts) expect_none(db, counts, sizeof(counts) / sizeof((counts)[0]))
 
-/* Checks SQLite's integrity. Returns false if the database has no tables yet; otherwise the schema
- * must be complete. */
+/* Checks SQLite's integrity. Returns false if the database's version is 0; it must then be empty.
+ * Otherwise its version must be |version|, and no foreign key may be broken. */
 static bool expect_whole(sqlite3 *db, unsigned version)
 {
     char text[16];

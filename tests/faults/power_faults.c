@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* For each log entry, the tests choose this many times at random which writes survive. */
+/* Number of cases for each log entry. Each case chooses at random which writes survive. */
 #define CHOICES 4u
 #define CHANGES 24u
 #define KERNELS 6u /* number of kernels that are stored before the VFS starts its log */

@@ -83,7 +83,8 @@ void scene_open(struct scene *s, const struct fault_case *c, const char *program
                                              "--compiler",  KILN_BIN "/../tests/fault_compiler",
                                              "--hot-limit", "64MiB",
                                              NULL };
-    setenv("KILN_FALLBACK", "off", 1); /* without kilnd, a client must fail, not compile itself */
+    /* a client that does not reach this kilnd must fail instead of starting a private one */
+    setenv("KILN_FALLBACK", "off", 1);
     daemon_process_init(&s->daemon);
     snprintf(c->report->directory, sizeof(c->report->directory), "%s", s->daemon.directory);
     memcpy(s->daemon.arguments, arguments, sizeof(arguments));
@@ -213,7 +214,8 @@ static void print_log(const struct scene *s)
         fclose(file);
 }
 
-/* Returns whether libuv ended kilnd. libuv calls abort if it gets no memory for a loop's tables. */
+/* Returns whether libuv ended kilnd after the fault. libuv calls abort if it gets no memory for the
+ * tables of an event loop. */
 static bool was_ended_by_libuv(const struct scene *s, int status)
 {
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
@@ -289,7 +291,7 @@ void scene_close(struct scene *s) { daemon_process_remove(&s->daemon); }
 
 /* ---- requests ---- */
 
-/* Returns true if kilnd need not answer, because the fault kills it or lasts. */
+/* Returns true if kilnd need not answer: the fault kills it, or all later calls fail, too. */
 static bool may_be_silent(const struct scene *s)
 {
     bool injected = atomic_load(&s->plan->armed) && strcmp(s->program, "kilnd") == 0;

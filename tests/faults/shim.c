@@ -3,7 +3,7 @@
 /* Replacements of libc's functions that let calls fail according to a plan (plan.h). They are
  * linked into tests, or loaded into programs through LD_PRELOAD.
  *
- * A call that does not fail is passed on to the kernel with syscall(2). Memory comes from the
+ * A call that does not fail is passed on to Linux with syscall(2). Memory comes from the
  * sanitizer if there is one, otherwise from libc. */
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 #include "tests/faults/plan.h"
@@ -125,7 +125,8 @@ struct call {
     const void *caller;
     int file;         /* descriptor + 1; 0 means none */
     const char *path; /* NULL means the path of |file| */
-    /* number of bytes to write or read; NULL if the call must transfer all bytes or none */
+    /* the number of bytes to write or read, which a fault may reduce; NULL if the call must
+     * transfer all bytes or none */
     size_t *size;
 };
 
@@ -739,8 +740,9 @@ VISIBLE int clock_gettime(clockid_t clock, struct timespec *ret_time)
     return rc;
 }
 
-/* A plan can move the monotonic clock of this process, but not the kernel's. So this function
- * subtracts the plan's offset from an absolute time. All of kiln's timers use a monotonic clock. */
+/* A plan moves the monotonic clock that this process reads, but not Linux's clock, which expires
+ * timers. So this function subtracts the plan's offset from an absolute time. All of kiln's timers
+ * use a monotonic clock. */
 VISIBLE int timerfd_settime(int fd, int flags, const struct itimerspec *at,
                             struct itimerspec *ret_before)
 {

@@ -140,8 +140,8 @@ static void act_get(struct trial *t)
     for (unsigned i = 0; i < 3; i++)
         get_kernel(t, store, i, expected[i]);
     trial_over(t);
-    /* The store checks a kernel that is reported as damaged before it quarantines the kernel.
-     * Kernel 0 is intact. */
+    /* Reports kernel 0 as damaged. The store checks the kernel, finds it intact, and does not
+     * quarantine it. */
     struct digest key = key_of(0);
     must(kernel_store_quarantine(store, &key, &err), err);
     kernel_store_destroy(store);

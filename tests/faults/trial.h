@@ -12,7 +12,7 @@ struct trial {
     struct fault_plan *plan; /* shared with the process that acts */
     struct trial_end *end;   /* shared with the process that acts */
     /* The plan killed the process of |act|, or GMP aborted it because an allocation failed. |end|
-     * has the state of |act| when its process died. */
+     * then shows how far |act| had come. */
     bool killed;
     bool injected;
     unsigned version; /* 2 or more, and new for each place; |prepare| writes version 1 */

@@ -192,8 +192,8 @@ class Fleet(unittest.TestCase):
         count = self.build()
         for fault, (metric, expected) in READING.items():
             with self.subTest(fault):
-                # With the fault "silent", the store does not answer, and the reader uses the
-                # default of --fleet-wait. With other faults, the reader may wait longer.
+                # With the fault "silent", the store never answers, so the reader keeps the short
+                # default of --fleet-wait. With other faults, the reader must wait for the answer.
                 reader = self.open_reader(*["--fleet-wait=30s"] if fault != "silent" else [])
                 self.store.fault = fault
                 reader.prefetch(PROBLEM)

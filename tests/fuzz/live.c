@@ -26,11 +26,11 @@
 #define FILES_MAX 4
 #define PIECE_MAX 512
 #define CHECK_EVERY 64
-/* How many more descriptors than at the start kilnd may have while rounds run: descriptors that it
- * has received and not closed yet, and those of readers and compilers. */
+/* While rounds run, kilnd may have this many descriptors more than at the start: descriptors that
+ * it has received and not closed yet, and those of readers and compilers. */
 #define DESCRIPTORS_WAITING 32
-/* How many more descriptors kilnd may have after all rounds, because it may be replacing a compiler
- * process. */
+/* After all rounds, kilnd may have this many descriptors more than before, because it may be
+ * replacing a compiler process. */
 #define DESCRIPTORS_SLACK 4
 #ifndef MEMORY_SLACK_KB
 #define MEMORY_SLACK_KB 65536 /* allowed growth, because allocators keep freed memory */

@@ -18,8 +18,8 @@
 #define FUNCTION_REGISTERS 4
 #define FUNCTION_SHARED_DYNAMIC_MAX 8
 #define RESULT_OUT_OF_MEMORY 2
-/* The result after a kernel accessed an illegal address. After a launch with this or a higher
- * result, the context is unusable. */
+/* CUDA_ERROR_ILLEGAL_ADDRESS: a kernel accessed an illegal address. This result and all higher ones
+ * mean that the context is unusable. */
 #define FIRST_STICKY_RESULT 700
 #define RESULT_ECC 214
 /* Bytes of shared memory, static and dynamic, that every launch may use without

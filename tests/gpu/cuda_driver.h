@@ -36,7 +36,7 @@ struct cuda {
 /* Opens the first GPU. Returns KILN_UNAVAILABLE if there is no driver or no GPU. */
 KILN_MUST_CHECK enum kiln_code cuda_open(struct cuda *ret_cuda, struct kiln_err *err);
 void cuda_close(struct cuda *cuda);
-/* Writes the target with all instructions of this GPU, such as "sm_90a" for "sm_90". */
+/* Writes the variant of |target| that has all of the GPU's instructions: "sm_90a" for "sm_90". */
 void cuda_full_target(const char *target, char ret_full[16]);
 /* Stores a message about |result| in |err|, and sets |is_lost| if the failure makes the context
  * unusable. */

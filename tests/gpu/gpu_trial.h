@@ -51,7 +51,7 @@ enum { OBJECT_AWAITED, OBJECT_MADE, OBJECT_REFUSED };
 struct shared_object {
     atomic_int state;
     uint32_t size;
-    uint64_t offset; /* of the object or, if the program does not compile, of the compiler's log */
+    uint64_t offset; /* where the object begins or, if the compile failed, the compiler's log */
 };
 
 struct trials_shared;

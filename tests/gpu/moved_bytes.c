@@ -28,7 +28,7 @@ TEST(plain, each_tensor_counts_once)
     assert_true(bytes == 2.0 * (2 * 8 * 6 * 5 + 4 * 8 * 3 * 3 + 2 * 4 * 6 * 5));
 }
 
-/* If these pixels counted, the lower bound would be above correct times. */
+/* If pixels that no output reads counted, the lower bound would be above correct times. */
 TEST(plain, pixels_that_no_output_reads_do_not_count)
 {
     static const char line[] = "conv -n 1 -c 8 -H 8 -W 8 -k 4 -y 1 -x 1 -p 0 -q 0 -u 2 -v 2 -F %d";

@@ -5,8 +5,8 @@
  *
  * Threading  one thread */
 
-/* Call this first in main. Executes the program again, so that the measured time includes loading
- * the program and its libraries. Returns when the first execution started, in seconds on the clock
- * of started_now. */
+/* Returns the time at which the process started, in seconds on the clock of started_now. Executes
+ * the program a second time, so that the time from this start includes loading the program and its
+ * libraries. Call this first in main. */
 double started_at(char **argv);
 double started_now(void);

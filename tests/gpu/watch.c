@@ -120,8 +120,9 @@ static void end_trial(struct watch *w, enum trial_state state, const char *text)
     report_finished(w);
 }
 
-/* Called when the runner has ended. If trials are left, because one has crashed the runner or lost
- * the CUDA context, starts a new runner. Gives up if no trial can run on this machine. */
+/* Called when the runner has ended. Trials are left if one of them has crashed the runner or made
+ * the CUDA context unusable. Starts a new runner for them. Gives up if no trial can run on this
+ * machine. */
 static void runner_ended(struct watch *w, int status)
 {
     char text[64];

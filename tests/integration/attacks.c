@@ -116,8 +116,8 @@ static void send_result(int fd, const char *hex)
     close(file);
 }
 
-/* Only in compile_end does a client send both a key and an object. kilnd stores that object
- * under another key, which contains the user's uid. */
+/* compile_end is the only request with both a key and an object. kilnd does not store that object
+ * under the key of the request, but under a key that contains the user's uid. */
 TEST(attack, no_request_stores_an_object_under_a_key)
 {
     struct attack_setting *a = *state;

@@ -120,7 +120,8 @@ static void leave_log(struct caches *f)
     writer_kill(&w);
 }
 
-/* SQLite's recovery ends at the damaged page, so MIOpen would see the same rows. */
+/* kilnctl imports the rows that MIOpen would see: SQLite's recovery of the log ends at the damaged
+ * page. */
 TEST_F(caches, transactions_after_a_damaged_page_of_a_caches_log_are_not_imported)
 {
     leave_log(f);

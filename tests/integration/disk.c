@@ -113,8 +113,8 @@ static void expect_counted_after_restart(struct fixture *f)
     assert_says(f->result.output, words);
 }
 
-/* The prefetch may also succeed, because the log of the database may have space for a small
- * kernel. */
+/* Runs a prefetch on a full disk. It must fail for lack of disk space, or succeed if the log of
+ * kernels.db still has space for a small kernel. */
 static void expect_prefetch_result(struct fixture *f, const char *problems, const char *target)
 {
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch", problems, "--target", target,

@@ -61,7 +61,7 @@ FIXTURE(doctor, setup, teardown);
 
 static void need_other_users(void)
 {
-    /* under scripts/test-valgrind, only root can write to valgrind's log */
+    /* valgrind's log belongs to root, so a program of another user could not write to it */
     bool logs = getenv("KILN_TEST_VALGRIND");
     if (geteuid() == 0 && !logs)
         return;

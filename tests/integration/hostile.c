@@ -231,7 +231,7 @@ static void restart_beside_roots_own(struct fixture *f, char file[128])
     f->bystander = raw_greeted(&f->daemon);
 }
 
-/* Compiles a source that includes |file| and cannot compile. Returns whether the compiler's log
+/* Compiles a source that includes |file|. The compile must fail. Returns whether the compiler's log
  * quotes |file|. */
 static bool answer_quotes(struct fixture *f, const char *file, const char *options)
 {

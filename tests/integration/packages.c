@@ -59,7 +59,8 @@ TEST_F(packages, the_same_inputs_make_the_same_bytes)
 {
     unsigned long long kernels = 0;
     shell(f->files, "mkdir first && mv gfx* first");
-    /* one worker and an empty cache change the order of the compiles */
+    /* This kilnd's cache is empty, so it compiles all kernels again. With a single worker, it does
+     * so in another order than the kilnd that built the first packages. */
     start_with(f, "--workers", "1");
 
     for (size_t i = 0; i < sizeof(packages_built) / sizeof(packages_built[0]); i++) {

@@ -355,7 +355,7 @@ TEST_F(restart, descriptors_that_kilnd_does_not_use_are_closed)
 {
     start_with_flag(f, "--descriptor-store", "on");
     service_manager_open(&f->manager, &f->daemon, true);
-    /* An earlier version of kilnd stored descriptors under the first name. */
+    /* An earlier version of kilnd stored descriptors under the name "kiln-hot-a". */
     service_manager_put(&f->manager, pipe_end(), "kiln-hot-a");
     service_manager_put(&f->manager, pipe_end(), "kiln-listen-1-1");
 

@@ -225,8 +225,8 @@ TEST_F(transfer, a_missing_package_is_reported_with_its_url)
     struct transfer t;
     SKIP_IF(!serve_files(f), "no nginx here");
     prepare_files(f, &t, 0, PACKAGE);
-    /* The host name tests that kiln-transfer can read the files that a look-up needs, such as
-     * /etc/hosts. */
+    /* The URL has a host name instead of an address, so kiln-transfer must look the name up. For
+     * this, it must be able to read files such as /etc/hosts. */
     snprintf(t.url, sizeof(t.url), "http://localhost:%u/" PACKAGE, f->nginx.port);
 
     const struct transfer_result *o = run_transfer(f, &t);

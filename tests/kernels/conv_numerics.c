@@ -18,7 +18,7 @@ struct fixture {
     struct opencl_device *device;
     struct target target;
     struct trial trial;
-    /* for each direction; a problem takes a tenth of a second on one core, mostly to compile */
+    /* number for each direction; one problem takes 0.1 s on one core, mostly to compile */
     unsigned random_problems;
 };
 

@@ -304,7 +304,7 @@ TEST(device, patches_match_the_reference)
         /* the 24 values of a patch need no padding, so x is read in place */
         last.filter = last.stride = (struct extent){ 1, 2, 4 };
         expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &last, DATA_EXACT);
-        last.in.w = 16; /* rows of 16 * 3 elements, of which each patch reads 4 * 3 */
+        last.in.w = 16; /* a row has 16 * 3 elements; each patch reads 4 * 3 of them */
         expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &last, DATA_EXACT);
         last.in.w = 20; /* 8 pixels of each row belong to no patch */
         last.filter.w = last.stride.w = 12;

@@ -22,7 +22,8 @@ enum trial_data {
 struct trial {
     struct kiln_problem problem;
     struct solution solution;
-    /* Owned; each is followed by its guard. The first TENSORS are the operands and the output. */
+    /* The device's memories, owned. Each is followed by its guard. The first TENSORS memories are
+     * the operands and the output. */
     struct opencl_tensor tensors[OPENCL_MEMORIES];
     uint64_t elements[TENSORS];
     int output;

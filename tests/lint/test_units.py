@@ -31,7 +31,7 @@ def default_of(setting):
 class UnitLimits(unittest.TestCase):
     def test_the_units_memory_is_above_what_the_default_settings_permit(self):
         hot = size(default_of("hot_limit"))
-        # queued requests, and as much for kernels that are still to be stored
+        # queue_bytes limits waiting requests and, separately, kernels that wait to be stored
         waiting = 2 * size(default_of("queue_bytes"))
         needed = waiting + hot + HELD_SHARES * hot + UNREAD
         self.assertGreater(size(unit_value("MemoryHigh")), needed)

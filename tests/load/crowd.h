@@ -74,5 +74,5 @@ void crowd_fail(struct crowd *crowd, const char *fmt, ...) __attribute__((format
 #define CROWD_WAIT_MS 300000
 void crowd_wait_for_close(struct crowd *crowd, int fd);
 void crowd_wait_for_start(struct crowd *crowd);
-/* Number of kernels that a KILLED client requests and no other client does. */
+/* Number of kernels that each KILLED client requests; no other client requests them. */
 #define CROWD_PRIVATE_KERNELS 3u

@@ -2,7 +2,8 @@
 /* Many clients use kilnd at the same time. Those that behave must receive every kernel with the
  * right bytes. Those that misbehave must not leave anything behind in kilnd.
  *
- * Usage: test_load_load [CLIENTS [KERNELS [ROUNDS]]]   (default: 100 of 20 kernels, 2 rounds) */
+ * Usage: test_load_load [CLIENTS [KERNELS [ROUNDS]]]
+ *     (default: 100 clients, 20 kernels for each client, 2 rounds) */
 #include "tests/load/crowd.h"
 #include "tests/load/peer.h"
 #include "tests/load/process_usage.h"
@@ -18,8 +19,8 @@
 #define ROUND_STEP 1000000u
 /* Maximum number of kilnd's descriptors besides those of clients and kernels. */
 #define FILES_BESIDE 200u
-/* How many more descriptors kilnd may have when it is idle, because it scans directories now and
- * then. */
+/* An idle kilnd may have this many descriptors more than before, because it scans directories now
+ * and then. */
 #define FILES_MORE 4u
 /* The test waits this long until kilnd has returned its freed memory. kilnd does so once a
  * second. */

@@ -26,7 +26,7 @@
 
 #define WORK_QUEUES 8u
 #define COMMON 400u         /* number of kernels that all jobs share */
-#define NEW_FIRST 20000000u /* the kernels from this number on are each fetched by one job only */
+#define NEW_FIRST 20000000u /* job n, and no other job, fetches the kernel NEW_FIRST + n */
 #define SAMPLES 100u
 #define WARM 25u /* number of samples at the start that do not count */
 /* Limits of the hot set and of the cache; too low for all kernels, so that kilnd must evict
@@ -188,7 +188,8 @@ static void take_samples(struct soak *s)
         sleep_until(s, s->taken + 1, SAMPLES);
         if (!holds_in_time(sample_is_due, s))
             note_failure(s, "the jobs are late", "none ended in the last minute");
-        metrics_page_read(s->watcher, &page); /* also loads kilnd as a Prometheus server would */
+        /* |page| is not used: the request is part of the load, like that of a Prometheus server */
+        metrics_page_read(s->watcher, &page);
         s->samples[s->taken] = process_usage_of(s->daemon.pid);
     }
 }

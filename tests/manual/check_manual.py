@@ -24,7 +24,8 @@ LONG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 IN_HELP = re.compile(r"^  (?:(-.), |    )?(--[\w-]+)", re.M)
 TAG = re.compile(r"^\.TP\n(.*)$", re.M)
 REFERENCE = re.compile(r"\b((?:kiln|libkiln)[\w.-]*)\((\d)\)")
-# First words that refer to the preceding comment of the header, which is not on the manual page.
+# Matches a description that begins by referring to another function, such as "The same". In the
+# header, the other function's comment stands above, but the manual page does not contain it.
 HANGING = re.compile(r"^\.SH DESCRIPTION\n(?:\.PP\n)?(The same|The other way|Its|Both)\b", re.M)
 
 

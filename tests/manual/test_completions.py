@@ -22,7 +22,7 @@ BIN, MANUAL, SHELL = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[
 WAIT_MAX_S = 60
 COMPLETIONS = MANUAL.resolve() / "completions"
 ASK = {"bash": shells.ask_bash, "zsh": shells.ask_zsh}[SHELL]
-# Names of packages. If a shell executed a name, there would be a file "ran".
+# Names of packages. A shell that executed one of these names would create the file "ran".
 HOSTILE = ("gfx906$(touch ran).kdb", "gfx906`touch ran`.kdb", "gfx906;touch ran.kdb",
            "gfx906 x.kdb")
 

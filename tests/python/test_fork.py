@@ -18,7 +18,7 @@ WORKERS = 3
 TASKS = 12
 
 # |parent| was opened before the fork, so each worker process needs its own client. The first task
-# of the process opens this client. A task returns which kilnd has served the client.
+# of a worker process opens this client. Each task returns which kilnd served it.
 COMMON = f"""
 import multiprocessing, os, sys
 import kiln

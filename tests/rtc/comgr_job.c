@@ -188,7 +188,8 @@ static void add(handle set, int kind, const char *name, const char *text)
     require(api.release_data(data));
 }
 
-/* Returns the number that this version of comgr has for the action |kind| of comgr 2. */
+/* |kind| is the number of an action in comgr 2. Returns the number of the same action in the loaded
+ * version of comgr. */
 static int number_of(int kind)
 {
     size_t major, minor;

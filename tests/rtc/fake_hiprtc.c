@@ -33,7 +33,7 @@ DECLARED(int, hipGetDevice, int *ret)
     return getenv("FAKE_HIP_DEVICE") ? SUCCESS : NO_DEVICE;
 }
 
-/* The offset of the architecture in the struct of HIP 6. */
+/* Offset of the architecture's name (gcnArchName) in HIP 6's hipDeviceProp_t. */
 #define ARCHITECTURE_AT 1160
 
 DECLARED(int, hipGetDevicePropertiesR0600, char *properties, int device)

@@ -6,9 +6,9 @@
  * The source may have lines #include "NAME", #error and #warning. A line #look PATH looks for a
  * file with the function $FAKE_NVRTC_LOOKS. The lines #chdir DIRECTORY and #syscall_chdir DIRECTORY
  * change the directory, as another thread may do. A line #start FUNCTION starts a process with this
- * function. The source may also have the words __FILE__ and static. With static, the last part of
- * the program's name becomes part of the names of static variables. The expression "unreadable" has
- * no lowered name. */
+ * function. The source may also have the words __FILE__ and static. If it has the word static, the
+ * names of static variables contain the last part of the program's name. The expression
+ * "unreadable" has no lowered name. */
 #include <ctype.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -140,8 +140,8 @@ static int read_file(const char *path, char *to, size_t size)
     return 1;
 }
 
-/* The functions that a compiler calls instead of stat and similar ones if it was built for an older
- * glibc. */
+/* A compiler that was built for a glibc before 2.33 calls these functions instead of stat, lstat
+ * and fstatat. */
 int __xstat(int version, const char *path, struct stat *seen);
 int __xstat64(int version, const char *path, struct stat *seen);
 int __lxstat(int version, const char *path, struct stat *seen);
@@ -149,7 +149,8 @@ int __lxstat64(int version, const char *path, struct stat *seen);
 int __fxstatat(int version, int directory, const char *path, struct stat *seen, int flags);
 int __fxstatat64(int version, int directory, const char *path, struct stat *seen, int flags);
 
-/* A compiler that was built with _FORTIFY_SOURCE calls these instead of open and openat. */
+/* A compiler that was built with _FORTIFY_SOURCE calls these functions instead of open and
+ * openat. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int directory, const char *path, int flags);

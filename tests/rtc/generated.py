@@ -137,7 +137,7 @@ OPTIONS = (
     ["-ewp"], ["--optimization-info=inline"], ["--frandom-seed=7"], ["--brief-diagnostics=true"],
     ["--version-ident=true"], ["--ptxas-options=-v"], ["-Xptxas", "-O1"], ["--dopt=on", "-G"],
     ["--fdevice-syntax-only"], ["--optix-ir"], ["--no-cache"])
-# With these options most compiles fail, or kilnd does not answer the compile.
+# With these options, most compiles fail, or libkiln-rtc does not request them from kilnd.
 RARE_OPTIONS = (["--pre-include=first/disk0.h"], ["--unheard-of"], ["-time=@/times.csv"], ["k.cu"],
                 [""], ["--std=c++99"], ["--maxrregcount=none"], ["-arch=sm_1"], ["-DN=("])
 

@@ -112,7 +112,7 @@ class Sweep:
         runs = {}
         for chosen in "AB":
             self.write_files(seeds, chosen)
-            # waits until the kernel's clock for file times has passed the times of these files
+            # waits until a file that is written from now on gets a later time than these files
             time.sleep(0.02)
             plain = self.run(seeds, chosen, preload=False)
             for what in "cold", "warm":

@@ -717,12 +717,13 @@ def test_a_compile_whose_files_are_not_all_seen_is_not_stored(hip_job, source, r
 def test_real_hiprtc(hip_job, given):
     source = ('template <class T> __global__ void t(T *x) { *x = 1; }\n'
               'extern "C" __global__ void k(float *x) { *x = sinf(x[1]); }')
-    # With this variable, kilnd does not compile for the program (test_shared_hip.py).
+    # With this variable, the program compiles by itself instead of asking kilnd to compile (see
+    # test_shared_hip.py).
     options = {"library": HIP, "environment": {"ROCM_PATH": "/nonexistent"}}
     expected = hip_job.run(source, *given, plain=True, **options)
     assert "compile 0" in expected
     assert hip_job.run(source, *given, **options) == expected
-    # hiprtc calls comgr, but these calls print no line of their own
+    # libkiln-rtc prints one line for the call of hiprtc, and none for hiprtc's calls of comgr
     assert hip_job.said.count("libkiln-rtc: ") == 1
     assert "compiled here and stored" in hip_job.said
     assert hip_job.run(source, *given, **options) == expected

@@ -116,7 +116,7 @@ void daemon_process_begin(struct daemon_process *d)
     assert_true(pid >= 0);
     if (pid == 0)
         exec_one(d);
-    /* set only in the parent, because parent and child may share the memory of |d| */
+    /* The child must not write |d->pid|: |d| may be in memory that parent and child share. */
     d->pid = pid;
 }
 
@@ -207,8 +207,8 @@ static bool none_starts(void *context)
     return at_hand == json_get_u64(workers, "total", 0);
 }
 
-/* Before it stops workers, waits until each worker has called exec. Otherwise the thread of kilnd
- * that starts a worker would hang, because it waits for the exec. */
+/* If |signal| is SIGSTOP, first waits until each worker has called exec. A thread of kilnd that
+ * starts a worker waits for that exec, and would hang if the worker were stopped before. */
 void daemon_process_signal_workers(struct daemon_process *d, int signal)
 {
     if (signal == SIGSTOP)

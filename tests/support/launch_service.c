@@ -65,7 +65,7 @@ void launch_service_start(struct launch_service *service, const char *directory,
         setpgid(0, 0);
         serve(service, fd, launcher, program);
     }
-    /* the child calls this, too, so that the group exists whichever process runs first */
+    /* parent and child both call setpgid, so that the group exists whichever process runs first */
     setpgid(service->pid, service->pid);
     close(fd);
     test_at_end(stop_at_end, service);

@@ -32,7 +32,8 @@ struct raw_message {
     struct bytes body;
     unsigned announced; /* number of descriptors that the frame header announces */
 };
-/* |count| may differ from |message->announced|. The caller still owns the descriptors. */
+/* Sends a frame with |count| descriptors, which may differ from |message->announced|. The caller
+ * still owns the descriptors. */
 void raw_send_files(int fd, const struct raw_message *message, const int *files, unsigned count);
 void raw_send_source(int fd, uint64_t id, const char *target, const char *options,
                      struct bytes source);

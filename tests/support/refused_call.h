@@ -6,5 +6,6 @@
  * and cannot be undone. */
 #include <stdbool.h>
 
-/* |number| is a SYS_ constant. Returns false if this host forbids seccomp filters. */
+/* |number| is that of the system call, a SYS_ constant. Returns false if this host forbids seccomp
+ * filters. */
 bool refuse_call(int number, int error);

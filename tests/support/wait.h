@@ -62,8 +62,8 @@ bool holds_in_time(bool (*holds)(void *context), void *context);
     await_thread_long((thread), (ret_value), "the thread '" #thread "' to end", WAIT_MAX_S)
 void await_thread_long(pthread_t thread, void **ret_value, const char *what, int max_s);
 
-/* Waits without a time limit until one of |fds| is ready. Returns false if |fds[0]| is ready: the
- * test uses this descriptor to end the thread. For the loop of a thread that serves a test. */
+/* For the loop of a thread that serves a test. Waits without a time limit until one of |fds| is
+ * ready. Returns false if |fds[0]| is ready, by which the test ends the thread. */
 bool await_work(struct pollfd *fds, unsigned count);
 
 /* Waits until the thread |tid| of this process sleeps in a system call. */

@@ -110,7 +110,8 @@ class Network:
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
         targets = {socket.inet_aton(address): fd for address, fd in self._devices.items()}
-        # the number keeps packets with the same time in their order
+        # Each entry is the time to forward a packet, the packet's number, and the packet. By their
+        # numbers, packets with the same time stay in order.
         waiting: list[tuple[float, int, bytes]] = []
         with selectors.DefaultSelector() as selector:
             for fd in targets.values():

@@ -212,8 +212,8 @@ paxos_min_wait = 0.01
 keyring = {directory}/keyring
 rgw_frontends = beast endpoint=127.0.0.1:{port}
 """
-# The readers may list the bucket. Without that right, a missing file would be a 403 for them
-# instead of a 404.
+# The readers may list the bucket. Without that right, they would get status 403 for a missing file
+# instead of 404.
 CEPH_POLICY = """{"Version": "2012-10-17", "Statement": [{"Effect": "Allow",
 "Principal": {"AWS": ["arn:aws:iam:::user/reader"]}, "Action": ["s3:GetObject", "s3:ListBucket"],
 "Resource": ["arn:aws:s3:::%s", "arn:aws:s3:::%s/*"]}]}""" % (BUCKET, BUCKET)

@@ -207,7 +207,7 @@ def cut_writer(stage: Stage) -> str:
     return "all kernels in the index"
 
 
-# System calls between the steps of the commands: strace kills a command at one of them.
+# For each command, the system calls at which strace kills it.
 POINTS = {"push": ("write", "fsync", "linkat", "unlinkat"),
           "compact": ("write", "fsync", "linkat", "renameat", "unlinkat")}
 CALLS = (1, 2, 3, 40, 84)

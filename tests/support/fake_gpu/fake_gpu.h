@@ -27,7 +27,7 @@
 #define FAKE_GPU_SHARED_MAX 232448
 #define FAKE_GPU_SHARED_ALLOWED 49152
 #define FAKE_GPU_MEMORY_MAX ((uint64_t)1 << 40)
-/* each launch advances the clock that events read by this time */
+/* each launch advances the fake clock, from which events get their times, by this many ms */
 #define FAKE_GPU_MS_PER_LAUNCH 2
 #define FAKE_GPU_OTHER_TARGET 0xbad /* e_flags of a code object for another target */
 
