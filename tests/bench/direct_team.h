@@ -14,8 +14,8 @@ struct direct_team {
     unsigned kernels;
 };
 
-/* Measures how many seconds the processes take to compile all kernels, whose ids start with
- * |first_id|. Each process first compiles another kernel to warm up. Returns KILN_UNAVAILABLE if
- * the compiler cannot be called directly. */
+/* Measures how many seconds the processes take to compile all kernels. Their ids are |first_id| and
+ * the following numbers. Each process first compiles another kernel to warm up. Returns
+ * KILN_UNAVAILABLE if the compiler cannot be called directly. */
 KILN_MUST_CHECK enum kiln_code direct_team_run(const struct direct_team *team, uint64_t first_id,
                                                double *ret_wall, struct kiln_err *err);

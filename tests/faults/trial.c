@@ -106,7 +106,7 @@ static _Noreturn void run_trial_steps(const struct trial_steps *steps, struct tr
         print_message("descriptors were left open: %s\n", difference);
         exit(LEFT_OPEN);
     }
-    exit(0); /* not _exit, because the leak sanitizer runs at exit */
+    exit(0); /* The leak sanitizer runs at exit, but not at _exit. */
 }
 
 static bool was_ended_by_plan(const struct trial *t, int status)
@@ -169,7 +169,7 @@ void trial_run(const struct fault_case *c)
     t.plan = mmap(NULL, sizeof(*t.plan), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     t.end = mmap(NULL, sizeof(*t.end), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true((void *)t.plan != MAP_FAILED && (void *)t.end != MAP_FAILED);
-    /* No test needs a trial's directory after a power failure. */
+    /* The syncs are skipped, because these cases do not simulate a power failure. */
     t.plan->no_sync = true;
     fault_plan_obey(t.plan);
     steps->prepare(template);

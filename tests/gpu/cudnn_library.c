@@ -48,8 +48,8 @@ static void *find_library(struct cudnn *cudnn)
     void *dl = given ? try_pattern(given, cudnn) : NULL;
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]) && !dl && !given; i++)
         dl = try_pattern(patterns[i], cudnn);
-    /* for a name without a path, the loader searches LD_LIBRARY_PATH and the system's directories
-     */
+    /* For a name without a path, the loader searches LD_LIBRARY_PATH and the system's
+     * directories. */
     return dl || given ? dl : try_name("libcudnn.so.9", cudnn);
 }
 

@@ -40,8 +40,8 @@ EIGHT_RATIO_MAX = 1.15
 COUNTS = re.compile(r"kilnctl: (\d+) compiles: (\d+) answered by kilnd, (\d+) compiled and stored, "
                     r"(\d+) compiled without kilnd")
 REASONS = re.compile(r"kilnctl: (\d+ without kilnd: .*)")
-# Environment variables that a job must not inherit, because its processes would find kernels in
-# another process's cache.
+# Environment variables that a job must not inherit. With most of them, it would find kernels in the
+# cache of an earlier job. LD_LIBRARY_PATH is set separately.
 CACHES = ("CUPY_CACHE_DIR", "PYTORCH_KERNEL_CACHE_PATH", "CUDA_CACHE_PATH", "XDG_CACHE_HOME",
           "XDG_CONFIG_HOME", "XDG_STATE_HOME", "LD_LIBRARY_PATH")
 

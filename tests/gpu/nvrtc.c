@@ -49,8 +49,8 @@ static void *find_library(struct nvrtc *nvrtc)
     void *dl = given ? try_pattern(given, nvrtc) : NULL;
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]) && !dl && !given; i++)
         dl = try_pattern(patterns[i], nvrtc);
-    /* for a name without a path, the loader searches LD_LIBRARY_PATH and the system's directories
-     */
+    /* For a name without a path, the loader searches LD_LIBRARY_PATH and the system's
+     * directories. */
     return dl || given ? dl : try_name("libnvrtc.so.13", nvrtc);
 }
 

@@ -17,6 +17,6 @@ struct search_options {
     uint64_t seed;
 };
 
-/* |first| has the trials of the solvers' choices. Call trials_share(first) before. Returns an exit
- * status as watch_trials does. */
+/* Runs the search. |first| has the trials of the solvers' choices; call trials_share(first) before.
+ * Returns an exit status as watch_trials does. */
 int search_best(struct trials *first, const struct search_options *options);

@@ -2,8 +2,8 @@
 /* One host builds and signs packages without a GPU. Another host fetches them over a connection
  * that breaks, and serves every plan from them without a compiler.
  *
- * With KILN_TEST_WHOLE=1, the test takes all 69 problems of ResNet-50, which compile for some
- * ten seconds. Otherwise it takes every twelfth problem. */
+ * With KILN_TEST_WHOLE=1, the test takes all 69 problems of ResNet-50, whose compiles take about
+ * 10 s. Otherwise it takes every twelfth problem. */
 #include "tests/integration/package_site.h"
 #include "tests/support/daemon_client.h"
 #include "tests/support/problem_lines.h"

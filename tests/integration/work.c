@@ -36,7 +36,8 @@ SET_UP(setup)
 
 FIXTURE(work, setup, NULL);
 
-/* Asks kiln-driver, because a sanitizer would report PoCL's leaks in the test itself. */
+/* Skips the test without an OpenCL device. kiln-driver lists the devices: if the test itself loaded
+ * PoCL, a sanitizer would report PoCL's leaks. */
 static void need_opencl(struct fixture *f)
 {
     run_program(&f->daemon, &f->result, "kiln-driver", "devices", "--json", NULL);

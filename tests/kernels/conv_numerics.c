@@ -53,7 +53,7 @@ static bool is_right_by(struct fixture *f, const struct problem *problem,
 }
 
 /* Compares every solver that applies with the reference. Compiles without optimisation, because
- * solver_numerics runs all kernels with optimisation. */
+ * solver_numerics also runs each solver with optimisation. */
 static bool is_right(struct fixture *f, const struct problem *problem, enum trial_data data,
                      uint64_t seed)
 {

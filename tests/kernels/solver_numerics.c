@@ -19,9 +19,8 @@
 #define TYPES 3u
 #define LAYOUTS 2u
 #define UNIFORM (TYPES * LAYOUTS)
-/* Default number of problems for each solver and direction. It is small, because compiling takes up
- * to a second for each problem on one core. Without optimisation, compiling takes a third of
- * that. */
+/* Default number of problems for each solver and direction. It is small, because on one core, a
+ * problem takes up to a second to compile with optimisation, and a third of that without. */
 #define PROBLEMS TYPES
 #define ONE_IN_OPTIMISED 7u
 #define DIRECTIONS 3u

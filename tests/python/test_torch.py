@@ -811,7 +811,8 @@ def images():
     ids=["first", "last"])
 def test_a_prepared_step_requests_no_plan(fake, images, form, kind):
     model, images = Network(kind).to(memory_format=form), images.contiguous(memory_format=form)
-    # 4 outputs, 4 gradients of weights, 3 of inputs: the images need none
+    # 11 plans: 4 for outputs, 4 for gradients of weights, and 3 for gradients of inputs. The first
+    # of the 4 convolutions needs no gradient of its input, |images|.
     assert kiln.torch.prepare(model, images) == 11
     assert fake.batches == [11] and fake.launches == 0 and fake.operators.errors == []
     assert fake.answer() == 11

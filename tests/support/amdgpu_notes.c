@@ -50,7 +50,7 @@ static struct value long_form(struct reader *r, uint8_t type)
     case 0xcd:
     case 0xce:
     case 0xcf: return sized(r, KIND_NUMBER, big_endian(r, (size_t)1 << (type - 0xcc)));
-    case 0xd0: /* signed integers are only skipped: the metadata that the tests read are unsigned */
+    case 0xd0: /* skips signed integers, because all numbers that the tests read are unsigned */
     case 0xd1:
     case 0xd2:
     case 0xd3: return sized(r, KIND_OTHER, (uint64_t)1 << (type - 0xd0));
