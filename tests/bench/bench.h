@@ -54,7 +54,8 @@ const char *bench_cpus_name(enum bench_cpus cpus);
 KILN_MUST_CHECK enum kiln_code bench_shared(size_t size, void **ret_memory, struct kiln_err *err);
 void bench_shared_done(void *memory, size_t size);
 
-/* Lets |count| processes continue at the same time. Must be in shared memory. */
+/* A barrier: bench_gate_pass returns when |count| processes have called it. The gate must be in
+ * shared memory. */
 struct bench_gate {
     pthread_barrier_t barrier;
 };

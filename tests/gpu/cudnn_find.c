@@ -187,8 +187,8 @@ static cudnnStatus_t find(struct convolution *v, struct found *ret_found, int *r
     }
 }
 
-/* Returns whether the algorithm may be timed. It must not have failed, must not need too much
- * workspace, and may use TF32 or reduced-precision sums only if |math| permits it. */
+/* Returns whether the algorithm may be timed. It must not have failed, and must not need too much
+ * workspace. In an fp32 problem, it may use TF32 only if |math| permits it. */
 static bool is_allowed(const struct convolution *v, const struct found *f)
 {
     bool single = v->c->bench->problem.type == TYPE_FLOAT32;

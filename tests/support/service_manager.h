@@ -39,8 +39,8 @@ struct service_manager {
     const char *watchdog_pid; /* value of WATCHDOG_PID; NULL means kilnd's pid */
 };
 
-/* If |with_socket| is true, the manager listens on kilnd's socket and passes it on, like
- * kilnd.socket. */
+/* Starts the manager, but not kilnd. If |with_socket| is true, the manager listens on kilnd's
+ * socket and passes it to kilnd, like kilnd.socket. */
 void service_manager_open(struct service_manager *m, struct daemon_process *daemon,
                           bool with_socket);
 void service_manager_start(struct service_manager *m);
