@@ -45,8 +45,8 @@ int daemon_process_stop(struct daemon_process *d);
 void daemon_process_kill(struct daemon_process *d); /* SIGKILL */
 /* Waits until kilnd has ended. kilnd must already be stopping. Returns its exit status. */
 int daemon_process_wait(struct daemon_process *d);
-/* Waits until no kiln-compiler of this kilnd is starting, then sends |signal| (SIGSTOP or
- * SIGCONT) to all of them. */
+/* Sends |signal| (SIGSTOP or SIGCONT) to all kiln-compilers of this kilnd. Before SIGSTOP, waits
+ * until none of them is starting. */
 void daemon_process_signal_workers(struct daemon_process *d, int signal);
 /* Returns a value of kilnd's /proc/PID/status in kB, such as "VmRSS" or "VmHWM". */
 long daemon_process_memory(const struct daemon_process *d, const char *name);
