@@ -28,11 +28,11 @@ set(KILN_NO_ASAN_TESTS
   "^kernels\\." "^lint\\." "^manual\\." "^rtc\\.python$" "^gpu\\.programs$"
   "solver\\.(extremes|space_parts|conv_bulk_points)$"
   "^integration\\.(work|find_tune|targets|packages|store|restart|doctor|resnet50|caches|disk)$"
-  "^integration\\.sandbox$"
-  "worker_process$" "tuning_db_kill$" "tuning_kill$" "^faults\\.daemon$")
+  "^integration\\.(sandbox|plan_records|tuning_cli|reload|tools|metrics)$"
+  "kernel_store_limit$" "worker_process$" "tuning_db_kill$" "tuning_kill$" "^faults\\.daemon$")
 set(KILN_NO_TSAN_TESTS ${KILN_NO_ASAN_TESTS} "_salvage$" "caches_damaged$" "db\\.snapshot$"
   "page_scan$" "\\.(install_kernels|slurm_scripts|prometheus)$"
-  "^integration\\.(plan_records|tuning_cli|reload|tools|metrics)$" "^load\\.fairness$")
+  "^integration\\.(limits|tuning_api)$" "^load\\.fairness$")
 # Programs that start threads; other tests have the label no-tsan.
 set(KILN_THREADED_TESTS "^integration\\." "^load\\." "^fuzz\\.live$" "_threads$"
   "^unit\\.(daemon|libclient)\\." "^unit\\.engine\\.(db|embed|transfer)\\."
