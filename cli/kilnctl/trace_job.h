@@ -20,7 +20,7 @@ struct trace_entry { /* one plan or one kernel */
     struct trace_line line;
     unsigned processes;  /* how many processes used it */
     size_t last_process; /* index of the last process that used it */
-    uint64_t longest_us; /* the longest wait of a process for it */
+    uint64_t longest_us; /* the longest time that a process waited */
     size_t order;        /* position in the files; orders entries with equal times */
 };
 

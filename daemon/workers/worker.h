@@ -107,8 +107,8 @@ struct worker {
     struct list_link link;
 };
 
-/* Minimum time limit of jobs that compile no client's kernel, even if the setting compile_timeout
- * is shorter, because loading a compiler takes seconds. */
+/* Minimum time limit of jobs other than COMPILE_KERNEL. It applies even if the setting
+ * compile_timeout is shorter, because loading a compiler takes seconds. */
 #define WORKER_PROBE_MIN_MS 60000u
 
 static inline uint64_t worker_time_ms(const struct worker_options *options, enum compile_kind kind)

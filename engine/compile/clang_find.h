@@ -13,7 +13,8 @@
 
 #define CLANG_PATH_MAX 256
 
-/* Returns KILN_UNAVAILABLE if there is no such clang.  If the search itself fails, for example
+/* Writes the path of the newest suitable clang to |path|.  Returns KILN_UNAVAILABLE if none is
+ * installed.  If the search itself fails, for example
  * because memory runs out, returns that error and chooses no clang. */
 KILN_MUST_CHECK enum kiln_code clang_find(char path[CLANG_PATH_MAX], struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code clang_version(const char *path, char *text, size_t size,

@@ -33,8 +33,8 @@ struct toolchain {
     char path[256];
     enum target_family family;
     struct digest identity;
-    /* identity_of_build_ids (identity.h); zeros if the toolchain does not do jobs with
-     * |is_program| */
+    /* Digest by which libkiln-rtc identifies this NVRTC or hiprtc (identity_of_build_ids). Zeros
+     * for toolchains that do not accept compile jobs with |is_program|. */
     struct digest library;
     /* With OpenCL, the target of the device: the toolchain can build for no other target. Otherwise
      * "". */

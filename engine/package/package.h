@@ -76,7 +76,7 @@ struct package_info {
 
 struct package_options {
     struct engine_item *item;
-    const char *path; /* of the file, or the name of |item| */
+    const char *path; /* path of the package file; if |item| is set, its name */
     const char *name; /* the package's file name; NULL: the last part of |path| */
     unsigned readers;
     /* The package is signed or built in, so look-ups by kernel key are also allowed. */

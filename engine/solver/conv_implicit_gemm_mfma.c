@@ -181,8 +181,8 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define COPY_BYTES_PER_CYCLE 64.0    /* from the L1 cache to a compute unit */
 /* Time of the start and the end of a work group, as a number of tiles along the reduction. */
 #define FILL_TILES 8.0
-/* The time to write and read a partial sum: the number of multiply-adds that all compute units
- * together could do meanwhile. */
+/* Time to write and read one partial sum, as the number of multiply-adds that all compute units
+ * together do in that time. */
 #define REDUCE_MULTIPLY_ADDS 128.0
 
 /*

@@ -71,8 +71,8 @@ static bool split_path(const char *host, char *path, const char **ret_prefix)
     return path[1] != '\0';
 }
 
-/* Writes the URL of |bucket| with |query|. Appends the query itself, because libcurl would write
- * the query's hexadecimal digits in lower case. */
+/* Writes the URL of |bucket| with |query|. This function appends |query|, because libcurl would
+ * change percent-encoded bytes to lower case (%2F to %2f). */
 static bool write_url(CURLU *handle, const char *bucket, const char *query,
                       char text[STORE_URL_MAX])
 {

@@ -38,10 +38,11 @@ struct tuning_job {
     bool is_worked_out;
     struct tuning_put_token token;
     bool is_once;
-    struct record_list changes;   /* of this step; they are in tuning.db if the step succeeded */
-    size_t written;               /* how many of |changes| are in the transaction */
-    struct tuning_table *pending; /* owned; |changes| by their place; NULL if no record can change
-                                   * twice */
+    struct record_list changes; /* of this step; they are in tuning.db if the step succeeded */
+    size_t written;             /* how many of |changes| are in the transaction */
+    /* Owned; finds a record that the job has already changed, by its place. NULL for JOB_PUT, and
+     * until the first change. */
+    struct tuning_table *pending;
     bool is_on_disk;
     bool needs_checkpoint;
     size_t taken; /* how many of |changes| are already in tuning_table */

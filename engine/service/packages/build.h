@@ -100,8 +100,8 @@ void build_note_failure(struct build *b, const struct problem *problem, const st
 /* Makes the build add the tuning records of all problems to the package. Returns KILN_INVALID if
  * the package's format has no records, or if the build is for no device. */
 KILN_MUST_CHECK enum kiln_code build_want_records(struct build *b, struct kiln_err *err);
-/* Collects the problem's tuning records for the package, unless no records are wanted. Runs on the
- * engine's thread, because it looks up records. */
+/* If build_want_records was called, collects the problem's tuning records for the package. Runs on
+ * the engine's thread, because it looks up records. */
 void build_note_records(struct build *b, const struct problem *problem);
 /* Writes the collected records into the new package. */
 KILN_MUST_CHECK enum kiln_code build_write_records(struct build *b, struct kiln_err *err);

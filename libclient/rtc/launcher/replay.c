@@ -22,7 +22,8 @@ static void note(enum file_use use, bool writes, const char *path)
     files_note_call((struct file_call){ NULL, AT_FDCWD, use, writes }, path);
 }
 
-/* Returns the next note, which begins with its kind, or NULL. */
+/* Removes the first note from |notes| and returns it. Its first character is its kind. Returns NULL
+ * if no note is left. */
 static const char *next(struct bytes *notes)
 {
     const char *one = (const char *)notes->data;

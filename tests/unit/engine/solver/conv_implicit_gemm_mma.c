@@ -486,8 +486,8 @@ TEST_F(solver, backward_data_of_patches_is_one_pointwise_product)
     assert_int_equal(option(f, f->solution.kernels[1].name, "STRIDE_W"), 3);
 }
 
-/* The first layer of ViT-B/16. Without patches, its filter has more rows and columns of taps
- * than this path supports. */
+/* The first layer of ViT-B/16. Its 16x16 filter is too large for igemm_path_mma, unless packing
+ * turns it into a 1x1 filter (see "Patches" in conv_packing.h). */
 TEST_F(solver, patches_of_any_size_go_to_the_matrix_cores)
 {
     f->problem.c = 3;
