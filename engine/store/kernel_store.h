@@ -316,7 +316,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_only_version(struct kernel_store *st
 struct kernel_export {
     uint32_t uid; /* only kernels that this user may fetch are reported */
     const char *database_id;
-    size_t max; /* limit of kernels that are read, even if they are not reported */
+    size_t max; /* maximum number of kernels that one call reads; skipped ones count, too */
     /* |raw| is the checked object, borrowed for the call. If the object failed its check, |raw|
      * is empty; call kernel_store_quarantine after the export. |each| must not call the store,
      * and returns false to stop after this kernel. */

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The internals of a change; private to this directory.
+ * The members of struct tuning_job (engine/tuning/tuning.h); private to this directory.
  *
  * Ownership  a job owns its records and files, and borrows the databases
  * Threading  the tuning work queue while the job works, otherwise the engine's thread

@@ -42,8 +42,8 @@ static void compare_digests(struct comparison *c, const char *part, const struct
     compare_texts(c, part, a, b);
 }
 
-/* Writes for example "AMD clang version 15.0.0 (1f2e3d4c5b6a)", or only the identity of a
- * toolchain that is no longer installed. */
+/* Writes for example "AMD clang version 15.0.0 (1f2e3d4c5b6a)", or "no longer installed
+ * (1f2e3d4c5b6a)". */
 static void show_version(const struct why *w, const struct digest *identity, char text[128])
 {
     char hex[DIGEST_HEX_SIZE];

@@ -95,7 +95,8 @@ TEST_F(users, a_promoted_compile_answers_all_users)
     promote(f, OF_ANN, (struct expected){ .compiles = 1 });
 }
 
-/* A promoted mark would tell bob that the compile has ended, but he could not get its result. */
+/* A promotion covers results and lists of files. A mark only ends its own user's compile, so it
+ * stays private to that user. */
 TEST_F(users, marks_are_not_promoted)
 {
     store_compile(&f->ann, 1, "result");

@@ -109,8 +109,8 @@ TEST_F(solver, bulk_copies_write_planes_in_16_bits)
     assert_int_equal(f->solution.kernel_count, 2);
 }
 
-/* The operands of a 3x3 layer are packed. The product kernel writes the result with channels first,
- * except if its sums are split. The slices are then added up before the result is unpacked. */
+/* The operands of a 3x3 layer are packed. Without split sums and strides, the product kernel
+ * writes the result with channels first. Otherwise, a later kernel unpacks the result. */
 TEST_F(solver, results_are_written_with_channels_first)
 {
     f->problem.filter = (struct extent){ 1, 3, 3 };
