@@ -186,7 +186,8 @@ class Fleet(unittest.TestCase):
         reader.prefetch(PROBLEM)
         self.assertEqual(reader.stat("compiles"), 0)
         self.assertEqual(reader.stat("hits.fleet"), count)
-        self.assertLessEqual(len(self.store.answered), 2 + count)  # pointer, index, ranges
+        found = [a for a in self.store.answered if a.status != 404]  # not of another toolchain
+        self.assertLessEqual(len(found), 2 + count)  # pointer, index, ranges
 
     def test_each_fault_of_reading_is_counted_apart(self) -> None:
         count = self.build()

@@ -328,7 +328,8 @@ bool fleet_tier_ask(struct engine *e, const struct fleet_asked *asked,
     struct fleet_query *query = shard ? create_query(shard, asked) : NULL;
     if (!query)
         return false;
-    if (query->began_ns - shard->asked_ns >= FLEET_IDLE_NS)
+    if (query->began_ns - shard->asked_ns >= FLEET_IDLE_NS &&
+        query->began_ns - shard->refreshed_ns >= FLEET_REFRESH_NS)
         shard->is_known = false; /* the index may be old */
     shard->asked_ns = query->began_ns;
     bool asks = shard->is_known ? ask_index(query) : await_index(shard, query);

@@ -3,6 +3,7 @@
 #include "common/base/fs.h"
 #include "engine/digest/sha256.h"
 #include "engine/service/fleet/fleet_parts.h"
+#include "engine/service/kernels/toolchains.h"
 
 #include <endian.h>
 #include <stdio.h>
@@ -77,6 +78,14 @@ struct shard *shard_of(struct engine *e, const struct fleet_shard *what)
     return create_shard(e, what);
 }
 
+void fleet_tier_load(struct engine *e, const struct fleet_shard *what)
+{
+    const struct fleet_tier *tier = e->fleet;
+    struct shard *shard = fleet_tier_is_up(tier) && !e->draining ? shard_of(e, what) : NULL;
+    if (shard && !shard->is_known && !shard->is_loading)
+        shard_load(shard);
+}
+
 /* Does not mark the shard as used. Otherwise its index would be refreshed for ten minutes, although
  * no job needs it. */
 enum fleet_presence fleet_tier_look(struct engine *e, const struct fleet_shard *what,
@@ -138,12 +147,15 @@ void shard_drop_index(struct shard *shard)
 static void end_load(struct shard *shard, enum fleet_end end, enum fleet_fault fault)
 {
     struct fleet_query *query;
+    const struct fleet_shard view = shard_view(shard);
     shard->load_end = end;
     shard->load_fault = fault;
     shard->is_loading = shard->is_slow = false;
     shard->refreshed_ns = clock_monotonic_ns();
     while ((query = LIST_POP(&shard->waiting, struct fleet_query, link)))
         query_continue(query);
+    if (shard->index && fleet_index_count(shard->index) > 0)
+        toolchains_note_works(shard->engine, &view);
 }
 
 static void on_slow(struct fleet_access *get)

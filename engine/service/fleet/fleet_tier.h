@@ -97,6 +97,9 @@ struct fleet_asked { /* borrowed for the call */
 /* Returns false if the fleet does not have the kernel, or must not be asked now. */
 bool fleet_tier_ask(struct engine *e, const struct fleet_asked *asked,
                     struct fleet_query **ret_query);
+/* Requests the index of the shard, unless the fleet was asked for it before. An index with kernels
+ * shows that the toolchain works (toolchains_note_works). */
+void fleet_tier_load(struct engine *e, const struct fleet_shard *what);
 enum fleet_presence { FLEET_LACKS_KERNEL, FLEET_HAS_KERNEL, FLEET_LOADS_INDEX };
 /* Returns whether the fleet has the kernel, without fetching it. If the index is not in memory,
  * requests the index, and returns FLEET_LOADS_INDEX until the index has come. */

@@ -5,6 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/fs.h"
 #include "common/base/subordinate_uids.h"
+#include "engine/service/fleet/fleet_tier.h"
 #include "engine/service/internal.h"
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/kernels/store_tasks.h"
@@ -100,13 +101,18 @@ void probe_drop_unless_watched(struct probe *p)
     free(p);
 }
 
-static void end_probe(struct probe *p)
+static void end_watches(struct probe *p)
 {
-    list_remove(&p->link);
     LIST_EACH (&p->watches, struct probe_watch, link, watch) {
         list_remove(&watch->link);
         watch->ended(watch);
     }
+}
+
+static void end_probe(struct probe *p)
+{
+    list_remove(&p->link);
+    end_watches(p);
     compile_result_done(&p->order.task.result);
     free(p);
 }
@@ -349,6 +355,25 @@ static void describe_failed_probe(const struct compile_result *result, char deta
              line < 240 ? line : 240, log);
 }
 
+static struct fleet_shard shard_of_probe(const struct probe *p)
+{
+    return (struct fleet_shard){ bytes_of_text(p->target.text), bytes_of_text(p->tc.name),
+                                 p->tc.identity };
+}
+
+void toolchains_note_works(struct engine *e, const struct fleet_shard *shard)
+{
+    EACH_PROBE(e, p)
+    {
+        const struct fleet_shard wanted = shard_of_probe(p);
+        if (!fleet_shard_equal(&wanted, shard))
+            continue;
+        toolchain_probe_learn(e->toolchains, &p->tc, &p->target, PROBE_WORKS, NULL);
+        end_watches(p);
+        return;
+    }
+}
+
 static enum probe_state state_after(enum compile_end end)
 {
     return end == COMPILE_DONE          ? PROBE_WORKS
@@ -405,8 +430,11 @@ struct probe *toolchains_probe_start(struct engine *e, uid_t uid, const struct t
     p->tc = *tc;
     p->target = *target;
     p->uid = p->order.uid = uid;
-    if (start_probe(e, p, COMPILE_PROBE, probe_done, err) == KILN_OK)
+    if (start_probe(e, p, COMPILE_PROBE, probe_done, err) == KILN_OK) {
+        const struct fleet_shard shard = shard_of_probe(p);
+        fleet_tier_load(e, &shard);
         return p;
+    }
     free(p);
     kiln_while(err, "trying %s for %s", tc->name, target->text);
     err->code = KILN_UNAVAILABLE; /* KILN_BUSY would mean that a probe was started */

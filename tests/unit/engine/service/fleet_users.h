@@ -64,6 +64,26 @@ static inline void make_tree(struct fleet_users *f)
     fleet_test_trust(f->keys, &f->signer, &(struct fleet_test_key){ "builder", "*", true });
 }
 
+#define CLANG                                                                 \
+    "{\"toolchains\":[{\"name\":\"clang\",\"version\":\"1\",\"path\":\"/x\"," \
+    "\"family\":\"amdgpu\",\"identity\":"                                     \
+    "\"1111111111111111111111111111111111111111111111111111111111111111\"}]}"
+
+/* Makes a tree with the kernels of a plan for gfx90a:xnack-. The engine's own store has none. */
+static inline void fill_amd_tree(struct fleet_users *f)
+{
+    struct amd_object object = amd_object(AMD_XNACK_OFF, "xnack-");
+    struct message_plan m = { .problem = small_problem(8),
+                              .target = bytes_of_text("gfx90a:xnack-") };
+    make_tree(f);
+    users_open(&f->users, /* describe= */ false);
+    engine_fixture_describe_as(&f->users.engine, CLANG);
+    send_plan(&f->users.ann, 1, &m);
+    finish_compiles(&f->users, bytes_of(object.bytes, sizeof(object.bytes)));
+    push_kernels(f);
+    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
+}
+
 static inline struct fleet_access *next_get(struct fleet_users *f)
 {
     return fake_executor_next_fleet_access(&f->users.engine.executor);

@@ -2,29 +2,10 @@
 #include "tests/unit/engine/service/fleet_users.h"
 
 #define LINE "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 3 -x 3 -p 0 -q 0 -u 1 -v 1 -l 1 -j 1 -g 1 -F 1"
-#define CLANG                                                                 \
-    "{\"toolchains\":[{\"name\":\"clang\",\"version\":\"1\",\"path\":\"/x\"," \
-    "\"family\":\"amdgpu\",\"identity\":"                                     \
-    "\"1111111111111111111111111111111111111111111111111111111111111111\"}]}"
-
-/* Compiles a plan for gfx90a:xnack-, and moves its kernels from the store to the fleet's tree. */
-static void fill_tree(struct fleet_users *f)
-{
-    struct amd_object object = amd_object(AMD_XNACK_OFF, "xnack-");
-    struct message_plan m = { .problem = small_problem(8),
-                              .target = bytes_of_text("gfx90a:xnack-") };
-    send_plan(&f->users.ann, 1, &m);
-    finish_compiles(&f->users, bytes_of(object.bytes, sizeof(object.bytes)));
-    push_kernels(f);
-    json_destroy(test_caller_ask(&f->users.admin, MESSAGE_clear, "{\"all\":true}"));
-}
 
 SET_UP_OF(set_up, struct fleet_users)
 {
-    make_tree(f);
-    users_open(&f->users, /* describe= */ false);
-    engine_fixture_describe_as(&f->users.engine, CLANG);
-    fill_tree(f);
+    fill_amd_tree(f);
     users_stop(&f->users);
     f->users.engine.options.has_fleet = true;
     f->users.engine.options.fleet_keys = f->keys;
