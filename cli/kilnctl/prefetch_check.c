@@ -6,6 +6,7 @@
 #include <string.h>
 
 struct verdict {
+    const char *target, *toolchain; /* |toolchain| may be NULL */
     unsigned works, fails;
     /* number of toolchains that failed without a reason, or were not tried yet */
     unsigned unexplained;
@@ -46,16 +47,15 @@ static void note_failure(struct verdict *v, const char *name, const char *detail
     v->unexplained += !*detail;
 }
 
-static void judge_toolchain(struct verdict *v, const struct json *toolchain, const char *target,
-                            const char *wanted)
+static void judge_toolchain(struct verdict *v, const struct json *toolchain)
 {
     const char *name = json_get_text(toolchain, "name", "?");
     add_line(v->names, sizeof(v->names), ", ", name);
-    if (wanted && strcmp(wanted, name) != 0)
+    if (v->toolchain && strcmp(v->toolchain, name) != 0)
         return;
     v->named = true;
     for (const struct json *j = json_first(json_get(toolchain, "targets")); j; j = json_next(j)) {
-        if (!is_same_target(json_get_text(j, "target", ""), target))
+        if (!is_same_target(json_get_text(j, "target", ""), v->target))
             continue;
         if (json_get_bool(j, "works", false))
             v->works++;
@@ -63,25 +63,24 @@ static void judge_toolchain(struct verdict *v, const struct json *toolchain, con
             note_failure(v, name, json_get_text(j, "detail", ""));
     }
     for (const struct json *j = json_first(json_get(toolchain, "untried")); j; j = json_next(j))
-        v->unexplained += is_same_target(json_get_text(j, "target", ""), target);
+        v->unexplained += is_same_target(json_get_text(j, "target", ""), v->target);
 }
 
-static int conclude_check(const struct verdict *v, const char *target, const char *toolchain,
-                          bool *ret_doubtful, struct kiln_error *err)
+static int conclude_check(const struct verdict *v, bool *ret_doubtful, struct kiln_error *err)
 {
-    if (toolchain && !v->named)
+    if (v->toolchain && !v->named)
         return cli_fail(err, KILN_E_NOT_FOUND,
-                        "there is no toolchain '%s' on this host; it has: %s", toolchain,
+                        "there is no toolchain '%s' on this host; it has: %s", v->toolchain,
                         *v->names ? v->names : "none");
     *ret_doubtful = v->works == 0;
     /* If the user named a toolchain, the prefetch tries it although kilnd's test compile failed:
      * the error message of a real compile is more useful. */
-    if (v->works > 0 || v->fails == 0 || v->unexplained > 0 || toolchain)
+    if (v->works > 0 || v->fails == 0 || v->unexplained > 0 || v->toolchain)
         return KILN_E_OK;
     int rc = cli_fail(err, KILN_E_UNSUPPORTED,
                       "no compiler of this host can build for '%s' (tried: %s): the target is "
                       "misspelt or needs another compiler",
-                      target, v->tried);
+                      v->target, v->tried);
     snprintf(err->log, sizeof(err->log), "%s", v->reasons);
     return rc;
 }
@@ -133,21 +132,37 @@ const char *prefetch_note(const char *target, char text[PREFETCH_NOTE_MAX])
     return NULL;
 }
 
-static int check_toolchains(const struct invocation *invocation, const char *target,
-                            const char *toolchain, bool *ret_doubtful, struct kiln_error *err)
+static int ask_toolchains(const struct invocation *invocation, const struct json *ask,
+                          struct verdict *verdict, struct kiln_error *err)
 {
-    KILN_AUTO(json) struct json *ask = json_object();
     KILN_AUTO(json) struct json *reply = NULL;
-    struct verdict verdict = { 0 };
-    struct json *targets = json_array();
-    json_append(targets, json_text(target));
-    json_set(ask, "probe", targets);
     int rc = admin_ask(invocation, "toolchains", ask, &reply, err);
     if (rc)
         return rc;
     for (const struct json *j = json_first(json_get(reply, "toolchains")); j; j = json_next(j))
-        judge_toolchain(&verdict, j, target, toolchain);
-    return conclude_check(&verdict, target, toolchain, ret_doubtful, err);
+        judge_toolchain(verdict, j);
+    return KILN_E_OK;
+}
+
+bool prefetch_is_known_to_work(const struct invocation *invocation, const char *target,
+                               const char *toolchain)
+{
+    struct verdict verdict = { .target = target, .toolchain = toolchain };
+    struct kiln_error ignored = { .code = KILN_E_OK };
+    return ask_toolchains(invocation, admin_no_arguments, &verdict, &ignored) == KILN_E_OK &&
+           verdict.works > 0;
+}
+
+static int check_toolchains(const struct invocation *invocation, const char *target,
+                            const char *toolchain, bool *ret_doubtful, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *ask = json_object();
+    struct verdict verdict = { .target = target, .toolchain = toolchain };
+    struct json *targets = json_array();
+    json_append(targets, json_text(target));
+    json_set(ask, "probe", targets);
+    int rc = ask_toolchains(invocation, ask, &verdict, err);
+    return rc ? rc : conclude_check(&verdict, ret_doubtful, err);
 }
 
 int prefetch_check(const struct invocation *invocation, const char *target, const char *toolchain,

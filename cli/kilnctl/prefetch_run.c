@@ -186,9 +186,25 @@ static int judge_prefetch(const struct prefetch *p, int rc, struct kiln_error *e
     return KILN_E_OK;
 }
 
+/* Returns the error that all problems share, or KILN_E_OK if the others may succeed. */
+static int judge_first(const struct prefetch *p, int rc, const struct kiln_error *why,
+                       struct kiln_error *err)
+{
+    const struct prefetch_question *question = p->question;
+    bool doubtful = false;
+    int checked =
+        prefetch_check(question->invocation, question->target, question->toolchain, &doubtful, err);
+    if (checked)
+        return checked;
+    if (!doubtful && !is_end(rc) && rc != KILN_E_NOT_FOUND)
+        return KILN_E_OK;
+    *err = *why;
+    return rc;
+}
+
 /* Requests the first problem alone: if it fails for a reason that all problems share, the others
  * need not be requested. */
-static int try_first(struct prefetch *p, bool doubtful, struct kiln_error *err)
+static int try_first(struct prefetch *p, struct kiln_error *err)
 {
     struct kiln_plan *plan = NULL;
     struct kiln_error why = { 0 };
@@ -200,9 +216,10 @@ static int try_first(struct prefetch *p, bool doubtful, struct kiln_error *err)
     p->is_cut = rc == KILN_E_TIMED_OUT && is_over(p);
     if (p->is_cut)
         return KILN_E_OK;
-    if (rc && (doubtful || is_end(rc) || rc == KILN_E_NOT_FOUND)) {
-        *err = why;
-        return rc;
+    if (rc) {
+        rc = judge_first(p, rc, &why, err);
+        if (rc)
+            return rc;
     }
     atomic_store(&p->next, 1);
     note_answer(p, 0, plan, &why);
@@ -210,13 +227,17 @@ static int try_first(struct prefetch *p, bool doubtful, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-static int request_problems(struct prefetch *p, size_t jobs, bool doubtful, struct kiln_error *err)
+static int request_problems(struct prefetch *p, size_t jobs, struct kiln_error *err)
 {
+    const struct prefetch_question *question = p->question;
+    bool tries_first =
+        p->options.solver ||
+        !prefetch_is_known_to_work(question->invocation, question->target, question->toolchain);
     struct ticker ticker;
     uint64_t started = clock_monotonic_ns();
     progress_init(&p->progress, stderr, p->label,
                   p->problems.count + p->report.done + p->report.failed, started);
-    int rc = doubtful || p->options.solver ? try_first(p, doubtful, err) : KILN_E_OK;
+    int rc = tries_first ? try_first(p, err) : KILN_E_OK;
     if (rc || p->is_cut)
         return rc;
     interrupt_says("kilnctl", "kernels that are compiled stay in the cache; the same command "
@@ -269,16 +290,12 @@ static int take_problems(struct prefetch *p, struct kiln_error *err)
 int prefetch_run(const struct prefetch_question *question, struct prefetch *ret_prefetch,
                  struct kiln_error *err)
 {
-    const struct invocation *invocation = question->invocation;
     struct prefetch *p = ret_prefetch;
-    bool doubtful = false;
     begin_prefetch(p, question);
-    int rc = prefetch_check(invocation, question->target, question->toolchain, &doubtful, err);
-    if (!rc)
-        rc = device_id_check(question->database_id, question->target, err);
+    int rc = device_id_check(question->database_id, question->target, err);
     if (!rc)
         rc = take_problems(p, err);
-    return rc ? rc : request_problems(p, question->jobs, doubtful, err);
+    return rc ? rc : request_problems(p, question->jobs, err);
 }
 
 void prefetch_done(struct prefetch *p)

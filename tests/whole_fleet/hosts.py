@@ -124,6 +124,11 @@ class Host:
         return self.kilnctl("prefetch", str(problems or self.build.problems), "--target", TARGET,
                             "--json")
 
+    def try_compilers(self) -> None:
+        """Lets kilnd find out whether its compilers work for the target. On a machine with few
+        processors, this would take longer for many hosts than all compiles."""
+        self.kilnctl("toolchain", "ls", "--probe", TARGET)
+
     def metric(self, name: str, **labels: str) -> int:
         """Returns the sum of all metrics with this name and these labels."""
         total = 0.0

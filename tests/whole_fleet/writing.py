@@ -110,6 +110,7 @@ def cold_fleet(stage: Stage) -> str:
     for host in writers:
         stores.wait_until("leases", lambda host=host: host.leases() == "on",  # type: ignore[misc]
                           UPLOAD_MAX_S)
+        host.try_compilers()
     begin = time.monotonic()
     at_once(hosts.Host.prefetch, writers)
     seconds = time.monotonic() - begin

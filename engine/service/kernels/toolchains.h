@@ -38,8 +38,8 @@ void toolchains_describe_soon(struct engine *e);
 /* Returns whether the installed toolchains are known. *ret_failure says why the last try to list
  * them failed, or is "". */
 bool toolchains_described(const struct engine *e, const char **ret_failure);
-/* Call this function when another host has compiled kernels for |target| with this toolchain, so the
- * toolchain works. Requests no longer wait for its probe; the probe itself still runs. */
+/* Call this function when another host has compiled kernels for |target| with this toolchain, so
+ * the toolchain works. Requests no longer wait for its probe; the probe itself still runs. */
 void toolchains_note_works(struct engine *e, const struct fleet_shard *shard);
 bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target);
 /* Returns true if no probe and no describe job waits or runs. */

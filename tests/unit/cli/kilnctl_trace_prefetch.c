@@ -43,7 +43,7 @@ int kiln_admin(struct kiln_client *client, const struct kiln_admin_call *call, c
         *ret_json = strdup("{}");
         return KILN_E_OK;
     }
-    if (fake.bad_target && strstr(call->json, fake.bad_target)) {
+    if (fake.bad_target && call->json && strstr(call->json, fake.bad_target)) {
         *err = (struct kiln_error){ .code = KILN_E_INVALID, .text = "that is no target" };
         return KILN_E_INVALID;
     }
@@ -133,6 +133,8 @@ int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem
     (void)client;
     if (fake.is_stuck)
         return wait_in_vain(options->timeout_ms, err);
+    if (fake.bad_target && strcmp(options->target, fake.bad_target) == 0)
+        return KILN_E_INVALID;
     struct kiln_plan *plan = calloc(1, sizeof(*plan));
     assert_non_null(plan);
     note_request(problem, options);

@@ -46,7 +46,7 @@ TEST_F(cold, a_target_in_the_fleet_needs_no_probe)
     serve_all(f);
     assert_int_equal(f->users.ann.reply_count, 1);
     assert_int_equal(users_stat(&f->users, "hits.fleet"), 1);
-    assert_int_equal(count_gets(f), 3); /* pointer, index, record */
+    assert_int_equal(count_gets(f), 3);               /* pointer, index, record */
     assert_int_equal(next_compile(f), COMPILE_PROBE); /* the only one, and still under way */
     finish_compile(&f->users, "probe");
     assert_null(fake_executor_next_compile(&f->users.engine.executor));
