@@ -196,6 +196,7 @@ def main(argv: list[str]) -> int:
         return SKIPPED
     if INSIDE in os.environ:
         scenes.BUSY = given.busy
+        hosts.prefer(os.getpid(), hosts.MOST_PREFERRED)
         run = Run(given)
         run.all(pathlib.Path(os.environ[INSIDE]))
         return run.status()
