@@ -58,6 +58,7 @@ static int print_json(const struct invocation *invocation, const struct fleet_co
 {
     struct kiln_error err = { 0 };
     json_set_u64(json, "kernels", c->kernels);
+    json_set_u64(json, "blocks", c->blocks);
     json_set_u64(json, "packs", c->packs);
     json_set_u64(json, "merged", c->merged);
     json_set_u64(json, "indices", c->indices);
@@ -75,6 +76,8 @@ static void print_text(const struct fleet_compaction *c)
     printf("%s packed (packs: %llu, merged: %llu, indices: %llu)\n",
            units_kernels(c->kernels, kernels), (unsigned long long)c->packs,
            (unsigned long long)c->merged, (unsigned long long)c->indices);
+    if (c->blocks)
+        printf("%llu blocks of tuning records packed\n", (unsigned long long)c->blocks);
     for (size_t i = 0; i < FLEET_FAULTS; i++)
         if (c->refused[i])
             printf("%llu not packed: %s\n", (unsigned long long)c->refused[i],
@@ -160,8 +163,9 @@ const struct command command_fleet_compact = {
     .words = "DIR|URL",
     .summary = "let hosts find the kernels that were pushed",
     .help =
-        "Checks the kernels that were added to the fleet's tree, packs them, and writes\n"
-        "and signs a new index of each target and compiler.  Merges small packs if there are\n"
+        "Checks the kernels and tuning records that were added to the fleet's tree, packs\n"
+        "them, and writes and signs a new index of each target and compiler.  Merges small packs "
+        "if there are\n"
         "many.  Kernels whose builder is not trusted are left out.  If one index is damaged, the\n"
         "others are still made.  Run it on one host.  The tree is in the directory DIR, or in an\n"
         "S3 store; the credentials for a URL come from the environment (AWS_ACCESS_KEY_ID and\n"

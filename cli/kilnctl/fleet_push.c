@@ -29,7 +29,21 @@ static int fail_as(struct kiln_error *err, const struct kiln_err *why)
     return cli_fail(err, why->code, "%s", why->text);
 }
 
-static int ask_daemon(const struct invocation *invocation, int *ret_fd, struct json **ret_reply,
+/* What kilnd exports: kernels, or tuning records. */
+struct exported {
+    int fd; /* -1: nothing */
+    struct json *reply;
+    struct fleet_pushing pushing;
+};
+
+static void exported_done(struct exported *x)
+{
+    if (x->fd >= 0)
+        fd_close(&x->fd);
+    json_destroy(x->reply);
+}
+
+static int ask_daemon(const struct invocation *invocation, const char *request, struct exported *x,
                       struct kiln_error *err)
 {
     const struct push_options *o = invocation->options;
@@ -37,13 +51,28 @@ static int ask_daemon(const struct invocation *invocation, int *ret_fd, struct j
     size_t count = 0;
     if (o->target)
         json_set_text(ask, "target", o->target);
-    const struct admin_call call = { ADMIN_CALL_INIT,    .request = "fleet_export",
-                                     .arguments = ask,   .ret_files = ret_fd,
+    const struct admin_call call = { ADMIN_CALL_INIT,    .request = request,
+                                     .arguments = ask,   .ret_files = &x->fd,
                                      .ret_files_max = 1, .ret_file_count = &count };
-    int rc = admin_call(invocation, &call, ret_reply, err);
-    if (!rc && count != 1)
-        rc = cli_fail(err, KILN_E_CORRUPT, "kilnd's answer has no file");
+    int rc = admin_call(invocation, &call, &x->reply, err);
+    if (count == 0)
+        x->fd = -1;
     return rc;
+}
+
+/* If the host has no kernels to push, it may still have tuning records. */
+static int ask_both(const struct invocation *invocation, struct exported *kernels,
+                    struct exported *tuning, struct kiln_error *err)
+{
+    const struct push_options *o = invocation->options;
+    int rc = ask_daemon(invocation, "fleet_export", kernels, err);
+    if (o->target || (rc && rc != KILN_E_NOT_FOUND))
+        return rc;
+    struct kiln_error of_tuning = { 0 };
+    int also = ask_daemon(invocation, "fleet_tuning_export", tuning, &of_tuning);
+    if (also)
+        *err = of_tuning;
+    return also || tuning->fd >= 0 ? also : rc;
 }
 
 /* Maps the file privately, because fleet_push signs the records in the mapping. */
@@ -63,22 +92,29 @@ static int push_file(struct fleet_pushing *pushing, int fd, struct kiln_error *e
     return rc ? fail_as(err, &why) : KILN_E_OK;
 }
 
-static int print_result(const struct invocation *invocation, const struct fleet_pushing *pushing,
-                        const struct json *reply, struct kiln_error *err)
+static int print_json(const struct exported *kernels, const struct exported *tuning,
+                      struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *json = json_object();
+    json_set_u64(json, "added", kernels->pushing.added);
+    json_set_u64(json, "present", kernels->pushing.present);
+    json_set_u64(json, "left_out", json_get_u64(kernels->reply, "left_out", 0));
+    json_set_u64(json, "damaged", json_get_u64(kernels->reply, "damaged", 0));
+    json_set_u64(json, "records", json_get_u64(tuning->reply, "records", 0));
+    json_set_u64(json, "blocks_added", tuning->pushing.added);
+    return output_json(json, err);
+}
+
+static void print_text(const char *tree, const struct exported *kernels,
+                       const struct exported *tuning)
 {
     char added[UNITS_TEXT_MAX], line[1024];
-    uint64_t left_out = json_get_u64(reply, "left_out", 0);
-    uint64_t damaged = json_get_u64(reply, "damaged", 0);
-    if (invocation->common->json) {
-        KILN_AUTO(json) struct json *json = json_object();
-        json_set_u64(json, "added", pushing->added);
-        json_set_u64(json, "present", pushing->present);
-        json_set_u64(json, "left_out", left_out);
-        json_set_u64(json, "damaged", damaged);
-        return output_json(json, err);
-    }
-    snprintf(line, sizeof(line), "%.900s: %s added, %llu were there already", invocation->words[0],
-             units_kernels(pushing->added, added), (unsigned long long)pushing->present);
+    uint64_t left_out = json_get_u64(kernels->reply, "left_out", 0);
+    uint64_t damaged = json_get_u64(kernels->reply, "damaged", 0);
+    uint64_t records = json_get_u64(tuning->reply, "records", 0);
+    snprintf(line, sizeof(line), "%.900s: %s added, %llu were there already", tree,
+             units_kernels(kernels->pushing.added, added),
+             (unsigned long long)kernels->pushing.present);
     output_clean(line, false);
     puts(line);
     if (left_out)
@@ -86,24 +122,43 @@ static int print_result(const struct invocation *invocation, const struct fleet_
                (unsigned long long)left_out);
     if (damaged)
         printf("%llu left out: damaged in kilnd's cache\n", (unsigned long long)damaged);
-    return KILN_E_OK;
+    if (records)
+        printf("tuning records of %llu problems: %s\n", (unsigned long long)records,
+               tuning->pushing.added ? "added" : "there already");
 }
 
-static int push_kernels(const struct invocation *invocation, const struct fleet_signer *signer,
-                        struct kiln_error *err)
+static int push_both(const struct invocation *invocation, struct exported *kernels,
+                     struct exported *tuning, struct kiln_error *err)
 {
-    KILN_AUTO(fd) int fd = -1;
     KILN_AUTO(fd) int root = -1;
-    KILN_AUTO(json) struct json *reply = NULL;
     struct kiln_err why = KILN_ERR_INIT;
-    int rc = ask_daemon(invocation, &fd, &reply, err);
+    int rc = ask_both(invocation, kernels, tuning, err);
     if (rc)
         return rc;
     if (fleet_tree_open(invocation->words[0], &root, &why))
         return fail_as(err, &why);
-    struct fleet_pushing pushing = { .root = root, .signer = signer };
-    rc = push_file(&pushing, fd, err);
-    return rc ? rc : print_result(invocation, &pushing, reply, err);
+    kernels->pushing.root = tuning->pushing.root = root;
+    if (kernels->fd >= 0)
+        rc = push_file(&kernels->pushing, kernels->fd, err);
+    if (!rc && tuning->fd >= 0)
+        rc = push_file(&tuning->pushing, tuning->fd, err);
+    if (rc)
+        return rc;
+    if (invocation->common->json)
+        return print_json(kernels, tuning, err);
+    print_text(invocation->words[0], kernels, tuning);
+    return KILN_E_OK;
+}
+
+static int push(const struct invocation *invocation, const struct fleet_signer *signer,
+                struct kiln_error *err)
+{
+    struct exported kernels = { .fd = -1, .pushing.signer = signer };
+    struct exported tuning = kernels;
+    int rc = push_both(invocation, &kernels, &tuning, err);
+    exported_done(&kernels);
+    exported_done(&tuning);
+    return rc;
 }
 
 static int run_fleet_push(const struct invocation *invocation, struct kiln_error *err)
@@ -116,7 +171,7 @@ static int run_fleet_push(const struct invocation *invocation, struct kiln_error
                         "fleet push needs --key, a secret key; 'kilnctl pkg keygen' creates one");
     if (fleet_signer_read(o->key, &signer, &why))
         return fail_as(err, &why);
-    int rc = push_kernels(invocation, &signer, err);
+    int rc = push(invocation, &signer, err);
     explicit_bzero(&signer, sizeof(signer));
     return rc;
 }
@@ -124,10 +179,12 @@ static int run_fleet_push(const struct invocation *invocation, struct kiln_error
 const struct command command_fleet_push = {
     .name = "fleet push",
     .words = "DIR",
-    .summary = "add this host's kernels to the fleet's tree",
+    .summary = "add this host's kernels and tuning records to the fleet's tree",
     .help = "Signs every kernel that this host's kilnd compiled and stores, and adds it to the\n"
             "fleet's tree in the directory DIR.  Kernels that the tree has are left as they are.\n"
-            "Imported kernels, and results of users' own compiles, are never pushed.\n"
+            "Imported kernels, and results of users' own compiles, are never pushed.  Without\n"
+            "--target, also adds the tuning records that all users of this host share, but not\n"
+            "those of single users ('kilnctl db promote' shares these).\n"
             "'fleet compact' then lets other hosts find them.",
     .least_words = 1,
     .most_words = 1,

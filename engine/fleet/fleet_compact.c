@@ -5,6 +5,7 @@
 #include "common/protocol/limits.h"
 #include "engine/digest/sha256.h"
 #include "engine/fleet/fleet_pointer.h"
+#include "engine/fleet/fleet_series.h"
 #include "engine/fleet/fleet_spool.h"
 
 #include <stdio.h>
@@ -288,21 +289,43 @@ static enum kiln_code merge_number(struct shard_work *w, uint32_t number, struct
     return rc;
 }
 
+static bool has_series(const struct shard_work *w)
+{
+    const struct fleet_shard shard = shard_of(w);
+    return fleet_shard_has_series(&shard);
+}
+
 /* Merges the small packs if there are many of them, so that the number of packs does not grow
- * without end. */
-static enum kiln_code merge_small(struct shard_work *w, struct kiln_err *err)
+ * without end. In a shard with series, merges all packs, because new records may replace old
+ * ones. */
+static enum kiln_code merge_packs(struct shard_work *w, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    if (count_small(w) <= SMALL_PACKS_MAX)
+    bool merges_all = w->old && has_series(w);
+    if (!merges_all && count_small(w) <= SMALL_PACKS_MAX)
         return KILN_OK;
     for (uint32_t i = 0; !rc && i < fleet_index_packs(w->old); i++) {
-        if (!is_small(w, i))
+        if (!merges_all && !is_small(w, i))
             continue;
         if (fleet_spool_is_full(&w->spool))
             w->has_more = true;
         else
             rc = merge_number(w, i, err);
     }
+    return rc;
+}
+
+/* Removes records that newer ones of their series replace, and counts the new ones that are left.
+ */
+static enum kiln_code settle_series(struct shard_work *w, struct kiln_err *err)
+{
+    struct fleet_place place;
+    if (w->has_more)
+        return kiln_fail(err, KILN_FULL, "the shard '%s' has too many bytes of records", w->id);
+    enum kiln_code rc = fleet_spool_keep_newest(&w->spool, FLEET_SERIES_MAX, err);
+    w->kernels = 0;
+    for (size_t i = 0; !rc && i < w->spool.count; i++)
+        w->kernels += !w->old || !fleet_index_find(w->old, &w->spool.list[i].key, &place);
     return rc;
 }
 
@@ -417,7 +440,7 @@ static enum kiln_code publish_index(struct shard_work *w, struct kiln_err *err)
     if (rc)
         return rc;
     w->all->indices++;
-    w->all->kernels += w->kernels;
+    *(has_series(w) ? &w->all->blocks : &w->all->kernels) += w->kernels;
     w->all->merged += w->merged_count;
     return KILN_OK;
 }
@@ -435,8 +458,10 @@ static enum kiln_code collect_records(struct shard_work *w, struct kiln_err *err
     w->merged = calloc(FLEET_PACKS_MAX, sizeof(*w->merged));
     if (!w->merged)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a compaction");
-    rc = merge_small(w, err);
-    return rc ? rc : spool_all_loose(w, err);
+    rc = merge_packs(w, err);
+    if (!rc)
+        rc = spool_all_loose(w, err);
+    return !rc && has_series(w) ? settle_series(w, err) : rc;
 }
 
 static enum kiln_code work_on_shard(struct shard_work *w, struct kiln_err *err)

@@ -2,6 +2,7 @@
 #include "engine/fleet/fleet_spool.h"
 
 #include "common/base/array.h"
+#include "engine/fleet/fleet_series.h"
 
 #include <string.h>
 
@@ -65,4 +66,46 @@ struct bytes fleet_spool_content(const struct fleet_spool *spool, size_t number)
 {
     const struct fleet_spooled *one = &spool->list[number];
     return bytes_of(spool->records.data + one->offset, one->size);
+}
+
+struct series_record {
+    struct fleet_claim claim;
+    struct fleet_spooled spooled;
+};
+
+static int compare_series(const void *a, const void *b)
+{
+    const struct series_record *x = a, *y = b;
+    return fleet_series_compare(&x->claim, &y->claim);
+}
+
+/* Replaces the list by the first record of each series in |all|. */
+static void keep_first(struct fleet_spool *spool, const struct series_record *all)
+{
+    size_t kept = 0, count = spool->count;
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || !fleet_series_equal(&all[i - 1].claim, &all[i].claim))
+            spool->list[kept++] = all[i].spooled;
+    spool->count = kept;
+}
+
+enum kiln_code fleet_spool_keep_newest(struct fleet_spool *spool, size_t max, struct kiln_err *err)
+{
+    KILN_AUTO(mem) struct series_record *all = calloc(spool->count + 1, sizeof(*all));
+    if (!all)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the series of a shard");
+    for (size_t i = 0; i < spool->count; i++) {
+        struct fleet_record record;
+        if (!fleet_record_read(fleet_spool_content(spool, i), &record))
+            return kiln_fail(err, KILN_CORRUPT, "a record of a series is malformed");
+        all[i] = (struct series_record){ record.claim, spool->list[i] };
+    }
+    qsort(all, spool->count, sizeof(*all), compare_series);
+    keep_first(spool, all);
+    fleet_spool_sort(spool);
+    if (spool->count > max) {
+        memmove(spool->list, spool->list + (spool->count - max), max * sizeof(*spool->list));
+        spool->count = max;
+    }
+    return KILN_OK;
 }

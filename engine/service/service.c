@@ -117,6 +117,7 @@ static const char *command_of(unsigned type)
         [MESSAGE_fleet_export] = "kilnctl fleet push",
         [MESSAGE_fleet_keys] = "kilnctl fleet revoke",
         [MESSAGE_fleet_pull] = "kilnctl fleet pull",
+        [MESSAGE_fleet_tuning_export] = "kilnctl fleet push",
         [MESSAGE_kernel_import] = "kilnctl kernel import",
         [MESSAGE_tuning_import] = "kilnctl db import",
         [MESSAGE_tuning_merge] = "kilnctl db merge",

@@ -12,6 +12,7 @@
 #include "common/base/hex.h"
 #include "common/target/target.h"
 #include "engine/fleet/fleet_index_format.h"
+#include "engine/fleet/fleet_series.h"
 #include "engine/service/fleet/fleet_parts.h"
 
 #include <string.h>
@@ -297,6 +298,13 @@ static void add_shard(struct fleet_pull *p, struct shard *shard)
     p->shards[p->shard_count++] = shard;
 }
 
+static void add_used_shard(struct fleet_pull *p, struct shard *shard)
+{
+    const struct fleet_shard what = shard_view(shard);
+    if (!fleet_shard_has_series(&what)) /* of kernels */
+        add_shard(p, shard);
+}
+
 static void add_target(struct fleet_pull *p, const struct target *target)
 {
     const struct toolchain_table *table = p->engine->toolchains;
@@ -331,7 +339,7 @@ static enum kiln_code add_shards(struct fleet_pull *p, const struct fleet_pull_o
     enum kiln_code rc = KILN_OK;
     if (options->pulls_used)
         LIST_EACH (&tier_of(p)->shards, struct shard, link, shard)
-            add_shard(p, shard);
+            add_used_shard(p, shard);
     for (const struct json *j = json_first(options->targets); j && !rc; j = json_next(j))
         rc = add_targets_of(p, json_as_text(j, ""), err);
     return rc;

@@ -7,6 +7,7 @@
 #include "cli/kilnctl/nap.h"
 #include "engine/digest/sha256.h"
 #include "engine/fleet/fleet_record.h"
+#include "engine/fleet/fleet_series.h"
 #include "tests/support/fleet_keys.h"
 #include "tests/support/test_buffer.h"
 
@@ -74,6 +75,59 @@ TEST_F(kilnctl_fleet, kernels_are_pushed_once)
     assert_says(f->run.printed, "4 left out: damaged");
 }
 
+static void put_block(struct fixture *f, const char *series, const char *content)
+{
+    KILN_AUTO(codec) struct codec *codec = NULL;
+    const struct bytes raw = bytes_of_text(content);
+    const struct fleet_claim claim = { .key = sha256_of(raw),
+                                       .shard =
+                                           fleet_shard_named(bytes_of_text("gfx90a"), FLEET_TUNING,
+                                                             bytes_of_text("gfx90a68")),
+                                       .program = bytes_of_text("gfx90a68"),
+                                       .options = bytes_of_text(series),
+                                       .time = strlen(content) };
+    must(codec_create(&codec, &f->err), f->err);
+    must(fleet_record_write(codec, &claim, raw, &f->records, &f->err), f->err);
+}
+
+static int push_all(struct fixture *f, const char *tuning)
+{
+    fake.asked = 0;
+    fake.answers[0] = (struct fake_answer){ .code = KILN_E_NOT_FOUND };
+    fake.answers[1] = (struct fake_answer){ .reply = tuning,
+                                            .files = { (const char *)f->records.data },
+                                            .sizes = { f->records.size } };
+    return RUN(&f->run, "fleet", "push", "--key", f->key, f->tree);
+}
+
+TEST_F(kilnctl_fleet, tuning_records_are_pushed_without_kernels)
+{
+    put_block(f, "host-0", "records");
+    assert_int_equal(push_all(f, "{\"records\":7,\"entries\":9}"), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "fleet_export {}");
+    assert_string_equal(fake.requests[1], "fleet_tuning_export {}");
+    assert_says(f->run.printed, "tuning records of 7 problems: added");
+    assert_int_equal(push_all(f, "{\"records\":7}"), KILN_E_OK);
+    assert_says(f->run.printed, "7 problems: there already");
+}
+
+TEST_F(kilnctl_fleet, a_newer_block_replaces_the_older_one_of_its_series)
+{
+    put_block(f, "host-0", "old");
+    put_block(f, "host-0", "newer");
+    put_block(f, "other-0", "of another host");
+    assert_int_equal(push_all(f, "{\"records\":7}"), KILN_E_OK);
+    assert_int_equal(compact(f), KILN_E_OK);
+    assert_says(f->run.printed, "2 blocks of tuning records packed");
+    buffer_clear(&f->records);
+    put_block(f, "host-0", "the newest");
+    assert_int_equal(push_all(f, "{\"records\":7}"), KILN_E_OK);
+    assert_int_equal(compact(f), KILN_E_OK);
+    assert_says(f->run.printed, "1 blocks of tuning records packed");
+    assert_int_equal(RUN(&f->run, "fleet", "verify", "--trust", f->trust, f->tree), KILN_E_OK);
+    assert_says(f->run.printed, "2 kernels, indices: 1, bad: 0");
+}
+
 TEST_F(kilnctl_fleet, pushed_kernels_are_packed)
 {
     put_record(f, "gfx90a", 1);
@@ -91,11 +145,11 @@ TEST_F(kilnctl_fleet, results_are_printed_as_json)
     f->run.common.json = true;
     assert_int_equal(push(f, "{\"left_out\":1,\"damaged\":2}"), KILN_E_OK);
     assert_string_equal(f->run.printed,
-                        "{\"added\":1,\"present\":0,\"left_out\":1,\"damaged\":2}\n");
+                        "{\"added\":1,\"present\":0,\"left_out\":1,\"damaged\":2,\"records\":0,"
+                        "\"blocks_added\":0}\n");
     assert_int_equal(compact(f), KILN_E_OK);
-    assert_string_equal(
-        f->run.printed,
-        "{\"problems\":[],\"kernels\":1,\"packs\":1,\"merged\":0,\"indices\":1,\"refused\":0}\n");
+    assert_string_equal(f->run.printed, "{\"problems\":[],\"kernels\":1,\"blocks\":0,\"packs\":1,"
+                                        "\"merged\":0,\"indices\":1,\"refused\":0}\n");
 }
 
 TEST_F(kilnctl_fleet, both_commands_need_a_key)

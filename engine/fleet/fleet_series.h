@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Shards of records that replace each other: the tuning records of a host, and traces of jobs.
+ *
+ * Role       a kernel's record is final, because its key determines the kernel. A host's tuning
+ *            records change, so a claim in such a shard names a series, and the newest record of a
+ *            builder's series replaces the older ones. The key is the digest of the object
+ * Ownership  texts are borrowed
+ * Threading  pure functions
+ */
+#include "engine/fleet/fleet_claim.h"
+
+/* The toolchain of a shard of tuning records. */
+#define FLEET_TUNING "kiln-tuning-1"
+/* Maximum number of series in a shard. A compaction leaves out the oldest ones beyond this. */
+#define FLEET_SERIES_MAX 1024u
+
+bool fleet_shard_has_series(const struct fleet_shard *shard);
+/* Returns the shard that has |name|: of tuning records, the database id. |toolchain| is
+ * FLEET_TUNING.
+ */
+struct fleet_shard fleet_shard_named(struct bytes target, const char *toolchain, struct bytes name);
+/* Orders claims by builder and series (which the claim's |options| names), and those of one series
+ * by time, the newest first. */
+int fleet_series_compare(const struct fleet_claim *a, const struct fleet_claim *b);
+bool fleet_series_equal(const struct fleet_claim *a, const struct fleet_claim *b);
