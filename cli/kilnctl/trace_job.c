@@ -198,22 +198,38 @@ static int take_line(struct trace_job *job, struct trace_process *p, struct trac
     return add_line(job, line, err);
 }
 
-/* Reads all lines after the first.  Counts a last line without a line end as damaged, because it
- * was not written completely. */
+struct trace_reader trace_reader_of(const struct trace_process *process)
+{
+    struct trace_reader r = { .text = reader_of(buffer_view(&process->text)) };
+    struct trace_line ignored;
+    enum trace_verdict verdict = TRACE_DAMAGED;
+    (void)trace_reader_next(&r, &ignored, &verdict);
+    return r;
+}
+
+bool trace_reader_next(struct trace_reader *reader, struct trace_line *ret_line,
+                       enum trace_verdict *ret_verdict)
+{
+    struct reader *r = &reader->text;
+    size_t left = reader_left(r);
+    const uint8_t *end = left ? memchr(r->at, '\n', left) : NULL;
+    if (!left)
+        return false;
+    struct bytes line = reader_take(r, end ? (size_t)(end - r->at) : left);
+    if (end)
+        reader_u8(r);
+    *ret_verdict = end ? trace_line_parse(line, ret_line) : TRACE_DAMAGED;
+    return true;
+}
+
 static int read_lines(struct trace_job *job, struct trace_process *p, struct kiln_error *err)
 {
-    struct reader r = reader_of(buffer_view(&p->text));
+    struct trace_reader r = trace_reader_of(p);
+    struct trace_line line;
+    enum trace_verdict verdict = TRACE_DAMAGED;
     uint64_t plan_us = 0;
     int rc = KILN_E_OK;
-    for (bool is_first = true; !rc && reader_left(&r); is_first = false) {
-        struct trace_line line;
-        const uint8_t *end = memchr(r.at, '\n', reader_left(&r));
-        struct bytes text = reader_take(&r, end ? (size_t)(end - r.at) : reader_left(&r));
-        enum trace_verdict verdict = end ? trace_line_parse(text, &line) : TRACE_DAMAGED;
-        if (end)
-            reader_u8(&r);
-        if (is_first)
-            continue;
+    while (!rc && trace_reader_next(&r, &line, &verdict)) {
         p->damaged += verdict == TRACE_DAMAGED;
         if (verdict == TRACE_VALID)
             rc = take_line(job, p, &line, &plan_us, err);
@@ -321,6 +337,14 @@ static int read_job(struct trace_job *job, const struct trace_question *q, struc
     return rc;
 }
 
+static int compare_processes(const void *a, const void *b)
+{
+    const struct trace_process *x = a, *y = b;
+    if (x->process.start_us != y->process.start_us)
+        return x->process.start_us < y->process.start_us ? -1 : 1;
+    return strcmp(x->path, y->path);
+}
+
 int trace_job_ask(const struct trace_question *question, struct trace_job *ret_job,
                   struct kiln_error *err)
 {
@@ -330,6 +354,8 @@ int trace_job_ask(const struct trace_question *question, struct trace_job *ret_j
                                          : read_job(job, question, err);
     if (!rc && job->count)
         qsort(job->entries, job->count, sizeof(struct trace_entry *), compare_entries);
+    if (!rc && job->process_count)
+        qsort(job->processes, job->process_count, sizeof(*job->processes), compare_processes);
     return rc;
 }
 

@@ -60,6 +60,17 @@ CLI_MUST_CHECK int trace_job_read(const char *word, struct trace_job *ret_job,
 void trace_job_done(struct trace_job *job);
 #define TRACE_JOB_AUTO __attribute__((cleanup(trace_job_done)))
 
+struct trace_reader { /* reads the lines of a process, one after the other */
+    struct reader text;
+};
+/* Starts behind the file's first line. */
+struct trace_reader trace_reader_of(const struct trace_process *process);
+/* Returns false at the end.  Sets |ret_line| only if |ret_verdict| is TRACE_VALID.  The words of
+ * |ret_line| are borrowed from the process.  A last line without a line end is damaged, because it
+ * was not written completely. */
+bool trace_reader_next(struct trace_reader *reader, struct trace_line *ret_line,
+                       enum trace_verdict *ret_verdict);
+
 /* Returns the job's entry for the same plan or kernel, or NULL. */
 struct trace_entry *trace_job_find(const struct trace_job *job, const struct trace_line *line);
 static inline bool trace_is_plan(const struct trace_line *line) { return line->kind == TRACE_PLAN; }
