@@ -2,6 +2,7 @@
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/db_words.h"
 #include "cli/kilnctl/new_file.h"
+#include "cli/kilnctl/report_jobs.h"
 #include "cli/kilnctl/report_page.h"
 #include "cli/output.h"
 #include "cli/text_stream.h"
@@ -18,14 +19,16 @@
 #define COLUMNS_MIN 100u
 
 struct report_options {
-    const char *file;
+    const char *file, *job;
     struct option_number since;
 };
 
 #define AT(field) offsetof(struct report_options, field)
 static const struct option options[] = {
     { "output", 'o', OPTION_TEXT, AT(file), "FILE",
-      "the file to write; an older report is replaced (required)", 0, 0 },
+      "the file to write; an older report is replaced (required without --json)", 0, 0 },
+    { "job", 0, OPTION_TEXT, AT(job), "JOB",
+      "report only on this job, from its traces; needs no kilnd", 0, 0 },
     { "since", 0, OPTION_TIME, AT(since), "TIME",
       "how far back the charts go, such as 7d (all recorded history)", 0, 0 },
 };
@@ -145,56 +148,76 @@ static int write_page(const struct report *report, const char *path, struct kiln
     return new_file_write(&file, err);
 }
 
-static int report_written(const struct invocation *invocation, const char *path,
+static int report_written(const struct invocation *invocation, const struct report_jobs *jobs,
                           struct kiln_error *err)
 {
+    const struct report_options *o = invocation->options;
     if (!invocation->common->json) {
-        db_say("wrote '%s'", path);
+        db_say("wrote '%s'", o->file);
         return KILN_E_OK;
     }
     KILN_AUTO(json) struct json *done = json_object();
-    json_set_text(done, "written", path);
+    if (o->file)
+        json_set_text(done, "written", o->file);
+    report_jobs_to_json(jobs, done);
     return output_json(done, err);
+}
+
+static int write_report(const struct report_options *o, const struct answers *a,
+                        const struct report_jobs *jobs, uint64_t now, struct kiln_error *err)
+{
+    char host[256] = "this host";
+    if (gethostname(host, sizeof(host)) == 0)
+        host[sizeof(host) - 1] = '\0';
+    const struct report report = { .host = host,
+                                   .now = now,
+                                   .status = a->status,
+                                   .stats = a->stats,
+                                   .history = a->history,
+                                   .by_target = a->by_target,
+                                   .by_user = a->by_user,
+                                   .by_program = a->by_program,
+                                   .tuning = a->tuning,
+                                   .coverage = a->coverage,
+                                   .jobs = jobs->list,
+                                   .job_count = jobs->count,
+                                   .left_out_jobs = jobs->left_out,
+                                   .only_jobs = o->job != NULL };
+    return write_page(&report, o->file, err);
 }
 
 static int run_report(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct report_options *o = invocation->options;
     __attribute__((cleanup(answers_done))) struct answers a = { 0 };
-    char host[256] = "this host";
+    REPORT_JOBS_AUTO struct report_jobs jobs = { 0 };
     uint64_t now = (uint64_t)time(NULL);
-    if (!o->file)
+    if (!o->file && !invocation->common->json)
         return cli_fail(err, KILN_E_INVALID, "report needs -o FILE, such as -o kiln.html");
-    int rc = check_place(o->file, err);
-    if (!rc)
+    int rc = o->file ? check_place(o->file, err) : KILN_E_OK;
+    if (!rc && !o->job && o->file)
         rc = gather_answers(invocation, now, &a, err);
-    if (rc)
-        return rc;
-    if (gethostname(host, sizeof(host)) == 0)
-        host[sizeof(host) - 1] = '\0';
-    const struct report report = { .host = host,
-                                   .now = now,
-                                   .status = a.status,
-                                   .stats = a.stats,
-                                   .history = a.history,
-                                   .by_target = a.by_target,
-                                   .by_user = a.by_user,
-                                   .by_program = a.by_program,
-                                   .tuning = a.tuning,
-                                   .coverage = a.coverage };
-    rc = write_page(&report, o->file, err);
-    return rc ? rc : report_written(invocation, o->file, err);
+    if (!rc)
+        rc = o->job ? report_jobs_read_one(o->job, &jobs, err) : report_jobs_read(&jobs, err);
+    if (!rc && o->file)
+        rc = write_report(o, &a, &jobs, now, err);
+    return rc ? rc : report_written(invocation, &jobs, err);
 }
 
 const struct command command_report = {
     .name = "report",
     .words = "",
-    .summary = "write an HTML report: hit rate, time saved, contents of the store",
+    .summary = "write an HTML report: hit rate, time saved, what jobs waited for",
     .help =
         "Writes one self-contained HTML file without scripts or network access.  It shows the hit\n"
         "rate and the compile time saved over time, misses by reason, the store by target, user\n"
         "and program, the slowest compiles, tuning coverage, and kilnd itself.  Other users are\n"
-        "named only if you are an administrator.",
+        "named only if you are an administrator.\n"
+        "\n"
+        "For each of your 10 newest jobs with traces (KILN_TRACE), the file has a page: what the\n"
+        "job waited for in its cold and warm runs, what a prefetch would have saved, and which\n"
+        "prefetched kernels it used.  --json prints the same numbers of the jobs; then -o is\n"
+        "optional.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct report_options),

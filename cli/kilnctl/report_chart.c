@@ -9,6 +9,21 @@
 #define GAP 0.12
 #define THIN 1.0
 
+double chart_round_top(double most)
+{
+    static const double steps[] = { 1, 2, 4, 10, 20, 40, 60 };
+    double unit = most > 3600 ? 3600 : most > 60 ? 60 : 1;
+    while (most < unit && unit <= 1)
+        unit /= 10;
+    while (most > 60 * unit)
+        unit *= 10;
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        if (most <= steps[i] * unit)
+            return steps[i] * unit;
+    }
+    return most;
+}
+
 static void write_layers(const struct chart *c, const struct chart_column *column, FILE *out)
 {
     double range = (double)(c->end - c->begin);

@@ -31,3 +31,5 @@ struct chart {
 };
 
 void chart_write(const struct chart *chart, FILE *out);
+/* Returns a round number of seconds for the end of an axis: at least |most|. */
+double chart_round_top(double most);

@@ -43,3 +43,21 @@ void html_element(FILE *out, const char *tag, const char *class, const char *fmt
     html_text(out, text);
     fprintf(out, "</%s>", tag);
 }
+
+void html_begin_section(FILE *out, const char *title, const char *explanation)
+{
+    fputs("<section>", out);
+    html_element(out, "h2", "", "%s", title);
+    if (*explanation)
+        html_element(out, "p", "soft", "%s", explanation);
+}
+
+void html_share_cell(FILE *out, double part, double whole)
+{
+    double percent = whole > 0 && part > 0 ? 100 * part / whole : 0;
+    if (percent > 0)
+        fprintf(out, "<td class=\"share\"><i style=\"width:%.1f%%\"></i></td>",
+                percent < 100 ? percent : 100);
+    else
+        fputs("<td class=\"share\"></td>", out);
+}

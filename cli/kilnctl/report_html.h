@@ -15,3 +15,7 @@ void html_text(FILE *out, const char *text);
 /* Writes <tag class="class">text</tag>, where only the text is escaped. |class| may be "". */
 void html_element(FILE *out, const char *tag, const char *class, const char *fmt, ...)
     CLI_PRINTF(4, 5);
+/* Writes <section> and its heading.  |explanation| may be "". */
+void html_begin_section(FILE *out, const char *title, const char *explanation);
+/* Writes a table cell with a bar whose length is the share of |part| in |whole|. */
+void html_share_cell(FILE *out, double part, double whole);

@@ -90,21 +90,6 @@ static void collect_columns(const struct json *history, struct columns *all,
         one(all, json_get(history, "current"), true);
 }
 
-static double round_top(double most)
-{
-    static const double steps[] = { 1, 2, 4, 10, 20, 40, 60 };
-    double unit = most > 3600 ? 3600 : most > 60 ? 60 : 1;
-    while (most < unit && unit <= 1)
-        unit /= 10;
-    while (most > 60 * unit)
-        unit *= 10;
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        if (most <= steps[i] * unit)
-            return steps[i] * unit;
-    }
-    return most;
-}
-
 static struct range round_range(struct range range)
 {
     static const uint64_t units[] = { 300,   600,   1800,  3600,  7200,
@@ -154,7 +139,7 @@ static void write_saved(const struct report *r, const struct columns *all, FILE 
 {
     char top[UNITS_TEXT_MAX], middle[UNITS_TEXT_MAX];
     const struct range range = range_of(r, all);
-    const double most = round_top(all->most);
+    const double most = chart_round_top(all->most);
     const struct chart chart = {
         .name = "compile time saved and spent over time",
         .classes = { "disk", "miss" },

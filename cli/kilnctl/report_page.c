@@ -9,10 +9,15 @@
 static const char style[] =
     ":root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--soft:#57606a;--rule:#d5dae0;"
     "--panel:#f5f7f9;--hot:#14566b;--disk:#3f8ea6;--package:#8fc1cf;--fleet:#8a7cb8;"
-    "--miss:#b8503c;--bar:#3f8ea6;--shade:#b3bbc4}\n"
+    "--miss:#b8503c;--bar:#3f8ea6;--shade:#b3bbc4;"
+    /* the causes of waiting: their brightness differs, too, for printers without colours */
+    "--w-compiled:#5c221b;--w-joined:#b44c3a;--w-own:#e39d44;--w-fleet:#504882;--w-package:#2397b5;"
+    "--w-lookup:#8fd1dd;--w-failed:#dfe6ec}\n"
     "@media(prefers-color-scheme:dark){:root{--paper:#15181c;--ink:#e3e7eb;--soft:#9aa5b1;"
     "--rule:#333a42;--panel:#1d2228;--hot:#a5dcec;--disk:#5fb0c9;--package:#367388;--fleet:#a89ad6;"
-    "--miss:#e07b63;--bar:#5fb0c9;--shade:#4a545f}}\n"
+    "--miss:#e07b63;--bar:#5fb0c9;--shade:#4a545f;"
+    "--w-compiled:#ffd4b9;--w-joined:#e87d66;--w-own:#ebb156;--w-fleet:#7e73b4;--w-package:#57b8d1;"
+    "--w-lookup:#1e6772;--w-failed:#41484c}}\n"
     "*{box-sizing:border-box}\n"
     "body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,\"Segoe UI\","
     "Roboto,\"Helvetica Neue\",\"Liberation Sans\",Arial,sans-serif}\n"
@@ -41,7 +46,7 @@ static const char style[] =
     "th{color:var(--soft);font-weight:500;font-size:.8125rem;text-align:left;white-space:nowrap}\n"
     "th,td{padding:.4rem .75rem .4rem 0;border-bottom:1px solid var(--rule);vertical-align:top}\n"
     "th:last-child,td:last-child{padding-right:0}\n"
-    "th.n,td.n{text-align:right;white-space:nowrap}\n"
+    "th.n,td.n{text-align:right;white-space:nowrap}td.when{white-space:nowrap}\n"
     "td.name{overflow-wrap:anywhere;min-width:10rem}\n"
     "tr.sum td{font-weight:600;border-bottom:0}\n"
     "td.share{width:22%;min-width:6rem}\n"
@@ -67,13 +72,42 @@ static const char style[] =
     "dl{display:grid;grid-template-columns:minmax(8rem,auto) 1fr;gap:.3rem 1.25rem;margin:.5rem "
     "0}\n"
     "dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}\n";
+static const char style_of_jobs[] =
+    ".bars{margin:1rem 0 1.5rem;display:grid;grid-template-columns:auto 1fr auto;"
+    "gap:.5rem .8rem;align-items:center}\n"
+    ".bars svg{width:100%;height:1.6rem;display:block}\n"
+    ".bars line{stroke:var(--rule);stroke-width:1;vector-effect:non-scaling-stroke}\n"
+    ".bars b,.bars .run span{display:block;font-size:.8125rem;line-height:1.35;font-weight:500;"
+    "font-variant-numeric:tabular-nums;white-space:nowrap}\n"
+    ".bars .total{font-size:.875rem;font-variant-numeric:tabular-nums;text-align:right}\n"
+    ".bars .times{display:block;position:relative;height:1.3em;margin:0}"
+    ".bars .times span{position:absolute;transform:translateX(-50%);white-space:nowrap}"
+    ".bars .times span:first-child{transform:none}"
+    ".bars .times span:last-child{transform:translateX(-100%)}"
+    ".bars .times span:nth-child(2){left:25%}.bars .times span:nth-child(3){left:50%}"
+    ".bars .times span:nth-child(4){left:75%}.bars .times span:nth-child(5){left:100%}"
+    ".bars .legend{grid-column:2/4}\n"
+    "i.key{display:inline-block;width:.75rem;height:.75rem;border-radius:2px;margin-right:.5rem}\n"
+    "rect.w-compiled{fill:var(--w-compiled)}rect.w-joined{fill:var(--w-joined)}"
+    "rect.w-own{fill:var(--w-own)}rect.w-fleet{fill:var(--w-fleet)}"
+    "rect.w-package{fill:var(--w-package)}rect.w-lookup{fill:var(--w-lookup)}"
+    "rect.w-failed{fill:var(--w-failed);stroke:var(--soft);vector-effect:non-scaling-stroke}\n"
+    "i.w-compiled{background:var(--w-compiled)}i.w-joined{background:var(--w-joined)}"
+    "i.w-own{background:var(--w-own)}i.w-fleet{background:var(--w-fleet)}"
+    "i.w-package{background:var(--w-package)}i.w-lookup{background:var(--w-lookup)}"
+    "i.w-failed{background:var(--w-failed);box-shadow:inset 0 0 0 1px var(--soft)}\n";
 static const char style_by_medium[] =
     "@media(max-width:34rem){main{padding:1.25rem .9rem 3rem}h1{font-size:1.4rem}"
     ".tiles{grid-template-columns:1fr 1fr}.tiles b{font-size:1.2rem;white-space:normal}"
-    ".times span:nth-child(2){display:none}dl{grid-template-columns:1fr}dd{margin-bottom:.5rem}"
+    ".times span:nth-child(2),.bars .times "
+    "span:nth-child(4){display:none}dl{grid-template-columns:1fr}dd{margin-bottom:.5rem}"
     "table{font-size:.875rem}th,th.n{white-space:normal}td.name{min-width:12rem}"
     "td.share,th:empty{display:none}}\n"
-    "@media print{main{max-width:none}.wide{overflow:visible;background:none}}\n";
+    "@media print{*{-webkit-print-color-adjust:exact;print-color-adjust:exact}"
+    "main{max-width:none;padding:0}.wide{overflow:visible;background:none}"
+    ".job{break-before:page}header+.job{break-before:auto}h2,h3,thead{break-after:avoid}tr,figure,"
+    "li{break-inside:avoid}"
+    "table{font-size:.8125rem}}\n";
 
 static void write_tile(FILE *out, const char *value, const char *what)
 {
@@ -138,24 +172,35 @@ static void write_tiles(const struct report *r, FILE *out)
 
 static void write_head(const struct report *r, FILE *out)
 {
-    char when[UNITS_TEXT_MAX];
+    char when[UNITS_TEXT_MAX], title[320];
+    snprintf(title, sizeof(title), r->only_jobs ? "Jobs with kiln, read on %s" : "kiln on %s",
+             r->host);
     fputs(REPORT_MARK "\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
                       "<meta name=\"referrer\" content=\"no-referrer\">"
                       "<meta http-equiv=\"Content-Security-Policy\" "
-                      "content=\"default-src 'none'; style-src 'unsafe-inline'\"><title>kiln on ",
+                      "content=\"default-src 'none'; style-src 'unsafe-inline'\"><title>",
           out);
-    html_text(out, r->host);
-    fprintf(out, "</title>\n<style>\n%s%s</style></head>\n<body><main>\n<header>", style,
-            style_by_medium);
-    html_element(out, "h1", "", "kiln on %s", r->host);
+    html_text(out, title);
+    fprintf(out, "</title>\n<style>\n%s%s%s</style></head>\n<body><main>\n<header>", style,
+            style_of_jobs, style_by_medium);
+    html_element(out, "h1", "", "%s", title);
     html_element(out, "p", "soft", "%s, by kilnctl %s", units_when(r->now, when), kiln_version());
     fputs("</header>\n", out);
 }
 
-void report_write(const struct report *r, FILE *out)
+static void write_jobs(const struct report *r, FILE *out)
 {
-    write_head(r, out);
+    for (size_t i = 0; i < r->job_count; i++)
+        report_job_html(&r->jobs[i], out);
+    if (r->left_out_jobs)
+        html_element(out, "p", "soft",
+                     "Only the %zu newest jobs are shown. The traces of %zu older jobs are not.",
+                     r->job_count, r->left_out_jobs);
+}
+
+static void write_host(const struct report *r, FILE *out)
+{
     write_tiles(r, out);
     report_over_time(r, out);
     report_misses(r, out);
@@ -163,5 +208,13 @@ void report_write(const struct report *r, FILE *out)
     report_slowest(r, out);
     report_tuning(r, out);
     report_facts(r, out);
+}
+
+void report_write(const struct report *r, FILE *out)
+{
+    write_head(r, out);
+    if (!r->only_jobs)
+        write_host(r, out);
+    write_jobs(r, out);
     fputs("</main></body></html>\n", out);
 }

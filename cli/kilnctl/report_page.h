@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Writes the page of kilnctl report: kilnd's replies as one HTML file without scripts or other
- * files.
+/* Writes the page of kilnctl report: kilnd's replies and summaries of jobs as one HTML file without
+ * scripts or other files.
  *
  * Role       writes the frame of the page; report_sections.c writes its tables
- * Ownership  kilnd's replies are borrowed; any of them may be NULL or incomplete
+ * Ownership  replies and jobs are borrowed; any of the replies may be NULL or incomplete
  * Threading  one thread at a time for each stream */
+#include "cli/kilnctl/report_job.h"
 #include "common/base/json.h"
 
 #include <stdint.h>
@@ -22,6 +23,9 @@ struct report {
     const struct json *by_target, *by_user, *by_program;
     const struct json *tuning;
     const struct json *coverage;
+    const struct report_job *jobs;
+    size_t job_count, left_out_jobs;
+    bool only_jobs; /* nothing was requested from kilnd */
 };
 
 void report_write(const struct report *report, FILE *out);

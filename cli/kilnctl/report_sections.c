@@ -9,24 +9,6 @@
 
 #define ROWS_MAX 25
 
-static void begin_section(FILE *out, const char *title, const char *explanation)
-{
-    fputs("<section>", out);
-    html_element(out, "h2", "", "%s", title);
-    if (*explanation)
-        html_element(out, "p", "soft", "%s", explanation);
-}
-
-static void share_cell(FILE *out, double part, double whole)
-{
-    double percent = whole > 0 && part > 0 ? 100 * part / whole : 0;
-    if (percent > 0)
-        fprintf(out, "<td class=\"share\"><i style=\"width:%.1f%%\"></i></td>",
-                percent < 100 ? percent : 100);
-    else
-        fputs("<td class=\"share\"></td>", out);
-}
-
 /* ---- misses ---- */
 
 static const struct {
@@ -46,7 +28,7 @@ void report_misses(const struct report *r, FILE *out)
     char count[UNITS_TEXT_MAX];
     const struct json *by = json_get(r->history, "miss_reasons");
     double all = json_get_number(r->history, "misses", 0);
-    begin_section(
+    html_begin_section(
         out, "Misses by reason",
         "Kernels that jobs requested and no tier had, since kilnd started. Prefetches do not "
         "count.");
@@ -66,7 +48,7 @@ void report_misses(const struct report *r, FILE *out)
         html_element(out, "td", "n", "%s",
                      units_count(json_get_u64(by, reasons[i].name, 0), count));
         html_element(out, "td", "n", "%.1f %%", 100 * part / all);
-        share_cell(out, part, all);
+        html_share_cell(out, part, all);
         fputs("</tr>", out);
     }
     fputs("</tbody></table></div></section>\n", out);
@@ -85,7 +67,7 @@ static void write_usage_row(FILE *out, const char *class, const char *name, cons
     html_element(out, "td", "n", "%s", units_count(json_get_u64(row, "compiles", 0), text));
     html_element(out, "td", "n", "%s", units_count(json_get_u64(row, "kernels", 0), text));
     html_element(out, "td", "n", "%s", units_size(json_get_u64(row, "bytes", 0), text));
-    share_cell(out, json_get_number(row, "bytes", 0), *class ? 0 : most);
+    html_share_cell(out, json_get_number(row, "bytes", 0), *class ? 0 : most);
     fputs("</tr>", out);
 }
 
@@ -161,7 +143,7 @@ static void write_usage(const struct json *accounting, const char *title, const 
 
 void report_accounting(const struct report *r, FILE *out)
 {
-    begin_section(out, "What the store holds, and what it saved", "");
+    html_begin_section(out, "What the store holds, and what it saved", "");
     write_usage(r->by_target, "By target", "target", "Target", out);
     write_usage(r->by_user, "By user", "uid", "User", out);
     write_usage(r->by_program, "By program", "program", "Program", out);
@@ -233,7 +215,7 @@ static void slow_row(FILE *out, const struct json *list, const struct json *kern
 void report_slowest(const struct report *r, FILE *out)
 {
     const struct json *slowest = json_get(r->history, "slowest");
-    begin_section(
+    html_begin_section(
         out, "Slowest compiles",
         "Of the kernels that are in the store now. Below a program: the options by which this "
         "kernel differs from others of the list.");
@@ -259,7 +241,7 @@ static void tuning_row(FILE *out, const char *name, uint64_t records, double hit
     html_element(out, "td", "name", "%s", name);
     html_element(out, "td", "n", "%s", units_count(records, text));
     html_element(out, "td", "n", "%s", units_count(hits > 0 ? (uint64_t)hits : 0, text));
-    share_cell(out, hits, all);
+    html_share_cell(out, hits, all);
     fputs("</tr>", out);
 }
 
@@ -294,8 +276,8 @@ static void tuning_table(const struct json *t, FILE *out)
 
 void report_tuning(const struct report *r, FILE *out)
 {
-    begin_section(out, "Tuning coverage",
-                  "How often a record existed for a problem that a job looked up.");
+    html_begin_section(out, "Tuning coverage",
+                       "How often a record existed for a problem that a job looked up.");
     if (r->tuning)
         tuning_table(r->tuning, out);
     else
@@ -344,7 +326,7 @@ void report_facts(const struct report *r, FILE *out)
 {
     char text[UNITS_TEXT_MAX], second[UNITS_TEXT_MAX];
     const struct json *s = r->status, *hot = json_get(s, "hot");
-    begin_section(out, "kilnd", "");
+    html_begin_section(out, "kilnd", "");
     fputs("<dl>", out);
     write_fact(out, "Version", "%s", json_get_text(s, "version", "?"));
     write_fact(out, "Running for", "%s", units_seconds(json_get_number(s, "uptime_s", 0), text));

@@ -23,6 +23,8 @@ struct fixture {
 SET_UP(set_up)
 {
     f->directory = fake_begin();
+    test_setenv("HOME", f->directory);
+    test_setenv("XDG_CACHE_HOME", NULL);
     snprintf(f->file, sizeof(f->file), "%s/r.html", f->directory);
 }
 
