@@ -15,7 +15,6 @@
 /* If a directory has more files, only the newest are read. libkiln keeps at most half as many
  * files. */
 #define FILES_READ_MAX (2 * TRACE_FILES_MAX)
-#define JOBS_MAX 4096u
 
 /* ---- names ---- */
 
@@ -80,7 +79,7 @@ int trace_each_job(trace_visit *visit, void *context, struct kiln_error *err)
     if (trace_directory(NULL, path, &why))
         return cli_fail(err, (int)why.code, "%s", why.text);
     int rc = list_names(path, "", &names, err);
-    for (size_t i = 0; !rc && i < names.count && i < JOBS_MAX; i++)
+    for (size_t i = 0; !rc && i < names.count; i++)
         if (trace_job_name(names.list[i], job) && strcmp(job, names.list[i]) == 0)
             rc = visit(context, job, err);
     return rc;

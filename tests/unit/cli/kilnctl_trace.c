@@ -113,6 +113,22 @@ TEST_F(kilnctl_trace, ls_lists_jobs_and_the_processes_of_one)
     assert_says(f->run.printed, "1764288001-node7-43.trace");
 }
 
+/* 5000 names come before "net" in the alphabet.  No job has such a name, because of the space. They
+ * are links to one file, because creating as many files takes seconds. */
+TEST_F(kilnctl_trace, ls_lists_a_job_after_thousands_of_other_names)
+{
+    char above[128], first[512], path[512];
+    write_two(f);
+    snprintf(above, sizeof(above), "%.100s/.cache/kiln/traces", f->home);
+    scratch_create(above, "a file", "text", first);
+    for (unsigned i = 0; i < 5000; i++) {
+        snprintf(path, sizeof(path), "%s/a file %04u", above, i);
+        assert_int_equal(link(first, path), 0);
+    }
+    must(RUN(&f->run, "trace", "ls", "--json"), f->run.err);
+    assert_says(f->run.printed, "{\"jobs\":[{\"job\":\"net\",\"processes\":2,");
+}
+
 TEST_F(kilnctl_trace, ls_skips_what_is_no_directory_of_a_job)
 {
     char above[160];
