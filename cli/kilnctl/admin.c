@@ -47,6 +47,17 @@ static int note_refusal(const struct invocation *invocation, int rc)
     return rc;
 }
 
+/* kilnd refuses a request that it does not know completely.  This happens if kilnd is older than
+ * kilnctl. */
+static int note_age(int rc, struct kiln_error *err)
+{
+    if (rc == KILN_E_INVALID &&
+        (strstr(err->text, "unknown member") || strstr(err->text, "unknown request type")))
+        cli_while(err,
+                  "kilnd seems to be older than this kilnctl: restart it if kiln was upgraded");
+    return rc;
+}
+
 static int send_request(const struct invocation *invocation, const struct admin_call *call,
                         struct json **ret_reply, struct kiln_error *err)
 {
@@ -59,6 +70,7 @@ static int send_request(const struct invocation *invocation, const struct admin_
                                            .timeout_ms = call->timeout_ms };
     if (!rc)
         rc = note_refusal(invocation, kiln_admin(invocation->client, &whole, &reply, err));
+    note_age(rc, err);
     return rc ? rc : parse_reply(call->request, reply, ret_reply, err);
 }
 
@@ -128,7 +140,7 @@ int admin_call(const struct invocation *invocation, const struct admin_call *cal
     if (bar)
         (rc ? call_progress_end : call_progress_finish)(bar);
     if (rc)
-        return rc;
+        return note_age(rc, err);
     rc = parse_reply(call->request, reply, ret_reply, err);
     if (rc)
         close_files(call, returned);

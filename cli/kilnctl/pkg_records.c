@@ -5,9 +5,12 @@
 #include "cli/kilnctl/db_send.h"
 #include "common/base/bytes.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #define FILES_MAX 8
+/* how the name of a row with tuning records begins (docs/formats/kpkg.md) */
+#define ROW_NAME "!records/"
 
 struct files {
     int fds[FILES_MAX];
@@ -56,6 +59,26 @@ static int merge_file(const struct invocation *invocation, const char *name, int
     return rc;
 }
 
+/* An older kilnd does not return records.  Fails if the package has some: their rows come first. */
+static int check_without_records(const struct invocation *invocation, const char *package,
+                                 struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *ask = json_object();
+    KILN_AUTO(json) struct json *page = NULL;
+    json_set_text(ask, "name", package);
+    json_set_u64(ask, "count", 1);
+    *err = (struct kiln_error){ 0 };
+    int rc = admin_ask(invocation, "package_show", ask, &page, err);
+    const char *first = json_get_text(json_first(json_get(page, "rows")), "name", "");
+    if (rc || strncmp(first, ROW_NAME, strlen(ROW_NAME)) != 0)
+        return rc;
+    return cli_fail(err, KILN_E_UNSUPPORTED,
+                    "'%.100s' is installed, but not its tuning records: this kilnd is older than "
+                    "kilnctl and cannot read them.  Upgrade and restart kilnd, then install the "
+                    "package again",
+                    package);
+}
+
 int pkg_records_merge(const struct invocation *invocation, const char *package, struct json *reply,
                       struct kiln_error *err)
 {
@@ -63,6 +86,8 @@ int pkg_records_merge(const struct invocation *invocation, const char *package, 
     KILN_AUTO(json) struct json *shown = NULL;
     int rc = ask_files(invocation, package, &files, &shown, err);
     const struct json *name = json_first(json_get(shown, "records"));
+    if (rc == KILN_E_INVALID)
+        return check_without_records(invocation, package, err);
     if (rc || files.count == 0)
         return rc;
     struct json *list = json_set_array(reply, "records");

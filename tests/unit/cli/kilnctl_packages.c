@@ -110,6 +110,49 @@ TEST_F(kilnctl_packages, records_that_are_refused_fail_the_command_and_name_the_
     assert_says(f->run.err.text, "'gfx90a68.kpkg' is installed");
 }
 
+/* Answers as a kilnd that does not know the member "records".  |first| is the name of the package's
+ * first row. */
+static void install_with_older_kilnd(struct fixture *f, const char *first, char page[128])
+{
+    snprintf(page, 128, "{\"rows\":[{\"id\":1,\"name\":\"%s\"}]}", first);
+    install_with_records(f);
+    fake.answers[1] = (struct fake_answer){
+        .code = KILN_E_INVALID,
+        .text = "body of 'package_show': the request has an unknown member 'records'",
+    };
+    fake.answers[2] = (struct fake_answer){ .reply = page };
+}
+
+TEST_F(kilnctl_packages, an_older_kilnd_installs_a_package_without_records)
+{
+    char page[128];
+    install_with_older_kilnd(f, "conv_direct", page);
+    must(RUN(&f->run, "pkg", "install", f->path), f->run.err);
+    assert_string_equal(fake.requests[2], "package_show {\"name\":\"gfx90a68.kpkg\",\"count\":1}");
+}
+
+TEST_F(kilnctl_packages, records_that_an_older_kilnd_cannot_read_fail_the_command)
+{
+    char page[128];
+    install_with_older_kilnd(f, "!records/gfx90a68.HIP.fdb.txt", page);
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_UNSUPPORTED);
+    assert_says(f->run.err.text, "'gfx90a68.kpkg' is installed");
+    assert_says(f->run.err.text, "older");
+}
+
+TEST_F(kilnctl_packages, a_request_that_an_older_kilnd_does_not_know_says_so)
+{
+    static const char *const texts[] = { "unknown request type 99",
+                                         "the request has an unknown member 'x'" };
+    for (size_t i = 0; i < 2; i++) {
+        fake.asked = 0;
+        fake.answers[0] = (struct fake_answer){ .code = KILN_E_INVALID, .text = texts[i] };
+        assert_int_equal(RUN(&f->run, "pkg", "ls"), KILN_E_INVALID);
+        assert_says(f->run.err.text, "older");
+        assert_says(f->run.err.text, texts[i]);
+    }
+}
+
 TEST_F(kilnctl_packages, a_package_may_be_given_another_name)
 {
     fake.answers[0].reply =
