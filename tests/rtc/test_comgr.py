@@ -110,9 +110,10 @@ class ComgrJob(Job):
             assert len(lines) == len(expected)
             assert [line for line, e in zip(lines, expected) if e is not None] == [
                 e for e in expected if e is not None]
-        if ANSWERED in self.ends():
+        ends.append(self.ends())
+        if set(ends[1]) == {ANSWERED}:  # comgr may not repeat an action that is not answered
             assert warm == cold
-        return [*ends, self.ends()]
+        return ends
 
 
 def mask(output):
@@ -259,7 +260,7 @@ LINES = {"opencl": ["#warning attention", "#include \"a.h\"", "__constant int c 
                     "// a comment", "#error no", "__constant char *f = __FILE__;"],
          "assembly": [".set A, 1", "// a comment", ".include \"a.h\"", "nonsense"],
          "hip": ["#include \"first.h\"", "#include \"a.h\"", "// a comment", "#error no",
-                 "__attribute__((device)) const char *t = __TIME__;"]}
+                 "__attribute__((device)) const char *t = \"__TIME__\";"]}
 
 
 class Case:
