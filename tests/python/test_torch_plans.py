@@ -3,6 +3,7 @@
 import ctypes
 import dataclasses
 import json
+import multiprocessing
 import os
 import threading
 
@@ -110,6 +111,28 @@ def test_plans_are_requested_on_another_thread_and_gathered():
     client.may_answer.set()
     assert planner.wait(WAIT_MAX_S)
     assert answers == [1, 2, 3] and sum(client.batches) == 3
+
+
+def test_a_forked_child_does_not_wait_for_its_parents_plans():
+    clients = [FakeClient()]
+    planner, device = _planner.Planner(lambda: clients[-1]), FakeDevice()
+    planner.ask([(device, 1, print)])
+
+    def work():
+        assert planner.wait(0)
+        clients.append(FakeClient())
+        clients[-1].may_answer.set()
+        answers = []
+        planner.ask([(device, 2, answers.append)])
+        assert planner.wait(WAIT_MAX_S) and answers == [2]
+
+    child = multiprocessing.get_context("fork").Process(target=work)
+    child.start()
+    child.join(WAIT_MAX_S)
+    code = child.exitcode
+    child.kill()
+    clients[0].may_answer.set()
+    assert planner.wait(WAIT_MAX_S) and code == 0
 
 
 def test_plans_that_are_requested_together_are_one_batch():

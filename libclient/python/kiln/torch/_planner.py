@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Requests plans from kilnd on a thread of its own, so that no step of the job waits for kilnd."""
+import os
 import queue
 import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
@@ -19,10 +20,15 @@ TIMEOUT_S = 600  # for all plans that are requested together, compilation includ
 
 
 class Planner:
-    """A queue of requests. |done| of a request is called on the planner's thread."""
+    """A queue of requests. |done| of a request is called on the planner's thread. In a forked
+    child, which has no such thread, the requests of the parent are forgotten."""
 
     def __init__(self, open_client: Callable[[], Client]) -> None:
         self._open_client = open_client
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
         self._client: Optional[Client] = None
         self._requests: "queue.SimpleQueue[List[Request]]" = queue.SimpleQueue()
         self._changed = threading.Condition()
