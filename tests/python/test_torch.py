@@ -529,6 +529,87 @@ def test_after_one_wait_in_vain_a_later_process_waits_no_more(fake, x, w):
     assert fake.operators._recall_wait_s == 0
 
 
+@pytest.fixture
+def benchmark(monkeypatch):
+    """cuDNN's benchmark mode, in which PyTorch searches for its fastest algorithm."""
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+
+
+def learn_that_kiln_is_slower(fake, x, w, kiln_us=15.0):
+    """Begins a process whose plans an earlier process found slower. Calls are on the default
+    stream."""
+    fake.kiln_us = kiln_us
+    learn(fake, simple, x, w)
+    assert fake.states() == {State.ORIGINAL}
+    begin_another_process(fake)
+    fake.current.stream = 0
+
+
+def test_a_search_of_pytorchs_is_postponed_until_kiln_has_lost_its_time(fake, x, w, benchmark,
+                                                                        monkeypatch):
+    monkeypatch.setattr(_choice, "SEARCH_US", 12.0)
+    learn_that_kiln_is_slower(fake, x, w)
+    with without_kiln(fake):
+        wanted = step(simple, x, w)
+    for _ in range(2):
+        for one, other in zip(step(simple, x, w), wanted):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    assert fake.launches == 6 and fake.states() == {State.POSTPONED}
+    text = kiln.torch.report()
+    assert "kiln runs 0 of 3 convolutions and 3 for now, 6 of 6 calls" in text
+    assert "kiln for now output 15.0 us by kiln, 10.0 us by PyTorch  slower" in text
+    for _ in range(2):  # kiln would have lost 15 us
+        for one, other in zip(step(simple, x, w), wanted):
+            assert torch.equal(one, other)
+    assert fake.launches == 6 and fake.states() == {State.ORIGINAL}
+    assert fake.reasons() == {"slower"}
+
+
+def test_pytorch_does_not_search_if_its_algorithm_is_not_faster(fake, x, w, benchmark, monkeypatch):
+    monkeypatch.setattr(_choice, "SEARCH_US", 0.0)
+    learn_that_kiln_is_slower(fake, x, w, kiln_us=9.9)
+    for _ in range(3):
+        step(simple, x, w)
+    assert fake.states() == {State.POSTPONED} and fake.reasons() == {"not faster by 3 %"}
+
+
+def test_on_another_stream_pytorch_searches_at_once(fake, x, w, benchmark):
+    learn_that_kiln_is_slower(fake, x, w)
+    step(simple, x, w)
+    assert fake.states() == {State.POSTPONED}
+    fake.current.stream = 5
+    fake.capturing = True
+    step(simple, x, w)
+    assert fake.launches == 6 and fake.states() == {State.POSTPONED}
+    fake.capturing = False
+    step(simple, x, w)
+    assert fake.launches == 6 and fake.states() == {State.ORIGINAL}
+
+
+def test_without_the_benchmark_mode_no_search_is_postponed(fake, x, w):
+    learn_that_kiln_is_slower(fake, x, w)
+    step(simple, x, w)
+    assert fake.launches == 0 and fake.states() == {State.ORIGINAL}
+
+
+def test_times_that_are_no_numbers_postpone_nothing(fake, x, w, benchmark):
+    learn_that_kiln_is_slower(fake, x, w)
+    for key, record in fake.records.items():
+        fake.records[key] = dataclasses.replace(record, kiln_us=float("nan"))
+    step(simple, x, w)
+    assert fake.launches == 0 and fake.states() == {State.ORIGINAL}
+
+
+def test_a_slower_plan_that_comes_late_is_not_compared_again(fake, x, w, benchmark):
+    learn_that_kiln_is_slower(fake, x, w)
+    fake.answers_at_once = False
+    step(simple, x, w)
+    fake.answer()
+    step(simple, x, w)
+    assert fake.launches == fake.loads == 0
+    assert fake.states() == {State.ORIGINAL} and fake.reasons() == {"slower"}
+
+
 class EndedWait:
     """An event whose wait always ends in vain."""
 
@@ -858,6 +939,21 @@ def test_a_prepared_step_of_a_later_process_runs_by_kiln(fake, images):
     train(model, images)
     assert fake.launches == 11
     assert {choice.original_calls for choice in fake.operators.choices.values()} == {0}
+
+
+def test_a_prepared_step_of_a_later_process_postpones_searches(fake, images, benchmark):
+    model = Network()
+    fake.kiln_us = 15.0
+    train(model, images)
+    fake.answer()
+    train(model, images)
+    begin_another_process(fake, answers_at_once=False)
+    fake.current.stream = 0
+    kiln.torch.prepare(model, images)
+    fake.answer()
+    assert fake.states() == {State.POSTPONED} and fake.launches == 0
+    train(model, images)
+    assert fake.launches == 11 and fake.states() == {State.POSTPONED}
 
 
 def test_a_traced_model_cannot_be_prepared_and_the_report_says_so(fake, images):

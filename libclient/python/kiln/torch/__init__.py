@@ -32,8 +32,10 @@ class Convolution:
     result: str  #: what is computed: "output", or the gradient of "input" or "weight"
     type: str  #: such as "torch.float16"
     problem: str  #: MIOpenDriver's command line; "" if kiln has no such problem
-    runs_by: str  #: "kiln", "PyTorch", or why neither is chosen yet
-    reason: str  #: why PyTorch runs the convolution; "" otherwise
+    #: "kiln", "PyTorch", "kiln for now" (PyTorch is faster, but would have to search for its
+    #: fastest algorithm first), or why neither is chosen yet
+    runs_by: str
+    reason: str  #: why PyTorch runs the convolution, or is faster; "" otherwise
     solver: str  #: kiln's solver; "" if there was no plan
     kiln_us: float  #: GPU time of kiln's kernels in microseconds; 0 if not timed
     original_us: float
@@ -124,13 +126,15 @@ def report() -> str:
     """Returns a text that says for each convolution of the job what runs it, and why."""
     known = convolutions()
     by_kiln = sum(c.runs_by == "kiln" for c in known)
-    lines = [f"kiln.torch: kiln runs {by_kiln} of {len(known)} convolutions, "
-             f"{sum(c.kiln_calls for c in known)} of "
-             f"{sum(c.kiln_calls + c.original_calls for c in known)} calls"]
+    for_now = sum(c.runs_by == "kiln for now" for c in known)
+    kiln_calls = sum(c.kiln_calls for c in known)
+    lines = [f"kiln.torch: kiln runs {by_kiln} of {len(known)} convolutions"
+             f"{f' and {for_now} for now' if for_now else ''}, {kiln_calls} of "
+             f"{kiln_calls + sum(c.original_calls for c in known)} calls"]
     for c in sorted(known, key=lambda c: (c.runs_by, c.reason, -c.original_us)):
         times = f"{c.kiln_us:.1f} us by kiln, {c.original_us:.1f} us by PyTorch" \
             if c.kiln_us else "not timed"
-        lines.append(f"  {c.runs_by:8} {c.result:6} {times}  {c.reason or c.solver}  "
+        lines.append(f"  {c.runs_by:12} {c.result:6} {times}  {c.reason or c.solver}  "
                      f"[{c.type.replace('torch.', '')}] {c.problem}")
     errors = [] if _replaced is None else _replaced.errors
     return "\n".join(lines + [f"  error: {error}" for error in errors])

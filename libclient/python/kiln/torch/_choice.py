@@ -25,6 +25,9 @@ TOLERANCE_TF32 = 5e-3
 # of a large result.
 ELEMENT = {"torch.float32": 1e-2, "torch.float16": 1e-1, "torch.bfloat16": 1e-1}
 ELEMENT_TF32 = 1e-1
+# How long PyTorch's search for the fastest algorithm takes for one convolution, in benchmark mode.
+# Measured on an H200: 0.07 to 0.38 s.
+SEARCH_US = 1e5
 TRIALS_MAX = 8  # if so many comparisons cannot be made, the choice is PyTorch
 
 
@@ -33,6 +36,7 @@ class State(enum.Enum):
     ASKED = "waits for kilnd's plan"
     PLANNED = "planned, not timed yet"
     KILN = "kiln"
+    POSTPONED = "kiln for now"  # PyTorch is faster, but would have to search first
     ORIGINAL = "PyTorch"
 
 
@@ -50,7 +54,7 @@ class Accelerator(Protocol):
         ...
 
     def stream(self, index: int) -> int:
-        """Returns the pointer of the current stream."""
+        """Returns the pointer of the current stream, which is 0 for the default stream."""
 
     def is_capturing(self) -> bool:
         """Returns whether the current stream is captured into a graph."""
@@ -71,15 +75,16 @@ class Choice:
 
     PyTorch's own implementation ("the original") computes the convolution until kilnd's plan
     has arrived. The next call then compares the results of kiln and the original, times both, and
-    chooses. Later processes take over the choice if kilnd has
-    the same plan.
+    chooses. Later processes take over the choice if kilnd has the same plan. If the original is
+    faster but would search for its fastest algorithm first, they postpone the search.
     """
 
     __slots__ = ("key", "flags", "bias_shape", "result", "kind", "state", "reason", "problem",
                  "original_us", "kiln_us", "kiln_calls", "original_calls", "solver",
                  "_accelerator", "_index", "_geometry", "_allow_tf32", "_plan", "_run", "_format",
                  "_copies", "_shape", "_strides", "_dtype", "_device", "_direction", "_order",
-                 "_trials", "_layout", "_recorded", "_answered", "_lock", "_is_prepared")
+                 "_trials", "_layout", "_recorded", "_answered", "_lock", "_is_prepared",
+                 "_lost_us")
 
     def __init__(self, accelerator: Accelerator, key: str, result: str, geometry: Geometry,
                  dtype: torch.dtype, device: torch.device, allow_tf32: bool) -> None:
@@ -109,6 +114,7 @@ class Choice:
         self._recorded: Optional[Record] = None
         self._answered = threading.Event()
         self._lock = threading.Lock()  # held by the thread that plans or times
+        self._lost_us = 0.0  # time that kiln took beyond the original's while POSTPONED
         self._is_prepared = False  # if true, the planner's thread loads the kernels
 
     # ---- the job's calls ----
@@ -147,6 +153,19 @@ class Choice:
         self.state = State.ORIGINAL
         self._plan = None
 
+    def postpones(self) -> bool:
+        """Returns whether kiln runs this call of a POSTPONED convolution. Otherwise, the original
+        searches in this call and runs all further ones: as soon as kiln's calls have lost as much
+        time as the search takes, and on streams other than the default one, because programs warm
+        up there for the capture of a graph. During a capture, the original cannot search."""
+        if self._accelerator.is_capturing():
+            return True
+        self._lost_us += self.kiln_us - self.original_us
+        if self._lost_us <= SEARCH_US and not self._accelerator.stream(self._index):
+            return True
+        self.settle(self.reason)
+        return False
+
     def learn(self, made: torch.Tensor, operands: Tuple[torch.Tensor, torch.Tensor],
               original: Callable[[], torch.Tensor], kiln: Callable[[], torch.Tensor],
               unbiased: Optional[Callable[[], torch.Tensor]] = None) -> None:
@@ -160,6 +179,10 @@ class Choice:
             if self.state is State.NEW:
                 self._ask(made, operands)
             elif self.state is State.PLANNED:
+                slower = self._why_slower()
+                if slower:  # the plan came late, so the original has searched already
+                    self.settle(slower)
+                    return
                 self._load()
                 # Compares without the bias, because a large bias would hide that the sums differ.
                 if self._agrees(unbiased() if unbiased else made, operands):
@@ -215,12 +238,9 @@ class Choice:
                                   self.kind, layout, self._allow_tf32)
 
     def _planned(self, answer: Union[Handle, Exception]) -> None:
-        recorded = self._recorded
         try:
             if isinstance(answer, Exception):
                 self.settle(str(answer))
-            elif recorded and not recorded.kiln and _is_plan_of(recorded, answer):
-                self.settle(recorded.reason)
             else:
                 self._plan = answer
                 self._use_plan()
@@ -229,17 +249,17 @@ class Choice:
         self._answered.set()
 
     def _use_plan(self) -> None:
-        """Takes the plan. Loads the kernels of a prepared convolution. If an earlier process chose
-        kiln with this plan, kiln runs the prepared convolution from now on."""
-        recorded, plan = self._recorded, self._plan
-        assert plan is not None
-        if self._is_prepared:
+        """Takes the plan. Loads the kernels of a prepared convolution, for which the choice of an
+        earlier process then counts from now on."""
+        slower = self._why_slower()
+        if slower and not self._searches():
+            self.settle(slower)
+        elif not self._is_prepared:
+            self.state = State.PLANNED
+        else:
             self._load()
-            if recorded and _is_plan_of(recorded, plan):
-                self._plan = None
-                self.state = State.KILN
-                return
-        self.state = State.PLANNED
+            if not self._take_over():
+                self.state = State.PLANNED
 
     # ---- records of earlier processes ----
 
@@ -255,25 +275,52 @@ class Choice:
         return recorded
 
     def recall(self, operands: Tuple[torch.Tensor, torch.Tensor], wait_s: float) -> bool:
-        """Takes over the choice of an earlier process. If the choice was kiln, waits up to |wait_s|
-        seconds for the plan. If kilnd has another plan now, this process compares and times again.
-        Returns False if the plan did not arrive in time, so that the next wait may be in vain."""
+        """Takes over the choice of an earlier process. Waits up to |wait_s| seconds for the plan,
+        unless the original runs this call anyway. If kilnd has another plan now, this process
+        compares and times again. Returns False if the plan did not arrive in time, so that the next
+        wait may be in vain."""
         if self._accelerator.is_capturing():
             return True
         recorded = self._find_record(operands)
         if recorded is None:
             return True
         self._accelerator.ask(self._index, [self._request()])
-        if not recorded.kiln:
+        if not recorded.kiln and not self._searches():
             return True
         is_there = self._answered.wait(wait_s)
         # Takes the plan only after the answer, because until then the planner's thread may be about
         # to use it.
-        if is_there and self._plan is not None and _is_plan_of(recorded, self._plan):
-            self._load()
-            self.state = State.KILN
-            self._plan = None
+        if is_there and self._plan is not None:
+            self._take_over()
         return is_there
+
+    def _searches(self) -> bool:
+        """Returns whether the original's first call searches for the fastest algorithm."""
+        return self.flags[0]
+
+    def _timed(self) -> Optional[Record]:
+        """Returns the record if an earlier process timed the plan that kilnd has now."""
+        recorded, plan = self._recorded, self._plan
+        if recorded is None or plan is None:
+            return None
+        names = (recorded.solver, recorded.config, recorded.code)
+        return recorded if names == names_of_plan(plan) else None
+
+    def _why_slower(self) -> str:
+        """Returns why an earlier process chose the original, or "" if it did not."""
+        timed = self._timed()
+        return "" if timed is None or timed.kiln else timed.reason
+
+    def _take_over(self) -> bool:
+        """Takes over the recorded choice. Returns False if kilnd has another plan."""
+        timed = self._timed()
+        if timed is None:
+            return False
+        self._load()
+        self._plan = None
+        self.reason = timed.reason
+        self.state = State.KILN if timed.kiln else State.POSTPONED
+        return True
 
     def _record(self) -> None:
         run = self._run
@@ -380,10 +427,6 @@ def _strides_of(shape: Tuple[int, ...], layout: Layout) -> Tuple[int, ...]:
     """Returns the strides that PyTorch gives to a new tensor."""
     made = torch.empty(shape, device="meta", memory_format=_memory_format(layout, len(shape)))
     return tuple(made.stride())
-
-
-def _is_plan_of(recorded: Record, plan: Handle) -> bool:
-    return (recorded.solver, recorded.config, recorded.code) == names_of_plan(plan)
 
 
 def _norm(tensor: torch.Tensor) -> float:

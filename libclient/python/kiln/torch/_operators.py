@@ -19,7 +19,7 @@ CHOICES_MAX = 4096  # limits the compilations for a job that uses new sizes all 
 RECALL_WAIT_S = 0.5
 ALIGNMENT = 16  # bytes; what kiln_run_launch_native requires of each tensor
 OPERATORS = ("convolution", "convolution_backward")
-KILN = State.KILN  # an attribute of a class takes longer to read
+KILN, POSTPONED = State.KILN, State.POSTPONED  # an attribute of a class takes longer to read
 COMPOSITE = "CompositeExplicitAutograd"  # PyTorch's own implementations, for every device
 
 
@@ -205,7 +205,7 @@ class Operators:
         rest = (tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding),
                 groups, None if bias is None else (bias.dtype, bias.shape))
         choice = self._ready("output", (x, w), rest)
-        if choice is not None and choice.state is KILN:
+        if choice is not None and (choice.state is KILN or _postpones(choice)):
             made = self._compute(choice, x, w, bias)
             if made is not None:
                 return made
@@ -219,8 +219,11 @@ class Operators:
         rest = (tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding),
                 groups)
         of_x, of_w = choices = self._gradients(dy, x, w, rest, output_mask)
-        dx = self._compute(of_x, dy, w) if of_x is not None and of_x.state is KILN else None
-        dw = self._compute(of_w, dy, x) if of_w is not None and of_w.state is KILN else None
+        dx = dw = None
+        if of_x is not None and (of_x.state is KILN or _postpones(of_x)):
+            dx = self._compute(of_x, dy, w)
+        if of_w is not None and (of_w.state is KILN or _postpones(of_w)):
+            dw = self._compute(of_w, dy, x)
         left = (output_mask[0] and dx is None, output_mask[1] and dw is None, output_mask[2])
         if not any(left):
             return dx, dw, None
@@ -284,6 +287,10 @@ class Operators:
                 choice.learn(made, (x, w), original, kiln,
                              None if bias is None else lambda: original(None))
         return made
+
+
+def _postpones(choice: Choice) -> bool:
+    return choice.state is POSTPONED and choice.postpones()
 
 
 def _computing(choice: Choice, operands: Tuple[Tensor, Tensor]) -> Callable[[], Tensor]:
