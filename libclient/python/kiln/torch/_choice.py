@@ -79,19 +79,18 @@ class Choice:
     faster but would search for its fastest algorithm first, they postpone the search.
     """
 
-    __slots__ = ("key", "flags", "bias_shape", "result", "kind", "state", "reason", "problem",
+    __slots__ = ("key", "flags", "result", "kind", "state", "reason", "problem",
                  "original_us", "kiln_us", "kiln_calls", "original_calls", "solver",
                  "_accelerator", "_index", "_geometry", "_allow_tf32", "_plan", "_run", "_format",
                  "_copies", "_shape", "_strides", "_dtype", "_device", "_direction", "_order",
                  "_trials", "_layout", "_recorded", "_answered", "_lock", "_is_prepared",
-                 "_lost_us")
+                 "_lost_us", "_like", "_space_like")
 
     def __init__(self, accelerator: Accelerator, key: str, result: str, geometry: Geometry,
                  dtype: torch.dtype, device: torch.device, allow_tf32: bool) -> None:
         """|key| is the same in every process."""
         self.key = key
         self.flags: Tuple[bool, ...] = ()  #: of aten::_convolution; set by Operators
-        self.bias_shape: Tuple[int, ...] = (-1,)  #: for a bias that is added to the output
         self.result = result
         self.kind = str(dtype)
         self.state = State.NEW
@@ -106,6 +105,9 @@ class Choice:
         self._allow_tf32 = allow_tf32 and dtype == torch.float32
         self._plan: Optional[Handle] = None
         self._run: Optional[Run] = None
+        # PyTorch makes a tensor like another one, without memory, faster than from a size.
+        self._like: torch.Tensor
+        self._space_like: Optional[torch.Tensor] = None
         self._dtype = dtype
         self._device = device
         self._direction = direction_of(result, geometry.transposed)
@@ -128,13 +130,10 @@ class Choice:
         if self._copies:
             first = first.contiguous(memory_format=self._format)
             second = second.contiguous(memory_format=self._format)
-        made = torch.empty_strided(self._shape, self._strides, dtype=self._dtype,
-                                   device=self._device)
-        run = self._run
+        made = torch.empty_like(self._like, device=self._device)
         space, place = None, 0
-        if run.workspace:  # type: ignore[union-attr]
-            space = torch.empty(run.workspace, dtype=torch.uint8,  # type: ignore[union-attr]
-                                device=self._device)
+        if self._space_like is not None:
+            space = torch.empty_like(self._space_like, device=self._device)
             place = space.data_ptr()
         if is_trial:
             made.fill_(math.nan)
@@ -142,8 +141,8 @@ class Choice:
                 space.fill_(0xff)  # a NaN in every type
         pointers = (first.data_ptr(), second.data_ptr(), made.data_ptr())
         x, w, y = self._order
-        run.launch(pointers[x], pointers[w], pointers[y], place,  # type: ignore[union-attr]
-                   self._accelerator.stream(self._index))
+        self._run.launch(pointers[x], pointers[w], pointers[y],  # type: ignore[union-attr]
+                         place, self._accelerator.stream(self._index))
         return made
 
     def settle(self, reason: str) -> None:
@@ -233,7 +232,8 @@ class Choice:
         self._format = _memory_format(layout, len(shape))
         self._copies = not all(o.is_contiguous(memory_format=self._format) for o in operands)
         self._shape, self._strides = shape, strides
-        self.bias_shape = (-1,) + (1,) * (len(shape) - 2)
+        self._like = _without_memory(torch.empty_strided(shape, strides, dtype=self._dtype,
+                                                         device="cpu"))
         self.problem = problem_of(self._direction, self._sizes(shape, operands), self._geometry,
                                   self.kind, layout, self._allow_tf32)
 
@@ -337,8 +337,11 @@ class Choice:
     def _load(self) -> None:
         if self._run is None:
             assert self._plan is not None
-            self._run = self._accelerator.load(self._index, self._plan)
-            self.solver = self._run.solver
+            run = self._accelerator.load(self._index, self._plan)
+            if run.workspace:
+                self._space_like = _without_memory(torch.empty(run.workspace, dtype=torch.uint8,
+                                                           device="cpu"))
+            self._run, self.solver = run, run.solver
 
     def _agrees(self, wanted: torch.Tensor, operands: Tuple[torch.Tensor, torch.Tensor]) -> bool:
         """Returns whether kiln's result agrees with |wanted|, the result of the original. If the
@@ -427,6 +430,15 @@ def _strides_of(shape: Tuple[int, ...], layout: Layout) -> Tuple[int, ...]:
     """Returns the strides that PyTorch gives to a new tensor."""
     made = torch.empty(shape, device="meta", memory_format=_memory_format(layout, len(shape)))
     return tuple(made.stride())
+
+
+def _without_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """Frees the tensor's memory. It was not touched, so it had no pages. A tensor of the device
+    "meta" has no memory either, but torch.empty_like() of it runs in Python, from PyTorch 2 on."""
+    storage: Any = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else \
+        tensor.storage()
+    storage.resize_(0)
+    return tensor
 
 
 def _norm(tensor: torch.Tensor) -> float:
