@@ -24,6 +24,8 @@ stochastic depth then drops other parts.
   --losses N       steps whose losses are compared (20)
   --first LIST     the types of which the first steps with kiln are measured (all)
   --first-only     measures only the first steps with kiln, with the choices of an earlier run
+  --curves N       compares only the losses of N steps: with kiln, without, and without and with
+                   other initial weights. Each step has other images, and their labels can be learnt
   --seconds S      begins no new row after S seconds (600)
   --lines FILE     writes the problems of the networks to FILE, for kiln-driver
   --report         prints what runs where, for each row
@@ -49,6 +51,11 @@ FIRST_HEADER = """
 | network | type | step 1 s | step 2 s | steps 3 to 10 s | calls |
 | --- | --- | --: | --: | --- | --- |"""
 FIRST_STEPS = 10
+CURVES_HEADER = """
+| network | type | mean of the last 10 losses: kiln, PyTorch, another seed \
+| kiln's distance from PyTorch: largest, mean | another seed's distance: largest, mean |
+| --- | --- | --- | --- | --- |"""
+CLASSES = 100  # of the images for --curves
 EXIT_OUT_OF_TIME, EXIT_SKIPPED = 75, 77
 
 
@@ -62,15 +69,17 @@ class Job:
         torch.backends.cudnn.allow_tf32 = kind == "tf32"
         torch.manual_seed(0)
         form = self.form = torch.channels_last if self.dtype else torch.contiguous_format
-        self.model = getattr(torchvision.models, name)().cuda().to(memory_format=form)
+        self.build = getattr(torchvision.models, name)
+        self.model = self.build().cuda().to(memory_format=form)
         self.start = {k: v.clone() for k, v in self.model.state_dict().items()}
         self.images = torch.randn(batch, 3, 224, 224, device="cuda").to(memory_format=form)
         self.labels = torch.randint(1000, (batch,), device="cuda")
         self.restart()
 
-    def restart(self):
-        self.model.load_state_dict(self.start)
-        self.torch.manual_seed(1)  # for dropout and stochastic depth
+    def restart(self, seed=0):
+        self.torch.manual_seed(seed)
+        self.model.load_state_dict(self.build().state_dict() if seed else self.start)
+        self.torch.manual_seed(1 + seed)  # for dropout and stochastic depth
         self.optimizer = self.torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
 
     def step(self):
@@ -119,6 +128,53 @@ class Job:
     def losses(self, steps):
         self.restart()
         return self.torch.stack([self.step() for _ in range(steps)]).tolist()
+
+
+class Curves:
+    """Loss curves of a job. The images of a class are noise around one random image."""
+
+    def __init__(self, torch, job, steps):
+        self.torch, self.job, self.steps = torch, job, steps
+        self.centres = torch.randn((CLASSES, *job.images.shape[1:]), device="cuda",
+                                   generator=self.generator(0))
+
+    def generator(self, seed):
+        return self.torch.Generator(device="cuda").manual_seed(seed)
+
+    def next_batch(self, step):
+        job, generator = self.job, self.generator(1 + step)
+        job.labels = self.torch.randint(CLASSES, job.labels.shape, device="cuda",
+                                        generator=generator)
+        images = self.torch.randn(job.images.shape, device="cuda", generator=generator)
+        job.images = images.add_(self.centres[job.labels]).contiguous(memory_format=job.form)
+
+    def curve(self, seed):
+        self.job.restart(seed)
+        losses = []
+        for step in range(self.steps):
+            self.next_batch(step)
+            losses.append(self.job.step())
+        return self.torch.stack(losses).cpu()
+
+
+def distance(ours, theirs):
+    apart = (ours - theirs).abs()
+    return f"{float(apart.max()):.3f}, {float(apart.mean()):.4f}"
+
+
+def run_curves(torch, kiln, options, name, kind):
+    kiln.torch.install()
+    job = Job(torch, name, kind, options.batch)
+    job.milliseconds(1)
+    kiln.torch.wait(300)
+    job.milliseconds(3)  # times and chooses
+    curves = Curves(torch, job, options.curves)
+    ours = curves.curve(0)
+    kiln.torch.uninstall()
+    theirs, others = curves.curve(0), curves.curve(1)
+    last = ", ".join(f"{float(curve[-10:].mean()):.3f}" for curve in (ours, theirs, others))
+    print(f"| {name} | {kind} | {last} | {distance(ours, theirs)} | {distance(others, theirs)} |",
+          flush=True)
 
 
 def calls_of(convolutions):
@@ -262,6 +318,7 @@ def parse():
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--first", default="fp32,tf32,fp16,bf16")
     parser.add_argument("--first-only", action="store_true")
+    parser.add_argument("--curves", type=int)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--lines")
     parser.add_argument("--report", action="store_true")
@@ -281,11 +338,11 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = True
     if options.child:
         return child(torch, kiln, options)
-    header = FIRST_HEADER if options.first_only else HEADER
+    header = FIRST_HEADER if options.first_only else CURVES_HEADER if options.curves else HEADER
     print(f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, batch "
           f"{options.batch}\n{header}", flush=True)
-    if options.first_only:
-        return each_row(torch, kiln, options, run_first)[0]
+    if options.first_only or options.curves:
+        return each_row(torch, kiln, options, run_first if options.first_only else run_curves)[0]
     kiln.torch.install()
     status, rows = each_row(torch, kiln, options, measure_row)
     print_all(rows, options)
