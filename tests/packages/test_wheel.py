@@ -198,6 +198,14 @@ def test_kilnctl_replaces_the_interpreter_that_finds_it(installed):
     assert preloaded == str(installed.package / "lib/libkiln-rtc.so.0")
 
 
+def test_kilnctl_finds_the_package_for_a_program_of_pytorch(installed):
+    said = installed.run(
+        "env", f"PYTHONPATH={SOURCE}/tests/packages/fake_torch", "kilnctl", "run", "--torch", "--",
+        "/usr/bin/python3", "-Bc", "import torch, kiln; print(*torch.replaced, kiln.__path__[0])")
+    assert said.stderr == ""
+    assert said.stdout == f"convolution convolution_backward {installed.package}\n"
+
+
 def test_a_job_is_answered_by_a_private_kilnd_of_the_wheel(installed):
     job = installed.directory / "job.py"
     job.write_text(JOB)

@@ -11,27 +11,7 @@ from conftest import BUILD, SOURCE
 
 WAIT_S = 600  # on a loaded machine, importing PyTorch takes a minute
 PACKAGE = SOURCE / "libclient/python/kiln"
-# The parts of PyTorch that kiln.torch.install() uses. |replaced| lists the operators that it has
-# replaced.
-FAKE_TORCH = """
-from types import SimpleNamespace as Names
-__version__, replaced = "2.9", []
-class Tensor: pass
-dtype = device = Tensor
-nn = Names(Module=Tensor)
-class Library:
-    def __init__(self, *names): pass
-    def impl(self, name, function, key): replaced.append(name)
-overload = Names(default=Names(_op_dk=None))
-library = Names(Library=Library)
-version = Names(hip=None)
-ops = Names(aten=Names(convolution=overload, convolution_backward=overload))
-_C = Names(_cuda_getCurrentRawStream=lambda index: 0,
-           DispatchKey=Names(CompositeExplicitAutograd=1), _get_cudnn_benchmark=bool,
-           _get_cudnn_deterministic=bool, _get_deterministic_algorithms=bool,
-           _get_cudnn_enabled=bool, _get_cudnn_allow_tf32=bool,
-           _dispatch_has_kernel_for_dispatch_key=lambda name, key: True)
-"""
+FAKE_TORCH = (SOURCE / "tests/packages/fake_torch/torch.py").read_text()
 FOR_CPU = FAKE_TORCH.replace("_cuda_getCurrentRawStream", "_other")
 BOTH = "['convolution', 'convolution_backward']\n"
 
